@@ -1,0 +1,56 @@
+"""A streaming learner for text classification: Naive Bayes as a table of counts.
+
+The names below are loaded when first used, so that `import streamnb` costs next to nothing.
+
+Examples
+--------
+>>> from streamnb import MultinomialNB, Tokenizer
+>>> model = Tokenizer() | MultinomialNB()  # a river pipeline
+>>> for text, label in [("free offer now", "spam"), ("lunch at noon", "ham")]:
+...     model.learn_one(text, label)
+>>> model.predict_one("free lunch offer")
+'spam'
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from streamnb.mail_tokens import MailTokenizer
+    from streamnb.naive_bayes import BernoulliNB, ComplementNB, MultinomialNB, load
+    from streamnb.tokens import TokenCounts, Tokenizer
+
+__all__ = [
+    "BernoulliNB",
+    "ComplementNB",
+    "MailTokenizer",
+    "MultinomialNB",
+    "TokenCounts",
+    "Tokenizer",
+    "__version__",
+    "load",
+]
+
+_HOMES = {
+    "BernoulliNB": "streamnb.naive_bayes",
+    "ComplementNB": "streamnb.naive_bayes",
+    "MailTokenizer": "streamnb.mail_tokens",
+    "MultinomialNB": "streamnb.naive_bayes",
+    "TokenCounts": "streamnb.tokens",
+    "Tokenizer": "streamnb.tokens",
+    "load": "streamnb.naive_bayes",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'streamnb' has no attribute {name!r}")
+    value = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

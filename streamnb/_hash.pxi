@@ -1,0 +1,253 @@
+# Fingerprints: a keyed 64-bit hash of a feature's name.
+
+cdef extern from *:
+    """
+    #include <stdint.h>
+    #include <stddef.h>
+    #include <string.h>
+
+    static inline uint64_t snb_load64(const uint8_t *p) {
+        return (uint64_t)p[0] | (uint64_t)p[1] << 8 | (uint64_t)p[2] << 16 | (uint64_t)p[3] << 24 |
+               (uint64_t)p[4] << 32 | (uint64_t)p[5] << 40 | (uint64_t)p[6] << 48 | (uint64_t)p[7] << 56;
+    }
+
+    #define SNB_ROTL(x, b) (((x) << (b)) | ((x) >> (64 - (b))))
+    #define SNB_ROUND \\
+        v0 += v1; v1 = SNB_ROTL(v1, 13); v1 ^= v0; v0 = SNB_ROTL(v0, 32); \\
+        v2 += v3; v3 = SNB_ROTL(v3, 16); v3 ^= v2; \\
+        v0 += v3; v3 = SNB_ROTL(v3, 21); v3 ^= v0; \\
+        v2 += v1; v1 = SNB_ROTL(v1, 17); v1 ^= v2; v2 = SNB_ROTL(v2, 32);
+
+    /* SipHash-1-3 (Aumasson and Bernstein, INDOCRYPT 2012): whoever does not know the key
+       cannot choose names that collide. */
+    static inline uint64_t snb_siphash13_of(uint64_t k0, uint64_t k1, const uint8_t *p, size_t n, int padded) {
+        uint64_t v0 = k0 ^ 0x736f6d6570736575ULL, v1 = k1 ^ 0x646f72616e646f6dULL;
+        uint64_t v2 = k0 ^ 0x6c7967656e657261ULL, v3 = k1 ^ 0x7465646279746573ULL;
+        uint64_t last = (uint64_t)n << 56, word;
+        const uint8_t *end = p + (n & ~(size_t)7);
+        int i;
+        for (; p != end; p += 8) {
+            word = snb_load64(p);
+            v3 ^= word; SNB_ROUND v0 ^= word;
+        }
+        if (padded) last |= snb_load64(p) & ~(~(uint64_t)0 << (8 * (n & 7)));
+        else for (i = 0; i < (int)(n & 7); i++) last |= (uint64_t)p[i] << (8 * i);
+        v3 ^= last; SNB_ROUND v0 ^= last;
+        v2 ^= 0xff;
+        SNB_ROUND SNB_ROUND SNB_ROUND
+        return v0 ^ v1 ^ v2 ^ v3;
+    }
+    static inline uint64_t snb_siphash13(uint64_t k0, uint64_t k1, const uint8_t *p, size_t n) {
+        return snb_siphash13_of(k0, k1, p, n, 0);
+    }
+    /* The same, where 8 bytes beyond the end may be read: a loop over the last bytes is a branch
+       that no processor guesses right. */
+    static inline uint64_t snb_siphash13_padded(uint64_t k0, uint64_t k1, const uint8_t *p, size_t n) {
+        return snb_siphash13_of(k0, k1, p, n, 1);
+    }
+    /* Likewise a copy of n bytes, where `room` bytes can be read and 16 written. */
+    static inline void snb_copy(uint8_t *to, const uint8_t *from, size_t n, size_t room) {
+        if (n <= 16 && room >= 16) memcpy(to, from, 16);
+        else memcpy(to, from, n);
+    }
+
+    /* A bijection of 64-bit integers (Steele, Lea and Flood, OOPSLA 2014). */
+    static inline uint64_t snb_mix64(uint64_t x) {
+        x ^= x >> 30; x *= 0xbf58476d1ce4e5b9ULL;
+        x ^= x >> 27; x *= 0x94d049bb133111ebULL;
+        return x ^ (x >> 31);
+    }
+    """
+    uint64_t snb_siphash13(uint64_t k0, uint64_t k1, const uint8_t *p, size_t n) noexcept nogil
+    uint64_t snb_siphash13_padded(uint64_t k0, uint64_t k1, const uint8_t *p, size_t n) noexcept nogil
+    void snb_copy(uint8_t *to, const uint8_t *source, size_t n, size_t room) noexcept nogil
+    uint64_t snb_mix64(uint64_t x) noexcept nogil
+    uint64_t snb_load64(const uint8_t *p) noexcept nogil
+
+KEY_BYTES = 16
+DEFAULT_KEY = bytes(KEY_BYTES)
+
+# A str name is kept as its UTF-8 bytes; other names begin with a byte that UTF-8 never uses.
+cdef enum:
+    NAME_BYTES = 0xF8
+    NAME_INT = 0xF9
+    NAME_BIG_INT = 0xFA
+    NAME_TUPLE = 0xFB
+    MAX_TUPLE_DEPTH = 16
+
+cdef struct Key:
+    uint64_t k0
+    uint64_t k1
+
+
+cdef Key read_key(bytes key) except *:
+    cdef Key out
+    if len(key) != 16:
+        raise ValueError(f"a fingerprint key has {KEY_BYTES} bytes, not {len(key)}")
+    out.k0 = snb_load64(<const uint8_t *> PyBytes_AS_STRING(key))
+    out.k1 = snb_load64(<const uint8_t *> PyBytes_AS_STRING(key) + 8)
+    return out
+
+
+cdef inline bytes utf8(str text):
+    return text.encode("utf-8", "surrogatepass")
+
+
+cdef bytes encode_tuple(tuple name, int depth):
+    cdef bytes part
+    if depth > MAX_TUPLE_DEPTH:
+        raise ValueError(f"a feature name is a tuple nested more than {MAX_TUPLE_DEPTH} deep")
+    parts = [bytes((NAME_TUPLE,))]
+    for element in name:
+        part = encode_tuple(element, depth + 1) if isinstance(element, tuple) else encode_name(element)
+        parts.append(len(part).to_bytes(4, "little"))
+        parts.append(part)
+    return b"".join(parts)
+
+
+def encode_name(name) -> bytes:
+    """Write a feature name (str, bytes, int or a tuple of them) as bytes that tell its type."""
+    if isinstance(name, str):
+        return utf8(str(name))
+    if isinstance(name, bytes):
+        return bytes((NAME_BYTES,)) + name
+    if isinstance(name, tuple):
+        return encode_tuple(tuple(name), 0)
+    try:
+        number = index(name)
+    except TypeError:
+        raise TypeError(
+            f"a feature name is a str, bytes, int or tuple of them, not {type(name).__name__}: {name!r:.80}"
+        ) from None
+    if -(1 << 63) <= number < 1 << 63:
+        return bytes((NAME_INT,)) + number.to_bytes(8, "little", signed=True)
+    return bytes((NAME_BIG_INT,)) + number.to_bytes(number.bit_length() // 8 + 1, "little", signed=True)
+
+
+def decode_name(bytes name):
+    """Read back what `encode_name` wrote.
+
+    Bytes that it cannot have written (a damaged file, hostile tokens) become a str with replacement
+    characters: names are shown, never computed with.
+    """
+    return decode_nested(name, 0)
+
+
+cdef decode_nested(bytes name, int depth):
+    cdef Py_ssize_t at, size
+    cdef int kind = name[0] if name else 0
+    if kind == NAME_BYTES:
+        return name[1:]
+    if kind == NAME_INT or kind == NAME_BIG_INT:
+        return int.from_bytes(name[1:], "little", signed=True)
+    if kind == NAME_TUPLE and depth <= MAX_TUPLE_DEPTH:
+        elements = []
+        at = 1
+        while at + 4 <= len(name):
+            size = int.from_bytes(name[at:at + 4], "little")
+            elements.append(decode_nested(name[at + 4:at + 4 + size], depth + 1))
+            at += 4 + size
+        return tuple(elements)
+    try:
+        return name.decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError:
+        return name.decode("utf-8", "replace")
+
+
+cdef inline uint64_t hash_encoded(Key key, const uint8_t *p, Py_ssize_t n) noexcept nogil:
+    # Of the names that are not str, the integers of a machine word get a bijection, so columns
+    # of a matrix can never collide; the others a key of their own, so b"a" is not "a".
+    if n == 9 and p[0] == NAME_INT:
+        return snb_mix64(snb_load64(p + 1) ^ key.k0) ^ key.k1
+    if n and p[0] >= NAME_BYTES:
+        return snb_siphash13(key.k0, key.k1 ^ 1, p, n)
+    return snb_siphash13(key.k0, key.k1, p, n)
+
+
+def fingerprint(name, bytes key=DEFAULT_KEY) -> int:
+    """Hash a feature name to 64 bits."""
+    cdef bytes encoded = encode_name(name)
+    return hash_encoded(read_key(key), <const uint8_t *> PyBytes_AS_STRING(encoded), len(encoded))
+
+
+def fingerprint_columns(columns, bytes key=DEFAULT_KEY):
+    """Fingerprint the integers of an int64 array: the columns of a matrix."""
+    cdef Key k = read_key(key)
+    cdef cnp.ndarray source = np.ascontiguousarray(columns, dtype=np.int64)
+    cdef Py_ssize_t i, n = len(source)
+    cdef cnp.ndarray out = new_array(n, cnp.NPY_UINT64)
+    cdef int64_t *numbers = <int64_t *> cnp.PyArray_DATA(source)
+    cdef uint64_t *target = <uint64_t *> cnp.PyArray_DATA(out)
+    for i in range(n):
+        target[i] = snb_mix64(<uint64_t> numbers[i] ^ k.k0) ^ k.k1
+    return out
+
+
+cdef double checked_count(name, value, double threshold) except? -1:
+    cdef double number
+    if isinstance(value, (str, bytes)):
+        raise ValueError(f"the count of feature {name!r:.80} is not a number: {value!r:.80}")
+    try:
+        number = value
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(f"the count of feature {name!r:.80} is not a number: {value!r:.80}") from None
+    if not fabs(number) <= LARGEST_COUNT:
+        raise ValueError(f"the count of feature {name!r:.80} is {number}: it must be finite and at most 1e100")
+    if threshold == threshold:  # not NaN: presence is asked for
+        return 1.0 if number > threshold else 0.0
+    if number < 0:
+        raise ValueError(f"the count of feature {name!r:.80} is negative: {number}")
+    return number
+
+
+def count_mapping(dict x, bytes key=DEFAULT_KEY, double threshold=NAN, bint keep_names=True):
+    """Turn a dict of counts into the arrays of a `TokenCounts`.
+
+    With a `threshold`, values above it count 1 and the others are left out; without (NaN), values
+    must not be negative and zeros are left out. Nothing is returned unless every value is good.
+    """
+    cdef Key k = read_key(key)
+    cdef Py_ssize_t n = len(x), used = 0, size, held = 0, room = 16 * n + 16
+    cdef cnp.ndarray fingerprints = new_array(n, cnp.NPY_UINT64)
+    cdef cnp.ndarray counts = new_array(n, cnp.NPY_FLOAT64)
+    cdef cnp.ndarray ends = new_array(n if keep_names else 0, cnp.NPY_UINT32)
+    cdef uint64_t *f = <uint64_t *> cnp.PyArray_DATA(fingerprints)
+    cdef double *c = <double *> cnp.PyArray_DATA(counts)
+    cdef uint32_t *e = <uint32_t *> cnp.PyArray_DATA(ends)
+    cdef const uint8_t *p
+    cdef bytes encoded
+    cdef double number
+    cdef char *names = NULL
+    try:
+        if keep_names:
+            names = <char *> grown(names, room)
+        for name, value in x.items():
+            number = checked_count(name, value, threshold)
+            if number == 0:
+                continue
+            if type(name) is str and PyUnicode_IS_ASCII(name):
+                p = <const uint8_t *> PyUnicode_AsUTF8AndSize(name, &size)
+                f[used] = snb_siphash13(k.k0, k.k1, p, size)
+            else:
+                encoded = encode_name(name)
+                p = <const uint8_t *> PyBytes_AS_STRING(encoded)
+                size = len(encoded)
+                f[used] = hash_encoded(k, p, size)
+            c[used] = number
+            if keep_names:
+                if held + size > room:
+                    room = 2 * (held + size)
+                    names = <char *> grown(names, room)
+                memcpy(names + held, p, size)
+                held += size
+                if held > MAX_NAMES:
+                    raise ValueError("the names of this example's features are longer than 4 GiB together")
+                e[used] = <uint32_t> held
+            used += 1
+        if used < n:
+            fingerprints, counts, ends = fingerprints[:used], counts[:used], ends[:used]
+        if not keep_names:
+            return fingerprints, counts, None, None
+        return fingerprints, counts, PyBytes_FromStringAndSize(names, held), ends
+    finally:
+        free(names)

@@ -1,0 +1,212 @@
+# HTML as a reader sees it, one pass over the bytes: no tree, no recursion, nothing quadratic.
+
+from html.entities import html5 as _html5
+
+# Tags that do not end a word: "V<b></b>iagra" reads as one.
+_INLINE = frozenset(
+    b"a abbr acronym b bdo big cite code del em font i ins kbd o:p s samp small span strike strong sub sup tt u wbr".split()
+)
+_LINKS = frozenset((b"href", b"src", b"action", b"background"))
+_SEEN_TEXT = frozenset((b"alt", b"title"))
+_entities: dict = {}
+
+
+cdef bytes entity(bytes name):
+    """What &name; stands for, as UTF-8, or None."""
+    found = _entities.get(name)
+    if found is None and name not in _entities:
+        text = name.decode("ascii")
+        character = _html5.get(text + ";") or _html5.get(text)
+        found = None if character is None else character.encode()
+        if len(_entities) < 4096:
+            _entities[name] = found
+    return found
+
+
+cdef inline bint is_letter(uint8_t c) noexcept nogil:
+    return c"a" <= lowered(c) <= c"z"
+
+
+cdef inline bint is_space(uint8_t c) noexcept nogil:
+    return c == 32 or 9 <= c <= 13
+
+
+cdef Py_ssize_t find_bytes(const uint8_t *p, Py_ssize_t i, Py_ssize_t n, bytes what) noexcept:
+    """Where lower-case `what` begins at or after i, in any case, or -1."""
+    cdef const uint8_t *w = <const uint8_t *> PyBytes_AS_STRING(what)
+    cdef Py_ssize_t size = len(what), k
+    while i + size <= n:
+        k = 0
+        while k < size and lowered(p[i + k]) == w[k]:
+            k += 1
+        if k == size:
+            return i
+        i += 1
+    return -1
+
+
+cdef class HtmlState:
+    """What one pass remembers, so that no search for an end that is not there is made twice."""
+
+    cdef bint no_comment_end
+    cdef bint no_script_end
+    cdef bint no_style_end
+
+
+cdef bytes lowered_bytes(const uint8_t *p, Py_ssize_t n):
+    return PyBytes_FromStringAndSize(<const char *> p, n).lower()
+
+
+cdef Py_ssize_t read_entity(Buffer *out, const uint8_t *p, Py_ssize_t i, Py_ssize_t n) except -1:
+    """Write what the reference at p[i] == '&' stands for; give where reading goes on."""
+    cdef Py_ssize_t j = i + 1, limit = min(n, i + 34)
+    cdef uint32_t number = 0
+    cdef int base = 10, digit
+    if j < n and p[j] == c"#":
+        j += 1
+        if j < n and lowered(p[j]) == c"x":
+            base = 16
+            j += 1
+        while j < limit:
+            digit = lowered(p[j]) - c"0"
+            if digit > 9:
+                digit -= c"a" - c"0" - 10
+                if digit < 10:
+                    break
+            if digit < 0 or digit >= base:
+                break
+            if number < CODE_POINTS:
+                number = number * base + digit
+            j += 1
+        if number == 0 or number >= CODE_POINTS or 0xD800 <= number < 0xE000:
+            number = 0xFFFD
+        buffer_room(out, 4)
+        out.size += encode_utf8(number, out.bytes + out.size)
+    else:
+        while j < limit and (is_letter(p[j]) or c"0" <= p[j] <= c"9"):
+            j += 1
+        character = entity(PyBytes_FromStringAndSize(<const char *> p + i + 1, j - i - 1)) if j > i + 1 else None
+        if character is None:
+            buffer_put(out, b"&", 1)
+            return i + 1
+        buffer_put(out, PyBytes_AS_STRING(character), len(character))
+    return j + 1 if j < n and p[j] == c";" else j
+
+
+cdef Py_ssize_t read_value(const uint8_t *p, Py_ssize_t i, Py_ssize_t n, Py_ssize_t *begin, Py_ssize_t *end) noexcept nogil:
+    """The attribute value at p[i], without its quotes; gives where reading goes on."""
+    cdef uint8_t quote = p[i] if i < n else 0
+    if quote == c'"' or quote == c"'":
+        i += 1
+        begin[0] = i
+        while i < n and p[i] != quote and p[i] != c"<":
+            i += 1
+        end[0] = i
+        return i + 1 if i < n and p[i] == quote else i
+    begin[0] = i
+    while i < n and not is_space(p[i]) and p[i] != c">" and p[i] != c"<":
+        i += 1
+    end[0] = i
+    return i
+
+
+# Scanner methods cannot be split over two class bodies: these take the scanner.
+
+cdef int count_attribute(Scanner scanner, bytes name, const uint8_t *p, Py_ssize_t n) except -1:
+    cdef Py_ssize_t host
+    cdef bytes token
+    if name in _LINKS:
+        host = scanner.url_after(p, 0, scheme_end(p, n), n)
+        if host > 0 or (n > 4 and lowered(p[0]) == c"w" and p[3] == c"."):
+            scanner.scan_url(p, host, n)
+        else:
+            scanner.scan_path(p, n)
+    elif name in _SEEN_TEXT:
+        buffer_put(&scanner.plain, b" ", 1)
+        buffer_put(&scanner.plain, p, n)
+        buffer_put(&scanner.plain, b" ", 1)
+    elif n <= scanner.longest:
+        token = name + b"=" + lowered_bytes(p, n)
+        scanner.emit(<const uint8_t *> PyBytes_AS_STRING(token), len(token), b"html:", 5)
+    return 0
+
+
+cdef Py_ssize_t scheme_end(const uint8_t *p, Py_ssize_t n) noexcept nogil:
+    cdef Py_ssize_t i = 0
+    while i < n and i < 6 and is_letter(p[i]):
+        i += 1
+    return i
+
+
+cdef Py_ssize_t read_tag(Scanner scanner, HtmlState state, const uint8_t *p, Py_ssize_t i, Py_ssize_t n) except -1:
+    """Count the tag whose name begins at p[i], with its attributes; give where the text goes on."""
+    cdef Py_ssize_t begin = i, end = 0, found
+    cdef bint closing = p[i] == c"/"
+    cdef bytes tag, name
+    if closing:
+        begin += 1
+        i += 1
+    while i < n and (is_letter(p[i]) or c"0" <= p[i] <= c"9" or p[i] == c":" or p[i] == c"-"):
+        i += 1
+    tag = lowered_bytes(p + begin, min(i - begin, 32))
+    if tag not in _INLINE:
+        buffer_put(&scanner.plain, b" ", 1)
+    if not closing:
+        scanner.emit(<const uint8_t *> PyBytes_AS_STRING(tag), len(tag), b"html:", 5)
+    while i < n and p[i] != c">" and p[i] != c"<":
+        if not is_letter(p[i]):
+            i += 1
+            continue
+        begin = i
+        while i < n and (is_letter(p[i]) or p[i] == c"-"):
+            i += 1
+        name = lowered_bytes(p + begin, min(i - begin, 32))
+        while i < n and is_space(p[i]):
+            i += 1
+        if i < n and p[i] == c"=":
+            i += 1
+            while i < n and is_space(p[i]):
+                i += 1
+            i = read_value(p, i, n, &begin, &end)
+            if not closing:
+                count_attribute(scanner, name, p + begin, end - begin)
+    if i < n and p[i] == c">":
+        i += 1
+    if not closing and tag == b"script" and not state.no_script_end:
+        found = find_bytes(p, i, n, b"</script")
+        state.no_script_end = found < 0
+        return i if found < 0 else found
+    if not closing and tag == b"style" and not state.no_style_end:
+        found = find_bytes(p, i, n, b"</style")
+        state.no_style_end = found < 0
+        return i if found < 0 else found
+    return i
+
+
+cdef int html_to_plain(Scanner scanner, const uint8_t *p, Py_ssize_t n) except -1:
+    cdef Py_ssize_t i = 0, run, found
+    cdef HtmlState state = HtmlState()
+    scanner.plain.size = 0
+    while i < n:
+        run = i
+        while i < n and p[i] != c"<" and p[i] != c"&":
+            i += 1
+        buffer_put(&scanner.plain, p + run, i - run)
+        if i >= n:
+            break
+        if p[i] == c"&":
+            i = read_entity(&scanner.plain, p, i, n)
+        elif i + 3 < n and p[i + 1] == c"!" and p[i + 2] == c"-" and p[i + 3] == c"-" and not state.no_comment_end:
+            found = find_bytes(p, i + 4, n, b"-->")
+            state.no_comment_end = found < 0
+            i = i + 4 if found < 0 else found + 3
+        elif i + 1 < n and (is_letter(p[i + 1]) or p[i + 1] == c"/"):
+            i = read_tag(scanner, state, p, i + 1, n)
+        elif i + 1 < n and (p[i + 1] == c"!" or p[i + 1] == c"?"):
+            while i < n and p[i] != c">":
+                i += 1
+            i += 1
+        else:
+            buffer_put(&scanner.plain, b" ", 1)
+            i += 1
+    return 0

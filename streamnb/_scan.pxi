@@ -1,0 +1,593 @@
+# The token scanner: UTF-8 text -> distinct tokens, their fingerprints and counts, in one pass.
+
+import unicodedata
+
+cdef enum:
+    BREAK = 1     # between tokens
+    WORD = 2      # letters, digits, the low line
+    INNER = 3     # belongs to a word when word characters stand on both sides
+    IDEOGRAPH = 4 # scripts written without spaces: each pair of characters is a token
+    MARK = 5      # combining mark: goes with the character before
+    HIDDEN = 6    # format characters (soft hyphen, zero width space): as if they were not there
+    SPACE = 7     # white space: breaks words; character n-grams keep one of a run
+
+    MAX_NGRAM = 8
+    CODE_POINTS = 0x110000
+    FOLDS_TO_SEVERAL = 1 << 27
+
+# Scripts without spaces between words: Thai, Lao, Myanmar, Khmer, kana, bopomofo and Han.
+UNSPACED = (
+    (0x0E00, 0x0EFF), (0x1000, 0x109F), (0x1780, 0x17FF), (0x3005, 0x3007), (0x3021, 0x3029),
+    (0x3040, 0x30FF), (0x3100, 0x312F), (0x31A0, 0x31BF), (0x31F0, 0x31FF), (0x3400, 0x4DBF),
+    (0x4E00, 0x9FFF), (0xF900, 0xFAFF), (0xFF66, 0xFF9F), (0x20000, 0x3FFFF),
+)  # fmt: skip
+
+# What is known of each code point: class << 24 | folded code point, filled in as they occur.
+# The operating system gives memory only for the pages that are touched.
+cdef uint32_t *characters = <uint32_t *> calloc(CODE_POINTS, sizeof(uint32_t))
+
+
+cdef uint32_t classify(uint32_t point) except 0:
+    cdef uint32_t kind
+    character = chr(point)
+    category = unicodedata.category(character)
+    folded = character.casefold()
+    if character.isspace():
+        kind = SPACE
+    elif category == "Cf":
+        kind = HIDDEN
+    elif category[0] not in "LNM":
+        kind = WORD if character == "_" else BREAK
+    elif any(first <= point <= last for first, last in UNSPACED):
+        kind = IDEOGRAPH
+    else:
+        kind = MARK if category[0] == "M" else WORD
+    kind = kind << 24 | <uint32_t> ord(folded[0])
+    if len(folded) > 1:
+        kind |= FOLDS_TO_SEVERAL
+    characters[point] = kind
+    return kind
+
+
+cdef inline uint32_t decode_utf8(const uint8_t *p, Py_ssize_t left, int *size) noexcept nogil:
+    """The code point at p, with the size of its encoding; a byte that starts none is U+FFFD."""
+    cdef uint32_t c = p[0]
+    cdef int extra, i
+    size[0] = 1
+    if c < 0x80:
+        return c
+    if 0xC2 <= c < 0xE0:
+        extra = 1
+        c &= 0x1F
+    elif 0xE0 <= c < 0xF0:
+        extra = 2
+        c &= 0x0F
+    elif 0xF0 <= c < 0xF5:
+        extra = 3
+        c &= 0x07
+    else:
+        return 0xFFFD
+    if left <= extra:
+        return 0xFFFD
+    for i in range(1, extra + 1):
+        if p[i] & 0xC0 != 0x80:
+            return 0xFFFD
+        c = c << 6 | (p[i] & 0x3F)
+    if c >= CODE_POINTS or (extra == 2 and c < 0x800) or (extra == 3 and c < 0x10000):
+        return 0xFFFD
+    size[0] = extra + 1
+    return c
+
+
+cdef inline int encode_utf8(uint32_t c, uint8_t *p) noexcept nogil:
+    if c < 0x80:
+        p[0] = c
+        return 1
+    if c < 0x800:
+        p[0] = 0xC0 | (c >> 6)
+        p[1] = 0x80 | (c & 0x3F)
+        return 2
+    if c < 0x10000:
+        p[0] = 0xE0 | (c >> 12)
+        p[1] = 0x80 | ((c >> 6) & 0x3F)
+        p[2] = 0x80 | (c & 0x3F)
+        return 3
+    p[0] = 0xF0 | (c >> 18)
+    p[1] = 0x80 | ((c >> 12) & 0x3F)
+    p[2] = 0x80 | ((c >> 6) & 0x3F)
+    p[3] = 0x80 | (c & 0x3F)
+    return 4
+
+
+cdef struct Buffer:
+    uint8_t *bytes
+    Py_ssize_t size
+    Py_ssize_t capacity
+
+
+cdef inline int buffer_room(Buffer *b, Py_ssize_t more) except -1:
+    # 16 bytes to spare: short copies and hashes may touch what lies beyond the end.
+    if b.size + more + 16 > b.capacity:
+        b.bytes = <uint8_t *> grown(b.bytes, 2 * (b.size + more) + 256)
+        b.capacity = 2 * (b.size + more) + 256
+    return 0
+
+
+cdef inline int buffer_put(Buffer *b, const void *p, Py_ssize_t n) except -1:
+    buffer_room(b, n)
+    memcpy(b.bytes + b.size, p, n)
+    b.size += n
+    return 0
+
+
+cdef int buffer_shrink(Buffer *b) except -1:
+    b.bytes = <uint8_t *> grown(b.bytes, 256)
+    b.size = 0
+    b.capacity = 256
+    return 0
+
+
+cdef class Scanner:
+    """Collects the tokens of one message: any number of texts, then `finish`.
+
+    Parameters
+    ----------
+    key
+        Fingerprint key.
+    casefold
+        Fold case as `str.casefold` does.
+    inner
+        ASCII characters kept where word characters stand on both sides.
+    shortest, longest
+        Limits of a token, in characters; tokens outside are left out.
+    first, last
+        Sizes of the n-grams to make, of words or (`by_character`) of characters.
+    urls
+        Split web addresses into their parts, with the prefix `url:`.
+    binary
+        Count each token once.
+    keep_names
+        Give the tokens' text too.
+    stop
+        Words left out, as the scanner would write them.
+    """
+
+    cdef Key key
+    cdef bint casefold, by_character, urls, binary, keep_names
+    cdef Py_ssize_t shortest, longest
+    cdef int first, last
+    cdef uint8_t[128] ascii
+    cdef Table stop
+    # The tokens so far: names one after the other, where each ends, fingerprint and count.
+    cdef Buffer names
+    cdef uint32_t *ends
+    cdef uint64_t *fingerprints
+    cdef double *counts
+    cdef Py_ssize_t used, capacity
+    cdef uint32_t *slots        # open addressing: token number + 1
+    cdef Py_ssize_t slot_count  # a power of two
+    # The sequence that n-grams are cut from: normalised words with a space between.
+    cdef Buffer line
+    cdef Py_ssize_t[MAX_NGRAM] starts
+    cdef Py_ssize_t words
+    cdef Buffer plain           # the visible text of HTML
+
+    def __cinit__(self, bytes key=DEFAULT_KEY, bint casefold=True, str inner="", Py_ssize_t shortest=1,
+                  Py_ssize_t longest=40, int first=1, int last=1, bint by_character=False, bint urls=False,
+                  bint binary=False, bint keep_names=True, stop=()):
+        cdef int c
+        self.key = read_key(key)
+        self.casefold = casefold
+        self.by_character = by_character
+        self.urls = urls
+        self.binary = binary
+        self.keep_names = keep_names
+        self.shortest = shortest
+        self.longest = longest
+        if not 1 <= first <= last <= MAX_NGRAM:
+            raise ValueError(f"n-grams run from 1 to {MAX_NGRAM}, the first no longer than the last: {first}, {last}")
+        self.first = first
+        self.last = last
+        for c in range(128):
+            self.ascii[c] = classify(c) >> 24 & 7
+        for character in inner:
+            if not character.isascii() or character.isalnum() or character.isspace():
+                raise ValueError(f"inner: {character!r} is not an ASCII punctuation mark")
+            self.ascii[<int> ord(character)] = INNER
+        for word in stop:
+            table_reserve(&self.stop, 1)
+            table_row(&self.stop, fingerprint(word, key))
+        self.resize(512)
+
+    def __dealloc__(self):
+        table_free(&self.stop)
+        free(self.names.bytes)
+        free(self.line.bytes)
+        free(self.plain.bytes)
+        free(self.ends)
+        free(self.fingerprints)
+        free(self.counts)
+        free(self.slots)
+
+    cdef int resize(self, Py_ssize_t capacity) except -1:
+        """Make room for `capacity` tokens, a power of two, in a slot table twice that size."""
+        cdef Py_ssize_t i, slot, slots = 2 * capacity
+        self.ends = <uint32_t *> grown(self.ends, capacity * sizeof(uint32_t))
+        self.fingerprints = <uint64_t *> grown(self.fingerprints, capacity * sizeof(uint64_t))
+        self.counts = <double *> grown(self.counts, capacity * sizeof(double))
+        self.slots = <uint32_t *> grown(self.slots, slots * sizeof(uint32_t))
+        memset(self.slots, 0, slots * sizeof(uint32_t))
+        self.capacity = capacity
+        self.slot_count = slots
+        for i in range(self.used):
+            slot = self.fingerprints[i] & (slots - 1)
+            while self.slots[slot]:
+                slot = (slot + 1) & (slots - 1)
+            self.slots[slot] = <uint32_t> (i + 1)
+        return 0
+
+    cdef int emit(self, const uint8_t *token, Py_ssize_t size, const uint8_t *prefix, Py_ssize_t prefix_size,
+                  Py_ssize_t room=0) except -1:
+        """Count one token, where `room` bytes from its first on can be read."""
+        cdef uint8_t *name
+        cdef uint64_t hash
+        cdef Py_ssize_t slot
+        if self.stop.rows and table_find(&self.stop, snb_siphash13(self.key.k0, self.key.k1, token, size)) >= 0:
+            return 0
+        buffer_room(&self.names, size + prefix_size)
+        if self.names.size + size + prefix_size > MAX_NAMES:
+            raise ValueError("the tokens of this message are longer than 4 GiB together")
+        name = self.names.bytes + self.names.size
+        if prefix_size:
+            memcpy(name, prefix, prefix_size)
+        snb_copy(name + prefix_size, token, size, room)
+        hash = snb_siphash13_padded(self.key.k0, self.key.k1, name, size + prefix_size)
+        slot = hash & (self.slot_count - 1)
+        while self.slots[slot]:
+            if self.fingerprints[self.slots[slot] - 1] == hash:
+                if not self.binary:
+                    self.counts[self.slots[slot] - 1] += 1
+                return 0
+            slot = (slot + 1) & (self.slot_count - 1)
+        if self.used == self.capacity:
+            self.resize(2 * self.capacity)
+            slot = hash & (self.slot_count - 1)
+            while self.slots[slot]:
+                slot = (slot + 1) & (self.slot_count - 1)
+        self.names.size += size + prefix_size
+        self.fingerprints[self.used] = hash
+        self.counts[self.used] = 1
+        self.ends[self.used] = <uint32_t> self.names.size
+        self.used += 1
+        self.slots[slot] = <uint32_t> self.used
+        return 0
+
+    cdef int push(self, Py_ssize_t start, const uint8_t *prefix, Py_ssize_t prefix_size) except -1:
+        """A word stands at the end of the line from `start` on: count it and the n-grams it ends."""
+        cdef Py_ssize_t k, oldest
+        cdef int n
+        if self.last == 1:
+            self.emit(self.line.bytes + start, self.line.size - start, prefix, prefix_size, 16)
+            self.line.size = start
+            return 0
+        if self.stop.rows and table_find(&self.stop, snb_siphash13(
+                self.key.k0, self.key.k1, self.line.bytes + start, self.line.size - start)) >= 0:
+            self.line.size = start
+            return 0
+        self.starts[self.words % MAX_NGRAM] = start
+        self.words += 1
+        for n in range(self.first, min(self.last, self.words) + 1):
+            k = self.starts[(self.words - n) % MAX_NGRAM]
+            self.emit(self.line.bytes + k, self.line.size - k, prefix, prefix_size, 16)
+        buffer_put(&self.line, b" ", 1)
+        if self.line.size > 65536:  # only the last few words are still wanted
+            oldest = max(self.words - self.last, 0)
+            k = self.starts[oldest % MAX_NGRAM]
+            memmove(self.line.bytes, self.line.bytes + k, self.line.size - k)
+            self.line.size -= k
+            while oldest < self.words:
+                self.starts[oldest % MAX_NGRAM] -= k
+                oldest += 1
+        return 0
+
+    cdef inline int put_character(self, uint32_t point, uint32_t known, const uint8_t *p, int size) except -1:
+        """Write one character to the line, folded if so asked."""
+        if not self.casefold or point == (known & 0x1FFFFF) and not known & FOLDS_TO_SEVERAL:
+            buffer_put(&self.line, p, size)
+        elif known & FOLDS_TO_SEVERAL:
+            folded = chr(point).casefold().encode()
+            buffer_put(&self.line, PyBytes_AS_STRING(folded), len(folded))
+        else:
+            buffer_room(&self.line, 4)
+            self.line.size += encode_utf8(known & 0x1FFFFF, self.line.bytes + self.line.size)
+        return 0
+
+    cdef inline Py_ssize_t ascii_run(self, const uint8_t *p, Py_ssize_t i, Py_ssize_t n) noexcept nogil:
+        """Where the run of ASCII word characters at p[i] ends."""
+        while i < n and p[i] < 128 and self.ascii[p[i]] == WORD:
+            i += 1
+        return i
+
+    cdef inline int put_ascii(self, const uint8_t *p, Py_ssize_t n, Py_ssize_t room) except -1:
+        cdef uint8_t *out
+        cdef Py_ssize_t i
+        buffer_room(&self.line, n)
+        out = self.line.bytes + self.line.size
+        if self.casefold:
+            for i in range(n):
+                out[i] = lowered(p[i])
+        else:
+            snb_copy(out, p, n, room)
+        self.line.size += n
+        return 0
+
+    cdef inline int kind_at(self, const uint8_t *p, Py_ssize_t left, uint32_t *point, uint32_t *known, int *size) except -1:
+        cdef uint32_t c = p[0]
+        if c < 128:
+            point[0] = c
+            size[0] = 1
+            known[0] = characters[c]
+            return self.ascii[c]
+        c = decode_utf8(p, left, size)
+        point[0] = c
+        if 0xD800 <= c < 0xE000:  # half of a surrogate pair, from a str that was never text
+            known[0] = c
+            return BREAK
+        known[0] = characters[c]
+        if known[0] == 0:
+            known[0] = classify(c)
+        return known[0] >> 24 & 7
+
+    cdef int scan_words(self, const uint8_t *p, Py_ssize_t n, const uint8_t *prefix, Py_ssize_t prefix_size, bint urls) except -1:
+        cdef Py_ssize_t i = 0, begin, start, length, ahead
+        cdef uint32_t point = 0, known = 0
+        cdef int size = 0, kind
+        self.words = 0
+        self.line.size = 0
+        while True:
+            while i < n and p[i] < 128 and self.ascii[p[i]] != WORD:
+                i += 1
+            if i >= n:
+                break
+            kind = self.kind_at(p + i, n - i, &point, &known, &size)
+            if kind == IDEOGRAPH:
+                i = self.scan_ideographs(p, i, n, prefix, prefix_size)
+                continue
+            if kind != WORD:
+                i += size
+                continue
+            begin = i
+            start = self.line.size
+            length = 0
+            while True:
+                if kind == WORD and point < 128:
+                    ahead = self.ascii_run(p, i, n)
+                    length += ahead - i
+                    if length <= self.longest:
+                        self.put_ascii(p + i, ahead - i, n - i)
+                    i = ahead
+                else:
+                    if kind != HIDDEN:
+                        length += 1
+                        if length <= self.longest:
+                            self.put_character(point, known, p + i, size)
+                    i += size
+                if i >= n:
+                    break
+                kind = self.kind_at(p + i, n - i, &point, &known, &size)
+                if kind == WORD or kind == MARK or kind == HIDDEN:
+                    continue
+                if kind != INNER or i + 1 >= n:
+                    break
+                if p[i + 1] < 128:
+                    ahead = self.ascii[p[i + 1]]
+                else:
+                    ahead = self.kind_at(p + i + 1, n - i - 1, &point, &known, &size)
+                    point = p[i]
+                    known = characters[point]
+                    size = 1
+                if ahead != WORD:
+                    break
+            if urls and i + 1 < n:
+                ahead = self.url_after(p, begin, i, n)
+                if ahead > 0:
+                    self.line.size = start
+                    i = self.scan_url(p, ahead, n)
+                    continue
+            if self.shortest <= length <= self.longest:
+                self.push(start, prefix, prefix_size)
+            else:
+                self.line.size = start
+        return 0
+
+    cdef Py_ssize_t scan_ideographs(self, const uint8_t *p, Py_ssize_t i, Py_ssize_t n, const uint8_t *prefix, Py_ssize_t prefix_size) except -1:
+        """Count each pair of neighbours in a run of ideographs, or the one of a run of one."""
+        cdef Py_ssize_t before = i, start = 0, length = 0
+        cdef uint32_t point = 0, known = 0
+        cdef int size = 0, before_size = 0
+        while i < n:
+            if self.kind_at(p + i, n - i, &point, &known, &size) != IDEOGRAPH:
+                break
+            if length:
+                start = self.line.size
+                buffer_put(&self.line, p + before, before_size)
+                buffer_put(&self.line, p + i, size)
+                if self.shortest <= 2 <= self.longest:
+                    self.push(start, prefix, prefix_size)
+                else:
+                    self.line.size = start
+            before = i
+            before_size = size
+            length += 1
+            i += size
+        if length == 1 and self.shortest <= 1:
+            start = self.line.size
+            buffer_put(&self.line, p + before, before_size)
+            self.push(start, prefix, prefix_size)
+        return i
+
+    cdef Py_ssize_t url_after(self, const uint8_t *p, Py_ssize_t begin, Py_ssize_t i, Py_ssize_t n) noexcept nogil:
+        """Where the host of a web address begins, if the word p[begin:i] starts one; else 0."""
+        cdef Py_ssize_t size = i - begin
+        if 3 <= size <= 5 and i + 3 < n and p[i] == c":" and p[i + 1] == c"/" and p[i + 2] == c"/":
+            if (lowered(p[begin]) == c"h" and lowered(p[begin + 1]) == c"t") or (
+                    lowered(p[begin]) == c"f" and lowered(p[begin + 1]) == c"t"):
+                return i + 3
+        if lowered(p[begin]) == c"w" and begin + 4 < n and lowered(p[begin + 1]) == c"w" and lowered(p[begin + 2]) == c"w" and p[begin + 3] == c".":
+            return begin
+        return 0
+
+    cdef Py_ssize_t scan_url(self, const uint8_t *p, Py_ssize_t i, Py_ssize_t n) except -1:
+        """Count the host, the domains above it, and the words of the path; give where it ends."""
+        cdef Py_ssize_t end = i, host, host_end, dot, level, words, line
+        cdef uint8_t[256] name
+        while end < n and p[end] > 32 and p[end] != c'"' and p[end] != c"<" and p[end] != c">" and p[end] != c"`":
+            end += 1
+        host = i
+        host_end = i
+        while host_end < end and p[host_end] != c"/" and p[host_end] != c"?" and p[host_end] != c"#":
+            if p[host_end] == c"@":  # a user name before the host, as phishing likes it
+                host = host_end + 1
+            host_end += 1
+        i = host_end
+        dot = host
+        while dot < host_end and p[dot] != c":":
+            dot += 1
+        host_end = dot
+        while host_end > host and not (p[host_end - 1] >= 128 or self.ascii[p[host_end - 1]] == WORD):
+            host_end -= 1
+        host_end = min(host_end, host + 255)
+        for dot in range(host, host_end):
+            name[dot - host] = lowered(p[dot])
+        level = 0
+        dot = host
+        while dot < host_end and level < 4:
+            self.emit(name + (dot - host), host_end - dot, b"url:", 4)
+            level += 1
+            while dot < host_end and p[dot] != c".":
+                dot += 1
+            dot += 1
+        if i < end:
+            # The path's words must not enter the n-grams of the text around the address.
+            words = self.words
+            line = self.line.size
+            self.scan_path(p + i, end - i)
+            self.words = words
+            self.line.size = line
+        return end
+
+    cdef int scan_path(self, const uint8_t *p, Py_ssize_t n) except -1:
+        """Count the runs of word characters of a path, as they are written."""
+        cdef Py_ssize_t i = 0, begin
+        while i < n:
+            if p[i] < 128 and self.ascii[p[i]] != WORD:
+                i += 1
+                continue
+            begin = i
+            while i < n and (p[i] >= 128 or self.ascii[p[i]] == WORD):
+                i += 1
+            if i - begin <= self.longest:
+                self.emit(p + begin, i - begin, b"url:", 4)
+        return 0
+
+    cdef int scan_characters(self, const uint8_t *p, Py_ssize_t n, const uint8_t *prefix, Py_ssize_t prefix_size) except -1:
+        """Count n-grams of characters; a run of white space is one space."""
+        cdef Py_ssize_t i = 0, seen = 0
+        cdef uint32_t point = 0, known = 0
+        cdef int size = 0, kind, k
+        cdef bint gap = False
+        self.line.size = 0
+        while i < n:
+            kind = self.kind_at(p + i, n - i, &point, &known, &size)
+            if kind == SPACE and gap:
+                i += size
+                continue
+            gap = kind == SPACE
+            if self.line.size > 65536:
+                k = <int> min(seen, self.last)
+                point = <uint32_t> self.starts[(seen - k) % MAX_NGRAM]
+                memmove(self.line.bytes, self.line.bytes + point, self.line.size - point)
+                self.line.size -= point
+                while k > 0:
+                    self.starts[(seen - k) % MAX_NGRAM] -= point
+                    k -= 1
+                self.kind_at(p + i, n - i, &point, &known, &size)
+            self.starts[seen % MAX_NGRAM] = self.line.size
+            seen += 1
+            if gap:
+                buffer_put(&self.line, b" ", 1)
+            else:
+                self.put_character(point, known, p + i, size)
+            for k in range(self.first, min(self.last, seen) + 1):
+                self.emit(self.line.bytes + self.starts[(seen - k) % MAX_NGRAM],
+                          self.line.size - self.starts[(seen - k) % MAX_NGRAM], prefix, prefix_size)
+            i += size
+        return 0
+
+    cdef int scan(self, text, bytes prefix, bint html) except -1:
+        cdef Py_ssize_t n = 0
+        cdef const uint8_t *p
+        cdef const uint8_t *q = <const uint8_t *> PyBytes_AS_STRING(prefix)
+        cdef bytes held
+        if isinstance(text, bytes):
+            held = text
+            p = <const uint8_t *> PyBytes_AS_STRING(held)
+            n = len(held)
+        elif PyUnicode_IS_ASCII(text):
+            p = <const uint8_t *> PyUnicode_AsUTF8AndSize(text, &n)
+        else:
+            held = utf8(str(text))
+            p = <const uint8_t *> PyBytes_AS_STRING(held)
+            n = len(held)
+        if html:
+            html_to_plain(self, p, n)
+            return self.scan_words(self.plain.bytes, self.plain.size, q, len(prefix), self.urls)
+        if self.by_character:
+            return self.scan_characters(p, n, q, len(prefix))
+        return self.scan_words(p, n, q, len(prefix), self.urls)
+
+    def text(self, text, bytes prefix=b""):
+        """Count the tokens of a str, or of UTF-8 bytes (a bad byte separates tokens)."""
+        if not isinstance(text, (str, bytes)):
+            raise TypeError(f"text must be str or UTF-8 bytes, not {type(text).__name__}")
+        self.scan(text, prefix, False)
+
+    def html(self, text, bytes prefix=b""):
+        """Count the words a reader of HTML sees, its tags and attributes, and where its links lead."""
+        self.scan(text, prefix, True)
+
+    def token(self, bytes name, bytes prefix=b""):
+        """Count one token as it stands."""
+        self.emit(<const uint8_t *> PyBytes_AS_STRING(name), len(name), <const uint8_t *> PyBytes_AS_STRING(prefix), len(prefix))
+
+    def discard(self):
+        """Forget the tokens collected so far."""
+        self.used = 0
+        self.names.size = 0
+        if self.capacity > 65536:  # one huge message must not hold its memory for ever
+            self.resize(512)
+            buffer_shrink(&self.names)
+            buffer_shrink(&self.line)
+            buffer_shrink(&self.plain)
+        else:
+            memset(self.slots, 0, self.slot_count * sizeof(uint32_t))
+
+    def finish(self):
+        """Give fingerprints, counts, names and name ends of the tokens collected, and start anew."""
+        cdef cnp.ndarray fingerprints = new_array(self.used, cnp.NPY_UINT64)
+        cdef cnp.ndarray counts = new_array(self.used, cnp.NPY_FLOAT64)
+        cdef cnp.ndarray ends
+        memcpy(cnp.PyArray_DATA(fingerprints), self.fingerprints, self.used * 8)
+        memcpy(cnp.PyArray_DATA(counts), self.counts, self.used * 8)
+        if not self.keep_names:
+            self.discard()
+            return fingerprints, counts, None, None
+        ends = new_array(self.used, cnp.NPY_UINT32)
+        memcpy(cnp.PyArray_DATA(ends), self.ends, self.used * 4)
+        names = PyBytes_FromStringAndSize(<char *> self.names.bytes, self.names.size)
+        self.discard()
+        return fingerprints, counts, names, ends
+
+
+cdef inline uint8_t lowered(uint8_t c) noexcept nogil:
+    return c + 32 if c"A" <= c <= c"Z" else c

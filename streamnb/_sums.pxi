@@ -1,0 +1,258 @@
+# Logarithms and their sums, the same to the last bit on every machine.
+
+cdef extern from *:
+    """
+    #include <string.h>
+
+    /* Natural logarithm of a finite x > 0. The C library's differs in the last digit between
+       versions and processors; this one uses only operations that IEEE 754 fixes.
+       x = 2^e (1 + f), s = f / (2 + f), log(1 + f) = f - s (f - R), R = 2 (s^2/3 + s^4/5 + ...). */
+    static inline double snb_log(double x) {
+        uint64_t bits;
+        int64_t e = 0;
+        double m, f, s, z, r, k;
+        memcpy(&bits, &x, 8);
+        if (bits < 0x0010000000000000ULL) {            /* subnormal */
+            x *= 18014398509481984.0; e = -54;
+            memcpy(&bits, &x, 8);
+        }
+        e += (int64_t)(bits >> 52) - 1023;
+        bits = (bits & 0x000fffffffffffffULL) | 0x3ff0000000000000ULL;
+        if (bits > 0x3ff6a09e667f3bcdULL) {            /* keep m in [sqrt(1/2), sqrt(2)] */
+            bits -= 0x0010000000000000ULL; e += 1;
+        }
+        memcpy(&m, &bits, 8);
+        f = m - 1.0; s = f / (2.0 + f); z = s * s; k = (double)e;
+        r = z * (2.0 / 3 + z * (2.0 / 5 + z * (2.0 / 7 + z * (2.0 / 9 + z * (2.0 / 11 +
+            z * (2.0 / 13 + z * (2.0 / 15 + z * (2.0 / 17 + z * (2.0 / 19 + z * (2.0 / 21))))))))));
+        /* log 2 in two parts, the first with 32 zero bits at its end: k times it is exact */
+        return k * 6.93147180369123816490e-01 - ((s * (f - r) - k * 1.90821492927058770002e-10) - f);
+    }
+
+    /* Add x to hi + lo (Knuth's two-sum): the sum's last digit does not depend on the order. */
+    static inline void snb_accumulate(double *hi, double *lo, double x) {
+        double sum = *hi + x, back = sum - *hi;
+        *lo += (*hi - (sum - back)) + (x - back);
+        *hi = sum;
+    }
+    """
+    double snb_log(double x) noexcept nogil
+    void snb_accumulate(double *hi, double *lo, double x) noexcept nogil
+
+cdef enum:
+    CACHED_LOGS = 1024  # most counts are small whole numbers
+
+
+cdef class Logs:
+    """Logarithms of n + alpha, those of small whole n remembered."""
+
+    cdef double alpha
+    cdef double[CACHED_LOGS] known
+
+    def __cinit__(self, double alpha):
+        cdef int n
+        self.alpha = alpha
+        for n in range(CACHED_LOGS):
+            self.known[n] = snb_log(n + alpha) if n + alpha > 0 else -INFINITY
+
+    cdef inline double of(self, double n) noexcept nogil:
+        cdef int whole
+        if 0 <= n < CACHED_LOGS:
+            whole = <int> n
+            if whole == n:
+                return self.known[whole]
+        if n < 0:  # rounding may leave a difference of counts a hair below zero
+            return self.known[0]
+        return snb_log(n + self.alpha)
+
+_logs: dict = {}
+
+
+cdef Logs logs_for(double alpha):
+    found = _logs.get(alpha)
+    if found is None:
+        if len(_logs) >= 64:
+            _logs.clear()
+        found = _logs[alpha] = Logs(alpha)
+    return <Logs> found
+
+
+def log(double x) -> float:
+    """Natural logarithm of a positive number, identical on every machine; -inf at 0."""
+    if not 0 <= x < 1.7976931348623157e308:
+        raise ValueError(f"no logarithm of {x}")
+    return snb_log(x) if x > 0 else -np.inf
+
+
+def log_cells(cells, double alpha=0.0):
+    """Take log(cells + alpha), elementwise; float64 in and out, of any shape."""
+    cdef Py_ssize_t i, n = cells.size
+    cdef double *v = <double *> cnp.PyArray_DATA(checked(cells, cnp.NPY_FLOAT64, n, "cells"))
+    cdef cnp.ndarray out = np.empty(cells.shape)
+    cdef double *target = <double *> cnp.PyArray_DATA(out)
+    cdef Logs logs = logs_for(alpha)
+    with nogil:
+        for i in range(n):
+            target[i] = logs.of(v[i])
+    return out
+
+
+def weighted_sums(counts, values, seen=None):
+    """Sum counts[i] * values[i, k] over i, for each column k.
+
+    The sum does not depend on the order of the rows, save where its exact value lies so close to
+    the middle between two floating-point numbers that 106 bits cannot tell.
+
+    Parameters
+    ----------
+    counts
+        float64, shape (n,): how often each feature occurs in the message.
+    values
+        float64, shape (n, K).
+    seen
+        uint8, shape (n,), or None for all: rows with 0 take no part.
+
+    Returns
+    -------
+    The K sums as a list, and how many rows took part.
+    """
+    cdef Py_ssize_t i, k, n = len(counts), columns = values.shape[1], used = 0
+    cdef double *x = <double *> cnp.PyArray_DATA(checked(counts, cnp.NPY_FLOAT64, n, "counts"))
+    cdef double *v = <double *> cnp.PyArray_DATA(checked(values, cnp.NPY_FLOAT64, n * columns, "values"))
+    cdef uint8_t *mask = NULL
+    cdef double *hi
+    cdef double *lo
+    if seen is not None:
+        mask = <uint8_t *> cnp.PyArray_DATA(checked(seen, cnp.NPY_UINT8, n, "seen"))
+    hi = <double *> calloc(2 * columns + 2, sizeof(double))
+    if hi == NULL:
+        raise MemoryError
+    lo = hi + columns
+    with nogil:
+        for i in range(n):
+            if mask == NULL or mask[i]:
+                used += 1
+                for k in range(columns):
+                    snb_accumulate(&hi[k], &lo[k], x[i] * v[i * columns + k])
+    sums = [hi[k] + lo[k] for k in range(columns)]
+    free(hi)
+    return sums, used
+
+
+ctypedef fused index_t:
+    int32_t
+    int64_t
+
+
+cdef inline double usable(double x, double threshold) noexcept nogil:
+    """The value as the model sees it, or NaN for one that no model takes."""
+    if threshold == threshold:  # not NaN: presence is asked for
+        return (1.0 if x > threshold else 0.0) if fabs(x) <= LARGEST_COUNT else NAN
+    return x if 0 <= x <= LARGEST_COUNT else NAN
+
+
+cdef int64_t sum_rows(const int64_t *starts, const index_t *column, const double *x, Py_ssize_t rows, double threshold,
+                      const double *values, Py_ssize_t width, const uint8_t *mask,
+                      double *hi, double *out, int64_t *used) noexcept nogil:
+    cdef Py_ssize_t r, i, j, k
+    cdef double *lo = hi + width
+    cdef double amount
+    for r in range(rows):
+        memset(hi, 0, 2 * width * sizeof(double))
+        used[r] = 0
+        for i in range(starts[r], starts[r + 1]):
+            j = column[i]
+            amount = usable(x[i], threshold)
+            if amount != amount:
+                return i
+            if amount == 0 or (mask != NULL and not mask[j]):
+                continue
+            used[r] += 1
+            for k in range(width):
+                snb_accumulate(&hi[k], &lo[k], amount * values[j * width + k])
+        for k in range(width):
+            out[r * width + k] = hi[k] + lo[k]
+    return -1
+
+
+cdef int64_t sum_columns(const int64_t *starts, const index_t *column, const double *x, Py_ssize_t rows, double threshold,
+                         const int64_t *label, const double *w, Py_ssize_t classes, double *sums) noexcept nogil:
+    cdef Py_ssize_t r, i
+    cdef double amount
+    cdef double *mine
+    for r in range(rows):
+        mine = sums + label[r]
+        for i in range(starts[r], starts[r + 1]):
+            amount = usable(x[i], threshold)
+            if amount != amount:
+                return i
+            mine[column[i] * classes] += w[r] * amount
+    return -1
+
+
+def row_sums(indptr, indices, data, values, seen=None, double threshold=NAN):
+    """Do as `weighted_sums`, for each row of a CSR matrix whose columns are the features.
+
+    Parameters
+    ----------
+    indptr, indices, data
+        The matrix: int64, int32 or int64, float64. Zeros take no part.
+    values
+        float64, shape (columns, K).
+    seen
+        uint8, shape (columns,), or None for all: columns with 0 take no part.
+    threshold
+        If given, data above it count 1 and the rest 0.
+
+    Returns
+    -------
+    The sums, shape (rows, K); how many entries of each row took part; and the first entry that is
+    not finite or (without a threshold) negative, or -1.
+    """
+    cdef Py_ssize_t rows = len(indptr) - 1, width = values.shape[1]
+    cdef Py_ssize_t columns = len(values), entries = len(indices)
+    cdef int64_t *starts = <int64_t *> cnp.PyArray_DATA(checked(indptr, cnp.NPY_INT64, rows + 1, "indptr"))
+    cdef double *x = <double *> cnp.PyArray_DATA(checked(data, cnp.NPY_FLOAT64, entries, "data"))
+    cdef double *v = <double *> cnp.PyArray_DATA(checked(values, cnp.NPY_FLOAT64, columns * width, "values"))
+    cdef uint8_t *mask = NULL
+    cdef cnp.ndarray column = checked(indices, cnp.NPY_INT32 if indices.dtype == np.int32 else cnp.NPY_INT64, entries, "indices")
+    cdef cnp.ndarray sums = new_matrix(rows, width, cnp.NPY_FLOAT64)
+    cdef cnp.ndarray used = new_array(rows, cnp.NPY_INT64)
+    cdef int64_t bad
+    cdef double *hi
+    if seen is not None:
+        mask = <uint8_t *> cnp.PyArray_DATA(checked(seen, cnp.NPY_UINT8, columns, "seen"))
+    hi = <double *> calloc(2 * width + 2, sizeof(double))
+    if hi == NULL:
+        raise MemoryError
+    if cnp.PyArray_TYPE(column) == cnp.NPY_INT32:
+        bad = sum_rows[int32_t](starts, <int32_t *> cnp.PyArray_DATA(column), x, rows, threshold, v, width, mask,
+                                hi, <double *> cnp.PyArray_DATA(sums), <int64_t *> cnp.PyArray_DATA(used))
+    else:
+        bad = sum_rows[int64_t](starts, <int64_t *> cnp.PyArray_DATA(column), x, rows, threshold, v, width, mask,
+                                hi, <double *> cnp.PyArray_DATA(sums), <int64_t *> cnp.PyArray_DATA(used))
+    free(hi)
+    return sums, used, bad
+
+
+def column_sums(indptr, indices, data, labels, weights, Py_ssize_t columns, Py_ssize_t classes, double threshold=NAN):
+    """Sum weights[row] * data over the rows of each class, for each column of a CSR matrix.
+
+    Parameters as for `row_sums`; labels int64 and weights float64, shape (rows,). Returns float64,
+    shape (columns, classes), and the first bad entry or -1.
+    """
+    cdef Py_ssize_t rows = len(indptr) - 1, entries = len(indices)
+    cdef int64_t *starts = <int64_t *> cnp.PyArray_DATA(checked(indptr, cnp.NPY_INT64, rows + 1, "indptr"))
+    cdef double *x = <double *> cnp.PyArray_DATA(checked(data, cnp.NPY_FLOAT64, entries, "data"))
+    cdef int64_t *label = <int64_t *> cnp.PyArray_DATA(checked(labels, cnp.NPY_INT64, rows, "labels"))
+    cdef double *w = <double *> cnp.PyArray_DATA(checked(weights, cnp.NPY_FLOAT64, rows, "weights"))
+    cdef cnp.ndarray column = checked(indices, cnp.NPY_INT32 if indices.dtype == np.int32 else cnp.NPY_INT64, entries, "indices")
+    cdef cnp.ndarray sums = np.zeros((columns, classes))
+    cdef int64_t bad
+    if cnp.PyArray_TYPE(column) == cnp.NPY_INT32:
+        bad = sum_columns[int32_t](starts, <int32_t *> cnp.PyArray_DATA(column), x, rows, threshold,
+                                   label, w, classes, <double *> cnp.PyArray_DATA(sums))
+    else:
+        bad = sum_columns[int64_t](starts, <int64_t *> cnp.PyArray_DATA(column), x, rows, threshold,
+                                   label, w, classes, <double *> cnp.PyArray_DATA(sums))
+    return sums, bad

@@ -1,0 +1,195 @@
+"""What a model knows: counts by class and feature, which add, subtract and merge exactly."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamnb import _core
+from streamnb.tokens import TokenCounts
+
+__all__ = ["Counts", "MemoryCounts", "checked_weight"]
+
+Label = Hashable
+
+
+def checked_weight(w: Any) -> float:
+    """Give an example's weight as a float, or raise ValueError: finite, >= 0 and at most 1e100."""
+    try:
+        weight = float(w)
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(f"the weight is not a number: {w!r:.80}") from None
+    if not 0 <= weight <= 1e100:
+        raise ValueError(f"the weight is {weight}: it must be finite, >= 0 and at most 1e100")
+    return weight
+
+
+class Counts(Protocol):
+    """Where counts are kept: in memory, or in a database. Models do not know which.
+
+    With K classes and V features: `labels` (K) in the order they came, `weights` the weight of the
+    messages learned of each class (D_c), `totals` the sum of counts of each class (N_c), and
+    `features` how many features have a count (V).
+    """
+
+    labels: list[Label]
+    weights: list[float]
+
+    @property
+    def totals(self) -> list[float]: ...
+
+    @property
+    def features(self) -> int: ...
+
+    def declare(self, labels: Iterable[Label]) -> None:
+        """Make classes known that nothing has been learned of."""
+
+    def add(self, tokens: TokenCounts, label: Label, weight: float) -> None:
+        """Learn a message: all of it or nothing."""
+
+    def add_matrix(
+        self, tokens: TokenCounts, sums: NDArray[np.float64], labels: Sequence[Label], weights: Sequence[float]
+    ) -> None:
+        """Learn many messages summed up: counts (n, K) of features, message weight of each label."""
+
+    def subtract(self, tokens: TokenCounts, label: Label, weight: float) -> None:
+        """Unlearn a message, or raise ValueError and change nothing."""
+
+    def gather(self, fingerprints: NDArray[np.uint64]) -> tuple[NDArray[np.float64], NDArray[np.uint8]]:
+        """Counts (n, K) of features, and which of them have any."""
+
+    def value_counts(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Counts that occur (m,), and how many features have each of them in each class (m, K)."""
+
+
+class MemoryCounts:
+    """Counts in memory.
+
+    Parameters
+    ----------
+    keep_names
+        Whether the names of features are kept beside their counts, so that they can be shown.
+    track_values
+        Whether `value_counts` is wanted.
+
+    Examples
+    --------
+    >>> from streamnb.counts import MemoryCounts
+    >>> from streamnb.tokens import TokenCounts
+    >>> counts = MemoryCounts()
+    >>> counts.add(TokenCounts.from_dict({"free": 2, "now": 1}), "spam", 1.0)
+    >>> counts.add(TokenCounts.from_dict({"now": 1}), "ham", 1.0)
+    >>> counts.labels, counts.totals, counts.features
+    (['spam', 'ham'], [3.0, 1.0], 2)
+    """
+
+    def __init__(self, keep_names: bool = True, track_values: bool = False) -> None:
+        self.labels: list[Label] = []
+        self.weights: list[float] = []
+        self._index: dict[Label, int] = {}
+        self.table = _core.CountTable(0, keep_names, track_values)
+
+    @property
+    def totals(self) -> list[float]:
+        """Sum of the counts of each class."""
+        return self.table.totals
+
+    @property
+    def features(self) -> int:
+        """Number of features that have a count."""
+        return len(self.table)
+
+    def index(self, label: Label) -> int | None:
+        """The column of a class, or None where it is not known."""
+        return self._index.get(label)
+
+    def declare(self, labels: Iterable[Label]) -> None:
+        """Make classes known that nothing has been learned of."""
+        new = [label for label in dict.fromkeys(labels) if label not in self._index]
+        if any(label is None or label != label for label in new):
+            raise ValueError("a label must not be None or NaN")
+        self.table.widen(len(self.labels) + len(new))
+        for label in new:
+            self._index[label] = len(self.labels)
+            self.labels.append(label)
+            self.weights.append(0.0)
+
+    def add(self, tokens: TokenCounts, label: Label, weight: float) -> None:
+        """Learn a message: all of it or nothing."""
+        k = self._index.get(label)
+        if k is None:
+            self.declare((label,))
+            k = self._index[label]
+        self.table.add(tokens.fingerprints, tokens.counts, k, weight, tokens.names, tokens.ends)
+        self.weights[k] += weight
+
+    def add_matrix(
+        self, tokens: TokenCounts, sums: NDArray[np.float64], labels: Sequence[Label], weights: Sequence[float]
+    ) -> None:
+        """Learn many messages summed up; `sums` has a column for each of `labels`."""
+        self.declare(labels)
+        columns = [self._index[label] for label in labels]
+        self.table.add_matrix(
+            tokens.fingerprints, sums, np.array(columns, dtype=np.int64), tokens.names, tokens.ends
+        )
+        for k, weight in zip(columns, weights, strict=True):
+            self.weights[k] += weight
+
+    def subtract(self, tokens: TokenCounts, label: Label, weight: float) -> None:
+        """Unlearn a message, or raise ValueError and change nothing."""
+        k = self._index.get(label)
+        if k is None:
+            raise ValueError(f"cannot unlearn: nothing was ever learned of class {label!r:.80}")
+        left = self.weights[k] - weight
+        if left < -1e-9 * weight:
+            raise ValueError(
+                f"cannot unlearn weight {weight:g} of class {label!r:.80}: it has {self.weights[k]:g}"
+            )
+        self.table.subtract(tokens.fingerprints, tokens.counts, k, weight)
+        self.weights[k] = left if left > 1e-9 * weight else 0.0
+
+    def gather(self, fingerprints: NDArray[np.uint64]) -> tuple[NDArray[np.float64], NDArray[np.uint8]]:
+        """Counts (n, K) of features, and which of them have any."""
+        return self.table.gather(fingerprints)
+
+    def value_counts(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Counts that occur (m,), and how many features have each of them in each class (m, K)."""
+        return self.table.value_counts()
+
+    def merge(self, other: MemoryCounts) -> None:
+        """Add what other counts know: the same as having learned both streams."""
+        fingerprints, cells, names, ends = other.table.arrays()
+        if names is not None and len(names) >= 1 << 32:
+            raise ValueError("cannot merge: the names of the features are longer than 4 GiB")
+        tokens = TokenCounts._trusted(
+            fingerprints, fingerprints, names, None if ends is None else ends.astype(np.uint32)
+        )
+        self.add_matrix(tokens, cells, other.labels, other.weights)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, MemoryCounts):
+            return NotImplemented
+        return self.as_dict() == other.as_dict()
+
+    __hash__ = None  # type: ignore[assignment]  # counts change
+
+    def as_dict(self) -> dict[str, Any]:
+        """Everything that is counted, in an order that does not depend on history."""
+        fingerprints, cells, _, _ = self.table.arrays()
+        order = np.argsort(fingerprints)
+        columns = sorted(range(len(self.labels)), key=lambda k: repr(self.labels[k]))
+        return {
+            "labels": [self.labels[k] for k in columns],
+            "weights": [self.weights[k] for k in columns],
+            "totals": [self.totals[k] for k in columns],
+            "fingerprints": fingerprints[order].tolist(),
+            "cells": cells[order][:, columns].tolist(),
+        }
+
+    def total_weight(self) -> float:
+        """Weight of all messages learned."""
+        return math.fsum(self.weights)

@@ -1,0 +1,50 @@
+"""What can go wrong, said in one line.
+
+Each error names the file, line or key it is about and what to do; the command line prints it and
+exits with its code. Programming errors (a wrong type, a bad value given to a model) are the
+ordinary `TypeError` and `ValueError`.
+"""
+
+from __future__ import annotations
+
+__all__ = ["ConfigError", "CorpusError", "ModelFileError", "OutputError", "StreamNBError"]
+
+
+class StreamNBError(Exception):
+    """Any failure whose cause lies outside the program.
+
+    Examples
+    --------
+    >>> from streamnb.errors import CorpusError, StreamNBError
+    >>> try:
+    ...     raise CorpusError("inbox/17: cannot be read: permission denied")
+    ... except StreamNBError as error:
+    ...     print(error.exit_code, error)
+    3 inbox/17: cannot be read: permission denied
+    """
+
+    exit_code = 1
+
+
+class ConfigError(StreamNBError):
+    """A configuration that is wrong, with the key's path."""
+
+    exit_code = 2
+
+
+class CorpusError(StreamNBError):
+    """A corpus, or a message of it, that cannot be read."""
+
+    exit_code = 3
+
+
+class ModelFileError(StreamNBError):
+    """A model file that is missing, damaged or not one of ours."""
+
+    exit_code = 4
+
+
+class OutputError(StreamNBError):
+    """A place where results cannot be written."""
+
+    exit_code = 5

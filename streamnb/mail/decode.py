@@ -1,0 +1,227 @@
+"""Charsets, encoded words and transfer encodings, forgiving of everything.
+
+Nothing here raises: bytes that break their own rules are decoded as far as they go.
+"""
+
+from __future__ import annotations
+
+import binascii
+import codecs
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from types import MappingProxyType
+
+__all__ = ["decode_text", "decode_transfer", "decode_words", "parameters", "to_utf8"]
+
+# Codecs that are no charset of mail, and cost more than linear time or run escapes.
+_REFUSED = frozenset(
+    ("idna", "punycode", "unicode-escape", "raw-unicode-escape", "undefined", "mbcs", "oem")
+)
+# Charsets in which bytes below 128 are not the ASCII characters.
+_NOT_ASCII_BASED = re.compile(r"utf-?_?(7|16|32)|iso2022|hz|cp(037|1026|1140|273|424|500|875)", re.I)
+
+_ENCODED_WORD = re.compile(rb"=\?([^?*\s]{1,64})(?:\*[^?\s]*)?\?([bBqQ])\?([^?\n]*)\?=")
+_NOT_BASE64 = bytes(set(range(256)) - set(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"))
+_PARAMETER = re.compile(
+    rb";\s*+([^\s=;\"]{1,64})\s*+=\s*+(?:\"((?:[^\"\\]|\\.)*+)\"?|([^\s;]*+))", re.S
+)
+_QUOTED_PAIR = re.compile(rb"\\(.)", re.S)
+_MAX_PARAMETERS = 64
+_NONE: Mapping[str, str] = MappingProxyType({})
+
+
+@lru_cache(maxsize=256)
+def _codec(charset: str) -> codecs.CodecInfo | None:
+    try:
+        codec = codecs.lookup(charset)
+    except (LookupError, ValueError, UnicodeError):
+        return None
+    # bytes.decode itself refuses codecs that do not make text of bytes (rot13, zlib).
+    if codec.name.replace("_", "-") in _REFUSED or not getattr(codec, "_is_text_encoding", True):
+        return None
+    return codec
+
+
+def decode_text(data: bytes, charset: str = "") -> str:
+    """Decode by the declared charset, else as UTF-8, else as cp1252.
+
+    Parameters
+    ----------
+    data
+        Bytes of a header or of a text part.
+    charset
+        The declared charset; empty or unknown is no declaration.
+
+    Examples
+    --------
+    >>> decode_text("naïve".encode("latin-1"), "iso-8859-1")
+    'naïve'
+    >>> decode_text("naïve".encode(), "us-ascii"), decode_text(b"\\x93quoted\\x94", "no-such")
+    ('naïve', '“quoted”')
+    """
+    codec = _codec(charset) if charset else None
+    if codec is not None:
+        try:
+            return codec.decode(data, "strict")[0]
+        except (UnicodeError, ValueError):
+            pass
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        return data.decode("cp1252", "replace")
+
+
+def to_utf8(data: bytes, charset: str = "") -> bytes:
+    """Do as `decode_text`, but give UTF-8, and ASCII as it is, without making a str.
+
+    Examples
+    --------
+    >>> to_utf8(b"caf\\xe9", "latin-1")
+    b'caf\\xc3\\xa9'
+    """
+    if data.isascii() and not (charset and _NOT_ASCII_BASED.match(charset)):
+        return data
+    return decode_text(data, charset).encode("utf-8", "surrogatepass")
+
+
+def _encoded_word(kind: bytes, text: bytes) -> bytes:
+    if kind in b"qQ":
+        return binascii.a2b_qp(text, header=True)
+    return _base64(text)
+
+
+def decode_words(value: bytes) -> str:
+    """Decode a header field's value: RFC 2047 words, raw 8-bit text, folding.
+
+    White space between two encoded words is not part of the text; words of one charset are joined
+    before decoding, for a character may be cut in two.
+
+    Examples
+    --------
+    >>> decode_words(b"=?utf-8?q?Gr=C3?= =?utf-8?q?=BC=C3=9Fe?= aus =?iso-8859-1?b?S/ZsbiE=?=")
+    'Grüße aus Köln!'
+    """
+    value = value.replace(b"\n", b"")
+    if b"=?" not in value:
+        return decode_text(value)
+    runs: list[tuple[str, bytes]] = []  # (charset, "" for plain text; bytes)
+    at = 0
+    for word in _ENCODED_WORD.finditer(value):
+        between = value[at : word.start()]
+        if between.strip() or not runs:
+            runs.append(("", between))
+        charset = word[1].decode("ascii", "replace").lower()
+        decoded = _encoded_word(word[2], word[3])
+        if runs and runs[-1][0] == charset:
+            runs[-1] = (charset, runs[-1][1] + decoded)
+        else:
+            runs.append((charset, decoded))
+        at = word.end()
+    runs.append(("", value[at:]))
+    return "".join(decode_text(text, charset) for charset, text in runs)
+
+
+def _base64(data: bytes) -> bytes:
+    try:
+        return binascii.a2b_base64(data)
+    except binascii.Error:
+        # Bad padding, or padding in the middle: keep the whole groups of what letters there are.
+        letters = data.translate(None, _NOT_BASE64)
+        spare = len(letters) % 4
+        letters = letters[: len(letters) - 1] if spare == 1 else letters + b"=" * (-spare % 4)
+        return binascii.a2b_base64(letters)
+
+
+def _uuencoded(data: bytes) -> bytes:
+    out = []
+    for line in data.split(b"\n"):
+        if not line.startswith((b"begin ", b"end")) and line:
+            try:
+                out.append(binascii.a2b_uu(line))
+            except binascii.Error:
+                size = (((line[0] - 32) & 63) * 4 + 5) // 3
+                try:
+                    out.append(binascii.a2b_uu(line[:size]))
+                except binascii.Error:
+                    continue
+    return b"".join(out)
+
+
+def decode_transfer(data: bytes, encoding: bytes) -> bytes:
+    """Undo a content transfer encoding; an unknown one leaves the bytes as they are.
+
+    Examples
+    --------
+    >>> decode_transfer(b"SGVsbG8", b"base64"), decode_transfer(b"a=3Db=\\nc", b"quoted-printable")
+    (b'Hello', b'a=bc')
+    """
+    if encoding == b"base64":
+        return _base64(data)
+    if encoding == b"quoted-printable":
+        return binascii.a2b_qp(data)
+    if encoding in (b"x-uuencode", b"uuencode", b"x-uue", b"uue"):
+        return _uuencoded(data)
+    return data
+
+
+def _plain(text: bytes) -> bool:
+    return text.isascii() and b"=?" not in text and b"\n" not in text
+
+
+def parameters(value: bytes) -> Mapping[str, str]:
+    """Read the parameters of a Content-Type or Content-Disposition, RFC 2231 pieces joined.
+
+    Examples
+    --------
+    >>> parameters(b"text/plain; charset=utf-8; name*0*=utf-8''caf%C3; name*1*=%A9.txt")
+    mappingproxy({'charset': 'utf-8', 'name': 'café.txt'})
+    """
+    if b";" not in value:
+        return _NONE
+    return _common_parameters(value) if len(value) <= 200 else _read_parameters(value)
+
+
+@lru_cache(maxsize=1024)  # most messages say one of a few things
+def _common_parameters(value: bytes) -> Mapping[str, str]:
+    return _read_parameters(value)
+
+
+def _read_parameters(value: bytes) -> Mapping[str, str]:
+    plain: dict[str, str] = {}
+    pieces: dict[str, list[tuple[int, bool, bytes]]] = {}
+    for number, match in enumerate(_PARAMETER.finditer(value)):
+        if number == _MAX_PARAMETERS:
+            break
+        name = match[1].decode("latin-1").lower()
+        if match[2] is not None:
+            text = _QUOTED_PAIR.sub(rb"\1", match[2]) if b"\\" in match[2] else match[2]
+        else:
+            text = match[3]
+        if "*" not in name:
+            plain.setdefault(name, text.decode("ascii") if _plain(text) else decode_words(text))
+            continue
+        name, _, order = name.partition("*")
+        encoded = name.endswith("*") or order.endswith("*") or order == ""
+        digits = order.rstrip("*")
+        place = int(digits) if digits.isdecimal() and len(digits) < 5 else 0
+        pieces.setdefault(name, []).append((place, encoded, text))
+    for name, found in pieces.items():
+        charset = ""
+        joined = b""
+        for place, encoded, text in sorted(found):
+            if encoded:
+                if place == 0 and text.count(b"'") >= 2:
+                    declared, _, text = text.split(b"'", 2)
+                    charset = declared.decode("latin-1")
+                text = _percent(text)
+            joined += text
+        plain[name] = decode_text(joined, charset)
+    return MappingProxyType(plain)
+
+
+_PERCENT = re.compile(rb"%([0-9A-Fa-f]{2})")
+
+
+def _percent(text: bytes) -> bytes:
+    return _PERCENT.sub(lambda match: bytes((int(match[1], 16),)), text)

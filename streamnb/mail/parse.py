@@ -1,0 +1,318 @@
+"""The structure of a message: a worklist over slices of its bytes, no recursion, no copies of parts."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import islice
+from typing import NamedTuple
+
+from streamnb.mail.decode import decode_text, decode_transfer, decode_words, parameters, to_utf8
+
+__all__ = ["Limits", "Mail", "Part", "parse"]
+
+# The lines that can belong to a header: a field's first, a folded one, an mbox "From " line.
+# Possessive: a failed match is never retried another way, so time is linear.
+_HEADER_LINES = re.compile(rb"(?:(?:From |>From |[!-9;-~]++[ \t]*+:|[ \t])[^\n]*+(?:\n|\Z))*+")
+_FIELD = re.compile(rb"^([!-9;-~]++)[ \t]*+:[ \t]*+([^\n]*+(?:\n[ \t][^\n]*+)*+)", re.M)
+_TYPE = re.compile(rb"\s*+([^\s/;\"]{1,64})/([^\s;\"]{1,64})")
+
+Fields = list[tuple[bytes, bytes]]
+Index = dict[bytes, bytes]  # lower-case name -> the first value
+
+# A slice still to look at: start, end, depth, default content type, what it is.
+Slice = tuple[int, int, int, str, str]
+
+
+class Limits(NamedTuple):
+    """Bounds of what is read of one message; what lies beyond is left out and recorded.
+
+    Attributes
+    ----------
+    size
+        Bytes of the message.
+    parts
+        Parts, containers included.
+    depth
+        Containers within containers.
+    fields
+        Header fields of the message, and of each part.
+    """
+
+    size: int = 1 << 20
+    parts: int = 500
+    depth: int = 20
+    fields: int = 1000
+
+
+DEFAULT_LIMITS = Limits()
+
+
+@dataclass(slots=True)
+class Part:
+    """A piece of a message that is not itself made of parts.
+
+    Attributes
+    ----------
+    fields
+        The header fields, as (name, value) in bytes. For an attached message, those of the message.
+    content_type
+        In lower case, such as "text/html".
+    payload
+        The bytes as they stand in the message, transfer encoding included.
+    role
+        "body", "message" (an attached message: its header only, its parts follow), or "preamble"
+        and "epilogue": text around the parts of a container, which no reader shows.
+    """
+
+    fields: Fields
+    content_type: str
+    payload: bytes
+    role: str = "body"
+    index: Index = field(default_factory=dict, repr=False)
+
+    @property
+    def charset(self) -> str:
+        """The declared charset, or ""."""
+        return parameters(self.index.get(b"content-type", b"")).get("charset", "")
+
+    @property
+    def filename(self) -> str:
+        """The name a reader would save the part under, or ""."""
+        disposition = self.index.get(b"content-disposition")
+        found = parameters(disposition).get("filename") if disposition else None
+        return found or parameters(self.index.get(b"content-type", b"")).get("name", "")
+
+    @property
+    def is_text(self) -> bool:
+        """Whether the payload is text."""
+        return self.content_type.startswith("text/") or self.content_type == "message/delivery-status"
+
+    @property
+    def content(self) -> bytes:
+        """The payload without its transfer encoding."""
+        encoding = self.index.get(b"content-transfer-encoding")
+        return decode_transfer(self.payload, encoding.strip().lower()) if encoding else self.payload
+
+    @property
+    def text(self) -> str:
+        """The decoded text; "" for a part that is no text."""
+        return decode_text(self.content, self.charset) if self.is_text else ""
+
+    @property
+    def utf8(self) -> bytes:
+        """The text as UTF-8."""
+        return to_utf8(self.content, self.charset) if self.is_text else b""
+
+
+@dataclass
+class Mail:
+    """A parsed message.
+
+    Attributes
+    ----------
+    fields
+        Header fields in their order, as (name, value) in bytes; folded lines as they stand.
+    parts
+        What the message is made of, in its order.
+    defects
+        What was wrong, and which bounds were crossed.
+    """
+
+    fields: Fields = field(default_factory=list)
+    parts: list[Part] = field(default_factory=list)
+    defects: list[str] = field(default_factory=list)
+    index: Index = field(default_factory=dict, repr=False)
+
+    @cached_property
+    def headers(self) -> list[tuple[str, str]]:
+        """The header fields decoded: names as written, values unfolded."""
+        return [(name.decode("ascii"), decode_words(value)) for name, value in self.fields]
+
+    def get(self, name: str) -> str:
+        """The decoded value of the first field of that name, or ""."""
+        return decode_words(self.index.get(name.encode("latin-1", "replace").lower(), b""))
+
+    @property
+    def text(self) -> str:
+        """The decoded text of all text parts."""
+        return "\n".join(part.text for part in self.parts if part.is_text)
+
+
+def _indexed(fields: Fields) -> Index:
+    return {name.lower(): value for name, value in reversed(fields)}
+
+
+def _content_type(value: bytes, default: str) -> str:
+    match = _TYPE.match(value) if value else None
+    if match is None:
+        return "text/plain" if value else default
+    return f"{match[1].decode('latin-1')}/{match[2].decode('latin-1')}".lower()
+
+
+def _boundary(value: bytes) -> bytes:
+    found = parameters(value).get("boundary", "")
+    return found.rstrip().encode("utf-8", "replace")
+
+
+def _delimiters(data: bytes, start: int, end: int, boundary: bytes, limit: int) -> list[tuple[int, int, bool]]:
+    """Find lines that are --boundary or --boundary--: (line start, next line, closing)."""
+    mark = b"--" + boundary
+    out: list[tuple[int, int, bool]] = []
+    at = data.find(mark, start, end)
+    while at >= 0 and len(out) < limit:
+        after = at + len(mark)
+        line_end = data.find(b"\n", after, end)
+        line_end = end if line_end < 0 else line_end
+        if at == start or data[at - 1] == 10:
+            rest = data[after : min(line_end, after + 1000)].rstrip(b" \t")
+            if rest in (b"", b"--"):
+                out.append((at, min(line_end + 1, end), rest == b"--"))
+        at = data.find(mark, after, end)
+    return out
+
+
+class _Parser:
+    """One message being taken apart: a stack of slices still to look at."""
+
+    def __init__(self, data: bytes, limits: Limits) -> None:
+        self.data = data
+        self.limits = limits
+        self.mail = Mail()
+        self.seen = 0
+
+    def defect(self, text: str) -> None:
+        if text not in self.mail.defects:
+            self.mail.defects.append(text)
+
+    def header(self, start: int, end: int) -> tuple[Fields, int]:
+        """Read the header fields of a slice, and where its body begins."""
+        data = self.data
+        match = _HEADER_LINES.match(data, start, end)
+        stop = match.end() if match else start
+        found = islice(_FIELD.finditer(data, start, stop), self.limits.fields + 1)
+        fields = [match.group(1, 2) for match in found]
+        if len(fields) > self.limits.fields:
+            self.defect(f"more than {self.limits.fields} header fields")
+            fields.pop()
+        if data.startswith(b"\n", stop):
+            return fields, stop + 1
+        if stop < end:
+            self.defect("no blank line after the header")
+        return fields, stop
+
+    def leaf(
+        self, fields: Fields, index: Index, kind: str, start: int, end: int, role: str = "body"
+    ) -> None:
+        self.mail.parts.append(Part(fields, kind, self.data[start:end], role, index))
+
+    def run(self) -> Mail:
+        """Take slices off the stack until none is left."""
+        stack: list[Slice] = [(0, len(self.data), 0, "text/plain", "part")]
+        while stack:
+            start, end, depth, default, what = stack.pop()
+            if what != "part":
+                self.leaf([], {}, "text/plain", start, end, what)
+                continue
+            self.seen += 1
+            if self.seen > self.limits.parts:
+                self.defect(f"more than {self.limits.parts} parts")
+                break
+            fields, body = self.header(start, end)
+            index = _indexed(fields)
+            if start == 0 and depth == 0:
+                self.mail.fields = fields
+                self.mail.index = index
+            value = index.get(b"content-type", b"")
+            kind = _content_type(value, default)
+            nested = kind.startswith("multipart/") or kind == "message/rfc822"
+            if nested and depth >= self.limits.depth:
+                self.defect(f"nested more than {self.limits.depth} deep")
+                nested, kind = False, "text/plain"
+            if not nested:
+                self.leaf(fields, index, kind, body, end)
+            elif kind == "message/rfc822":
+                self.attached(fields, index, body, end, depth, stack)
+            elif not self.container(kind, value, body, end, depth, stack):
+                self.leaf(fields, index, "text/plain", body, end)
+        return self.mail
+
+    def attached(
+        self, fields: Fields, index: Index, body: int, end: int, depth: int, stack: list[Slice]
+    ) -> None:
+        """Look at a message within the message; one that is encoded stays as it is."""
+        encoding = index.get(b"content-transfer-encoding", b"").strip().lower()
+        if encoding in (b"base64", b"quoted-printable"):
+            self.defect("an attached message is encoded")
+            self.leaf(fields, index, "text/plain", body, end)
+            return
+        inner, _ = self.header(body, end)
+        self.leaf(inner, _indexed(inner), "message/rfc822", body, body, "message")
+        stack.append((body, end, depth + 1, "text/plain", "part"))
+
+    def container(
+        self, kind: str, value: bytes, body: int, end: int, depth: int, stack: list[Slice]
+    ) -> bool:
+        """Put the parts of a container on the stack; False where it has none."""
+        boundary = _boundary(value)
+        marks = _delimiters(self.data, body, end, boundary, self.limits.parts + 2) if boundary else []
+        if not marks:
+            self.defect("multipart without a boundary" if not boundary else "boundary not found")
+            return False
+        pieces: list[Slice] = []
+        if marks[0][0] > body:
+            pieces.append((body, marks[0][0], depth, "", "preamble"))
+        default = "message/rfc822" if kind == "multipart/digest" else "text/plain"
+        closed = False
+        for number, (_, begin, closing) in enumerate(marks):
+            stop = marks[number + 1][0] if number + 1 < len(marks) else end
+            if closing:
+                if begin < end:  # what follows is shown by no reader, parts included
+                    pieces.append((begin, end, depth, "", "epilogue"))
+                closed = True
+                break
+            # The line end before a delimiter belongs to the delimiter.
+            if stop < end and stop > begin and self.data[stop - 1] == 10:
+                stop -= 1
+            pieces.append((begin, stop, depth + 1, default, "part"))
+        if not closed:
+            self.defect("the last boundary is missing")
+        stack.extend(reversed(pieces))
+        return True
+
+
+def parse(data: bytes, limits: Limits = DEFAULT_LIMITS) -> Mail:
+    """Take a message apart.
+
+    Parameters
+    ----------
+    data
+        The message as it was stored or received: any bytes at all, with LF, CRLF or CR line ends.
+    limits
+        Bounds on what is read.
+
+    Returns
+    -------
+    Mail
+        Line ends are LF.
+
+    References
+    ----------
+    RFC 5322 (messages), RFC 2045 to 2047 and 2231 (MIME).
+
+    Examples
+    --------
+    >>> mail = parse(b"Subject: =?utf-8?q?caf=C3=A9?=\\nContent-Type: text/html\\n\\n<b>hi</b>\\n")
+    >>> mail.get("subject"), mail.parts[0].content_type, mail.parts[0].text
+    ('café', 'text/html', '<b>hi</b>\\n')
+    """
+    defects = []
+    if len(data) > limits.size:
+        data = data[: limits.size]
+        defects.append(f"longer than {limits.size} bytes")
+    if b"\r" in data:
+        data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    mail = _Parser(data, limits).run()
+    mail.defects[:0] = defects
+    return mail

@@ -1,0 +1,174 @@
+"""Matrices and data frames as rows of features: one compressed form for all of them."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamnb import _core
+from streamnb.counts import checked_weight
+from streamnb.tokens import TokenCounts
+
+__all__ = ["Rows", "as_labels", "as_weights", "is_frame"]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Many messages: a CSR matrix and the features that its columns stand for.
+
+    Attributes
+    ----------
+    indptr, indices, data
+        int64, int32 or int64, float64; values are not checked yet.
+    columns
+        Number of each column in the caller's matrix, or None where they are the same.
+    features
+        The columns' features: fingerprints and names. Their counts mean nothing.
+    """
+
+    indptr: NDArray[np.int64]
+    indices: NDArray[Any]
+    data: NDArray[np.float64]
+    columns: NDArray[np.int64] | None
+    features: TokenCounts
+
+    def __len__(self) -> int:
+        return len(self.indptr) - 1
+
+    @classmethod
+    def of(cls, X: Any, keep_names: bool, canonical: bool) -> Rows:
+        """Read a scipy sparse matrix, a dense one, or a pandas, polars or pyarrow frame.
+
+        Parameters
+        ----------
+        X
+            The matrix.
+        keep_names
+            Whether the features' names are wanted.
+        canonical
+            Whether entries that stand twice must be summed first; adding up does it by itself.
+
+        Raises
+        ------
+        ValueError
+            Where X is not two-dimensional or not numeric.
+        """
+        names: list[Any] | None = None
+        if is_frame(X):
+            names, X = _frame_values(X)
+        indptr, indices, data, width = _compressed(X, canonical)
+        used: NDArray[np.int64] | None = None
+        if width > len(indices):  # a few rows of a wide matrix: only the columns that occur
+            used, indices = _used_columns(indices)
+        columns = np.arange(width, dtype=np.int64) if used is None else used
+        return cls(indptr, indices, data, used, _features(columns, names, keep_names))
+
+    def check(self, entry: int, signed: bool) -> None:
+        """Raise ValueError naming row and column of a bad entry; -1 is none."""
+        if entry < 0:
+            return
+        row = int(np.searchsorted(self.indptr, entry, side="right")) - 1
+        column = int(self.indices[entry])
+        if self.columns is not None:
+            column = int(self.columns[column])
+        why = "finite and at most 1e100" if signed else "finite, >= 0 and at most 1e100"
+        raise ValueError(f"row {row}, column {column}: the value is {self.data[entry]}: it must be {why}")
+
+
+def is_frame(X: Any) -> bool:
+    """Whether X is a data frame of one of the libraries in use; none is imported to find out."""
+    for module, name in (("pandas", "DataFrame"), ("polars", "DataFrame"), ("pyarrow", "Table")):
+        if module in sys.modules and isinstance(X, getattr(sys.modules[module], name)):
+            return True
+    return False
+
+
+def _frame_values(frame: Any) -> tuple[list[Any], Any]:
+    """Column names, and the values as a dense or (pandas of sparse columns) sparse matrix."""
+    if hasattr(frame, "sparse") and len(frame.columns):
+        try:
+            return list(frame.columns), frame.sparse.to_coo()
+        except AttributeError:  # pandas has the accessor on every frame, for sparse ones only
+            pass
+    columns = list(getattr(frame, "column_names", frame.columns))
+    values = frame.to_pandas().to_numpy() if hasattr(frame, "column_names") else frame.to_numpy()
+    return columns, values
+
+
+def _compressed(
+    X: Any, canonical: bool
+) -> tuple[NDArray[np.int64], NDArray[Any], NDArray[np.float64], int]:
+    if hasattr(X, "tocsr"):
+        csr = X.tocsr()
+        if csr.dtype.kind not in "biuf":
+            raise ValueError(f"the matrix holds {csr.dtype}, not real numbers")
+        if canonical and not csr.has_canonical_format:
+            csr = csr.copy()
+            csr.sum_duplicates()
+        kind = np.int32 if csr.indices.dtype == np.int32 else np.int64
+        return (
+            csr.indptr.astype(np.int64, copy=False),
+            np.ascontiguousarray(csr.indices, dtype=kind),
+            np.ascontiguousarray(csr.data, dtype=np.float64),
+            csr.shape[1],
+        )
+    dense = np.asarray(X)
+    if dense.ndim != 2:
+        raise ValueError(f"expected a matrix with a row for each example, got shape {dense.shape}")
+    try:
+        dense = dense.astype(np.float64, copy=False)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"the matrix holds values that are no numbers: {error}") from None
+    rows, columns = np.nonzero(dense)  # NaN is not zero
+    indptr = np.searchsorted(rows, np.arange(len(dense) + 1)).astype(np.int64)
+    return indptr, columns.astype(np.int64), dense[rows, columns], dense.shape[1]
+
+
+def _used_columns(indices: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The columns that occur, and the indices renumbered to them."""
+    used, renumbered = np.unique(indices, return_inverse=True)
+    return used.astype(np.int64), renumbered.astype(np.int64)
+
+
+def _features(used: NDArray[np.int64], names: list[Any] | None, keep_names: bool) -> TokenCounts:
+    if names is not None:
+        return TokenCounts.from_dict({names[i]: 1 for i in used}, None, keep_names)
+    fingerprints = _core.fingerprint_columns(used)
+    if not keep_names:
+        return TokenCounts._trusted(fingerprints, np.ones(len(used)), None, None)
+    # The encoded names of integers: a mark and eight bytes each.
+    text = np.empty((len(used), 9), dtype=np.uint8)
+    text[:, 0] = _core.encode_name(0)[0]
+    text[:, 1:] = used.astype("<i8").view(np.uint8).reshape(-1, 8)
+    ends = np.arange(9, 9 * len(used) + 1, 9, dtype=np.uint32)
+    return TokenCounts._trusted(fingerprints, np.ones(len(used)), text.tobytes(), ends)
+
+
+def as_labels(y: Any) -> list[Any]:
+    """The labels of a list, array or series of any library, as Python's own objects."""
+    for method in ("to_pylist", "to_list", "tolist"):
+        if hasattr(y, method):
+            labels: list[Any] = getattr(y, method)()
+            return labels
+    return list(y)
+
+
+def as_weights(w: Any, n: int) -> NDArray[np.float64]:
+    """One weight for each of n examples, from a number, a sequence or None for 1."""
+    if w is None or np.isscalar(w):
+        return np.full(n, 1.0 if w is None else checked_weight(w))
+    try:
+        weights = np.array(as_labels(w), dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"the weights are no numbers: {error}") from None
+    if weights.shape != (n,):
+        raise ValueError(f"{n} examples, but weights of shape {weights.shape}")
+    bad = ~((weights >= 0) & (weights <= 1e100))
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise ValueError(f"row {row}: the weight is {weights[row]}: it must be finite, >= 0 and at most 1e100")
+    return weights

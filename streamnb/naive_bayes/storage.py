@@ -1,0 +1,213 @@
+"""Model files: arrays and JSON in numpy's .npz, never a pickle.
+
+Written to a temporary name in the same folder, synced, then renamed: whatever happens, the old
+file or the new one is there. What is read is checked before it is believed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from streamnb import _core
+from streamnb.errors import ModelFileError, OutputError
+
+if TYPE_CHECKING:
+    from streamnb.naive_bayes.base import CountingNB
+
+__all__ = ["load", "save"]
+
+FORMAT = "streamnb model"
+VERSION = 1
+_KINDS = {"str": str, "int": int, "bool": bool}
+
+
+def _plain_label(label: Any) -> list[Any]:
+    if isinstance(label, np.generic):
+        label = label.item()
+    for kind, made in _KINDS.items():
+        if type(label) is made:
+            return [kind, label]
+    raise OutputError(f"a label must be str, int or bool to be written to a model file, not {label!r:.80}")
+
+
+def _read_label(pair: Any) -> Any:
+    kind, value = pair
+    if type(value) is not _KINDS[kind]:
+        raise ValueError(f"label {value!r:.80} is not {kind}")
+    return value
+
+
+def _parameters(model: CountingNB) -> dict[str, Any]:
+    parameters = dict(model._get_params())
+    if not isinstance(model.prior, str):
+        parameters["prior"] = [[_plain_label(label), float(p)] for label, p in model.prior.items()]
+    return parameters
+
+
+def save(model: CountingNB, path: str | Path) -> None:
+    """Write a model; equal models give equal bytes.
+
+    Raises
+    ------
+    OutputError
+        Where the file cannot be written, or a label is of a type that cannot be.
+    """
+    fingerprints, cells, names, ends = model.counts.table.arrays()
+    order = np.argsort(fingerprints)
+    arrays = {"fingerprints": fingerprints[order], "counts": cells[order]}
+    if names is not None:
+        starts = np.concatenate((np.zeros(1, np.uint64), ends[:-1])) if len(ends) else ends
+        ordered = [names[starts[i] : ends[i]] for i in order.tolist()]
+        arrays["names"] = np.frombuffer(b"".join(ordered), dtype=np.uint8)
+        arrays["name_ends"] = np.cumsum([len(name) for name in ordered], dtype=np.uint64)
+    header = {
+        "format": FORMAT,
+        "version": VERSION,
+        "model": type(model).__name__,
+        "parameters": _parameters(model),
+        "labels": [_plain_label(label) for label in model.counts.labels],
+        "weights": model.counts.weights,
+        "totals": model.counts.totals,
+        "key": _core.DEFAULT_KEY.hex(),
+    }
+    text = json.dumps(header, sort_keys=True).encode()
+    arrays = {"header": np.frombuffer(text, dtype=np.uint8), **arrays}
+    _write(Path(path), arrays)
+
+
+def _write(path: Path, arrays: dict[str, Any]) -> None:
+    try:
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                np.savez(file, **arrays)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, path)
+        except BaseException:
+            os.unlink(temporary)
+            raise
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+    except OSError as error:
+        raise OutputError(f"{path}: the model cannot be written: {error.strerror or error}") from None
+
+
+def _member(archive: zipfile.ZipFile, name: str, dtype: str, ndim: int = 1) -> Any:
+    """Read one array, believing neither its size nor its type before looking."""
+    info = archive.getinfo(f"{name}.npy")
+    if info.compress_type != zipfile.ZIP_STORED:
+        raise ValueError(f"{name} is compressed")
+    with archive.open(info) as file:
+        version = np.lib.format.read_magic(file)
+        if version != (1, 0):
+            raise ValueError(f"{name} is of array format {version}")
+        shape, fortran, found = np.lib.format.read_array_header_1_0(file)
+        size = int(np.prod([int(n) for n in shape], dtype=object)) * found.itemsize
+        if found != np.dtype(dtype) or fortran or len(shape) != ndim or size > info.file_size:
+            raise ValueError(f"{name} is not what it should be")
+        data = file.read(size)
+    if len(data) != size:
+        raise ValueError(f"{name} is cut off")
+    return np.frombuffer(data, dtype=dtype).reshape(shape)
+
+
+def load(path: str | Path, kind: type[Any] | None = None) -> Any:
+    """Read a model that `save` wrote.
+
+    Parameters
+    ----------
+    path
+        The file.
+    kind
+        The class it must be of; None for any.
+
+    Raises
+    ------
+    ModelFileError
+        Where the file is missing, damaged, not ours, of a newer version or of another model.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            header = json.loads(_member(archive, "header", "u1").tobytes())
+            return _restore(archive, header, kind)
+    except OSError as error:
+        raise ModelFileError(f"{path}: the model cannot be read: {error.strerror or error}") from None
+    except _Foreign as error:
+        raise ModelFileError(f"{path}: {error}") from None
+    except (
+        ValueError, TypeError, KeyError, AttributeError, IndexError, OverflowError, RecursionError,
+        EOFError, MemoryError, NotImplementedError, zipfile.BadZipFile,
+    ) as error:  # fmt: skip
+        why = str(error).splitlines()[0][:120] if str(error) else type(error).__name__
+        raise ModelFileError(
+            f"{path}: not a streamnb model, or a damaged one ({why}); restore it from a backup or train anew"
+        ) from None
+
+
+class _Foreign(Exception):
+    """A sound file of another kind."""
+
+
+def _restore(archive: zipfile.ZipFile, header: Any, kind: type[Any] | None) -> Any:
+    from streamnb.naive_bayes import BernoulliNB, ComplementNB, MultinomialNB
+
+    if header["format"] != FORMAT:
+        raise ValueError(f"format is {header['format']!r:.40}")
+    if header["version"] != VERSION:
+        raise _Foreign(
+            f"a model file of version {header['version']!r:.20}; this streamnb reads version {VERSION}: upgrade it"
+        )
+    if header["key"] != _core.DEFAULT_KEY.hex():
+        raise _Foreign("the model's fingerprints were made with another key")
+    models = {model.__name__: model for model in (BernoulliNB, ComplementNB, MultinomialNB)}
+    made = models[header["model"]]
+    if kind is not None and not issubclass(made, kind):
+        raise _Foreign(f"the file holds a {made.__name__}, not a {kind.__name__}")
+    parameters = dict(header["parameters"])
+    if not isinstance(parameters["prior"], str):
+        parameters["prior"] = {_read_label(label): float(p) for label, p in parameters["prior"]}
+    model = made(**parameters)
+    _fill(model, archive, header)
+    return model
+
+
+def _fill(model: CountingNB, archive: zipfile.ZipFile, header: Any) -> None:
+    labels = [_read_label(pair) for pair in header["labels"]]
+    weights = np.array(header["weights"], dtype=np.float64)
+    totals = np.array(header["totals"], dtype=np.float64)
+    fingerprints = _member(archive, "fingerprints", "<u8")
+    cells = _member(archive, "counts", "<f8", 2)
+    if not weights.shape == totals.shape == (len(labels),) or cells.shape != (len(fingerprints), len(labels)):
+        raise ValueError("labels, weights and counts do not belong together")
+    if len(set(labels)) != len(labels):
+        raise ValueError("a label occurs twice")
+    for numbers in (weights, totals, cells):
+        if not ((numbers >= 0) & (numbers <= 1e300)).all():
+            raise ValueError("a count is negative or not finite")
+    if not np.allclose(cells.sum(axis=0), totals, rtol=1e-6, atol=1e-6):
+        raise ValueError("the totals are not the sums of the counts")
+    names = ends = None
+    if "names.npy" in archive.namelist():
+        names = _member(archive, "names", "u1").tobytes()
+        ends = np.ascontiguousarray(_member(archive, "name_ends", "<u8"), dtype=np.uint64)
+    counts = model.counts
+    counts.declare(labels)
+    counts.weights[:] = weights.tolist()
+    counts.table.load(
+        np.ascontiguousarray(fingerprints, dtype=np.uint64),
+        np.ascontiguousarray(cells, dtype=np.float64),
+        totals.tolist(),
+        names,
+        ends,
+    )
