@@ -1,0 +1,125 @@
+"""Delimited text: `label<TAB>text` lines, or CSV with named columns."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator
+from pathlib import Path
+
+from streamnb.corpus.entry import Corpus, Entry
+from streamnb.errors import CorpusError
+
+__all__ = ["csv_columns", "delimited_csv", "delimited_tabs", "looks_tabbed"]
+
+MAX_FIELD = 1 << 20
+_LABEL_COLUMNS = ("label", "class", "category", "target", "y")
+_TEXT_COLUMNS = ("text", "message", "body", "sms", "content", "document", "v2", "x")
+
+
+def looks_tabbed(head: bytes) -> bool:
+    """Whether text begins with `label<TAB>text` lines: short labels that soon repeat."""
+    lines = [line for line in head.split(b"\n") if line.strip()][:200]
+    if len(lines) > 1:
+        lines.pop()  # it may be cut off
+    labels = [line.partition(b"\t") for line in lines]
+    return (
+        bool(labels)
+        and all(tab and 0 < len(label) <= 64 and b"\0" not in line
+                for (label, tab, _), line in zip(labels, lines, strict=True))
+    )  # fmt: skip
+
+
+def _label(text: str) -> str:
+    """A label as results can hold it: one word."""
+    return "-".join(text.split())
+
+
+def _name_of(path: Path, root: Path, number: int) -> str:
+    return f"{path.relative_to(root).as_posix() if path != root else path.name}:{number}"
+
+
+def delimited_tabs(paths: list[Path], root: Path) -> Corpus:
+    """Read lines of `label<TAB>text`, the files one after the other."""
+
+    def entries() -> Iterator[Entry]:
+        for path in paths:
+            number = 0
+            try:
+                with open(path, "rb") as lines:
+                    while line := lines.readline(MAX_FIELD):
+                        number += 1
+                        if not line.strip():
+                            continue
+                        label, tab, text = line.partition(b"\t")
+                        if not tab or not label.strip():
+                            raise CorpusError(f"{path}:{number}: expected 'label<TAB>text'")
+                        yield Entry(
+                            _name_of(path, root, number),
+                            _label(_decoded(label)),
+                            str(path),
+                            text=_decoded(text).rstrip("\r\n"),
+                        )
+            except OSError as error:
+                raise CorpusError(f"{path}: cannot be read: {error.strerror}") from None
+
+    files = paths[0].name if len(paths) == 1 else ", ".join(path.name for path in paths[:4])
+    return Corpus("tabs", root, f"lines of label<TAB>text, {files}", "text", entries)
+
+
+def _decoded(raw: bytes) -> str:
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError:
+        return raw.decode("cp1252", "replace")
+
+
+def csv_columns(path: Path, label: str | None = None, text: str | None = None) -> tuple[str, str] | None:
+    """The columns of a CSV file that hold label and text, or None where it cannot be told."""
+    try:
+        with open(path, "rb") as file:
+            head = file.readline(1 << 16)
+    except OSError as error:
+        raise CorpusError(f"{path}: cannot be read: {error.strerror}") from None
+    try:
+        names = next(csv.reader([_decoded(head).lstrip("\ufeff")]), [])
+    except csv.Error:
+        return None
+    lowered = {name.strip().lower(): name for name in names}
+    found_label = label or next((lowered[name] for name in _LABEL_COLUMNS if name in lowered), None)
+    found_text = text or next((lowered[name] for name in _TEXT_COLUMNS if name in lowered), None)
+    for wanted in (label, text):
+        if wanted is not None and wanted not in names:
+            raise CorpusError(f"{path}:1: no column {wanted!r}; there are {', '.join(names)[:200]}")
+    if found_label is None or found_text is None or found_label == found_text:
+        return None
+    return found_label, found_text
+
+
+def delimited_csv(path: Path, label: str, text: str) -> Corpus:
+    """Read a CSV file with named columns for label and text."""
+
+    def entries() -> Iterator[Entry]:
+        csv.field_size_limit(MAX_FIELD)
+        try:
+            with open(path, "rb") as raw:
+                lines = (_decoded(line) for line in iter(lambda: raw.readline(MAX_FIELD), b""))
+                reader = csv.DictReader(io_lines(lines))
+                for number, row in enumerate(reader, 1):
+                    if row.get(label) is None or row.get(text) is None:
+                        raise CorpusError(
+                            f"{path}:{reader.line_num}: row {number} has fewer columns than the first line"
+                        )
+                    yield Entry(_name_of(path, path, number), _label(row[label]), str(path), text=row[text])
+        except OSError as error:
+            raise CorpusError(f"{path}: cannot be read: {error.strerror}") from None
+        except csv.Error as error:
+            raise CorpusError(f"{path}: not CSV: {error}") from None
+
+    return Corpus("csv", path, f"CSV, labels in column {label!r}, text in {text!r}", "text", entries)
+
+
+def io_lines(lines: Iterator[str]) -> Iterator[str]:
+    """Drop the byte order mark of the first line."""
+    for number, line in enumerate(lines):
+        yield line.lstrip("\ufeff") if number == 0 else line

@@ -1,0 +1,100 @@
+"""Folders: one for each class, or a Maildir."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from streamnb.corpus.entry import Corpus, Entry
+from streamnb.errors import CorpusError
+
+__all__ = ["class_folders", "class_of", "is_maildir", "maildir"]
+
+_MEANINGS = {
+    "ham": "ham", "notspam": "ham", "nonspam": "ham", "nospam": "ham", "notjunk": "ham",
+    "spam": "spam", "junk": "spam",
+}  # fmt: skip
+# What archives of corpora hold besides messages.
+_IGNORED = {"cmds", "summary.txt", "readme", "readme.txt"}
+
+
+def is_maildir(path: Path) -> bool:
+    """Whether a folder is a Maildir."""
+    return (path / "cur").is_dir() and (path / "new").is_dir()
+
+
+def class_of(name: str) -> str:
+    """The class a folder or file name stands for.
+
+    A name that is `ham`, `spam` or `junk` but for numbers and a word on how hard it is means that;
+    any other name is a class of its own.
+
+    Examples
+    --------
+    >>> [class_of(name) for name in ("easy-ham-1", "spam_2", ".Junk", "rec.ham-radio", "notspam")]
+    ['ham', 'spam', 'spam', 'rec.ham-radio', 'ham']
+    """
+    plain = "-".join(name.lower().lstrip(".").split())
+    words = plain.replace("_", "-").replace(".", "-").split("-")
+    core = "".join(word for word in words if not word.isdecimal() and word not in ("easy", "hard"))
+    return _MEANINGS.get(core, plain)
+
+
+def _listing(folder: Path) -> list[str]:
+    try:
+        with os.scandir(folder) as found:
+            return sorted(
+                item.name
+                for item in found
+                if not item.name.startswith(".") and item.name.lower() not in _IGNORED and item.is_file()
+            )
+    except OSError as error:
+        raise CorpusError(f"{folder}: cannot be listed: {error.strerror}") from None
+
+
+def _messages(folder: Path) -> list[tuple[str, str]]:
+    """(file name, path within the folder) of the messages of a class folder or Maildir."""
+    if is_maildir(folder):
+        return [(name, f"{place}/{name}") for place in ("cur", "new") for name in _listing(folder / place)]
+    return [(name, name) for name in _listing(folder)]
+
+
+def class_folders(path: Path, content: str = "mail") -> Corpus | None:
+    """One folder a class, messages as files in it: in the order of their names across classes."""
+    folders = sorted(
+        item for item in path.iterdir() if item.is_dir() and (is_maildir(item) or not item.name.startswith("."))
+    )
+    found = [(folder, _messages(folder)) for folder in folders]
+    found = [(folder, messages) for folder, messages in found if messages]
+    if not found:
+        return None
+    classes = list(dict.fromkeys(class_of(folder.name) for folder, _ in found))
+
+    def entries() -> Iterator[Entry]:
+        everything = [
+            (name, folder.name, inside) for folder, messages in found for name, inside in messages
+        ]
+        for _, folder_name, inside in sorted(everything):
+            yield Entry(f"{folder_name}/{inside}", class_of(folder_name), f"{path}/{folder_name}/{inside}")
+
+    number = sum(len(messages) for _, messages in found)
+    shown = ", ".join(classes[:6]) + (", ..." if len(classes) > 6 else "")
+    return Corpus(
+        "folders", path, f"{len(found)} folders of messages, {number} files, classes {shown}", content, entries
+    )
+
+
+def maildir(path: Path, label: str | None = None, label_header: str | None = None) -> Corpus:
+    """One Maildir, labelled by its name, or by a header field."""
+    from streamnb.corpus.mbox import header_label
+
+    chosen = label or class_of(path.name)
+
+    def entries() -> Iterator[Entry]:
+        for _, inside in sorted(_messages(path)):
+            entry = Entry(inside, chosen, f"{path}/{inside}")
+            yield entry if label_header is None else entry._replace(label=header_label(entry, label_header))
+
+    how = f"labels from the field {label_header}" if label_header else f"all of class {chosen}"
+    return Corpus("maildir", path, f"a Maildir, {how}", "mail", entries, (label_header,) if label_header else ())

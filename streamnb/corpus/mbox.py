@@ -1,0 +1,101 @@
+"""mbox files: messages one after the other, each after a line that begins "From "."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from streamnb.corpus.entry import MAX_MESSAGE, Corpus, Entry, read
+from streamnb.corpus.folders import class_of
+from streamnb.errors import CorpusError
+
+__all__ = ["header_label", "mbox", "unquoted"]
+
+_CHUNK = 1 << 20
+# After a blank line, or at the start: "From ", and a year, or a time of day, somewhere on the line.
+# Without the year a sentence that begins with the word would cut its message in two.
+_SEPARATOR = re.compile(rb"(?:\A|\r?\n\r?\n|(?<=\n)\n)(From [^\r\n]*(?:\d\d:\d\d|\b[12]\d{3}\b)[^\r\n]*)(?=\r?\n)")
+_QUOTED = re.compile(rb"^>(>*From )", re.M)
+_OVERLAP = 2048  # a separator line is not longer
+
+
+def unquoted(message: bytes) -> bytes:
+    """Take one `>` off the lines that were quoted because they begin like a separator."""
+    return _QUOTED.sub(rb"\1", message) if b"From " in message else message
+
+
+def _starts(file: BinaryIO) -> Iterator[int]:
+    """Offsets of the separator lines, reading a chunk at a time."""
+    base = 0
+    tail = b""
+    last = -1
+    while True:
+        chunk = file.read(_CHUNK)
+        window = tail + chunk
+        for match in _SEPARATOR.finditer(window):
+            at = base + match.start(1)
+            if at > last and (match.start() > 0 or base == 0):
+                yield at
+                last = at
+        if not chunk:
+            return
+        keep = min(len(window), _OVERLAP)
+        base += len(window) - keep
+        tail = window[len(window) - keep :]
+
+
+def _spans(path: Path) -> Iterator[tuple[int, int]]:
+    """First byte of each message, its separator left out, and the byte after its last."""
+    with open(path, "rb") as file:
+        begin = -1
+        for at in _starts(file):
+            if begin >= 0:
+                yield begin, at
+            begin = at
+        if begin >= 0:
+            yield begin, file.seek(0, 2)
+
+
+def header_label(entry: Entry, field: str) -> str:
+    """The label in a header field of the message.
+
+    Raises
+    ------
+    CorpusError
+        Where there is none.
+    """
+    from streamnb.mail import Limits, parse
+
+    content = read(entry)
+    data = content if isinstance(content, bytes) else content.encode("utf-8", "surrogatepass")
+    label = parse(data[: 1 << 16], Limits(parts=1)).get(field).strip().lower()
+    if not label:
+        raise CorpusError(f"{entry.path}: {entry.name}: no header field {field} to take the label from")
+    return "-".join(label.split())
+
+
+def mbox(paths: list[Path], root: Path, label_header: str | None = None) -> Corpus:
+    """Read mbox files, one after the other, labelled by file name or by a header field."""
+
+    def entries() -> Iterator[Entry]:
+        for path in paths:
+            label = class_of(path.stem)
+            name = path.relative_to(root).as_posix() if path != root else path.name
+            number = 0
+            try:
+                for number, (start, end) in enumerate(_spans(path), 1):
+                    entry = Entry(f"{name}:{number}", label, str(path), start, min(end, start + MAX_MESSAGE))
+                    if label_header is not None:
+                        entry = entry._replace(label=header_label(entry, label_header))
+                    yield entry
+            except OSError as error:
+                raise CorpusError(f"{path}: cannot be read: {error.strerror}") from None
+            if number == 0:
+                raise CorpusError(f"{path}: no message found; an mbox begins with a line 'From sender date'")
+
+    how = f"labels from the field {label_header}" if label_header else "labelled by file name"
+    files = paths[0].name if len(paths) == 1 else f"{len(paths)} files"
+    drop = (label_header,) if label_header else ()
+    return Corpus("mbox", root, f"mbox, {files}, {how}", "mail", entries, drop)

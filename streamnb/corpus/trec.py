@@ -1,0 +1,66 @@
+"""TREC indexes: a line for each message, label and path."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from streamnb.corpus.entry import Corpus, Entry
+from streamnb.errors import CorpusError
+
+__all__ = ["looks_like_index", "trec_index"]
+
+MAX_LINE = 8192
+
+
+def looks_like_index(head: bytes, folder: Path) -> bool:
+    """Whether text begins like an index: its first lines name files that exist, or look like it."""
+    lines = [line for line in head.split(b"\n")[:20] if line.strip()]
+    pairs = [line.split(maxsplit=1) for line in lines[: max(1, len(lines) - 1)]]
+    if not pairs or not all(len(pair) == 2 and b"\t" not in line for pair, line in zip(pairs, lines, strict=False)):
+        return False
+    return any((folder / _text(pair[1].strip())).is_file() for pair in pairs)
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode("utf-8", "surrogateescape")
+
+
+def trec_index(path: Path) -> Corpus:
+    """Read an index of `label path` lines, paths relative to the index.
+
+    The case of a label is the protocol of the TREC 2005-2007 spam tracks: `spam` is classified,
+    then learned; `Spam` only classified; `SPAM` only learned (a label that came late).
+    """
+    root = path.parent
+
+    def entries() -> Iterator[Entry]:
+        number = 0
+        try:
+            with open(path, "rb") as lines:
+                while line := lines.readline(MAX_LINE):
+                    number += 1
+                    if line.strip():
+                        yield _entry(path, root, number, line)
+        except OSError as error:
+            raise CorpusError(f"{path}: cannot be read: {error.strerror}") from None
+        if number == 0:
+            raise CorpusError(f"{path}: the index is empty; give it lines of 'label path'")
+
+    return Corpus("trec", path, f"a TREC index, {path.name}", "mail", entries)
+
+
+def _entry(path: Path, root: Path, number: int, line: bytes) -> Entry:
+    fields = line.split(maxsplit=1)
+    if len(fields) != 2 or b"\0" in line:
+        shown = line[:60].decode("utf-8", "replace").strip()
+        raise CorpusError(f"{path}:{number}: expected 'label path', found {shown!r}")
+    label, name = _text(fields[0]), _text(fields[1].strip())
+    shouted = label.isupper()
+    return Entry(
+        name,
+        label.lower(),
+        f"{root}/{name}",
+        classify=not shouted,
+        learn=shouted or not label[:1].isupper(),
+    )

@@ -1,0 +1,232 @@
+"""From entries of a corpus to token counts, in order, in this process and others.
+
+Every message is read and tokenised on its own, so who does it makes no difference to the result.
+The main process helps: while the next messages in order are not there yet, it takes later ones.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+import sys
+import threading
+import warnings
+from collections import deque
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from multiprocessing.connection import Connection
+from typing import Any
+
+import numpy as np
+
+from streamnb.corpus import Entry, read
+from streamnb.errors import StreamNBError
+from streamnb.tokens import ScanningTransformer, TokenCounts
+
+__all__ = ["feed"]
+
+_CHUNK = 32  # messages handed over at a time
+_AHEAD = 16  # chunks read ahead for each process
+_PIPE = 1 << 20
+
+Result = TokenCounts | StreamNBError
+
+
+def _count(entry: Entry, tokenizer: ScanningTransformer) -> Result:
+    try:
+        return tokenizer.count(read(entry))
+    except StreamNBError as error:
+        return error
+
+
+def feed(
+    entries: Iterable[Entry], tokenizer: ScanningTransformer, jobs: int = 1
+) -> Iterator[tuple[Entry, Result]]:
+    """Read and tokenise messages.
+
+    Parameters
+    ----------
+    entries
+        Where the messages lie.
+    tokenizer
+        What makes tokens of them.
+    jobs
+        How many processes, this one included, read and tokenise.
+
+    Yields
+    ------
+    tuple
+        Each entry, in order, with its tokens, or with the error that kept it from being read.
+    """
+    if jobs <= 1:
+        for entry in entries:
+            yield entry, _count(entry, tokenizer)
+        return
+    crew = [_Worker(tokenizer) for _ in range(jobs - 1)]
+    try:
+        yield from _shared(iter(entries), tokenizer, crew)
+    finally:
+        for worker in crew:
+            worker.stop()
+
+
+class _Chunk:
+    """Some entries, and their results once someone has them."""
+
+    __slots__ = ("entries", "results", "taken")
+
+    def __init__(self, entries: list[Entry]) -> None:
+        self.entries = entries
+        self.results: list[Result] | None = None
+        self.taken = False
+
+
+def _shared(
+    entries: Iterator[Entry], tokenizer: ScanningTransformer, crew: list[_Worker]
+) -> Iterator[tuple[Entry, Result]]:
+    chunks: deque[_Chunk] = deque()
+    free: deque[_Chunk] = deque()  # those nobody has taken, also in order
+
+    def refill() -> None:
+        while len(chunks) < _AHEAD * (len(crew) + 1):
+            taken = list(islice(entries, _CHUNK))
+            if not taken:
+                return
+            chunk = _Chunk(taken)
+            chunks.append(chunk)
+            free.append(chunk)
+
+    refill()
+    while chunks:
+        for worker in crew:
+            worker.collect(block=False)
+            while free and worker.wants_more:
+                worker.give(free.popleft())
+        head = chunks[0]
+        if head.results is None:
+            if free:
+                mine = free.popleft()
+                mine.results = [_count(entry, tokenizer) for entry in mine.entries]
+            else:
+                next(worker for worker in crew if head in worker.given).collect(block=True)
+            continue
+        chunks.popleft()
+        yield from zip(head.entries, head.results, strict=True)
+        refill()
+
+
+class _Worker:
+    """Another process that reads and tokenises."""
+
+    def __init__(self, tokenizer: ScanningTransformer) -> None:
+        self.given: deque[_Chunk] = deque()
+        context = _context()
+        self._tasks_out, self._tasks = context.Pipe(duplex=False)
+        self._answers, answers_in = context.Pipe(duplex=False)
+        _enlarge(answers_in)
+        self._process = context.Process(  # type: ignore[attr-defined]  # typeshed: base context
+            target=_work, args=(self._tasks_out, answers_in, tokenizer), daemon=True
+        )
+        with warnings.catch_warnings():
+            # Python 3.12 warns of forking with threads. numpy's linear algebra keeps some, idle and
+            # prepared for a fork, and the child never calls on them.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            self._process.start()
+        self._tasks_out.close()
+        answers_in.close()
+
+    @property
+    def wants_more(self) -> bool:
+        return len(self.given) < 3
+
+    def give(self, chunk: _Chunk) -> None:
+        self.given.append(chunk)
+        try:
+            self._tasks.send(chunk.entries)
+        except OSError:
+            raise StreamNBError("a reading process ended unexpectedly; try again with --jobs 1") from None
+
+    def collect(self, block: bool) -> None:
+        """Take the answers that are there; with `block`, wait for one."""
+        try:
+            while self.given and (block or self._answers.poll()):
+                self.given.popleft().results = _unpack(self._answers)
+                block = False
+        except (EOFError, OSError):
+            raise StreamNBError("a reading process ended unexpectedly; try again with --jobs 1") from None
+
+    def stop(self) -> None:
+        self._answers.close()  # first: an answer nobody will read must not hold the worker up
+        self._process.terminate()
+        self._process.join()
+        self._tasks.close()
+
+
+def _context() -> Any:
+    """Fork where that is safe: a new interpreter takes as long to start as a small corpus to read."""
+    safe = sys.platform == "linux" and threading.active_count() == 1
+    return multiprocessing.get_context("fork" if safe else "spawn")
+
+
+def _enlarge(connection: Connection) -> None:
+    """Let a whole chunk fit into the pipe, so that the worker need not wait for its reader."""
+    try:
+        import fcntl
+
+        fcntl.fcntl(connection.fileno(), fcntl.F_SETPIPE_SZ, _PIPE)
+    except (ImportError, AttributeError, OSError):
+        pass
+
+
+def _work(tasks: Connection, answers: Connection, tokenizer: ScanningTransformer) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the main process decides when to end
+    parent = multiprocessing.parent_process()
+    try:
+        while True:
+            while not tasks.poll(timeout=5):
+                if parent is None or not parent.is_alive():
+                    return
+            entries = tasks.recv()
+            _pack(answers, [_count(entry, tokenizer) for entry in entries])
+    except (EOFError, OSError):
+        return
+
+
+def _pack(answers: Connection, results: list[Result]) -> None:
+    """Send results as a few large arrays: many small ones would cost more than tokenising did."""
+    good = [result for result in results if isinstance(result, TokenCounts)]
+    errors = {i: result for i, result in enumerate(results) if isinstance(result, StreamNBError)}
+    named = bool(good) and good[0].names is not None
+    answers.send((errors, [len(result) for result in good], [len(r.names or b"") for r in good], named))
+    if not good:
+        return
+    answers.send_bytes(np.concatenate([result.fingerprints for result in good]).tobytes())
+    answers.send_bytes(np.concatenate([result.counts for result in good]).tobytes())
+    if named:
+        answers.send_bytes(b"".join(result.names or b"" for result in good))
+        answers.send_bytes(np.concatenate([result.ends for result in good]).tobytes())  # type: ignore[arg-type]
+
+
+def _unpack(answers: Connection) -> list[Result]:
+    errors, sizes, text_sizes, named = answers.recv()
+    good: list[Result] = []
+    if sizes:
+        fingerprints = np.frombuffer(answers.recv_bytes(), dtype=np.uint64)
+        counts = np.frombuffer(answers.recv_bytes(), dtype=np.float64)
+        names = answers.recv_bytes() if named else None
+        ends = np.frombuffer(answers.recv_bytes(), dtype=np.uint32) if named else None
+        at = text = 0
+        for size, text_size in zip(sizes, text_sizes, strict=True):
+            good.append(
+                TokenCounts._trusted(
+                    fingerprints[at : at + size],
+                    counts[at : at + size],
+                    None if names is None else names[text : text + text_size],
+                    None if ends is None else ends[at : at + size],
+                )
+            )
+            at += size
+            text += text_size
+    for i, error in errors.items():
+        good.insert(i, error)
+    return good
