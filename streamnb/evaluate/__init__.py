@@ -2,5 +2,6 @@
 
 from streamnb.evaluate.metrics import Summary, Tally
 from streamnb.evaluate.prequential import Example, Step, prequential
+from streamnb.evaluate.results import ResultFiles
 
-__all__ = ["Example", "Step", "Summary", "Tally", "prequential"]
+__all__ = ["Example", "ResultFiles", "Step", "Summary", "Tally", "prequential"]

@@ -1,0 +1,53 @@
+"""The command line: it reads options, calls the library and prints. No logic lives here."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from streamnb import __version__
+
+__all__ = ["main"]
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="streamnb")
+def commands() -> None:
+    """Streaming Naive Bayes for text and mail.
+
+    Replay a corpus and see how well it is told apart:
+
+        streamnb replay corpora/sample
+    """
+
+
+def _register() -> None:
+    from streamnb.cli.replay import replay
+
+    commands.add_command(replay)
+
+
+def main() -> None:
+    """Run the command line; every failure is one line and an exit status."""
+    from streamnb.errors import StreamNBError
+
+    _register()
+    try:
+        status = commands(standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        status = error.exit_code
+    except StreamNBError as error:
+        click.echo(f"streamnb: {error}", err=True)
+        status = error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("streamnb: interrupted", err=True)
+        status = 130
+    except BrokenPipeError:
+        sys.stderr.close()  # whoever read our output has gone; there is nobody to tell
+        status = 141
+    except MemoryError:
+        click.echo("streamnb: out of memory; try --limit, or a tokenizer with fewer n-grams", err=True)
+        status = 1
+    sys.exit(status)

@@ -1,0 +1,216 @@
+"""`streamnb replay`."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from streamnb.config import Config
+    from streamnb.replay import Report
+
+__all__ = ["replay"]
+
+
+@click.command()
+@click.argument("target")
+@click.option("--config", "config_file", metavar="FILE", help="YAML file with the settings for TARGET.")
+@click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help="Change a setting: model.alpha=0.1")
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Stop after N messages.")
+@click.option("--order", metavar="ORDER", help="indexed, name, date, shuffled or shuffled:SEED.")
+@click.option("--jobs", type=click.IntRange(1, 256), metavar="N", help="Read and tokenise in N processes.")
+@click.option("--out", metavar="DIR", help="Write results.txt, checkpoints.jsonl, summary.json, config.yaml.")
+@click.option("--on-error", type=click.Choice(["stop", "skip"]), help="What to do with an unreadable message.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.option("--quiet", is_flag=True, help="Print nothing but errors.")
+def replay(
+    target: str,
+    config_file: str | None,
+    settings: tuple[str, ...],
+    limit: int | None,
+    order: str | None,
+    jobs: int | None,
+    out: str | None,
+    on_error: str | None,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    r"""Replay TARGET, a corpus or a YAML file: classify each message, then learn it.
+
+    A corpus is a TREC index or the folder it lies in, one folder of messages for each class, an
+    mbox, a Maildir, lines of label<TAB>text, or CSV. Which it is, is found out and told.
+
+    \b
+    Examples:
+      streamnb replay corpora/sample
+      streamnb replay mail/ --order date --set model.alpha=0.1 --out run
+      streamnb replay configs/sample.yaml --json
+
+    Exit status: 0 done, 2 wrong option or configuration, 3 the corpus cannot be read, 5 results
+    cannot be written, 130 interrupted (what was measured until then is reported).
+    """
+    from streamnb.replay import replay as run
+
+    config = _configured(target, config_file, settings, limit, order, jobs, out, on_error)
+    if as_json or quiet or not sys.stderr.isatty():
+        report = run(config)
+    else:
+        report = _with_progress(config)
+    if as_json:
+        click.echo(json.dumps(report.as_dict()))
+    elif not quiet:
+        _print(report)
+    for line in report.skipped[:3]:
+        click.echo(f"streamnb: skipped: {line}", err=True)
+    if len(report.skipped) > 3:
+        click.echo(f"streamnb: skipped {len(report.skipped) - 3} more messages", err=True)
+    if report.interrupted:
+        click.echo("streamnb: interrupted; the figures are of the messages until then", err=True)
+        sys.exit(130)
+
+
+def _configured(
+    target: str,
+    config_file: str | None,
+    settings: tuple[str, ...],
+    limit: int | None,
+    order: str | None,
+    jobs: int | None,
+    out: str | None,
+    on_error: str | None,
+) -> Config:
+    from streamnb.config import build, read_yaml, set_key
+    from streamnb.errors import ConfigError
+
+    if target.lower().endswith((".yaml", ".yml")):
+        if config_file is not None:
+            raise ConfigError(f"--config {config_file}: {target} is a configuration already")
+        config_file, target = target, ""
+    data: dict[str, Any] = read_yaml(config_file) if config_file is not None else {}
+    if config_file is not None and not target:
+        _resolve(data, os.path.dirname(os.path.abspath(config_file)))
+    options = {
+        "corpus.path": target or None,
+        "corpus.limit": limit,
+        "corpus.order": order,
+        "corpus.on_error": on_error,
+        "output.folder": out,
+        "jobs": jobs,
+    }
+    for key, value in options.items():
+        if value is not None:
+            *sections, last = key.split(".")
+            section = data
+            for name in sections:
+                if section.get(name) is None:
+                    section[name] = {}
+                section = section[name]
+            if isinstance(section, dict):
+                section[last] = value
+    for assignment in settings:
+        set_key(data, assignment)
+    return build(data, config_file or "configuration")
+
+
+def _resolve(data: dict[str, Any], folder: str) -> None:
+    """Paths in a configuration are relative to the file that names them."""
+    corpus = data.get("corpus")
+    if isinstance(corpus, dict) and isinstance(corpus.get("path"), str):
+        corpus["path"] = os.path.normpath(os.path.join(folder, corpus["path"]))
+
+
+def _with_progress(config: Config) -> Report:
+    import time
+
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    from streamnb.evaluate import Tally
+    from streamnb.replay import replay as run
+
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.completed:,.0f} messages"),
+        BarColumn(bar_width=30),
+        TextColumn("{task.fields[rate]:,.0f}/s  accuracy {task.fields[accuracy]:.2%}"),
+        TimeElapsedColumn(),
+    )
+    # Drawn by this loop, not by a thread: reading processes are forked from a single one.
+    with Progress(*columns, console=Console(stderr=True), transient=True, auto_refresh=False) as progress:
+        task = progress.add_task("replay", total=config.corpus.limit, rate=0.0, accuracy=0.0)
+        began = shown = time.monotonic()
+
+        def on_step(tally: Tally) -> None:
+            nonlocal shown
+            if tally.messages % 64:
+                return
+            now = time.monotonic()
+            if now - shown >= 0.1:
+                shown = now
+                rate = tally.messages / (now - began)
+                progress.update(task, completed=tally.messages, rate=rate, accuracy=tally.accuracy)
+                progress.refresh()
+
+        return run(config, on_step)
+
+
+def _print(report: Report) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    summary = report.summary
+    console = Console(highlight=False)
+    console.print(f"[bold]{report.config.corpus.path}[/]: {report.corpus}", soft_wrap=True)
+    figures = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
+    figures.add_column(style="dim")
+    figures.add_column(justify="right")
+    for name, value in _figures(report):
+        figures.add_row(name, value)
+    console.print(figures)
+    if not summary.classes:
+        return
+    claimed = [name for name in dict.fromkeys(n for row in summary.confusion.values() for n in row)]
+    columns = list(summary.classes) + [name for name in claimed if name not in summary.classes]
+    table = Table(title=None, box=None, padding=(0, 2, 0, 0), header_style="dim")
+    for title in ("class", "messages", "precision", "recall", "F1"):
+        table.add_column(title, justify="left" if title == "class" else "right")
+    wide = len(columns) <= 10
+    if wide:
+        for name in columns:
+            table.add_column(f"as {name}" if name != "None" else "none yet", justify="right")
+    for name, of in summary.classes.items():
+        row = [name, f"{of.messages:,}", f"{of.precision:.2%}", f"{of.recall:.2%}", f"{of.f1:.2%}"]
+        if wide:
+            row += [f"{summary.confusion.get(name, {}).get(other, 0):,}" for other in columns]
+        table.add_row(*row)
+    console.print()
+    console.print(table)
+
+
+def _figures(report: Report) -> list[tuple[str, str]]:
+    summary = report.summary
+    rows = [("messages", f"{summary.messages:,}")]
+    if summary.accuracy is not None and summary.accuracy_interval is not None:
+        low, high = summary.accuracy_interval
+        rows.append(("accuracy", f"{summary.accuracy:.2%}  (95 %: {low:.2%} to {high:.2%})"))
+    if summary.log_loss is not None:
+        rows.append(("log loss", f"{summary.log_loss:.4f}"))
+    if summary.one_minus_roca_percent is not None:
+        rows += [
+            ("(1-ROCA)%", f"{summary.one_minus_roca_percent:.4f}"),
+            ("sm% at hm% = .1", f"{summary.sm_at_hm_0_1_percent:.2f}"),
+            ("hm%, sm%, lam%", f"{summary.hm_percent:.2f}, {summary.sm_percent:.2f}, {summary.lam_percent:.2f}"),
+            ("positive class", f"{summary.positive}"),
+        ]
+    rows += [
+        ("features", f"{report.features:,}"),
+        ("time", f"{report.seconds:.2f} s, {report.messages_per_second:,.0f} messages a second"),
+        ("peak memory", f"{report.peak_memory_bytes / 1e6:,.0f} MB"),
+    ]
+    if report.skipped:
+        rows.append(("skipped", f"{len(report.skipped):,} unreadable messages"))
+    return rows

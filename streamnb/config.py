@@ -1,0 +1,269 @@
+"""YAML to a typed configuration; what is wrong is refused with the key's path."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+import yaml
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from streamnb.errors import ConfigError
+
+__all__ = ["Config", "as_yaml", "build", "read_yaml", "set_key"]
+
+MAX_BYTES = 1 << 20
+
+Positive = Annotated[float, Meta(gt=0, le=1e100)]
+Natural = Annotated[int, Meta(ge=1)]
+Size = Annotated[int, Meta(ge=1, le=8)]
+
+
+class _Section(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """A part of the configuration: unknown keys are errors."""
+
+
+class CorpusConfig(_Section):
+    """Which messages, in which order."""
+
+    path: str | None = None
+    kind: Literal["trec", "folders", "maildir", "mbox", "tabs", "csv"] | None = None
+    order: Annotated[str, Meta(pattern=r"^(indexed|name|date|shuffled(:[0-9]{1,18})?)$")] = "indexed"
+    limit: Natural | None = None
+    label_header: str | None = None
+    label_column: str | None = None
+    text_column: str | None = None
+    on_error: Literal["stop", "skip"] = "stop"
+
+
+class TokenizerConfig(_Section):
+    """What counts as a token; what is not set has the default of the tokenizer that is used."""
+
+    kind: Literal["auto", "text", "mail"] = "auto"
+    casefold: bool | UnsetType = UNSET
+    inner: str | UnsetType = UNSET
+    min_length: Natural | UnsetType = UNSET
+    max_length: Natural | UnsetType = UNSET
+    ngrams: tuple[Size, Size] | UnsetType = UNSET
+    analyzer: Literal["word", "char"] | UnsetType = UNSET
+    stop_words: tuple[str, ...] | None | UnsetType = UNSET
+    urls: bool | UnsetType = UNSET
+    binary: bool | UnsetType = UNSET
+    headers: bool | UnsetType = UNSET
+    drop_headers: tuple[str, ...] | None | UnsetType = UNSET
+
+    def options(self) -> dict[str, Any]:
+        """The options that are set."""
+        given = msgspec.structs.asdict(self)
+        return {key: value for key, value in given.items() if key != "kind" and value is not UNSET}
+
+
+class _Model(_Section):
+    alpha: Positive = 1.0
+    unseen: Literal["ignore", "smooth"] = "ignore"
+    tau: Positive | None = None
+    keep_names: bool = True
+
+
+Shares = dict[str, Annotated[float, Meta(ge=0, le=1e100)]]
+
+
+class MultinomialConfig(_Model, tag_field="kind", tag="multinomial"):
+    """Parameters of `MultinomialNB`."""
+
+    prior: Literal["learned", "uniform"] | Shares = "learned"
+
+
+class BernoulliConfig(_Model, tag_field="kind", tag="bernoulli"):
+    """Parameters of `BernoulliNB`."""
+
+    prior: Literal["learned", "uniform"] | Shares = "learned"
+    binarize: Annotated[float, Meta(ge=0, le=1e100)] = 0.0
+
+
+class ComplementConfig(_Model, tag_field="kind", tag="complement"):
+    """Parameters of `ComplementNB`."""
+
+    prior: Literal["none", "learned", "uniform"] | Shares = "none"
+
+
+ModelConfig = MultinomialConfig | BernoulliConfig | ComplementConfig
+
+
+class EvaluateConfig(_Section):
+    """Which figures."""
+
+    positive: str | None = None
+    window: Natural = 1000
+    fading: Annotated[float, Meta(gt=0, lt=1)] = 0.999
+    every: Natural = 100
+
+
+class OutputConfig(_Section):
+    """Where results go."""
+
+    folder: str | None = None
+
+
+class Config(_Section):
+    """A whole replay."""
+
+    corpus: CorpusConfig = CorpusConfig()
+    tokenizer: TokenizerConfig = TokenizerConfig()
+    model: ModelConfig = MultinomialConfig()
+    evaluate: EvaluateConfig = EvaluateConfig()
+    output: OutputConfig = OutputConfig()
+    jobs: Annotated[int, Meta(ge=1, le=256)] = 1
+
+
+_MODELS: dict[str, type[_Model]] = {
+    "multinomial": MultinomialConfig,
+    "bernoulli": BernoulliConfig,
+    "complement": ComplementConfig,
+}
+
+
+def read_yaml(path: str | Path) -> dict[str, Any]:
+    """Read a YAML mapping, refusing what is not plain data.
+
+    Raises
+    ------
+    ConfigError
+        Where the file is missing, too large, not YAML, not a mapping, or repeats a key. Aliases
+        are refused: a few lines of them can stand for terabytes.
+    """
+    try:
+        with open(path, "rb") as file:
+            raw = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
+    if len(raw) > MAX_BYTES:
+        raise ConfigError(f"{path}: longer than {MAX_BYTES} bytes, too long for a configuration")
+    try:
+        text = raw.decode("utf-8-sig")
+        for event in yaml.parse(text, Loader=yaml.SafeLoader):
+            if isinstance(event, yaml.AliasEvent):
+                raise ConfigError(f"{path}:{event.start_mark.line + 1}: aliases (*name) are not allowed")
+        _refuse_repeated(path, yaml.compose(text, Loader=yaml.SafeLoader))
+        data = yaml.safe_load(text)
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: not UTF-8 text (byte {error.start})") from None
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        raise ConfigError(f"{path}:{line}: not YAML: {error.problem or error.context}") from None
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        raise ConfigError(f"{path}: not YAML: {str(error).splitlines()[0][:120]}") from None
+    if data is None:
+        raise ConfigError(f"{path}: the file is empty; at least name the corpus: 'corpus: {{path: ...}}'")
+    if not isinstance(data, dict):
+        raise ConfigError(f"{path}: expected a mapping of keys at the top, found {_kind(data)}")
+    return data
+
+
+def _kind(value: Any) -> str:
+    return {list: "a list", str: "text", bool: "a truth value"}.get(type(value), f"{value!r:.40}")
+
+
+def _refuse_repeated(path: str | Path, root: yaml.Node | None) -> None:
+    nodes = [root]
+    while nodes:
+        node = nodes.pop()
+        if isinstance(node, yaml.MappingNode):
+            seen = set()
+            for key, value in node.value:
+                if isinstance(key, yaml.ScalarNode):
+                    if key.value in seen:
+                        raise ConfigError(f"{path}:{key.start_mark.line + 1}: the key {key.value!r} is there twice")
+                    seen.add(key.value)
+                nodes.append(value)
+        elif isinstance(node, yaml.SequenceNode):
+            nodes.extend(node.value)
+
+
+def set_key(data: dict[str, Any], assignment: str) -> None:
+    """Apply a KEY=VALUE of the command line, KEY a path such as model.alpha.
+
+    Examples
+    --------
+    >>> data = {}
+    >>> set_key(data, "model.alpha=.5")
+    >>> data
+    {'model': {'alpha': 0.5}}
+    """
+    key, equals, text = assignment.partition("=")
+    if not equals or not key or not all(key.split(".")):
+        raise ConfigError(f"--set {assignment}: expected KEY=VALUE, such as model.alpha=0.5")
+    try:
+        value = yaml.safe_load(text)
+    except (yaml.YAMLError, ValueError, RecursionError):
+        raise ConfigError(f"--set {assignment}: the value is not YAML") from None
+    *sections, last = key.split(".")
+    for section in sections:
+        data = data.setdefault(section, {})
+        if not isinstance(data, dict):
+            raise ConfigError(f"--set {assignment}: {section} has no keys below it")
+    data[last] = value
+
+
+_AT = re.compile(r"^(?P<what>.*?)(?: - at `(?:key in )?\$(?P<path>[^`]*)`)?$", re.S)
+_UNKNOWN = re.compile(r"Object contains unknown field `(.*)`")
+
+
+def build(data: dict[str, Any], source: str = "configuration") -> Config:
+    """Make the configuration of plain data.
+
+    Raises
+    ------
+    ConfigError
+        With the key's path, what was expected, and the nearest known key.
+
+    Examples
+    --------
+    >>> build({"model": {"alhpa": 1}})
+    Traceback (most recent call last):
+        ...
+    streamnb.errors.ConfigError: configuration: model.alhpa: unknown key; did you mean 'alpha'?
+    """
+    data = dict(data)
+    for section, value in data.items():
+        if value is None and section in Config.__struct_fields__:
+            data[section] = {}  # a section that is only commented out
+    if isinstance(data.get("model"), dict):
+        data["model"] = {"kind": "multinomial", **data["model"]}
+    try:
+        return msgspec.convert(data, Config, strict=True)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{source}: {_explained(str(error), data)}") from None
+
+
+def _explained(message: str, data: dict[str, Any]) -> str:
+    match = _AT.match(message)
+    what, path = (match["what"], (match["path"] or "").lstrip(".")) if match else (message, "")
+    unknown = _UNKNOWN.match(what)
+    if unknown is not None:
+        key = unknown[1]
+        near = difflib.get_close_matches(key, _known_keys(path, data), n=1, cutoff=0.5)
+        hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(_known_keys(path, data))}"
+        return f"{path + '.' if path else ''}{key}: unknown key; {hint}"
+    if what.startswith("Invalid value") and path.endswith("kind"):
+        return f"{path}: {what[14:]} is not one of {', '.join(_MODELS)}"
+    lowered = what[:1].lower() + what[1:]
+    return f"{path or 'top'}: {lowered.replace('`', '')}"
+
+
+def _known_keys(path: str, data: dict[str, Any]) -> list[str]:
+    if path == "model":
+        kind = data["model"].get("kind")
+        fields = _MODELS.get(kind, MultinomialConfig).__struct_fields__ if isinstance(kind, str) else ()
+        return ["kind", *fields]
+    field = {field.name: field.type for field in msgspec.structs.fields(Config)}.get(path, Config)
+    return list(getattr(field, "__struct_fields__", ()))
+
+
+def as_yaml(config: Config) -> str:
+    """Write a configuration out, every default included."""
+    text: str = yaml.safe_dump(msgspec.to_builtins(config), sort_keys=False, allow_unicode=True)
+    return text

@@ -1,0 +1,217 @@
+"""The replay of a corpus: where configuration, corpus, tokenizer, model and evaluation meet."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import resource
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from streamnb.config import Config, as_yaml
+from streamnb.corpus import Corpus, open_corpus, ordered
+from streamnb.corpus.entry import Entry
+from streamnb.errors import ConfigError, CorpusError, StreamNBError
+from streamnb.evaluate import Example, ResultFiles, Summary, Tally, prequential
+from streamnb.feed import feed
+from streamnb.mail_tokens import MailTokenizer
+from streamnb.naive_bayes import BernoulliNB, ComplementNB, MultinomialNB
+from streamnb.naive_bayes.base import CountingNB
+from streamnb.tokens import ScanningTransformer, Tokenizer
+
+__all__ = ["Report", "make_model", "make_tokenizer", "replay"]
+
+MODELS: dict[str, type[CountingNB]] = {
+    "multinomial": MultinomialNB,
+    "bernoulli": BernoulliNB,
+    "complement": ComplementNB,
+}
+TOKENIZERS: dict[str, type[ScanningTransformer]] = {"text": Tokenizer, "mail": MailTokenizer}
+
+
+@dataclass
+class Report:
+    """What a replay found.
+
+    Attributes
+    ----------
+    config
+        What was replayed, complete.
+    corpus
+        What was recognised.
+    summary
+        The figures.
+    features
+        How many features the model has.
+    seconds
+        From the first message to the last.
+    peak_memory_bytes
+        Of this process and the largest other one.
+    skipped
+        Messages that could not be read, where that does not stop the replay.
+    learned
+        Messages learned.
+    interrupted
+        Whether it was stopped before the end.
+    """
+
+    config: Config
+    corpus: str
+    summary: Summary = field(default_factory=lambda: Summary(0))
+    features: int = 0
+    seconds: float = 0.0
+    peak_memory_bytes: int = 0
+    skipped: list[str] = field(default_factory=list)
+    learned: int = 0
+    interrupted: bool = False
+
+    @property
+    def messages_per_second(self) -> float:
+        """Messages classified or learned a second."""
+        return max(self.summary.messages, self.learned) / self.seconds if self.seconds else 0.0
+
+    def as_dict(self) -> dict[str, Any]:
+        """Everything but the configuration, as JSON can hold it."""
+        return {
+            **self.summary.as_dict(),
+            "corpus": self.corpus,
+            "features": self.features,
+            "learned": self.learned,
+            "seconds": self.seconds,
+            "messages_per_second": self.messages_per_second,
+            "peak_memory_bytes": self.peak_memory_bytes,
+            "skipped": len(self.skipped),
+            "interrupted": self.interrupted,
+        }
+
+
+def make_tokenizer(config: Config, corpus: Corpus) -> ScanningTransformer:
+    """Make the tokenizer that a configuration asks for, or that the corpus's content wants."""
+    kind = corpus.content if config.tokenizer.kind == "auto" else config.tokenizer.kind
+    options = config.tokenizer.options()
+    known = inspect.signature(TOKENIZERS[kind]).parameters
+    for key in options:
+        if key not in known:
+            raise ConfigError(f"tokenizer.{key}: the tokenizer for {kind} has no such option")
+    if corpus.drop_headers and kind == "mail":
+        options["drop_headers"] = (*(options.get("drop_headers") or ()), *corpus.drop_headers)
+    options["keep_names"] = config.model.keep_names
+    try:
+        tokenizer = TOKENIZERS[kind](**options)
+        _ = tokenizer.scanner
+    except ValueError as error:
+        raise ConfigError(f"tokenizer: {error}") from None
+    return tokenizer
+
+
+def make_model(config: Config) -> CountingNB:
+    """Make the model that a configuration asks for."""
+    parameters = msgspec.to_builtins(config.model)
+    try:
+        return MODELS[parameters.pop("kind")](**parameters)
+    except ValueError as error:
+        raise ConfigError(f"model.{error}") from None
+
+
+def replay(config: Config, on_step: Callable[[Tally], None] | None = None) -> Report:
+    """Replay a corpus: classify each message, record, learn.
+
+    Parameters
+    ----------
+    config
+        What to do. Results are written where `output.folder` says.
+    on_step
+        Called after each message that is classified.
+
+    Returns
+    -------
+    Report
+        Also after Ctrl-C, with what was measured until then.
+
+    Raises
+    ------
+    StreamNBError
+        Where corpus, configuration or output are at fault. What was written stays.
+
+    Examples
+    --------
+    >>> from streamnb.config import build
+    >>> from streamnb.replay import replay
+    >>> report = replay(build({"corpus": {"path": "corpora/sample"}}))  # doctest: +SKIP
+    """
+    corpus = _open(config)
+    tokenizer, model = make_tokenizer(config, corpus), make_model(config)
+    tally = Tally(config.evaluate.positive, config.evaluate.window, config.evaluate.fading)
+    report = Report(config, corpus.description)
+    with ResultFiles(config.output.folder, _complete(config, corpus, tokenizer)) as output:
+        began = time.perf_counter()
+        try:
+            entries = ordered(_checked(corpus), config.corpus.order, config.corpus.limit)
+            stream = _examples(feed(entries, tokenizer, config.jobs), config, report)
+            for step in prequential(stream, model):
+                output.step(step, tally.record(step))
+                if tally.messages % config.evaluate.every == 0:
+                    output.checkpoint(tally.checkpoint())
+                if on_step is not None:
+                    on_step(tally)
+        except KeyboardInterrupt:
+            report.interrupted = True
+        report.seconds = time.perf_counter() - began
+        if report.learned == 0 and tally.messages == 0 and not report.interrupted:
+            what = "every message failed" if report.skipped else "there are no messages"
+            raise CorpusError(f"{corpus.path}: nothing to replay: {what}")
+        output.checkpoint(tally.checkpoint())
+        report.summary = tally.summary()
+        report.features = model.counts.features
+        report.peak_memory_bytes = _peak_memory()
+        output.finish(report.as_dict())
+    return report
+
+
+def _open(config: Config) -> Corpus:
+    where = config.corpus
+    if where.path is None:
+        raise ConfigError("corpus.path: missing; name the corpus to replay")
+    return open_corpus(where.path, where.kind, where.label_header, where.label_column, where.text_column)
+
+
+def _complete(config: Config, corpus: Corpus, tokenizer: ScanningTransformer) -> str:
+    """The configuration as YAML with nothing left open: replaying it gives the same results."""
+    where = msgspec.structs.replace(
+        config.corpus, path=os.path.abspath(str(config.corpus.path)), kind=corpus.kind
+    )
+    kind = next(kind for kind, made in TOKENIZERS.items() if type(tokenizer) is made)
+    known = set(type(config.tokenizer).__struct_fields__) - {"drop_headers"}
+    options = {key: value for key, value in tokenizer._get_params().items() if key in known}
+    tokens = msgspec.structs.replace(config.tokenizer, kind=kind, **options)
+    output = msgspec.structs.replace(config.output, folder=None)
+    return as_yaml(msgspec.structs.replace(config, corpus=where, tokenizer=tokens, output=output))
+
+
+def _checked(corpus: Corpus) -> Iterator[Entry]:
+    for entry in corpus:
+        if not entry.label:
+            raise CorpusError(f"{corpus.path}: {entry.name} has no label")
+        yield entry
+
+
+def _examples(fed: Iterator[Any], config: Config, report: Report) -> Iterator[Example]:
+    for entry, result in fed:
+        if isinstance(result, StreamNBError):
+            if config.corpus.on_error == "stop":
+                raise CorpusError(f"{result} (message {entry.name}; --on-error skip goes on without it)")
+            report.skipped.append(str(result))
+            continue
+        report.learned += entry.learn
+        yield Example(result, entry.label, entry.name, entry.classify, entry.learn)
+
+
+def _peak_memory() -> int:
+    unit = 1 if sys.platform == "darwin" else 1024
+    own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return unit * (own + resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
