@@ -1,0 +1,233 @@
+"""scikit-learn estimators over the same counts: matrices of fixed width, or raw text.
+
+Import them from here; scikit-learn is an extra (`pip install streamnb[sklearn]`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d, validate_data
+
+from streamnb import naive_bayes
+from streamnb.naive_bayes.base import CountingNB, Prior
+from streamnb.tokens import ScanningTransformer, TokenCounts, Tokenizer
+
+__all__ = ["BernoulliNB", "ComplementNB", "MultinomialNB"]
+
+
+def _is_text(X: Any) -> bool:
+    """Whether X is a sequence of texts, and not a matrix."""
+    if sparse.issparse(X) or getattr(X, "ndim", 1) != 1 or isinstance(X, (str, bytes)):
+        return False
+    first = next(iter(X), None) if isinstance(X, Iterable) else None
+    return isinstance(first, (str, bytes))
+
+
+class _Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
+    """What the three estimators share: everything but the model."""
+
+    tokenizer: ScanningTransformer | None
+
+    def _new_model(self) -> CountingNB:
+        raise NotImplementedError
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.string = True
+        tags.input_tags.positive_only = not hasattr(self, "binarize")
+        tags.classifier_tags.poor_score = True
+        return tags
+
+    def _matrix(self, X: Any, reset: bool) -> Any:
+        """Validated input: a matrix as it is, texts as a list of token counts."""
+        if _is_text(X):
+            tokenizer = Tokenizer() if self.tokenizer is None else self.tokenizer
+            return [tokenizer.count(text) for text in X]
+        return validate_data(self, X, accept_sparse="csr", dtype="numeric", reset=reset)
+
+    def _learn(self, X: Any, y: Any, classes: ArrayLike | None, sample_weight: Any, first: bool) -> Self:
+        matrix = self._matrix(X, reset=first)
+        y = column_or_1d(y, warn=True)
+        check_classification_targets(y)
+        texts = isinstance(matrix, list)
+        n = len(matrix) if texts else matrix.shape[0]
+        if len(y) != n:
+            raise ValueError(f"{n} examples, but {len(y)} labels")
+        weights = None
+        if sample_weight is not None:
+            weights = _check_sample_weight(sample_weight, matrix if not texts else np.empty((n, 1)))
+        model = self._new_model() if first else self.model_
+        if first:
+            model.counts.declare(np.unique(y if classes is None else classes).tolist())
+        if texts:
+            for tokens, label, w in zip(matrix, y.tolist(), [1.0] * n if weights is None else weights, strict=True):
+                model.learn_one(tokens, label, float(w))
+        else:
+            model.partial_fit(matrix, y, sample_weight=weights)
+        self.model_ = model
+        self.classes_ = model.classes_
+        return self
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn a matrix (n, features), or n texts, anew."""
+        return self._learn(X, y, None, sample_weight, first=True)
+
+    def partial_fit(
+        self, X: Any, y: Any, classes: ArrayLike | None = None, sample_weight: Any = None
+    ) -> Self:
+        """Learn more of a matrix of the same width, or more texts; classes may be new."""
+        return self._learn(X, y, classes, sample_weight, first=not hasattr(self, "model_"))
+
+    def predict_joint_log_proba(self, X: Any) -> NDArray[np.float64]:
+        """Log of prior times likelihood, columns as in `classes_`."""
+        check_is_fitted(self, "model_")
+        matrix = self._matrix(X, reset=False)
+        if isinstance(matrix, list):
+            return np.array([self.model_._scores(tokens) for tokens in matrix])
+        scores: NDArray[np.float64] = self.model_._score_rows(matrix)
+        return scores
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The most probable class of each row."""
+        classes: NDArray[Any] = np.asarray(self.classes_) if hasattr(self, "classes_") else self._unfitted()
+        return classes[np.argmax(self.predict_joint_log_proba(X), axis=1)]
+
+    def _unfitted(self) -> NDArray[Any]:
+        raise NotFittedError(f"this {type(self).__name__} has not learned anything yet; call fit first")
+
+    def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
+        """Logarithms of the probabilities, columns as in `classes_`."""
+        joint = self.predict_joint_log_proba(X)
+        joint = joint - joint.max(axis=1, keepdims=True)
+        normalised: NDArray[np.float64] = joint - np.log(np.exp(joint).sum(axis=1, keepdims=True))
+        return normalised
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Probabilities, columns as in `classes_`."""
+        return np.exp(self.predict_log_proba(X))
+
+
+class MultinomialNB(_Estimator):
+    """`streamnb.MultinomialNB` as a scikit-learn estimator.
+
+    Parameters
+    ----------
+    alpha, prior, unseen, tau
+        As for `streamnb.MultinomialNB`.
+    tokenizer
+        What makes tokens of texts; None for `streamnb.Tokenizer()`.
+
+    Attributes
+    ----------
+    model_ : streamnb.MultinomialNB
+        The model, with everything it can do besides.
+    classes_ : ndarray
+        The classes.
+
+    Examples
+    --------
+    >>> from streamnb.sklearn import MultinomialNB
+    >>> model = MultinomialNB().fit(["free offer now", "lunch at noon"], ["spam", "ham"])
+    >>> str(model.predict(["free lunch offer"])[0])
+    'spam'
+    """
+
+    def __init__(
+        self,
+        alpha: float = 1.0,
+        prior: Prior = "learned",
+        unseen: str = "ignore",
+        tau: float | None = None,
+        tokenizer: ScanningTransformer | None = None,
+    ) -> None:
+        self.alpha = alpha
+        self.prior = prior
+        self.unseen = unseen
+        self.tau = tau
+        self.tokenizer = tokenizer
+
+    def _new_model(self) -> CountingNB:
+        return naive_bayes.MultinomialNB(self.alpha, self.prior, self.unseen, self.tau)
+
+
+class BernoulliNB(_Estimator):
+    """`streamnb.BernoulliNB` as a scikit-learn estimator.
+
+    Parameters
+    ----------
+    alpha, prior, unseen, binarize, tau
+        As for `streamnb.BernoulliNB`.
+    tokenizer
+        What makes tokens of texts; None for `streamnb.Tokenizer()`.
+
+    Attributes
+    ----------
+    model_ : streamnb.BernoulliNB
+        The model.
+    classes_ : ndarray
+        The classes.
+    """
+
+    def __init__(
+        self,
+        alpha: float = 1.0,
+        prior: Prior = "learned",
+        unseen: str = "ignore",
+        binarize: float = 0.0,
+        tau: float | None = None,
+        tokenizer: ScanningTransformer | None = None,
+    ) -> None:
+        self.alpha = alpha
+        self.prior = prior
+        self.unseen = unseen
+        self.binarize = binarize
+        self.tau = tau
+        self.tokenizer = tokenizer
+
+    def _new_model(self) -> CountingNB:
+        return naive_bayes.BernoulliNB(self.alpha, self.prior, self.unseen, self.binarize, self.tau)
+
+
+class ComplementNB(_Estimator):
+    """`streamnb.ComplementNB` as a scikit-learn estimator.
+
+    Parameters
+    ----------
+    alpha, prior, unseen, tau
+        As for `streamnb.ComplementNB`.
+    tokenizer
+        What makes tokens of texts; None for `streamnb.Tokenizer()`.
+
+    Attributes
+    ----------
+    model_ : streamnb.ComplementNB
+        The model.
+    classes_ : ndarray
+        The classes.
+    """
+
+    def __init__(
+        self,
+        alpha: float = 1.0,
+        prior: Prior = "none",
+        unseen: str = "ignore",
+        tau: float | None = None,
+        tokenizer: ScanningTransformer | None = None,
+    ) -> None:
+        self.alpha = alpha
+        self.prior = prior
+        self.unseen = unseen
+        self.tau = tau
+        self.tokenizer = tokenizer
+
+    def _new_model(self) -> CountingNB:
+        return naive_bayes.ComplementNB(self.alpha, self.prior, self.unseen, self.tau)
