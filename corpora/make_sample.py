@@ -18,12 +18,18 @@ SEED = 20260101
 MESSAGES = 300
 
 NAMES = """Anna Berg|Tom Okafor|Maria Silva|Jens Holm|Priya Nair|Luc Moreau|Keiko Tanaka|Olga Petrova
-Sam Reed|Elif Kaya|Marco Bianchi|Ruth Cohen|Ivan Novak|Grace Mwangi|Peter Lang""".replace("\n", "|").split("|")
+Sam Reed|Elif Kaya|Marco Bianchi|Ruth Cohen|Ivan Novak|Grace Mwangi|Peter Lang""".replace(
+    "\n", "|"
+).split("|")
 FIRMS = "northgate harbour-books quartz alder-energy lumen riverside meridian bluefin".split()
 THINGS = """report|draft|budget|schedule|invoice|slides|contract|photos|minutes|list of names|test results
 recipe|map|tickets|figures|translation|proposal|lesson plan""".replace("\n", "|").split("|")
 DAYS = "Monday Tuesday Wednesday Thursday Friday tomorrow tonight next-week".split()
-PLACES = "Lisbon|Tromsø|the office|room 4|the library|Zürich|the station|Graz|the school|Porto".split("|")
+PLACES = (
+    "Lisbon|Tromsø|the office|room 4|the library|Zürich|the station|Graz|the school|Porto".split(
+        "|"
+    )
+)
 
 HAM = {
     "work": [
@@ -159,7 +165,10 @@ def plain(text: str, charset: str, encoding: str) -> Body:
 def html(writer: Writer, text: str, spam: bool) -> Body:
     words = text.split(" ")
     if spam and writer.chance(0.5):  # cut words that a reader sees whole
-        words = [f"{w[:2]}<!-- {w[::-1]} -->{w[2:]}" if len(w) > 5 and writer.chance(0.3) else w for w in words]
+        words = [
+            f"{w[:2]}<!-- {w[::-1]} -->{w[2:]}" if len(w) > 5 and writer.chance(0.3) else w
+            for w in words
+        ]
     link = f"http://www.{writer.pick(FIRMS)}.{'example' if not spam or writer.chance(0.3) else 'example.net'}/"
     page = (
         f'<html><body bgcolor="#{"ffffff" if not spam else "ffffcc"}"><p>{" ".join(words)}</p>\n'
@@ -181,11 +190,13 @@ def multipart(kind: str, parts: list[Body], writer: Writer) -> Body:
         out += b"--" + boundary + b"\n" + joined(lines, payload) + b"\n"
     if not writer.chance(0.1):  # some programs forget the last boundary
         out += b"--" + boundary + b"--\n"
-    return [f"Content-Type: multipart/{kind};\n\tboundary=\"{boundary.decode()}\"".encode()], out
+    return [f'Content-Type: multipart/{kind};\n\tboundary="{boundary.decode()}"'.encode()], out
 
 
 def attachment(writer: Writer, spam: bool) -> Body:
-    name = f"{writer.pick(THINGS).replace(' ', '-')}.{'exe' if spam and writer.chance(0.4) else 'pdf'}"
+    name = (
+        f"{writer.pick(THINGS).replace(' ', '-')}.{'exe' if spam and writer.chance(0.4) else 'pdf'}"
+    )
     noise = bytes(int(writer.random.random() * 256) for _ in range(150))
     return [
         f'Content-Type: application/octet-stream; name="{name}"'.encode(),
@@ -195,7 +206,11 @@ def attachment(writer: Writer, spam: bool) -> Body:
 
 
 def forwarded(writer: Writer, inner: Body) -> Body:
-    head = [f"From: {writer.pick(NAMES)} <someone@example.org>".encode(), b"Subject: Fwd", *inner[0]]
+    head = [
+        f"From: {writer.pick(NAMES)} <someone@example.org>".encode(),
+        b"Subject: Fwd",
+        *inner[0],
+    ]
     return multipart("mixed", [([b"Content-Type: text/plain"], b"See below.\n"),
                                ([b"Content-Type: message/rfc822"], joined(head, inner[1]))], writer)  # fmt: skip
 
@@ -212,8 +227,18 @@ def structure(writer: Writer, text: str, charset: str, encoding: str, spam: bool
     shapes: list[tuple[float, Callable[[], Body]]] = [
         (0.40 if not spam else 0.25, lambda: plain(text, charset, encoding)),
         (0.10 if not spam else 0.35, lambda: html(writer, text, spam)),
-        (0.20, lambda: multipart("alternative", [plain(text, charset, encoding), html(writer, text, spam)], writer)),
-        (0.12, lambda: multipart("mixed", [plain(text, charset, encoding), attachment(writer, spam)], writer)),
+        (
+            0.20,
+            lambda: multipart(
+                "alternative", [plain(text, charset, encoding), html(writer, text, spam)], writer
+            ),
+        ),
+        (
+            0.12,
+            lambda: multipart(
+                "mixed", [plain(text, charset, encoding), attachment(writer, spam)], writer
+            ),
+        ),
         (0.05, lambda: forwarded(writer, plain(text, charset, encoding))),
         (1.00, lambda: ([], text.encode(charset, "replace"))),  # nothing declared at all
     ]
@@ -227,7 +252,10 @@ def structure(writer: Writer, text: str, charset: str, encoding: str, spam: bool
 
 def message(writer: Writer, number: int, spam: bool) -> bytes:
     """One mail of the stream."""
-    charset, encoding = writer.pick(["us-ascii", "utf-8", "iso-8859-1"]), writer.pick(["7bit", "8bit", "qp"])
+    charset, encoding = (
+        writer.pick(["us-ascii", "utf-8", "iso-8859-1"]),
+        writer.pick(["7bit", "8bit", "qp"]),
+    )
     if writer.chance(0.18):
         _, charset, encoding, good, bad = FOREIGN[int(writer.random.random() * len(FOREIGN))]
         pool = bad if spam else good
@@ -237,14 +265,18 @@ def message(writer: Writer, number: int, spam: bool) -> bytes:
         topic = writer.pick(season) if spam else writer.pick(list(HAM))
         pool = SPAM[topic] if spam else HAM[topic]
     lines = writer.sentences(pool, 1 if topic == "friendly" else 2, 6)
-    if spam and topic not in ("friendly", "foreign") and writer.chance(0.4):  # padding that looks like ham
+    if (
+        spam and topic not in ("friendly", "foreign") and writer.chance(0.4)
+    ):  # padding that looks like ham
         lines += writer.sentences(HAM[writer.pick(list(HAM))], 1, 4)
     subject = lines[0].rstrip(".!?").removeprefix("> ")
     if writer.chance(0.3) and topic != "foreign":
         subject = "Re: " + writer.pick(THINGS)
     name = writer.pick(NAMES)
     domain = writer.pick(FIRMS) + ".example"
-    sender = f"{name.split()[0].lower()}{int(writer.random.random() * 90) + 10 if spam else ''}@{domain}"
+    sender = (
+        f"{name.split()[0].lower()}{int(writer.random.random() * 90) + 10 if spam else ''}@{domain}"
+    )
     content, payload = structure(writer, "\n".join(lines) + "\n", charset, encoding, spam)
     day = 1 + number * 28 // MESSAGES
     head = [

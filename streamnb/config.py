@@ -26,12 +26,14 @@ class _Section(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
     """A part of the configuration: unknown keys are errors."""
 
 
-class CorpusConfig(_Section):
+class CorpusConfig(_Section, frozen=True):
     """Which messages, in which order."""
 
     path: str | None = None
     kind: Literal["trec", "folders", "maildir", "mbox", "tabs", "csv"] | None = None
-    order: Annotated[str, Meta(pattern=r"^(indexed|name|date|shuffled(:[0-9]{1,18})?)$")] = "indexed"
+    order: Annotated[str, Meta(pattern=r"^(indexed|name|date|shuffled(:[0-9]{1,18})?)$")] = (
+        "indexed"
+    )
     limit: Natural | None = None
     label_header: str | None = None
     label_column: str | None = None
@@ -39,7 +41,7 @@ class CorpusConfig(_Section):
     on_error: Literal["stop", "skip"] = "stop"
 
 
-class TokenizerConfig(_Section):
+class TokenizerConfig(_Section, frozen=True):
     """What counts as a token; what is not set has the default of the tokenizer that is used."""
 
     kind: Literal["auto", "text", "mail"] = "auto"
@@ -49,11 +51,11 @@ class TokenizerConfig(_Section):
     max_length: Natural | UnsetType = UNSET
     ngrams: tuple[Size, Size] | UnsetType = UNSET
     analyzer: Literal["word", "char"] | UnsetType = UNSET
-    stop_words: tuple[str, ...] | None | UnsetType = UNSET
+    stop_words: tuple[str, ...] | UnsetType | None = UNSET
     urls: bool | UnsetType = UNSET
     binary: bool | UnsetType = UNSET
     headers: bool | UnsetType = UNSET
-    drop_headers: tuple[str, ...] | None | UnsetType = UNSET
+    drop_headers: tuple[str, ...] | UnsetType | None = UNSET
 
     def options(self) -> dict[str, Any]:
         """The options that are set."""
@@ -61,7 +63,7 @@ class TokenizerConfig(_Section):
         return {key: value for key, value in given.items() if key != "kind" and value is not UNSET}
 
 
-class _Model(_Section):
+class _Model(_Section, frozen=True):
     alpha: Positive = 1.0
     unseen: Literal["ignore", "smooth"] = "ignore"
     tau: Positive | None = None
@@ -71,20 +73,20 @@ class _Model(_Section):
 Shares = dict[str, Annotated[float, Meta(ge=0, le=1e100)]]
 
 
-class MultinomialConfig(_Model, tag_field="kind", tag="multinomial"):
+class MultinomialConfig(_Model, tag_field="kind", tag="multinomial", frozen=True):
     """Parameters of `MultinomialNB`."""
 
     prior: Literal["learned", "uniform"] | Shares = "learned"
 
 
-class BernoulliConfig(_Model, tag_field="kind", tag="bernoulli"):
+class BernoulliConfig(_Model, tag_field="kind", tag="bernoulli", frozen=True):
     """Parameters of `BernoulliNB`."""
 
     prior: Literal["learned", "uniform"] | Shares = "learned"
     binarize: Annotated[float, Meta(ge=0, le=1e100)] = 0.0
 
 
-class ComplementConfig(_Model, tag_field="kind", tag="complement"):
+class ComplementConfig(_Model, tag_field="kind", tag="complement", frozen=True):
     """Parameters of `ComplementNB`."""
 
     prior: Literal["none", "learned", "uniform"] | Shares = "none"
@@ -93,7 +95,7 @@ class ComplementConfig(_Model, tag_field="kind", tag="complement"):
 ModelConfig = MultinomialConfig | BernoulliConfig | ComplementConfig
 
 
-class EvaluateConfig(_Section):
+class EvaluateConfig(_Section, frozen=True):
     """Which figures."""
 
     positive: str | None = None
@@ -102,13 +104,13 @@ class EvaluateConfig(_Section):
     every: Natural = 100
 
 
-class OutputConfig(_Section):
+class OutputConfig(_Section, frozen=True):
     """Where results go."""
 
     folder: str | None = None
 
 
-class Config(_Section):
+class Config(_Section, frozen=True):
     """A whole replay."""
 
     corpus: CorpusConfig = CorpusConfig()
@@ -146,21 +148,28 @@ def read_yaml(path: str | Path) -> dict[str, Any]:
         text = raw.decode("utf-8-sig")
         for event in yaml.parse(text, Loader=yaml.SafeLoader):
             if isinstance(event, yaml.AliasEvent):
-                raise ConfigError(f"{path}:{event.start_mark.line + 1}: aliases (*name) are not allowed")
+                line = _line(event.start_mark)
+                raise ConfigError(f"{path}:{line}: aliases (*name) are not allowed")
         _refuse_repeated(path, yaml.compose(text, Loader=yaml.SafeLoader))
         data = yaml.safe_load(text)
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: not UTF-8 text (byte {error.start})") from None
     except yaml.MarkedYAMLError as error:
-        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        line = _line(error.problem_mark)
         raise ConfigError(f"{path}:{line}: not YAML: {error.problem or error.context}") from None
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         raise ConfigError(f"{path}: not YAML: {str(error).splitlines()[0][:120]}") from None
     if data is None:
-        raise ConfigError(f"{path}: the file is empty; at least name the corpus: 'corpus: {{path: ...}}'")
+        raise ConfigError(
+            f"{path}: the file is empty; at least name the corpus: 'corpus: {{path: ...}}'"
+        )
     if not isinstance(data, dict):
         raise ConfigError(f"{path}: expected a mapping of keys at the top, found {_kind(data)}")
     return data
+
+
+def _line(mark: Any) -> int:
+    return mark.line + 1 if mark is not None else 1
 
 
 def _kind(value: Any) -> str:
@@ -176,7 +185,8 @@ def _refuse_repeated(path: str | Path, root: yaml.Node | None) -> None:
             for key, value in node.value:
                 if isinstance(key, yaml.ScalarNode):
                     if key.value in seen:
-                        raise ConfigError(f"{path}:{key.start_mark.line + 1}: the key {key.value!r} is there twice")
+                        line = _line(key.start_mark)
+                        raise ConfigError(f"{path}:{line}: the key {key.value!r} is there twice")
                     seen.add(key.value)
                 nodes.append(value)
         elif isinstance(node, yaml.SequenceNode):
@@ -246,7 +256,11 @@ def _explained(message: str, data: dict[str, Any]) -> str:
     if unknown is not None:
         key = unknown[1]
         near = difflib.get_close_matches(key, _known_keys(path, data), n=1, cutoff=0.5)
-        hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(_known_keys(path, data))}"
+        hint = (
+            f"did you mean {near[0]!r}?"
+            if near
+            else f"known are {', '.join(_known_keys(path, data))}"
+        )
         return f"{path + '.' if path else ''}{key}: unknown key; {hint}"
     if what.startswith("Invalid value") and path.endswith("kind"):
         return f"{path}: {what[14:]} is not one of {', '.join(_MODELS)}"
@@ -257,7 +271,9 @@ def _explained(message: str, data: dict[str, Any]) -> str:
 def _known_keys(path: str, data: dict[str, Any]) -> list[str]:
     if path == "model":
         kind = data["model"].get("kind")
-        fields = _MODELS.get(kind, MultinomialConfig).__struct_fields__ if isinstance(kind, str) else ()
+        fields = (
+            _MODELS.get(kind, MultinomialConfig).__struct_fields__ if isinstance(kind, str) else ()
+        )
         return ["kind", *fields]
     field = {field.name: field.type for field in msgspec.structs.fields(Config)}.get(path, Config)
     return list(getattr(field, "__struct_fields__", ()))

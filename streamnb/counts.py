@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -14,7 +14,7 @@ from streamnb.tokens import TokenCounts
 
 __all__ = ["Counts", "MemoryCounts", "checked_weight"]
 
-Label = Hashable
+Label = str | bool | int
 
 
 def checked_weight(w: Any) -> float:
@@ -40,10 +40,12 @@ class Counts(Protocol):
     weights: list[float]
 
     @property
-    def totals(self) -> list[float]: ...
+    def totals(self) -> list[float]:
+        """N_c."""
 
     @property
-    def features(self) -> int: ...
+    def features(self) -> int:
+        """V."""
 
     def declare(self, labels: Iterable[Label]) -> None:
         """Make classes known that nothing has been learned of."""
@@ -52,14 +54,20 @@ class Counts(Protocol):
         """Learn a message: all of it or nothing."""
 
     def add_matrix(
-        self, tokens: TokenCounts, sums: NDArray[np.float64], labels: Sequence[Label], weights: Sequence[float]
+        self,
+        tokens: TokenCounts,
+        sums: NDArray[np.float64],
+        labels: Sequence[Label],
+        weights: Sequence[float],
     ) -> None:
-        """Learn many messages summed up: counts (n, K) of features, message weight of each label."""
+        """Learn many messages summed up: counts (n, K) of features, weight of each label."""
 
     def subtract(self, tokens: TokenCounts, label: Label, weight: float) -> None:
         """Unlearn a message, or raise ValueError and change nothing."""
 
-    def gather(self, fingerprints: NDArray[np.uint64]) -> tuple[NDArray[np.float64], NDArray[np.uint8]]:
+    def gather(
+        self, fingerprints: NDArray[np.uint64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.uint8]]:
         """Counts (n, K) of features, and which of them have any."""
 
     def value_counts(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -128,7 +136,11 @@ class MemoryCounts:
         self.weights[k] += weight
 
     def add_matrix(
-        self, tokens: TokenCounts, sums: NDArray[np.float64], labels: Sequence[Label], weights: Sequence[float]
+        self,
+        tokens: TokenCounts,
+        sums: NDArray[np.float64],
+        labels: Sequence[Label],
+        weights: Sequence[float],
     ) -> None:
         """Learn many messages summed up; `sums` has a column for each of `labels`."""
         self.declare(labels)
@@ -147,12 +159,15 @@ class MemoryCounts:
         left = self.weights[k] - weight
         if left < -1e-9 * weight:
             raise ValueError(
-                f"cannot unlearn weight {weight:g} of class {label!r:.80}: it has {self.weights[k]:g}"
+                f"cannot unlearn weight {weight:g} of class {label!r:.80}: "
+                f"it has {self.weights[k]:g}"
             )
         self.table.subtract(tokens.fingerprints, tokens.counts, k, weight)
         self.weights[k] = left if left > 1e-9 * weight else 0.0
 
-    def gather(self, fingerprints: NDArray[np.uint64]) -> tuple[NDArray[np.float64], NDArray[np.uint8]]:
+    def gather(
+        self, fingerprints: NDArray[np.uint64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.uint8]]:
         """Counts (n, K) of features, and which of them have any."""
         return self.table.gather(fingerprints)
 
@@ -166,7 +181,10 @@ class MemoryCounts:
         if names is not None and len(names) >= 1 << 32:
             raise ValueError("cannot merge: the names of the features are longer than 4 GiB")
         tokens = TokenCounts._trusted(
-            fingerprints, fingerprints, names, None if ends is None else ends.astype(np.uint32)
+            fingerprints,
+            np.ones(len(fingerprints)),
+            names,
+            None if ends is None else ends.astype(np.uint32),
         )
         self.add_matrix(tokens, cells, other.labels, other.weights)
 

@@ -124,7 +124,7 @@ class _Worker:
         self._tasks_out, self._tasks = context.Pipe(duplex=False)
         self._answers, answers_in = context.Pipe(duplex=False)
         _enlarge(answers_in)
-        self._process = context.Process(  # type: ignore[attr-defined]  # typeshed: base context
+        self._process = context.Process(
             target=_work, args=(self._tasks_out, answers_in, tokenizer), daemon=True
         )
         with warnings.catch_warnings():
@@ -144,7 +144,9 @@ class _Worker:
         try:
             self._tasks.send(chunk.entries)
         except OSError:
-            raise StreamNBError("a reading process ended unexpectedly; try again with --jobs 1") from None
+            raise StreamNBError(
+                "a reading process ended unexpectedly; try again with --jobs 1"
+            ) from None
 
     def collect(self, block: bool) -> None:
         """Take the answers that are there; with `block`, wait for one."""
@@ -153,7 +155,9 @@ class _Worker:
                 self.given.popleft().results = _unpack(self._answers)
                 block = False
         except (EOFError, OSError):
-            raise StreamNBError("a reading process ended unexpectedly; try again with --jobs 1") from None
+            raise StreamNBError(
+                "a reading process ended unexpectedly; try again with --jobs 1"
+            ) from None
 
     def stop(self) -> None:
         self._answers.close()  # first: an answer nobody will read must not hold the worker up
@@ -163,7 +167,7 @@ class _Worker:
 
 
 def _context() -> Any:
-    """Fork where that is safe: a new interpreter takes as long to start as a small corpus to read."""
+    """Fork where that is safe: a new interpreter starts as slowly as a small corpus is read."""
     safe = sys.platform == "linux" and threading.active_count() == 1
     return multiprocessing.get_context("fork" if safe else "spawn")
 
@@ -197,14 +201,16 @@ def _pack(answers: Connection, results: list[Result]) -> None:
     good = [result for result in results if isinstance(result, TokenCounts)]
     errors = {i: result for i, result in enumerate(results) if isinstance(result, StreamNBError)}
     named = bool(good) and good[0].names is not None
-    answers.send((errors, [len(result) for result in good], [len(r.names or b"") for r in good], named))
+    answers.send(
+        (errors, [len(result) for result in good], [len(r.names or b"") for r in good], named)
+    )
     if not good:
         return
     answers.send_bytes(np.concatenate([result.fingerprints for result in good]).tobytes())
     answers.send_bytes(np.concatenate([result.counts for result in good]).tobytes())
     if named:
         answers.send_bytes(b"".join(result.names or b"" for result in good))
-        answers.send_bytes(np.concatenate([result.ends for result in good]).tobytes())  # type: ignore[arg-type]
+        answers.send_bytes(np.concatenate([result.ends for result in good]).tobytes())
 
 
 def _unpack(answers: Connection) -> list[Result]:

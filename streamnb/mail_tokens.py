@@ -26,7 +26,7 @@ STAMPED = re.compile(
 
 
 class MailTokenizer(ScanningTransformer):
-    """Words of a whole mail, each with the place it was found in; a river transformer.
+    r"""Words of a whole mail, each with the place it was found in; a river transformer.
 
     Words of a header field carry its name (`subject:offer`), parts of a web address `url:`, tags
     and attributes of HTML `html:`, types and names of parts `type:` and `name:`; words of the
@@ -48,7 +48,7 @@ class MailTokenizer(ScanningTransformer):
     Examples
     --------
     >>> from streamnb import MailTokenizer
-    >>> mail = b"Subject: Big offer\\nX-Spam-Flag: YES\\n\\nBuy at http://www.example.com/now!"
+    >>> mail = b"Subject: Big offer\nX-Spam-Flag: YES\n\nBuy at http://www.example.com/now!"
     >>> list(MailTokenizer().transform_one(mail))  # doctest: +NORMALIZE_WHITESPACE
     ['subject:Big', 'subject:offer', 'type:text/plain', 'Buy', 'at',
      'url:www.example.com', 'url:example.com', 'url:com', 'url:now']

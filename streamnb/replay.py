@@ -177,7 +177,9 @@ def _open(config: Config) -> Corpus:
     where = config.corpus
     if where.path is None:
         raise ConfigError("corpus.path: missing; name the corpus to replay")
-    return open_corpus(where.path, where.kind, where.label_header, where.label_column, where.text_column)
+    return open_corpus(
+        where.path, where.kind, where.label_header, where.label_column, where.text_column
+    )
 
 
 def _complete(config: Config, corpus: Corpus, tokenizer: ScanningTransformer) -> str:
@@ -204,7 +206,9 @@ def _examples(fed: Iterator[Any], config: Config, report: Report) -> Iterator[Ex
     for entry, result in fed:
         if isinstance(result, StreamNBError):
             if config.corpus.on_error == "stop":
-                raise CorpusError(f"{result} (message {entry.name}; --on-error skip goes on without it)")
+                raise CorpusError(
+                    f"{result} (message {entry.name}; --on-error skip goes on without it)"
+                )
             report.skipped.append(str(result))
             continue
         report.learned += entry.learn

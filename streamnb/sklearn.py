@@ -12,13 +12,18 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.exceptions import NotFittedError
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    check_is_fitted,
+    check_non_negative,
+    column_or_1d,
+    validate_data,
+)
 
 from streamnb import naive_bayes
 from streamnb.naive_bayes.base import CountingNB, Prior
-from streamnb.tokens import ScanningTransformer, TokenCounts, Tokenizer
+from streamnb.tokens import ScanningTransformer, Tokenizer
 
 __all__ = ["BernoulliNB", "ComplementNB", "MultinomialNB"]
 
@@ -35,6 +40,8 @@ class _Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sciki
     """What the three estimators share: everything but the model."""
 
     tokenizer: ScanningTransformer | None
+    model_: CountingNB
+    classes_: NDArray[Any]
 
     def _new_model(self) -> CountingNB:
         raise NotImplementedError
@@ -54,11 +61,15 @@ class _Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sciki
             return [tokenizer.count(text) for text in X]
         return validate_data(self, X, accept_sparse="csr", dtype="numeric", reset=reset)
 
-    def _learn(self, X: Any, y: Any, classes: ArrayLike | None, sample_weight: Any, first: bool) -> Self:
+    def _learn(
+        self, X: Any, y: Any, classes: ArrayLike | None, sample_weight: Any, first: bool
+    ) -> Self:
         matrix = self._matrix(X, reset=first)
         y = column_or_1d(y, warn=True)
         check_classification_targets(y)
         texts = isinstance(matrix, list)
+        if not texts and not hasattr(self, "binarize"):
+            check_non_negative(matrix, f"{type(self).__name__}: counts are wanted")
         n = len(matrix) if texts else matrix.shape[0]
         if len(y) != n:
             raise ValueError(f"{n} examples, but {len(y)} labels")
@@ -69,7 +80,9 @@ class _Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sciki
         if first:
             model.counts.declare(np.unique(y if classes is None else classes).tolist())
         if texts:
-            for tokens, label, w in zip(matrix, y.tolist(), [1.0] * n if weights is None else weights, strict=True):
+            for tokens, label, w in zip(
+                matrix, y.tolist(), [1.0] * n if weights is None else weights, strict=True
+            ):
                 model.learn_one(tokens, label, float(w))
         else:
             model.partial_fit(matrix, y, sample_weight=weights)
@@ -98,11 +111,9 @@ class _Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sciki
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The most probable class of each row."""
-        classes: NDArray[Any] = np.asarray(self.classes_) if hasattr(self, "classes_") else self._unfitted()
-        return classes[np.argmax(self.predict_joint_log_proba(X), axis=1)]
-
-    def _unfitted(self) -> NDArray[Any]:
-        raise NotFittedError(f"this {type(self).__name__} has not learned anything yet; call fit first")
+        best = np.argmax(self.predict_joint_log_proba(X), axis=1)
+        labels: NDArray[Any] = self.classes_[best]
+        return labels
 
     def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
         """Logarithms of the probabilities, columns as in `classes_`."""

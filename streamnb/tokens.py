@@ -162,7 +162,7 @@ class TokenCounts:
         return {self.name(i): float(count) for i, count in enumerate(self.counts)}
 
 
-class ScanningTransformer(base.Transformer):  # type: ignore[misc]  # river is untyped here
+class ScanningTransformer(base.Transformer):
     """What the tokenizers share: one scanner, made when first needed and never pickled."""
 
     _scanner: _core.Scanner | None = None
@@ -184,7 +184,9 @@ class ScanningTransformer(base.Transformer):  # type: ignore[misc]  # river is u
         """Count the tokens of a text or message: the fast path into the models."""
         raise NotImplementedError
 
-    def transform_one(self, x: Any) -> dict[str, int]:
+    def transform_one(  # type: ignore[override]  # a dict of str is a dict of names
+        self, x: Any
+    ) -> dict[str, int]:
         """Count the tokens of a text or message, as a dict."""
         counts = self.count(x)
         return {str(counts.name(i)): int(count) for i, count in enumerate(counts.counts)}

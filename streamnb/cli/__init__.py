@@ -48,6 +48,8 @@ def main() -> None:
         sys.stderr.close()  # whoever read our output has gone; there is nobody to tell
         status = 141
     except MemoryError:
-        click.echo("streamnb: out of memory; try --limit, or a tokenizer with fewer n-grams", err=True)
+        click.echo(
+            "streamnb: out of memory; try --limit, or a tokenizer with fewer n-grams", err=True
+        )
         status = 1
     sys.exit(status)

@@ -18,13 +18,27 @@ __all__ = ["replay"]
 
 @click.command()
 @click.argument("target")
-@click.option("--config", "config_file", metavar="FILE", help="YAML file with the settings for TARGET.")
-@click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help="Change a setting: model.alpha=0.1")
+@click.option(
+    "--config", "config_file", metavar="FILE", help="YAML file with the settings for TARGET."
+)
+@click.option(
+    "--set",
+    "settings",
+    metavar="KEY=VALUE",
+    multiple=True,
+    help="Change a setting: model.alpha=0.1",
+)
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Stop after N messages.")
 @click.option("--order", metavar="ORDER", help="indexed, name, date, shuffled or shuffled:SEED.")
-@click.option("--jobs", type=click.IntRange(1, 256), metavar="N", help="Read and tokenise in N processes.")
-@click.option("--out", metavar="DIR", help="Write results.txt, checkpoints.jsonl, summary.json, config.yaml.")
-@click.option("--on-error", type=click.Choice(["stop", "skip"]), help="What to do with an unreadable message.")
+@click.option(
+    "--jobs", type=click.IntRange(1, 256), metavar="N", help="Read and tokenise in N processes."
+)
+@click.option(
+    "--out", metavar="DIR", help="Write results.txt, checkpoints.jsonl, summary.json, config.yaml."
+)
+@click.option(
+    "--on-error", type=click.Choice(["stop", "skip"]), help="What to do with an unreadable message."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("--quiet", is_flag=True, help="Print nothing but errors.")
 def replay(
@@ -56,10 +70,8 @@ def replay(
     from streamnb.replay import replay as run
 
     config = _configured(target, config_file, settings, limit, order, jobs, out, on_error)
-    if as_json or quiet or not sys.stderr.isatty():
-        report = run(config)
-    else:
-        report = _with_progress(config)
+    plain = as_json or quiet or not sys.stderr.isatty()
+    report = run(config) if plain else _with_progress(config)
     if as_json:
         click.echo(json.dumps(report.as_dict()))
     elif not quiet:
@@ -140,7 +152,9 @@ def _with_progress(config: Config) -> Report:
         TimeElapsedColumn(),
     )
     # Drawn by this loop, not by a thread: reading processes are forked from a single one.
-    with Progress(*columns, console=Console(stderr=True), transient=True, auto_refresh=False) as progress:
+    with Progress(
+        *columns, console=Console(stderr=True), transient=True, auto_refresh=False
+    ) as progress:
         task = progress.add_task("replay", total=config.corpus.limit, rate=0.0, accuracy=0.0)
         began = shown = time.monotonic()
 
@@ -173,7 +187,7 @@ def _print(report: Report) -> None:
     console.print(figures)
     if not summary.classes:
         return
-    claimed = [name for name in dict.fromkeys(n for row in summary.confusion.values() for n in row)]
+    claimed = list(dict.fromkeys(name for row in summary.confusion.values() for name in row))
     columns = list(summary.classes) + [name for name in claimed if name not in summary.classes]
     table = Table(title=None, box=None, padding=(0, 2, 0, 0), header_style="dim")
     for title in ("class", "messages", "precision", "recall", "F1"):
@@ -203,7 +217,10 @@ def _figures(report: Report) -> list[tuple[str, str]]:
         rows += [
             ("(1-ROCA)%", f"{summary.one_minus_roca_percent:.4f}"),
             ("sm% at hm% = .1", f"{summary.sm_at_hm_0_1_percent:.2f}"),
-            ("hm%, sm%, lam%", f"{summary.hm_percent:.2f}, {summary.sm_percent:.2f}, {summary.lam_percent:.2f}"),
+            (
+                "hm%, sm%, lam%",
+                f"{summary.hm_percent:.2f}, {summary.sm_percent:.2f}, {summary.lam_percent:.2f}",
+            ),
             ("positive class", f"{summary.positive}"),
         ]
     rows += [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import io
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -74,7 +73,9 @@ def _decoded(raw: bytes) -> str:
         return raw.decode("cp1252", "replace")
 
 
-def csv_columns(path: Path, label: str | None = None, text: str | None = None) -> tuple[str, str] | None:
+def csv_columns(
+    path: Path, label: str | None = None, text: str | None = None
+) -> tuple[str, str] | None:
     """The columns of a CSV file that hold label and text, or None where it cannot be told."""
     try:
         with open(path, "rb") as file:
@@ -108,15 +109,19 @@ def delimited_csv(path: Path, label: str, text: str) -> Corpus:
                 for number, row in enumerate(reader, 1):
                     if row.get(label) is None or row.get(text) is None:
                         raise CorpusError(
-                            f"{path}:{reader.line_num}: row {number} has fewer columns than the first line"
+                            f"{path}:{reader.line_num}: fewer columns than the first line has"
                         )
-                    yield Entry(_name_of(path, path, number), _label(row[label]), str(path), text=row[text])
+                    yield Entry(
+                        _name_of(path, path, number), _label(row[label]), str(path), text=row[text]
+                    )
         except OSError as error:
             raise CorpusError(f"{path}: cannot be read: {error.strerror}") from None
         except csv.Error as error:
             raise CorpusError(f"{path}: not CSV: {error}") from None
 
-    return Corpus("csv", path, f"CSV, labels in column {label!r}, text in {text!r}", "text", entries)
+    return Corpus(
+        "csv", path, f"CSV, labels in column {label!r}, text in {text!r}", "text", entries
+    )
 
 
 def io_lines(lines: Iterator[str]) -> Iterator[str]:

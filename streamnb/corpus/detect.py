@@ -16,8 +16,8 @@ __all__ = ["KINDS", "open_corpus"]
 
 KINDS = ("trec", "folders", "maildir", "mbox", "tabs", "csv")
 _SOUGHT = (
-    "a TREC index (a file 'index' of 'label path' lines), one folder of messages a class, mbox files, "
-    "a Maildir, label<TAB>text lines or CSV with named columns"
+    "a TREC index (a file 'index' of 'label path' lines), one folder of messages a class, "
+    "mbox files, a Maildir, label<TAB>text lines or CSV with named columns"
 )
 
 
@@ -60,7 +60,9 @@ def open_corpus(
     else:
         raise CorpusError(f"{path}: neither a file nor a folder")
     if found is None:
-        raise CorpusError(f"{path}: not a corpus{f' of kind {kind}' if kind else ''}; looked for {_SOUGHT}")
+        raise CorpusError(
+            f"{path}: not a corpus{f' of kind {kind}' if kind else ''}; looked for {_SOUGHT}"
+        )
     return found
 
 
@@ -73,7 +75,11 @@ def _head(path: Path) -> bytes:
 
 
 def _open_file(
-    path: Path, kind: str | None, label_header: str | None, label_column: str | None, text_column: str | None
+    path: Path,
+    kind: str | None,
+    label_header: str | None,
+    label_column: str | None,
+    text_column: str | None,
 ) -> Corpus | None:
     head = _head(path)
     if not head:
@@ -86,8 +92,8 @@ def _open_file(
         columns = csv_columns(path, label_column, text_column)
         if columns is None:
             raise CorpusError(
-                f"{path}:1: cannot tell which columns hold label and text; set corpus.label_column and "
-                "corpus.text_column"
+                f"{path}:1: cannot tell which columns hold label and text; "
+                "set corpus.label_column and corpus.text_column"
             )
         return delimited_csv(path, *columns)
     if kind == "tabs" or (kind is None and looks_tabbed(head)):

@@ -47,7 +47,9 @@ def _listing(folder: Path) -> list[str]:
             return sorted(
                 item.name
                 for item in found
-                if not item.name.startswith(".") and item.name.lower() not in _IGNORED and item.is_file()
+                if not item.name.startswith(".")
+                and item.name.lower() not in _IGNORED
+                and item.is_file()
             )
     except OSError as error:
         raise CorpusError(f"{folder}: cannot be listed: {error.strerror}") from None
@@ -56,14 +58,20 @@ def _listing(folder: Path) -> list[str]:
 def _messages(folder: Path) -> list[tuple[str, str]]:
     """(file name, path within the folder) of the messages of a class folder or Maildir."""
     if is_maildir(folder):
-        return [(name, f"{place}/{name}") for place in ("cur", "new") for name in _listing(folder / place)]
+        return [
+            (name, f"{place}/{name}")
+            for place in ("cur", "new")
+            for name in _listing(folder / place)
+        ]
     return [(name, name) for name in _listing(folder)]
 
 
 def class_folders(path: Path, content: str = "mail") -> Corpus | None:
     """One folder a class, messages as files in it: in the order of their names across classes."""
     folders = sorted(
-        item for item in path.iterdir() if item.is_dir() and (is_maildir(item) or not item.name.startswith("."))
+        item
+        for item in path.iterdir()
+        if item.is_dir() and (is_maildir(item) or not item.name.startswith("."))
     )
     found = [(folder, _messages(folder)) for folder in folders]
     found = [(folder, messages) for folder, messages in found if messages]
@@ -76,12 +84,18 @@ def class_folders(path: Path, content: str = "mail") -> Corpus | None:
             (name, folder.name, inside) for folder, messages in found for name, inside in messages
         ]
         for _, folder_name, inside in sorted(everything):
-            yield Entry(f"{folder_name}/{inside}", class_of(folder_name), f"{path}/{folder_name}/{inside}")
+            yield Entry(
+                f"{folder_name}/{inside}", class_of(folder_name), f"{path}/{folder_name}/{inside}"
+            )
 
     number = sum(len(messages) for _, messages in found)
     shown = ", ".join(classes[:6]) + (", ..." if len(classes) > 6 else "")
     return Corpus(
-        "folders", path, f"{len(found)} folders of messages, {number} files, classes {shown}", content, entries
+        "folders",
+        path,
+        f"{len(found)} folders of messages, {number} files, classes {shown}",
+        content,
+        entries,
     )
 
 
@@ -94,7 +108,18 @@ def maildir(path: Path, label: str | None = None, label_header: str | None = Non
     def entries() -> Iterator[Entry]:
         for _, inside in sorted(_messages(path)):
             entry = Entry(inside, chosen, f"{path}/{inside}")
-            yield entry if label_header is None else entry._replace(label=header_label(entry, label_header))
+            yield (
+                entry
+                if label_header is None
+                else entry._replace(label=header_label(entry, label_header))
+            )
 
     how = f"labels from the field {label_header}" if label_header else f"all of class {chosen}"
-    return Corpus("maildir", path, f"a Maildir, {how}", "mail", entries, (label_header,) if label_header else ())
+    return Corpus(
+        "maildir",
+        path,
+        f"a Maildir, {how}",
+        "mail",
+        entries,
+        (label_header,) if label_header else (),
+    )

@@ -16,7 +16,9 @@ __all__ = ["header_label", "mbox", "unquoted"]
 _CHUNK = 1 << 20
 # After a blank line, or at the start: "From ", and a year, or a time of day, somewhere on the line.
 # Without the year a sentence that begins with the word would cut its message in two.
-_SEPARATOR = re.compile(rb"(?:\A|\r?\n\r?\n|(?<=\n)\n)(From [^\r\n]*(?:\d\d:\d\d|\b[12]\d{3}\b)[^\r\n]*)(?=\r?\n)")
+_SEPARATOR = re.compile(
+    rb"(?:\A|\r?\n\r?\n|(?<=\n)\n)(From [^\r\n]*(?:\d\d:\d\d|\b[12]\d{3}\b)[^\r\n]*)(?=\r?\n)"
+)
 _QUOTED = re.compile(rb"^>(>*From )", re.M)
 _OVERLAP = 2048  # a separator line is not longer
 
@@ -72,7 +74,9 @@ def header_label(entry: Entry, field: str) -> str:
     data = content if isinstance(content, bytes) else content.encode("utf-8", "surrogatepass")
     label = parse(data[: 1 << 16], Limits(parts=1)).get(field).strip().lower()
     if not label:
-        raise CorpusError(f"{entry.path}: {entry.name}: no header field {field} to take the label from")
+        raise CorpusError(
+            f"{entry.path}: {entry.name}: no header field {field} to take the label from"
+        )
     return "-".join(label.split())
 
 
@@ -86,14 +90,18 @@ def mbox(paths: list[Path], root: Path, label_header: str | None = None) -> Corp
             number = 0
             try:
                 for number, (start, end) in enumerate(_spans(path), 1):
-                    entry = Entry(f"{name}:{number}", label, str(path), start, min(end, start + MAX_MESSAGE))
+                    entry = Entry(
+                        f"{name}:{number}", label, str(path), start, min(end, start + MAX_MESSAGE)
+                    )
                     if label_header is not None:
                         entry = entry._replace(label=header_label(entry, label_header))
                     yield entry
             except OSError as error:
                 raise CorpusError(f"{path}: cannot be read: {error.strerror}") from None
             if number == 0:
-                raise CorpusError(f"{path}: no message found; an mbox begins with a line 'From sender date'")
+                raise CorpusError(
+                    f"{path}: no message found; an mbox begins with a line 'From sender date'"
+                )
 
     how = f"labels from the field {label_header}" if label_header else "labelled by file name"
     files = paths[0].name if len(paths) == 1 else f"{len(paths)} files"

@@ -15,7 +15,9 @@ __all__ = ["ORDERS", "ordered"]
 ORDERS = ("indexed", "name", "date", "shuffled")
 
 
-def ordered(entries: Iterable[Entry], order: str = "indexed", limit: int | None = None) -> Iterator[Entry]:
+def ordered(
+    entries: Iterable[Entry], order: str = "indexed", limit: int | None = None
+) -> Iterator[Entry]:
     """Put entries in order.
 
     Parameters

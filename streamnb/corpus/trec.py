@@ -17,7 +17,9 @@ def looks_like_index(head: bytes, folder: Path) -> bool:
     """Whether text begins like an index: its first lines name files that exist, or look like it."""
     lines = [line for line in head.split(b"\n")[:20] if line.strip()]
     pairs = [line.split(maxsplit=1) for line in lines[: max(1, len(lines) - 1)]]
-    if not pairs or not all(len(pair) == 2 and b"\t" not in line for pair, line in zip(pairs, lines, strict=False)):
+    if not pairs or not all(
+        len(pair) == 2 and b"\t" not in line for pair, line in zip(pairs, lines, strict=False)
+    ):
         return False
     return any((folder / _text(pair[1].strip())).is_file() for pair in pairs)
 

@@ -129,7 +129,9 @@ class Tally:
         Factor by which an error counts less with each message that follows.
     """
 
-    def __init__(self, positive: str | None = None, window: int = 1000, fading: float = 0.999) -> None:
+    def __init__(
+        self, positive: str | None = None, window: int = 1000, fading: float = 0.999
+    ) -> None:
         self.positive = positive
         self.fading = fading
         self.messages = 0
@@ -225,7 +227,9 @@ class Tally:
             accuracy=self.accuracy,
             accuracy_interval=wilson(self.correct, self.messages),
             log_loss=self._loss / self.messages,
-            classes={names[label]: self._figures(confusion, self._labels[label]) for label in known},
+            classes={
+                names[label]: self._figures(confusion, self._labels[label]) for label in known
+            },
             confusion={
                 names[label]: {
                     names[other]: int(confusion[self._labels[label], self._labels[other]])
@@ -251,7 +255,10 @@ class Tally:
         is_positive = truth == self._labels[self.positive]
         claimed = predicted == self._labels[self.positive]
         positives, negatives = scores[is_positive], scores[~is_positive]
-        false_alarms, misses = int((claimed & ~is_positive).sum()), int((~claimed & is_positive).sum())
+        false_alarms, misses = (
+            int((claimed & ~is_positive).sum()),
+            int((~claimed & is_positive).sum()),
+        )
         lam = (_logit(false_alarms, len(negatives)) + _logit(misses, len(positives))) / 2
         return {
             "one_minus_roca_percent": one_minus_roca(positives, negatives),

@@ -85,7 +85,8 @@ def prequential(stream: Iterable[Example], model: Any) -> Iterator[Step]:
     --------
     >>> from streamnb import MultinomialNB
     >>> from streamnb.evaluate import Example, prequential
-    >>> stream = [Example({"free": 1}, "spam"), Example({"lunch": 1}, "ham"), Example({"free": 2}, "spam")]
+    >>> texts = [("free", "spam"), ("lunch", "ham"), ("free", "spam")]
+    >>> stream = [Example({word: 1}, label) for word, label in texts]
     >>> [(step.y, step.predicted) for step in prequential(stream, MultinomialNB())]
     [('spam', None), ('ham', 'spam'), ('spam', 'spam')]
     """
@@ -102,14 +103,15 @@ def prequential(stream: Iterable[Example], model: Any) -> Iterator[Step]:
 def _log_proba(model: Any) -> Any:
     def scored(x: Any) -> dict[Any, float]:
         return {
-            label: math.log(p) if p > 0 else -math.inf for label, p in model.predict_proba_one(x).items()
+            label: math.log(p) if p > 0 else -math.inf
+            for label, p in model.predict_proba_one(x).items()
         }
 
     return scored
 
 
 def log_odds(scores: dict[Any, float], label: Any) -> float:
-    """Log-odds of a class against all others, given joint log-likelihoods; 0 where there is but one.
+    """Log-odds of a class against all others, given joint log-likelihoods; 0 for an only class.
 
     Examples
     --------

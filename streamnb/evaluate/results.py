@@ -45,7 +45,11 @@ class ResultFiles:
                 (self.folder / "config.yaml").write_text(self._config, encoding="utf-8")
                 for name in ("results.txt", "checkpoints.jsonl"):
                     self._files[name] = open(
-                        self.folder / name, "w", encoding="utf-8", errors="surrogateescape", newline="\n"
+                        self.folder / name,
+                        "w",
+                        encoding="utf-8",
+                        errors="surrogateescape",
+                        newline="\n",
                     )
             except OSError as error:
                 raise self._failed(error) from None

@@ -19,10 +19,14 @@ _REFUSED = frozenset(
     ("idna", "punycode", "unicode-escape", "raw-unicode-escape", "undefined", "mbcs", "oem")
 )
 # Charsets in which bytes below 128 are not the ASCII characters.
-_NOT_ASCII_BASED = re.compile(r"utf-?_?(7|16|32)|iso2022|hz|cp(037|1026|1140|273|424|500|875)", re.I)
+_NOT_ASCII_BASED = re.compile(
+    r"utf-?_?(7|16|32)|iso2022|hz|cp(037|1026|1140|273|424|500|875)", re.I
+)
 
 _ENCODED_WORD = re.compile(rb"=\?([^?*\s]{1,64})(?:\*[^?\s]*)?\?([bBqQ])\?([^?\n]*)\?=")
-_NOT_BASE64 = bytes(set(range(256)) - set(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"))
+_NOT_BASE64 = bytes(
+    set(range(256)) - set(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
+)
 _PARAMETER = re.compile(
     rb";\s*+([^\s=;\"]{1,64})\s*+=\s*+(?:\"((?:[^\"\\]|\\.)*+)\"?|([^\s;]*+))", re.S
 )
@@ -44,7 +48,7 @@ def _codec(charset: str) -> codecs.CodecInfo | None:
 
 
 def decode_text(data: bytes, charset: str = "") -> str:
-    """Decode by the declared charset, else as UTF-8, else as cp1252.
+    r"""Decode by the declared charset, else as UTF-8, else as cp1252.
 
     Parameters
     ----------
@@ -57,7 +61,7 @@ def decode_text(data: bytes, charset: str = "") -> str:
     --------
     >>> decode_text("naïve".encode("latin-1"), "iso-8859-1")
     'naïve'
-    >>> decode_text("naïve".encode(), "us-ascii"), decode_text(b"\\x93quoted\\x94", "no-such")
+    >>> decode_text("naïve".encode(), "us-ascii"), decode_text(b"\x93quoted\x94", "no-such")
     ('naïve', '“quoted”')
     """
     codec = _codec(charset) if charset else None
@@ -73,12 +77,12 @@ def decode_text(data: bytes, charset: str = "") -> str:
 
 
 def to_utf8(data: bytes, charset: str = "") -> bytes:
-    """Do as `decode_text`, but give UTF-8, and ASCII as it is, without making a str.
+    r"""Do as `decode_text`, but give UTF-8, and ASCII as it is, without making a str.
 
     Examples
     --------
-    >>> to_utf8(b"caf\\xe9", "latin-1")
-    b'caf\\xc3\\xa9'
+    >>> to_utf8(b"caf\xe9", "latin-1")
+    b'caf\xc3\xa9'
     """
     if data.isascii() and not (charset and _NOT_ASCII_BASED.match(charset)):
         return data
@@ -149,11 +153,11 @@ def _uuencoded(data: bytes) -> bytes:
 
 
 def decode_transfer(data: bytes, encoding: bytes) -> bytes:
-    """Undo a content transfer encoding; an unknown one leaves the bytes as they are.
+    r"""Undo a content transfer encoding; an unknown one leaves the bytes as they are.
 
     Examples
     --------
-    >>> decode_transfer(b"SGVsbG8", b"base64"), decode_transfer(b"a=3Db=\\nc", b"quoted-printable")
+    >>> decode_transfer(b"SGVsbG8", b"base64"), decode_transfer(b"a=3Db=\nc", b"quoted-printable")
     (b'Hello', b'a=bc')
     """
     if encoding == b"base64":

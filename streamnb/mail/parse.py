@@ -1,4 +1,4 @@
-"""The structure of a message: a worklist over slices of its bytes, no recursion, no copies of parts."""
+"""The structure of a message: a worklist over slices of its bytes, without recursion."""
 
 from __future__ import annotations
 
@@ -87,7 +87,9 @@ class Part:
     @property
     def is_text(self) -> bool:
         """Whether the payload is text."""
-        return self.content_type.startswith("text/") or self.content_type == "message/delivery-status"
+        return (
+            self.content_type.startswith("text/") or self.content_type == "message/delivery-status"
+        )
 
     @property
     def content(self) -> bytes:
@@ -156,7 +158,9 @@ def _boundary(value: bytes) -> bytes:
     return found.rstrip().encode("utf-8", "replace")
 
 
-def _delimiters(data: bytes, start: int, end: int, boundary: bytes, limit: int) -> list[tuple[int, int, bool]]:
+def _delimiters(
+    data: bytes, start: int, end: int, boundary: bytes, limit: int
+) -> list[tuple[int, int, bool]]:
     """Find lines that are --boundary or --boundary--: (line start, next line, closing)."""
     mark = b"--" + boundary
     out: list[tuple[int, int, bool]] = []
@@ -192,7 +196,7 @@ class _Parser:
         match = _HEADER_LINES.match(data, start, end)
         stop = match.end() if match else start
         found = islice(_FIELD.finditer(data, start, stop), self.limits.fields + 1)
-        fields = [match.group(1, 2) for match in found]
+        fields: Fields = [(match[1], match[2]) for match in found]
         if len(fields) > self.limits.fields:
             self.defect(f"more than {self.limits.fields} header fields")
             fields.pop()
@@ -256,7 +260,9 @@ class _Parser:
     ) -> bool:
         """Put the parts of a container on the stack; False where it has none."""
         boundary = _boundary(value)
-        marks = _delimiters(self.data, body, end, boundary, self.limits.parts + 2) if boundary else []
+        marks = (
+            _delimiters(self.data, body, end, boundary, self.limits.parts + 2) if boundary else []
+        )
         if not marks:
             self.defect("multipart without a boundary" if not boundary else "boundary not found")
             return False
@@ -283,7 +289,7 @@ class _Parser:
 
 
 def parse(data: bytes, limits: Limits = DEFAULT_LIMITS) -> Mail:
-    """Take a message apart.
+    r"""Take a message apart.
 
     Parameters
     ----------
@@ -303,9 +309,9 @@ def parse(data: bytes, limits: Limits = DEFAULT_LIMITS) -> Mail:
 
     Examples
     --------
-    >>> mail = parse(b"Subject: =?utf-8?q?caf=C3=A9?=\\nContent-Type: text/html\\n\\n<b>hi</b>\\n")
+    >>> mail = parse(b"Subject: =?utf-8?q?caf=C3=A9?=\nContent-Type: text/html\n\n<b>hi</b>\n")
     >>> mail.get("subject"), mail.parts[0].content_type, mail.parts[0].text
-    ('café', 'text/html', '<b>hi</b>\\n')
+    ('café', 'text/html', '<b>hi</b>\n')
     """
     defects = []
     if len(data) > limits.size:

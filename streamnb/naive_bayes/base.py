@@ -31,15 +31,19 @@ def probabilities(scores: list[float]) -> list[float]:
     return [power / total for power in powers]
 
 
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
+
+
 def _check_alpha(value: Any) -> None:
-    if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not 0 < value <= 1e100:
+    if not _is_number(value) or not 0 < value <= 1e100:
         raise ValueError(f"alpha: {value!r} is not a finite number > 0")
 
 
 def _check_prior(value: Any) -> None:
     if isinstance(value, Mapping):
         shares = list(value.values())
-        if not all(isinstance(share, (int, float)) and 0 <= share <= 1e100 for share in shares):
+        if not all(_is_number(share) and 0 <= share <= 1e100 for share in shares):
             raise ValueError(f"prior: {value!r} has a value that is not a number >= 0")
         if not sum(shares) > 0:
             raise ValueError("prior: no class has a probability above 0")
@@ -53,13 +57,12 @@ def _check_unseen(value: Any) -> None:
 
 
 def _check_tau(value: Any) -> None:
-    if value is not None:
-        if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not 0 < value <= 1e100:
-            raise ValueError(f"tau: {value!r} is neither None nor a finite number > 0")
+    if value is not None and (not _is_number(value) or not 0 < value <= 1e100):
+        raise ValueError(f"tau: {value!r} is neither None nor a finite number > 0")
 
 
 def _check_binarize(value: Any) -> None:
-    if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not 0 <= value <= 1e100:
+    if not _is_number(value) or not 0 <= value <= 1e100:
         raise ValueError(f"binarize: {value!r} is not a number >= 0 (features left out count 0)")
 
 
@@ -192,7 +195,9 @@ class CountingNB(ManyClassifier):
         scale = self.tau * math.sqrt(used) if self.tau and used else 1.0
         return [
             prior + (base + total) / scale
-            for prior, base, total in zip(self._log_prior(), self._base_evidence(), sums, strict=True)
+            for prior, base, total in zip(
+                self._log_prior(), self._base_evidence(), sums, strict=True
+            )
         ]
 
     def learn_one(self, x: Any, y: Label, w: float = 1.0) -> None:
@@ -237,7 +242,7 @@ class CountingNB(ManyClassifier):
         return dict(zip(self.counts.labels, probabilities(self._scores(x)), strict=True))
 
     def predict_one(self, x: Any, **kwargs: Any) -> Label | None:
-        """The most probable class, the first learned of equals; None before anything was learned."""
+        """The most probable class, the first learned of equals; None where nothing was learned."""
         if not self.counts.labels:
             return None
         scores = self._scores(x)
@@ -286,7 +291,7 @@ class CountingNB(ManyClassifier):
             dict(zip(labels, base, strict=True)),
             {
                 tokens.name(i): dict(zip(labels, parts[i].tolist(), strict=True))
-                for i in np.flatnonzero(took_part)
+                for i in np.flatnonzero(took_part).tolist()
             },
         )
 
@@ -329,7 +334,7 @@ class CountingNB(ManyClassifier):
         return f"#{fingerprint:016x}" if name is None or not self.keep_names else name
 
     def save(self, path: str | Path) -> None:
-        """Write the model to a file: to a temporary name first, so an old one is never half gone."""
+        """Write the model to a file; what was there is replaced whole or not at all."""
         from streamnb.naive_bayes.storage import save
 
         save(self, path)
@@ -345,4 +350,5 @@ class CountingNB(ManyClassifier):
         """
         from streamnb.naive_bayes.storage import load
 
-        return load(path, cls)
+        model: Self = load(path, cls)
+        return model

@@ -45,8 +45,8 @@ class ComplementNB(CountingNB):
 
     References
     ----------
-    Rennie, J. D. M., Shih, L., Teevan, J. and Karger, D. R. (2003). Tackling the poor assumptions of
-    naive Bayes text classifiers. ICML.
+    Rennie, J. D. M., Shih, L., Teevan, J. and Karger, D. R. (2003). Tackling the poor assumptions
+    of naive Bayes text classifiers. ICML.
 
     Examples
     --------

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["ManyClassifier"]
 
 
-class ManyClassifier(base.MiniBatchClassifier):  # type: ignore[misc]  # river is untyped here
+class ManyClassifier(base.MiniBatchClassifier):
     """Learning and predicting of matrices, for a model that says how to score features.
 
     X is a scipy sparse matrix or array with any index type, a dense matrix, or a pandas, polars or
@@ -59,7 +59,14 @@ class ManyClassifier(base.MiniBatchClassifier):  # type: ignore[misc]  # river i
         columns = np.array([places[label] for label in labels], dtype=np.int64)
         features = rows.features
         sums, bad = _core.column_sums(
-            rows.indptr, rows.indices, rows.data, columns, weights, len(features), len(distinct), threshold
+            rows.indptr,
+            rows.indices,
+            rows.data,
+            columns,
+            weights,
+            len(features),
+            len(distinct),
+            threshold,
         )
         rows.check(bad, signed)
         masses = np.bincount(columns, weights, len(distinct)).tolist()
@@ -71,7 +78,9 @@ class ManyClassifier(base.MiniBatchClassifier):  # type: ignore[misc]  # river i
         threshold = self._threshold()
         rows = Rows.of(X, False, canonical=True)
         weights, seen = self._weights_of(rows.features.fingerprints)
-        sums, used, bad = _core.row_sums(rows.indptr, rows.indices, rows.data, weights, seen, threshold)
+        sums, used, bad = _core.row_sums(
+            rows.indptr, rows.indices, rows.data, weights, seen, threshold
+        )
         rows.check(bad, not math.isnan(threshold))
         scores = np.array(self._base_evidence()) + sums
         if self.tau:
@@ -117,7 +126,7 @@ class ManyClassifier(base.MiniBatchClassifier):  # type: ignore[misc]  # river i
         return _frame_like(X, dict(zip(self.counts.labels, probabilities.T, strict=True)))
 
     def predict_many(self, X: Any) -> Any:
-        """The most probable class of each row, as a series like X; empty before anything was learned."""
+        """The most probable class of each row, as a series like X; empty if nothing was learned."""
         if not self.counts.labels:
             return _series_like(X, np.empty(0, dtype=object))
         return _series_like(X, self.predict(X))
@@ -134,7 +143,11 @@ class ManyClassifier(base.MiniBatchClassifier):  # type: ignore[misc]  # river i
         return self._label_array(np.arange(len(self.counts.labels)))
 
     def partial_fit(
-        self, X: Any, y: Any, classes: Iterable[Label] | None = None, sample_weight: ArrayLike | None = None
+        self,
+        X: Any,
+        y: Any,
+        classes: Iterable[Label] | None = None,
+        sample_weight: ArrayLike | None = None,
     ) -> Self:
         """Learn the rows of X.
 
@@ -175,7 +188,9 @@ class ManyClassifier(base.MiniBatchClassifier):  # type: ignore[misc]  # river i
     def predict(self, X: Any) -> NDArray[Any]:
         """The most probable class of each row, the first of equals."""
         if not self.counts.labels:
-            raise ValueError("nothing has been learned yet: call fit, partial_fit or learn_one first")
+            raise ValueError(
+                "nothing has been learned yet: call fit, partial_fit or learn_one first"
+            )
         return self._label_array(np.argmax(self._score_rows(X), axis=1))
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
@@ -183,13 +198,15 @@ class ManyClassifier(base.MiniBatchClassifier):  # type: ignore[misc]  # river i
         return self._probabilities(X)
 
     def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
-        """Logarithms of the probabilities (n, K), exact where those are too small to tell from 0."""
+        """Logarithms of the probabilities (n, K), exact where those round to 0."""
         return self._log_probabilities(X)
 
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
         """Accuracy over the rows of X."""
         right = [a == b for a, b in zip(as_labels(self.predict(X)), as_labels(y), strict=True)]
-        return float(np.average(right, weights=None if sample_weight is None else np.asarray(sample_weight)))
+        return float(
+            np.average(right, weights=None if sample_weight is None else np.asarray(sample_weight))
+        )
 
 
 def _frame_like(X: Any, columns: dict[Label, NDArray[np.float64]]) -> Any:

@@ -76,7 +76,9 @@ class Rows:
         if self.columns is not None:
             column = int(self.columns[column])
         why = "finite and at most 1e100" if signed else "finite, >= 0 and at most 1e100"
-        raise ValueError(f"row {row}, column {column}: the value is {self.data[entry]}: it must be {why}")
+        raise ValueError(
+            f"row {row}, column {column}: the value is {self.data[entry]}: it must be {why}"
+        )
 
 
 def is_frame(X: Any) -> bool:
@@ -170,5 +172,7 @@ def as_weights(w: Any, n: int) -> NDArray[np.float64]:
     bad = ~((weights >= 0) & (weights <= 1e100))
     if bad.any():
         row = int(np.argmax(bad))
-        raise ValueError(f"row {row}: the weight is {weights[row]}: it must be finite, >= 0 and at most 1e100")
+        raise ValueError(
+            f"row {row}: the weight is {weights[row]}: it must be finite, >= 0 and at most 1e100"
+        )
     return weights

@@ -34,7 +34,9 @@ def _plain_label(label: Any) -> list[Any]:
     for kind, made in _KINDS.items():
         if type(label) is made:
             return [kind, label]
-    raise OutputError(f"a label must be str, int or bool to be written to a model file, not {label!r:.80}")
+    raise OutputError(
+        f"a label must be str, int or bool to be written to a model file, not {label!r:.80}"
+    )
 
 
 def _read_label(pair: Any) -> Any:
@@ -62,7 +64,7 @@ def save(model: CountingNB, path: str | Path) -> None:
     fingerprints, cells, names, ends = model.counts.table.arrays()
     order = np.argsort(fingerprints)
     arrays = {"fingerprints": fingerprints[order], "counts": cells[order]}
-    if names is not None:
+    if names is not None and ends is not None:
         starts = np.concatenate((np.zeros(1, np.uint64), ends[:-1])) if len(ends) else ends
         ordered = [names[starts[i] : ends[i]] for i in order.tolist()]
         arrays["names"] = np.frombuffer(b"".join(ordered), dtype=np.uint8)
@@ -100,7 +102,9 @@ def _write(path: Path, arrays: dict[str, Any]) -> None:
         finally:
             os.close(folder)
     except OSError as error:
-        raise OutputError(f"{path}: the model cannot be written: {error.strerror or error}") from None
+        raise OutputError(
+            f"{path}: the model cannot be written: {error.strerror or error}"
+        ) from None
 
 
 def _member(archive: zipfile.ZipFile, name: str, dtype: str, ndim: int = 1) -> Any:
@@ -142,8 +146,10 @@ def load(path: str | Path, kind: type[Any] | None = None) -> Any:
             header = json.loads(_member(archive, "header", "u1").tobytes())
             return _restore(archive, header, kind)
     except OSError as error:
-        raise ModelFileError(f"{path}: the model cannot be read: {error.strerror or error}") from None
-    except _Foreign as error:
+        raise ModelFileError(
+            f"{path}: the model cannot be read: {error.strerror or error}"
+        ) from None
+    except _ForeignError as error:
         raise ModelFileError(f"{path}: {error}") from None
     except (
         ValueError, TypeError, KeyError, AttributeError, IndexError, OverflowError, RecursionError,
@@ -151,11 +157,12 @@ def load(path: str | Path, kind: type[Any] | None = None) -> Any:
     ) as error:  # fmt: skip
         why = str(error).splitlines()[0][:120] if str(error) else type(error).__name__
         raise ModelFileError(
-            f"{path}: not a streamnb model, or a damaged one ({why}); restore it from a backup or train anew"
+            f"{path}: not a streamnb model, or a damaged one ({why}); "
+            "restore it from a backup or train anew"
         ) from None
 
 
-class _Foreign(Exception):
+class _ForeignError(Exception):
     """A sound file of another kind."""
 
 
@@ -165,15 +172,16 @@ def _restore(archive: zipfile.ZipFile, header: Any, kind: type[Any] | None) -> A
     if header["format"] != FORMAT:
         raise ValueError(f"format is {header['format']!r:.40}")
     if header["version"] != VERSION:
-        raise _Foreign(
-            f"a model file of version {header['version']!r:.20}; this streamnb reads version {VERSION}: upgrade it"
+        raise _ForeignError(
+            f"a model file of version {header['version']!r:.20}; this streamnb reads "
+            f"version {VERSION}: upgrade it"
         )
     if header["key"] != _core.DEFAULT_KEY.hex():
-        raise _Foreign("the model's fingerprints were made with another key")
+        raise _ForeignError("the model's fingerprints were made with another key")
     models = {model.__name__: model for model in (BernoulliNB, ComplementNB, MultinomialNB)}
     made = models[header["model"]]
     if kind is not None and not issubclass(made, kind):
-        raise _Foreign(f"the file holds a {made.__name__}, not a {kind.__name__}")
+        raise _ForeignError(f"the file holds a {made.__name__}, not a {kind.__name__}")
     parameters = dict(header["parameters"])
     if not isinstance(parameters["prior"], str):
         parameters["prior"] = {_read_label(label): float(p) for label, p in parameters["prior"]}
@@ -188,7 +196,10 @@ def _fill(model: CountingNB, archive: zipfile.ZipFile, header: Any) -> None:
     totals = np.array(header["totals"], dtype=np.float64)
     fingerprints = _member(archive, "fingerprints", "<u8")
     cells = _member(archive, "counts", "<f8", 2)
-    if not weights.shape == totals.shape == (len(labels),) or cells.shape != (len(fingerprints), len(labels)):
+    if not weights.shape == totals.shape == (len(labels),) or cells.shape != (
+        len(fingerprints),
+        len(labels),
+    ):
         raise ValueError("labels, weights and counts do not belong together")
     if len(set(labels)) != len(labels):
         raise ValueError("a label occurs twice")
