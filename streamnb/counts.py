@@ -20,11 +20,11 @@ Label = str | bool | int
 def checked_weight(w: Any) -> float:
     """Give an example's weight as a float, or raise ValueError: finite, >= 0 and at most 1e100."""
     try:
-        weight = float(w)
+        weight = math.nan if isinstance(w, (str, bytes)) else float(w)
     except (TypeError, ValueError, OverflowError):
         raise ValueError(f"the weight is not a number: {w!r:.80}") from None
     if not 0 <= weight <= 1e100:
-        raise ValueError(f"the weight is {weight}: it must be finite, >= 0 and at most 1e100")
+        raise ValueError(f"the weight is {w!r:.80}: it must be finite, >= 0 and at most 1e100")
     return weight
 
 
@@ -207,7 +207,3 @@ class MemoryCounts:
             "fingerprints": fingerprints[order].tolist(),
             "cells": cells[order][:, columns].tolist(),
         }
-
-    def total_weight(self) -> float:
-        """Weight of all messages learned."""
-        return math.fsum(self.weights)

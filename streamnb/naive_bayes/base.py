@@ -135,9 +135,6 @@ class CountingNB(ManyClassifier):
     def _new_counts(self) -> MemoryCounts:
         return MemoryCounts(self.keep_names, self._track_values)
 
-    def _more_tags(self) -> set[str]:
-        return {"positive input"}
-
     @property
     def _multiclass(self) -> bool:
         return True
@@ -160,28 +157,27 @@ class CountingNB(ManyClassifier):
         return weights
 
     def _log_prior(self) -> list[float]:
-        """Log prior of each class; -inf where nothing was learned of it."""
-        weights = self.counts.weights
-        known = [weight > 0 for weight in weights]
-        if not any(known):
-            return [0.0] * len(weights)
+        """Log prior of each class; -inf for one that nothing is left of, unless it is given."""
+        labels, weights = self.counts.labels, self.counts.weights
+        alive = [weight > 0 for weight in weights]
+        if not any(alive):  # nothing is known of any class
+            alive, weights = [True] * len(labels), [1.0] * len(labels)
+        if self.prior == "none":
+            return [0.0 if some else -math.inf for some in alive]
         if isinstance(self.prior, Mapping):
-            given = [float(self.prior.get(label, 0.0)) for label in self.counts.labels]
-            total = sum(given)
-            return [_core.log(share / total) if total > 0 else 0.0 for share in given]
-        if self.prior == "learned":
-            total = self.counts.total_weight()
-            return [_core.log(weight / total) for weight in weights]
-        even = -_core.log(sum(known)) if self.prior == "uniform" else 0.0
-        return [even if k else -math.inf for k in known]
+            shares = [float(self.prior.get(label, 0.0)) for label in labels]
+        else:
+            shares = weights if self.prior == "learned" else [float(some) for some in alive]
+        total = math.fsum(shares)
+        if total == 0:  # a given prior that names none of the classes says nothing
+            return [0.0] * len(labels)
+        return [_core.log(share / total) for share in shares]
 
     def _weights_of(
         self, fingerprints: NDArray[np.uint64]
     ) -> tuple[NDArray[np.float64], NDArray[np.uint8] | None]:
         """Weights (n, K) of features, and which take part (None: all)."""
         cells, seen = self.counts.gather(fingerprints)
-        if self.counts.features == 0:
-            return np.zeros_like(cells), seen
         weights = self._feature_weights(cells)
         if self.unseen == "ignore":
             return weights, seen

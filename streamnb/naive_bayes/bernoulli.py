@@ -98,9 +98,6 @@ class BernoulliNB(CountingNB):
         self.binarize = binarize
         super().__init__(alpha, prior, unseen, tau, keep_names)
 
-    def _more_tags(self) -> set[str]:
-        return set()
-
     def _tokens(self, x: Any) -> TokenCounts:
         if not isinstance(x, TokenCounts):
             return TokenCounts.from_dict(x, self.binarize, self.keep_names)

@@ -69,7 +69,12 @@ class ComplementNB(CountingNB):
     ) -> None:
         super().__init__(alpha, prior, unseen, tau, keep_names)
 
+    def _more_tags(self) -> set[str]:
+        return {"positive input"}
+
     def _feature_weights(self, cells: NDArray[np.float64]) -> NDArray[np.float64]:
+        if not self.counts.features:
+            return np.zeros_like(cells)
         totals = self.counts.totals
         total = sum(totals)
         smoothing = self.alpha * self.counts.features

@@ -84,7 +84,12 @@ class MultinomialNB(CountingNB):
     ) -> None:
         super().__init__(alpha, prior, unseen, tau, keep_names)
 
+    def _more_tags(self) -> set[str]:
+        return {"positive input"}
+
     def _feature_weights(self, cells: NDArray[np.float64]) -> NDArray[np.float64]:
+        if not self.counts.features:
+            return np.zeros_like(cells)
         smoothing = self.alpha * self.counts.features
         totals = [_core.log(total + smoothing) for total in self.counts.totals]
         logs: NDArray[np.float64] = _core.log_cells(cells, self.alpha) - np.array(totals)

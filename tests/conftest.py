@@ -1,0 +1,42 @@
+"""Where the development corpora are, and what is being tested."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+import streamnb
+
+REPOSITORY = Path(__file__).parents[1]
+
+
+def corpora_folder() -> Path:
+    """The development corpora: beside the project, or where STREAMNB_CORPORA says."""
+    named = os.environ.get("STREAMNB_CORPORA")
+    return Path(named) if named else REPOSITORY.parent / "shared" / "corpora"
+
+
+def pytest_report_header() -> str:
+    return f"streamnb {streamnb.__version__} from {Path(streamnb.__file__).parent}"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    folder = corpora_folder()
+    if folder.is_dir():
+        return
+    if os.environ.get("STREAMNB_CORPORA"):
+        raise pytest.UsageError(f"STREAMNB_CORPORA: no folder {folder}")
+    skip = pytest.mark.skip(reason="the development corpora are not beside the project")
+    for item in items:
+        if item.get_closest_marker("corpora"):
+            item.add_marker(skip)
+
+
+@pytest.fixture(scope="session")
+def corpora() -> Path:
+    return corpora_folder()
+
+
+@pytest.fixture(scope="session")
+def repository() -> Path:
+    return REPOSITORY

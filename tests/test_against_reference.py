@@ -1,0 +1,102 @@
+"""Random histories of the real models and of the slow ones that recount everything."""
+
+import copy
+import pickle
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
+from reference import Reference
+
+from streamnb import BernoulliNB, ComplementNB, MultinomialNB, TokenCounts
+
+MODELS = {"multinomial": MultinomialNB, "bernoulli": BernoulliNB, "complement": ComplementNB}
+WORDS = ["a", "b", "c", "d", ("e", 1), 6, b"f"]
+LABELS = ["ham", "spam", "list", 3]
+
+messages = st.dictionaries(st.sampled_from(WORDS), st.integers(0, 4), max_size=5)
+labels = st.sampled_from(LABELS)
+weights = st.sampled_from([1.0, 1.0, 2.0, 0.0])
+
+
+class Histories(RuleBasedStateMachine):
+    """Learn, unlearn, merge, save, load and change parameters in any order."""
+
+    learned = Bundle("learned")
+
+    @initialize(
+        kind=st.sampled_from(sorted(MODELS)),
+        alpha=st.sampled_from([0.01, 1.0, 2.5]),
+        unseen=st.sampled_from(["ignore", "smooth"]),
+        tau=st.sampled_from([None, 2.0]),
+    )
+    def begin(self, kind, alpha, unseen, tau):
+        self.model = MODELS[kind](alpha=alpha, unseen=unseen, tau=tau)
+        self.slow = Reference(kind, alpha, self.model.prior, unseen, tau)
+
+    @rule(target=learned, x=messages, y=labels, w=weights)
+    def learn(self, x, y, w):
+        self.model.learn_one(x, y, w=w)
+        self.slow.learn(x, y, w)
+        return (x, y, w)
+
+    @rule(target=learned, x=messages, y=labels)
+    def learn_counts(self, x, y):
+        self.model.learn_one(TokenCounts.from_dict(x), y)
+        self.slow.learn(x, y)
+        return (x, y, 1.0)
+
+    @rule(one=learned)
+    def unlearn(self, one):
+        try:
+            self.slow.unlearn(*one)
+        except ValueError:
+            return  # it was taken back before
+        self.model.unlearn_one(*one)
+
+    @rule(several=st.lists(st.tuples(messages, labels), max_size=4))
+    def merge(self, several):
+        other = self.model.clone()
+        slow = Reference(self.slow.kind)
+        for x, y in several:
+            other.learn_one(x, y)
+            slow.learn(x, y)
+        self.model.merge(other)
+        self.slow.merge(slow)
+
+    @rule()
+    def reload(self):
+        with TemporaryDirectory() as folder:
+            path = Path(folder) / "model"
+            self.model.save(path)
+            self.model = type(self.model).load(path)
+
+    @rule(how=st.sampled_from([copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))]))
+    def replicate(self, how):
+        self.model = how(self.model)
+
+    @rule(alpha=st.sampled_from([0.1, 1.0]), prior=st.sampled_from(["uniform", {"ham": 3, 3: 1}]))
+    def change_the_formula(self, alpha, prior):
+        self.model.alpha = self.slow.alpha = alpha
+        self.model.prior = self.slow.prior = prior
+
+    @rule(x=messages)
+    def compare(self, x):
+        mine, theirs = self.model.joint_log_likelihood(x), self.slow.joint_log_likelihood(x)
+        assert list(mine) == list(theirs)
+        assert mine == pytest.approx(theirs, rel=1e-12, abs=1e-12)
+        proba = self.model.predict_proba_one(x)
+        assert proba == pytest.approx(self.slow.predict_proba(x), rel=1e-9, abs=1e-12)
+        assert not proba or sum(proba.values()) == pytest.approx(1, abs=1e-9)
+
+    @invariant()
+    def vocabulary_is_what_is_counted(self):
+        if hasattr(self, "model"):
+            assert self.model.counts.features == len(self.slow.vocabulary())
+
+
+TestHistories = Histories.TestCase
+TestHistories.settings = settings(max_examples=150, stateful_step_count=30, deadline=None)

@@ -1,0 +1,397 @@
+import math
+import pickle
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+import river.naive_bayes
+import sklearn.naive_bayes
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from river import checks, compose
+from scipy import sparse
+
+import streamnb
+from streamnb import BernoulliNB, ComplementNB, MultinomialNB, TokenCounts
+
+MODELS = [MultinomialNB, BernoulliNB, ComplementNB]
+by_model = pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__)
+
+
+def variants():
+    for model in MODELS:
+        yield model()
+        yield model(alpha=0.1, prior="uniform", unseen="smooth", tau=2.0)
+
+
+@pytest.mark.parametrize(
+    ("model", "check"),
+    [(model, check) for model in variants() for check in checks.yield_checks(model)],
+    ids=lambda part: getattr(part, "__name__", None) or type(part).__name__,
+)
+def test_river_contract(model, check):
+    check(model.clone())
+
+
+def test_nothing_of_the_contract_is_skipped():
+    for model in variants():
+        assert model._unit_test_skips() == set()
+        # Those with negative inputs and str labels come on top where counts may be negative.
+        assert len(list(checks.yield_checks(model))) >= (62 if model._tags == set() else 46)
+    assert [model()._tags for model in MODELS] == [{"positive input"}, set(), {"positive input"}]
+
+
+LABELS = {
+    "str": ["ham", "spam", "ham"],
+    "bool": [False, True, False],
+    "int": [0, 7, 0],
+    "np.bool_": [np.bool_(False), np.bool_(True), np.bool_(False)],
+}
+
+
+@by_model
+@pytest.mark.parametrize("labels", LABELS.values(), ids=LABELS)
+def test_labels_stay_what_they_are(model, labels):
+    one, many = model(), model()
+    X = pd.DataFrame({"a": [2, 0, 1], "b": [0, 3, 0], "c": [1, 1, 0]}, index=[5, 6, 9])
+    assert one.predict_one({"a": 1}) is None
+    assert one.predict_proba_one({"a": 1}) == {}
+    for x, y in zip(X.to_dict("records"), labels, strict=True):
+        one.learn_one(x, y)
+    many.learn_many(X, pd.Series(labels))
+    assert one.counts == many.counts
+    assert all(type(label) is type(labels[0]) for label in one.predict_proba_one({"a": 1}))
+    frame = many.predict_proba_many(X)
+    assert list(frame.columns) == list(dict.fromkeys(labels))
+    assert list(frame.index) == [5, 6, 9]
+    predicted = many.predict_many(X)
+    assert list(predicted.index) == [5, 6, 9]
+    for x, y, proba in zip(X.to_dict("records"), predicted, frame.to_dict("records"), strict=True):
+        assert one.predict_one(x) == y
+        assert one.predict_proba_one(x) == pytest.approx(proba, rel=1e-12)
+
+
+@by_model
+def test_frames_of_every_library(model):
+    data = {"a": [2, 0, 1], "b": [0, 3, 0]}
+    y = ["ham", "spam", "ham"]
+    trained = []
+    for frame, labels in (
+        (pd.DataFrame(data), pd.Series(y)),
+        (pd.DataFrame(data).astype(pd.SparseDtype("float64", 0)), y),
+        (pl.DataFrame(data), pl.Series(y)),
+        (pa.table(data), pa.array(y)),
+    ):
+        one = model()
+        one.learn_many(frame, labels, w=[1, 2, 1])
+        trained.append(one)
+        assert type(one.predict_proba_many(frame)) is type(frame)
+        assert list(one.predict_many(frame)) in (y, [pa.scalar(label) for label in y])
+    assert all(one.counts == trained[0].counts for one in trained)
+    assert trained[0].counts.labels == ["ham", "spam"]
+    assert trained[0].feature_counts("b")["spam"] == (2 if model is BernoulliNB else 6)
+
+
+def sparse_forms(X):
+    yield X
+    yield X.tolist()
+    yield sparse.csr_matrix(X)
+    yield sparse.csc_array(X)
+    yield sparse.coo_array(X)
+    wide = sparse.csr_array(X)
+    wide.indices, wide.indptr = wide.indices.astype(np.int64), wide.indptr.astype(np.int64)
+    yield wide
+    yield sparse.csr_array(X.astype(np.float32))
+
+
+@by_model
+def test_matrices_of_every_form(model):
+    X = np.array([[2, 0, 1, 0], [0, 3, 0, 0], [1, 0, 0, 4]])
+    expected = model()
+    for row, y in zip(X, "xyx", strict=True):
+        expected.learn_one(dict(enumerate(row)), y)
+    for form in sparse_forms(X):
+        one = model().partial_fit(form, list("xyx"))
+        assert one.counts == expected.counts
+        scores = [list(expected.joint_log_likelihood(dict(enumerate(row))).values()) for row in X]
+        assert one._score_rows(form).tolist() == scores  # bit for bit
+        assert one.predict(form).tolist() == list("xyx")
+        assert one.score(form, list("xyx")) == 1
+
+
+@by_model
+def test_duplicate_entries_of_a_sparse_matrix_add_up(model):
+    twice = sparse.coo_array(([1.0, 2.0], ([0, 0], [1, 1])), shape=(1, 3)).tocsr(copy=False)
+    raw = sparse.csr_array((np.array([1.0, 2.0]), np.array([1, 1]), np.array([0, 2])), shape=(1, 3))
+    a, b = model().partial_fit(twice, ["x"]), model().partial_fit(raw, ["x"])
+    assert a.counts == b.counts
+
+
+@by_model
+def test_scikit_learn_agrees_to_the_last_digits(model):
+    theirs_of = getattr(sklearn.naive_bayes, model.__name__)
+    rng = np.random.default_rng(1)
+    for trial in range(60):
+        rows, columns, classes = rng.integers(6, 40), rng.integers(3, 30), rng.integers(2, 5)
+        X = rng.poisson(rng.uniform(0.2, 2), (rows, columns))
+        X[0] += 1  # scikit-learn counts columns that nothing was seen in
+        y = rng.integers(0, classes, rows)
+        y[:classes] = range(classes)
+        w = rng.uniform(0.1, 3, rows) if trial % 2 else None
+        alpha = rng.choice([0.01, 0.5, 1, 3])
+        mine = model(alpha=alpha).fit(sparse.csr_array(X), y, sample_weight=w)
+        theirs = theirs_of(alpha=alpha).fit(X, y, sample_weight=w)
+        test = rng.poisson(1, (20, columns))
+        expected = theirs.predict_joint_log_proba(test)
+        np.testing.assert_allclose(mine._score_rows(test), expected, rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(
+            mine.predict_log_proba(test), theirs.predict_log_proba(test), rtol=1e-12, atol=1e-11
+        )
+        assert mine.classes_.tolist() == theirs.classes_.tolist()
+
+
+@pytest.mark.parametrize("model", [MultinomialNB, ComplementNB])
+def test_smooth_unseen_features_are_those_of_river(model):
+    mine, theirs = model(unseen="smooth"), getattr(river.naive_bayes, model.__name__)()
+    for x, y in (({"a": 2, "b": 1}, "x"), ({"b": 3}, "y"), ({"c": 1, "a": 1}, "z")):
+        mine.learn_one(x, y)
+        theirs.learn_one(x, y)
+    for x in ({"a": 1}, {"new": 2}, {"a": 1, "new": 1, "b": 2}):
+        assert mine.joint_log_likelihood(x) == pytest.approx(
+            theirs.joint_log_likelihood(x), rel=1e-12
+        )
+
+
+def test_an_unseen_word_does_not_move_the_default():
+    model = MultinomialNB()
+    model.learn_one({"a": 50, "b": 40}, "ham", w=9)
+    model.learn_one({"a": 1}, "spam")
+    prior = model.predict_proba_one({})
+    assert prior == pytest.approx({"ham": 0.9, "spam": 0.1})
+    assert model.predict_proba_one({"never": 5}) == prior
+
+
+@by_model
+def test_empty_messages_predict_the_prior(model):
+    one = model(prior="learned")
+    one.learn_one({}, "ham")
+    assert one.predict_proba_one({"a": 1}) == {"ham": 1.0}
+    one.learn_one({}, "spam", w=3)
+    assert one.predict_proba_one({"a": 1}) == pytest.approx({"ham": 0.25, "spam": 0.75})
+    assert one.predict_one({}) == "spam"
+    assert one.predict(np.zeros((2, 3))).tolist() == ["spam", "spam"]
+
+
+@by_model
+def test_bad_values_change_nothing(model):
+    one = model()
+    one.learn_one({"a": 2, "b": 1}, "x", w=2)
+    before = one.counts.as_dict()
+    bad_rows = sparse.csr_array(np.array([[1.0, 2.0], [3.0, math.nan]]))
+    attempts = [
+        lambda: one.learn_one({"a": 1, "b": math.nan}, "y"),
+        lambda: one.learn_one({"a": 1, "b": math.inf}, "y"),
+        lambda: one.learn_one({"a": 1, "b": "2"}, "y"),
+        lambda: one.learn_one({"a": 1}, "y", w=-1),
+        lambda: one.learn_one({"a": 1}, "y", w=math.nan),
+        lambda: one.learn_one({"a": 1}, "y", w="1"),
+        lambda: one.learn_one({"a": 1}, None),
+        lambda: one.learn_one({"a": 1}, math.nan),
+        lambda: one.unlearn_one({"a": 1, "new": 1}, "x"),
+        lambda: one.unlearn_one({"a": 1}, "x", w=5),
+        lambda: one.unlearn_one({"a": 1}, "y"),
+        lambda: one.partial_fit(bad_rows, ["y", "x"], classes=["x", "y"]),
+        lambda: one.partial_fit([[1, 2]], ["y", "x"], classes=["x", "y"]),
+        lambda: one.partial_fit([[1, 2]], ["y"], sample_weight=[-1]),
+        lambda: one.partial_fit([[1, 2]], ["y"], sample_weight=[1, 2]),
+        lambda: one.partial_fit([["a", "b"]], ["y"]),
+        lambda: one.partial_fit([1, 2], ["y", "x"]),
+        lambda: one.fit(bad_rows, ["y", "x"]),
+        lambda: one.learn_many(pd.DataFrame({"a": [1.0, math.inf]}), ["y", "y"]),
+    ]
+    if model is not BernoulliNB:
+        attempts += [
+            lambda: one.unlearn_one({"a": 3, "b": 9}, "x"),
+            lambda: one.learn_one({"a": 1, "b": -1}, "y"),
+            lambda: one.partial_fit([[1, -2]], ["y"]),
+            lambda: one.predict([[1, -2]]),
+        ]
+    for attempt in attempts:
+        with pytest.raises(ValueError, match=r".+"):
+            attempt()
+        assert one.counts.as_dict() == before
+
+
+def test_a_bad_value_is_named():
+    with pytest.raises(ValueError, match=r"row 1, column 7: the value is -3.0"):
+        MultinomialNB().partial_fit(sparse.csr_array(([1, -3.0], ([0, 1], [2, 7]))), [0, 1])
+
+
+@by_model
+@pytest.mark.parametrize(
+    ("parameter", "values"),
+    [
+        ("alpha", [0, -1, math.nan, math.inf, "1", None, True, 10**400]),
+        ("prior", ["best", None, {"a": -1}, {"a": 0}, {"a": math.nan}, {}, 3]),
+        ("unseen", ["maybe", None]),
+        ("tau", [0, -2, math.inf, "4", True]),
+    ],
+)
+def test_bad_parameters_are_refused_when_set(model, parameter, values):
+    one = model()
+    before = getattr(one, parameter)
+    for value in values:
+        with pytest.raises(ValueError, match=parameter):
+            model(**{parameter: value})
+        with pytest.raises(ValueError, match=parameter):
+            setattr(one, parameter, value)
+        assert getattr(one, parameter) == before
+
+
+def test_bernoulli_binarizes_at_the_threshold():
+    for value in (-1, math.nan, "0"):
+        with pytest.raises(ValueError, match="binarize"):
+            BernoulliNB(binarize=value)
+    model = BernoulliNB(binarize=2)
+    model.learn_one({"a": 2, "b": 3, "c": -5}, "x")
+    model.learn_one(TokenCounts.from_dict({"a": 3, "b": 1}), "x")
+    model.learn_many(pd.DataFrame({"a": [9, 0], "b": [1, 1]}), ["x", "x"])
+    assert model.feature_counts("a") == {"x": 2}
+    assert model.feature_counts("b") == {"x": 1}
+    assert model.counts.features == 2
+
+
+messages = st.dictionaries(st.sampled_from("abcdefgh"), st.integers(0, 5), max_size=6)
+weights = st.sampled_from([0.1, 0.25, 1.0, 1.7])
+
+
+@by_model
+@settings(deadline=None)
+@given(stream=st.lists(st.tuples(messages, st.sampled_from("xyz"), weights), max_size=12))
+def test_learn_then_unlearn_leaves_nothing(model, stream):
+    """Also with fractions, in any order: no feature, no weight and no total remains."""
+    one = model()
+    for x, y, w in stream:
+        one.learn_one(x, y, w=w)
+    for x, y, w in stream:
+        one.unlearn_one(x, y, w=w)
+    assert one.counts.features == 0
+    assert sum(one.counts.weights) == 0
+    assert sum(one.counts.totals) == 0
+    proba = one.predict_proba_one({"a": 1})
+    assert all(p == 1 / len(proba) for p in proba.values())
+
+
+@by_model
+@settings(deadline=None)
+@given(
+    stream=st.lists(st.tuples(messages, st.sampled_from("xyz")), max_size=12),
+    cut=st.integers(0, 12),
+)
+def test_merge_equals_having_learned_both(model, stream, cut):
+    whole, left, right = model(), model(), model()
+    for number, (x, y) in enumerate(stream):
+        whole.learn_one(x, y)
+        (left if number < cut else right).learn_one(x, y)
+    left.merge(right)
+    assert left.counts == whole.counts
+    x = {"a": 2, "c": 1}
+    mine, theirs = left.joint_log_likelihood(x), whole.joint_log_likelihood(x)
+    assert mine == theirs  # bit for bit, whatever the order of classes
+
+
+def test_models_that_count_different_things_do_not_merge():
+    with pytest.raises(ValueError, match="BernoulliNB"):
+        MultinomialNB().merge(BernoulliNB())
+    with pytest.raises(ValueError, match="binarize"):
+        BernoulliNB(binarize=1).merge(BernoulliNB())
+
+
+@by_model
+@settings(deadline=None)
+@given(
+    stream=st.lists(st.tuples(messages, st.sampled_from("xyz")), min_size=1, max_size=8),
+    x=messages.map(lambda x: {**x, "never": 1}),
+    unseen=st.sampled_from(["ignore", "smooth"]),
+    tau=st.sampled_from([None, 3.0]),
+)
+def test_explanations_add_up(model, stream, x, unseen, tau):
+    one = model(unseen=unseen, tau=tau)
+    for message, y in stream:
+        one.learn_one(message, y)
+    why = one.explain_one(x)
+    for label, score in one.joint_log_likelihood(x).items():
+        parts = math.fsum(part[label] for part in why.contributions.values())
+        assert why.base[label] + parts == pytest.approx(score, rel=1e-12, abs=1e-12)
+    assert ("never" in why.contributions) == (unseen == "smooth")
+
+
+def test_top_features_are_the_telling_ones():
+    model = MultinomialNB()
+    model.learn_one({"free": 5, "now": 2, ("big", "offer"): 3}, "spam")
+    model.learn_one({"lunch": 4, "now": 2, 17: 1}, "ham")
+    assert [name for name, _ in model.top_features("spam", 2)] == ["free", ("big", "offer")]
+    assert [name for name, _ in model.top_features("ham", 2)] == ["lunch", 17]
+    assert len(model.top_features("ham", 100)) == 5
+    with pytest.raises(ValueError, match="'eggs'"):
+        model.top_features("eggs")
+    quiet = MultinomialNB(keep_names=False)
+    quiet.learn_one({"free": 1}, "spam")
+    assert quiet.top_features("spam")[0][0].startswith("#")
+
+
+@by_model
+def test_predicting_changes_nothing_and_learning_keeps_no_reference(model):
+    one = model()
+    x = {"a": 1, "b": 2}
+    one.learn_one(x, "x")
+    x["a"] = 100
+    before = pickle.dumps(one)
+    one.predict_proba_one({"a": 1, "new": 3})
+    one.predict(np.ones((2, 9)))
+    one.explain_one({"z": 1})
+    one.top_features("x")
+    assert pickle.dumps(one) == before
+
+
+def test_a_class_of_which_nothing_is_left_is_never_predicted():
+    for model in MODELS:
+        one = model()
+        one.learn_one({"a": 1}, "x")
+        one.learn_one({"b": 1}, "y")
+        one.unlearn_one({"b": 1}, "y")
+        assert one.predict_proba_one({"b": 1}) == {"x": 1.0, "y": 0.0}
+
+
+def test_extreme_scores_stay_apart():
+    model = MultinomialNB()
+    model.learn_one({"a": 1000}, "x")
+    model.learn_one({"b": 1000}, "y")
+    joint = [model.joint_log_likelihood({"a": n}) for n in (10**6, 10**7)]
+    assert [model.predict_proba_one({"a": n})["x"] for n in (10**6, 10**7)] == [1.0, 1.0]
+    assert joint[0]["x"] - joint[0]["y"] < joint[1]["x"] - joint[1]["y"] < math.inf
+    assert model.predict_log_proba([[0]])[0].tolist() == [math.log(0.5)] * 2
+
+
+def test_sizes_are_told_honestly():
+    """At most 48 bytes a feature with two classes, 80 with the text of tokens, at any moment."""
+    for keep_names, limit in ((False, 48), (True, 80)):
+        model = MultinomialNB(keep_names=keep_names)
+        for start in range(0, 60_000, 300):
+            x = {f"feature{n}": 1 for n in range(start, start + 300)}
+            model.learn_one(x, "ham" if start % 600 else "spam")
+            features = model.counts.features
+            if features > 5000:
+                assert model.counts.table.__sizeof__() <= limit * features
+
+
+def test_works_in_river_pipelines():
+    model = compose.Pipeline(("tokens", streamnb.Tokenizer()), ("model", MultinomialNB()))
+    for text, label in (("free money", True), ("lunch today", False)):
+        model.learn_one(text, label)
+    assert model.predict_one("free lunch money") is True
+    on = streamnb.Tokenizer(on="body") | BernoulliNB()
+    on.learn_one({"body": "free money"}, "spam")
+    assert on.predict_one({"body": "free"}) == "spam"
