@@ -154,7 +154,7 @@ class Reference:
         labels = self.labels()
         weights = {label: math.fsum(w for _, _, w in self._of(label)) for label in labels}
         if not any(weights.values()):
-            weights = {label: 1.0 for label in labels}
+            weights = dict.fromkeys(labels, 1.0)
         if self.prior == "none":
             return {label: 0.0 if weights[label] else -math.inf for label in labels}
         if isinstance(self.prior, Mapping):
@@ -163,7 +163,7 @@ class Reference:
             weights = {label: 1.0 if weight else 0.0 for label, weight in weights.items()}
         total = math.fsum(weights.values())
         if total == 0:
-            return {label: 0.0 for label in labels}
+            return dict.fromkeys(labels, 0.0)
         return {label: _log(weight / total) for label, weight in weights.items()}
 
     def _multinomial(

@@ -27,6 +27,7 @@ _ENCODED_WORD = re.compile(rb"=\?([^?*\s]{1,64})(?:\*[^?\s]*)?\?([bBqQ])\?([^?\n
 _NOT_BASE64 = bytes(
     set(range(256)) - set(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
 )
+_PADDING = re.compile(rb"=+")
 _PARAMETER = re.compile(
     rb";\s*+([^\s=;\"]{1,64})\s*+=\s*+(?:\"((?:[^\"\\]|\\.)*+)\"?|([^\s;]*+))", re.S
 )
@@ -127,14 +128,25 @@ def decode_words(value: bytes) -> str:
 
 
 def _base64(data: bytes) -> bytes:
-    try:
-        return binascii.a2b_base64(data)
-    except binascii.Error:
-        # Bad padding, or padding in the middle: keep the whole groups of what letters there are.
-        letters = data.translate(None, _NOT_BASE64)
-        spare = len(letters) % 4
-        letters = letters[: len(letters) - 1] if spare == 1 else letters + b"=" * (-spare % 4)
-        return binascii.a2b_base64(letters)
+    if b"=" not in data.rstrip().rstrip(b"="):  # what follows padding would be lost
+        try:
+            return binascii.a2b_base64(data)
+        except binascii.Error:
+            pass
+    # Bad padding, or a mailing list's footer after the end: lines that are no base64 are text, of
+    # the others the whole groups of what letters there are.
+    letters, text = [], []
+    for line in data.split(b"\n"):
+        kept = line.translate(None, _NOT_BASE64)
+        (letters if len(kept) >= 0.9 * len(line.rstrip(b"=")) else text).append(line)
+    decoded = [_whole_groups(run) for run in _PADDING.split(b"".join(letters))]
+    return b"".join(decoded + [b"\n" + line for line in text])
+
+
+def _whole_groups(letters: bytes) -> bytes:
+    letters = letters.translate(None, _NOT_BASE64)
+    spare = len(letters) % 4
+    return binascii.a2b_base64(letters[:-1] if spare == 1 else letters + b"=" * (-spare % 4))
 
 
 def _uuencoded(data: bytes) -> bytes:

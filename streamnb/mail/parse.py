@@ -14,8 +14,8 @@ __all__ = ["Limits", "Mail", "Part", "parse"]
 
 # The lines that can belong to a header: a field's first, a folded one, an mbox "From " line.
 # Possessive: a failed match is never retried another way, so time is linear.
-_HEADER_LINES = re.compile(rb"(?:(?:From |>From |[!-9;-~]++[ \t]*+:|[ \t])[^\n]*+(?:\n|\Z))*+")
-_FIELD = re.compile(rb"^([!-9;-~]++)[ \t]*+:[ \t]*+([^\n]*+(?:\n[ \t][^\n]*+)*+)", re.M)
+_HEADER_LINES = re.compile(rb"(?:(?:From |>From |[!-9;-~]++:|[ \t])[^\n]*+(?:\n|\Z))*+")
+_FIELD = re.compile(rb"^([!-9;-~]++):[ \t]*+([^\n]*+(?:\n[ \t][^\n]*+)*+)", re.M)
 _TYPE = re.compile(rb"\s*+([^\s/;\"]{1,64})/([^\s;\"]{1,64})")
 
 Fields = list[tuple[bytes, bytes]]
@@ -170,7 +170,7 @@ def _delimiters(
         line_end = data.find(b"\n", after, end)
         line_end = end if line_end < 0 else line_end
         if at == start or data[at - 1] == 10:
-            rest = data[after : min(line_end, after + 1000)].rstrip(b" \t")
+            rest = data[after : min(line_end, after + 1000)].strip(b" \t")
             if rest in (b"", b"--"):
                 out.append((at, min(line_end + 1, end), rest == b"--"))
         at = data.find(mark, after, end)

@@ -1,0 +1,100 @@
+"""The mail reader against the standard library's, over real mail."""
+
+import email
+import email.policy
+import re
+from email.errors import MissingHeaderBodySeparatorDefect
+from email.header import decode_header
+from pathlib import Path
+
+import pytest
+
+from streamnb.mail import parse
+
+pytestmark = pytest.mark.corpora
+
+
+def squeezed(text: str) -> str:
+    return re.sub(r"\s+", " ", text).strip()
+
+
+def library_words(value: str) -> str:
+    """A header's text, by the standard library."""
+    parts = []
+    for data, charset in decode_header(value.replace("\n", "")):
+        if isinstance(data, str):
+            parts.append(data)
+        elif charset is None:  # what stands between encoded words, one character a byte
+            parts.append(data.decode("ascii", "surrogateescape"))
+        else:
+            parts.append(data.decode(charset))
+    return "".join(parts)
+
+
+def library_texts(message: email.message.Message) -> list[str]:
+    """The decoded text parts, by the standard library, or LookupError and UnicodeError."""
+    texts = []
+    for part in message.walk():
+        if part.is_multipart() or part.get_content_maintype() != "text":
+            continue
+        payload = part.get_payload(decode=True)
+        if any("Base64" in type(defect).__name__ for defect in part.defects):
+            raise UnicodeError  # the library leaves bad base64 as it is
+        texts.append(payload.decode(part.get_content_charset("utf-8")))
+    return texts
+
+
+def compare(data: bytes) -> tuple[bool, bool]:
+    """Whether headers and texts could be compared; asserts that they agree."""
+    data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    theirs = email.message_from_bytes(data, policy=email.policy.compat32)
+    mine = parse(data)
+    # The library takes delivery reports apart into parts of their own; here they are text.
+    comparable = not any(
+        any(not isinstance(defect, MissingHeaderBodySeparatorDefect) for defect in part.defects)
+        or part.get_content_type() == "message/delivery-status"
+        for part in theirs.walk()
+    )
+    if not comparable or b"\0" in data:
+        return False, False
+    names = [name for name, _ in mine.headers]
+    assert names == theirs.keys()
+    headers = False
+    if all(isinstance(value, str) for value in theirs.values()):  # all ASCII, as it should be
+        try:
+            expected = [squeezed(library_words(value)) for value in theirs.values()]
+        except (LookupError, UnicodeError, ValueError):
+            expected = None
+        if expected is not None:
+            assert [squeezed(value) for _, value in mine.headers] == expected
+            headers = True
+    try:
+        expected_texts = library_texts(theirs)
+    except (LookupError, UnicodeError, AttributeError):
+        return headers, False
+    texts = [p.text for p in mine.parts if p.role == "body" and p.content_type.startswith("text/")]
+    assert [squeezed(text) for text in texts] == [squeezed(text) for text in expected_texts]
+    return headers, True
+
+
+@pytest.mark.parametrize(
+    ("folders", "least"),
+    [
+        ("spamassassin/*-1", 0.9),
+        ("spamassassin/*-2", 0.9),
+        ("enron*/ham", 0.95),
+        ("enron*/spam", 0.9),
+    ],
+)
+def test_agrees_with_the_standard_library(corpora: Path, folders: str, least: float):
+    files = [file for folder in corpora.glob(folders) for file in folder.iterdir()]
+    assert len(files) > 1000
+    compared = [compare(file.read_bytes()) for file in files]
+    assert sum(both for _, both in compared) > least * len(files)
+    assert sum(headers for headers, _ in compared) > least * len(files)
+
+
+def test_agrees_on_the_sample(repository: Path):
+    files = sorted((repository / "corpora" / "sample" / "data").iterdir())
+    compared = [compare(file.read_bytes()) for file in files]
+    assert sum(both for _, both in compared) > 0.7 * len(files)

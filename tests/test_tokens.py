@@ -1,0 +1,287 @@
+import pickle
+import re
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from river import checks
+
+from streamnb import MailTokenizer, MultinomialNB, Tokenizer
+from streamnb._core import Scanner
+from streamnb.mail import parse
+
+
+def tokens(text, **options):
+    return Tokenizer(**options).transform_one(text)
+
+
+@pytest.mark.parametrize("make", [Tokenizer, MailTokenizer], ids=["Tokenizer", "MailTokenizer"])
+def test_river_contract(make):
+    for check in checks.yield_checks(make()):
+        check(make().clone())
+    assert make()._tags == {"text input"}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", []),
+        ("Don't STOP-it!", ["don't", "stop-it"]),
+        ("v1.0 $100 free!!", ["v1.0", "100", "free"]),
+        ("a--b 'x' .y.", ["a", "b", "x", "y"]),
+        ("naïve Straße ΣΊΣΥΦΟΣ", ["naïve", "strasse", "σίσυφοσ"]),
+        ("e\u0301te\u0301", ["e\u0301te\u0301"]),  # combining accents stay with their letter
+        ("Vi\u00ada\u200bgra", ["viagra"]),  # what is not shown cannot split a word
+        ("हिन्दी में", ["हिन्दी", "में"]),
+        ("東京都 の人", ["東京", "京都", "の人"]),
+        ("京", ["京"]),
+        ("iPhone東京", ["iphone", "東京"]),
+        ("snake_case x1", ["snake_case", "x1"]),
+        ("\ud800lone\udfff", ["lone"]),
+        ("x" * 41 + " ok", ["ok"]),
+    ],
+)
+def test_words(text, expected):
+    assert list(tokens(text)) == expected
+
+
+def test_options():
+    assert list(tokens("Ab-C d", casefold=False, inner="")) == ["Ab", "C", "d"]
+    assert list(tokens("a bb ccc dddd", min_length=2, max_length=3)) == ["bb", "ccc"]
+    assert tokens("a a b", binary=True) == {"a": 1, "b": 1}
+    assert tokens("The cat THE dog", stop_words=("the",)) == {"cat": 1, "dog": 1}
+    assert list(tokens("to be or", ngrams=(1, 2))) == ["to", "be", "to be", "or", "be or"]
+    assert list(tokens("a b c d", ngrams=(3, 3))) == ["a b c", "b c d"]
+    assert list(tokens("東京都", ngrams=(2, 2))) == ["東京 京都"]
+    assert tokens("ab \n b", analyzer="char", ngrams=(2, 2)) == {"ab": 1, "b ": 1, " b": 1}
+    assert list(tokens("see http://a.example/x?y", urls=True)) == [
+        "see", "url:a.example", "url:example", "url:x", "url:y",
+    ]  # fmt: skip
+    assert tokens({"t": "hi"}, on="t") == {"hi": 1}
+    assert Tokenizer(keep_names=False).count("hi").names is None
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"analyzer": "line"}, {"ngrams": (0, 1)}, {"ngrams": (2, 1)}, {"ngrams": (1, 9)},
+     {"inner": "a"}, {"inner": "é"}, {"inner": " "}],
+)  # fmt: skip
+def test_bad_options_are_refused(options):
+    with pytest.raises(ValueError, match=r"analyzer|n-grams|inner"):
+        Tokenizer(**options).count("x")
+
+
+def test_bytes_are_utf8_and_bad_ones_separate():
+    assert list(tokens("Grüße".encode())) == ["grüsse"]
+    assert list(tokens(b"ab\xffcd \xc3")) == ["ab", "cd"]
+    with pytest.raises(TypeError, match="str or UTF-8 bytes, not int"):
+        Tokenizer().count(3)
+
+
+def slow_words(text):
+    """The words by the definition, one character after the other."""
+    unspaced = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3021-\u3029"
+                          "\u3040-\u30ff\u3100-\u312f\u31a0-\u31bf\u31f0-\u31ff\u3400-\u4dbf"
+                          "\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff]")  # fmt: skip
+
+    def kind(c):
+        if c in "'-.$!":
+            return "inner"
+        category = unicodedata.category(c)
+        if category == "Cf":
+            return "hidden"
+        if c.isspace() or (category[0] not in "LNM" and c != "_"):
+            return "break"
+        if unspaced.match(c):
+            return "unspaced"
+        return "mark" if category[0] == "M" else "word"
+
+    kinds = [kind(c) for c in text] + ["break"]
+    found, i = [], 0
+    while i < len(text):
+        if kinds[i] == "unspaced":
+            end = i
+            while kinds[end] == "unspaced":
+                end += 1
+            run = text[i:end]
+            found += [run] if len(run) == 1 else [run[k : k + 2] for k in range(len(run) - 1)]
+            i = end
+        elif kinds[i] == "word":
+            word = ""
+            while kinds[i] in ("word", "mark", "hidden") or (
+                kinds[i] == "inner" and kinds[i + 1] == "word"
+            ):
+                word += text[i] if kinds[i] != "hidden" else ""
+                i += 1
+            if len(word) <= 40:
+                found.append(word)
+        else:
+            i += 1
+    return found
+
+
+alphabet = st.sampled_from(
+    list("aZ09_ .'-$!\n\tßİéΣ京都かอ") + ["\u0301", "\u200b", "\u00ad", "\U0001f600", "\U00020000"]
+)
+
+
+@given(st.text(alphabet | st.characters(blacklist_categories=["Cs"]), max_size=40))
+def test_words_are_those_of_the_definition(text):
+    exact = Tokenizer(casefold=False).count(text).to_dict()
+    words = slow_words(text)
+    assert exact == {word: words.count(word) for word in words}
+    folded = Tokenizer().count(text).to_dict()
+    assert sum(folded.values()) == len(words)
+    assert set(folded) == {word.casefold() for word in words}
+
+
+@given(st.text(max_size=60), st.integers(1, 3), st.integers(0, 2))
+def test_character_ngrams_are_those_of_the_definition(text, first, more):
+    text = text.encode("utf-8", "replace").decode()
+    options = {"analyzer": "char", "ngrams": (first, first + more), "casefold": False}
+    found = Tokenizer(**options).count(text).to_dict()
+    plain = re.sub(r"\s+", " ", text)
+    expected = [
+        plain[i : i + n] for n in range(first, first + more + 1) for i in range(len(plain) - n + 1)
+    ]
+    assert found == {gram: expected.count(gram) for gram in expected}
+
+
+@given(st.lists(st.text("ab c", max_size=30), max_size=3), st.integers(1, 3))
+def test_word_ngrams_are_those_of_the_definition(texts, n):
+    tokenizer = Tokenizer(ngrams=(n, n))
+    for text in texts:
+        words = text.split()
+        expected = [" ".join(words[i : i + n]) for i in range(len(words) - n + 1)]
+        assert tokenizer.count(text).to_dict() == {gram: expected.count(gram) for gram in expected}
+
+
+def test_long_texts_keep_their_ngrams():
+    words = [f"w{i % 700}" for i in range(60_000)]
+    counts = Tokenizer(ngrams=(2, 3)).count(" ".join(words))
+    expected = {" ".join(words[i : i + n]) for n in (2, 3) for i in range(len(words) - n + 1)}
+    assert set(counts.to_dict()) == expected
+    text = "".join(chr(97 + i * i % 26) for i in range(200_000))
+    grams = Tokenizer(analyzer="char", ngrams=(3, 3)).count(text).to_dict()
+    assert set(grams) == {text[i : i + 3] for i in range(len(text) - 2)}
+    assert sum(grams.values()) == len(text) - 2
+
+
+@given(st.text(max_size=80))
+def test_counts_and_dict_are_the_same_to_a_model(text):
+    tokenizer = Tokenizer(ngrams=(1, 2), urls=True)
+    fast, slow = MultinomialNB(), MultinomialNB()
+    fast.learn_one(tokenizer.count(text), "x")
+    slow.learn_one(tokenizer.transform_one(text), "x")
+    assert fast.counts == slow.counts
+
+
+def test_a_pickled_tokenizer_is_the_same():
+    for tokenizer in (Tokenizer(ngrams=(1, 2)), MailTokenizer(casefold=True)):
+        tokenizer.count("warm up")
+        again = pickle.loads(pickle.dumps(tokenizer))
+        assert again.count("Subject: a b\n\nc") == tokenizer.count("Subject: a b\n\nc")
+
+
+def seen(page):
+    scanner = Scanner(urls=True)
+    scanner.html(page)
+    _, _, names, ends = scanner.finish()
+    found, start = [], 0
+    for end in ends:
+        found.append(names[start:end].decode())
+        start = end
+    return found
+
+
+@pytest.mark.parametrize(
+    ("page", "words"),
+    [
+        ("V<b></b>ia<!-- x -->gra", ["viagra"]),
+        ("one<p>two<br/>three<td>four", ["one", "two", "three", "four"]),
+        ("caf&eacute; &#65;&#x42;c &copy;x &nosuch; &", ["café", "abc", "x", "nosuch"]),
+        ("&#0; &#xD800; &#99999999999;", []),
+        ("<script>if (a < b) spam()</script>after<style>b{}</style>!", ["after"]),
+        ("<script>never closed", ["never", "closed"]),
+        ("<!-- never closed", ["never", "closed"]),
+        ("3 < 4 > 2", ["3", "4", "2"]),
+        ("<!DOCTYPE html><?xml x?>text", ["text"]),
+        ("<a b='c<d", []),
+        ("<img alt='nice picture' title=two>", ["nice", "picture", "two"]),
+        ("a\u00adb &#8203;c&shy;d", ["ab", "cd"]),
+    ],
+)
+def test_html_as_a_reader_sees_it(page, words):
+    assert [name for name in seen(page) if ":" not in name] == words
+
+
+def test_html_tags_attributes_and_links():
+    found = seen(
+        '<FONT Color="Red"><a href="HTTP://User@Shop.Example:80/go?id=7">x</a><form action=/post>'
+    )
+    assert found == [
+        "html:font", "html:color=red", "html:a", "url:shop.example", "url:example", "url:go",
+        "url:id", "url:7", "html:form", "url:post", "x",
+    ]  # fmt: skip
+
+
+@given(st.text(st.sampled_from("<>/!-=\"'&#;ab \n"), max_size=60))
+def test_any_html_is_read(page):
+    seen(page)
+
+
+def mail_tokens(data, **options):
+    return list(MailTokenizer(**options).transform_one(data))
+
+
+MAIL = (
+    b"From: Ann <ann@shop.example>\nSubject: =?utf-8?q?Caf=C3=A9?= sale\nX-Spam-Flag: YES\n"
+    b"X-Label: spam\nContent-Type: text/plain\n\nBuy"
+)
+
+
+def test_mail_tokens_say_where_they_stood():
+    assert mail_tokens(MAIL) == [
+        "from:Ann", "from:ann", "from:shop.example", "subject:Café", "subject:sale",
+        "content-type:text", "content-type:plain", "type:text/plain", "Buy",
+    ]  # fmt: skip
+    assert mail_tokens(MAIL, headers=False, casefold=True) == [
+        "subject:café", "subject:sale", "type:text/plain", "buy",
+    ]  # fmt: skip
+    assert mail_tokens(MAIL) == mail_tokens(MAIL.decode()) == mail_tokens(parse(MAIL))
+    assert mail_tokens({"raw": MAIL}, on="raw") == mail_tokens(MAIL)
+    assert "from:Ann" not in mail_tokens(MAIL, drop_headers=("FROM",))
+    with pytest.raises(TypeError, match="bytes, str or Mail, not int"):
+        MailTokenizer().count(3)
+
+
+@pytest.mark.parametrize(
+    "field",
+    ["X-Spam-Status", "X-Spam-Flag", "X-Bogosity", "X-CRM114-Status", "X-DSPAM-Result",
+     "X-Spambayes-Classification", "X-Text-Classification", "X-Spamd-Result", "X-SpamProbe",
+     "X-Rspamd-Score", "X-Streamnb", "X-MS-Exchange-Organization-SCL", "X-Keywords", "Status",
+     "X-Status", "X-Mozilla-Status", "X-Gmail-Labels", "X-Label", "X-UID", "Content-Length"],
+)  # fmt: skip
+def test_what_filters_and_programs_stamp_is_never_a_token(field):
+    data = f"{field}: verdict\n  folded-verdict\n\nbody\n".encode()
+    assert mail_tokens(data) == ["type:text/plain", "body"]
+
+
+def test_attachments_leave_their_type_and_name():
+    data = (
+        b'Content-Type: application/x-msdownload; name="Invoice 7.exe"\n'
+        b"Content-Transfer-Encoding: base64\n\nTVqQAAMAAAAEAAAA\n"
+    )
+    found = mail_tokens(data)
+    assert {"type:application/x-msdownload", "name:Invoice", "name:7.exe"} <= set(found)
+    assert not any("TVqQ" in token for token in found)
+
+
+def test_an_error_leaves_no_tokens_behind(monkeypatch):
+    tokenizer = MailTokenizer()
+    with monkeypatch.context() as patch:
+        patch.setattr(MailTokenizer, "_count_part", lambda self, part: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            tokenizer.count(MAIL)
+    assert list(tokenizer.transform_one(b"\nnext")) == ["type:text/plain", "next"]
