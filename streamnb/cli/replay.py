@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from streamnb.config import Config
+    from streamnb.evaluate import Summary
     from streamnb.replay import Report
 
 __all__ = ["replay"]
@@ -178,6 +181,8 @@ def _print(report: Report) -> None:
 
     summary = report.summary
     console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = 160  # a file has no edge to wrap at
     console.print(f"[bold]{report.config.corpus.path}[/]: {report.corpus}", soft_wrap=True)
     figures = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     figures.add_column(style="dim")
@@ -185,24 +190,49 @@ def _print(report: Report) -> None:
     for name, value in _figures(report):
         figures.add_row(name, value)
     console.print(figures)
-    if not summary.classes:
-        return
-    claimed = list(dict.fromkeys(name for row in summary.confusion.values() for name in row))
-    columns = list(summary.classes) + [name for name in claimed if name not in summary.classes]
-    table = Table(title=None, box=None, padding=(0, 2, 0, 0), header_style="dim")
-    for title in ("class", "messages", "precision", "recall", "F1"):
-        table.add_column(title, justify="left" if title == "class" else "right")
-    wide = len(columns) <= 10
-    if wide:
-        for name in columns:
-            table.add_column(f"as {name}" if name != "None" else "none yet", justify="right")
+    if summary.classes:
+        console.print()
+        console.print(_class_table(summary))
+    if len(summary.classes) > 2:
+        console.print()
+        console.print(_confusion_table(summary))
+
+
+def _table(*titles: str) -> Table:
+    from rich.table import Table
+
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    for number, title in enumerate(titles):
+        table.add_column(title, justify="right" if number else "left", no_wrap=True)
+    return table
+
+
+def _class_table(summary: Summary) -> Table:
+    """How well each class was told; with two classes, also what each was taken for."""
+    given = _given(summary) if len(summary.classes) <= 2 else []
+    titles = [f"as {name}" if name != "None" else "as none" for name in given]
+    table = _table("class", "messages", "precision", "recall", "F1", *titles)
     for name, of in summary.classes.items():
-        row = [name, f"{of.messages:,}", f"{of.precision:.2%}", f"{of.recall:.2%}", f"{of.f1:.2%}"]
-        if wide:
-            row += [f"{summary.confusion.get(name, {}).get(other, 0):,}" for other in columns]
-        table.add_row(*row)
-    console.print()
-    console.print(table)
+        figures = [f"{of.messages:,}", f"{of.precision:.2%}", f"{of.recall:.2%}", f"{of.f1:.2%}"]
+        taken = [f"{summary.confusion.get(name, {}).get(other, 0):,}" for other in given]
+        table.add_row(name, *figures, *taken)
+    return table
+
+
+def _confusion_table(summary: Summary, most: int = 20) -> Table:
+    """What each class (rows) was taken for (columns), the largest classes."""
+    largest = sorted(summary.classes, key=lambda name: -summary.classes[name].messages)[:most]
+    table = _table("taken for", *(name[:8] for name in largest))
+    for name in largest:
+        row = summary.confusion.get(name, {})
+        table.add_row(name[:20], *(f"{row.get(other, 0):,}" for other in largest))
+    return table
+
+
+def _given(summary: Summary) -> list[str]:
+    """The classes that messages have or were given; None before anything was learned."""
+    given = [name for row in summary.confusion.values() for name in row]
+    return list(dict.fromkeys([*summary.classes, *given]))
 
 
 def _figures(report: Report) -> list[tuple[str, str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +15,7 @@ __all__ = ["MAX_MESSAGE", "Corpus", "Entry", "read"]
 
 # Of a file longer than this only the beginning is read; the parsers look at less.
 MAX_MESSAGE = 1 << 22
+_QUOTED = re.compile(rb"^>(>*From )", re.M)
 
 
 class Entry(NamedTuple):
@@ -28,7 +30,7 @@ class Entry(NamedTuple):
     path
         The file it lies in.
     start, end
-        The bytes of it in the file; end -1 for the whole file.
+        The bytes of it in an mbox file; end -1 for a file that is one message.
     text
         The message itself, where reading the corpus has read it already.
     classify, learn
@@ -76,6 +78,11 @@ class Corpus:
         return self.entries()
 
 
+def _unquoted(message: bytes) -> bytes:
+    """Take one `>` off the lines that were quoted because they begin like a separator."""
+    return _QUOTED.sub(rb"\1", message) if b">From " in message else message
+
+
 def read(entry: Entry) -> bytes | str:
     """Fetch the content of a message.
 
@@ -90,7 +97,8 @@ def read(entry: Entry) -> bytes | str:
         descriptor = os.open(entry.path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
         try:
             if entry.end >= 0:
-                return os.pread(descriptor, min(entry.end - entry.start, MAX_MESSAGE), entry.start)
+                size = min(entry.end - entry.start, MAX_MESSAGE)
+                return _unquoted(os.pread(descriptor, size, entry.start))
             data = os.read(descriptor, 1 << 16)
             if len(data) < 1 << 16:
                 return data

@@ -11,37 +11,31 @@ from streamnb.corpus.entry import MAX_MESSAGE, Corpus, Entry, read
 from streamnb.corpus.folders import class_of
 from streamnb.errors import CorpusError
 
-__all__ = ["header_label", "mbox", "unquoted"]
+__all__ = ["header_label", "mbox"]
 
 _CHUNK = 1 << 20
 # After a blank line, or at the start: "From ", and a year, or a time of day, somewhere on the line.
 # Without the year a sentence that begins with the word would cut its message in two.
 _SEPARATOR = re.compile(
-    rb"(?:\A|\r?\n\r?\n|(?<=\n)\n)(From [^\r\n]*(?:\d\d:\d\d|\b[12]\d{3}\b)[^\r\n]*)(?=\r?\n)"
+    rb"(?:\A|\r?\n\r?\n|(?<=\n)\n)(From [^\r\n]*(?:\d\d:\d\d|\b[12]\d{3}\b)[^\r\n]*)\r?\n"
 )
-_QUOTED = re.compile(rb"^>(>*From )", re.M)
 _OVERLAP = 2048  # a separator line is not longer
 
 
-def unquoted(message: bytes) -> bytes:
-    """Take one `>` off the lines that were quoted because they begin like a separator."""
-    return _QUOTED.sub(rb"\1", message) if b"From " in message else message
-
-
-def _starts(file: BinaryIO) -> Iterator[int]:
-    """Offsets of the separator lines, reading a chunk at a time."""
+def _separators(file: BinaryIO) -> Iterator[tuple[int, int]]:
+    """Where each separator line begins, and the line after it, reading a piece at a time."""
     base = 0
     tail = b""
     last = -1
     while True:
-        chunk = file.read(_CHUNK)
-        window = tail + chunk
+        piece = file.read(_CHUNK)
+        window = tail + piece
         for match in _SEPARATOR.finditer(window):
             at = base + match.start(1)
             if at > last and (match.start() > 0 or base == 0):
-                yield at
+                yield at, base + match.end()
                 last = at
-        if not chunk:
+        if not piece:
             return
         keep = min(len(window), _OVERLAP)
         base += len(window) - keep
@@ -52,10 +46,10 @@ def _spans(path: Path) -> Iterator[tuple[int, int]]:
     """First byte of each message, its separator left out, and the byte after its last."""
     with open(path, "rb") as file:
         begin = -1
-        for at in _starts(file):
+        for at, after in _separators(file):
             if begin >= 0:
                 yield begin, at
-            begin = at
+            begin = after
         if begin >= 0:
             yield begin, file.seek(0, 2)
 

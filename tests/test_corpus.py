@@ -1,0 +1,245 @@
+import mailbox
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamnb.corpus import open_corpus, ordered, read
+from streamnb.errors import ConfigError, CorpusError
+
+
+def write(folder: Path, files: dict[str, str | bytes]) -> Path:
+    for name, content in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return folder
+
+
+def content(entry):
+    found = read(entry)
+    return found if isinstance(found, bytes) else found.encode()
+
+
+def listed(path, **options):
+    corpus = open_corpus(path, **options)
+    return corpus.kind, [(e.name, e.label, content(e)) for e in corpus]
+
+
+def test_trec_index(tmp_path):
+    write(tmp_path, {"data/1": "one", "data/2 b": "two", "index": "spam data/1\nham data/2 b\n\n"})
+    expected = ("trec", [("data/1", "spam", b"one"), ("data/2 b", "ham", b"two")])
+    assert listed(tmp_path) == listed(tmp_path / "index") == expected
+
+
+def test_trec_layout_with_a_folder_for_the_index(tmp_path):
+    write(tmp_path, {"data/inmail.1": "x", "full/index": "spam ../data/inmail.1\r\n"})
+    assert listed(tmp_path) == ("trec", [("../data/inmail.1", "spam", b"x")])
+
+
+def test_trec_case_is_the_protocol(tmp_path):
+    write(tmp_path, {"m": "x", "index": "spam m\nSpam m\nSPAM m\nHam m\n"})
+    entries = list(open_corpus(tmp_path))
+    assert [(e.label, e.classify, e.learn) for e in entries] == [
+        ("spam", True, True), ("spam", True, False), ("spam", False, True), ("ham", True, False),
+    ]  # fmt: skip
+
+
+def test_a_folder_for_each_class_goes_by_file_name(tmp_path):
+    write(
+        tmp_path,
+        {
+            "ham/2.txt": "h2",
+            "spam/1.txt": "s1",
+            "easy-ham-1/3": "h3",
+            "Summary.txt": "",
+            ".x/1": "",
+        },
+    )
+    assert listed(tmp_path) == (
+        "folders",
+        [
+            ("spam/1.txt", "spam", b"s1"),
+            ("ham/2.txt", "ham", b"h2"),
+            ("easy-ham-1/3", "ham", b"h3"),
+        ],
+    )
+
+
+MESSAGES = (b"A: 1\n\nx", b"A: 2\n\n>From me\nFrom the heart\n", b"A: 3\n\nlast")
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n"])
+def test_mbox(tmp_path, end):
+    box = b"".join(b"From me@x Mon Jan  5 12:00:00 2026\n" + m + b"\n\n" for m in MESSAGES)
+    write(tmp_path, {"spam.mbox": box.replace(b"\n", end)})
+    for path in (tmp_path, tmp_path / "spam.mbox"):
+        kind, found = listed(path)
+        assert kind == "mbox"
+        assert [(name, label) for name, label, _ in found] == [
+            (f"spam.mbox:{n}", "spam") for n in (1, 2, 3)
+        ]
+        assert [data.replace(b"\r\n", b"\n").strip() for _, _, data in found] == [
+            m.replace(b">From", b"From").strip() for m in MESSAGES
+        ]
+
+
+@given(st.lists(st.text("aF\n>: rom", max_size=60), min_size=1, max_size=5))
+def test_mbox_agrees_with_what_the_library_wrote(tmp_path_factory, bodies):
+    path = tmp_path_factory.mktemp("box") / "ham.mbox"
+    box = mailbox.mbox(path)
+    for number, body in enumerate(bodies):
+        message = mailbox.mboxMessage()
+        message["X-Number"] = str(number)
+        message.set_payload(body)
+        message.set_from("me@example.org", True)
+        box.add(message)
+    box.close()
+    corpus = list(open_corpus(path))
+    assert len(corpus) == len(bodies)
+    for number, entry in enumerate(corpus):
+        assert f"X-Number: {number}\n".encode() in read(entry)
+
+
+def test_a_long_mbox_is_cut_at_the_right_places(tmp_path):
+    """Separators that fall across the pieces the file is read in."""
+    head = b"From me Mon Jan  5 12:00:00 2026\nN: %d\n\n"
+    messages = [head % n + b"x" * (99_991 * n % 300_000) + b"\n\n" for n in range(40)]
+    write(tmp_path, {"ham.mbox": b"".join(messages)})
+    found = [read(entry) for entry in open_corpus(tmp_path / "ham.mbox")]
+    assert [data.split(b"\n")[0] for data in found] == [b"N: %d" % n for n in range(40)]
+    assert sum(map(len, found)) == sum(map(len, messages)) - 40 * 33
+
+
+def test_labels_from_a_header_are_not_read_as_text(tmp_path):
+    box = b"From a Mon Jan 5 12:00:00 2026\nX-Folder: Big List\n\nx\n"
+    write(tmp_path, {"all.mbox": box, "md/cur/1": "X-Folder: spam\n\ny", "md/new/.keep": ""})
+    corpus = open_corpus(tmp_path / "all.mbox", label_header="X-Folder")
+    assert [entry.label for entry in corpus] == ["big-list"]
+    assert corpus.drop_headers == ("X-Folder",)
+    assert [e.label for e in open_corpus(tmp_path / "md", label_header="x-folder")] == ["spam"]
+    with pytest.raises(CorpusError, match="no header field X-Class"):
+        list(open_corpus(tmp_path / "all.mbox", label_header="X-Class"))
+
+
+def test_maildir_and_folders_of_maildirs(tmp_path):
+    write(
+        tmp_path,
+        {"ham/cur/2:2,S": "h", "ham/new/1": "n", ".Junk/cur/3:2,": "j", ".Junk/new/x": "k"},
+    )
+    kind, found = listed(tmp_path)
+    assert kind == "folders"
+    assert sorted(found) == [
+        (".Junk/cur/3:2,", "spam", b"j"), (".Junk/new/x", "spam", b"k"),
+        ("ham/cur/2:2,S", "ham", b"h"), ("ham/new/1", "ham", b"n"),
+    ]  # fmt: skip
+    assert listed(tmp_path / "ham") == (
+        "maildir",
+        [("new/1", "ham", b"n"), ("cur/2:2,S", "ham", b"h")],
+    )
+
+
+def test_tabs(tmp_path):
+    write(
+        tmp_path, {"texts": "ham\thello there\r\n\nspam\tbuy\tnow\nham\tna\xefve".encode("latin-1")}
+    )
+    assert listed(tmp_path / "texts") == (
+        "tabs",
+        [("texts:1", "ham", b"hello there"), ("texts:3", "spam", b"buy\tnow"),
+         ("texts:4", "ham", "naïve".encode())],
+    )  # fmt: skip
+
+
+def test_what_is_for_training_comes_first(tmp_path):
+    write(tmp_path, {"test.txt": "a\t2\n", "train.txt": "a\t1\n"})
+    assert [name for name, _, _ in listed(tmp_path)[1]] == ["train.txt:1", "test.txt:1"]
+
+
+def test_csv(tmp_path):
+    table = '\ufeffid,Category,Message\n1,ham,"two\nlines, quoted"\n2,not spam,x\n'
+    write(tmp_path, {"t.csv": table, "u.csv": "a,b\n1,x\n"})
+    expected = [("t.csv:1", "ham", b"two\nlines, quoted"), ("t.csv:2", "not-spam", b"x")]
+    assert listed(tmp_path / "t.csv") == ("csv", expected)
+    assert listed(tmp_path / "u.csv", label_column="a", text_column="b")[1] == [
+        ("u.csv:1", "1", b"x")
+    ]
+    with pytest.raises(CorpusError, match=r"corpus\.label_column"):
+        open_corpus(tmp_path / "u.csv")
+    with pytest.raises(CorpusError, match="no column 'c'; there are a, b"):
+        open_corpus(tmp_path / "u.csv", label_column="c", text_column="b")
+
+
+@pytest.mark.parametrize(
+    ("files", "target", "message"),
+    [
+        ({}, "missing", "no such file or folder"),
+        ({"a/b/c/d": "x"}, "a", "not a corpus"),
+        ({"empty": ""}, "empty", "the file is empty"),
+        ({"x.bin": b"\0\1\2\3"}, "x.bin", "not a corpus"),
+        ({"x.txt": "some prose, no tabs\nat all"}, "x.txt", "not a corpus"),
+        ({"index": "spam gone\nham m\n", "m": "x"}, "", "gone: cannot be read: no such file"),
+        ({"index": "spam m\nspam\n", "m": "x"}, "", "index:2: expected 'label path', found 'spam'"),
+        ({"index": ""}, "", "the index is empty"),
+        ({"t": "ham\tx\nham\ty\nno tab here\n" * 200}, "t", "t:3: expected 'label<TAB>text'"),
+        ({"t.csv": "label,text\nham\n"}, "t.csv", "t.csv:2: fewer columns"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(tmp_path, files, target, message):
+    write(tmp_path, files)
+
+    def read_all():
+        for entry in open_corpus(tmp_path / target, "tabs" if target == "t" else None):
+            read(entry)
+
+    with pytest.raises(CorpusError, match=message) as caught:
+        read_all()
+    assert "\n" not in str(caught.value)
+    assert str(tmp_path) in str(caught.value)
+
+
+def test_a_kind_that_does_not_fit_is_refused(tmp_path):
+    write(tmp_path, {"ham/1": "x"})
+    with pytest.raises(CorpusError, match="not a corpus of kind maildir"):
+        open_corpus(tmp_path, "maildir")
+    with pytest.raises(ConfigError, match=r"corpus\.kind: 'zip'"):
+        open_corpus(tmp_path, "zip")
+
+
+def test_orders(tmp_path):
+    dates = {"c": "Tue, 6 Jan 2026 00:00 +0000", "a": "junk", "b": "Mon, 5 Jan 2026 00:00 +0000"}
+    write(tmp_path, {f"ham/{name}": f"Date: {date}\n\n" for name, date in dates.items()})
+    write(tmp_path, {"index": "ham ham/c\nham ham/a\nham ham/b\n"})
+    corpus = open_corpus(tmp_path)
+
+    def names(*arguments):
+        return "".join(entry.name[-1] for entry in ordered(corpus, *arguments))
+
+    assert names() == "cab"
+    assert names("indexed", 2) == "ca"
+    assert names("name") == "abc"
+    assert names("date") == "bca"
+    assert names("shuffled:3") == names("shuffled:3")
+    assert len({names(f"shuffled:{seed}") for seed in range(20)}) > 3
+    for bad in ("random", "name:3", "shuffled:x", ""):
+        with pytest.raises(ConfigError, match="order"):
+            names(bad)
+
+
+def test_only_the_beginning_of_a_huge_message_is_read(tmp_path):
+    write(tmp_path, {"ham/1": b"A: 1\n\n" + b"x" * 9_000_000})
+    (entry,) = open_corpus(tmp_path)
+    assert len(read(entry)) == 1 << 22
+
+
+def test_the_sample_is_what_its_generator_writes(tmp_path, repository):
+    import runpy
+
+    generator = runpy.run_path(str(repository / "corpora" / "make_sample.py"))
+    generator["main"](tmp_path)
+    sample = repository / "corpora" / "sample"
+    files = sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*") if path.is_file())
+    assert len(files) == 301
+    assert files == sorted(p.relative_to(sample) for p in sample.rglob("*") if p.is_file())
+    for path in files:
+        assert (tmp_path / path).read_bytes() == (sample / path).read_bytes()
