@@ -218,7 +218,9 @@ def set_key(data: dict[str, Any], assignment: str) -> None:
     data[last] = value
 
 
-_AT = re.compile(r"^(?P<what>.*?)(?: - at `(?:key in )?\$(?P<path>[^`]*)`)?$", re.S)
+_AT = re.compile(
+    r"^(?P<what>.*?)(?: - at (?P<key>key in )?`\$(?P<path>[^`]*)`)?$", re.S
+)  # "Expected `float`, got `str` - at `$.model.alpha`"
 _UNKNOWN = re.compile(r"Object contains unknown field `(.*)`")
 
 
@@ -252,6 +254,8 @@ def build(data: dict[str, Any], source: str = "configuration") -> Config:
 def _explained(message: str, data: dict[str, Any]) -> str:
     match = _AT.match(message)
     what, path = (match["what"], (match["path"] or "").lstrip(".")) if match else (message, "")
+    if match is not None and match["key"]:
+        return f"{path or 'top'}: a key is not text; put it in quotes if it should be"
     unknown = _UNKNOWN.match(what)
     if unknown is not None:
         key = unknown[1]

@@ -15,6 +15,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
     _check_sample_weight,
+    assert_all_finite,
     check_is_fitted,
     check_non_negative,
     column_or_1d,
@@ -66,6 +67,7 @@ class _Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sciki
     ) -> Self:
         matrix = self._matrix(X, reset=first)
         y = column_or_1d(y, warn=True)
+        assert_all_finite(y, input_name="y")
         check_classification_targets(y)
         texts = isinstance(matrix, list)
         if not texts and not hasattr(self, "binarize"):

@@ -3,6 +3,9 @@
 import os
 from pathlib import Path
 
+# scikit-learn skips one of its contract checks without this; scipy reads it when imported.
+os.environ.setdefault("SCIPY_ARRAY_API", "1")
+
 import pytest
 
 import streamnb

@@ -1,0 +1,415 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+import streamnb.cli
+from streamnb.config import as_yaml, build, read_yaml
+from streamnb.corpus import open_corpus
+from streamnb.errors import ConfigError, StreamNBError
+from streamnb.feed import feed
+from streamnb.replay import replay
+from streamnb.tokens import Tokenizer
+
+STREAMNB = [sys.executable, "-c", "from streamnb.cli import main; main()"]
+
+
+def streamnb_command(*arguments, cwd=None):
+    """Run the command as a user does; give exit status, standard output and error."""
+    done = subprocess.run(
+        [*STREAMNB, *map(str, arguments)], capture_output=True, text=True, cwd=cwd, timeout=120
+    )
+    assert "Traceback" not in done.stderr + done.stdout
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.fixture
+def sample(repository):
+    return repository / "corpora" / "sample"
+
+
+def config(path, **sections):
+    return build({"corpus": {"path": str(path)}, **sections})
+
+
+def test_the_files_of_a_run(sample, tmp_path):
+    status, out, _ = streamnb_command("replay", sample, "--out", tmp_path / "run", "--json")
+    figures = json.loads(out)
+    assert status == 0
+    assert figures == json.loads((tmp_path / "run" / "summary.json").read_text())
+    wanted = [
+        "messages",
+        "accuracy",
+        "one_minus_roca_percent",
+        "sm_at_hm_0_1_percent",
+        "lam_percent",
+        "log_loss",
+        "features",
+        "seconds",
+        "messages_per_second",
+        "peak_memory_bytes",
+    ]
+    assert all(figures[name] > 0 for name in wanted)
+    lines = (tmp_path / "run" / "results.txt").read_text().splitlines()
+    index = (sample / "index").read_text().split()
+    assert [line.split()[0] for line in lines] == index[1::2]
+    assert [line.split()[1] for line in lines] == [f"judge={label}" for label in index[::2]]
+    right = sum(
+        line.split()[2] == f"class={label}" for line, label in zip(lines, index[::2], strict=True)
+    )
+    assert right / 300 == figures["accuracy"]
+    points = [
+        json.loads(line)
+        for line in (tmp_path / "run" / "checkpoints.jsonl").read_text().splitlines()
+    ]
+    assert [point["messages"] for point in points] == [100, 200, 300, 300]
+    assert points[-1]["accuracy"] == figures["accuracy"]
+    assert set(points[0]) == {"messages", "accuracy", "window_accuracy", "fading_accuracy"}
+
+
+@pytest.mark.parametrize("jobs", [1, 2, 3])
+def test_a_replay_of_its_own_configuration_is_identical(sample, tmp_path, jobs):
+    options = ["--set", "model.alpha=.3", "--order", "shuffled:7", "--limit", "250"]
+    streamnb_command("replay", sample, "--out", tmp_path / "a", *options)
+    written = tmp_path / "a" / "config.yaml"
+    status, _, error = streamnb_command("replay", written, "--out", tmp_path / "b", "--jobs", jobs)
+    assert (status, error) == (0, "")
+    assert (tmp_path / "a/results.txt").read_bytes() == (tmp_path / "b/results.txt").read_bytes()
+    complete = yaml.safe_load(written.read_text())
+    assert complete["corpus"]["kind"] == "trec"
+    assert complete["tokenizer"]["kind"] == "mail"
+    assert None not in (complete["tokenizer"]["inner"], complete["model"]["alpha"])
+
+
+def test_results_do_not_change_between_versions(sample, tmp_path):
+    """The scores of the first mails, to the last digit: the same on every machine."""
+    replay(config(sample, output={"folder": str(tmp_path)}))
+    lines = (tmp_path / "results.txt").read_text().splitlines()
+    assert lines[5:8] == GOLDEN
+
+
+GOLDEN = [
+    "data/005.eml judge=spam class=spam score=1.15092978628644",
+    "data/006.eml judge=spam class=spam score=13.927949294622465",
+    "data/007.eml judge=ham class=spam score=5.45107377888786",
+]
+
+
+@pytest.mark.parametrize("kind", ["multinomial", "bernoulli", "complement"])
+def test_every_model_replays(sample, kind):
+    report = replay(config(sample, model={"kind": kind}))
+    assert report.summary.accuracy > 0.8
+    assert report.learned == report.summary.messages == 300
+
+
+def test_training_only_and_test_only_messages(tmp_path):
+    (tmp_path / "m").write_text("Subject: x\n\nx")
+    (tmp_path / "index").write_text("SPAM m\nHAM m\nSpam m\nspam m\n")
+    report = replay(config(tmp_path))
+    assert (report.summary.messages, report.learned) == (2, 3)
+
+
+def test_labels_in_headers_are_not_learned(tmp_path):
+    box = "".join(
+        f"From a Mon Jan 5 12:00:00 2026\nX-Kind: {kind}\n\nsame\n\n" for kind in ["a", "b"] * 20
+    )
+    (tmp_path / "all.mbox").write_text(box)
+    report = replay(
+        build({"corpus": {"path": str(tmp_path / "all.mbox"), "label_header": "X-Kind"}})
+    )
+    assert report.summary.accuracy <= 0.5
+
+
+def test_skipping_what_cannot_be_read(tmp_path):
+    for number in range(6):
+        (tmp_path / f"{number}").write_text(f"\n{number}")
+    (tmp_path / "index").write_text("".join(f"{'sh'[n % 2]}am {n}\n" for n in range(8)))
+    for jobs in (1, 2):
+        with pytest.raises(
+            StreamNBError, match=r"/6: cannot be read: no such file.*--on-error skip"
+        ):
+            replay(config(tmp_path, jobs=jobs))
+    status, out, error = streamnb_command("replay", tmp_path, "--on-error", "skip", "--json")
+    assert (status, json.loads(out)["skipped"], json.loads(out)["messages"]) == (0, 2, 6)
+    assert error.count("skipped") == 2
+
+
+def test_what_was_measured_survives_an_error(tmp_path):
+    (tmp_path / "m").write_text("\nx")
+    (tmp_path / "index").write_text("ham m\n" * 5 + "spam gone\n")
+    status, _, error = streamnb_command("replay", tmp_path, "--out", tmp_path / "run")
+    assert status == 3
+    assert error.count("\n") == 1
+    assert len((tmp_path / "run" / "results.txt").read_text().splitlines()) == 5
+    assert not (tmp_path / "run" / "summary.json").exists()
+
+
+def test_ctrl_c_reports_what_was_measured(tmp_path):
+    (tmp_path / "m").write_text("\nhello world")
+    (tmp_path / "index").write_text("ham m\n" * 2_000_000)
+    for jobs in (1, 2):
+        command = [
+            *STREAMNB,
+            "replay",
+            tmp_path,
+            "--out",
+            tmp_path / "run",
+            "--json",
+            "--jobs",
+            jobs,
+        ]
+        process = subprocess.Popen(
+            [str(part) for part in command],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        results = tmp_path / "run" / "results.txt"
+        deadline = time.monotonic() + 30
+        while not (results.exists() and results.stat().st_size) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        out, error = process.communicate(timeout=30)
+        assert process.returncode == 130
+        assert "Traceback" not in error
+        assert error.count("interrupted") == 1
+        figures = json.loads(out)
+        assert figures["interrupted"] is True
+        assert 0 < figures["messages"] < 2_000_000
+        assert len(results.read_text().splitlines()) == figures["messages"]
+        assert json.loads((tmp_path / "run" / "summary.json").read_text()) == figures
+        results.unlink()
+
+
+def test_feed_is_the_same_for_every_number_of_jobs(sample):
+    entries = list(open_corpus(sample))
+    alone = list(feed(entries, Tokenizer()))
+    for jobs in (2, 4):
+        together = list(feed(entries, Tokenizer(), jobs))
+        assert [entry for entry, _ in together] == entries
+        for (_, mine), (_, theirs) in zip(alone, together, strict=True):
+            assert mine.to_dict() == theirs.to_dict()
+
+
+def test_feed_can_be_left_early(sample):
+    entries = list(open_corpus(sample)) * 20
+    source = feed(entries, Tokenizer(), 3)
+    assert [next(source)[0] for _ in range(5)] == entries[:5]
+    source.close()
+
+
+def test_a_reader_that_dies_is_an_error_not_a_hang(sample, monkeypatch):
+    entries = [
+        entry._replace(path="die") if n == 40 else entry
+        for n, entry in enumerate(open_corpus(sample))
+    ]
+
+    def dying(entry):
+        if entry.path == "die":
+            os.kill(os.getpid(), signal.SIGKILL)
+        return b"x"
+
+    monkeypatch.setattr("streamnb.feed.read", dying)
+    # The first chunks go to the other process, the one with the fatal message among them.
+    with pytest.raises(StreamNBError, match="ended unexpectedly"):
+        list(feed(entries, Tokenizer(), 2))
+
+
+BAD_CONFIGURATIONS = {
+    "model: {alhpa: 1}": "model.alhpa: unknown key; did you mean 'alpha'?",
+    "model: {kind: multinomail}": "model.kind: .*'multinomail' is not one of multinomial",
+    "model: {kind: bernoulli, binarise: 1}": "model.binarise: unknown key; did you mean 'binarize'?",
+    "model: {kind: multinomial, binarize: 1}": "model.binarize: unknown key",
+    "model: {alpha: 0}": "model.alpha: expected float > 0",
+    "model: {alpha: one}": "model.alpha: expected float, got str",
+    "model: {alpha: .nan}": "model.alpha",
+    "model: {prior: best}": "model.prior",
+    "model: {prior: none}": "model.prior",
+    "model: {prior: {ham: -1}}": "model.prior",
+    "model: {prior: {ham: 0}}": "model.prior: no class has a probability above 0",
+    "model: 3": "model: expected",
+    "modle: {}": "modle: unknown key; did you mean 'model'?",
+    "tokenizer: {ngrams: [2, 1]}": "tokenizer: n-grams",
+    "tokenizer: {ngrams: [1, 9]}": "tokenizer.ngrams",
+    "tokenizer: {ngrams: 2}": "tokenizer.ngrams: expected array, got int",
+    "tokenizer: {kind: text, headers: true}": "tokenizer.headers: the tokenizer for text has no such",
+    "tokenizer: {inner: ab}": "tokenizer: inner",
+    "tokenizer: {casefold: yes please}": "tokenizer.casefold: expected bool, got str",
+    "corpus: {order: random}": "corpus.order",
+    "corpus: {limit: 0}": "corpus.limit: expected int >= 1",
+    "corpus: {paht: x}": "corpus.paht: unknown key; did you mean 'path'?",
+    "evaluate: {fading: 1}": "evaluate.fading",
+    "jobs: 0": "jobs: expected int >= 1",
+    "": "the file is empty",
+    "- a\n- b": "expected a mapping of keys at the top, found a list",
+    "just text": "expected a mapping",
+    "a: [": ":1: not YAML",
+    "a: b: c": ":1: not YAML",
+    "jobs: 1\njobs: 2": ":2: the key 'jobs' is there twice",
+    "a: &x [1]\nb: *x": ":2: aliases",
+    "a: !!python/object/apply:os.system [ls]": "not YAML",
+    "? [1, 2]\n: 3": "YAML|unknown key",
+    "1: 2": "top: a key is not text",
+    "\x00": "not YAML",
+    "model: {alpha: 1" + "[" * 3000: "not YAML",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", BAD_CONFIGURATIONS)
+def test_bad_configurations_are_refused_with_the_key(sample, tmp_path, text):
+    path = tmp_path / "c.yaml"
+    path.write_text(text)
+
+    def run():
+        data = read_yaml(path)
+        data.setdefault("corpus", {}).setdefault("path", str(sample))
+        replay(build(data, str(path)))
+
+    with pytest.raises(ConfigError, match=BAD_CONFIGURATIONS[text]) as caught:
+        run()
+    assert "\n" not in str(caught.value)
+    status, _, error = streamnb_command("replay", sample, "--config", path)
+    assert status == 2
+    assert error.startswith("streamnb: ")
+    assert error.count("\n") == 1
+
+
+def test_yaml_that_cannot_be_read(tmp_path):
+    for content in (b"\xff\xfe\xff", b"a" * (1 << 20) + b"a"):
+        (tmp_path / "c.yaml").write_bytes(content)
+        with pytest.raises(ConfigError, match=r"c\.yaml: (not UTF-8|longer than|not YAML)"):
+            read_yaml(tmp_path / "c.yaml")
+    with pytest.raises(ConfigError, match="cannot be read: No such file"):
+        read_yaml(tmp_path / "gone.yaml")
+
+
+def test_defaults_are_a_configuration_and_survive_yaml(tmp_path):
+    default = build({})
+    (tmp_path / "c.yaml").write_text(as_yaml(default))
+    assert build(read_yaml(tmp_path / "c.yaml")) == default
+    assert build({"model": None, "corpus": None}) == default
+
+
+def test_every_configuration_of_the_project_is_sound(repository):
+    files = sorted((repository / "configs").glob("*.yaml"))
+    assert {file.stem for file in files} >= {
+        "sample",
+        "spamassassin",
+        "enron1",
+        "enron3",
+        "enron5",
+        "sms",
+        "r8",
+    }
+    for file in files:
+        assert file.read_text().startswith("# ")
+        build(read_yaml(file), str(file))
+    status, out, _ = streamnb_command(
+        "replay", repository / "configs" / "sample.yaml", "--json", cwd="/"
+    )
+    assert (status, json.loads(out)["messages"]) == (0, 300)
+
+
+def bad_targets(folder: Path):
+    (folder / "empty").mkdir()
+    (folder / "blank").write_text("")
+    (folder / "binary").write_bytes(bytes(range(256)) * 10)
+    (folder / "gone").mkdir()
+    (folder / "gone" / "index").write_text("ham nothing-here\n")
+    (folder / "broken.yaml").write_text("corpus: [")
+    return {
+        "missing": ("missing: no such file or folder", 3),
+        "empty": ("not a corpus; looked for", 3),
+        "blank": ("the file is empty", 3),
+        "binary": ("not a corpus", 3),
+        "gone": ("nothing-here: cannot be read", 3),
+        "broken.yaml": (":1: not YAML", 2),
+        "missing.yaml": ("cannot be read", 2),
+    }
+
+
+def test_bad_targets_are_one_line_and_a_status(tmp_path):
+    for target, (message, expected) in bad_targets(tmp_path).items():
+        status, out, error = streamnb_command("replay", tmp_path / target)
+        assert (status, out) == (expected, "")
+        assert message in error
+        assert error.startswith("streamnb: ")
+        assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--limit", "0"], "--limit"),
+        (["--limit", "many"], "--limit"),
+        (["--jbos", "2"], "--jobs"),
+        (["--order", "random"], "corpus.order"),
+        (["--set", "model.alpha"], "expected KEY=VALUE"),
+        (["--set", "model.alpha=["], "not YAML"),
+        (["--set", "jobs.x=1"], "jobs"),
+        (["--set", "model.kind.x=1"], "model"),
+        (["--config", "missing.yaml"], "missing.yaml: cannot be read"),
+        (["--out", "/dev/null/x"], "cannot be written"),
+        (["--on-error", "explode"], "--on-error"),
+    ],
+)
+def test_bad_options_are_refused(sample, arguments, message):
+    status, out, error = streamnb_command("replay", sample, *arguments)
+    assert status in (2, 5)
+    assert out == ""
+    assert message in error
+
+
+def test_a_full_disk_is_one_line(sample):
+    if not Path("/dev/full").exists():
+        pytest.skip("no /dev/full here")
+    run = Path("/tmp") / f"streamnb-full-{os.getpid()}"  # noqa: S108 (a folder of our own)
+    run.mkdir()
+    (run / "results.txt").symlink_to("/dev/full")
+    try:
+        status, _, error = streamnb_command("replay", sample, "--out", run)
+    finally:
+        for file in run.iterdir():
+            file.unlink()
+        run.rmdir()
+    assert status == 5
+    assert "cannot be written: No space left" in error
+    assert error.count("\n") == 1
+
+
+def test_a_huge_message_and_a_corpus_of_one_class(tmp_path):
+    (tmp_path / "ham").mkdir()
+    (tmp_path / "ham" / "huge").write_bytes(b"Subject: x\n\n" + b"word " * 20_000_000)
+    (tmp_path / "ham" / "small").write_bytes(b"Subject: x\n\nx")
+    status, out, _ = streamnb_command("replay", tmp_path, "--json")
+    figures = json.loads(out)
+    assert (status, figures["messages"], figures["accuracy"]) == (0, 2, 0.5)
+    assert figures["one_minus_roca_percent"] is None
+    assert figures["peak_memory_bytes"] < 200_000_000
+
+
+def test_the_table_is_readable(sample):
+    streamnb.cli._register()
+    out = CliRunner().invoke(streamnb.cli.commands, ["replay", str(sample)])
+    assert out.exit_code == 0
+    for word in (
+        "a TREC index",
+        "accuracy",
+        "95 %",
+        "(1-ROCA)%",
+        "sm% at hm% = .1",
+        "lam",
+        "recall",
+        "spam",
+    ):
+        assert word in out.output
+    assert (
+        CliRunner().invoke(streamnb.cli.commands, ["replay", str(sample), "--quiet"]).output == ""
+    )

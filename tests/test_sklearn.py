@@ -1,0 +1,58 @@
+import numpy as np
+import pytest
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import Binarizer
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import streamnb
+from streamnb.sklearn import BernoulliNB, ComplementNB, MultinomialNB
+
+ESTIMATORS = [MultinomialNB, BernoulliNB, ComplementNB]
+by_estimator = pytest.mark.parametrize("make", ESTIMATORS, ids=lambda make: make.__name__)
+
+
+@pytest.mark.filterwarnings("default::sklearn.exceptions.SkipTestWarning")
+@parametrize_with_checks([make() for make in ESTIMATORS])
+def test_scikit_learn_contract(estimator, check):
+    check(estimator)
+
+
+TEXTS = ["free offer now", "lunch at noon", "free lunch", "offer ends now"]
+Y = np.array(["spam", "ham", "ham", "spam"])
+
+
+@by_estimator
+def test_raw_text(make):
+    model = make().fit(TEXTS, Y, sample_weight=[1, 2, 1, 1])
+    assert model.classes_.tolist() == ["ham", "spam"]
+    assert model.predict(TEXTS).tolist() == Y.tolist()
+    assert model.score(TEXTS, Y) == 1
+    one = getattr(streamnb, make.__name__)()
+    one.counts.declare(["ham", "spam"])
+    tokenizer = streamnb.Tokenizer()
+    for text, y, w in zip(TEXTS, Y.tolist(), [1, 2, 1, 1], strict=True):
+        one.learn_one(tokenizer.count(text), y, w=w)
+    assert model.model_.counts == one.counts
+    assert model.predict_proba(["free now"])[0].tolist() == pytest.approx(
+        list(one.predict_proba_one(tokenizer.count("free now")).values())
+    )
+
+
+@by_estimator
+def test_text_grows_where_matrices_may_not(make):
+    model = make().partial_fit(TEXTS[:2], Y[:2])
+    model.partial_fit(["quite new words"], ["list"])
+    assert model.classes_.tolist() == ["ham", "spam", "list"]
+    assert model.predict(["new words"])[0] == "list"
+    tokenizer = streamnb.Tokenizer(ngrams=(2, 2))
+    assert make(tokenizer=tokenizer).fit(TEXTS, Y).model_.counts.features == 7
+    fixed = make().partial_fit(np.eye(3), [0, 1, 0], classes=[0, 1, 2])
+    with pytest.raises(ValueError, match="features"):
+        fixed.partial_fit(np.eye(4), [0, 1, 0, 1])
+
+
+@by_estimator
+def test_works_in_pipelines(make):
+    X = np.random.default_rng(0).poisson(1, (40, 6))
+    y = (X[:, 0] > X[:, 1]).astype(int)
+    assert make_pipeline(Binarizer(), make()).fit(X, y).predict(X).shape == (40,)
