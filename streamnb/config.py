@@ -219,7 +219,7 @@ def set_key(data: dict[str, Any], assignment: str) -> None:
 
 
 _AT = re.compile(
-    r"^(?P<what>.*?)(?: - at (?P<key>key in )?`\$(?P<path>[^`]*)`)?$", re.S
+    r"^(?P<what>.*?)(?: - at (?P<key>`key` in )?`\$(?P<path>[^`]*)`)?$", re.S
 )  # "Expected `float`, got `str` - at `$.model.alpha`"
 _UNKNOWN = re.compile(r"Object contains unknown field `(.*)`")
 

@@ -135,7 +135,8 @@ def _base64(data: bytes) -> bytes:
             pass
     # Bad padding, or a mailing list's footer after the end: lines that are no base64 are text, of
     # the others the whole groups of what letters there are.
-    letters, text = [], []
+    letters: list[bytes] = []
+    text: list[bytes] = []
     for line in data.split(b"\n"):
         kept = line.translate(None, _NOT_BASE64)
         (letters if len(kept) >= 0.9 * len(line.rstrip(b"=")) else text).append(line)
