@@ -15,13 +15,14 @@ import numpy as np
 cimport numpy as cnp
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.unicode cimport PyUnicode_AsUTF8AndSize
-from libc.math cimport INFINITY, NAN, fabs
+from libc.math cimport INFINITY, NAN, fabs, floor
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcmp, memcpy, memmove, memset
 
 cdef extern from "Python.h":
     bint PyUnicode_IS_ASCII(object text)
+    long long PyLong_AsLongLongAndOverflow(object number, int *overflow) except? -1
 
 cnp.import_array()
 
@@ -52,8 +53,11 @@ cdef void *grown(void *block, size_t size) except NULL:
 
 cdef inline cnp.ndarray checked(array, int kind, Py_ssize_t size, str what):
     # Callers hand over arrays they made: a wrong one is a programming error, but must not crash.
-    cdef cnp.ndarray a = array
-    if cnp.PyArray_TYPE(a) != kind or not cnp.PyArray_IS_C_CONTIGUOUS(a) or cnp.PyArray_SIZE(a) != size:
+    cdef cnp.ndarray a
+    if not isinstance(array, np.ndarray):
+        raise ValueError(f"{what}: expected an array, not {type(array).__name__}")
+    a = array
+    if cnp.PyArray_TYPE(a) != kind or not cnp.PyArray_ISCARRAY_RO(a) or cnp.PyArray_SIZE(a) != size:
         raise ValueError(f"{what}: expected a contiguous {np.dtype(cnp.PyArray_DescrFromType(kind))} array of {size}")
     return a
 

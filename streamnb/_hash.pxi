@@ -99,7 +99,7 @@ cdef bytes encode_tuple(tuple name, int depth):
         raise ValueError(f"a feature name is a tuple nested more than {MAX_TUPLE_DEPTH} deep")
     parts = [bytes((NAME_TUPLE,))]
     for element in name:
-        part = encode_tuple(element, depth + 1) if isinstance(element, tuple) else encode_name(element)
+        part = encode_tuple(tuple(element), depth + 1) if isinstance(element, tuple) else encode_name(element)
         parts.append(len(part).to_bytes(4, "little"))
         parts.append(part)
     return b"".join(parts)
@@ -108,9 +108,9 @@ cdef bytes encode_tuple(tuple name, int depth):
 def encode_name(name) -> bytes:
     """Write a feature name (str, bytes, int or a tuple of them) as bytes that tell its type."""
     if isinstance(name, str):
-        return utf8(str(name))
+        return utf8(str.__str__(name))  # not the str() of an enumeration
     if isinstance(name, bytes):
-        return bytes((NAME_BYTES,)) + name
+        return bytes((NAME_BYTES,)) + bytes(name)
     if isinstance(name, tuple):
         return encode_tuple(tuple(name), 0)
     try:
@@ -217,6 +217,9 @@ def count_mapping(dict x, bytes key=DEFAULT_KEY, double threshold=NAN, bint keep
     cdef const uint8_t *p
     cdef bytes encoded
     cdef double number
+    cdef long long word
+    cdef int overflow = 0, byte
+    cdef uint8_t[9] integer
     cdef char *names = NULL
     try:
         if keep_names:
@@ -225,7 +228,22 @@ def count_mapping(dict x, bytes key=DEFAULT_KEY, double threshold=NAN, bint keep
             number = checked_count(name, value, threshold)
             if number == 0:
                 continue
-            if type(name) is str and PyUnicode_IS_ASCII(name):
+            if used == n:
+                raise RuntimeError("the dict changed while it was read")
+            if type(name) is int:
+                word = PyLong_AsLongLongAndOverflow(name, &overflow)
+                if overflow:
+                    encoded = encode_name(name)
+                    p = <const uint8_t *> PyBytes_AS_STRING(encoded)
+                    size = len(encoded)
+                else:
+                    integer[0] = NAME_INT
+                    for byte in range(8):
+                        integer[byte + 1] = (<uint64_t> word >> (8 * byte)) & 0xFF
+                    p = integer
+                    size = 9
+                f[used] = hash_encoded(k, p, size)
+            elif type(name) is str and PyUnicode_IS_ASCII(name):
                 p = <const uint8_t *> PyUnicode_AsUTF8AndSize(name, &size)
                 f[used] = snb_siphash13(k.k0, k.k1, p, size)
             else:

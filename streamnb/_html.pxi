@@ -93,6 +93,39 @@ cdef Py_ssize_t read_entity(Buffer *out, const uint8_t *p, Py_ssize_t i, Py_ssiz
     return j + 1 if j < n and p[j] == c";" else j
 
 
+cdef bytes unescaped(const uint8_t *p, Py_ssize_t n):
+    """A copy of an attribute's value with its references resolved."""
+    cdef Buffer out
+    cdef Py_ssize_t i = 0
+    memset(&out, 0, sizeof(Buffer))
+    try:
+        while i < n:
+            if p[i] == c"&":
+                i = read_entity(&out, p, i, n)
+            else:
+                buffer_put(&out, p + i, 1)
+                i += 1
+        return PyBytes_FromStringAndSize(<const char *> out.bytes, out.size)
+    finally:
+        free(out.bytes)
+
+
+cdef Py_ssize_t comment_end(const uint8_t *p, Py_ssize_t i, Py_ssize_t n) noexcept nogil:
+    """Where the text goes on after a comment whose <!-- ends at i, as browsers have it; or -1."""
+    if i < n and p[i] == c">":
+        return i + 1
+    if i + 1 < n and p[i] == c"-" and p[i + 1] == c">":
+        return i + 2
+    while i + 2 < n:
+        if p[i] == c"-" and p[i + 1] == c"-":
+            if p[i + 2] == c">":
+                return i + 3
+            if p[i + 2] == c"!" and i + 3 < n and p[i + 3] == c">":
+                return i + 4
+        i += 1
+    return -1
+
+
 cdef Py_ssize_t read_value(const uint8_t *p, Py_ssize_t i, Py_ssize_t n, Py_ssize_t *begin, Py_ssize_t *end) noexcept nogil:
     """The attribute value at p[i], without its quotes; gives where reading goes on."""
     cdef uint8_t quote = p[i] if i < n else 0
@@ -114,10 +147,14 @@ cdef Py_ssize_t read_value(const uint8_t *p, Py_ssize_t i, Py_ssize_t n, Py_ssiz
 
 cdef int count_attribute(Scanner scanner, bytes name, const uint8_t *p, Py_ssize_t n) except -1:
     cdef Py_ssize_t host
-    cdef bytes token
+    cdef bytes token, link
     if name in _LINKS:
+        if b"&" in p[:n]:
+            link = unescaped(p, n)
+            p = <const uint8_t *> PyBytes_AS_STRING(link)
+            n = len(link)
         host = scanner.url_after(p, 0, scheme_end(p, n), n)
-        if host > 0 or (n > 4 and lowered(p[0]) == c"w" and p[3] == c"."):
+        if host >= 0:
             scanner.scan_url(p, host, n)
         else:
             scanner.scan_path(p, n)
@@ -197,9 +234,9 @@ cdef int html_to_plain(Scanner scanner, const uint8_t *p, Py_ssize_t n) except -
         if p[i] == c"&":
             i = read_entity(&scanner.plain, p, i, n)
         elif i + 3 < n and p[i + 1] == c"!" and p[i + 2] == c"-" and p[i + 3] == c"-" and not state.no_comment_end:
-            found = find_bytes(p, i + 4, n, b"-->")
+            found = comment_end(p, i + 4, n)
             state.no_comment_end = found < 0
-            i = i + 4 if found < 0 else found + 3
+            i = i + 4 if found < 0 else found
         elif i + 1 < n and (is_letter(p[i + 1]) or p[i + 1] == c"/"):
             i = read_tag(scanner, state, p, i + 1, n)
         elif i + 1 < n and (p[i + 1] == c"!" or p[i + 1] == c"?"):

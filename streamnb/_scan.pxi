@@ -121,6 +121,8 @@ cdef inline int buffer_put(Buffer *b, const void *p, Py_ssize_t n) except -1:
 
 
 cdef int buffer_shrink(Buffer *b) except -1:
+    if b.capacity <= 1 << 20:
+        return 0
     b.bytes = <uint8_t *> grown(b.bytes, 256)
     b.size = 0
     b.capacity = 256
@@ -292,7 +294,9 @@ cdef class Scanner:
 
     cdef inline int put_character(self, uint32_t point, uint32_t known, const uint8_t *p, int size) except -1:
         """Write one character to the line, folded if so asked."""
-        if not self.casefold or point == (known & 0x1FFFFF) and not known & FOLDS_TO_SEVERAL:
+        if point == 0xFFFD:  # it may stand for a byte that is no UTF-8
+            buffer_put(&self.line, b"\xef\xbf\xbd", 3)
+        elif not self.casefold or point == (known & 0x1FFFFF) and not known & FOLDS_TO_SEVERAL:
             buffer_put(&self.line, p, size)
         elif known & FOLDS_TO_SEVERAL:
             folded = chr(point).casefold().encode()
@@ -388,9 +392,9 @@ cdef class Scanner:
                     size = 1
                 if ahead != WORD:
                     break
-            if urls and i + 1 < n:
+            if urls:
                 ahead = self.url_after(p, begin, i, n)
-                if ahead > 0:
+                if ahead >= 0:
                     self.line.size = start
                     i = self.scan_url(p, ahead, n)
                     continue
@@ -404,9 +408,13 @@ cdef class Scanner:
         """Count each pair of neighbours in a run of ideographs, or the one of a run of one."""
         cdef Py_ssize_t before = i, start = 0, length = 0
         cdef uint32_t point = 0, known = 0
-        cdef int size = 0, before_size = 0
+        cdef int size = 0, before_size = 0, kind
         while i < n:
-            if self.kind_at(p + i, n - i, &point, &known, &size) != IDEOGRAPH:
+            kind = self.kind_at(p + i, n - i, &point, &known, &size)
+            if kind == HIDDEN:
+                i += size
+                continue
+            if kind != IDEOGRAPH:
                 break
             if length:
                 start = self.line.size
@@ -427,7 +435,7 @@ cdef class Scanner:
         return i
 
     cdef Py_ssize_t url_after(self, const uint8_t *p, Py_ssize_t begin, Py_ssize_t i, Py_ssize_t n) noexcept nogil:
-        """Where the host of a web address begins, if the word p[begin:i] starts one; else 0."""
+        """Where the host of a web address begins, if the word p[begin:i] starts one; else -1."""
         cdef Py_ssize_t size = i - begin
         if 3 <= size <= 5 and i + 3 < n and p[i] == c":" and p[i + 1] == c"/" and p[i + 2] == c"/":
             if (lowered(p[begin]) == c"h" and lowered(p[begin + 1]) == c"t") or (
@@ -435,7 +443,7 @@ cdef class Scanner:
                 return i + 3
         if lowered(p[begin]) == c"w" and begin + 4 < n and lowered(p[begin + 1]) == c"w" and lowered(p[begin + 2]) == c"w" and p[begin + 3] == c".":
             return begin
-        return 0
+        return -1
 
     cdef Py_ssize_t scan_url(self, const uint8_t *p, Py_ssize_t i, Py_ssize_t n) except -1:
         """Count the host, the domains above it, and the words of the path; give where it ends."""
@@ -499,7 +507,7 @@ cdef class Scanner:
         self.line.size = 0
         while i < n:
             kind = self.kind_at(p + i, n - i, &point, &known, &size)
-            if kind == SPACE and gap:
+            if kind == HIDDEN or (kind == SPACE and gap):
                 i += size
                 continue
             gap = kind == SPACE
@@ -529,14 +537,16 @@ cdef class Scanner:
         cdef const uint8_t *p
         cdef const uint8_t *q = <const uint8_t *> PyBytes_AS_STRING(prefix)
         cdef bytes held
+        if not isinstance(text, (str, bytes)):
+            raise TypeError(f"text must be str or UTF-8 bytes, not {type(text).__name__}")
         if isinstance(text, bytes):
-            held = text
+            held = bytes(text)
             p = <const uint8_t *> PyBytes_AS_STRING(held)
             n = len(held)
         elif PyUnicode_IS_ASCII(text):
             p = <const uint8_t *> PyUnicode_AsUTF8AndSize(text, &n)
         else:
-            held = utf8(str(text))
+            held = utf8(str.__str__(text))
             p = <const uint8_t *> PyBytes_AS_STRING(held)
             n = len(held)
         if html:
@@ -548,8 +558,6 @@ cdef class Scanner:
 
     def text(self, text, bytes prefix=b""):
         """Count the tokens of a str, or of UTF-8 bytes (a bad byte separates tokens)."""
-        if not isinstance(text, (str, bytes)):
-            raise TypeError(f"text must be str or UTF-8 bytes, not {type(text).__name__}")
         self.scan(text, prefix, False)
 
     def html(self, text, bytes prefix=b""):
@@ -564,11 +572,12 @@ cdef class Scanner:
         """Forget the tokens collected so far."""
         self.used = 0
         self.names.size = 0
-        if self.capacity > 65536:  # one huge message must not hold its memory for ever
+        # One huge message must not hold its memory for ever.
+        buffer_shrink(&self.names)
+        buffer_shrink(&self.line)
+        buffer_shrink(&self.plain)
+        if self.capacity > 65536:
             self.resize(512)
-            buffer_shrink(&self.names)
-            buffer_shrink(&self.line)
-            buffer_shrink(&self.plain)
         else:
             memset(self.slots, 0, self.slot_count * sizeof(uint32_t))
 

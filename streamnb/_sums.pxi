@@ -151,8 +151,31 @@ cdef inline double usable(double x, double threshold) noexcept nogil:
     return x if 0 <= x <= LARGEST_COUNT else NAN
 
 
+cdef double left_of(double before, double amount) noexcept nogil:
+    """What is left of a count: exact for whole numbers; of fractions, what rounding left is nothing."""
+    cdef double after = before - amount
+    if before == floor(before) and amount == floor(amount) and before < 9007199254740992.0:
+        return after
+    return 0.0 if fabs(after) <= 1e-9 * amount else after
+
+
+def subtracted(double before, double amount) -> float:
+    """What is left of a weight after an amount was taken away; below zero if it was not there."""
+    return left_of(before, amount)
+
+
+cdef int check_rows(const int64_t *starts, Py_ssize_t rows, Py_ssize_t entries) except -1:
+    cdef Py_ssize_t r
+    if rows < 0 or starts[0] != 0 or starts[rows] > entries:
+        raise ValueError("the matrix is damaged: its row pointers do not fit its entries")
+    for r in range(rows):
+        if starts[r] > starts[r + 1]:
+            raise ValueError("the matrix is damaged: its row pointers do not rise")
+    return 0
+
+
 cdef int64_t sum_rows(const int64_t *starts, const index_t *column, const double *x, Py_ssize_t rows, double threshold,
-                      const double *values, Py_ssize_t width, const uint8_t *mask,
+                      Py_ssize_t columns, const double *values, Py_ssize_t width, const uint8_t *mask,
                       double *hi, double *out, int64_t *used) noexcept nogil:
     cdef Py_ssize_t r, i, j, k
     cdef double *lo = hi + width
@@ -163,7 +186,7 @@ cdef int64_t sum_rows(const int64_t *starts, const index_t *column, const double
         for i in range(starts[r], starts[r + 1]):
             j = column[i]
             amount = usable(x[i], threshold)
-            if amount != amount:
+            if amount != amount or not 0 <= j < columns:
                 return i
             if amount == 0 or (mask != NULL and not mask[j]):
                 continue
@@ -176,17 +199,19 @@ cdef int64_t sum_rows(const int64_t *starts, const index_t *column, const double
 
 
 cdef int64_t sum_columns(const int64_t *starts, const index_t *column, const double *x, Py_ssize_t rows, double threshold,
-                         const int64_t *label, const double *w, Py_ssize_t classes, double *sums) noexcept nogil:
-    cdef Py_ssize_t r, i
+                         const int64_t *label, const double *w, Py_ssize_t columns, Py_ssize_t classes,
+                         double *sums) noexcept nogil:
+    cdef Py_ssize_t r, i, j
     cdef double amount
     cdef double *mine
     for r in range(rows):
         mine = sums + label[r]
         for i in range(starts[r], starts[r + 1]):
+            j = column[i]
             amount = usable(x[i], threshold)
-            if amount != amount:
+            if amount != amount or not 0 <= j < columns:
                 return i
-            mine[column[i] * classes] += w[r] * amount
+            mine[j * classes] += w[r] * amount
     return -1
 
 
@@ -207,7 +232,7 @@ def row_sums(indptr, indices, data, values, seen=None, double threshold=NAN):
     Returns
     -------
     The sums, shape (rows, K); how many entries of each row took part; and the first entry that is
-    not finite or (without a threshold) negative, or -1.
+    not finite, (without a threshold) negative or beyond the columns, or -1.
     """
     cdef Py_ssize_t rows = len(indptr) - 1, width = values.shape[1]
     cdef Py_ssize_t columns = len(values), entries = len(indices)
@@ -220,16 +245,17 @@ def row_sums(indptr, indices, data, values, seen=None, double threshold=NAN):
     cdef cnp.ndarray used = new_array(rows, cnp.NPY_INT64)
     cdef int64_t bad
     cdef double *hi
+    check_rows(starts, rows, entries)
     if seen is not None:
         mask = <uint8_t *> cnp.PyArray_DATA(checked(seen, cnp.NPY_UINT8, columns, "seen"))
     hi = <double *> calloc(2 * width + 2, sizeof(double))
     if hi == NULL:
         raise MemoryError
     if cnp.PyArray_TYPE(column) == cnp.NPY_INT32:
-        bad = sum_rows[int32_t](starts, <int32_t *> cnp.PyArray_DATA(column), x, rows, threshold, v, width, mask,
+        bad = sum_rows[int32_t](starts, <int32_t *> cnp.PyArray_DATA(column), x, rows, threshold, columns, v, width, mask,
                                 hi, <double *> cnp.PyArray_DATA(sums), <int64_t *> cnp.PyArray_DATA(used))
     else:
-        bad = sum_rows[int64_t](starts, <int64_t *> cnp.PyArray_DATA(column), x, rows, threshold, v, width, mask,
+        bad = sum_rows[int64_t](starts, <int64_t *> cnp.PyArray_DATA(column), x, rows, threshold, columns, v, width, mask,
                                 hi, <double *> cnp.PyArray_DATA(sums), <int64_t *> cnp.PyArray_DATA(used))
     free(hi)
     return sums, used, bad
@@ -249,10 +275,13 @@ def column_sums(indptr, indices, data, labels, weights, Py_ssize_t columns, Py_s
     cdef cnp.ndarray column = checked(indices, cnp.NPY_INT32 if indices.dtype == np.int32 else cnp.NPY_INT64, entries, "indices")
     cdef cnp.ndarray sums = np.zeros((columns, classes))
     cdef int64_t bad
+    check_rows(starts, rows, entries)
+    if rows and not (0 <= labels.min() and labels.max() < classes):
+        raise IndexError("a label's number is not that of a class")
     if cnp.PyArray_TYPE(column) == cnp.NPY_INT32:
         bad = sum_columns[int32_t](starts, <int32_t *> cnp.PyArray_DATA(column), x, rows, threshold,
-                                   label, w, classes, <double *> cnp.PyArray_DATA(sums))
+                                   label, w, columns, classes, <double *> cnp.PyArray_DATA(sums))
     else:
         bad = sum_columns[int64_t](starts, <int64_t *> cnp.PyArray_DATA(column), x, rows, threshold,
-                                   label, w, classes, <double *> cnp.PyArray_DATA(sums))
+                                   label, w, columns, classes, <double *> cnp.PyArray_DATA(sums))
     return sums, bad

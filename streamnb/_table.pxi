@@ -26,6 +26,7 @@ cdef extern from *:
     void snb_prefetch(const void *p) noexcept nogil
 
 cdef enum:
+    MAX_CLASSES = 1 << 20
     AHEAD = 16  # look-ups in flight: hides the latency of memory
 
 cdef struct Table:
@@ -184,6 +185,9 @@ cdef void table_remove(Table *t, Py_ssize_t row) noexcept nogil:
         hole = slot
 
 
+# Stands for the name of a feature that came without one; no encoded name begins like this.
+cdef const char *NO_NAME = b"\xff"
+
 cdef struct Names:
     char *text          # each name: its length, seven bits a byte, then its bytes
     size_t used
@@ -244,7 +248,11 @@ cdef int names_compact(Names *names, Py_ssize_t rows) except -1:
     cdef size_t size
     cdef const char *name
     memset(&fresh, 0, sizeof(Names))
-    names_reserve(&fresh, rows, names.used - names.wasted + 10 * rows)
+    try:
+        names_reserve(&fresh, rows, names.used - names.wasted + 10 * rows)
+    except MemoryError:
+        names_free(&fresh)
+        return 0  # the waste stays for now
     for row in range(rows):
         name = names_get(names, row, &size)
         names_put(&fresh, row, name, size)
@@ -307,11 +315,14 @@ cdef class CountTable:
         cdef Py_ssize_t k, before = self.table.width
         if classes <= before:
             return
+        if classes > MAX_CLASSES:
+            raise ValueError(f"{classes} classes; a count table has at most {MAX_CLASSES}")
         self.sums = <double *> grown(self.sums, classes * sizeof(double))
         for k in range(before, classes):
             self.sums[k] = 0
-        table_widen(&self.table, classes)
+        # The counts last: where memory runs out before, the number of classes has not changed.
         table_widen(&self.values, classes)
+        table_widen(&self.table, classes)
 
     cdef int revalue(self, Py_ssize_t k, double before, double after) except -1:
         cdef uint64_t bits
@@ -389,7 +400,7 @@ cdef class CountTable:
             amount = weight * c[i]
             if amount > 0:
                 if e == NULL:
-                    row = self.place(f[i], text, 0)
+                    row = self.place(f[i], NO_NAME, 1)
                 else:
                     row = self.place(f[i], text + start, e[i] - start)
                 self.put(row, k, amount)
@@ -426,7 +437,10 @@ cdef class CountTable:
                 if s[i * width + j] > 0:
                     if row < 0:
                         start = 0 if e == NULL or i == 0 else e[i - 1]
-                        row = self.place(f[i], text + start, 0 if e == NULL else e[i] - start)
+                        if e == NULL:
+                            row = self.place(f[i], NO_NAME, 1)
+                        else:
+                            row = self.place(f[i], text + start, e[i] - start)
                         if self.track_values:
                             table_reserve(&self.values, width)
                     self.put(row, k[j], s[i * width + j])
@@ -455,8 +469,8 @@ cdef class CountTable:
             amount = weight * c[i]
             row = table_find(&self.table, f[i])
             before = 0 if row < 0 else self.table.cells[row * self.table.width + k]
-            if before - amount < -1e-9 * amount:
-                raise ValueError(f"cannot unlearn {amount:g} of feature {self.shown(row, f[i])}: its count is {before:g}")
+            if left_of(before, amount) < 0:
+                raise ValueError(f"cannot unlearn {amount:g} of feature {self.shown(f[i])}: its count is {before:g}")
         if self.track_values:
             table_reserve(&self.values, n)
         for i in range(n):
@@ -465,9 +479,7 @@ cdef class CountTable:
             if row < 0:
                 continue
             before = self.table.cells[row * self.table.width + k]
-            after = before - amount
-            if after <= 1e-9 * amount:
-                after = 0
+            after = left_of(before, amount)
             self.table.cells[row * self.table.width + k] = after
             self.sums[k] -= before - after
             taken += before - after
@@ -478,16 +490,11 @@ cdef class CountTable:
                     break
             else:
                 self.drop(row)
-        if self.sums[k] <= 1e-9 * taken:
-            self.sums[k] = 0
+        self.sums[k] = max(left_of(self.sums[k] + taken, taken), 0.0)
 
-    cdef str shown(self, Py_ssize_t row, uint64_t key):
-        cdef size_t size
-        cdef const char *name
-        if row >= 0 and self.keep_names:
-            name = names_get(&self.names, row, &size)
-            return repr(decode_name(PyBytes_FromStringAndSize(name, size)))[:80]
-        return f"#{key:016x}"
+    cdef str shown(self, uint64_t key):
+        name = self.name(key)
+        return f"#{key:016x}" if name is None else repr(name)[:80]
 
     def gather(self, fingerprints):
         """Look features up.
@@ -501,21 +508,23 @@ cdef class CountTable:
         cdef cnp.ndarray seen = new_array(n, cnp.NPY_UINT8)
         cdef double *target = <double *> cnp.PyArray_DATA(cells)
         cdef uint8_t *mask = <uint8_t *> cnp.PyArray_DATA(seen)
-        with nogil:
-            for i in range(n):
-                table_prefetch(&self.table, f, i, n)
-                row = table_find(&self.table, f[i])
-                mask[i] = row >= 0
-                if row >= 0:
-                    memcpy(target + i * width, self.table.cells + row * width, width * sizeof(double))
-                else:
-                    memset(target + i * width, 0, width * sizeof(double))
+        # With the interpreter's lock: another thread's learning could move the table.
+        for i in range(n):
+            table_prefetch(&self.table, f, i, n)
+            row = table_find(&self.table, f[i])
+            mask[i] = row >= 0
+            if row >= 0:
+                memcpy(target + i * width, self.table.cells + row * width, width * sizeof(double))
+            else:
+                memset(target + i * width, 0, width * sizeof(double))
         return cells, seen
 
     def value_counts(self):
         """Counts that occur, float64 of shape (m,), and how many features have each, (m, K)."""
         cdef cnp.ndarray values = new_array(self.values.rows, cnp.NPY_FLOAT64)
         cdef cnp.ndarray features = new_matrix(self.values.rows, self.values.width, cnp.NPY_FLOAT64)
+        if not self.values.rows:
+            return values, features
         memcpy(cnp.PyArray_DATA(values), self.values.keys, self.values.rows * 8)
         memcpy(cnp.PyArray_DATA(features), self.values.cells, self.values.rows * self.values.width * 8)
         return values, features
@@ -529,8 +538,9 @@ cdef class CountTable:
         cdef uint64_t *e
         cdef size_t size, total = 0
         cdef const char *name
-        memcpy(cnp.PyArray_DATA(keys), self.table.keys, rows * 8)
-        memcpy(cnp.PyArray_DATA(cells), self.table.cells, rows * self.table.width * 8)
+        if rows:
+            memcpy(cnp.PyArray_DATA(keys), self.table.keys, rows * 8)
+            memcpy(cnp.PyArray_DATA(cells), self.table.cells, rows * self.table.width * 8)
         if not self.keep_names:
             return keys, cells, None, None
         ends = new_array(rows, cnp.NPY_UINT64)
@@ -555,11 +565,13 @@ cdef class CountTable:
         if row < 0 or not self.keep_names:
             return None
         text = names_get(&self.names, row, &size)
+        if size == 1 and text[0] == NO_NAME[0]:
+            return None
         return decode_name(PyBytes_FromStringAndSize(text, size))
 
     def load(self, fingerprints, cells, totals, names=None, ends=None):
         """Fill an empty table with what `arrays` and `totals` gave."""
-        cdef Py_ssize_t row, k, rows = len(fingerprints), width = self.table.width
+        cdef Py_ssize_t row, made, k, rows = len(fingerprints), width = self.table.width
         cdef uint64_t *f = <uint64_t *> cnp.PyArray_DATA(checked(fingerprints, cnp.NPY_UINT64, rows, "fingerprints"))
         cdef double *c = <double *> cnp.PyArray_DATA(checked(cells, cnp.NPY_FLOAT64, rows * width, "cells"))
         cdef uint64_t *e = NULL
@@ -575,7 +587,11 @@ cdef class CountTable:
             end = start if e == NULL else e[row]
             if end < start or (e != NULL and end > <uint64_t> len(names)):
                 raise ValueError("name ends: not in order")
-            if self.place(f[row], text + start, end - start) != row:
+            if e == NULL:
+                made = self.place(f[row], NO_NAME, 1)
+            else:
+                made = self.place(f[row], text + start, end - start)
+            if made != row:
                 raise ValueError(f"fingerprint {f[row]:016x} occurs twice")
             start = end
             if self.track_values:

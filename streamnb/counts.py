@@ -156,14 +156,14 @@ class MemoryCounts:
         k = self._index.get(label)
         if k is None:
             raise ValueError(f"cannot unlearn: nothing was ever learned of class {label!r:.80}")
-        left = self.weights[k] - weight
-        if left < -1e-9 * weight:
+        left = _core.subtracted(self.weights[k], weight)
+        if left < 0:
             raise ValueError(
                 f"cannot unlearn weight {weight:g} of class {label!r:.80}: "
                 f"it has {self.weights[k]:g}"
             )
         self.table.subtract(tokens.fingerprints, tokens.counts, k, weight)
-        self.weights[k] = left if left > 1e-9 * weight else 0.0
+        self.weights[k] = left
 
     def gather(
         self, fingerprints: NDArray[np.uint64]

@@ -124,7 +124,8 @@ class MailTokenizer(ScanningTransformer):
         scanner.token(part.content_type.encode(), b"type:")
         if part.role == "message":
             self._count_fields(part.fields)
-        elif part.content_type == "text/html":
+            return  # its content follows as a part of its own
+        if part.content_type == "text/html":
             scanner.html(part.utf8)
         elif part.is_text:
             scanner.text(part.utf8)
@@ -152,7 +153,7 @@ class MailTokenizer(ScanningTransformer):
             self._count_fields(message.fields)
             for part in message.parts:
                 self._count_part(part)
+            return TokenCounts._trusted(*self.scanner.finish())
         except BaseException:
             self.scanner.discard()
             raise
-        return TokenCounts._trusted(*self.scanner.finish())

@@ -163,7 +163,10 @@ class TokenCounts:
 
 
 class ScanningTransformer(base.Transformer):
-    """What the tokenizers share: one scanner, made when first needed and never pickled."""
+    """What the tokenizers share: one scanner, made when first needed and never pickled.
+
+    The scanner collects one message at a time, so a tokenizer belongs to one thread.
+    """
 
     _scanner: _core.Scanner | None = None
 
@@ -176,6 +179,11 @@ class ScanningTransformer(base.Transformer):
         if self._scanner is None:
             self._scanner = self._new_scanner()
         return self._scanner
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        if not name.startswith("_"):
+            self._scanner = None  # an option changed
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "_scanner"}
@@ -289,5 +297,10 @@ class Tokenizer(ScanningTransformer):
             A str, UTF-8 bytes, or (with `on`) a dict with the text under that key.
         """
         scanner = self.scanner
-        scanner.text(x if self.on is None else x[self.on])
-        return TokenCounts._trusted(*scanner.finish())
+        text = x if self.on is None else x[self.on]
+        try:
+            scanner.text(text)
+            return TokenCounts._trusted(*scanner.finish())
+        except BaseException:
+            scanner.discard()
+            raise

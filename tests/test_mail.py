@@ -82,6 +82,8 @@ def test_encoded_words(value, text):
         ("unicode_escape", rb"\x41", r"\x41"),
         ("utf-16", "hi".encode("utf-16"), "hi"),
         ("utf-7", b"+AOk-", "é"),
+        ("iso-2022-jp", "日本語".encode("iso-2022-jp"), "日本語"),
+        ("csISO2022JP", "日本語".encode("iso-2022-jp"), "日本語"),
         ("\0", b"abc", "abc"),
         ("a" * 9999, b"abc", "abc"),
     ],
@@ -212,6 +214,13 @@ HOSTILE = {
     "bytes": bytes(range(256)) * 4000,
     "bad base64": b"Content-Transfer-Encoding: base64\n\n" + b"A===\n" * 200_000,
     "lines": b"\n" * 1_000_000,
+    "marks on one line": b"Content-Type: multipart/mixed; boundary=b\n\n" + b"--b" * 300_000,
+    "one long word, many short": b"Subject: =?utf-8?q?"
+    + b"a" * 400_000
+    + b"?= "
+    + b"=?utf-8?q?x?= " * 30_000
+    + b"\n\n",
+    "charsets": b"Subject: " + b"".join(b"=?c%d?q?x?= " % n for n in range(50_000)) + b"\n\n",
 }
 
 
@@ -256,3 +265,11 @@ def test_what_the_library_writes_is_read(subject, body, subtype, cte):
     assert mail.get("subject").split() == str(theirs["Subject"]).split()
     assert mail.text.split() == theirs.get_content().split()
     assert mail.defects == []
+
+
+def test_unheard_of_charsets_are_not_remembered_for_ever():
+    import encodings
+
+    before = len(encodings._cache)
+    parse(HOSTILE["charsets"]).get("subject")
+    assert len(encodings._cache) <= before + 1

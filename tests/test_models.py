@@ -395,3 +395,114 @@ def test_works_in_river_pipelines():
     on = streamnb.Tokenizer(on="body") | BernoulliNB()
     on.learn_one({"body": "free money"}, "spam")
     assert on.predict_one({"body": "free"}) == "spam"
+
+
+@by_model
+def test_columns_of_one_name_are_refused(model):
+    frame = pd.DataFrame(np.ones((50, 4)), columns=["x", "x", "y", "z"])
+    for attempt in (
+        lambda: model().learn_many(frame, ["a", "b"] * 25),
+        lambda: model().predict(frame),
+    ):
+        with pytest.raises(ValueError, match=r"'x' occurs twice|nothing has been learned"):
+            attempt()
+
+
+DAMAGED = {
+    "a column beyond": (np.full(40, 10**6, np.int32), [0, 20, 40]),
+    "a negative column": (np.full(40, -3, np.int32), [0, 20, 40]),
+    "rows beyond the entries": (np.zeros(40, np.int32), [0, 20, 4000]),
+    "rows that fall": (np.zeros(40, np.int32), [0, 10**7, 40]),
+    "rows from elsewhere": (np.zeros(40, np.int64), [7, 20, 40]),
+}
+
+
+@pytest.mark.parametrize(("indices", "indptr"), DAMAGED.values(), ids=DAMAGED)
+def test_damaged_matrices_are_refused_not_read(indices, indptr):
+    X = sparse.csr_matrix((2, 10))
+    X.data, X.indices, X.indptr = np.ones(40), indices, np.array(indptr, dtype=indices.dtype)
+    X.has_canonical_format = True
+    model = MultinomialNB().partial_fit(np.ones((1, 10)), ["x"])
+    before = model.counts.as_dict()
+    for attempt in (lambda: model.partial_fit(X, ["x", "y"]), lambda: model.predict(X)):
+        with pytest.raises((ValueError, IndexError)):
+            attempt()
+    assert model.counts.as_dict() == before
+
+
+def test_large_whole_weights_come_out_exactly():
+    model = MultinomialNB()
+    model.learn_one({"a": 5}, "x")
+    before = model.counts.as_dict()
+    model.learn_one({"a": 1}, "x", w=1e10)
+    model.unlearn_one({"a": 1}, "x", w=1e10)
+    assert model.counts.as_dict() == before
+    with pytest.raises(ValueError, match="cannot unlearn"):
+        model.unlearn_one({"a": 6}, "x")
+
+
+def test_bernoulli_explains_what_it_scores():
+    model = BernoulliNB(binarize=2)
+    model.learn_one({"a": 3}, "x")
+    model.learn_one({"b": 4}, "y")
+    x = {"a": 3, "b": 1}
+    assert model.explain_one(x).scores == model.joint_log_likelihood(x)
+
+
+def test_features_without_a_name_are_shown_as_fingerprints():
+    quiet, model = MultinomialNB(keep_names=False), MultinomialNB()
+    quiet.learn_one({"a": 1, "": 2}, "x")
+    model.learn_one({"": 1, "b": 1}, "x")
+    model.merge(quiet)
+    shown = {name for name, _ in model.top_features("x")}
+    assert shown == {"", "b", f"#{streamnb._core.fingerprint('a'):016x}"}
+
+
+def test_a_dict_that_changes_while_it_is_read_is_an_error():
+    class Meddler:
+        def __float__(self):
+            x.pop(next(iter(x)), None)
+            x[f"new{len(x)}{id(object())}{next(fresh)}"] = Meddler()
+            return 1.0
+
+    fresh = iter(range(1000))
+    x = {f"k{n}": Meddler() for n in range(5)}
+    with pytest.raises(RuntimeError, match="changed"):
+        MultinomialNB().learn_one(x, "y")
+
+
+def test_names_of_unusual_types():
+    import collections
+    import enum
+
+    class Word(str, enum.Enum):  # noqa: UP042 (its str() is not its value)
+        FREE = "free"
+
+    Pair = collections.namedtuple("Pair", "a b")
+    model = MultinomialNB()
+    model.learn_one({Word.FREE: 1, (Pair(1, 2), "x"): 1, 2**70: 1, -5: 1}, "y")
+    names = {name for name, _ in model.top_features("y")}
+    assert names == {"free", ((1, 2), "x"), 2**70, -5}
+    assert model.feature_counts("free") == {"y": 1}
+
+
+def test_threads_can_learn_and_predict_at_once():
+    import threading
+
+    model = MultinomialNB()
+    model.learn_one(dict.fromkeys(range(1000), 1), "x")
+    model.learn_one({}, "y")
+    asked = TokenCounts.from_dict(dict.fromkeys(range(100000), 1))
+    done = threading.Event()
+
+    def ask():
+        while not done.is_set():
+            model.predict_one(asked)
+
+    reader = threading.Thread(target=ask)
+    reader.start()
+    for n in range(300):
+        model.learn_one({1000 + 500 * n + k: 1 for k in range(500)}, "xy"[n % 2])
+    done.set()
+    reader.join()
+    assert model.counts.features == 1000 + 300 * 500

@@ -61,3 +61,11 @@ def test_arrays_of_another_kind_are_refused_not_read():
         _core.log_cells(np.ones((4, 4))[:, ::2])
     with pytest.raises(ValueError, match="seen"):
         _core.weighted_sums(good, np.ones((2, 2)), np.ones(3, np.uint8))
+
+
+def test_a_table_has_a_largest_number_of_classes():
+    with pytest.raises(ValueError, match="at most"):
+        _core.CountTable(1 << 61)
+    for bad in (None, [1.0], np.ones(2, ">f8")):
+        with pytest.raises(ValueError, match="counts"):
+            _core.weighted_sums(bad if bad is not None else np.ones(2, ">f8"), np.ones((2, 2)))

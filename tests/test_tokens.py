@@ -35,6 +35,7 @@ def test_river_contract(make):
         ("Vi\u00ada\u200bgra", ["viagra"]),  # what is not shown cannot split a word
         ("हिन्दी में", ["हिन्दी", "में"]),
         ("東京都 の人", ["東京", "京都", "の人"]),
+        ("東\u200b京", ["東京"]),
         ("京", ["京"]),
         ("iPhone東京", ["iphone", "東京"]),
         ("snake_case x1", ["snake_case", "x1"]),
@@ -58,6 +59,8 @@ def test_options():
     assert list(tokens("see http://a.example/x?y", urls=True)) == [
         "see", "url:a.example", "url:example", "url:x", "url:y",
     ]  # fmt: skip
+    for text in ("www.a.example", "www.a.example/x", "see www.a.example\n", "https://a.example"):
+        assert "url:a.example" in tokens(text, urls=True)
     assert tokens({"t": "hi"}, on="t") == {"hi": 1}
     assert Tokenizer(keep_names=False).count("hi").names is None
 
@@ -141,7 +144,8 @@ def test_character_ngrams_are_those_of_the_definition(text, first, more):
     text = text.encode("utf-8", "replace").decode()
     options = {"analyzer": "char", "ngrams": (first, first + more), "casefold": False}
     found = Tokenizer(**options).count(text).to_dict()
-    plain = re.sub(r"\s+", " ", text)
+    shown = "".join(c for c in text if unicodedata.category(c) != "Cf")
+    plain = re.sub(r"\s+", " ", shown)
     expected = [
         plain[i : i + n] for n in range(first, first + more + 1) for i in range(len(plain) - n + 1)
     ]
@@ -210,6 +214,7 @@ def seen(page):
         ("<a b='c<d", []),
         ("<img alt='nice picture' title=two>", ["nice", "picture", "two"]),
         ("a\u00adb &#8203;c&shy;d", ["ab", "cd"]),
+        ("<!-->buy<!-- -->this<!--->now<!-- x --!>ok", ["buythisnowok"]),
     ],
 )
 def test_html_as_a_reader_sees_it(page, words):
@@ -276,6 +281,22 @@ def test_attachments_leave_their_type_and_name():
     found = mail_tokens(data)
     assert {"type:application/x-msdownload", "name:Invoice", "name:7.exe"} <= set(found)
     assert not any("TVqQ" in token for token in found)
+
+
+def test_bad_bytes_in_character_ngrams_are_shown_as_such():
+    grams = tokens(b"\xf9ab\xfbcd", analyzer="char", ngrams=(3, 3))
+    assert list(grams) == ["\ufffdab", "ab\ufffd", "b\ufffdc", "\ufffdcd"]
+
+
+def test_options_can_change():
+    tokenizer = Tokenizer()
+    tokenizer.count("warm up")
+    tokenizer.casefold = False
+    assert tokenizer.transform_one("Up") == {"Up": 1}
+
+
+def test_links_are_read_through_their_references():
+    assert "url:example.com" in seen('<a href="http://ex&#97;mple.com">')
 
 
 def test_an_error_leaves_no_tokens_behind(monkeypatch):

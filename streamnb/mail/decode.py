@@ -9,6 +9,8 @@ import binascii
 import codecs
 import re
 from collections.abc import Mapping
+from encodings import normalize_encoding
+from encodings.aliases import aliases
 from functools import lru_cache
 from types import MappingProxyType
 
@@ -18,10 +20,10 @@ __all__ = ["decode_text", "decode_transfer", "decode_words", "parameters", "to_u
 _REFUSED = frozenset(
     ("idna", "punycode", "unicode-escape", "raw-unicode-escape", "undefined", "mbcs", "oem")
 )
-# Charsets in which bytes below 128 are not the ASCII characters.
-_NOT_ASCII_BASED = re.compile(
-    r"utf-?_?(7|16|32)|iso2022|hz|cp(037|1026|1140|273|424|500|875)", re.I
-)
+# Charsets in which bytes below 128 are not, or not always, the ASCII characters.
+_NOT_ASCII = re.compile(r"utf-?_?(7|16|32)|iso2022|hz|cp(037|1026|1140|273|424|500|875|864)")
+# The names that Python knows. It remembers each unknown name it was ever asked for.
+_KNOWN = frozenset(aliases) | frozenset(aliases.values())
 
 _ENCODED_WORD = re.compile(rb"=\?([^?*\s]{1,64})(?:\*[^?\s]*)?\?([bBqQ])\?([^?\n]*)\?=")
 _NOT_BASE64 = bytes(
@@ -38,8 +40,11 @@ _NONE: Mapping[str, str] = MappingProxyType({})
 
 @lru_cache(maxsize=256)
 def _codec(charset: str) -> codecs.CodecInfo | None:
+    name = normalize_encoding(charset[:40]).lower()
+    if name not in _KNOWN and name.replace(".", "_") not in _KNOWN:
+        return None
     try:
-        codec = codecs.lookup(charset)
+        codec = codecs.lookup(name)
     except (LookupError, ValueError, UnicodeError):
         return None
     # bytes.decode itself refuses codecs that do not make text of bytes (rot13, zlib).
@@ -85,8 +90,10 @@ def to_utf8(data: bytes, charset: str = "") -> bytes:
     >>> to_utf8(b"caf\xe9", "latin-1")
     b'caf\xc3\xa9'
     """
-    if data.isascii() and not (charset and _NOT_ASCII_BASED.match(charset)):
-        return data
+    if data.isascii():
+        codec = _codec(charset) if charset else None
+        if codec is None or not _NOT_ASCII.match(codec.name):
+            return data
     return decode_text(data, charset).encode("utf-8", "surrogatepass")
 
 
@@ -110,21 +117,21 @@ def decode_words(value: bytes) -> str:
     value = value.replace(b"\n", b"")
     if b"=?" not in value:
         return decode_text(value)
-    runs: list[tuple[str, bytes]] = []  # (charset, "" for plain text; bytes)
+    runs: list[tuple[str, list[bytes]]] = []  # (charset, "" for plain text; pieces)
     at = 0
     for word in _ENCODED_WORD.finditer(value):
         between = value[at : word.start()]
         if between.strip() or not runs:
-            runs.append(("", between))
+            runs.append(("", [between]))
         charset = word[1].decode("ascii", "replace").lower()
         decoded = _encoded_word(word[2], word[3])
         if runs and runs[-1][0] == charset:
-            runs[-1] = (charset, runs[-1][1] + decoded)
+            runs[-1][1].append(decoded)
         else:
-            runs.append((charset, decoded))
+            runs.append((charset, [decoded]))
         at = word.end()
-    runs.append(("", value[at:]))
-    return "".join(decode_text(text, charset) for charset, text in runs)
+    runs.append(("", [value[at:]]))
+    return "".join(decode_text(b"".join(pieces), charset) for charset, pieces in runs)
 
 
 def _base64(data: bytes) -> bytes:

@@ -167,12 +167,13 @@ def _delimiters(
     at = data.find(mark, start, end)
     while at >= 0 and len(out) < limit:
         after = at + len(mark)
-        line_end = data.find(b"\n", after, end)
-        line_end = end if line_end < 0 else line_end
         if at == start or data[at - 1] == 10:
+            line_end = data.find(b"\n", after, end)
+            line_end = end if line_end < 0 else line_end
             rest = data[after : min(line_end, after + 1000)].strip(b" \t")
             if rest in (b"", b"--"):
                 out.append((at, min(line_end + 1, end), rest == b"--"))
+            after = line_end
         at = data.find(mark, after, end)
     return out
 

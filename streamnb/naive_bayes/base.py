@@ -283,7 +283,7 @@ class CountingNB(ManyClassifier):
             for prior, evidence in zip(self._log_prior(), self._base_evidence(), strict=True)
         ]
         return Explanation(
-            self.joint_log_likelihood(tokens),
+            self.joint_log_likelihood(x),
             dict(zip(labels, base, strict=True)),
             {
                 tokens.name(i): dict(zip(labels, parts[i].tolist(), strict=True))

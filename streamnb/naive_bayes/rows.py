@@ -73,6 +73,8 @@ class Rows:
             return
         row = int(np.searchsorted(self.indptr, entry, side="right")) - 1
         column = int(self.indices[entry])
+        if not 0 <= column < len(self.features):
+            raise ValueError(f"row {row}: the matrix is damaged: it has no column {column}")
         if self.columns is not None:
             column = int(self.columns[column])
         why = "finite and at most 1e100" if signed else "finite, >= 0 and at most 1e100"
@@ -138,7 +140,13 @@ def _used_columns(indices: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.
 
 def _features(used: NDArray[np.int64], names: list[Any] | None, keep_names: bool) -> TokenCounts:
     if names is not None:
-        return TokenCounts.from_dict({names[i]: 1 for i in used}, None, keep_names)
+        features = TokenCounts.from_dict(
+            dict.fromkeys((names[i] for i in used), 1), None, keep_names
+        )
+        if len(features) != len(used):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise ValueError(f"the column {twice!r:.80} occurs twice")
+        return features
     fingerprints = _core.fingerprint_columns(used)
     if not keep_names:
         return TokenCounts._trusted(fingerprints, np.ones(len(used)), None, None)

@@ -1,0 +1,272 @@
+"""Speed and memory beside river, scikit-learn and bogofilter, in one run.
+
+    python tests/benchmarks/speed.py CORPUS [--quick]
+
+CORPUS is a folder in TREC layout, SpamAssassin's for the figures in the README. Prints Markdown
+tables. `--quick` leaves out river's Bernoulli and Complement replays, which take minutes.
+"""
+
+import argparse
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import river.feature_extraction
+import river.naive_bayes
+import sklearn.feature_extraction.text
+import sklearn.naive_bayes
+from scipy import sparse
+
+import streamnb
+from streamnb.corpus import open_corpus, read
+from streamnb.evaluate import Example, Tally, prequential
+from streamnb.feed import feed
+from streamnb.mail import parse
+
+MODELS = ["MultinomialNB", "BernoulliNB", "ComplementNB"]
+REPEATS = 3
+
+
+def best(run: Callable[[], Any], repeats: int = REPEATS) -> float:
+    """The shortest of several runs, in seconds."""
+    times = []
+    for _ in range(repeats):
+        began = time.perf_counter()
+        run()
+        times.append(time.perf_counter() - began)
+    return min(times)
+
+
+def table(title: str, head: list[str], rows: list[list[str]]) -> None:
+    print(f"\n{title}\n")
+    print("| " + " | ".join(head) + " |")
+    print("|" + "---|" * len(head))
+    for row in rows:
+        print("| " + " | ".join(row) + " |")
+
+
+def replay_streamnb(corpus: Path, jobs: int) -> None:
+    tokenizer, model, tally = streamnb.MailTokenizer(), streamnb.MultinomialNB(), Tally()
+    stream = (Example(x, e.label, e.name) for e, x in feed(open_corpus(corpus), tokenizer, jobs))
+    for step in prequential(stream, model):
+        tally.record(step)
+    tally.summary()
+
+
+def texts(corpus: Path, limit: int | None = None) -> list[tuple[str, str]]:
+    """The decoded texts: river and scikit-learn are spared the reading of mail."""
+    out = []
+    for number, entry in enumerate(open_corpus(corpus)):
+        if number == limit:
+            break
+        data = read(entry)
+        mail = parse(data if isinstance(data, bytes) else data.encode())
+        head = " ".join(value for _, value in mail.headers)
+        out.append((f"{head} {mail.text}", entry.label))
+    return out
+
+
+def replay_river(model: Any, stream: list[tuple[str, str]]) -> None:
+    words = river.feature_extraction.BagOfWords()
+    for text, label in stream:
+        x = words.transform_one(text)
+        model.predict_proba_one(x)
+        model.learn_one(x, label)
+
+
+def replay_sklearn(stream: list[tuple[str, str]]) -> None:
+    hashing = sklearn.feature_extraction.text.HashingVectorizer(
+        n_features=2**18, alternate_sign=False, norm=None
+    )
+    model = sklearn.naive_bayes.MultinomialNB()
+    for number, (text, label) in enumerate(stream):
+        x = hashing.transform([text])
+        if number:
+            model.predict_proba(x)
+        model.partial_fit(x, [label], classes=["ham", "spam"])
+
+
+def bogofilter(corpus: Path) -> float:
+    """Seconds to train on the corpus in bulk, then to classify it."""
+    paths: dict[str, list[str]] = {"ham": [], "spam": []}
+    for entry in open_corpus(corpus):
+        paths[entry.label].append(entry.path)
+    bulk = {label: "\n".join(found) + "\n" for label, found in paths.items()}
+    with tempfile.TemporaryDirectory() as folder:
+
+        def run(options: list[str], files: str) -> None:
+            command = ["bogofilter", "-d", folder, *options, "-b"]
+            subprocess.run(command, input=files, text=True, stdout=subprocess.DEVNULL, check=False)
+
+        began = time.perf_counter()
+        run(["-n"], bulk["ham"])
+        run(["-s"], bulk["spam"])
+        run(["-T"], bulk["ham"] + bulk["spam"])
+        return time.perf_counter() - began
+
+
+def replays(corpus: Path, quick: bool) -> None:
+    n = sum(1 for _ in open_corpus(corpus))
+    rates = {
+        f"streamnb, {jobs} job{'s' * (jobs > 1)}": n
+        / best(lambda jobs=jobs: replay_streamnb(corpus, jobs))
+        for jobs in (1, 2)
+    }
+    if shutil.which("bogofilter"):
+        rates["bogofilter, bulk train + classify"] = n / min(
+            bogofilter(corpus) for _ in range(REPEATS)
+        )
+    everything = texts(corpus)
+    rates["scikit-learn, HashingVectorizer + partial_fit"] = len(everything[:1500]) / best(
+        lambda: replay_sklearn(everything[:1500]), 1
+    )
+    for name in MODELS[: 1 if quick else 3]:
+        # The slow ones get slower with every message: a part of the stream flatters them.
+        part = everything if name == "MultinomialNB" else everything[:600]
+        model = getattr(river.naive_bayes, name)()
+        rates[f"river, BagOfWords + {name}{'' if part is everything else ', first 600 only'}"] = (
+            len(part) / best(lambda model=model, part=part: replay_river(model, part), 1)
+        )
+    first = rates["streamnb, 1 job"]
+    rows = [[name, f"{rate:,.0f}", f"{first / rate:,.2f}"] for name, rate in rates.items()]
+    table("Replay", ["", "messages a second", "streamnb, 1 job, is faster by"], rows)
+
+
+def one_message(corpus: Path) -> None:
+    rows = []
+    stream = texts(corpus)
+    words = river.feature_extraction.BagOfWords()
+    counted = [(words.transform_one(text), label) for text, label in stream]
+    size = [len(x) for x, _ in counted]
+    x, label = counted[min(range(len(size)), key=lambda i: abs(size[i] - 170))]
+    for name in MODELS:
+        mine, theirs = getattr(streamnb, name)(), getattr(river.naive_bayes, name)()
+        for message, y in counted:
+            mine.learn_one(message, y)
+            theirs.learn_one(message, y)
+        for verb, repeats, few in (("predict", 300, 3), ("learn", 300, 100)):
+            times = []
+            for model, times_each in (
+                (mine, repeats),
+                (theirs, repeats if name == "MultinomialNB" else few),
+            ):
+                call = (
+                    (lambda model=model: model.predict_proba_one(x))
+                    if verb == "predict"
+                    else (lambda model=model: model.learn_one(x, label))
+                )
+                times.append(best(lambda: [call() for _ in range(times_each)]) / times_each * 1e6)  # noqa: B023
+            rows.append(
+                [
+                    f"{name} {verb}",
+                    f"{times[0]:,.1f}",
+                    f"{times[1]:,.1f}",
+                    f"1/{times[1] / times[0]:,.0f}",
+                ]
+            )
+    features = mine.counts.features
+    title = f"A message of {len(x)} words as a dict, {features:,} features, microseconds"
+    table(title, ["", "streamnb", "river", "ratio"], rows)
+
+
+def vocabulary() -> None:
+    rows = []
+    rng = random.Random(1)
+    for name in MODELS:
+        times: dict[int, list[float]] = {}
+        for features in (10**4, 10**6):
+            model = getattr(streamnb, name)(keep_names=False)
+            every = np.arange(features)
+            for part in np.array_split(every, 100):
+                for label in ("ham", "spam"):
+                    chosen = part[np.array([rng.random() < 0.7 for _ in part])]
+                    row = sparse.csr_array(
+                        (np.ones(len(chosen)), chosen, [0, len(chosen)]), shape=(1, features)
+                    )
+                    model.partial_fit(row, [label])
+            messages = [dict.fromkeys(rng.sample(range(features), 170), 1) for _ in range(500)]
+            times[features] = [
+                best(lambda: [model.predict_proba_one(x) for x in messages]) / 500 * 1e6,  # noqa: B023
+                best(lambda: [model.learn_one(x, "ham") for x in messages]) / 500 * 1e6,  # noqa: B023
+            ]
+        for k, verb in enumerate(("predict", "learn")):
+            small, large = times[10**4][k], times[10**6][k]
+            rows.append([f"{name} {verb}", f"{small:.1f}", f"{large:.1f}", f"{large / small:.2f}"])
+    table(
+        "170 random features, microseconds", ["", "10^4 features", "10^6 features", "ratio"], rows
+    )
+
+
+def batch() -> None:
+    rows = []
+    X = sparse.random(10_000, 100_000, density=0.002, format="csr", random_state=1)
+    X.data = np.ceil(X.data * 3)
+    y = np.random.default_rng(0).integers(0, 2, 10_000)
+    for name in MODELS:
+        mine, theirs = getattr(streamnb, name), getattr(sklearn.naive_bayes, name)
+        times = []
+        for make in (mine, theirs):
+            times.append(best(lambda make=make: make().partial_fit(X, y, classes=[0, 1])) * 1e3)
+        rows.append([name, f"{times[0]:.1f}", f"{times[1]:.1f}", f"{times[0] / times[1]:.2f}"])
+    title = "partial_fit of 10,000 x 100,000 with 2 million nonzeros, milliseconds"
+    table(title, ["", "streamnb", "scikit-learn", "ratio"], rows)
+
+
+def memory(corpus: Path) -> None:
+    rows = []
+    for keep_names in (False, True):
+        model = streamnb.MultinomialNB(keep_names=keep_names)
+        worst = 0.0
+        for entry, x in feed(open_corpus(corpus), streamnb.MailTokenizer()):
+            model.learn_one(x, entry.label)
+            if model.counts.features > 10_000:
+                worst = max(worst, sys.getsizeof(model.counts.table) / model.counts.features)
+        features = model.counts.features
+        final = sys.getsizeof(model.counts.table) / features
+        what = "with" if keep_names else "without"
+        rows.append(
+            [f"two classes, {what} token text", f"{features:,}", f"{final:.1f}", f"{worst:.1f}"]
+        )
+    table("Memory, bytes a feature", ["", "features", "at the end", "at worst on the way"], rows)
+
+
+def start_up() -> None:
+    rows = []
+    for what, command in (
+        ("python -c pass", [sys.executable, "-c", "pass"]),
+        ("import streamnb", [sys.executable, "-c", "import streamnb"]),
+        (
+            "from streamnb import MultinomialNB",
+            [sys.executable, "-c", "from streamnb import MultinomialNB"],
+        ),
+        ("streamnb --version", [str(Path(sys.executable).parent / "streamnb"), "--version"]),
+    ):
+        seconds = best(
+            lambda command=command: subprocess.run(command, capture_output=True, check=True), 7
+        )
+        rows.append([f"`{what}`", f"{seconds:.3f}"])
+    table("Start-up", ["", "seconds"], rows)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("corpus", type=Path)
+    parser.add_argument("--quick", action="store_true")
+    arguments = parser.parse_args()
+    replays(arguments.corpus, arguments.quick)
+    one_message(arguments.corpus)
+    vocabulary()
+    batch()
+    memory(arguments.corpus)
+    start_up()
+
+
+if __name__ == "__main__":
+    main()
