@@ -20,6 +20,9 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcmp, memcpy, memmove, memset
 
+cdef extern from "string.h" nogil:
+    const void *memchr(const void *p, int c, size_t n)
+
 cdef extern from "Python.h":
     bint PyUnicode_IS_ASCII(object text)
     long long PyLong_AsLongLongAndOverflow(object number, int *overflow) except? -1
@@ -67,3 +70,4 @@ include "_sums.pxi"
 include "_table.pxi"
 include "_scan.pxi"
 include "_html.pxi"
+include "_header.pxi"

@@ -146,10 +146,10 @@ cdef Py_ssize_t read_value(const uint8_t *p, Py_ssize_t i, Py_ssize_t n, Py_ssiz
 # Scanner methods cannot be split over two class bodies: these take the scanner.
 
 cdef int count_attribute(Scanner scanner, bytes name, const uint8_t *p, Py_ssize_t n) except -1:
-    cdef Py_ssize_t host
-    cdef bytes token, link
+    cdef Py_ssize_t host, i
+    cdef bytes link
     if name in _LINKS:
-        if b"&" in p[:n]:
+        if memchr(p, c"&", n) != NULL:
             link = unescaped(p, n)
             p = <const uint8_t *> PyBytes_AS_STRING(link)
             n = len(link)
@@ -163,8 +163,14 @@ cdef int count_attribute(Scanner scanner, bytes name, const uint8_t *p, Py_ssize
         buffer_put(&scanner.plain, p, n)
         buffer_put(&scanner.plain, b" ", 1)
     elif n <= scanner.longest:
-        token = name + b"=" + lowered_bytes(p, n)
-        scanner.emit(<const uint8_t *> PyBytes_AS_STRING(token), len(token), b"html:", 5)
+        scanner.line.size = 0
+        buffer_put(&scanner.line, PyBytes_AS_STRING(name), len(name))
+        buffer_put(&scanner.line, b"=", 1)
+        buffer_room(&scanner.line, n)
+        for i in range(n):
+            scanner.line.bytes[scanner.line.size + i] = lowered(p[i])
+        scanner.line.size += n
+        scanner.emit(scanner.line.bytes, scanner.line.size, HTML, 5, 16)
     return 0
 
 
@@ -189,7 +195,7 @@ cdef Py_ssize_t read_tag(Scanner scanner, HtmlState state, const uint8_t *p, Py_
     if tag not in _INLINE:
         buffer_put(&scanner.plain, b" ", 1)
     if not closing:
-        scanner.emit(<const uint8_t *> PyBytes_AS_STRING(tag), len(tag), b"html:", 5)
+        scanner.emit(<const uint8_t *> PyBytes_AS_STRING(tag), len(tag), HTML, 5)
     while i < n and p[i] != c">" and p[i] != c"<":
         if not is_letter(p[i]):
             i += 1

@@ -12,6 +12,7 @@ cdef enum:
     SPACE = 7     # white space: breaks words; character n-grams keep one of a run
 
     MAX_NGRAM = 8
+    MAX_PREFIX = 64
     CODE_POINTS = 0x110000
     FOLDS_TO_SEVERAL = 1 << 27
 
@@ -118,6 +119,20 @@ cdef inline int buffer_put(Buffer *b, const void *p, Py_ssize_t n) except -1:
     memcpy(b.bytes + b.size, p, n)
     b.size += n
     return 0
+
+
+# Prefixes are copied 16 bytes at a time, so they are followed by as many.
+cdef const uint8_t *URL = <const uint8_t *> b"url:            "
+cdef const uint8_t *HTML = <const uint8_t *> b"html:           "
+
+
+cdef Py_ssize_t pad_prefix(uint8_t *padded, bytes prefix) except -1:
+    """Copy a prefix to where there is room behind it; its size."""
+    if len(prefix) > MAX_PREFIX:
+        raise ValueError(f"a prefix has at most {MAX_PREFIX} bytes")
+    memset(padded, 0, MAX_PREFIX + 16)
+    memcpy(padded, PyBytes_AS_STRING(prefix), len(prefix))
+    return len(prefix)
 
 
 cdef int buffer_shrink(Buffer *b) except -1:
@@ -230,7 +245,7 @@ cdef class Scanner:
 
     cdef int emit(self, const uint8_t *token, Py_ssize_t size, const uint8_t *prefix, Py_ssize_t prefix_size,
                   Py_ssize_t room=0) except -1:
-        """Count one token, where `room` bytes from its first on can be read."""
+        """Count one token; `room` bytes from its first on can be read, and 16 of the prefix."""
         cdef uint8_t *name
         cdef uint64_t hash
         cdef Py_ssize_t slot
@@ -241,7 +256,7 @@ cdef class Scanner:
             raise ValueError("the tokens of this message are longer than 4 GiB together")
         name = self.names.bytes + self.names.size
         if prefix_size:
-            memcpy(name, prefix, prefix_size)
+            snb_copy(name, prefix, prefix_size, 16)
         snb_copy(name + prefix_size, token, size, room)
         hash = snb_siphash13_padded(self.key.k0, self.key.k1, name, size + prefix_size)
         slot = hash & (self.slot_count - 1)
@@ -346,6 +361,8 @@ cdef class Scanner:
         cdef Py_ssize_t i = 0, begin, start, length, ahead
         cdef uint32_t point = 0, known = 0
         cdef int size = 0, kind
+        # Neither folded nor joined to n-grams, a token is a slice of the text.
+        cdef bint plain = self.last == 1 and not self.casefold, as_it_stands
         self.words = 0
         self.line.size = 0
         while True:
@@ -363,17 +380,22 @@ cdef class Scanner:
             begin = i
             start = self.line.size
             length = 0
+            as_it_stands = plain
             while True:
                 if kind == WORD and point < 128:
                     ahead = self.ascii_run(p, i, n)
                     length += ahead - i
-                    if length <= self.longest:
+                    if length <= self.longest and not as_it_stands:
                         self.put_ascii(p + i, ahead - i, n - i)
                     i = ahead
                 else:
-                    if kind != HIDDEN:
+                    if kind == HIDDEN:
+                        if as_it_stands:  # no longer: what comes after it moves up
+                            as_it_stands = False
+                            buffer_put(&self.line, p + begin, i - begin)
+                    else:
                         length += 1
-                        if length <= self.longest:
+                        if length <= self.longest and not as_it_stands:
                             self.put_character(point, known, p + i, size)
                     i += size
                 if i >= n:
@@ -398,10 +420,12 @@ cdef class Scanner:
                     self.line.size = start
                     i = self.scan_url(p, ahead, n)
                     continue
-            if self.shortest <= length <= self.longest:
-                self.push(start, prefix, prefix_size)
-            else:
+            if not self.shortest <= length <= self.longest:
                 self.line.size = start
+            elif as_it_stands:
+                self.emit(p + begin, i - begin, prefix, prefix_size, n - begin)
+            else:
+                self.push(start, prefix, prefix_size)
         return 0
 
     cdef Py_ssize_t scan_ideographs(self, const uint8_t *p, Py_ssize_t i, Py_ssize_t n, const uint8_t *prefix, Py_ssize_t prefix_size) except -1:
@@ -470,7 +494,7 @@ cdef class Scanner:
         level = 0
         dot = host
         while dot < host_end and level < 4:
-            self.emit(name + (dot - host), host_end - dot, b"url:", 4)
+            self.emit(name + (dot - host), host_end - dot, URL, 4)
             level += 1
             while dot < host_end and p[dot] != c".":
                 dot += 1
@@ -495,7 +519,7 @@ cdef class Scanner:
             while i < n and (p[i] >= 128 or self.ascii[p[i]] == WORD):
                 i += 1
             if i - begin <= self.longest:
-                self.emit(p + begin, i - begin, b"url:", 4)
+                self.emit(p + begin, i - begin, URL, 4)
         return 0
 
     cdef int scan_characters(self, const uint8_t *p, Py_ssize_t n, const uint8_t *prefix, Py_ssize_t prefix_size) except -1:
@@ -535,7 +559,8 @@ cdef class Scanner:
     cdef int scan(self, text, bytes prefix, bint html) except -1:
         cdef Py_ssize_t n = 0
         cdef const uint8_t *p
-        cdef const uint8_t *q = <const uint8_t *> PyBytes_AS_STRING(prefix)
+        cdef uint8_t[MAX_PREFIX + 16] padded
+        cdef Py_ssize_t prefix_size = pad_prefix(padded, prefix)
         cdef bytes held
         if not isinstance(text, (str, bytes)):
             raise TypeError(f"text must be str or UTF-8 bytes, not {type(text).__name__}")
@@ -551,10 +576,10 @@ cdef class Scanner:
             n = len(held)
         if html:
             html_to_plain(self, p, n)
-            return self.scan_words(self.plain.bytes, self.plain.size, q, len(prefix), self.urls)
+            return self.scan_words(self.plain.bytes, self.plain.size, padded, prefix_size, self.urls)
         if self.by_character:
-            return self.scan_characters(p, n, q, len(prefix))
-        return self.scan_words(p, n, q, len(prefix), self.urls)
+            return self.scan_characters(p, n, padded, prefix_size)
+        return self.scan_words(p, n, padded, prefix_size, self.urls)
 
     def text(self, text, bytes prefix=b""):
         """Count the tokens of a str, or of UTF-8 bytes (a bad byte separates tokens)."""
@@ -564,9 +589,26 @@ cdef class Scanner:
         """Count the words a reader of HTML sees, its tags and attributes, and where its links lead."""
         self.scan(text, prefix, True)
 
+    def fields(self, list fields, dict prefixes, prefix_of, decode):
+        """Count the words of header fields, (name, value) pairs.
+
+        The words' prefix is prefixes[name], or what prefix_of(name) gives where that is not known;
+        None leaves the field out. Values that are not plain ASCII go through decode(value).
+        """
+        cdef bytes value, name
+        for name, value in fields:
+            prefix = prefixes[name] if name in prefixes else prefix_of(name)
+            if prefix is None:
+                continue
+            if b"=?" in value or not value.isascii():
+                self.scan(decode(value), prefix, False)
+            else:
+                self.scan(value, prefix, False)
+
     def token(self, bytes name, bytes prefix=b""):
         """Count one token as it stands."""
-        self.emit(<const uint8_t *> PyBytes_AS_STRING(name), len(name), <const uint8_t *> PyBytes_AS_STRING(prefix), len(prefix))
+        cdef uint8_t[MAX_PREFIX + 16] padded
+        self.emit(<const uint8_t *> PyBytes_AS_STRING(name), len(name), padded, pad_prefix(padded, prefix))
 
     def discard(self):
         """Forget the tokens collected so far."""

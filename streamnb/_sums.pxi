@@ -84,17 +84,35 @@ def log(double x) -> float:
     return snb_log(x) if x > 0 else -np.inf
 
 
-def log_cells(cells, double alpha=0.0):
-    """Take log(cells + alpha), elementwise; float64 in and out, of any shape."""
-    cdef Py_ssize_t i, n = cells.size
+def log_cells(cells, double alpha=0.0, less=None):
+    """Take log(cells + alpha), elementwise; float64 in and out, of any shape.
+
+    `less` is subtracted: a number for each column.
+    """
+    cdef Py_ssize_t i, k = 0, n = cells.size, width = 0 if less is None else len(less)
+    cdef double *minus = NULL
     cdef double *v = <double *> cnp.PyArray_DATA(checked(cells, cnp.NPY_FLOAT64, n, "cells"))
-    cdef cnp.ndarray out = np.empty(cells.shape)
+    cdef cnp.ndarray source = cells
+    cdef cnp.ndarray out = cnp.PyArray_EMPTY(source.ndim, source.shape, cnp.NPY_FLOAT64, 0)
     cdef double *target = <double *> cnp.PyArray_DATA(out)
     cdef Logs logs = logs_for(alpha)
-    with nogil:
+    if less is None:
         for i in range(n):
             target[i] = logs.of(v[i])
-    return out
+        return out
+    if width == 0 or n % width:
+        raise ValueError(f"less: {width} numbers do not go with {n} cells")
+    minus = <double *> grown(NULL, width * sizeof(double))
+    try:
+        for k in range(width):
+            minus[k] = less[k]
+        k = 0
+        for i in range(n):
+            target[i] = logs.of(v[i]) - minus[k]
+            k = k + 1 if k + 1 < width else 0
+        return out
+    finally:
+        free(minus)
 
 
 def weighted_sums(counts, values, seen=None):

@@ -7,8 +7,8 @@ from typing import Any
 
 from streamnb import _core
 from streamnb.mail import Limits, Mail, Part, parse
-from streamnb.mail.decode import decode_words, to_utf8
-from streamnb.mail.parse import DEFAULT_LIMITS, Fields
+from streamnb.mail.decode import decode_words
+from streamnb.mail.parse import DEFAULT_LIMITS
 from streamnb.tokens import ScanningTransformer, TokenCounts
 
 __all__ = ["MailTokenizer"]
@@ -108,22 +108,11 @@ class MailTokenizer(ScanningTransformer):
             self._prefixes[name] = prefix
         return prefix
 
-    def _count_fields(self, fields: Fields) -> None:
-        scan = self.scanner.text
-        prefixes = self._prefixes
-        for name, value in fields:
-            prefix = prefixes[name] if name in prefixes else self._prefix(name)
-            if prefix is not None:
-                if b"=?" in value:
-                    scan(decode_words(value), prefix)
-                else:
-                    scan(value if value.isascii() else to_utf8(value), prefix)
-
     def _count_part(self, part: Part) -> None:
         scanner = self.scanner
         scanner.token(part.content_type.encode(), b"type:")
         if part.role == "message":
-            self._count_fields(part.fields)
+            scanner.fields(part.fields, self._prefixes, self._prefix, decode_words)
             return  # its content follows as a part of its own
         if part.content_type == "text/html":
             scanner.html(part.utf8)
@@ -150,7 +139,7 @@ class MailTokenizer(ScanningTransformer):
         if not isinstance(message, Mail):
             raise TypeError(f"a mail must be bytes, str or Mail, not {type(message).__name__}")
         try:
-            self._count_fields(message.fields)
+            self.scanner.fields(message.fields, self._prefixes, self._prefix, decode_words)
             for part in message.parts:
                 self._count_part(part)
             return TokenCounts._trusted(*self.scanner.finish())

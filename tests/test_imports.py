@@ -16,7 +16,7 @@ MAY_IMPORT = {
     "errors": (),
     "_core": (),
     "tokens": ("_core",),
-    "mail": (),
+    "mail": ("_core",),
     "mail_tokens": ("_core", "mail", "tokens"),
     "counts": ("_core", "tokens"),
     "naive_bayes": ("_core", "counts", "errors", "tokens"),

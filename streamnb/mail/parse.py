@@ -5,17 +5,13 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import islice
 from typing import NamedTuple
 
+from streamnb._core import split_header
 from streamnb.mail.decode import decode_text, decode_transfer, decode_words, parameters, to_utf8
 
 __all__ = ["Limits", "Mail", "Part", "parse"]
 
-# The lines that can belong to a header: a field's first, a folded one, an mbox "From " line.
-# Possessive: a failed match is never retried another way, so time is linear.
-_HEADER_LINES = re.compile(rb"(?:(?:From |>From |[!-9;-~]++:|[ \t])[^\n]*+(?:\n|\Z))*+")
-_FIELD = re.compile(rb"^([!-9;-~]++):[ \t]*+([^\n]*+(?:\n[ \t][^\n]*+)*+)", re.M)
 _TYPE = re.compile(rb"\s*+([^\s/;\"]{1,64})/([^\s;\"]{1,64})")
 
 Fields = list[tuple[bytes, bytes]]
@@ -142,10 +138,6 @@ class Mail:
         return "\n".join(part.text for part in self.parts if part.is_text)
 
 
-def _indexed(fields: Fields) -> Index:
-    return {name.lower(): value for name, value in reversed(fields)}
-
-
 def _content_type(value: bytes, default: str) -> str:
     match = _TYPE.match(value) if value else None
     if match is None:
@@ -191,21 +183,16 @@ class _Parser:
         if text not in self.mail.defects:
             self.mail.defects.append(text)
 
-    def header(self, start: int, end: int) -> tuple[Fields, int]:
+    def header(self, start: int, end: int) -> tuple[Fields, Index, int]:
         """Read the header fields of a slice, and where its body begins."""
-        data = self.data
-        match = _HEADER_LINES.match(data, start, end)
-        stop = match.end() if match else start
-        found = islice(_FIELD.finditer(data, start, stop), self.limits.fields + 1)
-        fields: Fields = [(match[1], match[2]) for match in found]
-        if len(fields) > self.limits.fields:
+        fields, index, stop, more = split_header(self.data, start, end, self.limits.fields)
+        if more:
             self.defect(f"more than {self.limits.fields} header fields")
-            fields.pop()
-        if data.startswith(b"\n", stop):
-            return fields, stop + 1
+        if self.data.startswith(b"\n", stop):
+            return fields, index, stop + 1
         if stop < end:
             self.defect("no blank line after the header")
-        return fields, stop
+        return fields, index, stop
 
     def leaf(
         self, fields: Fields, index: Index, kind: str, start: int, end: int, role: str = "body"
@@ -224,8 +211,7 @@ class _Parser:
             if self.seen > self.limits.parts:
                 self.defect(f"more than {self.limits.parts} parts")
                 break
-            fields, body = self.header(start, end)
-            index = _indexed(fields)
+            fields, index, body = self.header(start, end)
             if start == 0 and depth == 0:
                 self.mail.fields = fields
                 self.mail.index = index
@@ -252,8 +238,8 @@ class _Parser:
             self.defect("an attached message is encoded")
             self.leaf(fields, index, "text/plain", body, end)
             return
-        inner, _ = self.header(body, end)
-        self.leaf(inner, _indexed(inner), "message/rfc822", body, body, "message")
+        inner, inner_index, _ = self.header(body, end)
+        self.leaf(inner, inner_index, "message/rfc822", body, body, "message")
         stack.append((body, end, depth + 1, "text/plain", "part"))
 
     def container(

@@ -92,5 +92,4 @@ class MultinomialNB(CountingNB):
             return np.zeros_like(cells)
         smoothing = self.alpha * self.counts.features
         totals = [_core.log(total + smoothing) for total in self.counts.totals]
-        logs: NDArray[np.float64] = _core.log_cells(cells, self.alpha) - np.array(totals)
-        return logs
+        return _core.log_cells(cells, self.alpha, totals)
