@@ -40,6 +40,7 @@ cdef extern from *:
 
 cdef enum:
     MAX_CLASSES = 1 << 20
+    CACHED_ROWS = 1 << 18  # more do not fit into a processor's cache
     AHEAD = 16  # look-ups in flight: hides the latency of memory
 
 cdef struct Table:
@@ -393,6 +394,18 @@ cdef class CountTable:
             names_compact(&self.names, self.table.rows)
         return 0
 
+    cdef Py_ssize_t touch(self, const uint64_t *f, Py_ssize_t n) noexcept nogil:
+        """Bring the rows of features into the cache: independent look-ups overlap, and what is done
+        with each row afterwards does not have to wait for memory. Gives how many rows there are."""
+        cdef Py_ssize_t i, row, known = 0
+        for i in range(n):
+            table_prefetch(&self.table, f, i, n)
+            row = table_find(&self.table, f[i])
+            if row >= 0:
+                snb_prefetch(&self.table.cells[row * self.table.width])
+                known += 1
+        return known
+
     def add(self, fingerprints, counts, Py_ssize_t k, double weight=1.0, bytes names=None, ends=None):
         """Add weight * counts to class k: all of it, or nothing where memory runs out.
 
@@ -411,6 +424,8 @@ cdef class CountTable:
         if not 0 <= k < self.table.width:
             raise IndexError(f"no class {k}")
         self.reserve(n, 0 if e == NULL or n == 0 else e[n - 1])
+        if self.track_values or self.table.rows > CACHED_ROWS:
+            self.touch(f, n)
         for i in range(n):
             table_prefetch(&self.table, f, i, n)
             amount = weight * c[i]
@@ -428,7 +443,7 @@ cdef class CountTable:
 
         Features without a count are left out.
         """
-        cdef Py_ssize_t i, j, row, n = len(fingerprints), width = len(classes), new = 0
+        cdef Py_ssize_t i, j, row, n = len(fingerprints), width = len(classes)
         cdef uint64_t *f = <uint64_t *> cnp.PyArray_DATA(checked(fingerprints, cnp.NPY_UINT64, n, "fingerprints"))
         cdef double *s = <double *> cnp.PyArray_DATA(checked(sums, cnp.NPY_FLOAT64, n * width, "sums"))
         cdef int64_t *k = <int64_t *> cnp.PyArray_DATA(checked(classes, cnp.NPY_INT64, width, "classes"))
@@ -442,10 +457,7 @@ cdef class CountTable:
             if not 0 <= k[j] < self.table.width:
                 raise IndexError(f"no class {k[j]}")
         # Room for what is new and no more: a batch may well bring what is known.
-        for i in range(n):
-            table_prefetch(&self.table, f, i, n)
-            new += table_find(&self.table, f[i]) < 0
-        self.reserve(new, 0 if e == NULL or n == 0 else e[n - 1])
+        self.reserve(n - self.touch(f, n), 0 if e == NULL or n == 0 else e[n - 1])
         for i in range(n):
             table_prefetch(&self.table, f, i, n)
             row = -1
