@@ -53,6 +53,20 @@ def test_every_command_of_the_readme_has_these_options(repository):
         command.make_context("replay", shlex.split(line)[1:])
 
 
+def test_what_the_first_command_prints(repository, monkeypatch):
+    """The README shows what the replay of the sample prints, to the last digit."""
+    monkeypatch.chdir(repository)
+    streamnb.cli._register()
+    text = (repository / "README.md").read_text(encoding="utf-8")
+    block = text.split("The first prints\n\n```\n")[1].split("```")[0].replace("...", "")
+    out = CliRunner().invoke(streamnb.cli.commands, ["replay", "corpora/sample"]).output
+    shown, printed = (
+        [" ".join(line.split()) for line in part.splitlines()] for part in (block, out)
+    )
+    assert len(shown) > 5
+    assert [line for line in shown if line] == printed[: len(shown)]
+
+
 def test_help_shows_an_example():
     streamnb.cli._register()
     for command in ([], ["replay"]):
