@@ -47,7 +47,15 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'streamnb' has no attribute {name!r}")
-    value = getattr(import_module(_HOMES[name]), name)
+    try:
+        value = getattr(import_module(_HOMES[name]), name)
+    except ModuleNotFoundError as error:
+        if error.name != "streamnb._core":
+            raise
+        raise ImportError(
+            "streamnb's compiled module is not in this folder: this is the source, not what is "
+            "installed. Run Python from another folder, or with -P, or install with pip install -e ."
+        ) from error
     globals()[name] = value
     return value
 

@@ -25,7 +25,7 @@ def test_fingerprint_is_the_siphash_of_the_standard_library():
     if sys.hash_info.algorithm != "siphash13":
         pytest.skip(f"this Python hashes by {sys.hash_info.algorithm}")
     out = subprocess.run(
-        [sys.executable, "-c", program], env=environment, capture_output=True, check=True
+        [sys.executable, "-P", "-c", program], env=environment, capture_output=True, check=True
     )
     assert [_core.fingerprint(text) for text in texts] == json.loads(out.stdout)
 

@@ -66,7 +66,7 @@ def test_the_table_is_complete_and_has_no_cycle():
 
 def loaded(statement: str) -> set[str]:
     program = f"{statement}; import json, sys; print(json.dumps(sorted(sys.modules)))"
-    out = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+    out = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, check=True)
     return {name.partition(".")[0] for name in json.loads(out.stdout.splitlines()[-1])}
 
 

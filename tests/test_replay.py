@@ -18,7 +18,7 @@ from streamnb.feed import feed
 from streamnb.replay import replay
 from streamnb.tokens import Tokenizer
 
-STREAMNB = [sys.executable, "-c", "from streamnb.cli import main; main()"]
+STREAMNB = [sys.executable, "-P", "-c", "from streamnb.cli import main; main()"]
 
 
 def streamnb_command(*arguments, cwd=None):

@@ -240,11 +240,11 @@ def memory(corpus: Path) -> None:
 def start_up() -> None:
     rows = []
     for what, command in (
-        ("python -c pass", [sys.executable, "-c", "pass"]),
-        ("import streamnb", [sys.executable, "-c", "import streamnb"]),
+        ("python -c pass", [sys.executable, "-P", "-c", "pass"]),
+        ("import streamnb", [sys.executable, "-P", "-c", "import streamnb"]),
         (
             "from streamnb import MultinomialNB",
-            [sys.executable, "-c", "from streamnb import MultinomialNB"],
+            [sys.executable, "-P", "-c", "from streamnb import MultinomialNB"],
         ),
         ("streamnb --version", [str(Path(sys.executable).parent / "streamnb"), "--version"]),
     ):
