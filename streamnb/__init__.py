@@ -54,7 +54,7 @@ def __getattr__(name: str) -> Any:
             raise
         raise ImportError(
             "streamnb's compiled module is not in this folder: this is the source, not what is "
-            "installed. Run Python from another folder, or with -P, or install with pip install -e ."
+            "installed. Run Python from another folder or with -P, or install with pip install -e ."
         ) from error
     globals()[name] = value
     return value

@@ -5,9 +5,11 @@ from __future__ import annotations
 import inspect
 import os
 import resource
+import signal
 import sys
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -148,19 +150,18 @@ def replay(config: Config, on_step: Callable[[Tally], None] | None = None) -> Re
     tokenizer, model = make_tokenizer(config, corpus), make_model(config)
     tally = Tally(config.evaluate.positive, config.evaluate.window, config.evaluate.fading)
     report = Report(config, corpus.description)
-    with ResultFiles(config.output.folder, _complete(config, corpus, tokenizer)) as output:
+    files = ResultFiles(config.output.folder, _complete(config, corpus, tokenizer))
+    with files as output, _Interruption() as interruption:
         began = time.perf_counter()
-        try:
-            entries = ordered(_checked(corpus), config.corpus.order, config.corpus.limit)
-            stream = _examples(feed(entries, tokenizer, config.jobs), config, report)
-            for step in prequential(stream, model):
-                output.step(step, tally.record(step))
-                if tally.messages % config.evaluate.every == 0:
-                    output.checkpoint(tally.checkpoint())
-                if on_step is not None:
-                    on_step(tally)
-        except KeyboardInterrupt:
-            report.interrupted = True
+        entries = ordered(_checked(corpus), config.corpus.order, config.corpus.limit)
+        fed = interruption.until(feed(entries, tokenizer, config.jobs))
+        for step in prequential(_examples(fed, config, report), model):
+            output.step(step, tally.record(step))
+            if tally.messages % config.evaluate.every == 0:
+                output.checkpoint(tally.checkpoint())
+            if on_step is not None:
+                on_step(tally)
+        report.interrupted = interruption.asked
         report.seconds = time.perf_counter() - began
         if report.learned == 0 and tally.messages == 0 and not report.interrupted:
             what = "every message failed" if report.skipped else "there are no messages"
@@ -171,6 +172,38 @@ def replay(config: Config, on_step: Callable[[Tally], None] | None = None) -> Re
         report.peak_memory_bytes = _peak_memory()
         output.finish(report.as_dict())
     return report
+
+
+class _Interruption:
+    """Ctrl-C ends the stream after the message at hand; a second one ends the program.
+
+    An exception could come between recording a message and writing it down.
+    """
+
+    def __init__(self) -> None:
+        self.asked = False
+        self._before: Any = None
+
+    def __enter__(self) -> _Interruption:
+        if threading.current_thread() is threading.main_thread():
+            self._before = signal.signal(signal.SIGINT, self._ask)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if self._before is not None:
+            signal.signal(signal.SIGINT, self._before)
+
+    def _ask(self, number: int, frame: object) -> None:
+        if self.asked:
+            raise KeyboardInterrupt
+        self.asked = True
+
+    def until(self, items: Iterable[Any]) -> Iterator[Any]:
+        """The items, until Ctrl-C."""
+        for item in items:
+            if self.asked:
+                return
+            yield item
 
 
 def _open(config: Config) -> Corpus:
