@@ -32,7 +32,7 @@ class BuildExt(build_ext):
     def build_extension(self, extension: Extension) -> None:
         if self.compiler.compiler_type != "msvc":
             # No fused multiply-add: results must not depend on the processor.
-            extension.extra_compile_args += ["-O3", "-ffp-contract=off"]
+            extension.extra_compile_args += ["-O3", "-g0", "-ffp-contract=off"]
         try:
             super().build_extension(extension)
         except (CCompilerError, ExecError, PlatformError) as error:
@@ -42,12 +42,10 @@ class BuildExt(build_ext):
 class Sdist(sdist):
     """A source distribution holds what a clone holds."""
 
-    def add_defaults(self) -> None:
-        super().add_defaults()
+    def make_distribution(self) -> None:
         for folder in (".build", "configs", "corpora", "tests"):
-            self.filelist.extend(
-                str(path)
-                for path in sorted(Path(folder).rglob("*"))
-                if path.is_file() and "__pycache__" not in path.parts
-            )
+            for path in sorted(Path(folder).rglob("*")):
+                if path.is_file() and "__pycache__" not in path.parts:
+                    self.filelist.append(str(path))
         self.filelist.append("CHANGELOG.md")
+        super().make_distribution()
