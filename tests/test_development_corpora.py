@@ -1,0 +1,46 @@
+"""Whole replays of real corpora, scored by a program that is not ours."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from streamnb.config import build
+from streamnb.replay import replay
+
+pytestmark = pytest.mark.corpora
+MESSAGES = {
+    "spamassassin": 6046,
+    "enron1": 5172,
+    "enron3": 5512,
+    "enron5": 5175,
+    "sms": 5574,
+    "r8": 7674,
+}
+
+
+@pytest.mark.parametrize("name", MESSAGES)
+def test_figures_agree_with_an_independent_scorer(corpora, tmp_path, name):
+    scorer = corpora.parent / "tools" / "score_results.py"
+    assert scorer.exists()
+    report = replay(
+        build({"corpus": {"path": str(corpora / name)}, "output": {"folder": str(tmp_path)}})
+    )
+    assert report.summary.messages == report.learned == MESSAGES[name]
+    command = [sys.executable, scorer, tmp_path / "results.txt"]
+    out = subprocess.run(command, capture_output=True, check=True).stdout
+    mine = json.loads((tmp_path / "summary.json").read_text())
+    theirs = json.loads(out)
+    assert len(theirs) == (2 if name == "r8" else 8)
+    assert {key: mine[key] for key in theirs} == pytest.approx(theirs, rel=1e-9)
+
+
+@pytest.mark.parametrize("name", ["spamassassin", "sms"])
+def test_results_are_identical_for_every_number_of_jobs(corpora, tmp_path, name):
+    results = []
+    for jobs in (1, 2, 3):
+        sections = {"corpus": {"path": str(corpora / name)}, "output": {"folder": str(tmp_path)}}
+        replay(build({**sections, "jobs": jobs}))
+        results.append((tmp_path / "results.txt").read_bytes())
+    assert results[0] == results[1] == results[2]
