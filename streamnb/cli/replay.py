@@ -48,13 +48,9 @@ def replay(
     target: str,
     config_file: str | None,
     settings: tuple[str, ...],
-    limit: int | None,
-    order: str | None,
-    jobs: int | None,
-    out: str | None,
-    on_error: str | None,
     as_json: bool,
     quiet: bool,
+    **options: Any,
 ) -> None:
     r"""Replay TARGET, a corpus or a YAML file: classify each message, then learn it.
 
@@ -72,7 +68,7 @@ def replay(
     """
     from streamnb.replay import replay as run
 
-    config = _configured(target, config_file, settings, limit, order, jobs, out, on_error)
+    config = _configured(target, config_file, settings, options)
     plain = as_json or quiet or not sys.stderr.isatty()
     report = run(config) if plain else _with_progress(config)
     if as_json:
@@ -88,15 +84,18 @@ def replay(
         sys.exit(130)
 
 
+# Where the value of each option goes.
+_KEYS = {
+    "limit": ("corpus", "limit"),
+    "order": ("corpus", "order"),
+    "on_error": ("corpus", "on_error"),
+    "out": ("output", "folder"),
+    "jobs": ("jobs",),
+}
+
+
 def _configured(
-    target: str,
-    config_file: str | None,
-    settings: tuple[str, ...],
-    limit: int | None,
-    order: str | None,
-    jobs: int | None,
-    out: str | None,
-    on_error: str | None,
+    target: str, config_file: str | None, settings: tuple[str, ...], options: dict[str, Any]
 ) -> Config:
     from streamnb.config import build, read_yaml, set_key
     from streamnb.errors import ConfigError
@@ -108,24 +107,17 @@ def _configured(
     data: dict[str, Any] = read_yaml(config_file) if config_file is not None else {}
     if config_file is not None and not target:
         _resolve(data, os.path.dirname(os.path.abspath(config_file)))
-    options = {
-        "corpus.path": target or None,
-        "corpus.limit": limit,
-        "corpus.order": order,
-        "corpus.on_error": on_error,
-        "output.folder": out,
-        "jobs": jobs,
-    }
-    for key, value in options.items():
-        if value is not None:
-            *sections, last = key.split(".")
-            section = data
-            for name in sections:
-                if section.get(name) is None:
-                    section[name] = {}
-                section = section[name]
-            if isinstance(section, dict):
-                section[last] = value
+    given = {_KEYS[name]: value for name, value in options.items() if value is not None}
+    if target:
+        given["corpus", "path"] = target
+    for (*sections, last), value in given.items():
+        section = data
+        for name in sections:
+            if section.get(name) is None:  # also where the file has only the section's name
+                section[name] = {}
+            section = section[name]
+        if isinstance(section, dict):  # else the file is wrong there, which is said below
+            section[last] = value
     for assignment in settings:
         set_key(data, assignment)
     return build(data, config_file or "configuration")
