@@ -7,10 +7,10 @@ some spam is short and friendly, so a filter needs the whole stream to get good.
 written byte by byte, with the structures, charsets and mistakes that real mail has.
 """
 
+import argparse
 import base64
 import binascii
 import random
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -314,4 +314,6 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent / "sample")
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", nargs="?", type=Path, default=Path(__file__).parent / "sample")
+    main(parser.parse_args().folder)

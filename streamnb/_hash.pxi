@@ -19,7 +19,7 @@ cdef extern from *:
         v2 += v1; v1 = SNB_ROTL(v1, 17); v1 ^= v2; v2 = SNB_ROTL(v2, 32);
 
     /* SipHash-1-3 (Aumasson and Bernstein, INDOCRYPT 2012): whoever does not know the key
-       cannot choose names that collide. */
+       cannot choose names that collide. (With the default key, which everybody knows, one can.) */
     static inline uint64_t snb_siphash13_of(uint64_t k0, uint64_t k1, const uint8_t *p, size_t n, int padded) {
         uint64_t v0 = k0 ^ 0x736f6d6570736575ULL, v1 = k1 ^ 0x646f72616e646f6dULL;
         uint64_t v2 = k0 ^ 0x6c7967656e657261ULL, v3 = k1 ^ 0x7465646279746573ULL;

@@ -278,6 +278,13 @@ cdef int names_compact(Names *names, Py_ssize_t rows) except -1:
     return 0
 
 
+cdef void copy_cells(double *target, const Table *t, Py_ssize_t width) noexcept nogil:
+    """Copy the first columns of a table's cells into a matrix of that width."""
+    cdef Py_ssize_t row
+    for row in range(t.rows):
+        memcpy(target + row * width, t.cells + row * t.width, width * sizeof(double))
+
+
 cdef class CountTable:
     """Counts of features by class, in memory.
 
@@ -295,6 +302,7 @@ cdef class CountTable:
     cdef Table values       # key: the bits of a count; cells: how many features have it, per class
     cdef Names names
     cdef double *sums
+    cdef Py_ssize_t k       # classes; the tables may have room for more
     cdef readonly bint keep_names
     cdef readonly bint track_values
 
@@ -320,26 +328,31 @@ cdef class CountTable:
     @property
     def classes(self) -> int:
         """Number of classes, K."""
-        return self.table.width
+        return self.k
 
     @property
     def totals(self) -> list[float]:
         """Sum of the counts of each class."""
-        return [self.sums[k] for k in range(self.table.width)]
+        return [self.sums[k] for k in range(self.k)]
 
     def widen(self, Py_ssize_t classes):
         """Make room for more classes."""
-        cdef Py_ssize_t k, before = self.table.width
+        cdef Py_ssize_t k, width, before = self.table.width
         if classes <= before:
+            self.k = max(self.k, classes)
             return
         if classes > MAX_CLASSES:
             raise ValueError(f"{classes} classes; a count table has at most {MAX_CLASSES}")
-        self.sums = <double *> grown(self.sums, classes * sizeof(double))
-        for k in range(before, classes):
+        # A few classes get the room they need; many come one at a time, and moving the whole table
+        # for each of them would take quadratic time.
+        width = classes if classes <= 4 else max(classes, before + before // 2 + 1)
+        self.sums = <double *> grown(self.sums, width * sizeof(double))
+        for k in range(before, width):
             self.sums[k] = 0
         # The counts last: where memory runs out before, the number of classes has not changed.
-        table_widen(&self.values, classes)
-        table_widen(&self.table, classes)
+        table_widen(&self.values, width)
+        table_widen(&self.table, width)
+        self.k = classes
 
     cdef int revalue(self, Py_ssize_t k, double before, double after) except -1:
         cdef uint64_t bits
@@ -421,7 +434,7 @@ cdef class CountTable:
         if names is not None and self.keep_names:
             text = PyBytes_AS_STRING(names)
             e = self.checked_ends(names, ends, n)
-        if not 0 <= k < self.table.width:
+        if not 0 <= k < self.k:
             raise IndexError(f"no class {k}")
         self.reserve(n, 0 if e == NULL or n == 0 else e[n - 1])
         if self.track_values or self.table.rows > CACHED_ROWS:
@@ -454,7 +467,7 @@ cdef class CountTable:
             text = PyBytes_AS_STRING(names)
             e = self.checked_ends(names, ends, n)
         for j in range(width):
-            if not 0 <= k[j] < self.table.width:
+            if not 0 <= k[j] < self.k:
                 raise IndexError(f"no class {k[j]}")
         # Room for what is new and no more: a batch may well bring what is known.
         self.reserve(n - self.touch(f, n), 0 if e == NULL or n == 0 else e[n - 1])
@@ -491,7 +504,7 @@ cdef class CountTable:
         cdef uint64_t *f = <uint64_t *> cnp.PyArray_DATA(checked(fingerprints, cnp.NPY_UINT64, n, "fingerprints"))
         cdef double *c = <double *> cnp.PyArray_DATA(checked(counts, cnp.NPY_FLOAT64, n, "counts"))
         cdef double amount, before, after, taken = 0
-        if not 0 <= k < self.table.width:
+        if not 0 <= k < self.k:
             raise IndexError(f"no class {k}")
         for i in range(n):
             amount = weight * c[i]
@@ -530,7 +543,7 @@ cdef class CountTable:
         Returns their counts, float64 of shape (n, K) with zero rows for those never learned, and
         which were, uint8 of shape (n,).
         """
-        cdef Py_ssize_t i, row, n = len(fingerprints), width = self.table.width
+        cdef Py_ssize_t i, row, n = len(fingerprints), width = self.k
         cdef uint64_t *f = <uint64_t *> cnp.PyArray_DATA(checked(fingerprints, cnp.NPY_UINT64, n, "fingerprints"))
         cdef cnp.ndarray cells = new_matrix(n, width, cnp.NPY_FLOAT64)
         cdef cnp.ndarray seen = new_array(n, cnp.NPY_UINT8)
@@ -542,7 +555,7 @@ cdef class CountTable:
             row = table_find(&self.table, f[i])
             mask[i] = row >= 0
             if row >= 0:
-                memcpy(target + i * width, self.table.cells + row * width, width * sizeof(double))
+                memcpy(target + i * width, self.table.cells + row * self.table.width, width * sizeof(double))
             else:
                 memset(target + i * width, 0, width * sizeof(double))
         return cells, seen
@@ -550,25 +563,25 @@ cdef class CountTable:
     def value_counts(self):
         """Counts that occur, float64 of shape (m,), and how many features have each, (m, K)."""
         cdef cnp.ndarray values = new_array(self.values.rows, cnp.NPY_FLOAT64)
-        cdef cnp.ndarray features = new_matrix(self.values.rows, self.values.width, cnp.NPY_FLOAT64)
+        cdef cnp.ndarray features = new_matrix(self.values.rows, self.k, cnp.NPY_FLOAT64)
         if not self.values.rows:
             return values, features
         memcpy(cnp.PyArray_DATA(values), self.values.keys, self.values.rows * 8)
-        memcpy(cnp.PyArray_DATA(features), self.values.cells, self.values.rows * self.values.width * 8)
+        copy_cells(<double *> cnp.PyArray_DATA(features), &self.values, self.k)
         return values, features
 
     def arrays(self):
         """Copy the table out: fingerprints (V,), counts (V, K), names and name ends (or None)."""
         cdef Py_ssize_t row, rows = self.table.rows
         cdef cnp.ndarray keys = new_array(rows, cnp.NPY_UINT64)
-        cdef cnp.ndarray cells = new_matrix(rows, self.table.width, cnp.NPY_FLOAT64)
+        cdef cnp.ndarray cells = new_matrix(rows, self.k, cnp.NPY_FLOAT64)
         cdef cnp.ndarray ends
         cdef uint64_t *e
         cdef size_t size, total = 0
         cdef const char *name
         if rows:
             memcpy(cnp.PyArray_DATA(keys), self.table.keys, rows * 8)
-            memcpy(cnp.PyArray_DATA(cells), self.table.cells, rows * self.table.width * 8)
+            copy_cells(<double *> cnp.PyArray_DATA(cells), &self.table, self.k)
         if not self.keep_names:
             return keys, cells, None, None
         ends = new_array(rows, cnp.NPY_UINT64)
@@ -599,7 +612,7 @@ cdef class CountTable:
 
     def load(self, fingerprints, cells, totals, names=None, ends=None):
         """Fill an empty table with what `arrays` and `totals` gave."""
-        cdef Py_ssize_t row, made, k, rows = len(fingerprints), width = self.table.width
+        cdef Py_ssize_t row, made, k, rows = len(fingerprints), width = self.k
         cdef uint64_t *f = <uint64_t *> cnp.PyArray_DATA(checked(fingerprints, cnp.NPY_UINT64, rows, "fingerprints"))
         cdef double *c = <double *> cnp.PyArray_DATA(checked(cells, cnp.NPY_FLOAT64, rows * width, "cells"))
         cdef uint64_t *e = NULL
@@ -632,7 +645,7 @@ cdef class CountTable:
     def __reduce__(self):
         keys, cells, names, ends = self.arrays()
         state = (keys.tobytes(), cells.tobytes(), self.totals, names, None if ends is None else ends.tobytes())
-        return _restore_table, (self.table.width, self.keep_names, self.track_values, state)
+        return _restore_table, (self.k, self.keep_names, self.track_values, state)
 
 
 def _restore_table(classes, keep_names, track_values, state):

@@ -5,12 +5,13 @@ from __future__ import annotations
 import difflib
 import re
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 import msgspec
 import yaml
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from streamnb.corpus.order import ORDERS
 from streamnb.errors import ConfigError
 
 __all__ = ["Config", "as_yaml", "build", "read_yaml", "set_key"]
@@ -18,7 +19,9 @@ __all__ = ["Config", "as_yaml", "build", "read_yaml", "set_key"]
 MAX_BYTES = 1 << 20
 
 Positive = Annotated[float, Meta(gt=0, le=1e100)]
-Natural = Annotated[int, Meta(ge=1)]
+Natural = Annotated[int, Meta(ge=1, le=10**12)]
+Length = Annotated[int, Meta(ge=1, le=10**6)]
+Name = Annotated[str, Meta(min_length=1)]
 Size = Annotated[int, Meta(ge=1, le=8)]
 
 
@@ -29,9 +32,9 @@ class _Section(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
 class CorpusConfig(_Section, frozen=True):
     """Which messages, in which order."""
 
-    path: str | None = None
+    path: Name | None = None
     kind: Literal["trec", "folders", "maildir", "mbox", "tabs", "csv"] | None = None
-    order: Annotated[str, Meta(pattern=r"^(indexed|name|date|shuffled(:[0-9]{1,18})?)$")] = (
+    order: Annotated[str, Meta(pattern=rf"^({'|'.join(ORDERS)}|shuffled:[0-9]{{1,18}})$")] = (
         "indexed"
     )
     limit: Natural | None = None
@@ -47,8 +50,8 @@ class TokenizerConfig(_Section, frozen=True):
     kind: Literal["auto", "text", "mail"] = "auto"
     casefold: bool | UnsetType = UNSET
     inner: str | UnsetType = UNSET
-    min_length: Natural | UnsetType = UNSET
-    max_length: Natural | UnsetType = UNSET
+    min_length: Length | UnsetType = UNSET
+    max_length: Length | UnsetType = UNSET
     ngrams: tuple[Size, Size] | UnsetType = UNSET
     analyzer: Literal["word", "char"] | UnsetType = UNSET
     stop_words: tuple[str, ...] | UnsetType | None = UNSET
@@ -99,7 +102,7 @@ class EvaluateConfig(_Section, frozen=True):
     """Which figures."""
 
     positive: str | None = None
-    window: Natural = 1000
+    window: Length = 1000
     fading: Annotated[float, Meta(gt=0, lt=1)] = 0.999
     every: Natural = 100
 
@@ -107,7 +110,7 @@ class EvaluateConfig(_Section, frozen=True):
 class OutputConfig(_Section, frozen=True):
     """Where results go."""
 
-    folder: str | None = None
+    folder: Name | None = None
 
 
 class Config(_Section, frozen=True):
@@ -239,7 +242,7 @@ def build(data: dict[str, Any], source: str = "configuration") -> Config:
         ...
     streamnb.errors.ConfigError: configuration: model.alhpa: unknown key; did you mean 'alpha'?
     """
-    data = dict(data)
+    data = _with_exponents(data)
     for section, value in data.items():
         if value is None and section in Config.__struct_fields__:
             data[section] = {}  # a section that is only commented out
@@ -249,6 +252,20 @@ def build(data: dict[str, Any], source: str = "configuration") -> Config:
         return msgspec.convert(data, Config, strict=True)
     except msgspec.ValidationError as error:
         raise ConfigError(f"{source}: {_explained(str(error), data)}") from None
+
+
+_EXPONENT = re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]{1,4}")
+
+
+def _with_exponents(value: Any) -> Any:
+    """Take 1e-3 for the number it is in YAML 1.2; to PyYAML, which reads YAML 1.1, it is text."""
+    if isinstance(value, dict):
+        return {key: _with_exponents(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_with_exponents(item) for item in value]
+    if isinstance(value, str) and _EXPONENT.fullmatch(value):
+        return float(value)
+    return value
 
 
 def _explained(message: str, data: dict[str, Any]) -> str:
@@ -268,8 +285,26 @@ def _explained(message: str, data: dict[str, Any]) -> str:
         return f"{path + '.' if path else ''}{key}: unknown key; {hint}"
     if what.startswith("Invalid value") and path.endswith("kind"):
         return f"{path}: {what[14:]} is not one of {', '.join(_MODELS)}"
+    choices = _choices(path, data)
+    if choices:
+        return f"{path}: expected one of {', '.join(choices)}"
     lowered = what[:1].lower() + what[1:]
     return f"{path or 'top'}: {lowered.replace('`', '')}"
+
+
+def _choices(path: str, data: dict[str, Any]) -> list[str]:
+    """The words that a key may have for its value, if it is one that has such."""
+    if path == "corpus.order":
+        return [*ORDERS, "shuffled:SEED"]
+    section, _, key = path.partition(".")
+    made: Any = {field.name: field.type for field in msgspec.structs.fields(Config)}.get(section)
+    if section == "model" and isinstance(data["model"], dict):
+        made = _MODELS.get(str(data["model"].get("kind")))
+    if not hasattr(made, "__struct_fields__"):
+        return []
+    kind = {field.name: field.type for field in msgspec.structs.fields(made)}.get(key)
+    literals = [part for part in (kind, *get_args(kind)) if get_origin(part) is Literal]
+    return [word for literal in literals for word in get_args(literal)]
 
 
 def _known_keys(path: str, data: dict[str, Any]) -> list[str]:

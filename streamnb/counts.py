@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamnb import _core
-from streamnb.tokens import TokenCounts
+from streamnb.tokens import Feature, TokenCounts
 
 __all__ = ["Counts", "MemoryCounts", "checked_weight"]
 
@@ -65,6 +65,15 @@ class Counts(Protocol):
     def subtract(self, tokens: TokenCounts, label: Label, weight: float) -> None:
         """Unlearn a message, or raise ValueError and change nothing."""
 
+    def index(self, label: Label) -> int | None:
+        """The column of a class, or None where it is not known."""
+
+    def name(self, fingerprint: int) -> Feature | None:
+        """The name of a feature, or None where it is not known."""
+
+    def everything(self) -> tuple[NDArray[np.uint64], NDArray[np.float64]]:
+        """Every feature (V,) and its counts (V, K): not for a single message."""
+
     def gather(
         self, fingerprints: NDArray[np.uint64]
     ) -> tuple[NDArray[np.float64], NDArray[np.uint8]]:
@@ -87,7 +96,7 @@ class MemoryCounts:
     Examples
     --------
     >>> from streamnb.counts import MemoryCounts
-    >>> from streamnb.tokens import TokenCounts
+    >>> from streamnb.tokens import Feature, TokenCounts
     >>> counts = MemoryCounts()
     >>> counts.add(TokenCounts.from_dict({"free": 2, "now": 1}), "spam", 1.0)
     >>> counts.add(TokenCounts.from_dict({"now": 1}), "ham", 1.0)
@@ -125,6 +134,16 @@ class MemoryCounts:
             self._index[label] = len(self.labels)
             self.labels.append(label)
             self.weights.append(0.0)
+
+    def name(self, fingerprint: int) -> Feature | None:
+        """The name of a feature, or None where it is not known."""
+        found: Feature | None = self.table.name(fingerprint)
+        return found
+
+    def everything(self) -> tuple[NDArray[np.uint64], NDArray[np.float64]]:
+        """Every feature (V,) and its counts (V, K): not for a single message."""
+        fingerprints, cells, _, _ = self.table.arrays()
+        return fingerprints, cells
 
     def add(self, tokens: TokenCounts, label: Label, weight: float) -> None:
         """Learn a message: all of it or nothing."""
@@ -199,7 +218,7 @@ class MemoryCounts:
         """Everything that is counted, in an order that does not depend on history."""
         fingerprints, cells, _, _ = self.table.arrays()
         order = np.argsort(fingerprints)
-        columns = sorted(range(len(self.labels)), key=lambda k: repr(self.labels[k]))
+        columns = sorted(range(len(self.labels)), key=lambda k: str(self.labels[k]))
         return {
             "labels": [self.labels[k] for k in columns],
             "weights": [self.weights[k] for k in columns],

@@ -7,7 +7,23 @@ ordinary `TypeError` and `ValueError`.
 
 from __future__ import annotations
 
-__all__ = ["ConfigError", "CorpusError", "ModelFileError", "OutputError", "StreamNBError"]
+import re
+
+__all__ = [
+    "ConfigError",
+    "CorpusError",
+    "ModelFileError",
+    "OutputError",
+    "StreamNBError",
+    "printable",
+]
+
+_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+
+
+def printable(text: str) -> str:
+    """The text on one line, without what a terminal might obey."""
+    return _UNPRINTABLE.sub("?", text)
 
 
 class StreamNBError(Exception):

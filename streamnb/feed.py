@@ -62,8 +62,10 @@ def feed(
         for entry in entries:
             yield entry, _count(entry, tokenizer)
         return
-    crew = [_Worker(tokenizer) for _ in range(jobs - 1)]
+    crew: list[_Worker] = []
     try:
+        for _ in range(jobs - 1):
+            crew.append(_Worker(tokenizer, crew))
         yield from _shared(iter(entries), tokenizer, crew)
     finally:
         for worker in crew:
@@ -118,14 +120,19 @@ def _shared(
 class _Worker:
     """Another process that reads and tokenises."""
 
-    def __init__(self, tokenizer: ScanningTransformer) -> None:
+    def __init__(self, tokenizer: ScanningTransformer, crew: list[_Worker]) -> None:
         self.given: deque[_Chunk] = deque()
         context = _context()
         self._tasks_out, self._tasks = context.Pipe(duplex=False)
         self._answers, answers_in = context.Pipe(duplex=False)
         _enlarge(answers_in)
+        # A forked process has the ends of ours too. It must close them, or it would never notice
+        # that we have gone.
+        ours = [self._tasks, self._answers]
+        ours += [end for worker in crew for end in (worker._tasks, worker._answers)]
+        inherited = ours if context.get_start_method() == "fork" else []
         self._process = context.Process(
-            target=_work, args=(self._tasks_out, answers_in, tokenizer), daemon=True
+            target=_work, args=(self._tasks_out, answers_in, tokenizer, inherited), daemon=True
         )
         with warnings.catch_warnings():
             # Python 3.12 warns of forking with threads. numpy's linear algebra keeps some, idle and
@@ -182,14 +189,17 @@ def _enlarge(connection: Connection) -> None:
         pass
 
 
-def _work(tasks: Connection, answers: Connection, tokenizer: ScanningTransformer) -> None:
+def _work(
+    tasks: Connection,
+    answers: Connection,
+    tokenizer: ScanningTransformer,
+    inherited: list[Connection],
+) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the main process decides when to end
-    parent = multiprocessing.parent_process()
+    for end in inherited:
+        end.close()
     try:
         while True:
-            while not tasks.poll(timeout=5):
-                if parent is None or not parent.is_alive():
-                    return
             entries = tasks.recv()
             _pack(answers, [_count(entry, tokenizer) for entry in entries])
     except (EOFError, OSError):

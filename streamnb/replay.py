@@ -120,7 +120,10 @@ def make_model(config: Config) -> CountingNB:
         raise ConfigError(f"model.{error}") from None
 
 
-def replay(config: Config, on_step: Callable[[Tally], None] | None = None) -> Report:
+OnStep = Callable[[Tally, int | None], None]
+
+
+def replay(config: Config, on_step: OnStep | None = None) -> Report:
     """Replay a corpus: classify each message, record, learn.
 
     Parameters
@@ -128,7 +131,8 @@ def replay(config: Config, on_step: Callable[[Tally], None] | None = None) -> Re
     config
         What to do. Results are written where `output.folder` says.
     on_step
-        Called after each message that is classified.
+        Called after each message that is classified, with the figures so far and, if it is known,
+        how many messages there are.
 
     Returns
     -------
@@ -148,30 +152,60 @@ def replay(config: Config, on_step: Callable[[Tally], None] | None = None) -> Re
     """
     corpus = _open(config)
     tokenizer, model = make_tokenizer(config, corpus), make_model(config)
+    total = (
+        config.corpus.limit
+        if corpus.size is None
+        else min(corpus.size, config.corpus.limit or corpus.size)
+    )
     tally = Tally(config.evaluate.positive, config.evaluate.window, config.evaluate.fading)
     report = Report(config, corpus.description)
     files = ResultFiles(config.output.folder, _complete(config, corpus, tokenizer))
     with files as output, _Interruption() as interruption:
         began = time.perf_counter()
-        entries = ordered(_checked(corpus), config.corpus.order, config.corpus.limit)
+        labelled = _labelled(corpus, config, report)
+        entries = ordered(labelled, config.corpus.order, config.corpus.limit)
         fed = interruption.until(feed(entries, tokenizer, config.jobs))
         for step in prequential(_examples(fed, config, report), model):
             output.step(step, tally.record(step))
             if tally.messages % config.evaluate.every == 0:
                 output.checkpoint(tally.checkpoint())
             if on_step is not None:
-                on_step(tally)
+                on_step(tally, total)
         report.interrupted = interruption.asked
         report.seconds = time.perf_counter() - began
         if report.learned == 0 and tally.messages == 0 and not report.interrupted:
             what = "every message failed" if report.skipped else "there are no messages"
             raise CorpusError(f"{corpus.path}: nothing to replay: {what}")
-        output.checkpoint(tally.checkpoint())
+        if tally.messages:
+            output.checkpoint(tally.checkpoint())
         report.summary = tally.summary()
         report.features = model.counts.features
         report.peak_memory_bytes = _peak_memory()
         output.finish(report.as_dict())
+    if not report.interrupted:
+        _refuse_senseless(corpus, config, report)
     return report
+
+
+def _refuse_senseless(corpus: Corpus, config: Config, report: Report) -> None:
+    """Say so where the figures mean nothing, after they were written."""
+    classes = list(report.summary.classes)
+    if report.summary.messages and report.learned == 0:
+        raise CorpusError(
+            f"{corpus.path}: nothing was learned; in a TREC index a label that begins with a "
+            "capital is only classified"
+        )
+    if len(classes) == 1:
+        raise CorpusError(
+            f"{corpus.path}: all {report.summary.messages} messages are of class {classes[0]}; "
+            "a replay tells two classes or more apart"
+        )
+    positive = config.evaluate.positive
+    if positive is not None and classes and positive not in classes:
+        raise ConfigError(
+            f"evaluate.positive: no message is of class {positive!r}; "
+            f"there are {', '.join(classes[:10])}"
+        )
 
 
 class _Interruption:
@@ -228,11 +262,19 @@ def _complete(config: Config, corpus: Corpus, tokenizer: ScanningTransformer) ->
     return as_yaml(msgspec.structs.replace(config, corpus=where, tokenizer=tokens, output=output))
 
 
-def _checked(corpus: Corpus) -> Iterator[Entry]:
+def _labelled(corpus: Corpus, config: Config, report: Report) -> Iterator[Entry]:
+    """The entries that have a label; the others stop the replay, or are skipped and counted."""
     for entry in corpus:
-        if not entry.label:
-            raise CorpusError(f"{corpus.path}: {entry.name} has no label")
-        yield entry
+        if entry.label:
+            yield entry
+            continue
+        field = config.corpus.label_header
+        error = (
+            f"{entry.path}: message {entry.name} has no {f'field {field}' if field else 'label'}"
+        )
+        if config.corpus.on_error == "stop":
+            raise CorpusError(f"{error} (--on-error skip goes on without it)")
+        report.skipped.append(error)
 
 
 def _examples(fed: Iterator[Any], config: Config, report: Report) -> Iterator[Example]:

@@ -5,7 +5,7 @@ Import them from here; scikit-learn is an extra (`pip install streamnb[sklearn]`
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, Self
 
 import numpy as np
@@ -24,6 +24,8 @@ from sklearn.utils.validation import (
 
 from streamnb import naive_bayes
 from streamnb.naive_bayes.base import CountingNB, Prior
+from streamnb.naive_bayes.many import log_normalised
+from streamnb.naive_bayes.rows import as_weights
 from streamnb.tokens import ScanningTransformer, Tokenizer
 
 __all__ = ["BernoulliNB", "ComplementNB", "MultinomialNB"]
@@ -43,6 +45,7 @@ class _Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sciki
     tokenizer: ScanningTransformer | None
     model_: CountingNB
     classes_: NDArray[Any]
+    text_: bool
 
     def _new_model(self) -> CountingNB:
         raise NotImplementedError
@@ -57,7 +60,16 @@ class _Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sciki
 
     def _matrix(self, X: Any, reset: bool) -> Any:
         """Validated input: a matrix as it is, texts as a list of token counts."""
-        if _is_text(X):
+        if isinstance(X, Iterator):
+            X = list(X)
+        text = _is_text(X)
+        if not reset and text != self.text_:
+            raise ValueError(
+                f"this {type(self).__name__} learned from {'text' if self.text_ else 'matrices'}"
+            )
+        if reset:
+            self.text_ = text
+        if text:
             tokenizer = Tokenizer() if self.tokenizer is None else self.tokenizer
             return [tokenizer.count(text) for text in X]
         return validate_data(self, X, accept_sparse="csr", dtype="numeric", reset=reset)
@@ -76,10 +88,12 @@ class _Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sciki
         if len(y) != n:
             raise ValueError(f"{n} examples, but {len(y)} labels")
         weights = None
-        if sample_weight is not None:
-            weights = _check_sample_weight(sample_weight, matrix if not texts else np.empty((n, 1)))
-        model = self._new_model() if first else self.model_
-        if first:
+        if sample_weight is not None and texts:
+            weights = as_weights(sample_weight, n)
+        elif sample_weight is not None:
+            weights = _check_sample_weight(sample_weight, matrix)
+        model = self._new_model() if first else self._current()
+        if first or classes is not None:
             model.counts.declare(np.unique(y if classes is None else classes).tolist())
         if texts:
             for tokens, label, w in zip(
@@ -107,9 +121,16 @@ class _Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sciki
         check_is_fitted(self, "model_")
         matrix = self._matrix(X, reset=False)
         if isinstance(matrix, list):
-            return np.array([self.model_._scores(tokens) for tokens in matrix])
-        scores: NDArray[np.float64] = self.model_._score_rows(matrix)
+            return np.array([self._current()._scores(tokens) for tokens in matrix])
+        scores: NDArray[np.float64] = self._current()._score_rows(matrix)
         return scores
+
+    def _current(self) -> CountingNB:
+        """The model with the parameters as they are now: nothing has to be learned again."""
+        for name in ("alpha", "prior", "unseen", "binarize", "tau"):
+            if hasattr(self, name):
+                setattr(self.model_, name, getattr(self, name))
+        return self.model_
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The most probable class of each row."""
@@ -119,10 +140,7 @@ class _Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sciki
 
     def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
         """Logarithms of the probabilities, columns as in `classes_`."""
-        joint = self.predict_joint_log_proba(X)
-        joint = joint - joint.max(axis=1, keepdims=True)
-        normalised: NDArray[np.float64] = joint - np.log(np.exp(joint).sum(axis=1, keepdims=True))
-        return normalised
+        return log_normalised(self.predict_joint_log_proba(X))
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Probabilities, columns as in `classes_`."""

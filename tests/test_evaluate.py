@@ -166,4 +166,20 @@ def test_a_run_of_nothing_or_of_one_class_has_figures():
     summary = run([("ham", None, {}), ("ham", "ham", {"ham": -1.0})])[0].summary()
     assert summary.accuracy == 0.5
     assert summary.one_minus_roca_percent is None
-    assert summary.confusion == {"ham": {"ham": 1, "None": 1}}
+    assert summary.confusion == {"ham": {"ham": 1, "?": 1}}
+
+
+def test_a_class_called_none_is_a_class():
+    rows = [
+        ("None", None, {}),
+        ("x", "None", {"None": 0.0}),
+        ("None", "x", {"None": -1.0, "x": 0.0}),
+    ]
+    summary = run(rows)[0].summary()
+    assert summary.confusion == {"None": {"?": 1, "x": 1}, "x": {"None": 1}}
+    assert summary.accuracy == 0
+
+
+def test_scores_of_three_classes_are_not_ranked_as_if_of_two():
+    rows = [("a", "a", {"a": -1.0, "b": -2.0}), ("b", "b", {"a": -2.0, "b": -1.0, "c": -3.0})]
+    assert run(rows)[0].summary().one_minus_roca_percent is None

@@ -22,7 +22,7 @@ MAY_IMPORT = {
     "naive_bayes": ("_core", "counts", "errors", "tokens"),
     "corpus": ("errors", "mail"),
     "evaluate": ("errors",),
-    "config": ("errors",),
+    "config": ("corpus", "errors"),
     "feed": ("corpus", "errors", "tokens"),
     "replay": ("config", "corpus", "errors", "evaluate", "feed", "mail_tokens", "naive_bayes", "tokens"),
     "cli": ("config", "errors", "evaluate", "replay"),

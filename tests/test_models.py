@@ -1,5 +1,7 @@
 import math
 import pickle
+import subprocess
+import sys
 
 import numpy as np
 import pandas as pd
@@ -506,3 +508,52 @@ def test_threads_can_learn_and_predict_at_once():
     done.set()
     reader.join()
     assert model.counts.features == 1000 + 300 * 500
+
+
+@by_model
+def test_what_only_looks_like_numbers_is_refused(model):
+    one = model()
+    objects = pd.DataFrame({"a": ["1", "2"]})
+    for X in (np.array([["1"], ["2"]]), objects, pl.DataFrame({"a": ["1", "2"]}),
+              np.array([[1j], [2]]), np.array([["2026-01-01"], ["2026-01-02"]], dtype="datetime64[D]")):  # fmt: skip
+        with pytest.raises(ValueError, match=r"real numbers|no number"):
+            one.learn_many(X, ["x", "y"])
+    with pytest.raises(ValueError, match="weights"):
+        one.partial_fit([[1], [2]], ["x", "y"], sample_weight=["1", "2"])
+    with pytest.raises(ValueError, match="label"):
+        one.partial_fit([[1], [2]], ["x", math.nan], classes=["p", "q"])
+    assert one.counts.labels == []
+
+
+def test_many_classes_one_at_a_time():
+    """The table grows by leaps: the cells that were moved are counted, not the time."""
+    model = MultinomialNB(keep_names=False)
+    widths = set()
+    for n in range(1000):
+        model.learn_one({n % 50: 1}, n)
+        table = model.counts.table
+        widths.add(table.__sizeof__())
+    assert len(widths) < 60
+    assert model.predict_one({7: 1}) in range(7, 1000, 50)
+    assert pickle.loads(pickle.dumps(model)).counts == model.counts
+    assert model.counts.table.classes == 1000
+
+
+def test_pyarrow_needs_no_pandas():
+    program = """
+import sys
+class Blocked:
+    def find_spec(self, name, *rest):
+        if name.partition(".")[0] == "pandas":
+            raise ModuleNotFoundError(name)
+sys.meta_path.insert(0, Blocked())
+import pyarrow
+from streamnb import MultinomialNB
+model = MultinomialNB()
+table = pyarrow.table({"a": [1, 0], "b": [0, 2]})
+model.learn_many(table, pyarrow.array(["x", "y"]))
+assert model.feature_counts("b") == {"x": 0, "y": 2}
+assert model.predict_many(table).to_pylist() == ["x", "y"]
+assert model.predict_proba_many(table).column_names == ["x", "y"]
+"""
+    subprocess.run([sys.executable, "-P", "-c", program], check=True)

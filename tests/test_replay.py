@@ -111,7 +111,7 @@ def test_every_model_replays(sample, kind):
 
 def test_training_only_and_test_only_messages(tmp_path):
     (tmp_path / "m").write_text("Subject: x\n\nx")
-    (tmp_path / "index").write_text("SPAM m\nHAM m\nSpam m\nspam m\n")
+    (tmp_path / "index").write_text("SPAM m\nHAM m\nHam m\nspam m\n")
     report = replay(config(tmp_path))
     assert (report.summary.messages, report.learned) == (2, 3)
 
@@ -147,8 +147,40 @@ def test_what_was_measured_survives_an_error(tmp_path):
     status, _, error = streamnb_command("replay", tmp_path, "--out", tmp_path / "run")
     assert status == 3
     assert error.count("\n") == 1
-    assert len((tmp_path / "run" / "results.txt").read_text().splitlines()) == 5
+    assert len((tmp_path / "run" / "results.txt.partial").read_text().splitlines()) == 5
     assert not (tmp_path / "run" / "summary.json").exists()
+
+
+def test_a_run_that_fails_leaves_the_results_of_an_earlier_one(sample, tmp_path):
+    run = tmp_path / "run"
+    replay(config(sample, output={"folder": str(run)}))
+    before = {file.name: file.read_bytes() for file in run.iterdir()}
+    assert sorted(before) == ["checkpoints.jsonl", "config.yaml", "results.txt", "summary.json"]
+    (tmp_path / "index").write_text("ham gone\n")
+    with pytest.raises(StreamNBError, match="gone"):
+        replay(config(tmp_path / "index", output={"folder": str(run)}))
+    assert {name: (run / name).read_bytes() for name in before} == before
+
+
+def test_reading_processes_end_when_the_main_one_is_killed(tmp_path):
+    (tmp_path / "m").write_text("\n" + "hello world " * 500)
+    (tmp_path / "index").write_text("ham m\nspam m\n" * 500_000)
+    command = [*STREAMNB, "replay", tmp_path, "--out", tmp_path / "run", "--jobs", "3", "--quiet"]
+    process = subprocess.Popen([str(part) for part in command], start_new_session=True)
+    results = tmp_path / "run" / "results.txt.partial"
+    deadline = time.monotonic() + 30
+    while not (results.exists() and results.stat().st_size) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.kill()
+    process.wait()
+
+    def alive():
+        listed = subprocess.run(["ps", "-o", "pid=", "-g", str(process.pid)], capture_output=True)
+        return listed.stdout.split()
+
+    while alive() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert alive() == []
 
 
 def test_ctrl_c_reports_what_was_measured(tmp_path):
@@ -172,8 +204,9 @@ def test_ctrl_c_reports_what_was_measured(tmp_path):
             text=True,
         )
         results = tmp_path / "run" / "results.txt"
+        partial = tmp_path / "run" / "results.txt.partial"
         deadline = time.monotonic() + 30
-        while not (results.exists() and results.stat().st_size) and time.monotonic() < deadline:
+        while not (partial.exists() and partial.stat().st_size) and time.monotonic() < deadline:
             time.sleep(0.05)
         process.send_signal(signal.SIGINT)
         out, error = process.communicate(timeout=30)
@@ -230,7 +263,7 @@ BAD_CONFIGURATIONS = {
     "model: {alpha: 0}": "model.alpha: expected float > 0",
     "model: {alpha: one}": "model.alpha: expected float, got str",
     "model: {alpha: .nan}": "model.alpha",
-    "model: {prior: best}": "model.prior",
+    "model: {prior: best}": "model.prior: expected one of learned, uniform",
     "model: {prior: none}": "model.prior",
     "model: {prior: {ham: -1}}": "model.prior",
     "model: {prior: {ham: 0}}": "model.prior: no class has a probability above 0",
@@ -242,7 +275,12 @@ BAD_CONFIGURATIONS = {
     "tokenizer: {kind: text, headers: true}": "tokenizer.headers: the tokenizer for text has no such",
     "tokenizer: {inner: ab}": "tokenizer: inner",
     "tokenizer: {casefold: yes please}": "tokenizer.casefold: expected bool, got str",
-    "corpus: {order: random}": "corpus.order",
+    "corpus: {order: random}": "corpus.order: expected one of indexed, name, date, shuffled",
+    "corpus: {on_error: explode}": "corpus.on_error: expected one of stop, skip",
+    "tokenizer: {kind: post}": "tokenizer.kind: expected one of auto, text, mail",
+    "evaluate: {window: 1e20}": "evaluate.window",
+    "tokenizer: {max_length: 100000000000000000000}": "tokenizer.max_length",
+    "output: {folder: ''}": "output.folder",
     "corpus: {limit: 0}": "corpus.limit: expected int >= 1",
     "corpus: {paht: x}": "corpus.paht: unknown key; did you mean 'path'?",
     "evaluate: {fading: 1}": "evaluate.fading",
@@ -372,7 +410,7 @@ def test_a_full_disk_is_one_line(sample):
         pytest.skip("no /dev/full here")
     run = Path("/tmp") / f"streamnb-full-{os.getpid()}"  # noqa: S108 (a folder of our own)
     run.mkdir()
-    (run / "results.txt").symlink_to("/dev/full")
+    (run / "results.txt.partial").symlink_to("/dev/full")
     try:
         status, _, error = streamnb_command("replay", sample, "--out", run)
     finally:
@@ -384,15 +422,81 @@ def test_a_full_disk_is_one_line(sample):
     assert error.count("\n") == 1
 
 
-def test_a_huge_message_and_a_corpus_of_one_class(tmp_path):
-    (tmp_path / "ham").mkdir()
-    (tmp_path / "ham" / "huge").write_bytes(b"Subject: x\n\n" + b"word " * 20_000_000)
-    (tmp_path / "ham" / "small").write_bytes(b"Subject: x\n\nx")
+def test_a_huge_message(tmp_path):
+    write = {
+        "ham/huge": b"Subject: x\n\n" + b"word " * 20_000_000,
+        "spam/small": b"Subject: x\n\nx",
+    }
+    for name, content in write.items():
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_bytes(content)
     status, out, _ = streamnb_command("replay", tmp_path, "--json")
     figures = json.loads(out)
-    assert (status, figures["messages"], figures["accuracy"]) == (0, 2, 0.5)
-    assert figures["one_minus_roca_percent"] is None
+    assert (status, figures["messages"]) == (0, 2)
     assert figures["peak_memory_bytes"] < 200_000_000
+
+
+@pytest.mark.parametrize(
+    ("index", "options", "message", "expected"),
+    [
+        ("ham m\nham m\n", [], "all 2 messages are of class ham", 3),
+        ("Ham m\nSpam m\n", [], "nothing was learned", 3),
+        (
+            "ham m\nspam m\n",
+            ["--set", "evaluate.positive=junk"],
+            "no message is of class 'junk'",
+            2,
+        ),
+    ],
+)
+def test_figures_that_mean_nothing_are_refused_once_written(
+    tmp_path, index, options, message, expected
+):
+    (tmp_path / "m").write_text("\nx")
+    (tmp_path / "index").write_text(index)
+    status, _, error = streamnb_command("replay", tmp_path, "--out", tmp_path / "run", *options)
+    assert status == expected
+    assert message in error
+    assert error.count("\n") == 1
+    assert json.loads((tmp_path / "run" / "summary.json").read_text())["messages"] == 2
+
+
+def test_unlabelled_messages_stop_or_are_skipped(tmp_path):
+    box = "".join(f"From a Mon Jan 5 12:00:00 2026\n{f}\n\nx\n\n" for f in ("K: a", "K: b", "J: c"))
+    (tmp_path / "all.mbox").write_text(box)
+    field = ["--set", "corpus.label_header=K"]
+    status, _, error = streamnb_command("replay", tmp_path / "all.mbox", *field)
+    assert (status, "message all.mbox:3 has no field K" in error) == (3, True)
+    skip = [*field, "--on-error", "skip", "--json"]
+    status, out, _ = streamnb_command("replay", tmp_path / "all.mbox", *skip)
+    assert (status, json.loads(out)["messages"], json.loads(out)["skipped"]) == (0, 2, 1)
+
+
+def test_what_a_terminal_might_obey_is_not_printed(tmp_path):
+    (tmp_path / "t.tsv").write_text("[/x]\tfoo\n\x1b[2Jy\tbar\n[red]z\tbaz\n[/x]\tfoo\n")
+    status, out, _ = streamnb_command("replay", tmp_path / "t.tsv", "--out", tmp_path / "run")
+    assert status == 0
+    assert "[/x]" in out
+    assert "[red]z" in out
+    assert "\x1b" not in out + (tmp_path / "run" / "results.txt").read_text()
+
+
+def test_standard_output_that_is_full(sample):
+    if not Path("/dev/full").exists():
+        pytest.skip("no /dev/full here")
+    for options in ([], ["--json"]):
+        with open("/dev/full", "w") as full:
+            command = [*STREAMNB, "replay", str(sample), *options]
+            done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
+        assert done.returncode == 5
+        assert done.stderr.count("\n") == 1
+        assert "cannot be written" in done.stderr
+
+
+def test_numbers_with_an_exponent_are_numbers(tmp_path, sample):
+    (tmp_path / "c.yaml").write_text("model: {alpha: 1e-3}")
+    assert build(read_yaml(tmp_path / "c.yaml")).model.alpha == 0.001
+    assert streamnb_command("replay", sample, "--set", "model.alpha=2e-2", "--quiet")[0] == 0
 
 
 def test_the_table_is_readable(sample):

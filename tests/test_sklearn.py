@@ -56,3 +56,23 @@ def test_works_in_pipelines(make):
     X = np.random.default_rng(0).poisson(1, (40, 6))
     y = (X[:, 0] > X[:, 1]).astype(int)
     assert make_pipeline(Binarizer(), make()).fit(X, y).predict(X).shape == (40,)
+
+
+@by_estimator
+def test_text_and_matrices_are_not_mixed_and_generators_are_read_once(make):
+    model = make().fit((text for text in TEXTS), Y)
+    assert model.predict(text for text in TEXTS).shape == (4,)
+    with pytest.raises(ValueError, match="learned from text"):
+        model.predict(np.ones((2, 3)))
+    with pytest.raises(ValueError, match="weight"):
+        model.partial_fit(["c", "d"], ["ham", "spam"], sample_weight=[1, -1])
+    assert "c" not in {name for name, _ in model.model_.top_features("ham", 50)}
+
+
+@by_estimator
+def test_parameters_can_change_after_fitting(make):
+    X = np.random.default_rng(0).poisson(1, (40, 6))
+    y = (X[:, 0] > X[:, 1]).astype(int)
+    model = make().fit(X, y).set_params(alpha=0.01)
+    expected = make(alpha=0.01).fit(X, y).predict_proba(X)
+    assert model.predict_proba(X).tolist() == expected.tolist()

@@ -83,7 +83,7 @@ def test_places_and_labels_that_cannot_be_written(tmp_path):
         trained().save(tmp_path / "no" / "such" / "folder")
     odd = MultinomialNB()
     odd.learn_one({"a": 1}, ("a", "tuple"))
-    with pytest.raises(OutputError, match="label must be str, int or bool"):
+    with pytest.raises(OutputError, match="label must be str, int, bool or float"):
         odd.save(tmp_path / "m")
     assert os.listdir(tmp_path) == []
 

@@ -1,4 +1,4 @@
-"""The command line: it reads options, calls the library and prints. No logic lives here."""
+"""The command line: it makes a configuration of options, calls the library and prints."""
 
 from __future__ import annotations
 
@@ -30,16 +30,17 @@ def _register() -> None:
 
 def main() -> None:
     """Run the command line; every failure is one line and an exit status."""
-    from streamnb.errors import StreamNBError
+    from streamnb.errors import StreamNBError, printable
 
     _register()
     try:
         status = commands(standalone_mode=False)
+        sys.stdout.flush()
     except click.ClickException as error:
         error.show()
         status = error.exit_code
     except StreamNBError as error:
-        click.echo(f"streamnb: {error}", err=True)
+        click.echo(f"streamnb: {printable(str(error))}", err=True)
         status = error.exit_code
     except (click.Abort, KeyboardInterrupt):
         click.echo("streamnb: interrupted", err=True)
@@ -47,6 +48,10 @@ def main() -> None:
     except BrokenPipeError:
         sys.stderr.close()  # whoever read our output has gone; there is nobody to tell
         status = 141
+    except OSError as error:
+        sys.stdout = None  # or Python would try to write to it once more
+        click.echo(f"streamnb: standard output: cannot be written: {error.strerror}", err=True)
+        status = 5
     except MemoryError:
         click.echo(
             "streamnb: out of memory; try --limit, or a tokenizer with fewer n-grams", err=True

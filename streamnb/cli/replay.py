@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from streamnb.errors import printable
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -52,7 +54,7 @@ def replay(
     quiet: bool,
     **options: Any,
 ) -> None:
-    r"""Replay TARGET, a corpus or a YAML file: classify each message, then learn it.
+    """Replay TARGET, a corpus or a YAML file: classify each message, then learn it.
 
     A corpus is a TREC index or the folder it lies in, one folder of messages for each class, an
     mbox, a Maildir, lines of label<TAB>text, or CSV. Which it is, is found out and told.
@@ -65,7 +67,7 @@ def replay(
 
     Exit status: 0 done, 2 wrong option or configuration, 3 the corpus cannot be read, 5 results
     cannot be written, 130 interrupted (what was measured until then is reported).
-    """
+    """  # noqa: D301 (click's mark for lines that stay as they are)
     from streamnb.replay import replay as run
 
     config = _configured(target, config_file, settings, options)
@@ -76,7 +78,7 @@ def replay(
     elif not quiet:
         _print(report)
     for line in report.skipped[:3]:
-        click.echo(f"streamnb: skipped: {line}", err=True)
+        click.echo(f"streamnb: skipped: {printable(line)}", err=True)
     if len(report.skipped) > 3:
         click.echo(f"streamnb: skipped {len(report.skipped) - 3} more messages", err=True)
     if report.interrupted:
@@ -141,7 +143,7 @@ def _with_progress(config: Config) -> Report:
 
     columns = (
         SpinnerColumn(),
-        TextColumn("{task.completed:,.0f} messages"),
+        TextColumn("{task.completed:,.0f} messages", markup=False),
         BarColumn(bar_width=30),
         TextColumn("{task.fields[rate]:,.0f}/s  accuracy {task.fields[accuracy]:.2%}"),
         TimeElapsedColumn(),
@@ -150,10 +152,10 @@ def _with_progress(config: Config) -> Report:
     with Progress(
         *columns, console=Console(stderr=True), transient=True, auto_refresh=False
     ) as progress:
-        task = progress.add_task("replay", total=config.corpus.limit, rate=0.0, accuracy=0.0)
+        task = progress.add_task("replay", total=None, rate=0.0, accuracy=0.0)
         began = shown = time.monotonic()
 
-        def on_step(tally: Tally) -> None:
+        def on_step(tally: Tally, total: int | None) -> None:
             nonlocal shown
             if tally.messages % 64:
                 return
@@ -161,7 +163,10 @@ def _with_progress(config: Config) -> Report:
             if now - shown >= 0.1:
                 shown = now
                 rate = tally.messages / (now - began)
-                progress.update(task, completed=tally.messages, rate=rate, accuracy=tally.accuracy)
+                done = tally.messages
+                progress.update(
+                    task, total=total, completed=done, rate=rate, accuracy=tally.accuracy
+                )
                 progress.refresh()
 
         return run(config, on_step)
@@ -172,10 +177,10 @@ def _print(report: Report) -> None:
     from rich.table import Table
 
     summary = report.summary
-    console = Console(highlight=False)
+    console = Console(highlight=False, markup=False, emoji=False)
     if not console.is_terminal:
         console.width = 160  # a file has no edge to wrap at
-    console.print(f"[bold]{report.config.corpus.path}[/]: {report.corpus}", soft_wrap=True)
+    console.print(printable(f"{report.config.corpus.path}: {report.corpus}"), soft_wrap=True)
     figures = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     figures.add_column(style="dim")
     figures.add_column(justify="right")
@@ -202,27 +207,28 @@ def _table(*titles: str) -> Table:
 def _class_table(summary: Summary) -> Table:
     """How well each class was told; with two classes, also what each was taken for."""
     given = _given(summary) if len(summary.classes) <= 2 else []
-    titles = [f"as {name}" if name != "None" else "as none" for name in given]
+    titles = [f"as {printable(name)}" for name in given]
     table = _table("class", "messages", "precision", "recall", "F1", *titles)
     for name, of in summary.classes.items():
         figures = [f"{of.messages:,}", f"{of.precision:.2%}", f"{of.recall:.2%}", f"{of.f1:.2%}"]
         taken = [f"{summary.confusion.get(name, {}).get(other, 0):,}" for other in given]
-        table.add_row(name, *figures, *taken)
+        table.add_row(printable(name), *figures, *taken)
     return table
 
 
 def _confusion_table(summary: Summary, most: int = 20) -> Table:
     """What each class (rows) was taken for (columns), the largest classes."""
     largest = sorted(summary.classes, key=lambda name: -summary.classes[name].messages)[:most]
-    table = _table("taken for", *(name[:8] for name in largest))
+    columns = [*largest, "?"] if any("?" in row for row in summary.confusion.values()) else largest
+    table = _table("taken for", *(printable(name[:8]) for name in columns))
     for name in largest:
         row = summary.confusion.get(name, {})
-        table.add_row(name[:20], *(f"{row.get(other, 0):,}" for other in largest))
+        table.add_row(printable(name[:20]), *(f"{row.get(other, 0):,}" for other in columns))
     return table
 
 
 def _given(summary: Summary) -> list[str]:
-    """The classes that messages have or were given; None before anything was learned."""
+    """The classes that messages have or were given."""
     given = [name for row in summary.confusion.values() for name in row]
     return list(dict.fromkeys([*summary.classes, *given]))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from streamnb.corpus.entry import Corpus, Entry
 from streamnb.errors import CorpusError
@@ -29,6 +30,17 @@ def looks_tabbed(head: bytes) -> bool:
     )  # fmt: skip
 
 
+def _lines(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
+    """Numbered lines without a byte order mark; of a very long one only the beginning."""
+    number = 0
+    while line := file.readline(MAX_FIELD):
+        number += 1
+        rest = line
+        while rest and not rest.endswith(b"\n"):  # read to where the next line begins
+            rest = file.readline(MAX_FIELD)
+        yield number, line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
+
+
 def _label(text: str) -> str:
     """A label as results can hold it: one word."""
     return "-".join(text.split())
@@ -43,11 +55,9 @@ def delimited_tabs(paths: list[Path], root: Path) -> Corpus:
 
     def entries() -> Iterator[Entry]:
         for path in paths:
-            number = 0
             try:
-                with open(path, "rb") as lines:
-                    while line := lines.readline(MAX_FIELD):
-                        number += 1
+                with open(path, "rb") as file:
+                    for number, line in _lines(file):
                         if not line.strip():
                             continue
                         label, tab, text = line.partition(b"\t")
@@ -104,8 +114,7 @@ def delimited_csv(path: Path, label: str, text: str) -> Corpus:
         csv.field_size_limit(MAX_FIELD)
         try:
             with open(path, "rb") as raw:
-                lines = (_decoded(line) for line in iter(lambda: raw.readline(MAX_FIELD), b""))
-                reader = csv.DictReader(io_lines(lines))
+                reader = csv.DictReader((_decoded(line) for _, line in _lines(raw)), strict=True)
                 for number, row in enumerate(reader, 1):
                     if row.get(label) is None or row.get(text) is None:
                         raise CorpusError(
@@ -122,9 +131,3 @@ def delimited_csv(path: Path, label: str, text: str) -> Corpus:
     return Corpus(
         "csv", path, f"CSV, labels in column {label!r}, text in {text!r}", "text", entries
     )
-
-
-def io_lines(lines: Iterator[str]) -> Iterator[str]:
-    """Drop the byte order mark of the first line."""
-    for number, line in enumerate(lines):
-        yield line.lstrip("\ufeff") if number == 0 else line

@@ -84,7 +84,8 @@ def _open_file(
     head = _head(path)
     if not head:
         raise CorpusError(f"{path}: the file is empty")
-    if kind == "trec" or (kind is None and looks_like_index(head, path.parent)):
+    named = path.name == "index"
+    if kind == "trec" or (kind is None and (named or looks_like_index(head, path.parent))):
         return trec_index(path)
     if kind == "mbox" or (kind is None and head.startswith(b"From ")):
         return mbox([path], path, label_header)

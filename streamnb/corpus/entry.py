@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -65,6 +66,8 @@ class Corpus:
         Makes a new iterator over the entries, in the corpus's own order.
     drop_headers
         Header fields that must not be read, because the label is in them.
+    size
+        How many entries there are, where that is known before.
     """
 
     kind: str
@@ -73,6 +76,7 @@ class Corpus:
     content: str
     entries: Callable[[], Iterator[Entry]]
     drop_headers: tuple[str, ...] = field(default=())
+    size: int | None = None
 
     def __iter__(self) -> Iterator[Entry]:
         return self.entries()
@@ -83,8 +87,8 @@ def _unquoted(message: bytes) -> bytes:
     return _QUOTED.sub(rb"\1", message) if b">From " in message else message
 
 
-def read(entry: Entry) -> bytes | str:
-    """Fetch the content of a message.
+def read(entry: Entry, most: int = MAX_MESSAGE) -> bytes | str:
+    """Fetch the content of a message, at most so many bytes of it.
 
     Raises
     ------
@@ -94,23 +98,25 @@ def read(entry: Entry) -> bytes | str:
     if entry.text is not None:
         return entry.text
     try:
-        descriptor = os.open(entry.path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+        # Not blocking: a pipe that nobody writes to must not hold the replay up.
+        descriptor = os.open(entry.path, os.O_RDONLY | os.O_NONBLOCK)
         try:
             if entry.end >= 0:
-                size = min(entry.end - entry.start, MAX_MESSAGE)
+                size = min(entry.end - entry.start, most)
                 return _unquoted(os.pread(descriptor, size, entry.start))
-            data = os.read(descriptor, 1 << 16)
-            if len(data) < 1 << 16:
-                return data
-            pieces = [data]
-            size = len(data)
-            while size < MAX_MESSAGE and (data := os.read(descriptor, 1 << 20)):
-                pieces.append(data)
-                size += len(data)
-            return b"".join(pieces)[:MAX_MESSAGE]
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode):
+                raise CorpusError(f"{entry.path}: cannot be read: not a regular file")
+            return _read_bytes(descriptor, min(status.st_size + 1, most))
         finally:
             os.close(descriptor)
-    except OSError as error:
-        raise CorpusError(
-            f"{entry.path}: cannot be read: {(error.strerror or str(error)).lower()}"
-        ) from None
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        why = getattr(error, "strerror", None) or str(error)
+        raise CorpusError(f"{entry.path}: cannot be read: {why.lower()}") from None
+
+
+def _read_bytes(descriptor: int, size: int) -> bytes:
+    data = os.read(descriptor, size)
+    while 0 < len(data) < size - 1 and (more := os.read(descriptor, size - len(data))):
+        data += more  # a file system may give less than was asked for
+    return data

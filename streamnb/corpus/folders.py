@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from streamnb.corpus.entry import Corpus, Entry
+from streamnb.corpus.peek import header_label
 from streamnb.errors import CorpusError
 
 __all__ = ["class_folders", "class_of", "is_maildir", "maildir"]
@@ -35,8 +36,8 @@ def class_of(name: str) -> str:
     >>> [class_of(name) for name in ("easy-ham-1", "spam_2", ".Junk", "rec.ham-radio", "notspam")]
     ['ham', 'spam', 'spam', 'rec.ham-radio', 'ham']
     """
-    plain = "-".join(name.lower().lstrip(".").split())
-    words = plain.replace("_", "-").replace(".", "-").split("-")
+    plain = "-".join(name.lstrip(".").split())
+    words = plain.lower().replace("_", "-").replace(".", "-").split("-")
     core = "".join(word for word in words if not word.isdecimal() and word not in ("easy", "hard"))
     return _MEANINGS.get(core, plain)
 
@@ -49,7 +50,7 @@ def _listing(folder: Path) -> list[str]:
                 for item in found
                 if not item.name.startswith(".")
                 and item.name.lower() not in _IGNORED
-                and item.is_file()
+                and not item.is_dir()  # what cannot be read is reported when its turn comes
             )
     except OSError as error:
         raise CorpusError(f"{folder}: cannot be listed: {error.strerror}") from None
@@ -96,13 +97,12 @@ def class_folders(path: Path, content: str = "mail") -> Corpus | None:
         f"{len(found)} folders of messages, {number} files, classes {shown}",
         content,
         entries,
+        size=number,
     )
 
 
 def maildir(path: Path, label: str | None = None, label_header: str | None = None) -> Corpus:
     """One Maildir, labelled by its name, or by a header field."""
-    from streamnb.corpus.mbox import header_label
-
     chosen = label or class_of(path.name)
 
     def entries() -> Iterator[Entry]:

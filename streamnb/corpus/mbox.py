@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from streamnb.corpus.entry import MAX_MESSAGE, Corpus, Entry, read
+from streamnb.corpus.entry import MAX_MESSAGE, Corpus, Entry
 from streamnb.corpus.folders import class_of
+from streamnb.corpus.peek import header_label
 from streamnb.errors import CorpusError
 
-__all__ = ["header_label", "mbox"]
+__all__ = ["mbox"]
 
 _CHUNK = 1 << 20
 # After a blank line, or at the start: "From ", and a year, or a time of day, somewhere on the line.
@@ -52,26 +53,6 @@ def _spans(path: Path) -> Iterator[tuple[int, int]]:
             begin = after
         if begin >= 0:
             yield begin, file.seek(0, 2)
-
-
-def header_label(entry: Entry, field: str) -> str:
-    """The label in a header field of the message.
-
-    Raises
-    ------
-    CorpusError
-        Where there is none.
-    """
-    from streamnb.mail import Limits, parse
-
-    content = read(entry)
-    data = content if isinstance(content, bytes) else content.encode("utf-8", "surrogatepass")
-    label = parse(data[: 1 << 16], Limits(parts=1)).get(field).strip().lower()
-    if not label:
-        raise CorpusError(
-            f"{entry.path}: {entry.name}: no header field {field} to take the label from"
-        )
-    return "-".join(label.split())
 
 
 def mbox(paths: list[Path], root: Path, label_header: str | None = None) -> Corpus:

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator
 from email.utils import parsedate_to_datetime
 from itertools import islice
 
-from streamnb.corpus.entry import Entry, read
+from streamnb.corpus.entry import Entry
+from streamnb.corpus.peek import header_field
 from streamnb.errors import ConfigError
 
 __all__ = ["ORDERS", "ordered"]
@@ -52,13 +53,7 @@ def ordered(
 
 
 def _date(entry: Entry) -> tuple[int, float]:
-    from streamnb.mail import Limits, parse
-
-    content = read(entry)
-    if isinstance(content, str):
-        content = content.encode("utf-8", "surrogatepass")
-    value = parse(content[: 1 << 16], Limits(parts=1)).get("date")
     try:
-        return (0, parsedate_to_datetime(value).timestamp())
+        return (0, parsedate_to_datetime(header_field(entry, "date")).timestamp())
     except (ValueError, TypeError, OverflowError, IndexError):
         return (1, 0.0)

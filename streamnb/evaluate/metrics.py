@@ -45,7 +45,8 @@ class Summary:
     classes
         Messages, precision, recall and F1 of each class.
     confusion
-        How often each class (first key) was taken for which (second key).
+        How often each class (first key) was taken for which (second key; "?" before anything was
+        learned).
     positive
         The class that scores are for.
     one_minus_roca_percent
@@ -141,6 +142,7 @@ class Tally:
         self._predicted = array("l")
         self._scores = array("d")
         self._loss = 0.0
+        self._most_classes = 0
         self._recent: deque[bool] = deque(maxlen=window)
         self._recent_correct = 0
         self._faded_correct = 0.0
@@ -151,7 +153,8 @@ class Tally:
         more than two classes, of the predicted one; 0 before two classes are known.
         """  # noqa: D205 (one sentence)
         y, predicted, scores, _ = step
-        right = predicted == y
+        right = predicted is not None and predicted == y
+        self._most_classes = max(self._most_classes, len(scores))
         self.messages += 1
         self.correct += right
         self._truth.append(self._number(y))
@@ -217,30 +220,29 @@ class Tally:
         known = [label for label in self._labels if label is not None]
         confusion = np.zeros((len(self._labels),) * 2, dtype=np.int64)
         np.add.at(confusion, (truth, predicted), 1)
-        names = {label: str(label) for label in self._labels}
         occurring = [label for label in known if confusion[self._labels[label]].any()]
         figures: dict[str, Any] = {}
-        if len(occurring) == 2 and self.positive in occurring:
+        if len(occurring) == 2 and self.positive in occurring and self._most_classes <= 2:
             figures = self._binary(truth, predicted)
         return Summary(
             messages=self.messages,
-            accuracy=self.accuracy,
+            accuracy=self.correct / self.messages,
             accuracy_interval=wilson(self.correct, self.messages),
             log_loss=self._loss / self.messages,
-            classes={
-                names[label]: self._figures(confusion, self._labels[label]) for label in known
-            },
-            confusion={
-                names[label]: {
-                    names[other]: int(confusion[self._labels[label], self._labels[other]])
-                    for other in self._labels
-                    if confusion[self._labels[label], self._labels[other]]
-                }
-                for label in occurring
-            },
+            classes={str(label): self._figures(confusion, self._labels[label]) for label in known},
+            confusion={str(label): self._taken_for(confusion, label) for label in occurring},
             positive=None if self.positive is None else str(self.positive),
             **figures,
         )
+
+    def _taken_for(self, confusion: NDArray[np.int64], label: Any) -> dict[str, int]:
+        """How often a class was taken for which; "?" before anything was learned."""
+        row: dict[str, int] = {}
+        for other, k in self._labels.items():
+            if times := int(confusion[self._labels[label], k]):
+                name = "?" if other is None else str(other)
+                row[name] = row.get(name, 0) + times
+        return row
 
     @staticmethod
     def _figures(confusion: NDArray[np.int64], k: int) -> ClassFigures:

@@ -1,19 +1,21 @@
-"""The files of a run: written as it goes, so whatever stops it, what was measured is there."""
+"""The files of a run.
+
+They are written as it goes, to names that end in `.partial`, and get their own names when it ends,
+by itself or by Ctrl-C. A run that fails leaves what an earlier one wrote, and beside it what was
+measured up to the last checkpoint.
+"""
 
 from __future__ import annotations
 
 import json
 import os
-import re
 from pathlib import Path
 from typing import IO, Any, Self
 
-from streamnb.errors import OutputError
+from streamnb.errors import OutputError, printable
 from streamnb.evaluate.prequential import Step
 
 __all__ = ["ResultFiles"]
-
-_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f]")
 
 
 class ResultFiles:
@@ -41,11 +43,10 @@ class ResultFiles:
         if self.folder is not None:
             try:
                 self.folder.mkdir(parents=True, exist_ok=True)
-                (self.folder / "summary.json").unlink(missing_ok=True)  # it would be another run's
-                (self.folder / "config.yaml").write_text(self._config, encoding="utf-8")
+                self._partial("config.yaml").write_text(self._config, encoding="utf-8")
                 for name in ("results.txt", "checkpoints.jsonl"):
                     self._files[name] = open(
-                        self.folder / name,
+                        self._partial(name),
                         "w",
                         encoding="utf-8",
                         errors="surrogateescape",
@@ -54,6 +55,10 @@ class ResultFiles:
             except OSError as error:
                 raise self._failed(error) from None
         return self
+
+    def _partial(self, name: str) -> Path:
+        assert self.folder is not None  # noqa: S101 (callers have looked)
+        return self.folder / f"{name}.partial"
 
     def __exit__(self, *exception: object) -> None:
         for file in self._files.values():
@@ -75,22 +80,31 @@ class ResultFiles:
     def step(self, step: Step, score: float) -> None:
         """Write a line of results: name, true class, class given, score at full precision."""
         if self._files:
-            name = _UNPRINTABLE.sub("?", str(step.tag))
             given = "?" if step.predicted is None else step.predicted
-            self._write("results.txt", f"{name} judge={step.y} class={given} score={score!r}\n")
+            line = f"{step.tag} judge={step.y} class={given} score={score!r}"
+            self._write("results.txt", printable(line) + "\n")
 
     def checkpoint(self, figures: dict[str, float]) -> None:
-        """Write the running figures."""
+        """Write the running figures, and everything until here to the disk."""
         if self._files:
             self._write("checkpoints.jsonl", json.dumps(figures) + "\n")
+            try:
+                for file in self._files.values():
+                    file.flush()
+            except OSError as error:
+                raise self._failed(error) from None
 
     def finish(self, figures: dict[str, Any]) -> None:
-        """Write the summary, whole or not at all."""
+        """Write the summary, and give all files their names."""
         if self.folder is None:
             return
-        temporary = self.folder / ".summary.json.new"
         try:
-            temporary.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
-            os.replace(temporary, self.folder / "summary.json")
+            self._partial("summary.json").write_text(
+                json.dumps(figures, indent=1) + "\n", encoding="utf-8"
+            )
+            for file in self._files.values():
+                file.close()
+            for name in ("results.txt", "checkpoints.jsonl", "config.yaml", "summary.json"):
+                os.replace(self._partial(name), self.folder / name)
         except OSError as error:
             raise self._failed(error) from None

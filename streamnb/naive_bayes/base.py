@@ -184,11 +184,15 @@ class CountingNB(ManyClassifier):
         weights[seen == 0] = self._unseen_weights()
         return weights, None
 
+    def _scale(self, used: int) -> float:
+        """What the evidence of that many features is divided by."""
+        return self.tau * math.sqrt(used) if self.tau and used else 1.0
+
     def _scores(self, x: Any) -> list[float]:
         tokens = self._tokens(x)
         weights, seen = self._weights_of(tokens.fingerprints)
         sums, used = _core.weighted_sums(tokens.counts, weights, seen)
-        scale = self.tau * math.sqrt(used) if self.tau and used else 1.0
+        scale = self._scale(used)
         return [
             prior + (base + total) / scale
             for prior, base, total in zip(
@@ -275,8 +279,7 @@ class CountingNB(ManyClassifier):
         labels = self.counts.labels
         weights, seen = self._weights_of(tokens.fingerprints)
         took_part = np.ones(len(tokens), bool) if seen is None else seen.astype(bool)
-        used = int(took_part.sum())
-        scale = self.tau * math.sqrt(used) if self.tau and used else 1.0
+        scale = self._scale(int(took_part.sum()))
         parts = tokens.counts[:, None] * weights / scale
         base = [
             prior + evidence / scale
@@ -315,7 +318,7 @@ class CountingNB(ManyClassifier):
         k = self.counts.index(label)
         if k is None:
             raise ValueError(f"nothing was ever learned of class {label!r:.80}")
-        fingerprints, cells, _, _ = self.counts.table.arrays()
+        fingerprints, cells = self.counts.everything()
         if not len(fingerprints):
             return []
         weights = self._feature_weights(cells)
@@ -326,7 +329,7 @@ class CountingNB(ManyClassifier):
         return [(self._name(fingerprints[i]), float(gain[i])) for i in order]
 
     def _name(self, fingerprint: int) -> Feature:
-        name: Feature | None = self.counts.table.name(int(fingerprint))
+        name = self.counts.name(int(fingerprint))
         return f"#{fingerprint:016x}" if name is None or not self.keep_names else name
 
     def save(self, path: str | Path) -> None:

@@ -17,7 +17,18 @@ from streamnb.naive_bayes.rows import Rows, as_labels, as_weights, is_frame
 if TYPE_CHECKING:
     from streamnb.counts import Label, MemoryCounts
 
-__all__ = ["ManyClassifier"]
+__all__ = ["ManyClassifier", "log_normalised"]
+
+
+def log_normalised(joint: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Logarithms of the probabilities, (n, K), of joint log-likelihoods."""
+    if not joint.size:
+        return joint
+    top = joint.max(axis=1, keepdims=True)
+    # A message that no class can have said (priors of zero all over): every class alike.
+    joint = np.where(np.isneginf(top), 0.0, joint - np.where(np.isneginf(top), 0.0, top))
+    normalised: NDArray[np.float64] = joint - np.log(np.exp(joint).sum(axis=1, keepdims=True))
+    return normalised
 
 
 class ManyClassifier(base.MiniBatchClassifier):
@@ -70,7 +81,7 @@ class ManyClassifier(base.MiniBatchClassifier):
         )
         rows.check(bad, signed)
         masses = np.bincount(columns, weights, len(distinct)).tolist()
-        self.counts.declare(classes)
+        self.counts.declare([*classes, *distinct])
         self.counts.add_matrix(features, sums, distinct, masses)
 
     def _score_rows(self, X: Any) -> NDArray[np.float64]:
@@ -92,14 +103,7 @@ class ManyClassifier(base.MiniBatchClassifier):
         return np.exp(self._log_probabilities(X))
 
     def _log_probabilities(self, X: Any) -> NDArray[np.float64]:
-        joint = self._score_rows(X)
-        if not joint.size:
-            return joint
-        top = joint.max(axis=1, keepdims=True)
-        # A message that no class can have said (priors of zero all over): every class alike.
-        joint = np.where(np.isneginf(top), 0.0, joint - np.where(np.isneginf(top), 0.0, top))
-        normalised: NDArray[np.float64] = joint - np.log(np.exp(joint).sum(axis=1, keepdims=True))
-        return normalised
+        return log_normalised(self._score_rows(X))
 
     def _label_array(self, columns: NDArray[np.intp]) -> NDArray[Any]:
         labels = self.counts.labels

@@ -86,7 +86,8 @@ class Rows:
 def is_frame(X: Any) -> bool:
     """Whether X is a data frame of one of the libraries in use; none is imported to find out."""
     for module, name in (("pandas", "DataFrame"), ("polars", "DataFrame"), ("pyarrow", "Table")):
-        if module in sys.modules and isinstance(X, getattr(sys.modules[module], name)):
+        loaded = sys.modules.get(module)
+        if loaded is not None and isinstance(X, getattr(loaded, name)):
             return True
     return False
 
@@ -98,9 +99,10 @@ def _frame_values(frame: Any) -> tuple[list[Any], Any]:
             return list(frame.columns), frame.sparse.to_coo()
         except AttributeError:  # pandas has the accessor on every frame, for sparse ones only
             pass
-    columns = list(getattr(frame, "column_names", frame.columns))
-    values = frame.to_pandas().to_numpy() if hasattr(frame, "column_names") else frame.to_numpy()
-    return columns, values
+    if hasattr(frame, "column_names"):  # pyarrow; without columns it has no rows either
+        values = [column.to_numpy() for column in frame.columns]
+        return frame.column_names, np.column_stack(values) if values else np.empty((0, 0))
+    return list(frame.columns), frame.to_numpy()
 
 
 def _compressed(
@@ -123,13 +125,24 @@ def _compressed(
     dense = np.asarray(X)
     if dense.ndim != 2:
         raise ValueError(f"expected a matrix with a row for each example, got shape {dense.shape}")
-    try:
-        dense = dense.astype(np.float64, copy=False)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"the matrix holds values that are no numbers: {error}") from None
+    dense = _numbers(dense, "the matrix")
     rows, columns = np.nonzero(dense)  # NaN is not zero
     indptr = np.searchsorted(rows, np.arange(len(dense) + 1)).astype(np.int64)
     return indptr, columns.astype(np.int64), dense[rows, columns], dense.shape[1]
+
+
+def _numbers(values: NDArray[Any], what: str) -> NDArray[np.float64]:
+    """The values as float64, if they are real numbers already and not text that looks like some."""
+    if values.dtype.kind not in "biufO":
+        raise ValueError(f"{what} holds {values.dtype}, not real numbers")
+    if values.dtype.kind == "O":
+        for value in values.flat:
+            if isinstance(value, (str, bytes)):
+                raise ValueError(f"{what} holds a value that is no number: {value!r:.80}")
+    try:
+        return values.astype(np.float64, copy=False)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ValueError(f"{what} holds a value that is no number: {error}") from None
 
 
 def _used_columns(indices: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -171,10 +184,7 @@ def as_weights(w: Any, n: int) -> NDArray[np.float64]:
     """One weight for each of n examples, from a number, a sequence or None for 1."""
     if w is None or np.isscalar(w):
         return np.full(n, 1.0 if w is None else checked_weight(w))
-    try:
-        weights = np.array(as_labels(w), dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"the weights are no numbers: {error}") from None
+    weights = _numbers(np.asarray(as_labels(w)), "the weights")
     if weights.shape != (n,):
         raise ValueError(f"{n} examples, but weights of shape {weights.shape}")
     bad = ~((weights >= 0) & (weights <= 1e100))
