@@ -6,6 +6,7 @@ The main process helps: while the next messages in order are not there yet, it t
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import signal
 import sys
@@ -196,6 +197,7 @@ def _work(
     inherited: list[Connection],
 ) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the main process decides when to end
+    gc.freeze()  # what was there before lives on: looking at it would copy its pages
     for end in inherited:
         end.close()
     try:
