@@ -89,7 +89,7 @@ def test_a_replay_of_its_own_configuration_is_identical(sample, tmp_path, jobs):
 
 
 def test_results_do_not_change_by_accident(sample, tmp_path):
-    """The scores of the first mails, to the last digit: the same on every machine."""
+    """The scores of the first mails, to the last digit."""
     replay(config(sample, output={"folder": str(tmp_path)}))
     lines = (tmp_path / "results.txt").read_text().splitlines()
     assert lines[5:8] == GOLDEN

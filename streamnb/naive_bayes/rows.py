@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
@@ -157,7 +158,7 @@ def _features(used: NDArray[np.int64], names: list[Any] | None, keep_names: bool
             dict.fromkeys((names[i] for i in used), 1), None, keep_names
         )
         if len(features) != len(used):
-            twice = next(name for name in names if names.count(name) > 1)
+            twice = Counter(names).most_common(1)[0][0]
             raise ValueError(f"the column {twice!r:.80} occurs twice")
         return features
     fingerprints = _core.fingerprint_columns(used)
