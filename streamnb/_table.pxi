@@ -533,6 +533,32 @@ cdef class CountTable:
                 self.drop(row)
         self.sums[k] = max(left_of(self.sums[k] + taken, taken), 0.0)
 
+    def rescale(self, double factor, double least):
+        """Multiply every count, and drop the features of which less than `least` is left."""
+        cdef Py_ssize_t row = 0, k
+        cdef double left
+        for k in range(self.k):
+            self.sums[k] = 0
+        while row < self.table.rows:
+            left = 0
+            for k in range(self.k):
+                self.table.cells[row * self.table.width + k] *= factor
+                left += self.table.cells[row * self.table.width + k]
+            if left < least:
+                self.drop(row)  # the last row has taken its place
+                continue
+            for k in range(self.k):
+                self.sums[k] += self.table.cells[row * self.table.width + k]
+            row += 1
+        if self.track_values:
+            self.values.rows = 0
+            if self.values.slots:
+                memset(self.values.index, 0, self.values.slots * sizeof(uint64_t))
+            for row in range(self.table.rows):
+                table_reserve(&self.values, self.k)
+                for k in range(self.k):
+                    self.revalue(k, 0, self.table.cells[row * self.table.width + k])
+
     cdef str shown(self, uint64_t key):
         name = self.name(key)
         return f"#{key:016x}" if name is None else repr(name)[:80]

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from streamnb import _core
 from streamnb.evaluate.prequential import Step, log_odds
 
 __all__ = ["ClassFigures", "Summary", "Tally", "one_minus_roca", "sm_at_hm", "wilson"]
@@ -278,8 +279,8 @@ def _log_loss(y: Any, scores: dict[Any, float]) -> float:
     values: Sequence[float] = list(scores.values())
     top = max(values)
     if top == -math.inf:
-        return math.log(len(values))
+        return _core.log(len(values))
     total = 0.0
     for value in values:
-        total += math.exp(value - top)
-    return -max(scores[y] - top - math.log(total), _LEAST)
+        total += _core.exp(value - top)
+    return -max(scores[y] - top - _core.log(total), _LEAST)

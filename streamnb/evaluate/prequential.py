@@ -6,6 +6,8 @@ import math
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
+from streamnb import _core
+
 __all__ = ["Example", "Step", "log_odds", "prequential"]
 
 
@@ -124,5 +126,5 @@ def log_odds(scores: dict[Any, float], label: Any) -> float:
     others = [score for other, score in scores.items() if other != label]
     top = max(others)
     if len(others) > 1 and top > -math.inf:
-        top += math.log(math.fsum(math.exp(score - top) for score in others))
+        top += _core.log(math.fsum(_core.exp(score - top) for score in others))
     return mine - top if mine != top else 0.0
