@@ -18,28 +18,49 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from streamnb.classifier import Classifier, MailClassifier, TextClassifier
     from streamnb.mail_tokens import MailTokenizer
-    from streamnb.naive_bayes import BernoulliNB, ComplementNB, MultinomialNB, load
+    from streamnb.naive_bayes import (
+        BernoulliNB,
+        ComplementNB,
+        DiscriminativeMultinomialNB,
+        MultinomialNB,
+        ViewsNB,
+        WindowNB,
+        load,
+    )
     from streamnb.tokens import TokenCounts, Tokenizer
 
 __all__ = [
     "BernoulliNB",
+    "Classifier",
     "ComplementNB",
+    "DiscriminativeMultinomialNB",
+    "MailClassifier",
     "MailTokenizer",
     "MultinomialNB",
+    "TextClassifier",
     "TokenCounts",
     "Tokenizer",
+    "ViewsNB",
+    "WindowNB",
     "__version__",
     "load",
 ]
 
 _HOMES = {
     "BernoulliNB": "streamnb.naive_bayes",
+    "Classifier": "streamnb.classifier",
     "ComplementNB": "streamnb.naive_bayes",
+    "DiscriminativeMultinomialNB": "streamnb.naive_bayes",
+    "MailClassifier": "streamnb.classifier",
     "MailTokenizer": "streamnb.mail_tokens",
     "MultinomialNB": "streamnb.naive_bayes",
+    "TextClassifier": "streamnb.classifier",
     "TokenCounts": "streamnb.tokens",
     "Tokenizer": "streamnb.tokens",
+    "ViewsNB": "streamnb.naive_bayes",
+    "WindowNB": "streamnb.naive_bayes",
     "load": "streamnb.naive_bayes",
 }
 

@@ -66,11 +66,23 @@ class TokenizerConfig(_Section, frozen=True):
         return {key: value for key, value in given.items() if key != "kind" and value is not UNSET}
 
 
-class _Model(_Section, frozen=True):
+Power = Annotated[float, Meta(ge=0, le=2)]
+Decay = Annotated[float, Meta(ge=0.5, le=1)]
+
+
+class _Learner(_Section, frozen=True):
+    """What every model has: forgetting, and whether features keep their names."""
+
+    decay: Decay = 1.0
+    window: Natural | None = None
+    keep_names: bool = True
+
+
+class _Model(_Learner, frozen=True):
     alpha: Positive = 1.0
     unseen: Literal["ignore", "smooth"] = "ignore"
     tau: Positive | None = None
-    keep_names: bool = True
+    length_power: Power = 0.5
 
 
 Shares = dict[str, Annotated[float, Meta(ge=0, le=1e100)]]
@@ -95,7 +107,36 @@ class ComplementConfig(_Model, tag_field="kind", tag="complement", frozen=True):
     prior: Literal["none", "learned", "uniform"] | Shares = "none"
 
 
-ModelConfig = MultinomialConfig | BernoulliConfig | ComplementConfig
+class DiscriminativeConfig(_Learner, tag_field="kind", tag="discriminative", frozen=True):
+    """Parameters of `DiscriminativeMultinomialNB`."""
+
+    alpha: Positive = 0.1
+    prior: Literal["learned", "uniform"] | Shares = "learned"
+    unseen: Literal["ignore", "smooth"] = "ignore"
+    tau: Positive | None = 0.8
+    length_power: Power = 2 / 3
+
+
+View = Literal["words", "bytes"]
+
+
+class ClassifierConfig(_Learner, tag_field="kind", tag="classifier", frozen=True):
+    """Parameters of `MailClassifier` and `TextClassifier`."""
+
+    alpha: Positive = 0.1
+    tau: Positive | None = 0.8
+    length_power: Power = 2 / 3
+    views: tuple[View, ...] = ("words", "bytes")
+    gram: Size = 4
+    first_bytes: Annotated[int, Meta(ge=1, le=1 << 20)] = 2000
+    discriminative: bool = True
+    rate: Annotated[float, Meta(ge=0, le=100)] = 0.3
+    label_noise: Annotated[float, Meta(ge=0, lt=0.5)] | None = None
+
+
+ModelConfig = (
+    ClassifierConfig | MultinomialConfig | BernoulliConfig | ComplementConfig | DiscriminativeConfig
+)
 
 
 class EvaluateConfig(_Section, frozen=True):
@@ -118,16 +159,18 @@ class Config(_Section, frozen=True):
 
     corpus: CorpusConfig = CorpusConfig()
     tokenizer: TokenizerConfig = TokenizerConfig()
-    model: ModelConfig = MultinomialConfig()
+    model: ModelConfig = ClassifierConfig()
     evaluate: EvaluateConfig = EvaluateConfig()
     output: OutputConfig = OutputConfig()
     jobs: Annotated[int, Meta(ge=1, le=256)] = 1
 
 
-_MODELS: dict[str, type[_Model]] = {
+_MODELS: dict[str, type[_Learner]] = {
+    "classifier": ClassifierConfig,
     "multinomial": MultinomialConfig,
     "bernoulli": BernoulliConfig,
     "complement": ComplementConfig,
+    "discriminative": DiscriminativeConfig,
 }
 
 
@@ -247,7 +290,7 @@ def build(data: dict[str, Any], source: str = "configuration") -> Config:
         if value is None and section in Config.__struct_fields__:
             data[section] = {}  # a section that is only commented out
     if isinstance(data.get("model"), dict):
-        data["model"] = {"kind": "multinomial", **data["model"]}
+        data["model"] = {"kind": "classifier", **data["model"]}
     try:
         return msgspec.convert(data, Config, strict=True)
     except msgspec.ValidationError as error:
@@ -311,7 +354,7 @@ def _known_keys(path: str, data: dict[str, Any]) -> list[str]:
     if path == "model":
         kind = data["model"].get("kind")
         fields = (
-            _MODELS.get(kind, MultinomialConfig).__struct_fields__ if isinstance(kind, str) else ()
+            _MODELS.get(kind, ClassifierConfig).__struct_fields__ if isinstance(kind, str) else ()
         )
         return ["kind", *fields]
     field = {field.name: field.type for field in msgspec.structs.fields(Config)}.get(path, Config)

@@ -16,6 +16,9 @@ __all__ = ["Counts", "MemoryCounts", "checked_weight"]
 
 Label = str | bool | int
 
+_RESCALE = float(1 << 32)
+_FORGOTTEN = 2.0**-20
+
 
 def checked_weight(w: Any) -> float:
     """Give an example's weight as a float, or raise ValueError: finite, >= 0 and at most 1e100."""
@@ -50,8 +53,21 @@ class Counts(Protocol):
     def declare(self, labels: Iterable[Label]) -> None:
         """Make classes known that nothing has been learned of."""
 
-    def add(self, tokens: TokenCounts, label: Label, weight: float) -> None:
-        """Learn a message: all of it or nothing."""
+    @property
+    def scale(self) -> float:
+        """What the newest message weighs; counts and weights are in this unit (see `age`)."""
+
+    @property
+    def version(self) -> int:
+        """A number that changes whenever anything is learned or unlearned."""
+
+    def add(
+        self, tokens: TokenCounts, label: Label, weight: float, mass: float | None = None
+    ) -> None:
+        """Learn a message: all of it or nothing.
+
+        Its counts go in `weight` times, and it adds `mass` (None: as much) to the class's weight.
+        """
 
     def add_matrix(
         self,
@@ -62,7 +78,9 @@ class Counts(Protocol):
     ) -> None:
         """Learn many messages summed up: counts (n, K) of features, weight of each label."""
 
-    def subtract(self, tokens: TokenCounts, label: Label, weight: float) -> None:
+    def subtract(
+        self, tokens: TokenCounts, label: Label, weight: float, mass: float | None = None
+    ) -> None:
         """Unlearn a message, or raise ValueError and change nothing."""
 
     def index(self, label: Label) -> int | None:
@@ -107,6 +125,9 @@ class MemoryCounts:
     def __init__(self, keep_names: bool = True, track_values: bool = False) -> None:
         self.labels: list[Label] = []
         self.weights: list[float] = []
+        self.scale = 1.0
+        self.exponent = 0
+        self.version = 0
         self._index: dict[Label, int] = {}
         self.table = _core.CountTable(0, keep_names, track_values)
 
@@ -130,6 +151,7 @@ class MemoryCounts:
         if any(label is None or label != label for label in new):
             raise ValueError("a label must not be None or NaN")
         self.table.widen(len(self.labels) + len(new))
+        self.version += 1
         for label in new:
             self._index[label] = len(self.labels)
             self.labels.append(label)
@@ -145,14 +167,21 @@ class MemoryCounts:
         fingerprints, cells, _, _ = self.table.arrays()
         return fingerprints, cells
 
-    def add(self, tokens: TokenCounts, label: Label, weight: float) -> None:
-        """Learn a message: all of it or nothing."""
+    def add(
+        self, tokens: TokenCounts, label: Label, weight: float, mass: float | None = None
+    ) -> None:
+        """Learn a message: all of it or nothing.
+
+        Its counts go in `weight` times, and it adds `mass` (None: as much) to the class's weight.
+        """
         k = self._index.get(label)
         if k is None:
             self.declare((label,))
             k = self._index[label]
-        self.table.add(tokens.fingerprints, tokens.counts, k, weight, tokens.names, tokens.ends)
-        self.weights[k] += weight
+        if weight:
+            self.table.add(tokens.fingerprints, tokens.counts, k, weight, tokens.names, tokens.ends)
+        self.weights[k] += weight if mass is None else mass
+        self.version += 1
 
     def add_matrix(
         self,
@@ -169,20 +198,40 @@ class MemoryCounts:
         )
         for k, weight in zip(columns, weights, strict=True):
             self.weights[k] += weight
+        self.version += 1
 
-    def subtract(self, tokens: TokenCounts, label: Label, weight: float) -> None:
+    def subtract(
+        self, tokens: TokenCounts, label: Label, weight: float, mass: float | None = None
+    ) -> None:
         """Unlearn a message, or raise ValueError and change nothing."""
+        mass = weight if mass is None else mass
         k = self._index.get(label)
         if k is None:
             raise ValueError(f"cannot unlearn: nothing was ever learned of class {label!r:.80}")
-        left = _core.subtracted(self.weights[k], weight)
+        left = _core.subtracted(self.weights[k], mass)
         if left < 0:
             raise ValueError(
-                f"cannot unlearn weight {weight:g} of class {label!r:.80}: "
-                f"it has {self.weights[k]:g}"
+                f"cannot unlearn weight {mass:g} of class {label!r:.80}: it has {self.weights[k]:g}"
             )
-        self.table.subtract(tokens.fingerprints, tokens.counts, k, weight)
+        if weight:
+            self.table.subtract(tokens.fingerprints, tokens.counts, k, weight)
         self.weights[k] = left
+        self.version += 1
+
+    def age(self, decay: float) -> None:
+        """Let everything learned so far weigh `decay` times as much as before.
+
+        Nothing is touched: what is learned from now on weighs more instead. Only when that has
+        grown beyond 2^32 is the table gone through once, and what is left of less than a millionth
+        of an occurrence dropped.
+        """
+        self.scale /= decay
+        self.version += 1
+        if self.scale > _RESCALE:
+            self.scale /= _RESCALE
+            self.exponent += 32
+            self.table.rescale(1 / _RESCALE, _FORGOTTEN * self.scale)
+            self.weights = [weight / _RESCALE for weight in self.weights]
 
     def gather(
         self, fingerprints: NDArray[np.uint64]
@@ -196,6 +245,8 @@ class MemoryCounts:
 
     def merge(self, other: MemoryCounts) -> None:
         """Add what other counts know: the same as having learned both streams."""
+        if self.scale != other.scale or self.exponent != other.exponent:
+            raise ValueError("cannot merge: the counts have aged differently")
         fingerprints, cells, names, ends = other.table.arrays()
         if names is not None and len(names) >= 1 << 32:
             raise ValueError("cannot merge: the names of the features are longer than 4 GiB")

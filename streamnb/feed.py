@@ -16,13 +16,13 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from multiprocessing.connection import Connection
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from streamnb.corpus import Entry, read
 from streamnb.errors import StreamNBError
-from streamnb.tokens import ScanningTransformer, TokenCounts
+from streamnb.tokens import TokenCounts
 
 __all__ = ["feed"]
 
@@ -30,10 +30,17 @@ _CHUNK = 32  # messages handed over at a time
 _AHEAD = 16  # chunks read ahead for each process
 _PIPE = 1 << 20
 
-Result = TokenCounts | StreamNBError
+Result = TokenCounts | tuple[TokenCounts, ...] | StreamNBError
 
 
-def _count(entry: Entry, tokenizer: ScanningTransformer) -> Result:
+class Counting(Protocol):
+    """A tokenizer, or one that makes several views of a message."""
+
+    def count(self, x: Any) -> TokenCounts | tuple[TokenCounts, ...]:
+        """Count the features of a message."""
+
+
+def _count(entry: Entry, tokenizer: Counting) -> Result:
     try:
         return tokenizer.count(read(entry))
     except StreamNBError as error:
@@ -41,7 +48,7 @@ def _count(entry: Entry, tokenizer: ScanningTransformer) -> Result:
 
 
 def feed(
-    entries: Iterable[Entry], tokenizer: ScanningTransformer, jobs: int = 1
+    entries: Iterable[Entry], tokenizer: Counting, jobs: int = 1
 ) -> Iterator[tuple[Entry, Result]]:
     """Read and tokenise messages.
 
@@ -85,7 +92,7 @@ class _Chunk:
 
 
 def _shared(
-    entries: Iterator[Entry], tokenizer: ScanningTransformer, crew: list[_Worker]
+    entries: Iterator[Entry], tokenizer: Counting, crew: list[_Worker]
 ) -> Iterator[tuple[Entry, Result]]:
     chunks: deque[_Chunk] = deque()
     free: deque[_Chunk] = deque()  # those nobody has taken, also in order
@@ -121,7 +128,7 @@ def _shared(
 class _Worker:
     """Another process that reads and tokenises."""
 
-    def __init__(self, tokenizer: ScanningTransformer, crew: list[_Worker]) -> None:
+    def __init__(self, tokenizer: Counting, crew: list[_Worker]) -> None:
         self.given: deque[_Chunk] = deque()
         context = _context()
         self._tasks_out, self._tasks = context.Pipe(duplex=False)
@@ -193,7 +200,7 @@ def _enlarge(connection: Connection) -> None:
 def _work(
     tasks: Connection,
     answers: Connection,
-    tokenizer: ScanningTransformer,
+    tokenizer: Counting,
     inherited: list[Connection],
 ) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the main process decides when to end
@@ -210,41 +217,53 @@ def _work(
 
 def _pack(answers: Connection, results: list[Result]) -> None:
     """Send results as a few large arrays: many small ones would cost more than tokenising did."""
-    good = [result for result in results if isinstance(result, TokenCounts)]
     errors = {i: result for i, result in enumerate(results) if isinstance(result, StreamNBError)}
-    named = bool(good) and good[0].names is not None
-    answers.send(
-        (errors, [len(result) for result in good], [len(r.names or b"") for r in good], named)
-    )
+    shapes: list[int] = []  # how many views a result has; 0 for one that is not a tuple of them
+    good: list[TokenCounts] = []
+    for result in results:
+        if isinstance(result, tuple):
+            shapes.append(len(result))
+            good += result
+        elif isinstance(result, TokenCounts):
+            shapes.append(0)
+            good.append(result)
+    texts = [-1 if tokens.names is None else len(tokens.names) for tokens in good]
+    answers.send((errors, shapes, [len(tokens) for tokens in good], texts))
     if not good:
         return
-    answers.send_bytes(np.concatenate([result.fingerprints for result in good]).tobytes())
-    answers.send_bytes(np.concatenate([result.counts for result in good]).tobytes())
-    if named:
-        answers.send_bytes(b"".join(result.names or b"" for result in good))
-        answers.send_bytes(np.concatenate([result.ends for result in good]).tobytes())
+    answers.send_bytes(np.concatenate([tokens.fingerprints for tokens in good]).tobytes())
+    answers.send_bytes(np.concatenate([tokens.counts for tokens in good]).tobytes())
+    answers.send_bytes(b"".join(tokens.names or b"" for tokens in good))
+    ends = [tokens.ends for tokens in good if tokens.ends is not None]
+    answers.send_bytes(np.concatenate([np.empty(0, np.uint32), *ends]).tobytes())
 
 
 def _unpack(answers: Connection) -> list[Result]:
-    errors, sizes, text_sizes, named = answers.recv()
-    good: list[Result] = []
+    errors, shapes, sizes, texts = answers.recv()
+    results: list[Result] = []
     if sizes:
-        fingerprints = np.frombuffer(answers.recv_bytes(), dtype=np.uint64)
-        counts = np.frombuffer(answers.recv_bytes(), dtype=np.float64)
-        names = answers.recv_bytes() if named else None
-        ends = np.frombuffer(answers.recv_bytes(), dtype=np.uint32) if named else None
-        at = text = 0
-        for size, text_size in zip(sizes, text_sizes, strict=True):
-            good.append(
-                TokenCounts._trusted(
-                    fingerprints[at : at + size],
-                    counts[at : at + size],
-                    None if names is None else names[text : text + text_size],
-                    None if ends is None else ends[at : at + size],
-                )
-            )
-            at += size
-            text += text_size
+        parts = iter(_parts(answers, sizes, texts))
+        for views in shapes:
+            results.append(tuple(next(parts) for _ in range(views)) if views else next(parts))
     for i, error in errors.items():
-        good.insert(i, error)
-    return good
+        results.insert(i, error)
+    return results
+
+
+def _parts(answers: Connection, sizes: list[int], texts: list[int]) -> Iterator[TokenCounts]:
+    fingerprints = np.frombuffer(answers.recv_bytes(), dtype=np.uint64)
+    counts = np.frombuffer(answers.recv_bytes(), dtype=np.float64)
+    names = answers.recv_bytes()
+    ends = np.frombuffer(answers.recv_bytes(), dtype=np.uint32)
+    at = text = end = 0
+    for size, length in zip(sizes, texts, strict=True):
+        here = slice(at, at + size)
+        at += size
+        if length < 0:
+            yield TokenCounts._trusted(fingerprints[here], counts[here], None, None)
+            continue
+        yield TokenCounts._trusted(
+            fingerprints[here], counts[here], names[text : text + length], ends[end : end + size]
+        )
+        text += length
+        end += size

@@ -11,7 +11,7 @@ from streamnb.mail.decode import decode_words
 from streamnb.mail.parse import DEFAULT_LIMITS
 from streamnb.tokens import ScanningTransformer, TokenCounts
 
-__all__ = ["MailTokenizer"]
+__all__ = ["MailTokenizer", "is_stamped"]
 
 # Fields that filters stamp, our own included, and fields in which mail programs keep what the user
 # did with a message: to learn from them is to learn from the answer.
@@ -23,6 +23,11 @@ STAMPED = re.compile(
     rb"|evolution|gnus|imap|folder)"
     rb"|(?:status|content-length|lines|old-x-spam|spam)"
 )
+
+
+def is_stamped(name: bytes) -> bool:
+    """Whether a header field, in lower case, is one that filters or mail programs stamp."""
+    return STAMPED.match(name) is not None
 
 
 class MailTokenizer(ScanningTransformer):
@@ -99,7 +104,7 @@ class MailTokenizer(ScanningTransformer):
         """The prefix of a field's words, None for a field that is left out."""
         lower = name.lower()
         dropped = (
-            STAMPED.match(lower)
+            is_stamped(lower)
             or (not self.headers and lower != b"subject")
             or lower in {drop.lower().encode() for drop in self.drop_headers or ()}
         )

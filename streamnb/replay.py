@@ -15,25 +15,36 @@ from typing import Any
 
 import msgspec
 
-from streamnb.config import Config, as_yaml
+from streamnb.classifier import Classifier, MailClassifier, TextClassifier
+from streamnb.config import ClassifierConfig, Config, as_yaml
 from streamnb.corpus import Corpus, open_corpus, ordered
 from streamnb.corpus.entry import Entry
 from streamnb.errors import ConfigError, CorpusError, StreamNBError
 from streamnb.evaluate import Example, ResultFiles, Summary, Tally, prequential
 from streamnb.feed import feed
 from streamnb.mail_tokens import MailTokenizer
-from streamnb.naive_bayes import BernoulliNB, ComplementNB, MultinomialNB
+from streamnb.naive_bayes import (
+    BernoulliNB,
+    ComplementNB,
+    DiscriminativeMultinomialNB,
+    MultinomialNB,
+    WindowNB,
+)
 from streamnb.naive_bayes.base import CountingNB
-from streamnb.tokens import ScanningTransformer, Tokenizer
+from streamnb.tokens import Tokenizer
 
-__all__ = ["Report", "make_model", "make_tokenizer", "replay"]
+__all__ = ["Report", "make_classifier", "make_tokenizer", "replay"]
 
 MODELS: dict[str, type[CountingNB]] = {
     "multinomial": MultinomialNB,
     "bernoulli": BernoulliNB,
     "complement": ComplementNB,
+    "discriminative": DiscriminativeMultinomialNB,
 }
-TOKENIZERS: dict[str, type[ScanningTransformer]] = {"text": Tokenizer, "mail": MailTokenizer}
+TOKENIZERS: dict[str, type[MailTokenizer | Tokenizer]] = {
+    "text": Tokenizer,
+    "mail": MailTokenizer,
+}
 
 
 @dataclass
@@ -92,7 +103,7 @@ class Report:
         }
 
 
-def make_tokenizer(config: Config, corpus: Corpus) -> ScanningTransformer:
+def make_tokenizer(config: Config, corpus: Corpus) -> MailTokenizer | Tokenizer:
     """Make the tokenizer that a configuration asks for, or that the corpus's content wants."""
     kind = corpus.content if config.tokenizer.kind == "auto" else config.tokenizer.kind
     options = config.tokenizer.options()
@@ -100,6 +111,8 @@ def make_tokenizer(config: Config, corpus: Corpus) -> ScanningTransformer:
     for key in options:
         if key not in known:
             raise ConfigError(f"tokenizer.{key}: the tokenizer for {kind} has no such option")
+    if isinstance(config.model, ClassifierConfig):
+        options = {"binary": True, **({} if kind == "mail" else {"ngrams": (1, 2)}), **options}
     if corpus.drop_headers and kind == "mail":
         options["drop_headers"] = (*(options.get("drop_headers") or ()), *corpus.drop_headers)
     options["keep_names"] = config.model.keep_names
@@ -111,11 +124,17 @@ def make_tokenizer(config: Config, corpus: Corpus) -> ScanningTransformer:
     return tokenizer
 
 
-def make_model(config: Config) -> CountingNB:
-    """Make the model that a configuration asks for."""
+def make_classifier(config: Config, tokenizer: MailTokenizer | Tokenizer) -> Classifier:
+    """Make the tokenizer and model that a configuration asks for."""
     parameters = msgspec.to_builtins(config.model)
+    kind = parameters.pop("kind")
+    parameters.pop("window")
     try:
-        return MODELS[parameters.pop("kind")](**parameters)
+        if kind != "classifier":
+            return Classifier(tokenizer, MODELS[kind](**parameters))
+        if isinstance(tokenizer, MailTokenizer):
+            return MailClassifier(**parameters, words=tokenizer)
+        return TextClassifier(**parameters, words=tokenizer)
     except ValueError as error:
         raise ConfigError(f"model.{error}") from None
 
@@ -151,7 +170,11 @@ def replay(config: Config, on_step: OnStep | None = None) -> Report:
     >>> report = replay(build({"corpus": {"path": "corpora/sample"}}))  # doctest: +SKIP
     """
     corpus = _open(config)
-    tokenizer, model = make_tokenizer(config, corpus), make_model(config)
+    tokenizer = make_tokenizer(config, corpus)
+    classifier = make_classifier(config, tokenizer)
+    model: Any = classifier.model
+    if config.model.window is not None:
+        model = WindowNB(model, config.model.window)
     total = (
         config.corpus.limit
         if corpus.size is None
@@ -164,7 +187,7 @@ def replay(config: Config, on_step: OnStep | None = None) -> Report:
         began = time.perf_counter()
         labelled = _labelled(corpus, config, report)
         entries = ordered(labelled, config.corpus.order, config.corpus.limit)
-        fed = interruption.until(feed(entries, tokenizer, config.jobs))
+        fed = interruption.until(feed(entries, classifier.tokenizer, config.jobs))
         for step in prequential(_examples(fed, config, report), model):
             output.step(step, tally.record(step))
             if tally.messages % config.evaluate.every == 0:
@@ -179,7 +202,7 @@ def replay(config: Config, on_step: OnStep | None = None) -> Report:
         if tally.messages:
             output.checkpoint(tally.checkpoint())
         report.summary = tally.summary()
-        report.features = model.counts.features
+        report.features = classifier.features
         report.peak_memory_bytes = _peak_memory()
         output.finish(report.as_dict())
     if not report.interrupted:
@@ -249,7 +272,7 @@ def _open(config: Config) -> Corpus:
     )
 
 
-def _complete(config: Config, corpus: Corpus, tokenizer: ScanningTransformer) -> str:
+def _complete(config: Config, corpus: Corpus, tokenizer: MailTokenizer | Tokenizer) -> str:
     """The configuration as YAML with nothing left open: replaying it gives the same results."""
     where = msgspec.structs.replace(
         config.corpus, path=os.path.abspath(str(config.corpus.path)), kind=corpus.kind

@@ -16,14 +16,20 @@ from river import checks, compose
 from scipy import sparse
 
 import streamnb
-from streamnb import BernoulliNB, ComplementNB, MultinomialNB, TokenCounts
+from streamnb import (
+    BernoulliNB,
+    ComplementNB,
+    DiscriminativeMultinomialNB,
+    MultinomialNB,
+    TokenCounts,
+)
 
 MODELS = [MultinomialNB, BernoulliNB, ComplementNB]
 by_model = pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__)
 
 
 def variants():
-    for model in MODELS:
+    for model in (*MODELS, DiscriminativeMultinomialNB):
         yield model()
         yield model(alpha=0.1, prior="uniform", unseen="smooth", tau=2.0)
 
@@ -557,3 +563,21 @@ assert model.predict_many(table).to_pylist() == ["x", "y"]
 assert model.predict_proba_many(table).column_names == ["x", "y"]
 """
     subprocess.run([sys.executable, "-P", "-c", program], check=True)
+
+
+def test_many_discriminative_messages_are_learned_in_turn():
+    rng = np.random.default_rng(4)
+    X = sparse.random_array(
+        (40, 12), density=0.4, rng=rng, data_sampler=lambda size: rng.integers(1, 4, size)
+    ).tocsr()
+    y = rng.choice(["a", "b", "c"], 40)
+    many, one = DiscriminativeMultinomialNB(), DiscriminativeMultinomialNB()
+    many.partial_fit(X, y)
+    for row in range(40):
+        entries = X[[row]].tocoo()
+        one.learn_one(
+            dict(zip(entries.coords[1].tolist(), entries.data.tolist(), strict=True)), str(y[row])
+        )
+    assert many.counts == one.counts
+    scores = [one._scores({int(c): 1}) for c in range(12)]
+    np.testing.assert_array_equal(many._score_rows(sparse.csr_array(np.eye(12))), scores)

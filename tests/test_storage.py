@@ -112,6 +112,16 @@ def header(**changes):
     return change
 
 
+def member(**changes):
+    def change(name, data):
+        if name != "header.npy":
+            return data
+        found = json.loads(np.load(io.BytesIO(data)).tobytes())
+        return header(members=[{**found["members"][0], **changes}])(name, data)
+
+    return change
+
+
 def array(member, values):
     def change(name, data):
         if name != member:
@@ -127,27 +137,31 @@ HUGE = np.lib.format.magic(
     1, 0
 ) + b"v\0{'descr': '<f8', 'fortran_order': False, 'shape': (1000000000000, 3), }".ljust(118)
 DAMAGE = {
-    "an object array": array("counts.npy", np.array([{}, 1], dtype=object)),
-    "another type": array("counts.npy", np.zeros((5, 3), np.float32)),
-    "another shape": array("counts.npy", np.zeros((5, 9))),
-    "a negative count": array("counts.npy", np.full((7, 3), -1.0)),
-    "no numbers": array("counts.npy", np.full((7, 3), np.nan)),
-    "other counts": array("counts.npy", np.ones((7, 3))),
-    "a huge claim": lambda name, data: HUGE if name == "counts.npy" else data,
-    "a missing member": lambda name, data: None if name == "fingerprints.npy" else data,
-    "repeated fingerprints": array("fingerprints.npy", np.zeros(7, np.uint64)),
-    "names out of order": array("name_ends.npy", np.array([9, 1, 2, 3, 4, 5, 6], np.uint64)),
-    "names beyond the end": array("name_ends.npy", np.full(7, 10**6, np.uint64)),
+    "an object array": array("0.counts.npy", np.array([{}, 1], dtype=object)),
+    "another type": array("0.counts.npy", np.zeros((5, 3), np.float32)),
+    "another shape": array("0.counts.npy", np.zeros((5, 9))),
+    "a negative count": array("0.counts.npy", np.full((7, 3), -1.0)),
+    "no numbers": array("0.counts.npy", np.full((7, 3), np.nan)),
+    "other counts": array("0.counts.npy", np.ones((7, 3))),
+    "a huge claim": lambda name, data: HUGE if name == "0.counts.npy" else data,
+    "a missing member": lambda name, data: None if name == "0.fingerprints.npy" else data,
+    "repeated fingerprints": array("0.fingerprints.npy", np.zeros(7, np.uint64)),
+    "names out of order": array("0.name_ends.npy", np.array([9, 1, 2, 3, 4, 5, 6], np.uint64)),
+    "names beyond the end": array("0.name_ends.npy", np.full(7, 10**6, np.uint64)),
     "a foreign format": header(format="other"),
-    "a newer version": header(version=2),
+    "a newer version": header(version=3),
+    "an older version": header(version=1),
+    "no members": header(members=[]),
+    "another model in it": member(model="GaussianNB"),
+    "a scale that cannot be": member(scale=0.5),
     "another model": header(model="GaussianNB"),
-    "a parameter that is wrong": header(parameters={"alpha": -1, "prior": "learned"}),
-    "a parameter that is not there": header(parameters={"beta": 1, "prior": "learned"}),
-    "repeated labels": header(labels=[["str", "a"]] * 3),
-    "labels of no type": header(labels=[["list", []]] * 3),
-    "fewer labels": header(labels=[["str", "a"]]),
+    "a parameter that is wrong": member(parameters={"alpha": -1, "prior": "learned"}),
+    "a parameter that is not there": member(parameters={"beta": 1, "prior": "learned"}),
+    "repeated labels": member(labels=[["str", "a"]] * 3),
+    "labels of no type": member(labels=[["list", []]] * 3),
+    "fewer labels": member(labels=[["str", "a"]]),
     "another key": header(key="00"),
-    "a header of another kind": header(weights="heavy"),
+    "a header of another kind": member(weights="heavy"),
 }
 
 

@@ -116,12 +116,15 @@ class Mail:
         What the message is made of, in its order.
     defects
         What was wrong, and which bounds were crossed.
+    source
+        The message's bytes as far as they were read, with LF line ends.
     """
 
     fields: Fields = field(default_factory=list)
     parts: list[Part] = field(default_factory=list)
     defects: list[str] = field(default_factory=list)
     index: Index = field(default_factory=dict, repr=False)
+    source: bytes = field(default=b"", repr=False)
 
     @cached_property
     def headers(self) -> list[tuple[str, str]]:
@@ -176,7 +179,7 @@ class _Parser:
     def __init__(self, data: bytes, limits: Limits) -> None:
         self.data = data
         self.limits = limits
-        self.mail = Mail()
+        self.mail = Mail(source=data)
         self.seen = 0
 
     def defect(self, text: str) -> None:
@@ -275,6 +278,17 @@ class _Parser:
         return True
 
 
+def normalised(data: bytes, limits: Limits = DEFAULT_LIMITS) -> tuple[bytes, list[str]]:
+    """The message as far as it is read, line ends LF, and what was wrong with it."""
+    defects = []
+    if len(data) > limits.size:
+        data = data[: limits.size]
+        defects.append(f"longer than {limits.size} bytes")
+    if b"\r" in data:
+        data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    return data, defects
+
+
 def parse(data: bytes, limits: Limits = DEFAULT_LIMITS) -> Mail:
     r"""Take a message apart.
 
@@ -300,12 +314,7 @@ def parse(data: bytes, limits: Limits = DEFAULT_LIMITS) -> Mail:
     >>> mail.get("subject"), mail.parts[0].content_type, mail.parts[0].text
     ('café', 'text/html', '<b>hi</b>\n')
     """
-    defects = []
-    if len(data) > limits.size:
-        data = data[: limits.size]
-        defects.append(f"longer than {limits.size} bytes")
-    if b"\r" in data:
-        data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    data, defects = normalised(data, limits)
     mail = _Parser(data, limits).run()
     mail.defects[:0] = defects
     return mail

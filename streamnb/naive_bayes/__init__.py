@@ -2,7 +2,18 @@
 
 from streamnb.naive_bayes.bernoulli import BernoulliNB
 from streamnb.naive_bayes.complement import ComplementNB
+from streamnb.naive_bayes.discriminative import DiscriminativeMultinomialNB
 from streamnb.naive_bayes.multinomial import MultinomialNB
 from streamnb.naive_bayes.storage import load
+from streamnb.naive_bayes.views import ViewsNB
+from streamnb.naive_bayes.window import WindowNB
 
-__all__ = ["BernoulliNB", "ComplementNB", "MultinomialNB", "load"]
+__all__ = [
+    "BernoulliNB",
+    "ComplementNB",
+    "DiscriminativeMultinomialNB",
+    "MultinomialNB",
+    "ViewsNB",
+    "WindowNB",
+    "load",
+]

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,21 +13,30 @@ from numpy.typing import NDArray
 from streamnb import _core
 from streamnb.counts import Label, MemoryCounts, checked_weight
 from streamnb.naive_bayes.many import ManyClassifier
+from streamnb.naive_bayes.scores import Explanation, Scored
 from streamnb.tokens import Feature, TokenCounts
 
-__all__ = ["CountingNB", "Explanation", "Prior", "probabilities"]
+__all__ = ["CountingNB", "Prior", "Receipt"]
 
 Prior = str | Mapping[Any, float]
 
 
-def probabilities(scores: list[float]) -> list[float]:
-    """Turn joint log-likelihoods into probabilities; uniform where all are -inf."""
-    top = max(scores)
-    if top == -math.inf:
-        return [1 / len(scores)] * len(scores)
-    powers = [math.exp(score - top) for score in scores]
-    total = math.fsum(powers)
-    return [power / total for power in powers]
+class Receipt(NamedTuple):
+    """What learning a message added: enough to unlearn it exactly, whatever was learned since.
+
+    Attributes
+    ----------
+    exponent
+        How often 2 the weights have been divided by until then (see `MemoryCounts.age`).
+    mass
+        What it added to the weight of its class.
+    weights
+        How many times its counts went in: one number for each model it was learned by.
+    """
+
+    exponent: int
+    mass: float
+    weights: tuple[float, ...]
 
 
 def _is_number(value: Any) -> bool:
@@ -66,47 +74,28 @@ def _check_binarize(value: Any) -> None:
         raise ValueError(f"binarize: {value!r} is not a number >= 0 (features left out count 0)")
 
 
+def _check_length_power(value: Any) -> None:
+    if not _is_number(value) or not 0 <= value <= 2:
+        raise ValueError(f"length_power: {value!r} is not a number from 0 to 2")
+
+
+def _check_decay(value: Any) -> None:
+    if not _is_number(value) or not 0.5 <= value <= 1:
+        raise ValueError(f"decay: {value!r} is not a number from .5 to 1 (1 forgets nothing)")
+
+
 _CHECKS: dict[str, Callable[[Any], None]] = {
     "alpha": _check_alpha,
     "prior": _check_prior,
     "unseen": _check_unseen,
     "tau": _check_tau,
+    "length_power": _check_length_power,
+    "decay": _check_decay,
     "binarize": _check_binarize,
 }
 
 
-@dataclass(frozen=True)
-class Explanation:
-    """Why a message scored as it did.
-
-    Attributes
-    ----------
-    scores
-        Joint log-likelihood of each class.
-    base
-        What each class had before any feature was looked at: the prior, and for Bernoulli the
-        absence of every feature.
-    contributions
-        For each feature that took part, what it added to each class. With the base they add up to
-        the scores.
-    """
-
-    scores: dict[Label, float]
-    base: dict[Label, float]
-    contributions: dict[Feature, dict[Label, float]]
-
-    def strongest(self, label: Label, n: int = 10) -> list[tuple[Feature, float]]:
-        """The n features that spoke most for a class, over the best of the others."""
-        others = [other for other in self.scores if other != label]
-
-        def speaks(of: dict[Label, float]) -> float:
-            return of[label] - max((of[other] for other in others), default=0.0)
-
-        found = [(feature, speaks(of)) for feature, of in self.contributions.items()]
-        return sorted(found, key=lambda item: -item[1])[:n]
-
-
-class CountingNB(ManyClassifier):
+class CountingNB(Scored, ManyClassifier):
     """A Naive Bayes model over a table of counts.
 
     A subclass says what a feature's counts mean (`_feature_weights`) and, if need be, what a
@@ -115,32 +104,53 @@ class CountingNB(ManyClassifier):
     """
 
     _track_values = False
+    _memo: tuple[TokenCounts, int, list[float]] | None = None
 
     def __init__(
-        self, alpha: float, prior: Prior, unseen: str, tau: float | None, keep_names: bool
+        self,
+        alpha: float,
+        prior: Prior,
+        unseen: str,
+        tau: float | None,
+        length_power: float,
+        decay: float,
+        keep_names: bool,
     ) -> None:
         self.alpha = alpha
         self.prior = prior
         self.unseen = unseen
         self.tau = tau
+        self.length_power = length_power
+        self.decay = decay
         self.keep_names = keep_names
         self.counts = self._new_counts()
+        self.receipt: Receipt | None = None
 
     def __setattr__(self, name: str, value: Any) -> None:
         check = _CHECKS.get(name)
         if check is not None:
             check(value)
+            super().__setattr__("_memo", None)
         super().__setattr__(name, value)
 
     def _new_counts(self) -> MemoryCounts:
         return MemoryCounts(self.keep_names, self._track_values)
 
     @property
-    def _multiclass(self) -> bool:
-        return True
+    def _labels(self) -> list[Label]:
+        return self.counts.labels
+
+    @property
+    def _smoothing(self) -> float:
+        """Alpha in the unit of the counts: where those have aged, it has not."""
+        return self.alpha * self.counts.scale
 
     def _tokens(self, x: Any) -> TokenCounts:
         return x if isinstance(x, TokenCounts) else TokenCounts.from_dict(x, None, self.keep_names)
+
+    def as_tokens(self, x: Any) -> TokenCounts:
+        """A message as the model counts it, good for as long as one likes."""
+        return self._tokens(x)
 
     def _feature_weights(self, cells: NDArray[np.float64]) -> NDArray[np.float64]:
         """What one occurrence of each feature adds to each class, (n, K), given its counts."""
@@ -186,19 +196,40 @@ class CountingNB(ManyClassifier):
 
     def _scale(self, used: int) -> float:
         """What the evidence of that many features is divided by."""
-        return self.tau * math.sqrt(used) if self.tau and used else 1.0
+        if not self.tau or not used:
+            return 1.0
+        if self.length_power == 0.5:
+            return self.tau * math.sqrt(used)
+        return self.tau * _core.exp(self.length_power * _core.log(used))
 
-    def _scores(self, x: Any) -> list[float]:
+    def evidence(self, x: Any) -> list[float]:
+        """What a message says for each class, the prior apart, its length allowed for."""
+        memo = self._memo
+        if memo is not None and memo[0] is x and memo[1] == self.counts.version:
+            return memo[2]
         tokens = self._tokens(x)
         weights, seen = self._weights_of(tokens.fingerprints)
         sums, used = _core.weighted_sums(tokens.counts, weights, seen)
         scale = self._scale(used)
-        return [
-            prior + (base + total) / scale
-            for prior, base, total in zip(
-                self._log_prior(), self._base_evidence(), sums, strict=True
-            )
+        evidence = [
+            (base + total) / scale for base, total in zip(self._base_evidence(), sums, strict=True)
         ]
+        if isinstance(x, TokenCounts):  # a message is often classified and then learned
+            self._memo = (x, self.counts.version, evidence)
+        return evidence
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_memo": None}
+
+    def _scores(self, x: Any) -> list[float]:
+        return [
+            prior + evidence
+            for prior, evidence in zip(self._log_prior(), self.evidence(x), strict=True)
+        ]
+
+    def _lesson(self, x: TokenCounts, y: Label) -> float:
+        """How many times a message's counts are learned."""
+        return 1.0
 
     def learn_one(self, x: Any, y: Label, w: float = 1.0) -> None:
         """Learn a message.
@@ -217,36 +248,67 @@ class CountingNB(ManyClassifier):
         ValueError
             For a count or weight that is NaN, infinite, negative or no number. Nothing has changed.
         """
-        self.counts.add(self._tokens(x), y, 1.0 if w == 1 else checked_weight(w))
+        tokens = self._tokens(x)
+        weight = 1.0 if w == 1 else checked_weight(w)
+        self._teach(tokens, y, weight, self._lesson(tokens, y))
 
-    def unlearn_one(self, x: Any, y: Label, w: float = 1.0) -> None:
+    def _teach(self, tokens: TokenCounts, y: Label, w: float, lesson: float) -> None:
+        counts = self.counts
+        mass = w * counts.scale
+        receipt = Receipt(counts.exponent, mass, (mass * lesson,))
+        counts.add(tokens, y, mass * lesson, mass)
+        if self.decay != 1:
+            counts.age(self.decay)
+        self.receipt = receipt
+
+    @property
+    def _needs_receipt(self) -> bool:
+        return self.decay != 1
+
+    def unlearn_one(self, x: Any, y: Label, w: float = 1.0, receipt: Receipt | None = None) -> None:
         """Undo `learn_one` with the same arguments: exactly, while weights are whole numbers.
 
         A class of which nothing is left stays known, with probability 0.
 
+        Parameters
+        ----------
+        x, y, w
+            What was learned.
+        receipt
+            `receipt` as it was right after the learning. A model whose messages do not all weigh
+            the same (discriminative ones, and those that decay) needs it; `w` is then not looked
+            at.
+
         Raises
         ------
         ValueError
-            Where this was never learned (a count would fall below zero). Nothing has changed.
+            Where this was never learned (a count would fall below zero), or a receipt is missing.
+            Nothing has changed.
         """
-        self.counts.subtract(self._tokens(x), y, checked_weight(w))
+        if receipt is None:
+            if self._needs_receipt:
+                raise ValueError(
+                    "to unlearn, this model needs the receipt: keep `model.receipt` after learn_one"
+                )
+            weight = checked_weight(w)
+            receipt = Receipt(self.counts.exponent, weight, (weight,))
+        self._untake(self._tokens(x), y, receipt.exponent, receipt.mass, receipt.weights[0])
 
-    def joint_log_likelihood(self, x: Any) -> dict[Label, float]:
-        """Log of prior times likelihood, for each class."""
-        return dict(zip(self.counts.labels, self._scores(x), strict=True))
-
-    def predict_proba_one(self, x: Any, **kwargs: Any) -> dict[Label, float]:
-        """Probability of each class; {} before anything was learned."""
-        if not self.counts.labels:
-            return {}
-        return dict(zip(self.counts.labels, probabilities(self._scores(x)), strict=True))
-
-    def predict_one(self, x: Any, **kwargs: Any) -> Label | None:
-        """The most probable class, the first learned of equals; None where nothing was learned."""
-        if not self.counts.labels:
-            return None
-        scores = self._scores(x)
-        return self.counts.labels[scores.index(max(scores))]
+    def _untake(self, tokens: TokenCounts, y: Label, exponent: int, mass: float, w: float) -> None:
+        counts = self.counts
+        if self.decay == 1 and exponent == counts.exponent:
+            counts.subtract(tokens, y, w, mass)
+            return
+        # Ageing rounds, and drops what is too small to matter: no more can be taken than is left.
+        k = counts.index(y)
+        if k is None:
+            raise ValueError(f"cannot unlearn: nothing was ever learned of class {y!r:.80}")
+        shrunk = 2.0 ** (exponent - counts.exponent)
+        cells, _ = counts.gather(tokens.fingerprints)
+        left = np.minimum(tokens.counts * (w * shrunk), cells[:, k])
+        some = left > 0
+        kept = TokenCounts._trusted(tokens.fingerprints[some], left[some], None, None)
+        counts.subtract(kept, y, 1.0, min(mass * shrunk, counts.weights[k]))
 
     def merge(self, other: CountingNB) -> None:
         """Add what another model learned: the same as having learned both streams.
@@ -258,6 +320,8 @@ class CountingNB(ManyClassifier):
         """
         if type(other) is not type(self):
             raise ValueError(f"cannot merge a {type(other).__name__} into a {type(self).__name__}")
+        if other.decay != self.decay:
+            raise ValueError("cannot merge: the models forget at different rates")
         if getattr(other, "binarize", None) != getattr(self, "binarize", None):
             raise ValueError("cannot merge: the models binarize differently")
         self.counts.merge(other.counts)
@@ -296,8 +360,12 @@ class CountingNB(ManyClassifier):
 
     def feature_counts(self, feature: Feature) -> dict[Label, float]:
         """How often a feature was counted in each class, by its name."""
-        cells, _ = self.counts.gather(np.array([_core.fingerprint(feature)], dtype=np.uint64))
-        return dict(zip(self.counts.labels, cells[0].tolist(), strict=True))
+        return self.counts_of(_core.fingerprint(feature))
+
+    def counts_of(self, fingerprint: int) -> dict[Label, float]:
+        """How often a feature was counted in each class, by its fingerprint."""
+        cells, _ = self.counts.gather(np.array([fingerprint], dtype=np.uint64))
+        return dict(zip(self.counts.labels, (cells[0] / self.counts.scale).tolist(), strict=True))
 
     def top_features(self, label: Label, n: int = 10) -> list[tuple[Feature, float]]:
         """The n features that speak most for a class, and by how much.

@@ -94,9 +94,11 @@ class BernoulliNB(CountingNB):
         binarize: float = 0.0,
         tau: float | None = None,
         keep_names: bool = True,
+        length_power: float = 0.5,
+        decay: float = 1.0,
     ) -> None:
         self.binarize = binarize
-        super().__init__(alpha, prior, unseen, tau, keep_names)
+        super().__init__(alpha, prior, unseen, tau, length_power, decay, keep_names)
 
     def _tokens(self, x: Any) -> TokenCounts:
         if not isinstance(x, TokenCounts):
@@ -107,19 +109,20 @@ class BernoulliNB(CountingNB):
         return TokenCounts._trusted(x.fingerprints, np.ones(len(x)), x.names, x.ends)
 
     def _feature_weights(self, cells: NDArray[np.float64]) -> NDArray[np.float64]:
+        alpha = self._smoothing
         absent = np.array(self.counts.weights) - cells
-        return _core.log_cells(cells, self.alpha) - _core.log_cells(absent, self.alpha)
+        return _core.log_cells(cells, alpha) - _core.log_cells(absent, alpha)
 
     def _unseen_weights(self) -> list[float]:
         # Not among the absent features that the base sums, so the whole of log p is due.
-        alpha = _core.log(self.alpha)
-        return [alpha - _core.log(weight + 2 * self.alpha) for weight in self.counts.weights]
+        alpha = self._smoothing
+        return [_core.log(alpha) - _core.log(weight + 2 * alpha) for weight in self.counts.weights]
 
     def _base_evidence(self) -> list[float]:
         """The log-likelihood of a message without any feature, for each class."""
         values, features = self.counts.value_counts()
         everything = self.counts.features
-        alpha = self.alpha
+        alpha = self._smoothing
         base = []
         for k, weight in enumerate(self.counts.weights):
             mine = features[:, k] > 0

@@ -66,8 +66,10 @@ class ComplementNB(CountingNB):
         unseen: str = "ignore",
         tau: float | None = None,
         keep_names: bool = True,
+        length_power: float = 0.5,
+        decay: float = 1.0,
     ) -> None:
-        super().__init__(alpha, prior, unseen, tau, keep_names)
+        super().__init__(alpha, prior, unseen, tau, length_power, decay, keep_names)
 
     def _more_tags(self) -> set[str]:
         return {"positive input"}
@@ -77,8 +79,8 @@ class ComplementNB(CountingNB):
             return np.zeros_like(cells)
         totals = self.counts.totals
         total = sum(totals)
-        smoothing = self.alpha * self.counts.features
+        smoothing = self._smoothing * self.counts.features
         # Rounding of fractions may leave a hair below zero.
         rest = [_core.log(max(total - mine, 0.0) + smoothing) for mine in totals]
         others = cells.sum(axis=1, keepdims=True) - cells
-        return np.array(rest) - _core.log_cells(others, self.alpha)
+        return np.array(rest) - _core.log_cells(others, self._smoothing)

@@ -43,6 +43,7 @@ class ManyClassifier(base.MiniBatchClassifier):
     counts: MemoryCounts
     keep_names: bool
     tau: float | None
+    decay: float
 
     if TYPE_CHECKING:
 
@@ -52,10 +53,17 @@ class ManyClassifier(base.MiniBatchClassifier):
         def _log_prior(self) -> list[float]: ...
         def _base_evidence(self) -> list[float]: ...
         def _new_counts(self) -> MemoryCounts: ...
+        def _scale(self, used: int) -> float: ...
+        def learn_one(self, x: Any, y: Any, w: float = 1.0) -> None: ...  # noqa: D102
 
     def _threshold(self) -> float:
         """Above what a value is a presence; NaN where values are counts."""
         return float(getattr(self, "binarize", math.nan))
+
+    @property
+    def _in_turn(self) -> bool:
+        """Whether what a message adds depends on those before it."""
+        return self.decay != 1
 
     def _learn_rows(self, X: Any, y: Any, w: Any, classes: Iterable[Label] = ()) -> None:
         threshold = self._threshold()
@@ -82,7 +90,13 @@ class ManyClassifier(base.MiniBatchClassifier):
         rows.check(bad, signed)
         masses = np.bincount(columns, weights, len(distinct)).tolist()
         self.counts.declare([*classes, *distinct])
-        self.counts.add_matrix(features, sums, distinct, masses)
+        if self._in_turn:
+            for row, label, weight in zip(
+                rows.messages(threshold), labels, weights.tolist(), strict=True
+            ):
+                self.learn_one(row, label, weight)
+        else:
+            self.counts.add_matrix(features, sums, distinct, masses)
 
     def _score_rows(self, X: Any) -> NDArray[np.float64]:
         """Joint log-likelihoods (n, K), each row bit for bit what `_scores` gives."""
@@ -95,7 +109,7 @@ class ManyClassifier(base.MiniBatchClassifier):
         rows.check(bad, not math.isnan(threshold))
         scores = np.array(self._base_evidence()) + sums
         if self.tau:
-            scores /= np.where(used > 0, self.tau * np.sqrt(used), 1.0)[:, None]
+            scores /= np.array([self._scale(int(n)) for n in used])[:, None]
         joint: NDArray[np.float64] = np.array(self._log_prior()) + scores
         return joint
 

@@ -81,8 +81,10 @@ class MultinomialNB(CountingNB):
         unseen: str = "ignore",
         tau: float | None = None,
         keep_names: bool = True,
+        length_power: float = 0.5,
+        decay: float = 1.0,
     ) -> None:
-        super().__init__(alpha, prior, unseen, tau, keep_names)
+        super().__init__(alpha, prior, unseen, tau, length_power, decay, keep_names)
 
     def _more_tags(self) -> set[str]:
         return {"positive input"}
@@ -90,6 +92,6 @@ class MultinomialNB(CountingNB):
     def _feature_weights(self, cells: NDArray[np.float64]) -> NDArray[np.float64]:
         if not self.counts.features:
             return np.zeros_like(cells)
-        smoothing = self.alpha * self.counts.features
+        smoothing = self._smoothing * self.counts.features
         totals = [_core.log(total + smoothing) for total in self.counts.totals]
-        return _core.log_cells(cells, self.alpha, totals)
+        return _core.log_cells(cells, self._smoothing, totals)

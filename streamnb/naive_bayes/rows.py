@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,6 +69,19 @@ class Rows:
             used, indices = _used_columns(indices)
         columns = np.arange(width, dtype=np.int64) if used is None else used
         return cls(indptr, indices, data, used, _features(columns, names, keep_names))
+
+    def messages(self, threshold: float) -> Iterator[TokenCounts]:
+        """Each row by itself; with a threshold that is not NaN, of what is above it."""
+        width = len(self.features)
+        for start, end in zip(self.indptr[:-1].tolist(), self.indptr[1:].tolist(), strict=True):
+            columns, places = np.unique(self.indices[start:end], return_inverse=True)
+            values = np.bincount(places, self.data[start:end], len(columns)).astype(np.float64)
+            if not math.isnan(threshold):
+                values = (values > threshold).astype(np.float64)
+            present = np.zeros(width, bool)
+            present[columns[values > 0]] = True
+            row = self.features.select(present)
+            yield TokenCounts._trusted(row.fingerprints, values[values > 0], row.names, row.ends)
 
     def check(self, entry: int, signed: bool) -> None:
         """Raise ValueError naming row and column of a bad entry; -1 is none."""

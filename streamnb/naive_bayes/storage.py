@@ -21,10 +21,10 @@ from streamnb.errors import ModelFileError, OutputError
 if TYPE_CHECKING:
     from streamnb.naive_bayes.base import CountingNB
 
-__all__ = ["load", "save"]
+__all__ = ["load", "read", "save"]
 
 FORMAT = "streamnb model"
-VERSION = 1
+VERSION = 2
 _KINDS = {"str": str, "int": int, "bool": bool, "float": float}
 
 
@@ -53,14 +53,56 @@ def _parameters(model: CountingNB) -> dict[str, Any]:
     return parameters
 
 
-def save(model: CountingNB, path: str | Path) -> None:
+def save(model: Any, path: str | Path, extra: Any = None) -> None:
     """Write a model; in which order its features came makes no difference to the bytes.
+
+    Parameters
+    ----------
+    model
+        A `CountingNB`, or a `ViewsNB` of several.
+    path
+        The file.
+    extra
+        Anything that JSON can hold, to be read back with the model: which tokenizer it wants.
 
     Raises
     ------
     OutputError
         Where the file cannot be written, or a label is of a type that cannot be.
     """
+    members = getattr(model, "models", [model])
+    header: dict[str, Any] = {
+        "format": FORMAT,
+        "version": VERSION,
+        "model": type(model).__name__,
+        "members": [_member_header(member) for member in members],
+        "key": _core.DEFAULT_KEY.hex(),
+        "extra": extra,
+    }
+    if hasattr(model, "recalibration"):
+        header["recalibration"] = model.recalibration.state()
+        header["noise"] = model.noise.state()
+    text = json.dumps(header, sort_keys=True).encode()
+    arrays = {"header": np.frombuffer(text, dtype=np.uint8)}
+    for number, member in enumerate(members):
+        for name, array in _arrays(member).items():
+            arrays[f"{number}.{name}"] = array
+    _write(Path(path), arrays)
+
+
+def _member_header(model: CountingNB) -> dict[str, Any]:
+    return {
+        "model": type(model).__name__,
+        "parameters": _parameters(model),
+        "labels": [_plain_label(label) for label in model.counts.labels],
+        "weights": model.counts.weights,
+        "totals": model.counts.totals,
+        "scale": model.counts.scale,
+        "exponent": model.counts.exponent,
+    }
+
+
+def _arrays(model: CountingNB) -> dict[str, Any]:
     fingerprints, cells, names, ends = model.counts.table.arrays()
     order = np.argsort(fingerprints)
     arrays = {"fingerprints": fingerprints[order], "counts": cells[order]}
@@ -69,19 +111,7 @@ def save(model: CountingNB, path: str | Path) -> None:
         ordered = [names[starts[i] : ends[i]] for i in order.tolist()]
         arrays["names"] = np.frombuffer(b"".join(ordered), dtype=np.uint8)
         arrays["name_ends"] = np.cumsum([len(name) for name in ordered], dtype=np.uint64)
-    header = {
-        "format": FORMAT,
-        "version": VERSION,
-        "model": type(model).__name__,
-        "parameters": _parameters(model),
-        "labels": [_plain_label(label) for label in model.counts.labels],
-        "weights": model.counts.weights,
-        "totals": model.counts.totals,
-        "key": _core.DEFAULT_KEY.hex(),
-    }
-    text = json.dumps(header, sort_keys=True).encode()
-    arrays = {"header": np.frombuffer(text, dtype=np.uint8), **arrays}
-    _write(Path(path), arrays)
+    return arrays
 
 
 def _write(path: Path, arrays: dict[str, Any]) -> None:
@@ -139,12 +169,17 @@ def load(path: str | Path, kind: type[Any] | None = None) -> Any:
     Raises
     ------
     ModelFileError
-        Where the file is missing, damaged, not ours, of a newer version or of another model.
+        Where the file is missing, damaged, not ours, of another version or of another model.
     """
+    return read(path, kind)[0]
+
+
+def read(path: str | Path, kind: type[Any] | None = None) -> tuple[Any, Any]:
+    """Read a model and the `extra` that was saved with it; as `load`."""
     try:
         with zipfile.ZipFile(path) as archive:
             header = json.loads(_member(archive, "header", "u1").tobytes())
-            return _restore(archive, header, kind)
+            return _restore(archive, header, kind), header["extra"]
     except OSError as error:
         raise ModelFileError(
             f"{path}: the model cannot be read: {error.strerror or error}"
@@ -164,35 +199,59 @@ class _ForeignError(Exception):
 
 
 def _restore(archive: zipfile.ZipFile, header: Any, kind: type[Any] | None) -> Any:
-    from streamnb.naive_bayes import BernoulliNB, ComplementNB, MultinomialNB
+    from streamnb import naive_bayes
+    from streamnb.naive_bayes.label_noise import LabelNoise
+    from streamnb.naive_bayes.recalibration import Recalibration
 
     if header["format"] != FORMAT:
         raise ValueError(f"format is {header['format']!r:.40}")
     if header["version"] != VERSION:
         raise _ForeignError(
-            f"a model file of version {header['version']!r:.20}; this streamnb reads "
-            f"version {VERSION}: upgrade it"
+            f"a model file of version {header['version']!r:.20}, and this streamnb reads "
+            f"version {VERSION}: use the streamnb that wrote it, or train anew"
         )
     if header["key"] != _core.DEFAULT_KEY.hex():
         raise _ForeignError("the model's fingerprints were made with another key")
-    models = {model.__name__: model for model in (BernoulliNB, ComplementNB, MultinomialNB)}
-    made = models[header["model"]]
+    models = {
+        name: getattr(naive_bayes, name) for name in naive_bayes.__all__ if name not in _NO_MODELS
+    }
+    made = naive_bayes.ViewsNB if header["model"] == "ViewsNB" else models[header["model"]]
     if kind is not None and not issubclass(made, kind):
         raise _ForeignError(f"the file holds a {made.__name__}, not a {kind.__name__}")
+    members = [
+        _restore_member(archive, of, number, models[of["model"]])
+        for number, of in enumerate(header["members"])
+    ]
+    if "recalibration" not in header:
+        return members[0]
+    labels = [model.counts.labels for model in members]
+    recalibration = Recalibration.from_state(header["recalibration"])
+    if len(recalibration.gains) != len(members) or any(of != labels[0] for of in labels):
+        raise ValueError("the views do not belong together")
+    noise = LabelNoise.from_state(header["noise"])
+    model = naive_bayes.ViewsNB(members, recalibration.rate, noise.fixed)
+    model.recalibration, model.noise = recalibration, noise
+    return model
+
+
+_NO_MODELS = {"ViewsNB", "WindowNB", "load"}
+
+
+def _restore_member(archive: zipfile.ZipFile, header: Any, number: int, made: Any) -> Any:
     parameters = dict(header["parameters"])
     if not isinstance(parameters["prior"], str):
         parameters["prior"] = {_read_label(label): float(p) for label, p in parameters["prior"]}
     model = made(**parameters)
-    _fill(model, archive, header)
+    _fill(model, archive, header, f"{number}.")
     return model
 
 
-def _fill(model: CountingNB, archive: zipfile.ZipFile, header: Any) -> None:
+def _fill(model: CountingNB, archive: zipfile.ZipFile, header: Any, prefix: str) -> None:
     labels = [_read_label(pair) for pair in header["labels"]]
     weights = np.array(header["weights"], dtype=np.float64)
     totals = np.array(header["totals"], dtype=np.float64)
-    fingerprints = _member(archive, "fingerprints", "<u8")
-    cells = _member(archive, "counts", "<f8", 2)
+    fingerprints = _member(archive, f"{prefix}fingerprints", "<u8")
+    cells = _member(archive, f"{prefix}counts", "<f8", 2)
     if not weights.shape == totals.shape == (len(labels),) or cells.shape != (
         len(fingerprints),
         len(labels),
@@ -206,10 +265,14 @@ def _fill(model: CountingNB, archive: zipfile.ZipFile, header: Any) -> None:
     if not np.allclose(cells.sum(axis=0), totals, rtol=1e-6, atol=1e-6):
         raise ValueError("the totals are not the sums of the counts")
     names = ends = None
-    if "names.npy" in archive.namelist():
-        names = _member(archive, "names", "u1").tobytes()
-        ends = np.ascontiguousarray(_member(archive, "name_ends", "<u8"), dtype=np.uint64)
+    if f"{prefix}names.npy" in archive.namelist():
+        names = _member(archive, f"{prefix}names", "u1").tobytes()
+        ends = np.ascontiguousarray(_member(archive, f"{prefix}name_ends", "<u8"), dtype=np.uint64)
+    scale, exponent = float(header["scale"]), header["exponent"]
+    if not 1 <= scale <= 2**33 or type(exponent) is not int or exponent < 0:
+        raise ValueError("the scale of the counts is not sound")
     counts = model.counts
+    counts.scale, counts.exponent = scale, exponent
     counts.declare(labels)
     counts.weights[:] = weights.tolist()
     counts.table.load(

@@ -1,0 +1,116 @@
+"""Discriminative multinomial Naive Bayes."""
+
+from __future__ import annotations
+
+from streamnb.counts import Label
+from streamnb.naive_bayes.base import Prior
+from streamnb.naive_bayes.multinomial import MultinomialNB
+from streamnb.naive_bayes.scores import probabilities
+from streamnb.tokens import TokenCounts
+
+__all__ = ["DiscriminativeMultinomialNB", "lesson"]
+
+# Lessons are multiples of this, so that sums of them are exact and unlearning is too; what rounds
+# to nothing need not be learned.
+_STEP = 2.0**-10
+
+
+def lesson(scores: list[float], weights: list[float], k: int | None, trust: float = 1.0) -> float:
+    """How much of a message of class k is new to a model that scores it so: 1 - P(k | message).
+
+    Parameters
+    ----------
+    scores
+        Joint log-likelihood of each class.
+    weights
+        Weight of the messages learned of each class.
+    k
+        The class, None for one that was never heard of.
+    trust
+        How probably the label is right; the lesson is as many times smaller.
+
+    Returns
+    -------
+    float
+        From 0 to 1, a multiple of 2^-10. While only one class is known its probability is 1, and
+        nothing would ever be learned: it is taken for one half.
+    """
+    if k is None or weights[k] <= 0:
+        return 1.0
+    if sum(weight > 0 for weight in weights) < 2:
+        return 0.5
+    shares = probabilities(scores)
+    return round(trust * sum(shares[:k] + shares[k + 1 :]) / _STEP) * _STEP
+
+
+class DiscriminativeMultinomialNB(MultinomialNB):
+    r"""Multinomial Naive Bayes that learns from a message as much as it was surprised by it.
+
+    The formula is that of `MultinomialNB`; the counts of a message x of class y go in
+    1 - P(y | x) times, P as the model has it before. So what is known already adds nothing, and
+    words that go together are not counted again and again. It is still a table of counts, learned
+    in one pass, and needs no step size. In how much order messages come makes a difference.
+
+    What a message added is in `receipt`; `unlearn_one` takes it away again, exactly.
+
+    Parameters
+    ----------
+    alpha, prior, unseen, tau, keep_names, length_power, decay
+        As for `MultinomialNB`. Counts are smaller than there, and so is a good alpha; and the
+        probabilities that say what is left to learn want length normalisation.
+
+    Attributes
+    ----------
+    counts : MemoryCounts
+        Everything that was learned. Its class weights count whole messages, and so does the prior.
+    receipt : Receipt
+        What the last `learn_one` added.
+
+    References
+    ----------
+    Su, J., Zhang, H., Ling, C. X. and Matwin, S. (2008). Discriminative parameter learning for
+    Bayesian networks. ICML 2008.
+
+    Examples
+    --------
+    >>> from streamnb import DiscriminativeMultinomialNB
+    >>> model = DiscriminativeMultinomialNB(alpha=1.0, tau=None)
+    >>> for text, label in [("free offer", "spam"), ("lunch offer", "ham"), ("free", "spam")]:
+    ...     model.learn_one(dict.fromkeys(text.split(), 1), label)
+    ...     print(label, model.receipt.weights)
+    spam (1.0,)
+    ham (1.0,)
+    spam (0.3330078125,)
+
+    The third message was expected to be spam with probability 2/3, so a third of it was learned.
+
+    >>> model.unlearn_one({"free": 1}, "spam", receipt=model.receipt)
+    >>> model.feature_counts("free")
+    {'spam': 1.0, 'ham': 0.0}
+    """
+
+    def __init__(
+        self,
+        alpha: float = 0.1,
+        prior: Prior = "learned",
+        unseen: str = "ignore",
+        tau: float | None = 0.8,
+        keep_names: bool = True,
+        length_power: float = 2 / 3,
+        decay: float = 1.0,
+    ) -> None:
+        super().__init__(alpha, prior, unseen, tau, keep_names, length_power, decay)
+
+    @property
+    def _in_turn(self) -> bool:
+        return True
+
+    @property
+    def _needs_receipt(self) -> bool:
+        return True
+
+    def _lesson(self, x: TokenCounts, y: Label) -> float:
+        counts = self.counts
+        if not counts.labels:
+            return 1.0
+        return lesson(self._scores(x), counts.weights, counts.index(y))

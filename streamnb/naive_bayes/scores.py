@@ -1,0 +1,86 @@
+"""From scores to probabilities, labels and reasons: what every model does alike."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from streamnb import _core
+from streamnb.counts import Label
+from streamnb.tokens import Feature
+
+__all__ = ["Explanation", "Scored", "probabilities"]
+
+
+def probabilities(scores: list[float]) -> list[float]:
+    """Turn joint log-likelihoods into probabilities; uniform where all are -inf."""
+    top = max(scores)
+    if top == -math.inf:
+        return [1 / len(scores)] * len(scores)
+    powers = [_core.exp(score - top) for score in scores]
+    total = math.fsum(powers)
+    return [power / total for power in powers]
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why a message scored as it did.
+
+    Attributes
+    ----------
+    scores
+        Joint log-likelihood of each class.
+    base
+        What each class had before any feature was looked at: the prior, and for Bernoulli the
+        absence of every feature.
+    contributions
+        For each feature that took part, what it added to each class. With the base they add up to
+        the scores.
+    """
+
+    scores: dict[Label, float]
+    base: dict[Label, float]
+    contributions: dict[Feature, dict[Label, float]]
+
+    def strongest(self, label: Label, n: int = 10) -> list[tuple[Feature, float]]:
+        """The n features that spoke most for a class, over the best of the others."""
+        others = [other for other in self.scores if other != label]
+
+        def speaks(of: dict[Label, float]) -> float:
+            return of[label] - max((of[other] for other in others), default=0.0)
+
+        found = [(feature, speaks(of)) for feature, of in self.contributions.items()]
+        return sorted(found, key=lambda item: -item[1])[:n]
+
+
+class Scored:
+    """Predictions of a model that scores a message (`_scores`) for each of its `_labels`."""
+
+    @property
+    def _labels(self) -> list[Label]:
+        raise NotImplementedError
+
+    def _scores(self, x: Any) -> list[float]:
+        raise NotImplementedError
+
+    @property
+    def _multiclass(self) -> bool:
+        return True
+
+    def joint_log_likelihood(self, x: Any) -> dict[Label, float]:
+        """Log of prior times likelihood, for each class."""
+        return dict(zip(self._labels, self._scores(x), strict=True))
+
+    def predict_proba_one(self, x: Any, **kwargs: Any) -> dict[Label, float]:
+        """Probability of each class; {} before anything was learned."""
+        if not self._labels:
+            return {}
+        return dict(zip(self._labels, probabilities(self._scores(x)), strict=True))
+
+    def predict_one(self, x: Any, **kwargs: Any) -> Label | None:
+        """The most probable class, the first learned of equals; None where nothing was learned."""
+        if not self._labels:
+            return None
+        scores = self._scores(x)
+        return self._labels[scores.index(max(scores))]
