@@ -139,6 +139,65 @@ ModelConfig = (
 )
 
 
+Share = Annotated[float, Meta(ge=0, le=1)]
+Seed = Annotated[int, Meta(ge=0, le=10**18)]
+
+
+class ImmediateConfig(_Section, tag_field="kind", tag="immediate", frozen=True):
+    """Every label, right after its message."""
+
+
+class DelayedConfig(_Section, tag_field="kind", tag="delayed", frozen=True):
+    """Labels come late: one of these says by how much."""
+
+    messages: Annotated[int, Meta(ge=0, le=10**12)] | None = None
+    hours: Annotated[float, Meta(ge=0, le=1e9)] | None = None
+    mean: Annotated[float, Meta(ge=0, le=1e9)] | None = None
+    seed: Seed = 1
+
+
+class PartialConfig(_Section, tag_field="kind", tag="partial", frozen=True):
+    """Some labels never come: a share of them does, or those of some recipients."""
+
+    share: Share | None = None
+    recipients: tuple[Name, ...] | None = None
+    seed: Seed = 1
+
+
+class OnErrorConfig(_Section, tag_field="kind", tag="on_error", frozen=True):
+    """Errors only."""
+
+
+class MarginConfig(_Section, tag_field="kind", tag="margin", frozen=True):
+    """Errors, and what was right by less than so many log-odds."""
+
+    log_odds: Annotated[float, Meta(ge=0, le=1e9)] = 3.0
+
+
+class ActiveConfig(_Section, tag_field="kind", tag="active", frozen=True):
+    """A share of the labels, asked for by the learner."""
+
+    budget: Share = 0.1
+
+
+class NoisyConfig(_Section, tag_field="kind", tag="noisy", frozen=True):
+    """A share of the labels is wrong; of all classes, or of each that is named."""
+
+    share: Share | dict[str, Share] = 0.1
+    seed: Seed = 1
+
+
+RegimeConfig = (
+    ImmediateConfig
+    | DelayedConfig
+    | PartialConfig
+    | OnErrorConfig
+    | MarginConfig
+    | ActiveConfig
+    | NoisyConfig
+)
+
+
 class EvaluateConfig(_Section, frozen=True):
     """Which figures."""
 
@@ -160,6 +219,7 @@ class Config(_Section, frozen=True):
     corpus: CorpusConfig = CorpusConfig()
     tokenizer: TokenizerConfig = TokenizerConfig()
     model: ModelConfig = ClassifierConfig()
+    feedback: RegimeConfig | tuple[RegimeConfig, ...] = ImmediateConfig()
     evaluate: EvaluateConfig = EvaluateConfig()
     output: OutputConfig = OutputConfig()
     jobs: Annotated[int, Meta(ge=1, le=256)] = 1

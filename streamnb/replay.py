@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
-import os
 import resource
 import signal
 import sys
@@ -13,38 +11,19 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-import msgspec
-
-from streamnb.classifier import Classifier, MailClassifier, TextClassifier
-from streamnb.config import ClassifierConfig, Config, as_yaml
+from streamnb.assemble import complete, make_classifier, make_feedback, make_tokenizer
+from streamnb.config import Config
 from streamnb.corpus import Corpus, open_corpus, ordered
 from streamnb.corpus.entry import Entry
+from streamnb.corpus.peek import header_fields, message_date
 from streamnb.errors import ConfigError, CorpusError, StreamNBError
 from streamnb.evaluate import Example, ResultFiles, Summary, Tally, prequential
+from streamnb.evaluate.feedback import DelayedByTime, Recipients, Regime
 from streamnb.feed import feed
-from streamnb.mail_tokens import MailTokenizer
-from streamnb.naive_bayes import (
-    BernoulliNB,
-    ComplementNB,
-    DiscriminativeMultinomialNB,
-    MultinomialNB,
-    WindowNB,
-)
+from streamnb.naive_bayes import ViewsNB, WindowNB
 from streamnb.naive_bayes.base import CountingNB
-from streamnb.tokens import Tokenizer
 
-__all__ = ["Report", "make_classifier", "make_tokenizer", "replay"]
-
-MODELS: dict[str, type[CountingNB]] = {
-    "multinomial": MultinomialNB,
-    "bernoulli": BernoulliNB,
-    "complement": ComplementNB,
-    "discriminative": DiscriminativeMultinomialNB,
-}
-TOKENIZERS: dict[str, type[MailTokenizer | Tokenizer]] = {
-    "text": Tokenizer,
-    "mail": MailTokenizer,
-}
+__all__ = ["Report", "replay"]
 
 
 @dataclass
@@ -103,42 +82,6 @@ class Report:
         }
 
 
-def make_tokenizer(config: Config, corpus: Corpus) -> MailTokenizer | Tokenizer:
-    """Make the tokenizer that a configuration asks for, or that the corpus's content wants."""
-    kind = corpus.content if config.tokenizer.kind == "auto" else config.tokenizer.kind
-    options = config.tokenizer.options()
-    known = inspect.signature(TOKENIZERS[kind]).parameters
-    for key in options:
-        if key not in known:
-            raise ConfigError(f"tokenizer.{key}: the tokenizer for {kind} has no such option")
-    if isinstance(config.model, ClassifierConfig):
-        options = {"binary": True, **({} if kind == "mail" else {"ngrams": (1, 2)}), **options}
-    if corpus.drop_headers and kind == "mail":
-        options["drop_headers"] = (*(options.get("drop_headers") or ()), *corpus.drop_headers)
-    options["keep_names"] = config.model.keep_names
-    try:
-        tokenizer = TOKENIZERS[kind](**options)
-        _ = tokenizer.scanner
-    except ValueError as error:
-        raise ConfigError(f"tokenizer: {error}") from None
-    return tokenizer
-
-
-def make_classifier(config: Config, tokenizer: MailTokenizer | Tokenizer) -> Classifier:
-    """Make the tokenizer and model that a configuration asks for."""
-    parameters = msgspec.to_builtins(config.model)
-    kind = parameters.pop("kind")
-    parameters.pop("window")
-    try:
-        if kind != "classifier":
-            return Classifier(tokenizer, MODELS[kind](**parameters))
-        if isinstance(tokenizer, MailTokenizer):
-            return MailClassifier(**parameters, words=tokenizer)
-        return TextClassifier(**parameters, words=tokenizer)
-    except ValueError as error:
-        raise ConfigError(f"model.{error}") from None
-
-
 OnStep = Callable[[Tally, int | None], None]
 
 
@@ -172,9 +115,8 @@ def replay(config: Config, on_step: OnStep | None = None) -> Report:
     corpus = _open(config)
     tokenizer = make_tokenizer(config, corpus)
     classifier = make_classifier(config, tokenizer)
-    model: Any = classifier.model
-    if config.model.window is not None:
-        model = WindowNB(model, config.model.window)
+    feedback = make_feedback(config)
+    model = _Student(classifier.model, config.model.window)
     total = (
         config.corpus.limit
         if corpus.size is None
@@ -182,19 +124,21 @@ def replay(config: Config, on_step: OnStep | None = None) -> Report:
     )
     tally = Tally(config.evaluate.positive, config.evaluate.window, config.evaluate.fading)
     report = Report(config, corpus.description)
-    files = ResultFiles(config.output.folder, _complete(config, corpus, tokenizer))
+    files = ResultFiles(config.output.folder, complete(config, corpus, tokenizer))
     with files as output, _Interruption() as interruption:
         began = time.perf_counter()
         labelled = _labelled(corpus, config, report)
         entries = ordered(labelled, config.corpus.order, config.corpus.limit)
         fed = interruption.until(feed(entries, classifier.tokenizer, config.jobs))
-        for step in prequential(_examples(fed, config, report), model):
+        examples = _examples(fed, config, report, _wants_envelope(feedback))
+        for step in prequential(examples, model, feedback):
             output.step(step, tally.record(step))
             if tally.messages % config.evaluate.every == 0:
                 output.checkpoint(tally.checkpoint())
             if on_step is not None:
                 on_step(tally, total)
         report.interrupted = interruption.asked
+        report.learned = model.lessons
         report.seconds = time.perf_counter() - began
         if report.learned == 0 and tally.messages == 0 and not report.interrupted:
             what = "every message failed" if report.skipped else "there are no messages"
@@ -210,13 +154,27 @@ def replay(config: Config, on_step: OnStep | None = None) -> Report:
     return report
 
 
+class _Student:
+    """The model as the evaluation sees it: it counts the lessons, and forgets by a window."""
+
+    def __init__(self, model: CountingNB | ViewsNB, window: int | None) -> None:
+        taught = model if window is None else WindowNB(model, window)
+        self.joint_log_likelihood = model.joint_log_likelihood
+        self._learn_one = taught.learn_one
+        self.lessons = 0
+
+    def learn_one(self, x: Any, y: str) -> None:
+        self.lessons += 1
+        self._learn_one(x, y)
+
+
 def _refuse_senseless(corpus: Corpus, config: Config, report: Report) -> None:
     """Say so where the figures mean nothing, after they were written."""
     classes = list(report.summary.classes)
     if report.summary.messages and report.learned == 0:
         raise CorpusError(
             f"{corpus.path}: nothing was learned; in a TREC index a label that begins with a "
-            "capital is only classified"
+            "capital is only classified, and feedback may never come"
         )
     if len(classes) == 1:
         raise CorpusError(
@@ -272,19 +230,6 @@ def _open(config: Config) -> Corpus:
     )
 
 
-def _complete(config: Config, corpus: Corpus, tokenizer: MailTokenizer | Tokenizer) -> str:
-    """The configuration as YAML with nothing left open: replaying it gives the same results."""
-    where = msgspec.structs.replace(
-        config.corpus, path=os.path.abspath(str(config.corpus.path)), kind=corpus.kind
-    )
-    kind = next(kind for kind, made in TOKENIZERS.items() if type(tokenizer) is made)
-    known = set(type(config.tokenizer).__struct_fields__) - {"drop_headers"}
-    options = {key: value for key, value in tokenizer._get_params().items() if key in known}
-    tokens = msgspec.structs.replace(config.tokenizer, kind=kind, **options)
-    output = msgspec.structs.replace(config.output, folder=None)
-    return as_yaml(msgspec.structs.replace(config, corpus=where, tokenizer=tokens, output=output))
-
-
 def _labelled(corpus: Corpus, config: Config, report: Report) -> Iterator[Entry]:
     """The entries that have a label; the others stop the replay, or are skipped and counted."""
     for entry in corpus:
@@ -300,7 +245,13 @@ def _labelled(corpus: Corpus, config: Config, report: Report) -> Iterator[Entry]
         report.skipped.append(error)
 
 
-def _examples(fed: Iterator[Any], config: Config, report: Report) -> Iterator[Example]:
+def _wants_envelope(feedback: list[Regime]) -> bool:
+    return any(isinstance(regime, (DelayedByTime, Recipients)) for regime in feedback)
+
+
+def _examples(
+    fed: Iterator[Any], config: Config, report: Report, envelope: bool
+) -> Iterator[Example]:
     for entry, result in fed:
         if isinstance(result, StreamNBError):
             if config.corpus.on_error == "stop":
@@ -309,8 +260,11 @@ def _examples(fed: Iterator[Any], config: Config, report: Report) -> Iterator[Ex
                 )
             report.skipped.append(str(result))
             continue
-        report.learned += entry.learn
-        yield Example(result, entry.label, entry.name, entry.classify, entry.learn)
+        example = Example(result, entry.label, entry.name, entry.classify, entry.learn)
+        if envelope:
+            date, *to = header_fields(entry, ("date", "delivered-to", "to", "cc"))
+            example = example._replace(date=message_date(date), recipients=" ".join(to))
+        yield example
 
 
 def _peak_memory() -> int:

@@ -27,7 +27,8 @@ MAY_IMPORT = {
     "evaluate": ("_core", "errors"),
     "config": ("corpus", "errors"),
     "feed": ("corpus", "errors", "tokens"),
-    "replay": ("classifier", "config", "corpus", "errors", "evaluate", "feed", "mail_tokens", "naive_bayes", "tokens"),
+    "assemble": ("classifier", "config", "corpus", "errors", "evaluate", "mail_tokens", "naive_bayes", "tokens"),
+    "replay": ("assemble", "config", "corpus", "errors", "evaluate", "feed", "naive_bayes"),
     "cli": ("config", "errors", "evaluate", "replay"),
     "sklearn": ("naive_bayes", "tokens"),
 }  # fmt: skip

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Iterator
-from email.utils import parsedate_to_datetime
 from itertools import islice
 
 from streamnb.corpus.entry import Entry
-from streamnb.corpus.peek import header_field
+from streamnb.corpus.peek import header_field, message_date
 from streamnb.errors import ConfigError
 
 __all__ = ["ORDERS", "ordered"]
@@ -52,8 +51,6 @@ def ordered(
     return islice(listed, limit)
 
 
-def _date(entry: Entry) -> tuple[int, float]:
-    try:
-        return (0, parsedate_to_datetime(header_field(entry, "date")).timestamp())
-    except (ValueError, TypeError, OverflowError, IndexError):
-        return (1, 0.0)
+def _date(entry: Entry) -> tuple[bool, float]:
+    date = message_date(header_field(entry, "date"))
+    return date is None, date or 0.0

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamnb import _core
-from streamnb.evaluate.prequential import Step, log_odds
+from streamnb.evaluate.margin import log_odds
+from streamnb.evaluate.prequential import Step
 
 __all__ = ["ClassFigures", "Summary", "Tally", "one_minus_roca", "sm_at_hm", "wilson"]
 

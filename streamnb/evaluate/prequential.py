@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from streamnb import _core
+from streamnb.evaluate.feedback import Lesson, Regime, told
 
-__all__ = ["Example", "Step", "log_odds", "prequential"]
+__all__ = ["Example", "Step", "prequential"]
 
 
 class Example(NamedTuple):
@@ -23,7 +23,9 @@ class Example(NamedTuple):
     tag
         Anything the caller wants back with the step.
     classify, learn
-        Whether it is classified, and learned.
+        Whether it is classified, and whether its label is ever told.
+    date, recipients
+        When it was sent, in seconds since 1970, and to whom; for regimes that want to know.
     """
 
     x: Any
@@ -31,6 +33,8 @@ class Example(NamedTuple):
     tag: Any = None
     classify: bool = True
     learn: bool = True
+    date: float | None = None
+    recipients: str = ""
 
 
 class Step(NamedTuple):
@@ -55,7 +59,9 @@ class Step(NamedTuple):
     tag: Any
 
 
-def prequential(stream: Iterable[Example], model: Any) -> Iterator[Step]:
+def prequential(
+    stream: Iterable[Example], model: Any, feedback: Sequence[Regime] = ()
+) -> Iterator[Step]:
     """Test each message, then train on it.
 
     Parameters
@@ -64,6 +70,10 @@ def prequential(stream: Iterable[Example], model: Any) -> Iterator[Step]:
         The messages in order.
     model
         Any river classifier.
+    feedback
+        Which labels the model is told, and when (see `streamnb.evaluate.feedback`); all of them,
+        each right after its message, where there is none. What is only to be learned (`classify`
+        False) is learned when its turn comes.
 
     Yields
     ------
@@ -93,13 +103,24 @@ def prequential(stream: Iterable[Example], model: Any) -> Iterator[Step]:
     [('spam', None), ('ham', 'spam'), ('spam', 'spam')]
     """
     scored = getattr(model, "joint_log_likelihood", None) or _log_proba(model)
-    for x, y, tag, classify, learn in stream:
-        if classify:
-            scores = scored(x)
-            # The first of equals, as river has it.
-            yield Step(y, max(scores, key=scores.__getitem__) if scores else None, scores, tag)
-        if learn:
-            model.learn_one(x, y)
+    number = 0
+    for x, y, tag, classify, learn, date, recipients in stream:
+        if not classify:
+            if learn:
+                model.learn_one(x, y)
+            continue
+        scores = scored(x)
+        # The first of equals, as river has it.
+        predicted = max(scores, key=scores.__getitem__) if scores else None
+        yield Step(y, predicted, scores, tag)
+        if not feedback:
+            if learn:
+                model.learn_one(x, y)
+            continue
+        asked = Lesson(x, y, predicted, scores, number, date, recipients)
+        number += 1
+        for lesson in told(feedback, asked, learn):
+            model.learn_one(lesson.x, lesson.y)
 
 
 def _log_proba(model: Any) -> Any:
@@ -110,21 +131,3 @@ def _log_proba(model: Any) -> Any:
         }
 
     return scored
-
-
-def log_odds(scores: dict[Any, float], label: Any) -> float:
-    """Log-odds of a class against all others, given joint log-likelihoods; 0 for an only class.
-
-    Examples
-    --------
-    >>> log_odds({"spam": -700.0, "ham": -900.0}, "spam")
-    200.0
-    """
-    if len(scores) < 2:
-        return 0.0
-    mine = scores[label]
-    others = [score for other, score in scores.items() if other != label]
-    top = max(others)
-    if len(others) > 1 and top > -math.inf:
-        top += _core.log(math.fsum(_core.exp(score - top) for score in others))
-    return mine - top if mine != top else 0.0

@@ -1,0 +1,145 @@
+"""From a configuration to the objects it names: tokenizer, classifier, feedback."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from streamnb.classifier import Classifier, MailClassifier, TextClassifier
+from streamnb.config import (
+    ActiveConfig,
+    ClassifierConfig,
+    Config,
+    DelayedConfig,
+    MarginConfig,
+    NoisyConfig,
+    OnErrorConfig,
+    PartialConfig,
+    as_yaml,
+)
+from streamnb.corpus import Corpus
+from streamnb.errors import ConfigError
+from streamnb.evaluate.feedback import (
+    Active,
+    Delayed,
+    DelayedAtRandom,
+    DelayedByTime,
+    Margin,
+    Noisy,
+    OnError,
+    Partial,
+    Recipients,
+    Regime,
+)
+from streamnb.mail_tokens import MailTokenizer
+from streamnb.naive_bayes import (
+    BernoulliNB,
+    ComplementNB,
+    DiscriminativeMultinomialNB,
+    MultinomialNB,
+)
+from streamnb.naive_bayes.base import CountingNB
+from streamnb.tokens import Tokenizer
+
+__all__ = ["complete", "make_classifier", "make_feedback", "make_tokenizer"]
+
+MODELS: dict[str, type[CountingNB]] = {
+    "multinomial": MultinomialNB,
+    "bernoulli": BernoulliNB,
+    "complement": ComplementNB,
+    "discriminative": DiscriminativeMultinomialNB,
+}
+TOKENIZERS: dict[str, type[MailTokenizer | Tokenizer]] = {
+    "text": Tokenizer,
+    "mail": MailTokenizer,
+}
+
+
+def make_tokenizer(config: Config, corpus: Corpus) -> MailTokenizer | Tokenizer:
+    """Make the tokenizer that a configuration asks for, or that the corpus's content wants."""
+    kind = corpus.content if config.tokenizer.kind == "auto" else config.tokenizer.kind
+    options = config.tokenizer.options()
+    known = inspect.signature(TOKENIZERS[kind]).parameters
+    for key in options:
+        if key not in known:
+            raise ConfigError(f"tokenizer.{key}: the tokenizer for {kind} has no such option")
+    if isinstance(config.model, ClassifierConfig):
+        options = {"binary": True, **({} if kind == "mail" else {"ngrams": (1, 2)}), **options}
+    if corpus.drop_headers and kind == "mail":
+        options["drop_headers"] = (*(options.get("drop_headers") or ()), *corpus.drop_headers)
+    options["keep_names"] = config.model.keep_names
+    try:
+        tokenizer = TOKENIZERS[kind](**options)
+        _ = tokenizer.scanner
+    except ValueError as error:
+        raise ConfigError(f"tokenizer: {error}") from None
+    return tokenizer
+
+
+def make_classifier(config: Config, tokenizer: MailTokenizer | Tokenizer) -> Classifier:
+    """Make the tokenizer and model that a configuration asks for."""
+    parameters = msgspec.to_builtins(config.model)
+    kind = parameters.pop("kind")
+    parameters.pop("window")
+    try:
+        if kind != "classifier":
+            return Classifier(tokenizer, MODELS[kind](**parameters))
+        if isinstance(tokenizer, MailTokenizer):
+            return MailClassifier(**parameters, words=tokenizer)
+        return TextClassifier(**parameters, words=tokenizer)
+    except ValueError as error:
+        raise ConfigError(f"model.{error}") from None
+
+
+def make_feedback(config: Config) -> list[Regime]:
+    """Make the feedback regimes that a configuration asks for."""
+    asked = config.feedback if isinstance(config.feedback, tuple) else (config.feedback,)
+    return [
+        regime
+        for number, one in enumerate(asked)
+        for regime in _regimes(one, f"feedback[{number}]" if len(asked) > 1 else "feedback")
+    ]
+
+
+def _regimes(one: Any, path: str) -> list[Regime]:
+    made: dict[str, Callable[[Any], Regime]] = {}  # of the keys that exclude each other
+    if isinstance(one, DelayedConfig):
+        made = {
+            "messages": Delayed,
+            "hours": lambda hours: DelayedByTime(3600 * hours),
+            "mean": lambda mean: DelayedAtRandom(mean, one.seed),
+        }
+    elif isinstance(one, PartialConfig):
+        made = {"share": lambda share: Partial(share, one.seed), "recipients": Recipients}
+    elif isinstance(one, OnErrorConfig):
+        return [OnError()]
+    elif isinstance(one, MarginConfig):
+        return [Margin(one.log_odds)]
+    elif isinstance(one, ActiveConfig):
+        return [Active(one.budget)]
+    elif isinstance(one, NoisyConfig):
+        return [Noisy(one.share, one.seed)]
+    else:
+        return []
+    given = [(make, getattr(one, key)) for key, make in made.items()]
+    given = [(make, value) for make, value in given if value is not None]
+    if len(given) != 1:
+        raise ConfigError(f"{path}: give one of {', '.join(made)}")
+    return [make(value) for make, value in given]
+
+
+def complete(config: Config, corpus: Corpus, tokenizer: MailTokenizer | Tokenizer) -> str:
+    """The configuration as YAML with nothing left open: replaying it gives the same results."""
+    where = msgspec.structs.replace(
+        config.corpus, path=os.path.abspath(str(config.corpus.path)), kind=corpus.kind
+    )
+    kind = next(kind for kind, made in TOKENIZERS.items() if type(tokenizer) is made)
+    known = set(type(config.tokenizer).__struct_fields__) - {"drop_headers"}
+    options = {key: value for key, value in tokenizer._get_params().items() if key in known}
+    tokens = msgspec.structs.replace(config.tokenizer, kind=kind, **options)
+    output = msgspec.structs.replace(config.output, folder=None)
+    return as_yaml(msgspec.structs.replace(config, corpus=where, tokenizer=tokens, output=output))
