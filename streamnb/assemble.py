@@ -141,5 +141,5 @@ def complete(config: Config, corpus: Corpus, tokenizer: MailTokenizer | Tokenize
     known = set(type(config.tokenizer).__struct_fields__) - {"drop_headers"}
     options = {key: value for key, value in tokenizer._get_params().items() if key in known}
     tokens = msgspec.structs.replace(config.tokenizer, kind=kind, **options)
-    output = msgspec.structs.replace(config.output, folder=None)
+    output = msgspec.structs.replace(config.output, folder=None, model=None)
     return as_yaml(msgspec.structs.replace(config, corpus=where, tokenizer=tokens, output=output))

@@ -211,6 +211,7 @@ class OutputConfig(_Section, frozen=True):
     """Where results go."""
 
     folder: Name | None = None
+    model: Name | None = None
 
 
 class Config(_Section, frozen=True):

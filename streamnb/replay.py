@@ -147,6 +147,8 @@ def replay(config: Config, on_step: OnStep | None = None) -> Report:
             output.checkpoint(tally.checkpoint())
         report.summary = tally.summary()
         report.features = classifier.features
+        if config.output.model is not None:
+            classifier.save(config.output.model)
         report.peak_memory_bytes = _peak_memory()
         output.finish(report.as_dict())
     if not report.interrupted:

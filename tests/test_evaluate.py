@@ -1,3 +1,4 @@
+import itertools
 import math
 import random
 
@@ -7,12 +8,32 @@ from hypothesis import given
 from hypothesis import strategies as st
 from river import evaluate, metrics, naive_bayes
 from scipy.stats import binomtest, rankdata
-from sklearn.metrics import log_loss, precision_recall_fscore_support
+from sklearn.metrics import (
+    brier_score_loss,
+    cohen_kappa_score,
+    log_loss,
+    precision_recall_fscore_support,
+)
 
 from streamnb import BernoulliNB, ComplementNB, MultinomialNB
 from streamnb.evaluate import Example, Step, Tally, prequential
-from streamnb.evaluate.metrics import one_minus_roca, sm_at_hm, wilson
-from streamnb.evaluate.prequential import log_odds
+from streamnb.evaluate.feedback import (
+    Active,
+    Delayed,
+    DelayedAtRandom,
+    DelayedByTime,
+    Lesson,
+    Margin,
+    Noisy,
+    OnError,
+    Partial,
+    Recipients,
+    told,
+)
+from streamnb.evaluate.intervals import difference_intervals, intervals, resamplings
+from streamnb.evaluate.margin import log_odds
+from streamnb.evaluate.outcomes import FIGURES, Outcomes
+from streamnb.evaluate.summary import wilson
 from streamnb.naive_bayes.scores import probabilities
 
 
@@ -73,21 +94,82 @@ def test_no_label_is_seen_before_its_time():
 scores = st.floats(-50, 50) | st.sampled_from([0.0, 1.0])
 
 
+def ranked(ups, downs):
+    """Outcomes of scores of positives and of negatives."""
+    values = np.concatenate((np.array(ups, float), np.array(downs, float)))
+    positive = np.arange(len(values)) < len(ups)
+    return Outcomes((values > 0) == positive, values, positive, values > 0)
+
+
 @given(st.lists(scores, min_size=1, max_size=30), st.lists(scores, min_size=1, max_size=30))
 def test_roca_is_a_count_of_inversions(ups, downs):
     inversions = sum((d > u) + 0.5 * (d == u) for u in ups for d in downs)
     expected = 100 * inversions / (len(ups) * len(downs))
-    assert one_minus_roca(np.array(ups), np.array(downs)) == pytest.approx(expected, abs=1e-9)
+    assert ranked(ups, downs).figure("one_minus_roca_percent") == pytest.approx(expected, abs=1e-9)
     ranks = rankdata(np.array(ups + downs))[: len(ups)].sum()
     auc = (ranks - len(ups) * (len(ups) + 1) / 2) / (len(ups) * len(downs))
     assert 100 * (1 - auc) == pytest.approx(expected, abs=1e-9)
 
 
 def test_sm_at_hm_is_the_share_missed_at_that_threshold():
-    negatives = np.arange(1000.0)
-    positives = np.array([997.0, 998.0, 998.5, 1001.0])
-    assert sm_at_hm(positives, negatives, 0.001) == 50  # 998 and below, with one false alarm
-    assert sm_at_hm(positives, negatives, 0.0) == 75
+    run = ranked([997.0, 998.0, 998.5, 1001.0], np.arange(1000.0))
+    assert run.figure("sm_at_hm_0_1_percent") == 50  # 998 and below, with one false alarm
+    assert run.figure("sm_at_hm_0_5_percent") == 0
+    few = ranked([997.0, 998.0, 998.5, 1001.0], np.arange(999.0))
+    assert few.figure("sm_at_hm_0_1_percent") == 50  # no false alarm is allowed; 998 is one
+
+
+@given(st.lists(st.tuples(scores, st.booleans(), st.integers(0, 3)), min_size=2, max_size=30))
+def test_figures_of_weights_are_those_of_repeated_messages(rows):
+    rows = [*rows, (0.5, True, 1), (0.25, False, 1)]
+    values, positive, times = (np.array(column) for column in zip(*rows, strict=True))
+    run = Outcomes((values > 0) == positive, values, positive, values > 0, values**2, abs(values))
+    again = [np.repeat(part, times) for part in (run.right, values, positive, values > 0)]
+    repeated = Outcomes(*again, np.repeat(values**2, times), np.repeat(abs(values), times))
+    assert run.known == list(FIGURES)
+    assert run.figures(times.astype(float)) == pytest.approx(repeated.figures())
+
+
+@given(st.integers(1, 400), st.integers(0, 5))
+def test_resamplings_take_as_many_messages_in_blocks(n, seed):
+    for taken in resamplings(n, 3, seed):
+        assert taken.shape == (n,)
+        assert taken.sum() == n
+        assert (taken >= 0).all()
+        edges = int((np.diff(taken) != 0).sum())
+        assert edges <= 2 * math.ceil(n / max(1, round(math.sqrt(n))))
+
+
+def test_intervals_cover_what_they_should():
+    """Of runs of independent messages, about 95 % of the intervals hold the true accuracy."""
+    rng = np.random.default_rng(5)
+    held = 0
+    for _ in range(60):
+        right = rng.random(900) < 0.9
+        low, high = intervals(Outcomes(right, np.zeros(900)), 200)["accuracy"]
+        held += low <= 0.9 <= high
+    assert 50 <= held <= 60
+
+
+def test_intervals_know_that_neighbours_err_together():
+    rng = np.random.default_rng(6)
+    alone = rng.random(2500) < 0.9
+    together = np.repeat(rng.random(50) < 0.9, 50)
+    widths = []
+    for right in (alone, together):
+        low, high = intervals(Outcomes(right, np.zeros(2500)), 300)["accuracy"]
+        widths.append(high - low)
+    assert widths[1] > 4 * widths[0]
+
+
+def test_paired_differences_leave_out_what_is_hard_for_both():
+    rng = np.random.default_rng(7)
+    hard = np.repeat(rng.random(50) < 0.2, 50)
+    better = hard & (rng.random(2500) < 0.95)
+    first, second = (Outcomes(~errors, np.zeros(2500)) for errors in (hard, better))
+    low, high = difference_intervals(first, second, 300)["accuracy"]
+    assert -0.03 < low < high <= 0
+    assert difference_intervals(first, first, 20)["accuracy"] == (0, 0)
 
 
 @given(st.integers(1, 500), st.data())
@@ -182,3 +264,140 @@ def test_a_class_called_none_is_a_class():
 def test_scores_of_three_classes_are_not_ranked_as_if_of_two():
     rows = [("a", "a", {"a": -1.0, "b": -2.0}), ("b", "b", {"a": -2.0, "b": -1.0, "c": -3.0})]
     assert run(rows)[0].summary().one_minus_roca_percent is None
+
+
+def test_probabilities_are_judged_as_scikit_learn_does():
+    rng = np.random.default_rng(8)
+    odds = rng.normal(0, 3, 500)
+    y = np.where(rng.random(500) < 1 / (1 + np.exp(-odds)), "spam", "ham")
+    rows = [
+        (str(label), "spam" if z > 0 else "ham", {"ham": 0.0, "spam": float(z)})
+        for label, z in zip(y, odds, strict=True)
+    ]
+    summary = run(rows)[0].summary()
+    p = 1 / (1 + np.exp(-odds))
+    assert summary.brier == pytest.approx(brier_score_loss(y == "spam", p))
+    assert summary.log_loss == pytest.approx(log_loss(y == "spam", p))
+    assert sum(one.messages for one in summary.reliability) == 500
+    error = sum(
+        abs((p - (y == "spam"))[np.minimum((10 * p).astype(int), 9) == k].sum()) for k in range(10)
+    )
+    assert summary.expected_calibration_error == pytest.approx(error / 500)
+    assert summary.kappa == pytest.approx(cohen_kappa_score(y, np.where(odds > 0, "spam", "ham")))
+    assert set(summary.intervals) == set(FIGURES)
+    for name, (low, high) in summary.intervals.items():
+        assert low <= getattr(summary, name) <= high
+
+
+def test_kappa_temporal_compares_with_the_label_before():
+    labels = ["a", "a", "b", "b", "b", "a"]
+    rows = [(y, "a", {"a": 0.0, "b": -1.0}) for y in labels]
+    before = sum(one == two for one, two in itertools.pairwise(labels)) / 6
+    summary = run(rows)[0].summary()
+    assert summary.kappa_temporal == pytest.approx((3 / 6 - before) / (1 - before))
+    constant = run([("a", "a", {"a": 0.0})] * 3)[0].summary()
+    assert constant.kappa == 0
+
+
+def lessons(n=1000, **options):
+    rng = random.Random(3)
+    for number in range(n):
+        y = rng.choice(["ham", "spam"])
+        z = rng.gauss(2 if y == "spam" else -2, 2)
+        scores = {"ham": 0.0, "spam": z}
+        yield Lesson(number, y, max(scores, key=scores.get), scores, number, **options)
+
+
+def taught(*regimes, stream=None):
+    """For each message, the numbers and labels told after it."""
+    return [
+        [(lesson.number, lesson.y) for lesson in told(regimes, one)] for one in stream or lessons()
+    ]
+
+
+@pytest.mark.parametrize("delay", [0, 1, 7])
+def test_delayed_labels(delay):
+    out = taught(Delayed(delay))
+    assert [[number for number, _ in told] for told in out[:delay]] == [[]] * delay
+    assert [told[0][0] for told in out[delay:]] == list(range(1000 - delay))
+
+
+def test_delayed_by_dates():
+    dates = [0.0, 10.0, None, 5.0, 100.0, 101.0]
+    stream = [Lesson(n, "x", number=n, date=date) for n, date in enumerate(dates)]
+    out = [[number for number, _ in of] for of in taught(DelayedByTime(6.0), stream=stream)]
+    # 0 waits until 6, 1 and 2 (at 10 by the clock) until 16, 3 until 11.
+    assert out == [[], [0], [], [], [3, 1, 2], []]
+
+
+def test_delayed_at_random_has_that_mean():
+    waits = [
+        now - number
+        for now, told in enumerate(taught(DelayedAtRandom(5.0, seed=2)))
+        for number, _ in told
+    ]
+    assert 4 < np.mean(waits) < 6
+    assert len(waits) > 950
+    assert taught(DelayedAtRandom(0.0)) == taught()
+
+
+def test_partial_and_noisy_labels():
+    assert 250 < sum(map(len, taught(Partial(0.3)))) < 350
+    truth = [one.y for one in lessons()]
+    for share, wrong in ((0.1, 100), ({"spam": 0.5}, 250), ({"none": 1.0}, 0)):
+        heard = [told[0][1] for told in taught(Noisy(share))]
+        assert abs(sum(a != b for a, b in zip(heard, truth, strict=True)) - wrong) < 50
+        if share == {"spam": 0.5}:
+            assert all(b == "spam" for a, b in zip(heard, truth, strict=True) if a != b)
+    assert taught(Noisy(0.1, seed=1)) == taught(Noisy(0.1, seed=1)) != taught(Noisy(0.1, seed=2))
+
+
+def test_recipients():
+    stream = [
+        Lesson(n, "x", number=n, recipients=to)
+        for n, to in enumerate(["Ann <ANN@a.org>", "bob@a.org", ""])
+    ]
+    assert taught(Recipients(["ann@"]), stream=stream) == [[(0, "x")], [], []]
+
+
+def test_errors_and_near_errors():
+    wrong = {one.number for one in lessons() if one.predicted != one.y}
+    assert {number for told in taught(OnError()) for number, _ in told} == wrong
+    near = {number for told in taught(Margin(1.0)) for number, _ in told}
+    assert near == {
+        one.number for one in lessons() if (one.scores["spam"] * (1 if one.y == "spam" else -1)) < 1
+    }
+    assert taught(Margin(1.0), stream=[Lesson(0, "a", None, {})]) == [[(0, "a")]]
+
+
+def test_asking_for_labels_keeps_to_the_budget_and_does_not_peek():
+    asked = [told[0][0] for told in taught(Active(0.2)) if told]
+    assert 150 < len(asked) <= 201
+    sure = [abs(one.scores["spam"]) for one in lessons()]
+    assert np.mean([sure[number] for number in asked]) < np.mean(sure) / 2
+    hidden = [one._replace(y="?") for one in lessons()]
+    assert [told[0][0] for told in taught(Active(0.2), stream=hidden) if told] == asked
+
+
+def test_regimes_chain_and_what_is_never_told_is_not():
+    out = taught(OnError(), Delayed(10))
+    wrong = [one.number for one in lessons() if one.predicted != one.y]
+    assert [number for told in out for number, _ in told] == [n for n in wrong if n + 10 < 1000]
+    assert told([Delayed(0)], next(lessons()), learn=False) == []
+
+
+def test_feedback_in_the_loop():
+    heard = []
+
+    class Recorder:
+        def joint_log_likelihood(self, x):
+            return {"a": 0.0, "b": 0.0}
+
+        def learn_one(self, x, y):
+            heard.append((x, y))
+
+    examples = [Example(n, "a" if n % 2 else "b", classify=n != 2, learn=n != 4) for n in range(8)]
+    steps = list(prequential(iter(examples), Recorder(), [Delayed(2)]))
+    assert len(steps) == 7
+    # 2 is learned as it comes, 4 is never told, the others come two classified messages late.
+    assert heard == [(2, "b"), (0, "b"), (1, "a"), (3, "a"), (5, "a")]

@@ -23,9 +23,11 @@ def commands() -> None:
 
 
 def _register() -> None:
+    from streamnb.cli.compare import compare
     from streamnb.cli.replay import replay
 
-    commands.add_command(replay)
+    for command in (replay, compare):
+        commands.add_command(command)
 
 
 def main() -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from streamnb.cli.tables import new_console, new_table
 from streamnb.errors import printable
 
 if TYPE_CHECKING:
@@ -45,12 +46,20 @@ __all__ = ["replay"]
     "--on-error", type=click.Choice(["stop", "skip"]), help="What to do with an unreadable message."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.option("--details", is_flag=True, help="Print also how far probabilities can be trusted.")
+@click.option(
+    "--save",
+    "save_to",
+    metavar="FILE",
+    help="Write the trained model, with its tokenizer, to FILE.",
+)
 @click.option("--quiet", is_flag=True, help="Print nothing but errors.")
 def replay(
     target: str,
     config_file: str | None,
     settings: tuple[str, ...],
     as_json: bool,
+    details: bool,
     quiet: bool,
     **options: Any,
 ) -> None:
@@ -76,7 +85,7 @@ def replay(
     if as_json:
         click.echo(json.dumps(report.as_dict()))
     elif not quiet:
-        _print(report)
+        _print(report, details)
     for line in report.skipped[:3]:
         click.echo(f"streamnb: skipped: {printable(line)}", err=True)
     if len(report.skipped) > 3:
@@ -92,6 +101,7 @@ _KEYS = {
     "order": ("corpus", "order"),
     "on_error": ("corpus", "on_error"),
     "out": ("output", "folder"),
+    "save_to": ("output", "model"),
     "jobs": ("jobs",),
 }
 
@@ -172,14 +182,11 @@ def _with_progress(config: Config) -> Report:
         return run(config, on_step)
 
 
-def _print(report: Report) -> None:
-    from rich.console import Console
+def _print(report: Report, details: bool) -> None:
     from rich.table import Table
 
     summary = report.summary
-    console = Console(highlight=False, markup=False, emoji=False)
-    if not console.is_terminal:
-        console.width = 160  # a file has no edge to wrap at
+    console = new_console()
     console.print(printable(f"{report.config.corpus.path}: {report.corpus}"), soft_wrap=True)
     figures = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     figures.add_column(style="dim")
@@ -193,22 +200,16 @@ def _print(report: Report) -> None:
     if len(summary.classes) > 2:
         console.print()
         console.print(_confusion_table(summary))
-
-
-def _table(*titles: str) -> Table:
-    from rich.table import Table
-
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-    for number, title in enumerate(titles):
-        table.add_column(title, justify="right" if number else "left", no_wrap=True)
-    return table
+    if details and summary.reliability:
+        console.print()
+        console.print(_reliability_table(summary))
 
 
 def _class_table(summary: Summary) -> Table:
     """How well each class was told; with two classes, also what each was taken for."""
     given = _given(summary) if len(summary.classes) <= 2 else []
     titles = [f"as {printable(name)}" for name in given]
-    table = _table("class", "messages", "precision", "recall", "F1", *titles)
+    table = new_table("class", "messages", "precision", "recall", "F1", *titles)
     for name, of in summary.classes.items():
         figures = [f"{of.messages:,}", f"{of.precision:.2%}", f"{of.recall:.2%}", f"{of.f1:.2%}"]
         taken = [f"{summary.confusion.get(name, {}).get(other, 0):,}" for other in given]
@@ -220,10 +221,20 @@ def _confusion_table(summary: Summary, most: int = 20) -> Table:
     """What each class (rows) was taken for (columns), the largest classes."""
     largest = sorted(summary.classes, key=lambda name: -summary.classes[name].messages)[:most]
     columns = [*largest, "?"] if any("?" in row for row in summary.confusion.values()) else largest
-    table = _table("taken for", *(printable(name[:8]) for name in columns))
+    table = new_table("taken for", *(printable(name[:8]) for name in columns))
     for name in largest:
         row = summary.confusion.get(name, {})
         table.add_row(printable(name[:20]), *(f"{row.get(other, 0):,}" for other in columns))
+    return table
+
+
+def _reliability_table(summary: Summary) -> Table:
+    """What probabilities were claimed, and how often it was so."""
+    what = f"P({summary.positive})" if summary.one_minus_roca_percent is not None else "P(class)"
+    table = new_table(printable(what), "messages", "mean", "came true")
+    for one in summary.reliability:
+        bounds = f"{one.low:.1f} to {one.high:.1f}"
+        table.add_row(bounds, f"{one.messages:,}", f"{one.claimed:.3f}", f"{one.true:.3f}")
     return table
 
 
@@ -236,26 +247,50 @@ def _given(summary: Summary) -> list[str]:
 def _figures(report: Report) -> list[tuple[str, str]]:
     summary = report.summary
     rows = [("messages", f"{summary.messages:,}")]
-    if summary.accuracy is not None and summary.accuracy_interval is not None:
-        low, high = summary.accuracy_interval
-        rows.append(("accuracy", f"{summary.accuracy:.2%}  (95 %: {low:.2%} to {high:.2%})"))
+    if summary.accuracy is not None:
+        rows.append(("accuracy", _with_interval(summary, "accuracy", 100, ".2f", " %")))
+    if summary.kappa is not None:
+        rows.append(("kappa, temporal", f"{summary.kappa:.4f}, {summary.kappa_temporal:.4f}"))
     if summary.log_loss is not None:
-        rows.append(("log loss", f"{summary.log_loss:.4f}"))
-    if summary.one_minus_roca_percent is not None:
-        rows += [
-            ("(1-ROCA)%", f"{summary.one_minus_roca_percent:.4f}"),
-            ("sm% at hm% = .1", f"{summary.sm_at_hm_0_1_percent:.2f}"),
+        rows.append(("log loss", _with_interval(summary, "log_loss", 1, ".4f")))
+        rows.append(
             (
-                "hm%, sm%, lam%",
-                f"{summary.hm_percent:.2f}, {summary.sm_percent:.2f}, {summary.lam_percent:.2f}",
-            ),
+                "Brier, calibration error",
+                f"{summary.brier:.4f}, {summary.expected_calibration_error:.4f}",
+            )
+        )
+    if summary.one_minus_roca_percent is not None:
+        at = (
+            summary.sm_at_hm_0_1_percent,
+            summary.sm_at_hm_0_5_percent,
+            summary.sm_at_hm_1_percent,
+        )
+        own = (summary.hm_percent, summary.sm_percent, summary.lam_percent)
+        rows += [
+            ("(1-ROCA)%", _with_interval(summary, "one_minus_roca_percent", 1, ".4f")),
+            ("sm% at hm% = .1, .5, 1", ", ".join(f"{figure:.2f}" for figure in at)),
+            ("hm%, sm%, lam%", ", ".join(f"{figure:.2f}" for figure in own)),
             ("positive class", f"{summary.positive}"),
         ]
+    elif summary.macro_f1 is not None and len(summary.classes) > 2:
+        macro = (summary.macro_precision, summary.macro_recall, summary.macro_f1)
+        rows.append(("macro precision, recall, F1", ", ".join(f"{of:.2%}" for of in macro if of)))
     rows += [
         ("features", f"{report.features:,}"),
         ("time", f"{report.seconds:.2f} s, {report.messages_per_second:,.0f} messages a second"),
         ("peak memory", f"{report.peak_memory_bytes / 1e6:,.0f} MB"),
     ]
+    if report.learned != summary.messages:
+        rows.append(("labels learned", f"{report.learned:,}"))
     if report.skipped:
         rows.append(("skipped", f"{len(report.skipped):,} unreadable messages"))
     return rows
+
+
+def _with_interval(summary: Summary, name: str, times: float, form: str, unit: str = "") -> str:
+    """A figure and its 95 % interval."""
+    text = f"{times * getattr(summary, name):{form}}{unit}"
+    if name not in summary.intervals:
+        return text
+    low, high = summary.intervals[name]
+    return f"{text}  (95 %: {times * low:{form}} to {times * high:{form}})"

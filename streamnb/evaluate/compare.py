@@ -1,0 +1,197 @@
+"""Runs over the same stream, side by side."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamnb.errors import CorpusError, printable
+from streamnb.evaluate.intervals import RESAMPLES, Interval, difference_intervals, intervals
+from streamnb.evaluate.outcomes import Outcomes
+
+__all__ = ["Comparison", "Run", "compare", "read_run"]
+
+_LINE = re.compile(r"(?P<name>.*) judge=(?P<judge>.+) class=(?P<given>.+) score=(?P<score>\S+)")
+_LEAST = 1e-15  # the smallest probability that log loss reckons with
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a `results.txt` says.
+
+    Attributes
+    ----------
+    path
+        The file.
+    names, judges, given
+        Name, true class and class given of each message.
+    scores
+        float64, shape (n,).
+    positive
+        The class that scores are for.
+    """
+
+    path: Path
+    names: list[str]
+    judges: list[str]
+    given: list[str]
+    scores: NDArray[np.float64]
+    positive: str
+
+    def outcomes(self) -> Outcomes:
+        """The run, message by message; ranked where there are two classes."""
+        right = np.array([a == b for a, b in zip(self.judges, self.given, strict=True)])
+        classes = set(self.judges) | (set(self.given) - {"?"})
+        if len(classes) != 2 or self.positive not in classes or len(set(self.judges)) < 2:
+            return Outcomes(right, self.scores)
+        positive = np.array([label == self.positive for label in self.judges])
+        claimed = np.array([label == self.positive for label in self.given])
+        with np.errstate(over="ignore"):
+            p = 1 / (1 + np.exp(-self.scores))
+        losses = -np.log(np.maximum(np.where(positive, p, 1 - p), _LEAST))
+        return Outcomes(right, self.scores, positive, claimed, losses, (p - positive) ** 2)
+
+
+def read_run(path: str | Path, positive: str | None = None) -> Run:
+    """Read the results of a run: the folder that `--out` named, or a file in TREC's format.
+
+    Raises
+    ------
+    CorpusError
+        Naming file and line, where something is not as it should be.
+    """
+    folder = Path(path)
+    file = folder / "results.txt" if folder.is_dir() else folder
+    rows = []
+    try:
+        with open(file, encoding="utf-8", errors="surrogateescape", newline="\n") as lines:
+            for number, line in enumerate(lines, 1):
+                rows.append(_row(line, f"{file}:{number}"))
+    except OSError as error:
+        raise CorpusError(
+            f"{file}: cannot be read: {(error.strerror or str(error)).lower()}; "
+            "'streamnb replay CORPUS --out DIR' writes results"
+        ) from None
+    if not rows:
+        raise CorpusError(f"{file}: there are no results in it")
+    names, judges, given, scores = (list(column) for column in zip(*rows, strict=True))
+    if positive is None:
+        positive = _positive(file.parent / "summary.json", judges)
+    return Run(file, names, judges, given, np.array(scores), positive)
+
+
+def _row(line: str, where: str) -> tuple[str, str, str, float]:
+    match = _LINE.fullmatch(line.rstrip("\r\n"))
+    try:
+        if match is None:
+            raise ValueError
+        score = float(match["score"])
+        if score != score:
+            raise ValueError
+    except ValueError:
+        raise CorpusError(
+            f"{where}: not 'NAME judge=CLASS class=CLASS score=NUMBER': {printable(line[:80])}"
+        ) from None
+    return match["name"], match["judge"], match["given"], score
+
+
+def _positive(summary: Path, judges: list[str]) -> str:
+    """The class that scores are for, as the run has it."""
+    try:
+        found = json.loads(summary.read_text(encoding="utf-8"))["positive"]
+        if isinstance(found, str):
+            return found
+    except (OSError, ValueError, KeyError, TypeError):
+        pass  # results of another program
+    classes = list(dict.fromkeys(judges))
+    return "spam" if "spam" in classes or len(classes) < 2 else classes[1]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Runs side by side.
+
+    Attributes
+    ----------
+    runs
+        Their names.
+    messages
+        How many messages each of them has.
+    figures
+        For each figure, its value in each run.
+    intervals
+        For each figure, its 95 % interval in each run.
+    differences
+        For each figure, of each run but the first: its difference from the first, and the
+        interval of that.
+    """
+
+    runs: list[str]
+    messages: int
+    figures: dict[str, list[float]]
+    intervals: dict[str, list[Interval]]
+    differences: dict[str, list[tuple[float, Interval]]]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Everything, as JSON can hold it."""
+        return dict(vars(self))
+
+
+def compare(runs: list[Run], times: int = RESAMPLES) -> Comparison:
+    """Compare runs over one stream with the first of them.
+
+    Raises
+    ------
+    CorpusError
+        Where they are not over the same messages in the same order.
+    """
+    first = runs[0]
+    for run in runs[1:]:
+        _refuse_another_stream(first, run)
+    of = [run.outcomes() for run in runs]
+    names = [name for name in of[0].known if all(name in other.known for other in of)]
+    each = [intervals(one, times) for one in of]
+    values = {name: [one.figure(name) for one in of] for name in names}
+    pairs = [difference_intervals(one, of[0], times) for one in of[1:]]
+    return Comparison(
+        [str(run.path.parent if run.path.name == "results.txt" else run.path) for run in runs],
+        len(first.names),
+        values,
+        {name: [one[name] for one in each] for name in names},
+        {
+            name: [
+                (values[name][k] - values[name][0], pair[name]) for k, pair in enumerate(pairs, 1)
+            ]
+            for name in names
+        },
+    )
+
+
+def _refuse_another_stream(first: Run, run: Run) -> None:
+    where = f"{run.path}: not the same stream as {first.path}"
+    for number, (one, other) in enumerate(
+        zip(
+            zip(first.names, first.judges, strict=True),
+            zip(run.names, run.judges, strict=True),
+            strict=False,
+        ),
+        1,
+    ):
+        if one != other:
+            raise CorpusError(
+                f"{where}: line {number} is {other[0]} judge={other[1]}, there it is "
+                f"{one[0]} judge={one[1]}"
+            )
+    if len(first.names) != len(run.names):
+        raise CorpusError(f"{where}: {len(run.names)} messages, there it is {len(first.names)}")
+    if first.positive != run.positive:
+        raise CorpusError(
+            f"{where}: scores are for class {run.positive}, there for {first.positive}; "
+            "--positive says which"
+        )
