@@ -15,6 +15,8 @@ from streamnb.config import (
     ClassifierConfig,
     Config,
     DelayedConfig,
+    DiscriminativeConfig,
+    ImmediateConfig,
     MarginConfig,
     NoisyConfig,
     OnErrorConfig,
@@ -23,6 +25,7 @@ from streamnb.config import (
 )
 from streamnb.corpus import Corpus
 from streamnb.errors import ConfigError
+from streamnb.evaluate import Course
 from streamnb.evaluate.feedback import (
     Active,
     Delayed,
@@ -41,11 +44,20 @@ from streamnb.naive_bayes import (
     ComplementNB,
     DiscriminativeMultinomialNB,
     MultinomialNB,
+    WindowNB,
 )
 from streamnb.naive_bayes.base import CountingNB
 from streamnb.tokens import Tokenizer
 
-__all__ = ["complete", "make_classifier", "make_feedback", "make_tokenizer"]
+__all__ = [
+    "complete",
+    "make_classifier",
+    "make_course",
+    "make_feedback",
+    "make_tokenizer",
+    "wants_envelope",
+    "what_is_learned",
+]
 
 MODELS: dict[str, type[CountingNB]] = {
     "multinomial": MultinomialNB,
@@ -95,9 +107,46 @@ def make_classifier(config: Config, tokenizer: MailTokenizer | Tokenizer) -> Cla
         raise ConfigError(f"model.{error}") from None
 
 
+def make_course(config: Config, classifier: Classifier) -> Course:
+    """Make the evaluation of a classifier's model that a configuration asks for."""
+    model: Any = classifier.model
+    if config.model.window is not None:
+        model = WindowNB(model, config.model.window)
+    return Course(model, make_feedback(config))
+
+
+# Which lessons these regimes give does not depend on what the model said.
+_BLIND = (ImmediateConfig, DelayedConfig, PartialConfig, NoisyConfig)
+
+
+def what_is_learned(config: Config) -> str:
+    """What decides what a model learns, as one text; "" where its predictions have a say in it."""
+    if isinstance(config.model, (ClassifierConfig, DiscriminativeConfig)):
+        return ""
+    if not all(isinstance(regime, _BLIND) for regime in _regimes_of(config)):
+        return ""
+    model = msgspec.to_builtins(config.model)
+    formula = ("alpha", "prior", "unseen", "tau", "length_power")
+    learned = {key: value for key, value in model.items() if key not in formula}
+    return repr((learned, config.feedback))
+
+
+def wants_envelope(config: Config) -> bool:
+    """Whether dates or recipients of the messages are wanted."""
+    return any(
+        (isinstance(regime, DelayedConfig) and regime.hours is not None)
+        or (isinstance(regime, PartialConfig) and regime.recipients is not None)
+        for regime in _regimes_of(config)
+    )
+
+
+def _regimes_of(config: Config) -> tuple[Any, ...]:
+    return config.feedback if isinstance(config.feedback, tuple) else (config.feedback,)
+
+
 def make_feedback(config: Config) -> list[Regime]:
     """Make the feedback regimes that a configuration asks for."""
-    asked = config.feedback if isinstance(config.feedback, tuple) else (config.feedback,)
+    asked = _regimes_of(config)
     return [
         regime
         for number, one in enumerate(asked)

@@ -158,10 +158,11 @@ class Classifier(base.Classifier):
     @property
     def features(self) -> int:
         """How many features are known, of all views."""
-        return sum(model.counts.features for model in self._models)
+        return sum(model.counts.features for model in self.models)
 
     @property
-    def _models(self) -> Sequence[CountingNB]:
+    def models(self) -> Sequence[CountingNB]:
+        """The counting model of each view."""
         return self.model.models if isinstance(self.model, ViewsNB) else [self.model]
 
     def learn_one(self, x: Any, y: Label, w: float = 1.0) -> None:
@@ -258,7 +259,7 @@ class Classifier(base.Classifier):
         reasons = []
         for feature, gain in loudest:
             view, fingerprint = places[feature]
-            reasons.append(Reason(feature, gain, self._models[view].counts_of(fingerprint)))
+            reasons.append(Reason(feature, gain, self.models[view].counts_of(fingerprint)))
         return reasons
 
     def save(self, path: str | Path) -> None:

@@ -14,7 +14,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from streamnb.corpus.order import ORDERS
 from streamnb.errors import ConfigError
 
-__all__ = ["Config", "as_yaml", "build", "read_yaml", "set_key"]
+__all__ = ["Config", "as_yaml", "build", "read_yaml", "replaced", "set_key"]
 
 MAX_BYTES = 1 << 20
 
@@ -223,6 +223,7 @@ class Config(_Section, frozen=True):
     feedback: RegimeConfig | tuple[RegimeConfig, ...] = ImmediateConfig()
     evaluate: EvaluateConfig = EvaluateConfig()
     output: OutputConfig = OutputConfig()
+    sweep: dict[str, tuple[Any, ...]] = {}
     jobs: Annotated[int, Meta(ge=1, le=256)] = 1
 
 
@@ -323,6 +324,29 @@ def set_key(data: dict[str, Any], assignment: str) -> None:
         if not isinstance(data, dict):
             raise ConfigError(f"--set {assignment}: {section} has no keys below it")
     data[last] = value
+
+
+def replaced(data: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
+    """A copy of a plain configuration with some keys, given as paths, set.
+
+    Where the kind of model changes, its other keys have the defaults of the new kind.
+
+    Examples
+    --------
+    >>> replaced({"model": {"kind": "multinomial", "alpha": 1}}, {"model.alpha": 2})
+    {'model': {'kind': 'multinomial', 'alpha': 2}}
+    """
+    out = {key: dict(value) if isinstance(value, dict) else value for key, value in data.items()}
+    kind = settings.get("model.kind")
+    if kind is not None and isinstance(out.get("model"), dict) and kind != out["model"]["kind"]:
+        out["model"] = {}
+    for key, value in settings.items():
+        section, _, last = key.partition(".")
+        inner = out.get(section)
+        if not isinstance(inner, dict):
+            raise ConfigError(f"sweep.{key}: {section} is not a mapping of keys")
+        inner[last] = value
+    return out
 
 
 _AT = re.compile(

@@ -8,22 +8,27 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
-from streamnb.assemble import complete, make_classifier, make_feedback, make_tokenizer
+from streamnb.assemble import (
+    complete,
+    make_classifier,
+    make_course,
+    make_tokenizer,
+    wants_envelope,
+    what_is_learned,
+)
 from streamnb.config import Config
 from streamnb.corpus import Corpus, open_corpus, ordered
 from streamnb.corpus.entry import Entry
 from streamnb.corpus.peek import header_fields, message_date
 from streamnb.errors import ConfigError, CorpusError, StreamNBError
-from streamnb.evaluate import Example, ResultFiles, Summary, Tally, prequential
-from streamnb.evaluate.feedback import DelayedByTime, Recipients, Regime
+from streamnb.evaluate import Example, ResultFiles, Step, Summary, Tally
 from streamnb.feed import feed
-from streamnb.naive_bayes import ViewsNB, WindowNB
-from streamnb.naive_bayes.base import CountingNB
 
-__all__ = ["Report", "replay"]
+__all__ = ["OnStep", "Report", "replay", "replay_together"]
 
 
 @dataclass
@@ -112,62 +117,108 @@ def replay(config: Config, on_step: OnStep | None = None) -> Report:
     >>> from streamnb.replay import replay
     >>> report = replay(build({"corpus": {"path": "corpora/sample"}}))  # doctest: +SKIP
     """
+    return replay_together([config], on_step)[0]
+
+
+def replay_together(configs: list[Config], on_step: OnStep | None = None) -> list[Report]:
+    """Replay a corpus once for several models.
+
+    Parameters
+    ----------
+    configs
+        What to do; they differ in models, feedback and output only, so reading and tokenising is
+        done once for all of them.
+    on_step
+        As for `replay`; it is told the figures of the first.
+    """
+    config = configs[0]
     corpus = _open(config)
-    tokenizer = make_tokenizer(config, corpus)
-    classifier = make_classifier(config, tokenizer)
-    feedback = make_feedback(config)
-    model = _Student(classifier.model, config.model.window)
+    skipped: list[str] = []
+    taught: dict[str, _Run] = {}
+    runs = [_Run(one, corpus, skipped, taught) for one in configs]
     total = (
         config.corpus.limit
         if corpus.size is None
         else min(corpus.size, config.corpus.limit or corpus.size)
     )
-    tally = Tally(config.evaluate.positive, config.evaluate.window, config.evaluate.fading)
-    report = Report(config, corpus.description)
-    files = ResultFiles(config.output.folder, complete(config, corpus, tokenizer))
-    with files as output, _Interruption() as interruption:
+    with ExitStack() as files, _Interruption() as interruption:
+        for run in runs:
+            files.enter_context(run.files)
         began = time.perf_counter()
-        labelled = _labelled(corpus, config, report)
+        labelled = _labelled(corpus, config, skipped)
         entries = ordered(labelled, config.corpus.order, config.corpus.limit)
-        fed = interruption.until(feed(entries, classifier.tokenizer, config.jobs))
-        examples = _examples(fed, config, report, _wants_envelope(feedback))
-        for step in prequential(examples, model, feedback):
-            output.step(step, tally.record(step))
-            if tally.messages % config.evaluate.every == 0:
-                output.checkpoint(tally.checkpoint())
-            if on_step is not None:
-                on_step(tally, total)
-        report.interrupted = interruption.asked
-        report.learned = model.lessons
-        report.seconds = time.perf_counter() - began
-        if report.learned == 0 and tally.messages == 0 and not report.interrupted:
+        fed = interruption.until(feed(entries, runs[0].classifier.tokenizer, config.jobs))
+        envelope = any(wants_envelope(one) for one in configs)
+        for example in _examples(fed, config, skipped, envelope):
+            for run in runs:
+                run.classify(example)
+            for run in runs:  # not before all have said: some share what they learn
+                run.teach(example)
+            if on_step is not None and example.classify:
+                on_step(runs[0].tally, total)
+        seconds = time.perf_counter() - began
+        for run in runs:
+            run.finish(seconds, interruption.asked, with_intervals=len(runs) == 1)
+    if not interruption.asked:
+        for run in runs:
+            _refuse_senseless(corpus, run.config, run.report)
+    return [run.report for run in runs]
+
+
+class _Run:
+    """One model on its way through the stream."""
+
+    def __init__(
+        self, config: Config, corpus: Corpus, skipped: list[str], taught: dict[str, _Run]
+    ) -> None:
+        tokenizer = make_tokenizer(config, corpus)
+        self.config = config
+        self.classifier = make_classifier(config, tokenizer)
+        self.course = make_course(config, self.classifier)
+        # Models that learn the same need only one of them to learn: the parameters of the formula
+        # are applied to its counts when it is asked.
+        key = what_is_learned(config)
+        self.teacher = taught.setdefault(key, self) if key else self
+        if self.teacher is not self:
+            pairs = zip(self.classifier.models, self.teacher.classifier.models, strict=True)
+            for model, taught_model in pairs:
+                model.counts = taught_model.counts
+        self.tally = Tally(config.evaluate.positive, config.evaluate.window, config.evaluate.fading)
+        self.report = Report(config, corpus.description, skipped=skipped)
+        self.said: Step | None = None
+        self.files = ResultFiles(config.output.folder, complete(config, corpus, tokenizer))
+
+    def classify(self, example: Example) -> None:
+        """Classify a message and record what came of it."""
+        self.said = self.course.classify(example)
+        if self.said is None:
+            return
+        self.files.step(self.said, self.tally.record(self.said))
+        if self.tally.messages % self.config.evaluate.every == 0:
+            self.files.checkpoint(self.tally.checkpoint())
+
+    def teach(self, example: Example) -> None:
+        """Learn what there is to be learned after it."""
+        if self.teacher is self:
+            self.course.teach(example, self.said)
+
+    def finish(self, seconds: float, interrupted: bool, with_intervals: bool) -> None:
+        """Work the figures out and write them."""
+        report, tally = self.report, self.tally
+        report.interrupted = interrupted
+        report.learned = self.teacher.course.lessons
+        report.seconds = seconds
+        if report.learned == 0 and tally.messages == 0 and not interrupted:
             what = "every message failed" if report.skipped else "there are no messages"
-            raise CorpusError(f"{corpus.path}: nothing to replay: {what}")
+            raise CorpusError(f"{self.config.corpus.path}: nothing to replay: {what}")
         if tally.messages:
-            output.checkpoint(tally.checkpoint())
-        report.summary = tally.summary()
-        report.features = classifier.features
-        if config.output.model is not None:
-            classifier.save(config.output.model)
+            self.files.checkpoint(tally.checkpoint())
+        report.summary = tally.summary(with_intervals)
+        report.features = self.classifier.features
+        if self.config.output.model is not None:
+            self.classifier.save(self.config.output.model)
         report.peak_memory_bytes = _peak_memory()
-        output.finish(report.as_dict())
-    if not report.interrupted:
-        _refuse_senseless(corpus, config, report)
-    return report
-
-
-class _Student:
-    """The model as the evaluation sees it: it counts the lessons, and forgets by a window."""
-
-    def __init__(self, model: CountingNB | ViewsNB, window: int | None) -> None:
-        taught = model if window is None else WindowNB(model, window)
-        self.joint_log_likelihood = model.joint_log_likelihood
-        self._learn_one = taught.learn_one
-        self.lessons = 0
-
-    def learn_one(self, x: Any, y: str) -> None:
-        self.lessons += 1
-        self._learn_one(x, y)
+        self.files.finish(report.as_dict())
 
 
 def _refuse_senseless(corpus: Corpus, config: Config, report: Report) -> None:
@@ -232,7 +283,7 @@ def _open(config: Config) -> Corpus:
     )
 
 
-def _labelled(corpus: Corpus, config: Config, report: Report) -> Iterator[Entry]:
+def _labelled(corpus: Corpus, config: Config, skipped: list[str]) -> Iterator[Entry]:
     """The entries that have a label; the others stop the replay, or are skipped and counted."""
     for entry in corpus:
         if entry.label:
@@ -244,15 +295,11 @@ def _labelled(corpus: Corpus, config: Config, report: Report) -> Iterator[Entry]
         )
         if config.corpus.on_error == "stop":
             raise CorpusError(f"{error} (--on-error skip goes on without it)")
-        report.skipped.append(error)
-
-
-def _wants_envelope(feedback: list[Regime]) -> bool:
-    return any(isinstance(regime, (DelayedByTime, Recipients)) for regime in feedback)
+        skipped.append(error)
 
 
 def _examples(
-    fed: Iterator[Any], config: Config, report: Report, envelope: bool
+    fed: Iterator[Any], config: Config, skipped: list[str], envelope: bool
 ) -> Iterator[Example]:
     for entry, result in fed:
         if isinstance(result, StreamNBError):
@@ -260,7 +307,7 @@ def _examples(
                 raise CorpusError(
                     f"{result} (message {entry.name}; --on-error skip goes on without it)"
                 )
-            report.skipped.append(str(result))
+            skipped.append(str(result))
             continue
         example = Example(result, entry.label, entry.name, entry.classify, entry.learn)
         if envelope:

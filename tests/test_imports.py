@@ -28,8 +28,9 @@ MAY_IMPORT = {
     "config": ("corpus", "errors"),
     "feed": ("corpus", "errors", "tokens"),
     "assemble": ("classifier", "config", "corpus", "errors", "evaluate", "mail_tokens", "naive_bayes", "tokens"),
-    "replay": ("assemble", "config", "corpus", "errors", "evaluate", "feed", "naive_bayes"),
-    "cli": ("config", "errors", "evaluate", "replay"),
+    "replay": ("assemble", "config", "corpus", "errors", "evaluate", "feed"),
+    "sweep": ("config", "errors", "replay"),
+    "cli": ("classifier", "config", "errors", "evaluate", "replay", "sweep"),
     "sklearn": ("naive_bayes", "tokens"),
 }  # fmt: skip
 SOURCE = Path(streamnb.__file__).parent

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -16,10 +17,12 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from streamnb.config import Config
-    from streamnb.evaluate import Summary
-    from streamnb.replay import Report
+    from streamnb.evaluate import Summary, Tally
+    from streamnb.replay import OnStep, Report
 
 __all__ = ["replay"]
+
+Found = TypeVar("Found")
 
 
 @click.command()
@@ -81,7 +84,10 @@ def replay(
 
     config = _configured(target, config_file, settings, options)
     plain = as_json or quiet or not sys.stderr.isatty()
-    report = run(config) if plain else _with_progress(config)
+    if config.sweep:
+        _sweep(config, plain, as_json, quiet)
+        return
+    report = run(config) if plain else _with_progress(config, run)
     if as_json:
         click.echo(json.dumps(report.as_dict()))
     elif not quiet:
@@ -142,14 +148,38 @@ def _resolve(data: dict[str, Any], folder: str) -> None:
         corpus["path"] = os.path.normpath(os.path.join(folder, corpus["path"]))
 
 
-def _with_progress(config: Config) -> Report:
+def _sweep(config: Config, plain: bool, as_json: bool, quiet: bool) -> None:
+    from streamnb.sweep import sweep
+
+    ranked = sweep(config) if plain else _with_progress(config, sweep)
+    if as_json:
+        click.echo(json.dumps([one.as_dict() for one in ranked]))
+    elif not quiet:
+        console = new_console()
+        table = new_table("", *config.sweep, "(1-ROCA)%", "accuracy", "log loss")
+        for place, one in enumerate(ranked, 1):
+            summary = one.report.summary
+            values = [printable(f"{value}") for value in one.settings.values()]
+            figures = [
+                "" if figure is None else f"{figure:{form}}"
+                for figure, form in (
+                    (summary.one_minus_roca_percent, ".4f"),
+                    (summary.accuracy, ".2%"),
+                    (summary.log_loss, ".4f"),
+                )
+            ]
+            table.add_row(f"{place}", *values, *figures)
+        console.print(table)
+    if any(one.report.interrupted for one in ranked):
+        click.echo("streamnb: interrupted; the figures are of the messages until then", err=True)
+        sys.exit(130)
+
+
+def _with_progress(config: Config, run: Callable[[Config, OnStep], Found]) -> Found:
     import time
 
     from rich.console import Console
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    from streamnb.evaluate import Tally
-    from streamnb.replay import replay as run
 
     columns = (
         SpinnerColumn(),

@@ -45,7 +45,11 @@ class Run:
     positive: str
 
     def outcomes(self) -> Outcomes:
-        """The run, message by message; ranked where there are two classes."""
+        """The run, message by message; ranked where there are two classes.
+
+        Probabilities are those of the scores. Before two classes are known the score is 0, which
+        counts as one half.
+        """
         right = np.array([a == b for a, b in zip(self.judges, self.given, strict=True)])
         classes = set(self.judges) | (set(self.given) - {"?"})
         if len(classes) != 2 or self.positive not in classes or len(set(self.judges)) < 2:
@@ -87,7 +91,8 @@ def read_run(path: str | Path, positive: str | None = None) -> Run:
 
 
 def _row(line: str, where: str) -> tuple[str, str, str, float]:
-    match = _LINE.fullmatch(line.rstrip("\r\n"))
+    line = line.rstrip("\r\n")
+    match = _LINE.fullmatch(line)
     try:
         if match is None:
             raise ValueError

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from streamnb.evaluate.feedback import Lesson, Regime, told
 
-__all__ = ["Example", "Step", "prequential"]
+__all__ = ["Course", "Example", "Step", "prequential"]
 
 
 class Example(NamedTuple):
@@ -102,25 +102,59 @@ def prequential(
     >>> [(step.y, step.predicted) for step in prequential(stream, MultinomialNB())]
     [('spam', None), ('ham', 'spam'), ('spam', 'spam')]
     """
-    scored = getattr(model, "joint_log_likelihood", None) or _log_proba(model)
-    number = 0
-    for x, y, tag, classify, learn, date, recipients in stream:
-        if not classify:
-            if learn:
-                model.learn_one(x, y)
-            continue
-        scores = scored(x)
+    course = Course(model, feedback)
+    for example in stream:
+        step = course.classify(example)
+        if step is not None:
+            yield step
+        course.teach(example, step)
+
+
+class Course:
+    """A model under evaluation, a message at a time: `classify`, then `teach`.
+
+    Parameters
+    ----------
+    model, feedback
+        As for `prequential`.
+
+    Attributes
+    ----------
+    lessons
+        How many messages it learned.
+    """
+
+    def __init__(self, model: Any, feedback: Sequence[Regime] = ()) -> None:
+        self.lessons = 0
+        self._scored = getattr(model, "joint_log_likelihood", None) or _log_proba(model)
+        self._learn_one = model.learn_one
+        self._feedback = feedback
+        self._classified = 0
+
+    def classify(self, example: Example) -> Step | None:
+        """What the model says of a message, if it is to be classified."""
+        if not example.classify:
+            return None
+        scores = self._scored(example.x)
         # The first of equals, as river has it.
         predicted = max(scores, key=scores.__getitem__) if scores else None
-        yield Step(y, predicted, scores, tag)
-        if not feedback:
-            if learn:
-                model.learn_one(x, y)
-            continue
-        asked = Lesson(x, y, predicted, scores, number, date, recipients)
-        number += 1
-        for lesson in told(feedback, asked, learn):
-            model.learn_one(lesson.x, lesson.y)
+        return Step(example.y, predicted, scores, example.tag)
+
+    def teach(self, example: Example, step: Step | None) -> None:
+        """Tell the model what it is told after that message."""
+        if step is None or not self._feedback:
+            if example.learn:
+                self._learn(example.x, example.y)
+            return
+        x, y, _, _, learn, date, recipients = example
+        asked = Lesson(x, y, step.predicted, step.scores, self._classified, date, recipients)
+        self._classified += 1
+        for lesson in told(self._feedback, asked, learn):
+            self._learn(lesson.x, lesson.y)
+
+    def _learn(self, x: Any, y: Any) -> None:
+        self.lessons += 1
+        self._learn_one(x, y)
 
 
 def _log_proba(model: Any) -> Any:

@@ -1,0 +1,143 @@
+"""A grid of settings over one corpus, read and tokenised once for each distinct tokenizer."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from streamnb.config import Config, build, replaced
+from streamnb.errors import ConfigError, OutputError
+from streamnb.replay import OnStep, Report, replay_together
+
+__all__ = ["Setting", "sweep"]
+
+MAX_SETTINGS = 1000
+_SECTIONS = ("model", "tokenizer", "feedback")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One point of the grid, and what it gave.
+
+    Attributes
+    ----------
+    settings
+        The keys that are swept, and their values here.
+    report
+        The replay.
+    """
+
+    settings: dict[str, Any]
+    report: Report
+
+    def as_dict(self) -> dict[str, Any]:
+        """Everything, as JSON can hold it."""
+        return {"settings": self.settings, **self.report.as_dict()}
+
+
+def sweep(config: Config, on_step: OnStep | None = None) -> list[Setting]:
+    """Replay every combination of the values in `config.sweep`, and rank them.
+
+    Parameters
+    ----------
+    config
+        With `sweep`: keys such as "model.alpha", and a list of values for each. If `output.folder`
+        is set, each run's results go to a numbered folder in it, and the table to sweep.json.
+    on_step
+        As for `replay`, for each distinct tokenizer anew.
+
+    Returns
+    -------
+    list of Setting
+        The best first: by (1-ROCA)%, or by accuracy where that has no meaning.
+
+    Raises
+    ------
+    StreamNBError
+        As for `replay`, and ConfigError for a key that cannot be swept.
+
+    Examples
+    --------
+    >>> from streamnb.config import build
+    >>> from streamnb.sweep import sweep
+    >>> config = build({
+    ...     "corpus": {"path": "corpora/sample", "limit": 60},
+    ...     "model": {"kind": "multinomial"},
+    ...     "sweep": {"model.alpha": [0.1, 1.0]},
+    ... })
+    >>> sorted(one.settings["model.alpha"] for one in sweep(config))
+    [0.1, 1.0]
+    """
+    grid = _grid(config)
+    groups: dict[bytes, list[int]] = {}
+    for number, (_, one) in enumerate(grid):
+        groups.setdefault(_what_is_read(one), []).append(number)
+    reports: dict[int, Report] = {}
+    for numbers in groups.values():
+        found = replay_together([grid[number][1] for number in numbers], on_step)
+        reports.update(zip(numbers, found, strict=True))
+        if found[0].interrupted:
+            break
+    done = [Setting(grid[number][0], reports[number]) for number in sorted(reports)]
+    ranked = sorted(done, key=_rank)
+    if config.output.folder is not None:
+        _write(Path(config.output.folder) / "sweep.json", ranked)
+    return ranked
+
+
+def _grid(config: Config) -> list[tuple[dict[str, Any], Config]]:
+    for key, values in config.sweep.items():
+        if key.partition(".")[0] not in _SECTIONS or "." not in key:
+            raise ConfigError(
+                f"sweep.{key}: only keys of {', '.join(_SECTIONS)} can be swept: model.alpha"
+            )
+        if not values:
+            raise ConfigError(f"sweep.{key}: there are no values")
+    combinations = list(
+        itertools.islice(itertools.product(*config.sweep.values()), MAX_SETTINGS + 1)
+    )
+    if len(combinations) > MAX_SETTINGS:
+        raise ConfigError(f"sweep: more than {MAX_SETTINGS} settings")
+    plain = msgspec.to_builtins(config)
+    grid = []
+    for number, values in enumerate(combinations, 1):
+        settings = dict(zip(config.sweep, values, strict=True))
+        one = build(replaced(plain, settings), "sweep")
+        folder = config.output.folder
+        output = msgspec.structs.replace(
+            one.output,
+            folder=None if folder is None else os.path.join(folder, str(number)),
+            model=None,
+        )
+        grid.append((settings, msgspec.structs.replace(one, output=output, sweep={})))
+    return grid
+
+
+def _what_is_read(config: Config) -> bytes:
+    """What decides the features of messages."""
+    model = msgspec.to_builtins(config.model)
+    keys = ("views", "gram", "first_bytes", "keep_names")
+    views = {key: model[key] for key in keys if key in model}
+    return msgspec.json.encode((config.tokenizer, views))
+
+
+def _rank(setting: Setting) -> tuple[bool, float, float]:
+    summary = setting.report.summary
+    roca = summary.one_minus_roca_percent
+    return roca is None, 0.0 if roca is None else roca, -(summary.accuracy or 0.0)
+
+
+def _write(path: Path, ranked: list[Setting]) -> None:
+    try:
+        text = json.dumps([one.as_dict() for one in ranked], indent=1)
+        partial = path.with_name(path.name + ".partial")
+        partial.write_text(text + "\n", encoding="utf-8")
+        os.replace(partial, path)
+    except OSError as error:
+        raise OutputError(f"{path}: cannot be written: {error.strerror}") from None

@@ -1,0 +1,138 @@
+"""Sweeps and comparisons, through the library and the command line."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from test_replay import sample, streamnb_command  # noqa: F401 (a fixture)
+
+from streamnb.config import build
+from streamnb.errors import ConfigError, CorpusError
+from streamnb.evaluate.compare import compare, read_run
+from streamnb.replay import replay
+from streamnb.sweep import sweep
+
+
+def config(sample, **sections):  # noqa: F811
+    return build({"corpus": {"path": str(sample), "limit": 120}, **sections})
+
+
+GRIDS = [
+    {"model.kind": ["multinomial", "bernoulli"], "model.alpha": [0.1, 1.0], "model.tau": [None, 2.0]},
+    {"model.kind": ["classifier"], "model.alpha": [0.05, 0.5], "model.views": [["words"], ["bytes"]]},
+    {"model.kind": ["complement", "discriminative"], "tokenizer.ngrams": [[1, 1], [1, 2]]},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("grid", GRIDS, ids=str)
+@pytest.mark.parametrize(
+    "feedback", [{}, {"kind": "delayed", "messages": 20}, {"kind": "on_error"}]
+)
+def test_a_sweep_gives_what_single_runs_give(sample, tmp_path, grid, feedback):  # noqa: F811
+    sections = {"feedback": feedback} if feedback else {}
+    found = sweep(config(sample, sweep=grid, output={"folder": str(tmp_path / "s")}, **sections))
+    assert len(found) == np.prod([len(values) for values in grid.values()])
+    numbered = json.loads((tmp_path / "s" / "sweep.json").read_text())
+    assert [one["settings"] for one in numbered] == [
+        json.loads(json.dumps(one.settings)) for one in found
+    ]
+    for number in (1, 2, len(found)):
+        alone = tmp_path / f"alone{number}"
+        streamnb_command("replay", tmp_path / "s" / f"{number}" / "config.yaml", "--out", alone)
+        swept = tmp_path / "s" / f"{number}" / "results.txt"
+        assert (alone / "results.txt").read_bytes() == swept.read_bytes()
+
+
+def test_sweeps_rank_and_print(sample):  # noqa: F811
+    grid = "sweep={model.alpha: [0.1, 1], model.rate: [0, 0.3]}"
+    status, out, error = streamnb_command("replay", sample, "--set", grid, "--limit", 100)
+    assert (status, error) == (0, "")
+    lines = out.splitlines()
+    assert lines[0].split() == ["model.alpha", "model.rate", "(1-ROCA)%", "accuracy", "log", "loss"]
+    ranked = [float(line.split()[3]) for line in lines[1:]]
+    assert len(ranked) == 4
+    assert ranked == sorted(ranked)
+    _, out, _ = streamnb_command("replay", sample, "--set", grid, "--limit", 100, "--json")
+    assert [round(one["one_minus_roca_percent"], 4) for one in json.loads(out)] == ranked
+
+
+@pytest.mark.parametrize(
+    ("grid", "message"),
+    [
+        ({"corpus.path": ["a"]}, "sweep.corpus.path: only keys of model, tokenizer, feedback"),
+        ({"model": [{}]}, "sweep.model: only keys"),
+        ({"model.alpha": []}, "sweep.model.alpha: there are no values"),
+        ({"model.alhpa": [1]}, "sweep: model.alhpa: unknown key; did you mean 'alpha'"),
+        ({"model.alpha": [1, -1]}, "sweep: model.alpha: expected float > 0"),
+        ({"model.alpha": list(range(1, 50)), "model.tau": list(range(1, 50))}, "more than 1000"),
+    ],
+)
+def test_bad_sweeps_are_refused(sample, grid, message):  # noqa: F811
+    with pytest.raises(ConfigError, match=message):
+        sweep(config(sample, sweep=grid))
+
+
+@pytest.fixture
+def runs(sample, tmp_path):  # noqa: F811
+    for kind in ("classifier", "multinomial"):
+        replay(config(sample, model={"kind": kind}, output={"folder": str(tmp_path / kind)}))
+    return [tmp_path / "multinomial", tmp_path / "classifier"]
+
+
+def test_compared_figures_are_those_of_the_runs(runs):
+    found = compare([read_run(run) for run in runs], times=50)
+    for k, run in enumerate(runs):
+        summary = json.loads((run / "summary.json").read_text())
+        for name in ("accuracy", "one_minus_roca_percent", "lam_percent", "sm_at_hm_1_percent"):
+            assert found.figures[name][k] == pytest.approx(summary[name])
+    for name, [(value, (low, high))] in found.differences.items():
+        first, second = found.figures[name]
+        assert value == pytest.approx(second - first)
+        assert low <= value <= high
+
+
+def test_compare_prints(runs):
+    status, out, error = streamnb_command("compare", *runs)
+    assert (status, error) == (0, "")
+    assert "120 messages" in out
+    assert "(1-ROCA)% (lower is better)" in out
+    status, out, _ = streamnb_command("compare", *runs, runs[0] / "results.txt", "--json")
+    assert status == 0
+    assert [len(of) for of in json.loads(out)["differences"].values()] == [2] * 10
+    assert json.loads(out)["differences"]["accuracy"][1] == [0, [0, 0]]
+
+
+def test_other_streams_are_refused(runs, tmp_path):
+    lines = (runs[0] / "results.txt").read_text().splitlines()
+    changes = {
+        "line 2 is .* judge=": [lines[0], lines[2], *lines[3:]],
+        "119 messages, there it is 120": lines[:-1],
+        ":3: not 'NAME judge=": [*lines[:2], "what", *lines[3:]],
+        ":1: not 'NAME judge=": [lines[0].replace("score=", "score=nan#"), *lines[1:]],
+        "there are no results": [],
+    }
+    for message, changed in changes.items():
+        (tmp_path / "other.txt").write_text("\n".join(changed) + "\n" * bool(changed))
+        with pytest.raises(CorpusError, match=message):
+            compare([read_run(runs[0]), read_run(tmp_path / "other.txt")], 2)
+    with pytest.raises(CorpusError, match="scores are for class ham, there for spam"):
+        compare([read_run(runs[0]), read_run(runs[1], "ham")], 2)
+
+
+@pytest.mark.parametrize("arguments", [[], ["{0}"], ["{0}", "/nowhere"], ["{0}", "/dev/null"]])
+def test_compare_says_what_is_wrong(runs, arguments):
+    status, _, error = streamnb_command("compare", *(a.format(runs[0]) for a in arguments))
+    assert status in (2, 3)
+    assert "Traceback" not in error
+    assert error.strip()
+
+
+def test_results_of_other_programs_can_be_compared(tmp_path):
+    text = "".join(
+        f"m{n} judge={'spam' if n % 3 else 'ham'} class={'spam' if n % 2 else 'ham'} score={n % 7}.5\n"
+        for n in range(60)
+    )
+    Path(tmp_path / "jig").write_text(text)
+    found = compare([read_run(tmp_path / "jig")] * 2, 10)
+    assert found.differences["one_minus_roca_percent"] == [(0, (0, 0))]
