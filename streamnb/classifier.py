@@ -20,7 +20,7 @@ from streamnb.naive_bayes.multinomial import MultinomialNB
 from streamnb.naive_bayes.scores import Explanation, probabilities
 from streamnb.naive_bayes.storage import read, save
 from streamnb.naive_bayes.views import ViewsNB
-from streamnb.tokens import Feature, TokenCounts, Tokenizer
+from streamnb.tokens import Feature, Tokenizer
 from streamnb.views import Views
 
 __all__ = ["Classifier", "Costs", "MailClassifier", "Reason", "TextClassifier", "Verdict"]
@@ -236,9 +236,10 @@ class Classifier(base.Classifier):
             for i in range(len(counted)):
                 part = view.contributions.get(counted.name(i))
                 if part is not None:
-                    name = self._name(j, counted, i)
+                    fingerprint = int(counted.fingerprints[i])
+                    name = self._name(j, fingerprint, counted.name(i))
                     parts[name] = part
-                    places[name] = j, int(counted.fingerprints[i])
+                    places[name] = j, fingerprint
         labels = list(views[0].scores)
         why = Explanation(
             {label: sum(view.scores[label] for view in views) for label in labels},
@@ -247,10 +248,29 @@ class Classifier(base.Classifier):
         )
         return why, places
 
-    def _name(self, view: int, tokens: TokenCounts, i: int) -> Feature:
+    def _name(self, view: int, fingerprint: int, known: Feature) -> Feature:
+        """The name of a feature; `known` is what tokens or model say."""
         if isinstance(self.tokenizer, Views):
-            return self.tokenizer.name(view, tokens, i)
-        return tokens.name(i)
+            return self.tokenizer.name(view, fingerprint, known)
+        return known
+
+    def top_features(
+        self, label: Label, n: int = 10
+    ) -> list[tuple[Feature, float, dict[Label, float]]]:
+        """The n features, of all views, that speak most for a class.
+
+        Returns
+        -------
+        list
+            Name, the log-odds one occurrence adds against the best other class (before a message's
+            length is allowed for), and how much of it was learned in each class.
+        """
+        found = []
+        for j, model in enumerate(self.models):
+            for fingerprint, gain in model.top_fingerprints(label, n):
+                name = self._name(j, fingerprint, model.name_of(fingerprint))
+                found.append((name, gain, model.counts_of(fingerprint)))
+        return sorted(found, key=lambda one: (-one[1], str(one[0])))[:n]
 
     def _reasons(self, tokens: Any, label: Label, most: int) -> list[Reason]:
         why, places = self._explained(tokens)

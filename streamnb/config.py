@@ -223,7 +223,7 @@ class Config(_Section, frozen=True):
     feedback: RegimeConfig | tuple[RegimeConfig, ...] = ImmediateConfig()
     evaluate: EvaluateConfig = EvaluateConfig()
     output: OutputConfig = OutputConfig()
-    sweep: dict[str, tuple[Any, ...]] = {}
+    sweep: dict[str, tuple[Any, ...]] | tuple[dict[str, Any], ...] = {}
     jobs: Annotated[int, Meta(ge=1, le=256)] = 1
 
 
@@ -341,11 +341,14 @@ def replaced(data: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
     if kind is not None and isinstance(out.get("model"), dict) and kind != out["model"]["kind"]:
         out["model"] = {}
     for key, value in settings.items():
-        section, _, last = key.partition(".")
+        section, dot, last = key.partition(".")
         inner = out.get(section)
-        if not isinstance(inner, dict):
+        if not dot:
+            out[section] = value
+        elif isinstance(inner, dict):
+            inner[last] = value
+        else:
             raise ConfigError(f"sweep.{key}: {section} is not a mapping of keys")
-        inner[last] = value
     return out
 
 

@@ -28,7 +28,7 @@ from streamnb.naive_bayes.many import log_normalised
 from streamnb.naive_bayes.rows import as_weights
 from streamnb.tokens import ScanningTransformer, Tokenizer
 
-__all__ = ["BernoulliNB", "ComplementNB", "MultinomialNB"]
+__all__ = ["BernoulliNB", "ComplementNB", "DiscriminativeMultinomialNB", "MultinomialNB"]
 
 
 def _is_text(X: Any) -> bool:
@@ -127,7 +127,7 @@ class _Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sciki
 
     def _current(self) -> CountingNB:
         """The model with the parameters as they are now: nothing has to be learned again."""
-        for name in ("alpha", "prior", "unseen", "binarize", "tau"):
+        for name in ("alpha", "prior", "unseen", "binarize", "tau", "length_power"):
             if hasattr(self, name):
                 setattr(self.model_, name, getattr(self, name))
         return self.model_
@@ -262,3 +262,46 @@ class ComplementNB(_Estimator):
 
     def _new_model(self) -> CountingNB:
         return naive_bayes.ComplementNB(self.alpha, self.prior, self.unseen, self.tau)
+
+
+class DiscriminativeMultinomialNB(_Estimator):
+    """`streamnb.DiscriminativeMultinomialNB` as a scikit-learn estimator.
+
+    Rows are learned in their order, which makes a difference; `fit` goes through them once.
+
+    Parameters
+    ----------
+    alpha, prior, unseen, tau, length_power
+        As for `streamnb.DiscriminativeMultinomialNB`. What was learned depends on them: changed
+        later, they hold for what is learned and predicted from then on.
+    tokenizer
+        What makes tokens of texts; None for `streamnb.Tokenizer()`.
+
+    Attributes
+    ----------
+    model_ : streamnb.DiscriminativeMultinomialNB
+        The model.
+    classes_ : ndarray
+        The classes.
+    """
+
+    def __init__(
+        self,
+        alpha: float = 0.1,
+        prior: Prior = "learned",
+        unseen: str = "ignore",
+        tau: float | None = 0.8,
+        length_power: float = 2 / 3,
+        tokenizer: ScanningTransformer | None = None,
+    ) -> None:
+        self.alpha = alpha
+        self.prior = prior
+        self.unseen = unseen
+        self.tau = tau
+        self.length_power = length_power
+        self.tokenizer = tokenizer
+
+    def _new_model(self) -> CountingNB:
+        return naive_bayes.DiscriminativeMultinomialNB(
+            self.alpha, self.prior, self.unseen, self.tau, length_power=self.length_power
+        )

@@ -47,7 +47,8 @@ def sweep(config: Config, on_step: OnStep | None = None) -> list[Setting]:
     Parameters
     ----------
     config
-        With `sweep`: keys such as "model.alpha", and a list of values for each. If `output.folder`
+        With `sweep`: keys such as "model.alpha", and a list of values for each; or a list of
+        settings, each a mapping of keys to one value. If `output.folder`
         is set, each run's results go to a numbered folder in it, and the table to sweep.json.
     on_step
         As for `replay`, for each distinct tokenizer anew.
@@ -92,22 +93,9 @@ def sweep(config: Config, on_step: OnStep | None = None) -> list[Setting]:
 
 
 def _grid(config: Config) -> list[tuple[dict[str, Any], Config]]:
-    for key, values in config.sweep.items():
-        if key.partition(".")[0] not in _SECTIONS or "." not in key:
-            raise ConfigError(
-                f"sweep.{key}: only keys of {', '.join(_SECTIONS)} can be swept: model.alpha"
-            )
-        if not values:
-            raise ConfigError(f"sweep.{key}: there are no values")
-    combinations = list(
-        itertools.islice(itertools.product(*config.sweep.values()), MAX_SETTINGS + 1)
-    )
-    if len(combinations) > MAX_SETTINGS:
-        raise ConfigError(f"sweep: more than {MAX_SETTINGS} settings")
     plain = msgspec.to_builtins(config)
     grid = []
-    for number, values in enumerate(combinations, 1):
-        settings = dict(zip(config.sweep, values, strict=True))
+    for number, settings in enumerate(_settings(config), 1):
         one = build(replaced(plain, settings), "sweep")
         folder = config.output.folder
         output = msgspec.structs.replace(
@@ -117,6 +105,27 @@ def _grid(config: Config) -> list[tuple[dict[str, Any], Config]]:
         )
         grid.append((settings, msgspec.structs.replace(one, output=output, sweep={})))
     return grid
+
+
+def _settings(config: Config) -> list[dict[str, Any]]:
+    """What is to be set in each run: as listed, or every combination of the values."""
+    listed = config.sweep
+    if isinstance(listed, dict):
+        for key, values in listed.items():
+            if not values:
+                raise ConfigError(f"sweep.{key}: there are no values")
+        products = itertools.islice(itertools.product(*listed.values()), MAX_SETTINGS + 1)
+        settings = [dict(zip(listed, values, strict=True)) for values in products]
+    else:
+        settings = list(listed)
+    if len(settings) > MAX_SETTINGS:
+        raise ConfigError(f"sweep: more than {MAX_SETTINGS} settings")
+    for key in {key: None for one in settings for key in one}:
+        if key.partition(".")[0] not in _SECTIONS:
+            raise ConfigError(
+                f"sweep.{key}: only keys of {', '.join(_SECTIONS)} can be swept: model.alpha"
+            )
+    return settings
 
 
 def _what_is_read(config: Config) -> bytes:

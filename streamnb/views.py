@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+from streamnb.byte_tokens import ByteGrams
 from streamnb.mail import Mail, parse
-from streamnb.tokens import Feature, ScanningTransformer, TokenCounts
+from streamnb.tokens import Feature, TokenCounts
 
 __all__ = ["Views"]
 
@@ -52,10 +53,7 @@ class Views:
             x = parse(x)
         return tuple(tokenizer.count(x) for tokenizer in self.tokenizers)
 
-    def name(self, view: int, tokens: TokenCounts, i: int) -> Feature:
-        """The name of feature i of a view of a message."""
+    def name(self, view: int, fingerprint: int, known: Feature) -> Feature:
+        """The name of a feature of a view, `known` being what was kept of it."""
         tokenizer = self.tokenizers[view]
-        if isinstance(tokenizer, ScanningTransformer):
-            return tokens.name(i)
-        named: Feature = tokenizer.name(int(tokens.fingerprints[i]))  # type: ignore[attr-defined]
-        return named
+        return tokenizer.name(fingerprint) if isinstance(tokenizer, ByteGrams) else known

@@ -508,3 +508,15 @@ def test_exponentials_at_the_edges():
     assert _core.exp(1e9) == math.inf
     assert math.isnan(_core.exp(math.nan))
     assert _core.exp(-740.0) == pytest.approx(math.exp(-740), rel=1e-6)
+
+
+def test_a_window_over_views():
+    windowed = WindowNB(ViewsNB([DiscriminativeMultinomialNB(), DiscriminativeMultinomialNB()]), 10)
+    for x, y in two_views(n=50):
+        windowed.learn_one(x, y)
+    for model in windowed.model.models:
+        assert sum(model.counts.weights) == 10
+    for x, y, w, receipt in windowed._known:
+        windowed.model.unlearn_one(x, y, w, receipt)
+    for model in windowed.model.models:
+        assert model.counts.features == 0

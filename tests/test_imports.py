@@ -19,7 +19,7 @@ MAY_IMPORT = {
     "mail": ("_core",),
     "mail_tokens": ("_core", "mail", "tokens"),
     "byte_tokens": ("_core", "mail", "mail_tokens", "tokens"),
-    "views": ("mail", "tokens"),
+    "views": ("byte_tokens", "mail", "tokens"),
     "counts": ("_core", "tokens"),
     "naive_bayes": ("_core", "counts", "errors", "tokens"),
     "classifier": ("byte_tokens", "counts", "errors", "mail_tokens", "naive_bayes", "tokens", "views"),

@@ -5,14 +5,31 @@ from sklearn.preprocessing import Binarizer
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import streamnb
-from streamnb.sklearn import BernoulliNB, ComplementNB, MultinomialNB
+from streamnb.sklearn import (
+    BernoulliNB,
+    ComplementNB,
+    DiscriminativeMultinomialNB,
+    MultinomialNB,
+)
 
-ESTIMATORS = [MultinomialNB, BernoulliNB, ComplementNB]
+ESTIMATORS = [MultinomialNB, BernoulliNB, ComplementNB, DiscriminativeMultinomialNB]
+SURPRISE = "a message seen twice is less of a surprise the second time"
 by_estimator = pytest.mark.parametrize("make", ESTIMATORS, ids=lambda make: make.__name__)
 
 
 @pytest.mark.filterwarnings("default::sklearn.exceptions.SkipTestWarning")
-@parametrize_with_checks([make() for make in ESTIMATORS])
+@parametrize_with_checks(
+    [make() for make in ESTIMATORS],
+    expected_failed_checks=lambda estimator: (
+        {
+            f"check_sample_weight_equivalence_on_{kind}_data": SURPRISE
+            for kind in ("dense", "sparse")
+        }
+        if isinstance(estimator, DiscriminativeMultinomialNB)
+        else {}
+    ),
+    xfail_strict=True,
+)
 def test_scikit_learn_contract(estimator, check):
     check(estimator)
 
@@ -75,4 +92,8 @@ def test_parameters_can_change_after_fitting(make):
     y = (X[:, 0] > X[:, 1]).astype(int)
     model = make().fit(X, y).set_params(alpha=0.01)
     expected = make(alpha=0.01).fit(X, y).predict_proba(X)
+    if make is DiscriminativeMultinomialNB:  # what it learned depends on alpha
+        other = make(alpha=0.01).fit(X, y)
+        other.model_.counts = model.model_.counts
+        expected = other.predict_proba(X)
     assert model.predict_proba(X).tolist() == expected.tolist()

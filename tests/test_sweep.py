@@ -44,6 +44,19 @@ def test_a_sweep_gives_what_single_runs_give(sample, tmp_path, grid, feedback): 
         assert (alone / "results.txt").read_bytes() == swept.read_bytes()
 
 
+def test_settings_can_be_listed(sample):  # noqa: F811
+    listed = [{}, {"model.kind": "multinomial"}, {"feedback": {"kind": "noisy", "share": 0.3}}]
+    found = sweep(config(sample, sweep=listed))
+    assert sorted(map(str, (one.settings for one in found))) == sorted(map(str, listed))
+    noisy = next(one for one in found if "feedback" in one.settings)
+    assert noisy.report.config.feedback.share == 0.3
+    status, out, _ = streamnb_command(
+        "replay", sample, "--limit", 60, "--set", f"sweep={json.dumps(listed)}"
+    )
+    assert status == 0
+    assert "kind: noisy, share: 0.3" in out
+
+
 def test_sweeps_rank_and_print(sample):  # noqa: F811
     grid = "sweep={model.alpha: [0.1, 1], model.rate: [0, 0.3]}"
     status, out, error = streamnb_command("replay", sample, "--set", grid, "--limit", 100)
@@ -61,7 +74,9 @@ def test_sweeps_rank_and_print(sample):  # noqa: F811
     ("grid", "message"),
     [
         ({"corpus.path": ["a"]}, "sweep.corpus.path: only keys of model, tokenizer, feedback"),
-        ({"model": [{}]}, "sweep.model: only keys"),
+        ([{"output.folder": "x"}], "sweep.output.folder: only keys"),
+        ([{"feedback": {"kind": "late"}}], "sweep: feedback.kind: .*'late' is not one of"),
+        ([3], r"sweep\[0\]: expected"),
         ({"model.alpha": []}, "sweep.model.alpha: there are no values"),
         ({"model.alhpa": [1]}, "sweep: model.alhpa: unknown key; did you mean 'alpha'"),
         ({"model.alpha": [1, -1]}, "sweep: model.alpha: expected float > 0"),

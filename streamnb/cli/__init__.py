@@ -24,9 +24,11 @@ def commands() -> None:
 
 def _register() -> None:
     from streamnb.cli.compare import compare
+    from streamnb.cli.explain import explain, top
     from streamnb.cli.replay import replay
+    from streamnb.cli.trec import trec
 
-    for command in (replay, compare):
+    for command in (replay, compare, explain, top, trec):
         commands.add_command(command)
 
 

@@ -156,10 +156,12 @@ def _sweep(config: Config, plain: bool, as_json: bool, quiet: bool) -> None:
         click.echo(json.dumps([one.as_dict() for one in ranked]))
     elif not quiet:
         console = new_console()
-        table = new_table("", *config.sweep, "(1-ROCA)%", "accuracy", "log loss")
+        grid = isinstance(config.sweep, dict)
+        keys = list(config.sweep) if grid else ["setting"]
+        table = new_table("", *keys, "(1-ROCA)%", "accuracy", "log loss")
         for place, one in enumerate(ranked, 1):
             summary = one.report.summary
-            values = [printable(f"{value}") for value in one.settings.values()]
+            values = one.settings.values() if grid else [one.settings or "as it stands"]
             figures = [
                 "" if figure is None else f"{figure:{form}}"
                 for figure, form in (
@@ -168,11 +170,17 @@ def _sweep(config: Config, plain: bool, as_json: bool, quiet: bool) -> None:
                     (summary.log_loss, ".4f"),
                 )
             ]
-            table.add_row(f"{place}", *values, *figures)
+            table.add_row(f"{place}", *(printable(_plain(value)) for value in values), *figures)
         console.print(table)
     if any(one.report.interrupted for one in ranked):
         click.echo("streamnb: interrupted; the figures are of the messages until then", err=True)
         sys.exit(130)
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{key}: {_plain(of)}" for key, of in value.items())
+    return " ".join(map(str, value)) if isinstance(value, (list, tuple)) else f"{value}"
 
 
 def _with_progress(config: Config, run: Callable[[Config, OnStep], Found]) -> Found:

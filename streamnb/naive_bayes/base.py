@@ -383,6 +383,10 @@ class CountingNB(Scored, ManyClassifier):
             Pairs of name and the log-odds one occurrence adds, against the best other class, the
             strongest first. Features whose names were not kept are shown as #fingerprint.
         """
+        return [(self.name_of(of), gain) for of, gain in self.top_fingerprints(label, n)]
+
+    def top_fingerprints(self, label: Label, n: int = 10) -> list[tuple[int, float]]:
+        """As `top_features`, by fingerprint."""
         k = self.counts.index(label)
         if k is None:
             raise ValueError(f"nothing was ever learned of class {label!r:.80}")
@@ -394,9 +398,10 @@ class CountingNB(Scored, ManyClassifier):
         gain = weights[:, k] - (others.max(axis=1) if others.shape[1] else 0.0)
         # Of equals, those with the smaller fingerprint, so that the order has no history.
         order = np.lexsort((fingerprints, -gain))[:n]
-        return [(self._name(fingerprints[i]), float(gain[i])) for i in order]
+        return [(int(fingerprints[i]), float(gain[i])) for i in order]
 
-    def _name(self, fingerprint: int) -> Feature:
+    def name_of(self, fingerprint: int) -> Feature:
+        """The name of a feature; #fingerprint where it was not kept."""
         name = self.counts.name(int(fingerprint))
         return f"#{fingerprint:016x}" if name is None or not self.keep_names else name
 

@@ -1,0 +1,132 @@
+"""`streamnb explain` and `streamnb top`."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from streamnb.cli.message import read_message
+from streamnb.cli.tables import new_console, new_table
+from streamnb.errors import printable
+
+if TYPE_CHECKING:
+    from streamnb.classifier import Classifier
+
+__all__ = ["explain", "top"]
+
+
+@click.command()
+@click.argument("message", metavar="MESSAGE")
+@click.option(
+    "--model", "model_file", required=True, metavar="FILE", help="A model `replay --save` wrote."
+)
+@click.option(
+    "-n",
+    "most",
+    type=click.IntRange(1, 10000),
+    default=20,
+    metavar="N",
+    help="How many tokens (20).",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def explain(message: str, model_file: str, most: int, as_json: bool) -> None:
+    """Say which tokens of MESSAGE (a file, or - for standard input) spoke for which class.
+
+    The log-odds a token added to the verdict are for it where positive, else against it; beside
+    them, how much of the token was learned in each class.
+
+    \b
+    Examples:
+      streamnb replay corpora/sample --save model.snb
+      streamnb explain corpora/sample/data/005.eml --model model.snb
+
+    Exit status: 0 done, 2 wrong option, 3 the message cannot be read, 4 the model cannot.
+    """  # noqa: D301 (click's mark for lines that stay as they are)
+    from streamnb.classifier import Classifier
+
+    classifier = Classifier.load(model_file)
+    verdict = classifier.classify(read_message(message), most)
+    if as_json:
+        shown = vars(verdict) | {
+            "reasons": [
+                {**reason._asdict(), "feature": _name(reason.feature)} for reason in verdict.reasons
+            ]
+        }
+        click.echo(json.dumps(shown))
+        return
+    console = new_console()
+    unsure = ", unsure" if verdict.unsure else ""
+    console.print(printable(f"{verdict.label}{unsure}"))
+    shares = ", ".join(f"{label} {p:.4f}" for label, p in verdict.probabilities.items())
+    console.print(printable(f"probabilities: {shares}; log-odds {verdict.log_odds:.2f}"))
+    if not verdict.reasons:
+        return
+    console.print()
+    labels = list(verdict.probabilities)
+    table = new_table("token", "log-odds", *(printable(f"in {label}") for label in labels))
+    for reason in verdict.reasons:
+        counts = [f"{reason.counts.get(label, 0):,.4g}" for label in labels]
+        table.add_row(_name(reason.feature)[:60], f"{reason.log_odds:+.3f}", *counts)
+    console.print(table)
+
+
+def _name(feature: Any) -> str:
+    if isinstance(feature, bytes):
+        return "bytes " + repr(feature)[1:]
+    return printable(str(feature))
+
+
+@click.command()
+@click.argument("model_file", metavar="FILE")
+@click.option("--class", "label", metavar="CLASS", help="Only this class.")
+@click.option(
+    "-n",
+    "most",
+    type=click.IntRange(1, 10000),
+    default=15,
+    metavar="N",
+    help="How many tokens (15).",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def top(model_file: str, label: str | None, most: int, as_json: bool) -> None:
+    """Show the tokens that speak most for each class, in a model that `replay --save` wrote.
+
+    \b
+    Examples:
+      streamnb replay corpora/sample --save model.snb
+      streamnb top model.snb --class spam
+
+    Exit status: 0 done, 2 wrong option, 4 the model cannot be read.
+    """  # noqa: D301
+    from streamnb.classifier import Classifier
+
+    classifier = Classifier.load(model_file)
+    labels = classifier.models[0].counts.labels
+    wanted = [one for one in labels if label is None or str(one) == label]
+    if not wanted:
+        known = ", ".join(str(one) for one in labels) or "none"
+        raise click.BadParameter(f"{label!r} is not a class of this model (known: {known})")
+    found = {str(one): _strongest(classifier, one, most) for one in wanted}
+    if as_json:
+        click.echo(json.dumps(found))
+        return
+    console = new_console()
+    for number, (name, rows) in enumerate(found.items()):
+        if number:
+            console.print()
+        console.print(printable(f"for {name}"))
+        table = new_table("token", "log-odds", *(printable(f"in {one}") for one in labels))
+        for row in rows:
+            counts = [f"{row['counts'].get(str(one), 0):,.4g}" for one in labels]
+            table.add_row(row["token"][:60], f"{row['log_odds']:+.3f}", *counts)
+        console.print(table)
+
+
+def _strongest(classifier: Classifier, label: Any, most: int) -> list[dict[str, Any]]:
+    rows = []
+    for feature, gain, counts in classifier.top_features(label, most):
+        named = {str(one): count for one, count in counts.items()}
+        rows.append({"token": _name(feature), "log_odds": gain, "counts": named})
+    return rows

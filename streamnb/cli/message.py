@@ -1,0 +1,22 @@
+"""One message, as a command is given it."""
+
+from __future__ import annotations
+
+import sys
+
+from streamnb.errors import CorpusError
+
+__all__ = ["read_message"]
+
+_MOST = 1 << 22  # bytes that are looked at
+
+
+def read_message(path: str) -> bytes:
+    """Read the beginning of a file, or (-) of standard input."""
+    if path == "-":
+        return sys.stdin.buffer.read(_MOST)
+    try:
+        with open(path, "rb") as file:
+            return file.read(_MOST)
+    except OSError as error:
+        raise CorpusError(f"{path}: cannot be read: {(error.strerror or '').lower()}") from None

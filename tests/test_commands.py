@@ -1,0 +1,113 @@
+"""`explain`, `top` and `trec`, as they are typed."""
+
+import json
+
+import pytest
+from test_replay import sample, streamnb_command  # noqa: F401 (a fixture)
+
+from streamnb.classifier import Classifier
+from streamnb.config import build
+from streamnb.replay import replay
+
+
+@pytest.fixture
+def model(sample, tmp_path):  # noqa: F811
+    path = tmp_path / "model.snb"
+    status, _, error = streamnb_command("replay", sample, "--save", path, "--quiet")
+    assert (status, error) == (0, "")
+    return path
+
+
+def test_explain_shows_what_the_classifier_says(sample, model):  # noqa: F811
+    message = sample / "data" / "005.eml"
+    status, out, error = streamnb_command("explain", message, "--model", model, "-n", 7, "--json")
+    assert (status, error) == (0, "")
+    shown = json.loads(out)
+    verdict = Classifier.load(model).classify(message.read_bytes(), 7)
+    assert shown["label"] == verdict.label == "spam"
+    assert shown["log_odds"] == verdict.log_odds
+    assert [one["log_odds"] for one in shown["reasons"]] == [
+        one.log_odds for one in verdict.reasons
+    ]
+    assert [one["counts"] for one in shown["reasons"]] == [one.counts for one in verdict.reasons]
+    status, out, _ = streamnb_command("explain", message, "--model", model)
+    assert out.startswith("spam\nprobabilities: spam ")
+    assert "token" in out.splitlines()[3]
+    assert len(out.splitlines()) == 24
+
+
+def test_top_shows_what_the_model_holds(model):
+    status, out, _ = streamnb_command("top", model, "-n", 5, "--json")
+    assert status == 0
+    found = json.loads(out)
+    classifier = Classifier.load(model)
+    assert set(found) == {"ham", "spam"}
+    for label, rows in found.items():
+        gains = [row["log_odds"] for row in rows]
+        assert gains == [gain for _, gain, _ in classifier.top_features(label, 5)]
+        assert gains == sorted(gains, reverse=True)
+        assert all(row["counts"][label] > 0 for row in rows)
+    status, out, _ = streamnb_command("top", model, "--class", "spam")
+    assert out.splitlines()[0] == "for spam"
+    status, _, error = streamnb_command("top", model, "--class", "list")
+    assert status == 2
+    assert "'list' is not a class of this model (known: spam, ham)" in error
+
+
+def test_models_of_every_kind_explain(sample, tmp_path):  # noqa: F811
+    for kind in ("multinomial", "bernoulli", "complement", "discriminative"):
+        path = tmp_path / kind
+        settings = ["--set", f"model.kind={kind}", "--set", "model.keep_names=false"]
+        assert streamnb_command("replay", sample, "--save", path, "--quiet", *settings)[0] == 0
+        assert streamnb_command("top", path)[0] == 0
+        status, out, _ = streamnb_command("explain", sample / "data" / "005.eml", "--model", path)
+        assert status == 0
+        assert "#" in out  # names were not kept
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "message"),
+    [
+        (["explain", "{dir}/none", "--model", "{model}"], 3, "none: cannot be read: no such file"),
+        (["explain", "{model}", "--model", "{dir}/none"], 4, "none: the model cannot be read"),
+        (["explain", "{model}", "--model", "{sample}"], 4, "index: not a streamnb model"),
+        (["explain", "{dir}", "--model", "{model}"], 3, "cannot be read: is a directory"),
+        (["explain", "{model}"], 2, "--model"),
+        (["top", "{sample}"], 4, "not a streamnb model"),
+        (["top", "{model}", "-n", "0"], 2, "0"),
+        (["trec", "classify", "{sample}", "--state", "{dir}/none"], 4, "none: the model cannot"),
+        (["trec", "train", "eggs", "{sample}"], 2, "eggs"),
+        (["trec", "initialize", "--state", "{dir}/no/such"], 5, "cannot be written"),
+        (["replay", "{sample}", "--save", "{dir}/no/such"], 5, "cannot be written"),
+    ],
+)
+def test_what_goes_wrong_is_said_in_a_line(sample, model, tmp_path, arguments, status, message):  # noqa: F811
+    names = {"dir": tmp_path, "model": model, "sample": sample / "index"}
+    found, _, error = streamnb_command(*(argument.format(**names) for argument in arguments))
+    assert (found, "Traceback" in error) == (status, False)
+    assert message in error
+
+
+def test_any_bytes_can_be_explained(model, tmp_path):
+    for raw in (b"", bytes(range(256)) * 40, b"\x1b[31mred\n" * 9):
+        (tmp_path / "m").write_bytes(raw)
+        status, out, error = streamnb_command("explain", tmp_path / "m", "--model", model)
+        assert (status, error) == (0, "")
+        assert "\x1b" not in out
+
+
+def test_the_trec_protocol_gives_the_scores_of_a_replay(sample, tmp_path):  # noqa: F811
+    state = ["--state", tmp_path / "state"]
+    assert streamnb_command("trec", "initialize", *state) == (0, "", "")
+    corpus = {"path": str(sample), "limit": 12}
+    replay(build({"corpus": corpus, "output": {"folder": str(tmp_path / "run")}}))
+    for line in (tmp_path / "run" / "results.txt").read_text().splitlines():
+        name, judge, given, score = line.split()
+        status, out, _ = streamnb_command("trec", "classify", sample / name, "100", "200", *state)
+        assert status == 0
+        expected = "ham" if given == "class=?" else given.removeprefix("class=")
+        assert out == f"class={expected} {score}\n"
+        label = judge.removeprefix("judge=")
+        train = ["trec", "train", label, sample / name, expected, "tfile", *state]
+        assert streamnb_command(*train) == (0, "", "")
+    assert streamnb_command("trec", "finalize", *state) == (0, "", "")
