@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import itertools
 import json
+import multiprocessing
 import os
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from streamnb.assemble import what_is_learned
 from streamnb.config import Config, build, replaced
 from streamnb.errors import ConfigError, OutputError
 from streamnb.replay import OnStep, Report, replay_together
@@ -76,15 +79,21 @@ def sweep(config: Config, on_step: OnStep | None = None) -> list[Setting]:
     [0.1, 1.0]
     """
     grid = _grid(config)
-    groups: dict[bytes, list[int]] = {}
-    for number, (_, one) in enumerate(grid):
-        groups.setdefault(_what_is_read(one), []).append(number)
+    together = _together(grid, config.jobs)
     reports: dict[int, Report] = {}
-    for numbers in groups.values():
-        found = replay_together([grid[number][1] for number in numbers], on_step)
-        reports.update(zip(numbers, found, strict=True))
-        if found[0].interrupted:
-            break
+    if len(together) > 1 and config.jobs > 1:
+        # Each process reads for itself: what remains is the models' own work.
+        alone = [[_alone(grid[number][1]) for number in numbers] for numbers in together]
+        context = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(min(config.jobs, len(together)), context) as crew:
+            for numbers, found in zip(together, crew.map(replay_together, alone), strict=True):
+                reports.update(zip(numbers, found, strict=True))
+    else:
+        for numbers in together:
+            found = replay_together([grid[number][1] for number in numbers], on_step)
+            reports.update(zip(numbers, found, strict=True))
+            if found[0].interrupted:
+                break
     done = [Setting(grid[number][0], reports[number]) for number in sorted(reports)]
     ranked = sorted(done, key=_rank)
     if config.output.folder is not None:
@@ -126,6 +135,28 @@ def _settings(config: Config) -> list[dict[str, Any]]:
                 f"sweep.{key}: only keys of {', '.join(_SECTIONS)} can be swept: model.alpha"
             )
     return settings
+
+
+def _together(grid: list[tuple[dict[str, Any], Config]], jobs: int) -> list[list[int]]:
+    """Which settings are replayed together: those that read the same, split over the processes.
+
+    Those that learn the same stay together, because only one of them has to.
+    """
+    groups: dict[bytes, dict[str, list[int]]] = {}
+    for number, (_, one) in enumerate(grid):
+        learned = what_is_learned(one) or f"{number}"
+        groups.setdefault(_what_is_read(one), {}).setdefault(learned, []).append(number)
+    together = []
+    for group in groups.values():
+        shares: list[list[int]] = [[] for _ in range(jobs)]
+        for numbers in sorted(group.values(), key=len, reverse=True):
+            min(shares, key=len).extend(numbers)
+        together += [share for share in shares if share]
+    return together
+
+
+def _alone(config: Config) -> Config:
+    return msgspec.structs.replace(config, jobs=1)
 
 
 def _what_is_read(config: Config) -> bytes:

@@ -44,3 +44,35 @@ def test_results_are_identical_for_every_number_of_jobs(corpora, tmp_path, name)
         replay(build({**sections, "jobs": jobs}))
         results.append((tmp_path / "results.txt").read_bytes())
     assert results[0] == results[1] == results[2]
+
+
+# What the default must reach: (1-ROCA)% at most, accuracy at least.
+TARGETS = {
+    "spamassassin": (0.08, 0.99),
+    "enron1": (0.10, 0.987),
+    "enron3": (0.06, 0.99),
+    "enron5": (0.05, 0.993),
+    "sms": (0.90, 0.984),
+    "r8": (None, 0.95),
+}
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_the_default_reaches_its_targets(corpora, name):
+    order = "shuffled:2007" if name == "r8" else "indexed"
+    summary = replay(build({"corpus": {"path": str(corpora / name), "order": order}})).summary
+    roca, accuracy = TARGETS[name]
+    assert summary.accuracy >= accuracy
+    assert roca is None or summary.one_minus_roca_percent <= roca
+
+
+@pytest.mark.parametrize("name", ["spamassassin", "enron1", "enron3", "enron5"])
+def test_wrong_labels_are_mostly_seen_through(corpora, name):
+    feedback = {"kind": "noisy", "share": 0.1}
+    corpus = {"path": str(corpora / name)}
+    believed, doubted = (
+        replay(build({"corpus": corpus, "feedback": feedback, "model": {"label_noise": noise}}))
+        for noise in (0, None)
+    )
+    ranks = [report.summary.one_minus_roca_percent for report in (doubted, believed)]
+    assert ranks[0] < ranks[1] / 2.5

@@ -29,7 +29,7 @@ MAY_IMPORT = {
     "feed": ("corpus", "errors", "tokens"),
     "assemble": ("classifier", "config", "corpus", "errors", "evaluate", "mail_tokens", "naive_bayes", "tokens"),
     "replay": ("assemble", "config", "corpus", "errors", "evaluate", "feed"),
-    "sweep": ("config", "errors", "replay"),
+    "sweep": ("assemble", "config", "errors", "replay"),
     "cli": ("classifier", "config", "errors", "evaluate", "replay", "sweep"),
     "sklearn": ("naive_bayes", "tokens"),
 }  # fmt: skip

@@ -44,6 +44,28 @@ def test_a_sweep_gives_what_single_runs_give(sample, tmp_path, grid, feedback): 
         assert (alone / "results.txt").read_bytes() == swept.read_bytes()
 
 
+def test_a_sweep_in_several_processes_gives_the_same(sample, tmp_path):  # noqa: F811
+    grid = {"model.alpha": [0.1, 1.0], "model.kind": ["multinomial", "classifier"]}
+    for jobs in (1, 2):
+        folder = {"folder": str(tmp_path / f"{jobs}")}
+        found = sweep(config(sample, sweep=grid, output=folder, jobs=jobs))
+        assert len(found) == 4
+    for number in range(1, 5):
+        one, two = (tmp_path / f"{jobs}" / f"{number}" / "results.txt" for jobs in (1, 2))
+        assert one.read_bytes() == two.read_bytes()
+
+
+def test_an_error_in_another_process_is_said_in_a_line(sample, tmp_path):  # noqa: F811
+    (tmp_path / "file").write_text("")
+    status, _, error = streamnb_command(
+        "replay", sample, "--jobs", 2, "--set", "sweep={model.alpha: [1, 2]}", "--out",
+        tmp_path / "file",
+    )  # fmt: skip
+    assert status == 5
+    assert error.startswith("streamnb: ")
+    assert len(error.splitlines()) == 1
+
+
 def test_settings_can_be_listed(sample):  # noqa: F811
     listed = [{}, {"model.kind": "multinomial"}, {"feedback": {"kind": "noisy", "share": 0.3}}]
     found = sweep(config(sample, sweep=listed))

@@ -33,7 +33,7 @@ def resamplings(n: int, times: int = RESAMPLES, seed: int = 1) -> Iterator[NDArr
     Examples
     --------
     >>> from streamnb.evaluate.intervals import resamplings
-    >>> [(len(taken), taken.sum()) for taken in resamplings(10, times=2)]
+    >>> [(len(taken), float(taken.sum())) for taken in resamplings(10, times=2)]
     [(10, 10.0), (10, 10.0)]
     """
     rng = np.random.default_rng(seed)

@@ -104,6 +104,7 @@ class CountingNB(Scored, ManyClassifier):
     """
 
     _track_values = False
+    _caution = 1.0  # more where labels are known to be bad (`LabelNoise`)
     _memo: tuple[TokenCounts, int, list[float]] | None = None
 
     def __init__(
@@ -143,7 +144,7 @@ class CountingNB(Scored, ManyClassifier):
     @property
     def _smoothing(self) -> float:
         """Alpha in the unit of the counts: where those have aged, it has not."""
-        return self.alpha * self.counts.scale
+        return self.alpha * self.counts.scale * self._caution
 
     def _tokens(self, x: Any) -> TokenCounts:
         return x if isinstance(x, TokenCounts) else TokenCounts.from_dict(x, None, self.keep_names)

@@ -231,6 +231,7 @@ def _restore(archive: zipfile.ZipFile, header: Any, kind: type[Any] | None) -> A
     noise = LabelNoise.from_state(header["noise"])
     model = naive_bayes.ViewsNB(members, recalibration.rate, noise.fixed)
     model.recalibration, model.noise = recalibration, noise
+    model.be_cautious()
     return model
 
 

@@ -70,6 +70,7 @@ class ViewsNB(Scored, base.Classifier):
         self.label_noise = label_noise
         self.recalibration = Recalibration(len(self.models), rate)
         self.noise = LabelNoise(label_noise)
+        self.be_cautious()
         self.receipt: Receipt | None = None
 
     @property
@@ -134,6 +135,7 @@ class ViewsNB(Scored, base.Classifier):
             p = probabilities(self.recalibration.scores(evidence, known))[known.index(k)]
             trust = self.noise.trust(p, len(known))
             self.noise.learn(trust)
+            self.be_cautious()
             self.recalibration.learn(evidence, k, known, trust)
         prior = _share_of_prior(counts.weights, len(views))
         return [
@@ -142,6 +144,11 @@ class ViewsNB(Scored, base.Classifier):
             else trust
             for model, of in zip(self.models, evidence, strict=True)
         ]
+
+    def be_cautious(self) -> None:
+        """Let the models smooth as their labels deserve."""
+        for model in self.models:
+            model._caution = self.noise.caution
 
     def unlearn_one(self, x: Any, y: Label, w: float = 1.0, receipt: Receipt | None = None) -> None:
         """Undo `learn_one`, given the `receipt` it left; `w` is not looked at.
@@ -223,6 +230,7 @@ class ViewsNB(Scored, base.Classifier):
         if theirs > mine:
             self.recalibration = Recalibration.from_state(other.recalibration.state())
             self.noise = LabelNoise.from_state(other.noise.state())
+            self.be_cautious()
 
     def save(self, path: Any) -> None:
         """Write the model to a file; what was there is replaced whole or not at all."""
