@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamnb import _core
-from streamnb.naive_bayes.base import CountingNB, Prior
+from streamnb.naive_bayes.base import CountingNB
+from streamnb.naive_bayes.parameters import Prior
 from streamnb.tokens import TokenCounts
 
 __all__ = ["BernoulliNB"]

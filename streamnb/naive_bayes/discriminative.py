@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from streamnb.counts import Label
-from streamnb.naive_bayes.base import Prior
 from streamnb.naive_bayes.multinomial import MultinomialNB
+from streamnb.naive_bayes.parameters import Prior
 from streamnb.naive_bayes.scores import probabilities
 from streamnb.tokens import TokenCounts
 

@@ -1,0 +1,76 @@
+"""What a classifier says of a message, and what its mistakes cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from streamnb.counts import Label
+from streamnb.tokens import Feature
+
+__all__ = ["Costs", "Reason", "Verdict"]
+
+
+class Costs(NamedTuple):
+    """What it costs to decide wrongly, or not at all; those of SpamBayes to begin with.
+
+    Attributes
+    ----------
+    false_alarm
+        A message is taken for the positive class and is of another.
+    miss
+        Any other mistake: with spam for the positive class, a spam that gets through.
+    unsure
+        Somebody has to look.
+    """
+
+    false_alarm: float = 10.0
+    miss: float = 1.0
+    unsure: float = 0.2
+
+
+class Reason(NamedTuple):
+    """A feature that spoke for or against the label of a verdict.
+
+    Attributes
+    ----------
+    feature
+        Its name: a token, or bytes for an n-gram of bytes.
+    log_odds
+        What it added to the log-odds of the label against the best other class.
+    counts
+        How much of it was learned in each class.
+    """
+
+    feature: Feature
+    log_odds: float
+    counts: dict[Label, float]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a classifier says of a message.
+
+    Attributes
+    ----------
+    label
+        The class that is expected to cost least, or where that is unsure the most probable one;
+        None before anything was learned.
+    probability
+        Calibrated probability of that class.
+    log_odds
+        Its logarithm of p / (1 - p), which never saturates.
+    unsure
+        Whether it is expected to cost less if somebody looks.
+    probabilities
+        That of each class.
+    reasons
+        The features that spoke loudest, for the label or (negative) against it.
+    """
+
+    label: Label | None
+    probability: float
+    log_odds: float
+    unsure: bool
+    probabilities: dict[Label, float]
+    reasons: list[Reason]

@@ -1,0 +1,34 @@
+"""YAML to a typed configuration; what is wrong is refused with the key's path."""
+
+from streamnb.config.build import build
+from streamnb.config.files import as_yaml, read_yaml, replaced, set_key
+from streamnb.config.schema import (
+    ActiveConfig,
+    ClassifierConfig,
+    Config,
+    DelayedConfig,
+    DiscriminativeConfig,
+    ImmediateConfig,
+    MarginConfig,
+    NoisyConfig,
+    OnErrorConfig,
+    PartialConfig,
+)
+
+__all__ = [
+    "ActiveConfig",
+    "ClassifierConfig",
+    "Config",
+    "DelayedConfig",
+    "DiscriminativeConfig",
+    "ImmediateConfig",
+    "MarginConfig",
+    "NoisyConfig",
+    "OnErrorConfig",
+    "PartialConfig",
+    "as_yaml",
+    "build",
+    "read_yaml",
+    "replaced",
+    "set_key",
+]
