@@ -32,6 +32,8 @@ class ByteGrams(base.Transformer):
         Whether the case of ASCII letters makes no difference.
     mail
         Whether messages begin with a header; False for plain text.
+    headers
+        Whether header fields other than the subject are looked at.
     drop_headers
         Further fields to leave out.
     on
@@ -54,6 +56,7 @@ class ByteGrams(base.Transformer):
         first: int = 2000,
         casefold: bool = True,
         mail: bool = True,
+        headers: bool = True,
         drop_headers: tuple[str, ...] | None = None,
         on: str | None = None,
     ) -> None:
@@ -61,6 +64,7 @@ class ByteGrams(base.Transformer):
         self.first = first
         self.casefold = casefold
         self.mail = mail
+        self.headers = headers
         self.drop_headers = drop_headers
         self.on = on
 
@@ -87,6 +91,8 @@ class ByteGrams(base.Transformer):
         lower = name.lower()
         drops = {drop.lower().encode() for drop in self.drop_headers or ()}
         keep = not is_stamped(lower) and lower not in drops
+        if not self.headers:
+            keep = keep and lower == b"subject"
         if len(self._kept) < 1000:  # senders invent field names: remember only so many
             self._kept[name] = keep
         return keep

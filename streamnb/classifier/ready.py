@@ -141,7 +141,9 @@ class MailClassifier(_Ready):
         self.words = words
         self.keep_names = keep_names
         tokenizer = MailTokenizer(binary=True, keep_names=keep_names) if words is None else words
-        grams = ByteGrams(gram, first_bytes, drop_headers=tokenizer.drop_headers)
+        grams = ByteGrams(
+            gram, first_bytes, headers=tokenizer.headers, drop_headers=tokenizer.drop_headers
+        )
         self._assemble(tokenizer, grams, positive, costs, on)
 
 

@@ -91,9 +91,7 @@ class ManyClassifier(base.MiniBatchClassifier):
         masses = np.bincount(columns, weights, len(distinct)).tolist()
         self.counts.declare([*classes, *distinct])
         if self._in_turn:
-            for row, label, weight in zip(
-                rows.messages(threshold), labels, weights.tolist(), strict=True
-            ):
+            for row, label, weight in zip(rows.messages(), labels, weights.tolist(), strict=True):
                 self.learn_one(row, label, weight)
         else:
             self.counts.add_matrix(features, sums, distinct, masses)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -70,14 +69,12 @@ class Rows:
         columns = np.arange(width, dtype=np.int64) if used is None else used
         return cls(indptr, indices, data, used, _features(columns, names, keep_names))
 
-    def messages(self, threshold: float) -> Iterator[TokenCounts]:
-        """Each row by itself; with a threshold that is not NaN, of what is above it."""
+    def messages(self) -> Iterator[TokenCounts]:
+        """Each row by itself: the features above zero."""
         width = len(self.features)
         for start, end in zip(self.indptr[:-1].tolist(), self.indptr[1:].tolist(), strict=True):
             columns, places = np.unique(self.indices[start:end], return_inverse=True)
             values = np.bincount(places, self.data[start:end], len(columns)).astype(np.float64)
-            if not math.isnan(threshold):
-                values = (values > threshold).astype(np.float64)
             present = np.zeros(width, bool)
             present[columns[values > 0]] = True
             row = self.features.select(present)
