@@ -66,15 +66,27 @@ cdef class GramScanner:
         return used + size
 
     cdef Py_ssize_t take_mail(self, const uint8_t *p, Py_ssize_t size, dict kept, keeps) except -1:
-        """Copy a message without the header fields that are not kept."""
+        """Copy a message without the header fields that are not kept, those of its parts included.
+
+        A part's header follows a line that begins with two hyphens; that of an attached message
+        follows the header that announces it.
+        """
         cdef Py_ssize_t i = 0, j, next_line, used = 0
         cdef const uint8_t *newline
-        cdef bint keep = True
+        cdef bint keep = True, header = True, attached = False
         cdef bytes name
         while i < size and used < self.most:
             newline = <const uint8_t *> memchr(p + i, c"\n", size - i)
             next_line = size if newline == NULL else newline - p + 1
-            if p[i] != c" " and p[i] != c"\t":
+            if not header:
+                header = begins(p + i, next_line - i, b"--", 2)
+                used = self.take(used, p + i, next_line - i)
+                i = next_line
+                keep = True
+                continue
+            if p[i] == c"\n":
+                header, attached, keep = attached, False, True
+            elif p[i] != c" " and p[i] != c"\t":
                 j = i
                 while j < next_line and 33 <= p[j] <= 126 and p[j] != c":":
                     j += 1
@@ -82,14 +94,17 @@ cdef class GramScanner:
                     name = slice_of(p, i, j)
                     decision = kept.get(name)
                     keep = keeps(name) if decision is None else decision
+                    if next_line - j > 14 and (p[i] == c"C" or p[i] == c"c"):
+                        attached = attached or b"message/rfc822" in slice_of(p, j, next_line).lower()
                 elif begins(p + i, size - i, b"From ", 5) or begins(p + i, size - i, b">From ", 6):
                     keep = False  # an mbox separator is no part of the message
                 else:
-                    break
+                    header = keep = False
+                    continue  # the body begins without a blank line
             if keep:
                 used = self.take(used, p + i, next_line - i)
             i = next_line
-        return self.take(used, p + i, size - i)
+        return used
 
     def scan(self, bytes data, dict kept=None, keeps=None):
         """Give the fingerprints of the distinct grams, and as many ones.

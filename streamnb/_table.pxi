@@ -326,6 +326,11 @@ cdef class CountTable:
         return size + self.names.capacity + self.names.capacity_rows * sizeof(uint64_t)
 
     @property
+    def names_size(self) -> int:
+        """Bytes of the names, with their lengths."""
+        return self.names.used
+
+    @property
     def classes(self) -> int:
         """Number of classes, K."""
         return self.k

@@ -245,11 +245,8 @@ class MemoryCounts:
 
     def merge(self, other: MemoryCounts) -> None:
         """Add what other counts know: the same as having learned both streams."""
-        if self.scale != other.scale or self.exponent != other.exponent:
-            raise ValueError("cannot merge: the counts have aged differently")
+        self.check_merge(other)
         fingerprints, cells, names, ends = other.table.arrays()
-        if names is not None and len(names) >= 1 << 32:
-            raise ValueError("cannot merge: the names of the features are longer than 4 GiB")
         tokens = TokenCounts._trusted(
             fingerprints,
             np.ones(len(fingerprints)),
@@ -257,6 +254,13 @@ class MemoryCounts:
             None if ends is None else ends.astype(np.uint32),
         )
         self.add_matrix(tokens, cells, other.labels, other.weights)
+
+    def check_merge(self, other: MemoryCounts) -> None:
+        """Raise ValueError where other counts cannot be added to these."""
+        if self.scale != other.scale or self.exponent != other.exponent:
+            raise ValueError("cannot merge: the counts have aged differently")
+        if other.table.names_size >= 1 << 32:
+            raise ValueError("cannot merge: the names of the features are longer than 4 GiB")
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, MemoryCounts):

@@ -23,7 +23,7 @@ from streamnb.assemble import (
 from streamnb.config import Config
 from streamnb.corpus import Corpus, open_corpus, ordered
 from streamnb.corpus.entry import Entry
-from streamnb.corpus.peek import header_fields, message_date
+from streamnb.corpus.peek import message_envelope
 from streamnb.errors import ConfigError, CorpusError, StreamNBError
 from streamnb.evaluate import Example, ResultFiles, Step, Summary, Tally
 from streamnb.feed import feed
@@ -55,6 +55,8 @@ class Report:
         Messages learned.
     interrupted
         Whether it was stopped before the end.
+    trouble
+        Why the figures mean nothing, of one of several replays.
     """
 
     config: Config
@@ -66,6 +68,7 @@ class Report:
     skipped: list[str] = field(default_factory=list)
     learned: int = 0
     interrupted: bool = False
+    trouble: str = ""
 
     @property
     def messages_per_second(self) -> float:
@@ -84,6 +87,7 @@ class Report:
             "peak_memory_bytes": self.peak_memory_bytes,
             "skipped": len(self.skipped),
             "interrupted": self.interrupted,
+            "trouble": self.trouble,
         }
 
 
@@ -161,7 +165,12 @@ def replay_together(configs: list[Config], on_step: OnStep | None = None) -> lis
             run.finish(seconds, interruption.asked, with_intervals=len(runs) == 1)
     if not interruption.asked:
         for run in runs:
-            _refuse_senseless(corpus, run.config, run.report)
+            try:
+                _refuse_senseless(corpus, run.config, run.report)
+            except StreamNBError as error:
+                if len(runs) == 1:
+                    raise
+                run.report.trouble = str(error)
     return [run.report for run in runs]
 
 
@@ -311,8 +320,8 @@ def _examples(
             continue
         example = Example(result, entry.label, entry.name, entry.classify, entry.learn)
         if envelope:
-            date, *to = header_fields(entry, ("date", "delivered-to", "to", "cc"))
-            example = example._replace(date=message_date(date), recipients=" ".join(to))
+            date, recipients = message_envelope(entry)
+            example = example._replace(date=date, recipients=recipients)
         yield example
 
 

@@ -6,7 +6,11 @@ import itertools
 import json
 import multiprocessing
 import os
-from concurrent.futures import ProcessPoolExecutor
+import signal
+import threading
+from collections.abc import Iterator
+from concurrent.futures import CancelledError, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,10 +19,10 @@ import msgspec
 
 from streamnb.assemble import what_is_learned
 from streamnb.config import Config, build, replaced
-from streamnb.errors import ConfigError, OutputError
+from streamnb.errors import ConfigError, CorpusError, OutputError, StreamNBError
 from streamnb.replay import OnStep, Report, replay_together
 
-__all__ = ["Setting", "sweep"]
+__all__ = ["Setting", "settings_of", "sweep"]
 
 MAX_SETTINGS = 1000
 _SECTIONS = ("model", "tokenizer", "feedback")
@@ -78,27 +82,68 @@ def sweep(config: Config, on_step: OnStep | None = None) -> list[Setting]:
     >>> sorted(one.settings["model.alpha"] for one in sweep(config))
     [0.1, 1.0]
     """
+    if config.output.model is not None:
+        raise ConfigError("output.model: a sweep has many models; save that of one replay")
     grid = _grid(config)
-    together = _together(grid, config.jobs)
-    reports: dict[int, Report] = {}
-    if len(together) > 1 and config.jobs > 1:
-        # Each process reads for itself: what remains is the models' own work.
-        alone = [[_alone(grid[number][1]) for number in numbers] for numbers in together]
-        context = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(min(config.jobs, len(together)), context) as crew:
-            for numbers, found in zip(together, crew.map(replay_together, alone), strict=True):
-                reports.update(zip(numbers, found, strict=True))
-    else:
-        for numbers in together:
-            found = replay_together([grid[number][1] for number in numbers], on_step)
-            reports.update(zip(numbers, found, strict=True))
-            if found[0].interrupted:
-                break
+    together = [[grid[number][1] for number in numbers] for numbers in _together(grid, config.jobs)]
+    numbers = [number for group in _together(grid, config.jobs) for number in group]
+    run = _in_processes if len(together) > 1 and config.jobs > 1 else _in_turn
+    found = [report for group in run(together, on_step, config.jobs) for report in group]
+    reports = dict(zip(numbers, found, strict=False))  # fewer after Ctrl-C
+    if found and all(report.trouble for report in found):
+        raise CorpusError(found[0].trouble)
     done = [Setting(grid[number][0], reports[number]) for number in sorted(reports)]
     ranked = sorted(done, key=_rank)
     if config.output.folder is not None:
         _write(Path(config.output.folder) / "sweep.json", ranked)
     return ranked
+
+
+def _in_turn(
+    groups: list[list[Config]], on_step: OnStep | None, jobs: int
+) -> Iterator[list[Report]]:
+    for group in groups:
+        found = replay_together(group, on_step)
+        yield found
+        if found[0].interrupted:
+            return
+
+
+def _in_processes(
+    groups: list[list[Config]], on_step: OnStep | None, jobs: int
+) -> Iterator[list[Report]]:
+    """Each process reads for itself: what remains is the models' own work."""
+    alone = [[msgspec.structs.replace(one, jobs=1) for one in group] for group in groups]
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(min(jobs, len(groups)), context, initializer=_patient) as crew:
+        waiting = [crew.submit(replay_together, group) for group in alone]
+
+        def stop(number: int, frame: object) -> None:
+            # Those that run hear of it too, and end with what they have; the others need not begin.
+            for future in waiting:
+                future.cancel()
+
+        mine = threading.current_thread() is threading.main_thread()
+        before = signal.signal(signal.SIGINT, stop) if mine else None
+        try:
+            for future in waiting:
+                if future.cancelled():
+                    return
+                yield future.result()
+        except CancelledError:
+            return
+        except BrokenProcessPool:
+            raise StreamNBError(
+                "a process of the sweep ended unexpectedly; try again with --jobs 1"
+            ) from None
+        finally:
+            if mine:
+                signal.signal(signal.SIGINT, before)
+
+
+def _patient() -> None:
+    """Leave Ctrl-C to the replay, which ends after the message at hand."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _grid(config: Config) -> list[tuple[dict[str, Any], Config]]:
@@ -114,6 +159,11 @@ def _grid(config: Config) -> list[tuple[dict[str, Any], Config]]:
         )
         grid.append((settings, msgspec.structs.replace(one, output=output, sweep={})))
     return grid
+
+
+def settings_of(config: Config) -> int:
+    """How many settings a sweep has."""
+    return len(_settings(config))
 
 
 def _settings(config: Config) -> list[dict[str, Any]]:
@@ -155,10 +205,6 @@ def _together(grid: list[tuple[dict[str, Any], Config]], jobs: int) -> list[list
     return together
 
 
-def _alone(config: Config) -> Config:
-    return msgspec.structs.replace(config, jobs=1)
-
-
 def _what_is_read(config: Config) -> bytes:
     """What decides the features of messages."""
     model = msgspec.to_builtins(config.model)
@@ -175,7 +221,7 @@ def _rank(setting: Setting) -> tuple[bool, float, float]:
 
 def _write(path: Path, ranked: list[Setting]) -> None:
     try:
-        text = json.dumps([one.as_dict() for one in ranked], indent=1)
+        text = json.dumps([one.as_dict() for one in ranked], indent=1, default=str)
         partial = path.with_name(path.name + ".partial")
         partial.write_text(text + "\n", encoding="utf-8")
         os.replace(partial, path)

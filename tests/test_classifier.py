@@ -1,8 +1,12 @@
 """Discriminative models, views, recalibration, forgetting and the classifiers made of them."""
 
 import copy
+import io
+import json
 import math
+import os
 import pickle
+import zipfile
 from collections import defaultdict
 
 import numpy as np
@@ -19,6 +23,7 @@ from streamnb import (
     MailClassifier,
     MailTokenizer,
     MultinomialNB,
+    TextClassifier,
     Tokenizer,
     ViewsNB,
     WindowNB,
@@ -26,10 +31,11 @@ from streamnb import (
 )
 from streamnb.byte_tokens import ByteGrams
 from streamnb.classifier import Costs
-from streamnb.errors import ModelFileError
+from streamnb.errors import ModelFileError, OutputError
 from streamnb.mail import parse
 from streamnb.naive_bayes.label_noise import LabelNoise
 from streamnb.naive_bayes.recalibration import Recalibration
+from streamnb.views import Views
 
 WORDS = ["a", "b", "c", "d", "e", "f"]
 messages = st.dictionaries(st.sampled_from(WORDS), st.integers(1, 3), max_size=5)
@@ -180,7 +186,11 @@ def test_decay_forgets_without_end(model):
     assert trained.counts.exponent > 0
     assert trained.counts.features < 80
     assert trained.counts.scale < 2**33
-    assert 0.9 < sum(trained.feature_counts("both").values()) < 1.1 or model is not MultinomialNB
+    # Each message weighs half of the next: in all as much as one that has aged once.
+    weights = sum(trained.counts.weights) / trained.counts.scale
+    assert weights == pytest.approx(1)
+    if model is not DiscriminativeMultinomialNB:
+        assert sum(trained.feature_counts("both").values()) == pytest.approx(1)
     restored = pickle.loads(pickle.dumps(trained))
     assert restored.joint_log_likelihood({"both": 1}) == trained.joint_log_likelihood({"both": 1})
 
@@ -206,8 +216,9 @@ def test_what_must_not_be_read_is_in_no_view():
 
 
 def test_ageing_costs_nothing_a_message():
-    counts = MultinomialNB(decay=0.999).counts
+    counts = trained_views().models[0].counts
     before = counts.table.arrays()[1].tobytes()
+    assert before
     counts.age(0.999)
     assert counts.table.arrays()[1].tobytes() == before
 
@@ -275,6 +286,13 @@ def two_views(n=60, seed=0):
         yield [{f"w{i}": 1 for i in rng.poisson(centre, 6)} for _ in range(2)], y
 
 
+def trained_views():
+    model = ViewsNB([DiscriminativeMultinomialNB(), DiscriminativeMultinomialNB()])
+    for x, y in two_views():
+        model.learn_one(x, y)
+    return model
+
+
 def test_views_explain_themselves():
     model = ViewsNB([DiscriminativeMultinomialNB(), DiscriminativeMultinomialNB()])
     for x, y in two_views():
@@ -323,6 +341,8 @@ def test_merged_views_count_both_streams():
     first, second = (
         ViewsNB([DiscriminativeMultinomialNB(), DiscriminativeMultinomialNB()]) for _ in range(2)
     )
+    first.learn_one([{}, {}], "spam")
+    second.learn_one([{}, {}], "ham")  # the classes in another order
     for x, y in two_views(seed=1):
         first.learn_one(x, y)
     for x, y in two_views(n=90, seed=2):
@@ -333,7 +353,16 @@ def test_merged_views_count_both_streams():
     ]
     first.merge(second)
     assert [sum(of.counts.totals) for of in first.models] == totals
-    assert first.recalibration == second.recalibration  # it had learned more
+    # It had learned more, and knows each class by its label.
+    assert first.recalibration.gains == second.recalibration.gains
+    for k, label in enumerate(first._labels):
+        place = second._labels.index(label)
+        assert first.recalibration.bias(k) == second.recalibration.bias(place)
+    other = ViewsNB([DiscriminativeMultinomialNB(), DiscriminativeMultinomialNB(decay=0.9)])
+    before = [model.counts.as_dict() for model in first.models]
+    with pytest.raises(ValueError, match="forget at different rates"):
+        first.merge(other)
+    assert [model.counts.as_dict() for model in first.models] == before
     with pytest.raises(ValueError, match="different views"):
         first.merge(ViewsNB())
 
@@ -403,8 +432,11 @@ def test_byte_grams_leave_out_what_filters_stamped():
 
 @pytest.mark.parametrize("options", [{"n": 0}, {"n": 9}, {"first": 0}, {"first": 1 << 25}])
 def test_bad_byte_grams_are_refused(options):
-    with pytest.raises(ValueError, match="to"):
+    with pytest.raises(ValueError, match=r"a gram has 1 to 8 bytes|first 1 to 16777216 bytes"):
         ByteGrams(**options).count(b"abc")
+    name = {"n": "gram", "first": "first_bytes"}[next(iter(options))]
+    with pytest.raises(ValueError, match=r"a gram has 1 to 8 bytes|first 1 to 16777216 bytes"):
+        MailClassifier(**{name: next(iter(options.values()))})
 
 
 SPAM = b"From: Pills <p@example.com>\nSubject: Cheap pills\n\nBuy pills now, cheap pills"
@@ -546,3 +578,152 @@ def test_a_window_over_views():
         windowed.model.unlearn_one(x, y, w, receipt)
     for model in windowed.model.models:
         assert model.counts.features == 0
+
+
+def test_what_was_remembered_of_a_message_ends_with_the_counts():
+    tokens = Tokenizer().count("free")
+    model = DiscriminativeMultinomialNB()
+    model.fit(np.eye(2), ["a", "b"])
+    model.learn_one(tokens, "a")
+    first = model.predict_proba_one(tokens)
+    model.fit(np.eye(2), ["a", "b"])
+    model.learn_one(tokens, "b")
+    assert model.predict_proba_one(tokens) != first
+    fresh = Tokenizer().count("free")
+    assert model.predict_proba_one(tokens) == model.predict_proba_one(fresh)
+    model.evidence(tokens).clear()
+    assert model.predict_proba_one(tokens) == model.predict_proba_one(fresh)
+
+
+@pytest.mark.parametrize("made", [MultinomialNB, DiscriminativeMultinomialNB])
+def test_doubted_labels_are_unlearned_exactly_too(made):
+    model = ViewsNB([made(tau=1.0), made(tau=1.0)])
+    rng = np.random.default_rng(3)
+    windowed = WindowNB(model, 20)
+    for x, y in two_views(n=400):
+        windowed.learn_one(x, "spam" if rng.random() < 0.2 else y)
+    for x, y, w, receipt in windowed._known:
+        model.unlearn_one(x, y, w, receipt)
+    assert [one.counts.features for one in model.models] == [0, 0]
+    assert [one.counts.totals for one in model.models] == [[0.0, 0.0]] * 2
+
+
+def test_one_class_explains_nothing():
+    model = ViewsNB([DiscriminativeMultinomialNB(), DiscriminativeMultinomialNB()])
+    x, y = next(two_views())
+    model.learn_one(x, y)
+    assert model.explain_one(x).scores == model.joint_log_likelihood(x) == {y: 0.0}
+
+
+def test_explanations_keep_views_apart():
+    views = Views([Tokenizer(), Tokenizer(analyzer="char", ngrams=(1, 1))], mail=False)
+    classifier = Classifier(views, ViewsNB([MultinomialNB(), MultinomialNB()]))
+    for text, y in [("a b", "x"), ("c d", "y"), ("a c", "x")]:
+        classifier.learn_one(text, y)
+    why = classifier.explain_one("a b c")
+    for label, score in classifier.joint_log_likelihood("a b c").items():
+        parts = sum(of[label] for of in why.contributions.values())
+        assert why.base[label] + parts == pytest.approx(score)
+
+
+def test_what_has_shaped_the_counts_is_fixed():
+    classifier = trained_mail()
+    for name in ("rate", "label_noise", "gram", "views"):
+        with pytest.raises(AttributeError, match=f"{name} is chosen when a MailClassifier is made"):
+            setattr(classifier, name, 0)
+    with pytest.raises(ValueError, match="alpha: -1"):
+        classifier.alpha = -1
+    assert classifier.alpha == 0.1
+    for rate in (-1, math.nan, math.inf):
+        with pytest.raises(ValueError, match="rate: "):
+            MailClassifier(rate=rate)
+
+
+def test_no_view_reads_stamps_in_parts():
+    part = b"--b\nContent-Type: text/plain\nX-Spam-Flag: YES\n\nbody\n"
+    attached = b"--b\nContent-Type: message/rfc822\n\nX-Spam-Flag: YES\nTo: me\n\nbody\n"
+    for inside in (part, attached):
+        raw = b"Content-Type: multipart/mixed; boundary=b\n\n" + inside + b"--b--\n"
+        clean = raw.replace(b"X-Spam-Flag: YES\n", b"")
+        assert ByteGrams().count(raw) == ByteGrams().count(clean)
+        assert ByteGrams().count(clean) == ByteGrams(mail=False).count(clean)
+        assert MailTokenizer().count(raw) == MailTokenizer().count(clean)
+
+
+def test_a_saved_classifier_knows_its_key(tmp_path):
+    classifier = TextClassifier(on="body", alpha=np.float64(0.2))
+    classifier.learn_one({"body": "free offer"}, "spam")
+    classifier.learn_one({"body": "lunch"}, "ham")
+    classifier.save(tmp_path / "m")
+    restored = Classifier.load(tmp_path / "m")
+    assert restored.predict_one({"body": "offer"}) == "spam"
+    before = restored.joint_log_likelihood({"body": "offer"})
+    restored.alpha = 2.0
+    assert restored.joint_log_likelihood({"body": "offer"}) != before
+
+
+def test_models_are_written_where_links_lead_and_never_over_devices(tmp_path):
+    model = trained_mail()
+    (tmp_path / "real").write_bytes(b"")
+    (tmp_path / "real").chmod(0o640)
+    (tmp_path / "link").symlink_to("real")
+    model.save(tmp_path / "link")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "real").stat().st_mode & 0o777 == 0o640
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(OutputError, match="pipe: the model cannot be written: not a regular file"):
+        model.save(tmp_path / "pipe")
+    with pytest.raises(ModelFileError, match="not a regular file"):
+        Classifier.load(tmp_path / "pipe")
+    with pytest.raises(OutputError, match="cannot be written"):
+        model.save("a\0b")
+
+
+HOSTILE = {
+    "other views": lambda h: h["extra"]["tokenizer"]["views"].pop(),
+    "no views": lambda h: h["extra"].update(tokenizer={"kind": "Views", "views": [], "mail": True}),
+    "nested views": lambda h: h["extra"]["tokenizer"]["views"].insert(
+        0, json.loads(json.dumps(h["extra"]["tokenizer"]))
+    ),
+    "one tokenizer": lambda h: h["extra"].update(tokenizer=h["extra"]["tokenizer"]["views"][0]),
+    "a key for a mail": lambda h: h["extra"]["tokenizer"]["views"][0]["options"].update(on="x"),
+    "no list of fields": lambda h: h["extra"]["tokenizer"]["views"][0]["options"].update(
+        drop_headers=5
+    ),
+    "fields that are no text": lambda h: h["extra"]["tokenizer"]["views"][0]["options"].update(
+        drop_headers=[1]
+    ),
+    "text tokens of mail": lambda h: h["extra"]["tokenizer"]["views"][0].update(
+        kind="Tokenizer", options={}
+    ),
+    "huge grams": lambda h: h["extra"]["tokenizer"]["views"][1]["options"].update(first=1 << 40),
+    "another option": lambda h: h["extra"]["tokenizer"]["views"][1]["options"].update(colour="x"),
+    "counts without messages": lambda h: h["members"][0].update(weights=[0, 0]),
+    "a huge number of labels": lambda h: h["noise"].update(labels=10**400),
+    "a share of nan": lambda h: h["noise"].update(share=math.nan),
+    "a rate of nan": lambda h: h["recalibration"].update(rate=math.nan),
+    "a negative gain": lambda h: h["recalibration"].update(gains=[-5.0, 1.0]),
+    "a huge bias": lambda h: h["recalibration"].update(biases=[1e308, -1e308]),
+    "costs of nan": lambda h: h["extra"].update(costs=[math.nan, 1, 1]),
+    "a list for a key": lambda h: h["extra"].update(on=[]),
+    "no recalibration": lambda h: h.pop("recalibration"),
+    "nothing beside": lambda h: h.update(extra=3),
+}
+
+
+@pytest.mark.parametrize("damage", HOSTILE.values(), ids=HOSTILE)
+def test_hostile_classifier_files_are_refused(tmp_path, damage):
+    trained_mail().save(tmp_path / "m")
+    with zipfile.ZipFile(tmp_path / "m") as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    header = json.loads(np.load(io.BytesIO(members["header.npy"])).tobytes())
+    damage(header)
+    out = io.BytesIO()
+    np.save(out, np.frombuffer(json.dumps(header).encode(), dtype=np.uint8))
+    members["header.npy"] = out.getvalue()
+    with zipfile.ZipFile(tmp_path / "m", "w") as archive:
+        for name, data in members.items():
+            archive.writestr(name, data)
+    with pytest.raises(ModelFileError, match=r".+/m: .+") as caught:
+        Classifier.load(tmp_path / "m")
+    assert "\n" not in str(caught.value)

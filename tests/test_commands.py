@@ -1,7 +1,10 @@
 """`explain`, `top` and `trec`, as they are typed."""
 
 import json
+import subprocess
+import sys
 
+import numpy as np
 import pytest
 from test_replay import sample, streamnb_command  # noqa: F401 (a fixture)
 
@@ -86,6 +89,28 @@ def test_what_goes_wrong_is_said_in_a_line(sample, model, tmp_path, arguments, s
     found, _, error = streamnb_command(*(argument.format(**names) for argument in arguments))
     assert (found, "Traceback" in error) == (status, False)
     assert message in error
+
+
+def test_trec_wants_a_filter_of_ham_and_spam(sample, model, tmp_path):  # noqa: F811
+    corpus = tmp_path / "texts.txt"
+    corpus.write_text("".join(f"{label}\tword {label}\n" for label in ("a", "b", "c") * 5))
+    assert streamnb_command("replay", corpus, "--quiet", "--save", tmp_path / "abc")[0] == 0
+    status, _, error = streamnb_command("trec", "classify", corpus, "--state", tmp_path / "abc")
+    assert (status, error.count("\n")) == (4, 1)
+    assert "not of ham and spam alone" in error
+    streamnb_command("trec", "initialize", "--state", tmp_path / "new")
+    for command in (["top", tmp_path / "new"], ["explain", corpus, "--model", tmp_path / "new"]):
+        status, _, error = streamnb_command(*command)
+        assert status == 4
+        assert "has learned nothing yet" in error
+
+
+def test_standard_streams_may_be_closed(sample, model):  # noqa: F811
+    run = f"{sys.executable} -P -c 'from streamnb.cli import main; main()'"
+    for command, status in ((f"explain - --model {model} <&-", 3), (f"top {model} >&-", (0, 5, 1))):
+        done = subprocess.run(["bash", "-c", f"{run} {command}"], capture_output=True, text=True)
+        assert done.returncode == status or done.returncode in np.atleast_1d(status)
+        assert "Traceback" not in done.stderr
 
 
 def test_any_bytes_can_be_explained(model, tmp_path):

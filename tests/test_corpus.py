@@ -1,11 +1,13 @@
 import mailbox
+import time
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamnb.corpus import open_corpus, ordered, read
+from streamnb.corpus import Entry, open_corpus, ordered, read
+from streamnb.corpus.peek import message_envelope
 from streamnb.errors import ConfigError, CorpusError
 
 
@@ -282,3 +284,23 @@ def test_byte_order_marks_and_open_quotes(tmp_path):
 def test_classes_keep_their_case(tmp_path):
     write(tmp_path, {"Sport/1": "x", "sport/2": "y", "Ham/3": "z"})
     assert [entry.label for entry in open_corpus(tmp_path)] == ["Sport", "sport", "ham"]
+
+
+def test_dates_do_not_depend_on_where_the_machine_is(tmp_path, monkeypatch):
+    (tmp_path / "m").write_bytes(b"Date: Thu, 01 Aug 2002 12:00:00 -0000\n\nx")
+    found = []
+    for zone in ("UTC", "Asia/Tokyo"):
+        monkeypatch.setenv("TZ", zone)
+        time.tzset()
+        found.append(message_envelope(Entry("m", "ham", str(tmp_path / "m")))[0])
+    monkeypatch.undo()
+    time.tzset()
+    assert found[0] == found[1] == 1028203200.0
+
+
+def test_all_recipients_are_read(tmp_path):
+    raw = b"To: =?utf-8?q?=C3=84nne?= <ann@a.org>, bob@b.org\nCc: c@c.org\nTo: d@d.org\n\nx"
+    (tmp_path / "m").write_bytes(raw)
+    _, recipients = message_envelope(Entry("m", "ham", str(tmp_path / "m")))
+    assert sorted(recipients) == ["ann@a.org", "bob@b.org", "c@c.org", "d@d.org"]
+    assert message_envelope(Entry("m", "ham", str(tmp_path / "none"))) == (None, [])

@@ -31,9 +31,9 @@ from streamnb.evaluate.feedback import (
     told,
 )
 from streamnb.evaluate.intervals import difference_intervals, intervals, resamplings
-from streamnb.evaluate.margin import log_odds
 from streamnb.evaluate.outcomes import FIGURES, Outcomes
 from streamnb.evaluate.summary import wilson
+from streamnb.margin import log_odds
 from streamnb.naive_bayes.scores import probabilities
 
 
@@ -225,7 +225,8 @@ def test_log_loss_is_bounded_and_never_nan():
     rows = [("x", None, {}), ("x", "y", {"y": 0.0}), ("x", "y", {"x": -math.inf, "y": 0.0}),
             ("x", "x", {"x": -math.inf, "y": -math.inf}), ("x", "x", {"x": -1e5, "y": -2e5})]  # fmt: skip
     summary = run(rows)[0].summary()
-    assert summary.log_loss == pytest.approx((3 * -math.log(1e-15) + math.log(2)) / 5)
+    # One half before two classes are known, and where all are impossible.
+    assert summary.log_loss == pytest.approx((3 * math.log(2) - math.log(1e-15)) / 5)
 
 
 def test_windows_and_fading():
@@ -323,11 +324,34 @@ def test_delayed_labels(delay):
 
 
 def test_delayed_by_dates():
-    dates = [0.0, 10.0, None, 5.0, 100.0, 101.0]
+    dates = [None, *[0.0] * 8, 10.0, *[10.0] * 8, None, *[20.0] * 20]
     stream = [Lesson(n, "x", number=n, date=date) for n, date in enumerate(dates)]
     out = [[number for number, _ in of] for of in taught(DelayedByTime(6.0), stream=stream)]
-    # 0 waits until 6, 1 and 2 (at 10 by the clock) until 16, 3 until 11.
-    assert out == [[], [0], [], [], [3, 1, 2], []]
+    # The clock is the median so far. It begins with the ninth date, at 0; what came before waits
+    # for it. With as many tens as zeros it is 5, with one more 10.
+    assert [len(of) for of in out[:18]] == [0] * 17 + [16]
+    assert out[17] == list(range(16))
+    assert not out[18]
+    now = next(n for n in range(19, len(out)) if out[n])
+    assert sorted(dates[1:18] + dates[19 : now + 1])[(now - 1) // 2] == 20.0
+    assert out[now][0] == 16
+
+
+def test_one_wrong_date_brings_no_label_early():
+    """Dates are what senders write: a stream with some of the far future, an hour's delay."""
+    rng = random.Random(4)
+    dates = [n * 600 + rng.gauss(0, 5000) if n % 20 else 2e9 for n in range(1000)]
+    stream = [Lesson(n, "x", number=n, date=date) for n, date in enumerate(dates)]
+    waits = [
+        now - number
+        for now, of in enumerate(taught(DelayedByTime(3600.0), stream=stream))
+        for number, _ in of
+    ]
+    assert len(waits) > 900
+    assert min(waits) >= 1
+    assert 4 < np.median(waits) < 10  # six messages an hour
+    dateless = [one._replace(date=None) for one in stream]
+    assert taught(DelayedByTime(0.0), stream=dateless) == [[]] * 1000
 
 
 def test_delayed_at_random_has_that_mean():
@@ -353,11 +377,11 @@ def test_partial_and_noisy_labels():
 
 
 def test_recipients():
-    stream = [
-        Lesson(n, "x", number=n, recipients=to)
-        for n, to in enumerate(["Ann <ANN@a.org>", "bob@a.org", ""])
-    ]
-    assert taught(Recipients(["ann@"]), stream=stream) == [[(0, "x")], [], []]
+    to = [["ANN@a.org"], ["joann@a.org", "ann@b.org"], []]
+    stream = [Lesson(n, "x", number=n, recipients=of) for n, of in enumerate(to)]
+    assert taught(Recipients(["ann@a.org"]), stream=stream) == [[(0, "x")], [], []]
+    assert taught(Recipients(["@A.org"]), stream=stream) == [[(0, "x")], [(1, "x")], []]
+    assert taught(Recipients(["a.org", "ann"]), stream=stream) == [[], [], []]
 
 
 def test_errors_and_near_errors():
@@ -401,3 +425,19 @@ def test_feedback_in_the_loop():
     assert len(steps) == 7
     # 2 is learned as it comes, 4 is never told, the others come two classified messages late.
     assert heard == [(2, "b"), (0, "b"), (1, "a"), (3, "a"), (5, "a")]
+
+
+def test_reliability_before_two_classes_are_known():
+    rows = [("ham", "ham", {"ham": 0.0})] * 50
+    rows += [
+        ("spam", "spam", {"ham": -9.0, "spam": 0.0}),
+        ("ham", "ham", {"ham": 0.0, "spam": -9.0}),
+    ] * 50
+    summary = run(rows)[0].summary()
+    assert [(one.low, one.messages) for one in summary.reliability] == [
+        (0.0, 50),
+        (0.5, 50),
+        (0.9, 50),
+    ]
+    assert summary.expected_calibration_error == pytest.approx(0.5 / 3, abs=1e-3)
+    assert summary.brier == pytest.approx(0.25 / 3, abs=1e-3)

@@ -15,6 +15,7 @@ import streamnb
 MAY_IMPORT = {
     "errors": (),
     "_core": (),
+    "margin": ("_core",),
     "tokens": ("_core",),
     "mail": ("_core",),
     "mail_tokens": ("_core", "mail", "tokens"),
@@ -22,15 +23,15 @@ MAY_IMPORT = {
     "views": ("byte_tokens", "mail", "tokens"),
     "counts": ("_core", "tokens"),
     "naive_bayes": ("_core", "counts", "errors", "tokens"),
-    "classifier": ("byte_tokens", "counts", "errors", "mail_tokens", "naive_bayes", "tokens", "views"),
+    "classifier": ("margin", "byte_tokens", "counts", "errors", "mail_tokens", "naive_bayes", "tokens", "views"),
     "corpus": ("errors", "mail"),
-    "evaluate": ("_core", "errors"),
+    "evaluate": ("_core", "errors", "margin"),
     "config": ("corpus", "errors"),
     "feed": ("corpus", "errors", "tokens"),
     "assemble": ("classifier", "config", "corpus", "errors", "evaluate", "mail_tokens", "naive_bayes", "tokens"),
     "replay": ("assemble", "config", "corpus", "errors", "evaluate", "feed"),
     "sweep": ("assemble", "config", "errors", "replay"),
-    "cli": ("classifier", "config", "errors", "evaluate", "replay", "sweep"),
+    "cli": ("margin", "classifier", "config", "errors", "evaluate", "replay", "sweep"),
     "sklearn": ("naive_bayes", "tokens"),
 }  # fmt: skip
 SOURCE = Path(streamnb.__file__).parent

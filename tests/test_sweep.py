@@ -1,6 +1,11 @@
 """Sweeps and comparisons, through the library and the command line."""
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -97,7 +102,10 @@ def test_sweeps_rank_and_print(sample):  # noqa: F811
     [
         ({"corpus.path": ["a"]}, "sweep.corpus.path: only keys of model, tokenizer, feedback"),
         ([{"output.folder": "x"}], "sweep.output.folder: only keys"),
-        ([{"feedback": {"kind": "late"}}], "sweep: feedback.kind: .*'late' is not one of"),
+        (
+            [{"feedback": {"kind": "late"}}],
+            "feedback.kind: .*'late' is not one of immediate, delayed",
+        ),
         ([3], r"sweep\[0\]: expected"),
         ({"model.alpha": []}, "sweep.model.alpha: there are no values"),
         ({"model.alhpa": [1]}, "sweep: model.alhpa: unknown key; did you mean 'alpha'"),
@@ -121,7 +129,7 @@ def test_compared_figures_are_those_of_the_runs(runs):
     found = compare([read_run(run) for run in runs], times=50)
     for k, run in enumerate(runs):
         summary = json.loads((run / "summary.json").read_text())
-        for name in ("accuracy", "one_minus_roca_percent", "lam_percent", "sm_at_hm_1_percent"):
+        for name in found.figures:
             assert found.figures[name][k] == pytest.approx(summary[name])
     for name, [(value, (low, high))] in found.differences.items():
         first, second = found.figures[name]
@@ -155,14 +163,81 @@ def test_other_streams_are_refused(runs, tmp_path):
             compare([read_run(runs[0]), read_run(tmp_path / "other.txt")], 2)
     with pytest.raises(CorpusError, match="scores are for class ham, there for spam"):
         compare([read_run(runs[0]), read_run(runs[1], "ham")], 2)
+    with pytest.raises(CorpusError, match="not one of two classes of which eggs is the other"):
+        read_run(runs[0], "eggs")
 
 
-@pytest.mark.parametrize("arguments", [[], ["{0}"], ["{0}", "/nowhere"], ["{0}", "/dev/null"]])
-def test_compare_says_what_is_wrong(runs, arguments):
-    status, _, error = streamnb_command("compare", *(a.format(runs[0]) for a in arguments))
-    assert status in (2, 3)
+def test_scores_of_the_other_class_are_turned_round(runs):
+    spam, ham = (read_run(runs[1], positive).outcomes() for positive in ("spam", "ham"))
+    assert ham.figure("one_minus_roca_percent") == spam.figure("one_minus_roca_percent")
+    assert ham.figure("sm_percent") == spam.figure("hm_percent")
+
+
+def test_hostile_results_end_at_once(runs, tmp_path):
+    (tmp_path / "long").write_text(" judge=a class=b" * 3000 + "\n")
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep" / "results.txt").write_text("a judge=x class=y score=1\n" * 3)
+    (tmp_path / "deep" / "summary.json").write_text("[" * 200_000)
+    assert read_run(tmp_path / "deep").positive == "spam"
+    os.mkfifo(tmp_path / "pipe")
+    for name, message in (("long", ":1: not 'NAME"), ("pipe", "not a regular file")):
+        with pytest.raises(CorpusError, match=message):
+            read_run(tmp_path / name)
+    with pytest.raises(CorpusError, match="not a regular file"):
+        read_run("/dev/zero")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "message"),
+    [
+        ([], 2, "Missing argument"),
+        (["{0}"], 2, "two runs or more"),
+        (["{0}", "/nowhere"], 3, "/nowhere: cannot be read: no such file"),
+        (["{0}", "/dev/null"], 3, "/dev/null: cannot be read: not a regular file"),
+    ],
+)
+def test_compare_says_what_is_wrong(runs, arguments, status, message):
+    found, _, error = streamnb_command("compare", *(a.format(runs[0]) for a in arguments))
+    assert (found, "Traceback" in error) == (status, False)
+    assert message in error
+
+
+def test_a_setting_that_learns_nothing_does_not_end_a_sweep(sample):  # noqa: F811
+    listed = [{}, {"feedback": {"kind": "partial", "share": 0}}]
+    status, out, _ = streamnb_command(
+        "replay", sample, "--limit", 60, "--set", f"sweep={json.dumps(listed)}"
+    )
+    assert status == 0
+    assert "nothing was learned" in out
+    status, out, error = streamnb_command(
+        "replay", sample, "--limit", 60, "--set", f"sweep={json.dumps(listed[1:])}"
+    )
+    assert (status, out) == (3, "")
+    assert "nothing was learned" in error
+
+
+def test_ctrl_c_ends_a_sweep_with_what_it_has(sample, tmp_path):  # noqa: F811
+    grid = {"model.alpha": [round(0.05 * n, 2) for n in range(1, 301)], "model.gram": [3, 4, 5]}
+    command = [sys.executable, "-P", "-c", "from streamnb.cli import main; main()", "replay"]
+    command += [str(sample), "--jobs", "2", "--set", f"sweep={json.dumps(grid)}"]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    time.sleep(3)
+    os.killpg(process.pid, signal.SIGINT)
+    out, error = process.communicate(timeout=60)
+    assert process.returncode == 130, error
     assert "Traceback" not in error
-    assert error.strip()
+    assert "the figures are of the messages until then" in error
+    assert "interrupted" in out
+
+
+@pytest.mark.parametrize("arguments", [["--save", "m"], ["--details"]])
+def test_what_a_sweep_has_not_is_refused(sample, arguments):  # noqa: F811
+    grid = ["--set", "sweep={model.alpha: [1]}"]
+    status, _, error = streamnb_command("replay", sample, *grid, *arguments)
+    assert status == 2
+    assert "sweep" in error
 
 
 def test_results_of_other_programs_can_be_compared(tmp_path):

@@ -14,6 +14,7 @@ from streamnb.classifier.verdict import Costs, Reason, Verdict
 from streamnb.counts import Label
 from streamnb.errors import ModelFileError
 from streamnb.mail_tokens import MailTokenizer
+from streamnb.margin import log_odds
 from streamnb.naive_bayes.base import CountingNB, Receipt
 from streamnb.naive_bayes.scores import Explanation, probabilities
 from streamnb.naive_bayes.storage import read, save
@@ -30,7 +31,8 @@ AnyTokenizer = MailTokenizer | Tokenizer | Views
 class Classifier(base.Classifier):
     """A tokenizer and a model: learns and classifies messages as they are.
 
-    It is a river classifier, whose x is a message: bytes, str, or with `on` a dict that has one.
+    It is a river classifier, whose x is a message: bytes, str, or with `on` a dict that has one. It
+    belongs to one thread: the tokenizer collects one message at a time.
 
     Parameters
     ----------
@@ -71,6 +73,12 @@ class Classifier(base.Classifier):
         self.positive = positive
         self.costs = costs
         self.on = on
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in ("alpha", "tau", "length_power") and "model" in vars(self):
+            for model in self.models:  # nothing has to be learned again
+                setattr(model, name, value)
+        super().__setattr__(name, value)
 
     @property
     def _multiclass(self) -> bool:
@@ -142,11 +150,10 @@ class Classifier(base.Classifier):
         cheapest = min(labels, key=expected.__getitem__)
         unsure = len(labels) < 2 or self.costs.unsure < expected[cheapest]
         label = max(labels, key=shares.__getitem__) if unsure else cheapest
-        others = [scores[other] for other in labels if other != label]
         return Verdict(
             label,
             shares[label],
-            _log_odds(scores[label], others),
+            log_odds(scores, label),
             unsure,
             shares,
             self._reasons(tokens, label, reasons) if reasons else [],
@@ -171,6 +178,8 @@ class Classifier(base.Classifier):
                 if part is not None:
                     fingerprint = int(counted.fingerprints[i])
                     name = self._name(j, fingerprint, counted.name(i))
+                    if name in parts:  # two views may have features of one name
+                        name = (j, name)
                     parts[name] = part
                     places[name] = j, fingerprint
         labels = list(views[0].scores)
@@ -221,12 +230,13 @@ class Classifier(base.Classifier):
             "tokenizer": describe(self.tokenizer),
             "positive": self.positive,
             "costs": list(self.costs),
+            "on": self.on,
         }
         save(self.model, path, extra)
 
     @classmethod
     def load(cls, path: str | Path) -> Classifier:
-        """Read what `save` wrote.
+        """Read what `save` wrote: a plain `Classifier`, with all that was learned.
 
         Raises
         ------
@@ -237,17 +247,21 @@ class Classifier(base.Classifier):
         if not isinstance(extra, dict):
             raise ModelFileError(f"{path}: the model was saved without its tokenizer")
         try:
-            tokenizer = restored(extra["tokenizer"])
-            costs = Costs(*(float(cost) for cost in extra["costs"]))
-            return Classifier(tokenizer, model, extra["positive"], costs)
+            return _restored(model, extra)
         except Exception as error:
-            raise ModelFileError(f"{path}: the tokenizer is not sound ({error!s:.100})") from None
+            why = str(error).splitlines()[0] if str(error) else type(error).__name__
+            raise ModelFileError(f"{path}: the tokenizer is not sound ({why:.100})") from None
 
 
-def _log_odds(mine: float, others: Sequence[float]) -> float:
-    if not others:
-        return 0.0
-    top = max(others)
-    if top == -math.inf:
-        return 0.0 if mine == -math.inf else math.inf
-    return mine - top - math.log(math.fsum(math.exp(other - top) for other in others))
+def _restored(model: Model, extra: Any) -> Classifier:
+    tokenizer = restored(extra["tokenizer"])
+    views = len(tokenizer.tokenizers) if isinstance(tokenizer, Views) else 0
+    if views != (len(model.models) if isinstance(model, ViewsNB) else 0):
+        raise ValueError("tokenizer and model have different views")
+    costs = Costs(*(float(cost) for cost in extra["costs"]))
+    if not all(0 <= cost <= 1e100 for cost in costs):
+        raise ValueError("a cost is not a number >= 0")
+    on, positive = extra["on"], extra["positive"]
+    if not isinstance(on, str | None) or not isinstance(positive, str | int):
+        raise ValueError("the key of the message, or the positive class, is not sound")
+    return Classifier(tokenizer, model, positive, costs, on)

@@ -47,6 +47,7 @@ class _Ready(Classifier):
             )
             for view in self.views
         ]
+        _ = grams.scanner  # refuses what cannot be
         views = Views([known[view] for view in self.views], grams.mail)
         Classifier.__init__(
             self, views, ViewsNB(models, self.rate, self.label_noise), positive, costs, on
@@ -63,10 +64,16 @@ class _Ready(Classifier):
     keep_names: bool
 
     def __setattr__(self, name: str, value: Any) -> None:
+        if "model" in vars(self) and name in _FIXED:
+            raise AttributeError(f"{name} is chosen when a {type(self).__name__} is made")
         super().__setattr__(name, value)
-        if name in ("alpha", "tau", "length_power", "decay") and "model" in vars(self):
-            for model in self.model.models:  # nothing has to be learned again
-                setattr(model, name, value)
+
+
+# What has shaped the counts or the learning so far.
+_FIXED = {
+    "decay", "discriminative", "first_bytes", "gram", "keep_names", "label_noise", "rate", "views",
+    "words",
+}  # fmt: skip
 
 
 class MailClassifier(_Ready):
@@ -107,7 +114,7 @@ class MailClassifier(_Ready):
     >>> classifier.learn_one(ham, "ham")
     >>> classifier.predict_one(b"Subject: pills\n\nBuy cheap pills")
     'spam'
-    >>> classifier.unlearn_one(spam, "spam", receipt=receipt)  # it was none, after all
+    >>> classifier.unlearn_one(spam, "spam", receipt=receipt)  # its counts, to the last bit
     """
 
     def __init__(

@@ -22,14 +22,46 @@ def describe(tokenizer: Any) -> dict[str, Any]:
     return {"kind": type(tokenizer).__name__, "options": dict(tokenizer._get_params())}
 
 
+# What each option of a tokenizer is; tuples are lists in JSON.
+_OPTIONS: dict[str, Any] = {
+    "casefold": bool,
+    "inner": str,
+    "min_length": int,
+    "max_length": int,
+    "ngrams": tuple[int, int],
+    "analyzer": str,
+    "stop_words": tuple[str, ...] | None,
+    "urls": bool,
+    "binary": bool,
+    "headers": bool,
+    "drop_headers": tuple[str, ...] | None,
+    "keep_names": bool,
+    "on": None,
+    "n": int,
+    "first": int,
+    "mail": bool,
+}
+
+
 def restored(described: Any) -> Any:
     """The tokenizer that was described; any exception where it is not sound."""
-    if described["kind"] == "Views":
-        return Views([restored(view) for view in described["views"]], bool(described["mail"]))
-    options = {
-        name: tuple(value) if isinstance(value, list) else value
-        for name, value in described["options"].items()
-    }
+    if described["kind"] != "Views":
+        return _one(described)
+    mail, views = described["mail"], [_one(view) for view in described["views"]]
+    if type(mail) is not bool or not views:
+        raise ValueError("the views are not sound")
+    if any(
+        isinstance(view, Tokenizer) == mail for view in views if not isinstance(view, ByteGrams)
+    ):
+        raise ValueError("a view is of another kind of message")
+    return Views(views, mail)
+
+
+def _one(described: Any) -> Any:
+    import msgspec
+
+    given = described["options"]
+    options = {name: msgspec.convert(value, _OPTIONS[name]) for name, value in given.items()}
     tokenizer = _TOKENIZERS[described["kind"]](**options)
     _ = tokenizer.scanner
     return tokenizer

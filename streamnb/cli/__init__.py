@@ -37,9 +37,13 @@ def main() -> None:
     from streamnb.errors import StreamNBError, printable
 
     _register()
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # names need not be UTF-8
+            stream.reconfigure(errors="backslashreplace")
     try:
         status = commands(standalone_mode=False)
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except click.ClickException as error:
         error.show()
         status = error.exit_code

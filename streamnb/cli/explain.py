@@ -9,7 +9,7 @@ import click
 
 from streamnb.cli.message import read_message
 from streamnb.cli.tables import new_console, new_table
-from streamnb.errors import printable
+from streamnb.errors import ModelFileError, printable
 
 if TYPE_CHECKING:
     from streamnb.classifier import Classifier
@@ -48,6 +48,8 @@ def explain(message: str, model_file: str, most: int, as_json: bool) -> None:
 
     classifier = Classifier.load(model_file)
     verdict = classifier.classify(read_message(message), most)
+    if verdict.label is None:
+        raise ModelFileError(f"{model_file}: the model has learned nothing yet")
     if as_json:
         shown = vars(verdict) | {
             "reasons": [
@@ -104,9 +106,11 @@ def top(model_file: str, label: str | None, most: int, as_json: bool) -> None:
 
     classifier = Classifier.load(model_file)
     labels = classifier.models[0].counts.labels
+    if not labels:
+        raise ModelFileError(f"{model_file}: the model has learned nothing yet")
     wanted = [one for one in labels if label is None or str(one) == label]
     if not wanted:
-        known = ", ".join(str(one) for one in labels) or "none"
+        known = ", ".join(str(one) for one in labels)
         raise click.BadParameter(f"{label!r} is not a class of this model (known: {known})")
     found = {str(one): _strongest(classifier, one, most) for one in wanted}
     if as_json:

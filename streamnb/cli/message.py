@@ -14,9 +14,12 @@ _MOST = 1 << 22  # bytes that are looked at
 def read_message(path: str) -> bytes:
     """Read the beginning of a file, or (-) of standard input."""
     if path == "-":
+        if sys.stdin is None:
+            raise CorpusError("-: standard input is closed")
         return sys.stdin.buffer.read(_MOST)
     try:
         with open(path, "rb") as file:
             return file.read(_MOST)
-    except OSError as error:
-        raise CorpusError(f"{path}: cannot be read: {(error.strerror or '').lower()}") from None
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        why = getattr(error, "strerror", None) or str(error)
+        raise CorpusError(f"{path}: cannot be read: {why.lower()}") from None

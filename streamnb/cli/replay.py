@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from streamnb.cli.tables import new_console, new_table
-from streamnb.errors import printable
+from streamnb.errors import ConfigError, printable
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -85,6 +85,8 @@ def replay(
     config = _configured(target, config_file, settings, options)
     plain = as_json or quiet or not sys.stderr.isatty()
     if config.sweep:
+        if details:
+            raise ConfigError("--details: not of a sweep; replay one of its settings")
         _sweep(config, plain, as_json, quiet)
         return
     report = run(config) if plain else _with_progress(config, run)
@@ -149,7 +151,7 @@ def _resolve(data: dict[str, Any], folder: str) -> None:
 
 
 def _sweep(config: Config, plain: bool, as_json: bool, quiet: bool) -> None:
-    from streamnb.sweep import sweep
+    from streamnb.sweep import settings_of, sweep
 
     ranked = sweep(config) if plain else _with_progress(config, sweep)
     if as_json:
@@ -158,7 +160,7 @@ def _sweep(config: Config, plain: bool, as_json: bool, quiet: bool) -> None:
         console = new_console()
         grid = isinstance(config.sweep, dict)
         keys = list(config.sweep) if grid else ["setting"]
-        table = new_table("", *keys, "(1-ROCA)%", "accuracy", "log loss")
+        table = new_table("", *keys, "(1-ROCA)%", "accuracy", "log loss", "")
         for place, one in enumerate(ranked, 1):
             summary = one.report.summary
             values = one.settings.values() if grid else [one.settings or "as it stands"]
@@ -170,17 +172,26 @@ def _sweep(config: Config, plain: bool, as_json: bool, quiet: bool) -> None:
                     (summary.log_loss, ".4f"),
                 )
             ]
+            note = one.report.trouble or ("interrupted" if one.report.interrupted else "")
+            figures.append(printable(note))
             table.add_row(f"{place}", *(printable(_plain(value)) for value in values), *figures)
         console.print(table)
-    if any(one.report.interrupted for one in ranked):
+    for line in ranked[0].report.skipped[:3] if ranked else ():
+        click.echo(f"streamnb: skipped: {printable(line)}", err=True)
+    if len(ranked) < settings_of(config) or any(one.report.interrupted for one in ranked):
         click.echo("streamnb: interrupted; the figures are of the messages until then", err=True)
         sys.exit(130)
 
 
 def _plain(value: Any) -> str:
+    """A value as YAML has it, on one line."""
     if isinstance(value, dict):
         return ", ".join(f"{key}: {_plain(of)}" for key, of in value.items())
-    return " ".join(map(str, value)) if isinstance(value, (list, tuple)) else f"{value}"
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(map(_plain, value))}]"
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    return f"{value}"
 
 
 def _with_progress(config: Config, run: Callable[[Config, OnStep], Found]) -> Found:
@@ -312,7 +323,12 @@ def _figures(report: Report) -> list[tuple[str, str]]:
         ]
     elif summary.macro_f1 is not None and len(summary.classes) > 2:
         macro = (summary.macro_precision, summary.macro_recall, summary.macro_f1)
-        rows.append(("macro precision, recall, F1", ", ".join(f"{of:.2%}" for of in macro if of)))
+        rows.append(
+            (
+                "macro precision, recall, F1",
+                ", ".join(f"{of:.2%}" for of in macro if of is not None),
+            )
+        )
     rows += [
         ("features", f"{report.features:,}"),
         ("time", f"{report.seconds:.2f} s, {report.messages_per_second:,.0f} messages a second"),

@@ -15,10 +15,8 @@ def new_console() -> Console:
     """Standard output, without colours that mean nothing and without markup."""
     from rich.console import Console
 
-    console = Console(highlight=False, markup=False, emoji=False)
-    if not console.is_terminal:
-        console.width = 160  # a file has no edge to wrap at
-    return console
+    # Wider than any table: a terminal wraps long lines, where rich would leave figures out.
+    return Console(highlight=False, markup=False, emoji=False, width=10_000)
 
 
 def new_table(*titles: str) -> Table:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from streamnb.cli.message import read_message
+from streamnb.errors import ModelFileError
 
 __all__ = ["trec"]
 
@@ -53,9 +54,13 @@ def classify(message: str, rest: tuple[str, ...], state: str) -> None:
     What follows MESSAGE (labels and messages that remain, in the active task) is not looked at.
     """
     from streamnb.classifier import Classifier
-    from streamnb.evaluate.margin import log_odds
+    from streamnb.margin import log_odds
 
-    scores = Classifier.load(state).joint_log_likelihood(read_message(message))
+    classifier = Classifier.load(state)
+    labels = set(classifier.models[0].counts.labels)
+    if not labels <= {"ham", "spam"}:
+        raise ModelFileError(f"{state}: the model is not of ham and spam alone")
+    scores = classifier.joint_log_likelihood(read_message(message))
     score = log_odds(scores, "spam") if len(scores) > 1 else 0.0
     label = max(scores, key=scores.__getitem__) if scores else "ham"
     click.echo(f"class={label} score={score!r}")

@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args, get_origin
 
 import msgspec
 
-from streamnb.config.schema import MODELS, ClassifierConfig, Config
+from streamnb.config.schema import MODELS, REGIMES, Config
 from streamnb.corpus.order import ORDERS
 from streamnb.errors import ConfigError
 
@@ -77,7 +77,8 @@ def _explained(message: str, data: dict[str, Any]) -> str:
         )
         return f"{path + '.' if path else ''}{key}: unknown key; {hint}"
     if what.startswith("Invalid value") and path.endswith("kind"):
-        return f"{path}: {what[14:]} is not one of {', '.join(MODELS)}"
+        kinds = MODELS if path.startswith("model") else REGIMES
+        return f"{path}: {what[14:]} is not one of {', '.join(kinds)}"
     choices = _choices(path, data)
     if choices:
         return f"{path}: expected one of {', '.join(choices)}"
@@ -101,11 +102,16 @@ def _choices(path: str, data: dict[str, Any]) -> list[str]:
 
 
 def _known_keys(path: str, data: dict[str, Any]) -> list[str]:
-    if path == "model":
-        kind = data["model"].get("kind")
-        fields = (
-            MODELS.get(kind, ClassifierConfig).__struct_fields__ if isinstance(kind, str) else ()
+    section = path.partition("[")[0]
+    if section in ("model", "feedback"):
+        found = data.get(section)
+        if path != section:  # one of a list
+            number = int(path.partition("[")[2].partition("]")[0])
+            found = found[number] if isinstance(found, list) and number < len(found) else None
+        kind = found.get("kind") if isinstance(found, dict) else None
+        made = (MODELS if section == "model" else REGIMES).get(
+            kind if isinstance(kind, str) else ""
         )
-        return ["kind", *fields]
+        return ["kind", *getattr(made, "__struct_fields__", ())]
     field = {field.name: field.type for field in msgspec.structs.fields(Config)}.get(path, Config)
     return list(getattr(field, "__struct_fields__", ()))

@@ -11,6 +11,7 @@ from streamnb.corpus.order import ORDERS
 
 __all__ = [
     "MODELS",
+    "REGIMES",
     "ActiveConfig",
     "ClassifierConfig",
     "Config",
@@ -165,7 +166,7 @@ class PartialConfig(_Section, tag_field="kind", tag="partial", frozen=True):
     """Some labels never come: a share of them does, or those of some recipients."""
 
     share: Share | None = None
-    recipients: tuple[Name, ...] | None = None
+    recipients: Annotated[tuple[Name, ...], Meta(min_length=1)] | None = None
     seed: Seed = 1
 
 
@@ -238,4 +239,14 @@ MODELS: dict[str, type[_Learner]] = {
     "bernoulli": BernoulliConfig,
     "complement": ComplementConfig,
     "discriminative": DiscriminativeConfig,
+}
+
+REGIMES: dict[str, type[_Section]] = {
+    "immediate": ImmediateConfig,
+    "delayed": DelayedConfig,
+    "partial": PartialConfig,
+    "on_error": OnErrorConfig,
+    "margin": MarginConfig,
+    "active": ActiveConfig,
+    "noisy": NoisyConfig,
 }

@@ -2,41 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from email.utils import parsedate_to_datetime
+from datetime import UTC
+from email.utils import getaddresses, parsedate_to_datetime
 
 from streamnb.corpus.entry import Entry, read
 from streamnb.errors import CorpusError
-from streamnb.mail import Limits, parse
+from streamnb.mail import Limits, Mail, parse
+from streamnb.mail.decode import decode_words
 
-__all__ = ["header_field", "header_fields", "header_label", "message_date"]
+__all__ = ["header_field", "header_label", "message_date", "message_envelope"]
 
 _BYTES = 1 << 16
 
 
-def header_fields(entry: Entry, names: Sequence[str]) -> list[str]:
-    """The first header field of each name; "" where there is none or the file cannot be read.
+def _header(entry: Entry) -> Mail:
+    """The header of a message; an empty one where the file cannot be read.
 
     (A file that cannot be read is reported when its turn comes.)
     """
     try:
         content = read(entry, _BYTES)
     except CorpusError:
-        return [""] * len(names)
+        return Mail()
     data = content if isinstance(content, bytes) else content.encode("utf-8", "surrogatepass")
-    mail = parse(data[:_BYTES], Limits(parts=1))
-    return [mail.get(name) for name in names]
+    return parse(data[:_BYTES], Limits(parts=1))
 
 
 def header_field(entry: Entry, name: str) -> str:
     """The first header field of that name; "" where there is none."""
-    return header_fields(entry, (name,))[0]
+    return _header(entry).get(name)
+
+
+def message_envelope(entry: Entry) -> tuple[float | None, list[str]]:
+    """When a message was sent, and the addresses it was sent to."""
+    mail = _header(entry)
+    to = [
+        decode_words(value)
+        for name, value in mail.fields
+        if name.lower() in (b"to", b"cc", b"delivered-to", b"x-original-to")
+    ]
+    return message_date(mail.get("date")), [address for _, address in getaddresses(to) if address]
 
 
 def message_date(text: str) -> float | None:
     """A Date field's time in seconds since 1970; None where it tells none."""
     try:
-        return parsedate_to_datetime(text).timestamp()
+        date = parsedate_to_datetime(text)
+        if date.tzinfo is None:  # -0000: universal time, and where it was is not told
+            date = date.replace(tzinfo=UTC)
+        return date.timestamp()
     except (ValueError, TypeError, OverflowError, IndexError):
         return None
 

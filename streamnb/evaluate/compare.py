@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import re
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,8 @@ from streamnb.evaluate.outcomes import Outcomes
 
 __all__ = ["Comparison", "Run", "compare", "read_run"]
 
-_LINE = re.compile(r"(?P<name>.*) judge=(?P<judge>.+) class=(?P<given>.+) score=(?P<score>\S+)")
+_LONGEST = 1 << 16  # of a line
+_LARGEST = 1 << 24  # of a summary
 _LEAST = 1e-15  # the smallest probability that log loss reckons with
 
 
@@ -65,6 +66,14 @@ class Run:
 def read_run(path: str | Path, positive: str | None = None) -> Run:
     """Read the results of a run: the folder that `--out` named, or a file in TREC's format.
 
+    Parameters
+    ----------
+    path
+        Where they are.
+    positive
+        The class that scores are to be for; None for that of the run. For the other one of two
+        classes they are turned round.
+
     Raises
     ------
     CorpusError
@@ -74,45 +83,58 @@ def read_run(path: str | Path, positive: str | None = None) -> Run:
     file = folder / "results.txt" if folder.is_dir() else folder
     rows = []
     try:
+        if not stat.S_ISREG(file.stat().st_mode):
+            raise CorpusError(f"{file}: cannot be read: not a regular file")
         with open(file, encoding="utf-8", errors="surrogateescape", newline="\n") as lines:
-            for number, line in enumerate(lines, 1):
+            number = 0
+            while line := lines.readline(_LONGEST):
+                number += 1
                 rows.append(_row(line, f"{file}:{number}"))
-    except OSError as error:
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or str(error)
         raise CorpusError(
-            f"{file}: cannot be read: {(error.strerror or str(error)).lower()}; "
+            f"{file}: cannot be read: {why.lower()}; "
             "'streamnb replay CORPUS --out DIR' writes results"
         ) from None
     if not rows:
         raise CorpusError(f"{file}: there are no results in it")
-    names, judges, given, scores = (list(column) for column in zip(*rows, strict=True))
-    if positive is None:
-        positive = _positive(file.parent / "summary.json", judges)
-    return Run(file, names, judges, given, np.array(scores), positive)
+    names, judges, given, values = (list(column) for column in zip(*rows, strict=True))
+    found, scores = _positive(file.parent / "summary.json", judges), np.array(values)
+    if positive is not None and positive != found:
+        classes = (set(judges) | set(given)) - {"?"}
+        if classes != {positive, found}:
+            raise CorpusError(
+                f"{file}: its scores are for class {found}, and it is not one of two classes of "
+                f"which {positive} is the other"
+            )
+        scores = -scores
+    return Run(file, names, judges, given, scores, positive or found)
 
 
 def _row(line: str, where: str) -> tuple[str, str, str, float]:
     line = line.rstrip("\r\n")
-    match = _LINE.fullmatch(line)
+    rest, _, score = line.rpartition(" score=")
+    rest, _, given = rest.rpartition(" class=")
+    name, found, judge = rest.rpartition(" judge=")
     try:
-        if match is None:
-            raise ValueError
-        score = float(match["score"])
-        if score != score:
+        value = float(score)
+        if not (found and judge and given) or value != value:
             raise ValueError
     except ValueError:
         raise CorpusError(
             f"{where}: not 'NAME judge=CLASS class=CLASS score=NUMBER': {printable(line[:80])}"
         ) from None
-    return match["name"], match["judge"], match["given"], score
+    return name, judge, given, value
 
 
 def _positive(summary: Path, judges: list[str]) -> str:
     """The class that scores are for, as the run has it."""
     try:
-        found = json.loads(summary.read_text(encoding="utf-8"))["positive"]
+        with open(summary, encoding="utf-8") as file:
+            found = json.loads(file.read(_LARGEST))["positive"]
         if isinstance(found, str):
             return found
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         pass  # results of another program
     classes = list(dict.fromkeys(judges))
     return "spam" if "spam" in classes or len(classes) < 2 else classes[1]

@@ -12,9 +12,11 @@ import random
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import median
 from typing import Any, NamedTuple, Protocol
 
-from streamnb.evaluate.margin import log_odds
+from streamnb import _core
+from streamnb.margin import log_odds
 
 __all__ = [
     "Active",
@@ -30,6 +32,9 @@ __all__ = [
     "Regime",
     "told",
 ]
+
+
+_FEWEST_DATES = 9
 
 
 class Lesson(NamedTuple):
@@ -48,7 +53,7 @@ class Lesson(NamedTuple):
     date
         When it was sent, in seconds since 1970; None where that is not known.
     recipients
-        Whom it was sent to.
+        The addresses it was sent to.
     """
 
     x: Any
@@ -57,7 +62,7 @@ class Lesson(NamedTuple):
     scores: Mapping[Any, float] = {}
     number: int = 0
     date: float | None = None
-    recipients: str = ""
+    recipients: Sequence[str] = ()
 
 
 class Regime(Protocol):
@@ -133,23 +138,31 @@ class _Queue:
 
 @dataclass
 class DelayedByTime:
-    """Labels come so many seconds after the message, by the dates of the messages.
+    """Labels come so many seconds after their message arrived.
 
-    The clock is the latest date seen, so it never runs back. A message without a date has the
-    clock's.
+    What time it is, the messages tell: the median date of the last 51, never taken back.
+    A single date proves nothing, senders write what they like: before nine messages have told a
+    date, no label comes.
     """
 
     seconds: float
     _clock: float = field(default=-math.inf, repr=False)
+    _dates: deque[float] = field(default_factory=lambda: deque(maxlen=51), repr=False)
+    _timeless: list[Lesson] = field(default_factory=list, repr=False)
     _queue: _Queue = field(default_factory=_Queue, repr=False)
 
     def due(self, lessons: list[Lesson], now: Lesson) -> list[Lesson]:
         """Pass on what has waited long enough."""
         if now.date is not None:
-            self._clock = max(self._clock, now.date)
-        for lesson in lessons:
-            sent = self._clock if lesson.date is None else lesson.date
-            self._queue.put(sent + self.seconds, lesson)
+            self._dates.append(now.date)
+            if len(self._dates) >= _FEWEST_DATES:
+                self._clock = max(self._clock, median(self._dates))
+        self._timeless += lessons
+        if self._clock == -math.inf:
+            return []
+        for lesson in self._timeless:
+            self._queue.put(self._clock + self.seconds, lesson)
+        self._timeless = []
         return self._queue.until(self._clock)
 
 
@@ -169,7 +182,7 @@ class DelayedAtRandom:
         stay = self.mean / (1 + self.mean)  # of the mean of a geometric distribution from 0
         for lesson in lessons:
             u = 1.0 - self._random.random()
-            wait = math.floor(math.log(u) / math.log(stay)) if stay > 0 else 0
+            wait = math.floor(_core.log(u) / _core.log(stay)) if stay > 0 else 0
             self._queue.put(now.number + wait, lesson)
         return self._queue.until(now.number)
 
@@ -191,18 +204,27 @@ class Partial:
 
 @dataclass
 class Recipients:
-    """Only some recipients tell what their mail was: those any of whose addresses is named."""
+    """Only some recipients tell what their mail was.
+
+    Parameters
+    ----------
+    names
+        Their addresses, or `@example.org` for all of a domain; case makes no difference.
+    """
 
     names: Sequence[str]
 
     def due(self, lessons: list[Lesson], now: Lesson) -> list[Lesson]:
         """Pass on their lessons."""
-        wanted = [name.lower() for name in self.names]
-        return [
-            lesson
-            for lesson in lessons
-            if any(name in lesson.recipients.lower() for name in wanted)
-        ]
+        return [lesson for lesson in lessons if self._wanted(lesson.recipients)]
+
+    def _wanted(self, recipients: Sequence[str]) -> bool:
+        names = {name.lower() for name in self.names}
+        for address in recipients:
+            address = address.lower()
+            if address in names or address[address.rfind("@") :] in names:
+                return True
+        return False
 
 
 class OnError:

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from streamnb import _core
 from streamnb.evaluate.intervals import intervals
-from streamnb.evaluate.margin import log_odds
 from streamnb.evaluate.outcomes import Outcomes
 from streamnb.evaluate.prequential import Step
 from streamnb.evaluate.summary import (
@@ -23,6 +22,7 @@ from streamnb.evaluate.summary import (
     reliability,
     wilson,
 )
+from streamnb.margin import log_odds
 
 __all__ = ["Tally"]
 
@@ -57,7 +57,7 @@ class Tally:
         self._scores = array("d")
         self._losses = array("d")
         self._squares = array("d")
-        self._claims = array("d")  # probability of the positive class, or of the one given
+        self._claims = array("d")  # probability of the positive class; of the one given, of more
         self._most_classes = 0
         self._recent: deque[bool] = deque(maxlen=window)
         self._recent_correct = 0
@@ -88,7 +88,12 @@ class Tally:
 
     def _judge(self, y: Any, predicted: Any, scores: dict[Any, float]) -> None:
         """Take down what the probabilities were worth."""
-        top = max(scores.values()) if scores else -math.inf
+        if len(scores) < 2:  # nothing can be said yet: every class alike
+            self._losses.append(_core.log(2.0))
+            self._squares.append(0.25)
+            self._claims.append(0.5)
+            return
+        top = max(scores.values())
         if top == -math.inf:
             powers = dict.fromkeys(scores, 1.0)
         else:

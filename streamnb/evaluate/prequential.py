@@ -34,7 +34,7 @@ class Example(NamedTuple):
     classify: bool = True
     learn: bool = True
     date: float | None = None
-    recipients: str = ""
+    recipients: Sequence[str] = ()
 
 
 class Step(NamedTuple):

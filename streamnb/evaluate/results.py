@@ -54,6 +54,8 @@ class ResultFiles:
                     )
             except OSError as error:
                 raise self._failed(error) from None
+            except ValueError as error:  # a name that no file can have
+                raise OutputError(f"{printable(str(self.folder))}: {error}") from None
         return self
 
     def _partial(self, name: str) -> Path:

@@ -61,7 +61,8 @@ class Summary:
         What accuracy is better than a guess by the classes' shares (Cohen 1960), and than saying
         the class of the message before (Žliobaitė et al. 2015); 1 is best, 0 no better.
     log_loss
-        Mean of -log of the probability given to the true class, that taken as at least 1e-15.
+        Mean of -log of the probability given to the true class, that taken as at least 1e-15; one
+        half before two classes are known.
     brier
         Mean squared error of the probabilities, summed over the classes and halved.
     expected_calibration_error, reliability

@@ -48,7 +48,7 @@ class CountingNB(Scored, ManyClassifier):
 
     _track_values = False
     _caution = 1.0  # more where labels are known to be bad (`LabelNoise`)
-    _memo: tuple[TokenCounts, int, list[float]] | None = None
+    _memo: tuple[TokenCounts, MemoryCounts, tuple[int, float], tuple[float, ...]] | None = None
 
     def __init__(
         self,
@@ -149,8 +149,9 @@ class CountingNB(Scored, ManyClassifier):
     def evidence(self, x: Any) -> list[float]:
         """What a message says for each class, the prior apart, its length allowed for."""
         memo = self._memo
-        if memo is not None and memo[0] is x and memo[1] == self.counts.version:
-            return memo[2]
+        state = (self.counts.version, self._caution)
+        if memo is not None and memo[0] is x and memo[1] is self.counts and memo[2] == state:
+            return list(memo[3])
         tokens = self._tokens(x)
         weights, seen = self._weights_of(tokens.fingerprints)
         sums, used = _core.weighted_sums(tokens.counts, weights, seen)
@@ -159,7 +160,7 @@ class CountingNB(Scored, ManyClassifier):
             (base + total) / scale for base, total in zip(self._base_evidence(), sums, strict=True)
         ]
         if isinstance(x, TokenCounts):  # a message is often classified and then learned
-            self._memo = (x, self.counts.version, evidence)
+            self._memo = (x, self.counts, state, tuple(evidence))
         return evidence
 
     def __getstate__(self) -> dict[str, Any]:
@@ -227,7 +228,8 @@ class CountingNB(Scored, ManyClassifier):
         ------
         ValueError
             Where this was never learned (a count would fall below zero), or a receipt is missing.
-            Nothing has changed.
+            Nothing has changed. Where weights decay, what is left of a message cannot be told from
+            the rest: no more is taken than is there.
         """
         if receipt is None:
             if self._needs_receipt:
@@ -262,13 +264,18 @@ class CountingNB(Scored, ManyClassifier):
         ValueError
             Where the models count different things.
         """
+        self.check_merge(other)
+        self.counts.merge(other.counts)
+
+    def check_merge(self, other: CountingNB) -> None:
+        """Raise ValueError where another model counts different things."""
         if type(other) is not type(self):
             raise ValueError(f"cannot merge a {type(other).__name__} into a {type(self).__name__}")
         if other.decay != self.decay:
             raise ValueError("cannot merge: the models forget at different rates")
         if getattr(other, "binarize", None) != getattr(self, "binarize", None):
             raise ValueError("cannot merge: the models binarize differently")
-        self.counts.merge(other.counts)
+        self.counts.check_merge(other.counts)
 
     def explain_one(self, x: Any) -> Explanation:
         """Say what each feature of a message added to each class.

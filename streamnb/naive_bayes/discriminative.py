@@ -8,11 +8,16 @@ from streamnb.naive_bayes.parameters import Prior
 from streamnb.naive_bayes.scores import probabilities
 from streamnb.tokens import TokenCounts
 
-__all__ = ["DiscriminativeMultinomialNB", "lesson"]
+__all__ = ["DiscriminativeMultinomialNB", "in_steps", "lesson"]
 
 # Lessons are multiples of this, so that sums of them are exact and unlearning is too; what rounds
 # to nothing need not be learned.
 _STEP = 2.0**-10
+
+
+def in_steps(amount: float) -> float:
+    """The amount, rounded so that sums of such amounts are exact."""
+    return round(amount / _STEP) * _STEP
 
 
 def lesson(scores: list[float], weights: list[float], k: int | None, trust: float = 1.0) -> float:
@@ -40,7 +45,7 @@ def lesson(scores: list[float], weights: list[float], k: int | None, trust: floa
     if sum(weight > 0 for weight in weights) < 2:
         return 0.5
     shares = probabilities(scores)
-    return round(trust * sum(shares[:k] + shares[k + 1 :]) / _STEP) * _STEP
+    return in_steps(trust * sum(shares[:k] + shares[k + 1 :]))
 
 
 class DiscriminativeMultinomialNB(MultinomialNB):

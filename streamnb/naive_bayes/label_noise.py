@@ -82,7 +82,7 @@ class LabelNoise:
     def from_state(cls, state: Any) -> LabelNoise:
         """What `state` gave; ValueError where it is not sound."""
         share, labels = float(state["share"]), state["labels"]
-        if not 0 <= share <= 1 or type(labels) is not int or labels < 10:
+        if not 0 <= share <= 1 or type(labels) is not int or not 10 <= labels <= 10**15:
             raise ValueError("the estimate of wrong labels is not sound")
         self = cls(None if state["fixed"] is None else float(state["fixed"]))
         self._share, self._labels = share, labels

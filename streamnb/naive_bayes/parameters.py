@@ -17,7 +17,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _check_alpha(value: Any) -> None:
-    if not _is_number(value) or not 0 < value <= 1e100:
+    if not _is_number(value) or not 1e-100 <= value <= 1e100:
         raise ValueError(f"alpha: {value!r} is not a finite number > 0")
 
 
@@ -38,7 +38,7 @@ def _check_unseen(value: Any) -> None:
 
 
 def _check_tau(value: Any) -> None:
-    if value is not None and (not _is_number(value) or not 0 < value <= 1e100):
+    if value is not None and (not _is_number(value) or not 1e-100 <= value <= 1e100):
         raise ValueError(f"tau: {value!r} is neither None nor a finite number > 0")
 
 

@@ -50,6 +50,8 @@ class Recalibration:
     """
 
     def __init__(self, models: int, rate: float = 0.3) -> None:
+        if not 0 <= rate <= 100:
+            raise ValueError(f"rate: {rate!r} is not a number from 0 to 100")
         self.rate = rate
         self.gains = [1.0 / models] * models
         self.biases: list[float] = []
@@ -95,6 +97,16 @@ class Recalibration:
             self._bias_squares[number] += error * error
             self.biases[number] -= self.rate * error / math.sqrt(self._bias_squares[number])
 
+    def of_classes(self, places: list[int | None]) -> Recalibration:
+        """The same for classes in another order: class k was number places[k], or not known."""
+        out = Recalibration(len(self.gains), self.rate)
+        out.gains, out._gain_squares = list(self.gains), list(self._gain_squares)
+        for place in places:
+            known = place is not None and place < len(self.biases)
+            out.biases.append(self.biases[place or 0] if known else 0.0)
+            out._bias_squares.append(self._bias_squares[place or 0] if known else 1.0)
+        return out
+
     def state(self) -> dict[str, Any]:
         """Everything learned, as JSON can hold it."""
         return {
@@ -112,12 +124,13 @@ class Recalibration:
             name: [float(x) for x in state[name]]
             for name in ("gains", "biases", "gain_squares", "bias_squares")
         }
-        sound = all(math.isfinite(x) for numbers in lists.values() for x in numbers)
+        sound = all(abs(x) <= 1e15 for numbers in lists.values() for x in numbers)
         squares = lists["gain_squares"] + lists["bias_squares"]
         if (
             not sound
             or not lists["gains"]
             or min(squares) < 1
+            or min(lists["gains"]) < _LEAST_GAIN
             or len(lists["gains"]) != len(lists["gain_squares"])
             or len(lists["biases"]) != len(lists["bias_squares"])
         ):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 import tempfile
 import zipfile
 from pathlib import Path
@@ -47,7 +48,10 @@ def _read_label(pair: Any) -> Any:
 
 
 def _parameters(model: CountingNB) -> dict[str, Any]:
-    parameters = dict(model._get_params())
+    parameters = {
+        name: value.item() if isinstance(value, np.generic) else value
+        for name, value in model._get_params().items()
+    }
     if not isinstance(model.prior, str):
         parameters["prior"] = [[_plain_label(label), float(p)] for label, p in model.prior.items()]
     return parameters
@@ -116,9 +120,17 @@ def _arrays(model: CountingNB) -> dict[str, Any]:
 
 def _write(path: Path, arrays: dict[str, Any]) -> None:
     try:
+        path = Path(os.path.realpath(path))  # what a link leads to is replaced, not the link
+        before = path.stat() if path.exists() else None
+        if before is not None and not stat.S_ISREG(before.st_mode):
+            raise OutputError(f"{path}: the model cannot be written: not a regular file")
+        umask = os.umask(0o077)
+        os.umask(umask)
+        mode = 0o666 & ~umask if before is None else stat.S_IMODE(before.st_mode)
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         try:
             with os.fdopen(handle, "wb") as file:
+                os.fchmod(file.fileno(), mode)
                 np.savez(file, **arrays)
                 file.flush()
                 os.fsync(file.fileno())
@@ -131,10 +143,9 @@ def _write(path: Path, arrays: dict[str, Any]) -> None:
             os.fsync(folder)
         finally:
             os.close(folder)
-    except OSError as error:
-        raise OutputError(
-            f"{path}: the model cannot be written: {error.strerror or error}"
-        ) from None
+    except (OSError, ValueError) as error:  # ValueError: a name that no file can have
+        why = getattr(error, "strerror", None) or error
+        raise OutputError(f"{path}: the model cannot be written: {why}") from None
 
 
 def _member(archive: zipfile.ZipFile, name: str, dtype: str, ndim: int = 1) -> Any:
@@ -177,6 +188,8 @@ def load(path: str | Path, kind: type[Any] | None = None) -> Any:
 def read(path: str | Path, kind: type[Any] | None = None) -> tuple[Any, Any]:
     """Read a model and the `extra` that was saved with it; as `load`."""
     try:
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            raise OSError("not a regular file")
         with zipfile.ZipFile(path) as archive:
             header = json.loads(_member(archive, "header", "u1").tobytes())
             return _restore(archive, header, kind), header["extra"]
@@ -263,6 +276,8 @@ def _fill(model: CountingNB, archive: zipfile.ZipFile, header: Any, prefix: str)
     for numbers in (weights, totals, cells):
         if not ((numbers >= 0) & (numbers <= 1e300)).all():
             raise ValueError("a count is negative or not finite")
+    if (cells.any(axis=0) & (weights <= 0)).any():
+        raise ValueError("a class has counts but no messages")
     if not np.allclose(cells.sum(axis=0), totals, rtol=1e-6, atol=1e-6):
         raise ValueError("the totals are not the sums of the counts")
     names = ends = None

@@ -11,7 +11,7 @@ from river import base
 from streamnb import _core
 from streamnb.counts import Label, checked_weight
 from streamnb.naive_bayes.base import CountingNB, Receipt
-from streamnb.naive_bayes.discriminative import DiscriminativeMultinomialNB, lesson
+from streamnb.naive_bayes.discriminative import DiscriminativeMultinomialNB, in_steps, lesson
 from streamnb.naive_bayes.label_noise import LabelNoise
 from streamnb.naive_bayes.recalibration import Recalibration
 from streamnb.naive_bayes.scores import Explanation, Scored, probabilities
@@ -141,7 +141,7 @@ class ViewsNB(Scored, base.Classifier):
         return [
             lesson([a + b for a, b in zip(of, prior, strict=True)], counts.weights, k, trust)
             if isinstance(model, DiscriminativeMultinomialNB)
-            else trust
+            else in_steps(trust)
             for model, of in zip(self.models, evidence, strict=True)
         ]
 
@@ -180,7 +180,10 @@ class ViewsNB(Scored, base.Classifier):
         message; the bias of the recalibration is in the base of the first.
         """
         known = self._known()
-        explanations = []
+        explanations: list[Explanation] = []
+        if len(known) < 2:  # of one class alone nothing can be said
+            nothing = dict.fromkeys(self.joint_log_likelihood(x), 0.0)
+            return [Explanation(nothing, nothing, {}) for _ in self.models]
         for j, (model, view) in enumerate(zip(self.models, self.as_tokens(x), strict=True)):
             gain = self.recalibration.gains[j]
             why = model.explain_one(view)
@@ -221,14 +224,23 @@ class ViewsNB(Scored, base.Classifier):
         )
 
     def merge(self, other: ViewsNB) -> None:
-        """Add another model's counts; the recalibration stays that of whichever learned more."""
+        """Add another model's counts; the recalibration stays that of whichever learned more.
+
+        Raises
+        ------
+        ValueError
+            Where the models count different things. Nothing has changed.
+        """
         if len(other.models) != len(self.models):
             raise ValueError("cannot merge: the models have different views")
+        for model, more in zip(self.models, other.models, strict=True):
+            model.check_merge(more)
         mine, theirs = (sum(model.models[0].counts.weights) for model in (self, other))
         for model, more in zip(self.models, other.models, strict=True):
             model.merge(more)
         if theirs > mine:
-            self.recalibration = Recalibration.from_state(other.recalibration.state())
+            index = other.models[0].counts.index
+            self.recalibration = other.recalibration.of_classes([index(y) for y in self._labels])
             self.noise = LabelNoise.from_state(other.noise.state())
             self.be_cautious()
 

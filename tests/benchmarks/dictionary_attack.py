@@ -25,7 +25,8 @@ def ham_words(entries: list[Entry], most: int) -> list[bytes]:
     for entry in entries:
         if entry.label == "ham":
             found.update(set(re.findall(rb"[A-Za-z]{2,}", content(entry))))
-    return [word for word, _ in found.most_common(most)]
+    ranked = sorted(found, key=lambda word: (-found[word], word))
+    return ranked[:most]
 
 
 def content(entry: Entry) -> bytes:

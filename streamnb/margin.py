@@ -15,7 +15,7 @@ def log_odds(scores: dict[Any, float], label: Any) -> float:
 
     Examples
     --------
-    >>> from streamnb.evaluate.margin import log_odds
+    >>> from streamnb.margin import log_odds
     >>> log_odds({"spam": -700.0, "ham": -900.0}, "spam")
     200.0
     """
