@@ -116,6 +116,8 @@ def _in_processes(
     alone = [[msgspec.structs.replace(one, jobs=1) for one in group] for group in groups]
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(min(jobs, len(groups)), context, initializer=_patient) as crew:
+        # Born with Ctrl-C held back, so that none hears of it before it knows what to do.
+        held = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         waiting = [crew.submit(replay_together, group) for group in alone]
 
         def stop(number: int, frame: object) -> None:
@@ -125,6 +127,7 @@ def _in_processes(
 
         mine = threading.current_thread() is threading.main_thread()
         before = signal.signal(signal.SIGINT, stop) if mine else None
+        signal.pthread_sigmask(signal.SIG_SETMASK, held)
         try:
             for future in waiting:
                 if future.cancelled():
@@ -144,6 +147,7 @@ def _in_processes(
 def _patient() -> None:
     """Leave Ctrl-C to the replay, which ends after the message at hand."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
 def _grid(config: Config) -> list[tuple[dict[str, Any], Config]]:
