@@ -73,13 +73,15 @@ cdef class GramScanner:
         """
         cdef Py_ssize_t i = 0, j, next_line, used = 0
         cdef const uint8_t *newline
-        cdef bint keep = True, header = True, attached = False
+        cdef bint keep = True, header = True, attached = False, digest = False
+        cdef bytes line
         cdef bytes name
         while i < size and used < self.most:
             newline = <const uint8_t *> memchr(p + i, c"\n", size - i)
             next_line = size if newline == NULL else newline - p + 1
             if not header:
                 header = begins(p + i, next_line - i, b"--", 2)
+                attached = digest
                 used = self.take(used, p + i, next_line - i)
                 i = next_line
                 keep = True
@@ -94,13 +96,16 @@ cdef class GramScanner:
                     name = slice_of(p, i, j)
                     decision = kept.get(name)
                     keep = keeps(name) if decision is None else decision
-                    if next_line - j > 14 and (p[i] == c"C" or p[i] == c"c"):
-                        attached = attached or b"message/rfc822" in slice_of(p, j, next_line).lower()
                 elif begins(p + i, size - i, b"From ", 5) or begins(p + i, size - i, b">From ", 6):
                     keep = False  # an mbox separator is no part of the message
                 else:
                     header = keep = False
                     continue  # the body begins without a blank line
+            if next_line - i > 8 and memchr(p + i, c"/", next_line - i) != NULL:
+                line = slice_of(p, i, next_line).lower()
+                digest = digest or b"multipart/digest" in line
+                if b"message/" in line:
+                    attached = b"message/delivery-status" not in line
             if keep:
                 used = self.take(used, p + i, next_line - i)
             i = next_line

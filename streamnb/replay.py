@@ -56,7 +56,7 @@ class Report:
     interrupted
         Whether it was stopped before the end.
     trouble
-        Why the figures mean nothing, of one of several replays.
+        Why the figures mean nothing.
     """
 
     config: Config
@@ -68,7 +68,7 @@ class Report:
     skipped: list[str] = field(default_factory=list)
     learned: int = 0
     interrupted: bool = False
-    trouble: str = ""
+    trouble: StreamNBError | None = None
 
     @property
     def messages_per_second(self) -> float:
@@ -87,7 +87,7 @@ class Report:
             "peak_memory_bytes": self.peak_memory_bytes,
             "skipped": len(self.skipped),
             "interrupted": self.interrupted,
-            "trouble": self.trouble,
+            "trouble": None if self.trouble is None else str(self.trouble),
         }
 
 
@@ -121,7 +121,10 @@ def replay(config: Config, on_step: OnStep | None = None) -> Report:
     >>> from streamnb.replay import replay
     >>> report = replay(build({"corpus": {"path": "corpora/sample"}}))  # doctest: +SKIP
     """
-    return replay_together([config], on_step)[0]
+    report = replay_together([config], on_step)[0]
+    if report.trouble is not None:
+        raise report.trouble
+    return report
 
 
 def replay_together(configs: list[Config], on_step: OnStep | None = None) -> list[Report]:
@@ -165,12 +168,7 @@ def replay_together(configs: list[Config], on_step: OnStep | None = None) -> lis
             run.finish(seconds, interruption.asked, with_intervals=len(runs) == 1)
     if not interruption.asked:
         for run in runs:
-            try:
-                _refuse_senseless(corpus, run.config, run.report)
-            except StreamNBError as error:
-                if len(runs) == 1:
-                    raise
-                run.report.trouble = str(error)
+            run.report.trouble = _trouble(corpus, run.config, run.report)
     return [run.report for run in runs]
 
 
@@ -230,25 +228,33 @@ class _Run:
         self.files.finish(report.as_dict())
 
 
-def _refuse_senseless(corpus: Corpus, config: Config, report: Report) -> None:
-    """Say so where the figures mean nothing, after they were written."""
+def _trouble(corpus: Corpus, config: Config, report: Report) -> StreamNBError | None:
+    """Why the figures mean nothing, if so; they are written all the same."""
     classes = list(report.summary.classes)
     if report.summary.messages and report.learned == 0:
-        raise CorpusError(
-            f"{corpus.path}: nothing was learned; in a TREC index a label that begins with a "
-            "capital is only classified, and feedback may never come"
+        why = (
+            "labels that come hours late need messages with dates, in their order (--order date)"
+            if wants_envelope(config)
+            else "in a TREC index a label that begins with a capital is only classified, and "
+            "feedback may never come"
         )
+        return CorpusError(f"{corpus.path}: nothing was learned; {why}")
     if len(classes) == 1:
-        raise CorpusError(
+        return CorpusError(
             f"{corpus.path}: all {report.summary.messages} messages are of class {classes[0]}; "
             "a replay tells two classes or more apart"
         )
     positive = config.evaluate.positive
     if positive is not None and classes and positive not in classes:
-        raise ConfigError(
+        return ConfigError(
             f"evaluate.positive: no message is of class {positive!r}; "
             f"there are {', '.join(classes[:10])}"
         )
+    return None
+
+
+# Asked between messages, beside Ctrl-C: whether somebody else wants the replay to end (bool(): no).
+asked_to_end: Callable[[], bool] = bool
 
 
 class _Interruption:
@@ -278,6 +284,7 @@ class _Interruption:
     def until(self, items: Iterable[Any]) -> Iterator[Any]:
         """The items, until Ctrl-C."""
         for item in items:
+            self.asked = self.asked or asked_to_end()
             if self.asked:
                 return
             yield item

@@ -12,14 +12,16 @@ from collections.abc import Iterator
 from concurrent.futures import CancelledError, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
+from multiprocessing.synchronize import Event
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+import streamnb.replay as replay_module
 from streamnb.assemble import what_is_learned
 from streamnb.config import Config, build, replaced
-from streamnb.errors import ConfigError, CorpusError, OutputError, StreamNBError
+from streamnb.errors import ConfigError, OutputError, StreamNBError
 from streamnb.replay import OnStep, Report, replay_together
 
 __all__ = ["Setting", "settings_of", "sweep"]
@@ -88,14 +90,24 @@ def sweep(config: Config, on_step: OnStep | None = None) -> list[Setting]:
     together = [[grid[number][1] for number in numbers] for numbers in _together(grid, config.jobs)]
     numbers = [number for group in _together(grid, config.jobs) for number in group]
     run = _in_processes if len(together) > 1 and config.jobs > 1 else _in_turn
-    found = [report for group in run(together, on_step, config.jobs) for report in group]
+    found: list[Report] = []
+    lost: StreamNBError | None = None
+    try:
+        for group in run(together, on_step, config.jobs):
+            found += group
+    except StreamNBError as error:
+        if not found:
+            raise
+        lost = error  # what was done is kept
     reports = dict(zip(numbers, found, strict=False))  # fewer after Ctrl-C
-    if found and all(report.trouble for report in found):
-        raise CorpusError(found[0].trouble)
+    if found and found[0].trouble is not None and all(report.trouble for report in found):
+        raise found[0].trouble
     done = [Setting(grid[number][0], reports[number]) for number in sorted(reports)]
     ranked = sorted(done, key=_rank)
     if config.output.folder is not None:
         _write(Path(config.output.folder) / "sweep.json", ranked)
+    if lost is not None:
+        raise lost
     return ranked
 
 
@@ -115,13 +127,16 @@ def _in_processes(
     """Each process reads for itself: what remains is the models' own work."""
     alone = [[msgspec.structs.replace(one, jobs=1) for one in group] for group in groups]
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(jobs, len(groups)), context, initializer=_patient) as crew:
+    end = context.Event()
+    with ProcessPoolExecutor(
+        min(jobs, len(groups)), context, initializer=_patient, initargs=(end,)
+    ) as crew:
         # Born with Ctrl-C held back, so that none hears of it before it knows what to do.
         held = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         waiting = [crew.submit(replay_together, group) for group in alone]
 
         def stop(number: int, frame: object) -> None:
-            # Those that run hear of it too, and end with what they have; the others need not begin.
+            end.set()  # those that run end with what they have; the others need not begin
             for future in waiting:
                 future.cancel()
 
@@ -144,8 +159,9 @@ def _in_processes(
                 signal.signal(signal.SIGINT, before)
 
 
-def _patient() -> None:
-    """Leave Ctrl-C to the replay, which ends after the message at hand."""
+def _patient(end: Event) -> None:
+    """End when told to, after the message at hand; Ctrl-C is for the one who tells."""
+    replay_module.asked_to_end = end.is_set
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 

@@ -727,3 +727,27 @@ def test_hostile_classifier_files_are_refused(tmp_path, damage):
     with pytest.raises(ModelFileError, match=r".+/m: .+") as caught:
         Classifier.load(tmp_path / "m")
     assert "\n" not in str(caught.value)
+
+
+def test_windows_take_any_weights():
+    rng = np.random.default_rng(6)
+    windowed = WindowNB(MultinomialNB(), 7)
+    for _ in range(200):
+        x = {f"w{i}": 1 for i in rng.integers(0, 5, 3)}
+        windowed.learn_one(x, f"c{rng.integers(2)}", rng.choice([1 / 3, 2.5e-7, 1e6, 0.1]))
+    for one in windowed._known:
+        windowed.model.unlearn_one(*one[:3], one[3])
+    assert windowed.model.counts.features == 0
+
+
+@pytest.mark.parametrize("kind", ["Message/RFC822", "message/global", "message/news"])
+def test_no_view_reads_stamps_in_attached_messages(kind):
+    head = b"Content-Type: multipart/mixed;\n boundary=b\n\n"
+    announced = b"Content-Type:\n %s\n\n" % kind.encode()
+    stamped = b"X-Spam-Flag: YES\nTo: me\n\nbody\n--b--\n"
+    for raw in (
+        head + b"--b\n" + announced + stamped,
+        head.replace(b"mixed", b"digest") + b"--b\n\n" + stamped,
+    ):
+        clean = raw.replace(b"X-Spam-Flag: YES\n", b"")
+        assert ByteGrams().count(raw) == ByteGrams().count(clean)

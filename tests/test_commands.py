@@ -1,6 +1,7 @@
 """`explain`, `top` and `trec`, as they are typed."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 from test_replay import sample, streamnb_command  # noqa: F401 (a fixture)
 
-from streamnb.classifier import Classifier
+from streamnb.classifier import Classifier, TextClassifier
 from streamnb.config import build
 from streamnb.replay import replay
 
@@ -105,9 +106,36 @@ def test_trec_wants_a_filter_of_ham_and_spam(sample, model, tmp_path):  # noqa: 
         assert "has learned nothing yet" in error
 
 
+def test_a_key_of_the_message_is_for_programs(sample, tmp_path):  # noqa: F811
+    classifier = TextClassifier(on="text")
+    classifier.learn_one({"text": "free"}, "spam")
+    classifier.learn_one({"text": "lunch"}, "ham")
+    classifier.save(tmp_path / "m")
+    for command in (
+        ["explain", sample / "index", "--model"],
+        ["trec", "classify", sample / "index", "--state"],
+    ):
+        assert streamnb_command(*command, tmp_path / "m")[0] == 0
+
+
+def test_results_are_not_written_through_what_lies_there(sample, tmp_path):  # noqa: F811
+    (tmp_path / "run").mkdir()
+    (tmp_path / "kept").write_text("kept")
+    (tmp_path / "run" / "summary.json.partial").symlink_to(tmp_path / "kept")
+    os.mkfifo(tmp_path / "run" / "results.txt.partial")
+    assert streamnb_command("replay", sample, "--limit", 30, "--out", tmp_path / "run")[0] == 0
+    assert (tmp_path / "kept").read_text() == "kept"
+    assert len((tmp_path / "run" / "results.txt").read_text().splitlines()) == 30
+
+
 def test_standard_streams_may_be_closed(sample, model):  # noqa: F811
     run = f"{sys.executable} -P -c 'from streamnb.cli import main; main()'"
-    for command, status in ((f"explain - --model {model} <&-", 3), (f"top {model} >&-", (0, 5, 1))):
+    for command, status in (
+        (f"explain - --model {model} <&-", 3),
+        (f"top {model} >&-", (0, 5, 1)),
+        (f"replay {sample} --limit 20 2>&-", 0),
+        (f"replay {sample}/none 2>&-", 3),
+    ):
         done = subprocess.run(["bash", "-c", f"{run} {command}"], capture_output=True, text=True)
         assert done.returncode == status or done.returncode in np.atleast_1d(status)
         assert "Traceback" not in done.stderr

@@ -180,6 +180,9 @@ def test_hostile_results_end_at_once(runs, tmp_path):
     (tmp_path / "deep" / "summary.json").write_text("[" * 200_000)
     assert read_run(tmp_path / "deep").positive == "spam"
     os.mkfifo(tmp_path / "pipe")
+    (runs[0] / "summary.json").unlink()
+    os.mkfifo(runs[0] / "summary.json")
+    assert read_run(runs[0]).positive == "spam"
     for name, message in (("long", ":1: not 'NAME"), ("pipe", "not a regular file")):
         with pytest.raises(CorpusError, match=message):
             read_run(tmp_path / name)
@@ -209,6 +212,11 @@ def test_a_setting_that_learns_nothing_does_not_end_a_sweep(sample):  # noqa: F8
     )
     assert status == 0
     assert "nothing was learned" in out
+    apart = [{"model.gram": 3, **listed[1]}, {}]  # another tokenizer, a replay of its own
+    status, out, _ = streamnb_command(
+        "replay", sample, "--limit", 60, "--set", f"sweep={json.dumps(apart)}"
+    )
+    assert (status, out.count("nothing was learned")) == (0, 1)
     status, out, error = streamnb_command(
         "replay", sample, "--limit", 60, "--set", f"sweep={json.dumps(listed[1:])}"
     )

@@ -54,7 +54,8 @@ def main() -> None:
         click.echo("streamnb: interrupted", err=True)
         status = 130
     except BrokenPipeError:
-        sys.stderr.close()  # whoever read our output has gone; there is nobody to tell
+        if sys.stderr is not None:
+            sys.stderr.close()  # whoever read our output has gone; there is nobody to tell
         status = 141
     except OSError as error:
         sys.stdout = None  # or Python would try to write to it once more

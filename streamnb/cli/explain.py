@@ -47,6 +47,7 @@ def explain(message: str, model_file: str, most: int, as_json: bool) -> None:
     from streamnb.classifier import Classifier
 
     classifier = Classifier.load(model_file)
+    classifier.on = None  # here a message is a message
     verdict = classifier.classify(read_message(message), most)
     if verdict.label is None:
         raise ModelFileError(f"{model_file}: the model has learned nothing yet")
@@ -105,6 +106,7 @@ def top(model_file: str, label: str | None, most: int, as_json: bool) -> None:
     from streamnb.classifier import Classifier
 
     classifier = Classifier.load(model_file)
+    classifier.on = None  # here a message is a message
     labels = classifier.models[0].counts.labels
     if not labels:
         raise ModelFileError(f"{model_file}: the model has learned nothing yet")

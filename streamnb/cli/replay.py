@@ -83,7 +83,7 @@ def replay(
     from streamnb.replay import replay as run
 
     config = _configured(target, config_file, settings, options)
-    plain = as_json or quiet or not sys.stderr.isatty()
+    plain = as_json or quiet or sys.stderr is None or not sys.stderr.isatty()
     if config.sweep:
         if details:
             raise ConfigError("--details: not of a sweep; replay one of its settings")
@@ -173,7 +173,7 @@ def _sweep(config: Config, plain: bool, as_json: bool, quiet: bool) -> None:
                 )
             ]
             note = one.report.trouble or ("interrupted" if one.report.interrupted else "")
-            figures.append(printable(note))
+            figures.append(printable(str(note)))
             table.add_row(f"{place}", *(printable(_plain(value)) for value in values), *figures)
         console.print(table)
     for line in ranked[0].report.skipped[:3] if ranked else ():

@@ -57,6 +57,7 @@ def classify(message: str, rest: tuple[str, ...], state: str) -> None:
     from streamnb.margin import log_odds
 
     classifier = Classifier.load(state)
+    classifier.on = None  # here a message is a message
     labels = set(classifier.models[0].counts.labels)
     if not labels <= {"ham", "spam"}:
         raise ModelFileError(f"{state}: the model is not of ham and spam alone")
@@ -79,6 +80,7 @@ def train(label: str, message: str, rest: tuple[str, ...], state: str) -> None:
     from streamnb.classifier import Classifier
 
     classifier = Classifier.load(state)
+    classifier.on = None  # here a message is a message
     classifier.learn_one(read_message(message), label.lower())
     classifier.save(state)
 

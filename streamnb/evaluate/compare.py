@@ -130,6 +130,8 @@ def _row(line: str, where: str) -> tuple[str, str, str, float]:
 def _positive(summary: Path, judges: list[str]) -> str:
     """The class that scores are for, as the run has it."""
     try:
+        if not stat.S_ISREG(summary.stat().st_mode):
+            raise OSError
         with open(summary, encoding="utf-8") as file:
             found = json.loads(file.read(_LARGEST))["positive"]
         if isinstance(found, str):

@@ -138,17 +138,18 @@ class _Queue:
 
 @dataclass
 class DelayedByTime:
-    """Labels come so many seconds after their message arrived.
+    """Labels come so many seconds after their message; for a stream in the order of its dates.
 
-    What time it is, the messages tell: the median date of the last 51, never taken back.
-    A single date proves nothing, senders write what they like: before nine messages have told a
-    date, no label comes.
+    What time it is, the messages tell: the median date of the last 51. A single date proves
+    nothing, senders write what they like: before nine messages have told a date, no label comes.
+    The median is behind the newest date by half the window, so a lesson's time is read when that
+    many messages more have come.
     """
 
     seconds: float
     _clock: float = field(default=-math.inf, repr=False)
     _dates: deque[float] = field(default_factory=lambda: deque(maxlen=51), repr=False)
-    _timeless: list[Lesson] = field(default_factory=list, repr=False)
+    _arrived: deque[Lesson] = field(default_factory=deque, repr=False)
     _queue: _Queue = field(default_factory=_Queue, repr=False)
 
     def due(self, lessons: list[Lesson], now: Lesson) -> list[Lesson]:
@@ -156,13 +157,14 @@ class DelayedByTime:
         if now.date is not None:
             self._dates.append(now.date)
             if len(self._dates) >= _FEWEST_DATES:
-                self._clock = max(self._clock, median(self._dates))
-        self._timeless += lessons
+                time = median(self._dates)
+                full = len(self._dates) == self._dates.maxlen
+                self._clock = max(self._clock, time) if full else time
+        self._arrived += lessons
         if self._clock == -math.inf:
             return []
-        for lesson in self._timeless:
-            self._queue.put(self._clock + self.seconds, lesson)
-        self._timeless = []
+        while self._arrived and self._arrived[0].number <= now.number - len(self._dates) // 2 - 1:
+            self._queue.put(self._clock + self.seconds, self._arrived.popleft())
         return self._queue.until(self._clock)
 
 

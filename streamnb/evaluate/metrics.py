@@ -57,7 +57,8 @@ class Tally:
         self._scores = array("d")
         self._losses = array("d")
         self._squares = array("d")
-        self._claims = array("d")  # probability of the positive class; of the one given, of more
+        self._claims = array("d")  # probability of the positive class
+        self._given = array("d")  # and of the class given
         self._most_classes = 0
         self._recent: deque[bool] = deque(maxlen=window)
         self._recent_correct = 0
@@ -92,6 +93,7 @@ class Tally:
             self._losses.append(_core.log(2.0))
             self._squares.append(0.25)
             self._claims.append(0.5)
+            self._given.append(0.5)
             return
         top = max(scores.values())
         if top == -math.inf:
@@ -110,8 +112,8 @@ class Tally:
             if label != y:
                 squares += (power / total) ** 2
         self._squares.append(squares / 2)
-        claim = self.positive if len(powers) == 2 else predicted
-        self._claims.append(powers[claim] / total if claim in powers else 0.0)
+        for claims, label in ((self._claims, self.positive), (self._given, predicted)):
+            claims.append(powers[label] / total if label in powers else 0.0)
 
     def _number(self, label: Any) -> int:
         number = self._labels.get(label)
@@ -194,8 +196,11 @@ class Tally:
         classes = {str(label): self._figures(confusion, self._labels[label]) for label in known}
         of = [classes[str(label)] for label in occurring]
         shares = confusion / self.messages
-        right, claims = self.correct / self.messages, np.array(self._claims)
-        came_true = run.right if run.positive is None else run.positive
+        right = self.correct / self.messages
+        if run.positive is None:
+            claims, came_true = np.array(self._given), run.right
+        else:
+            claims, came_true = np.array(self._claims), run.positive
         bins = reliability(claims, came_true)
         return Summary(
             messages=self.messages,

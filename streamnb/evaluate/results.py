@@ -43,11 +43,14 @@ class ResultFiles:
         if self.folder is not None:
             try:
                 self.folder.mkdir(parents=True, exist_ok=True)
+                for name in ("config.yaml", "summary.json", "results.txt", "checkpoints.jsonl"):
+                    # Never through what somebody may have put there: a link, a pipe.
+                    self._partial(name).unlink(missing_ok=True)
                 self._partial("config.yaml").write_text(self._config, encoding="utf-8")
                 for name in ("results.txt", "checkpoints.jsonl"):
                     self._files[name] = open(
                         self._partial(name),
-                        "w",
+                        "x",
                         encoding="utf-8",
                         errors="surrogateescape",
                         newline="\n",

@@ -18,7 +18,7 @@ def _is_number(value: Any) -> bool:
 
 def _check_alpha(value: Any) -> None:
     if not _is_number(value) or not 1e-100 <= value <= 1e100:
-        raise ValueError(f"alpha: {value!r} is not a finite number > 0")
+        raise ValueError(f"alpha: {value!r} is not a number > 0 (from 1e-100 to 1e100)")
 
 
 def _check_prior(value: Any) -> None:

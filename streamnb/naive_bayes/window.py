@@ -7,7 +7,7 @@ from typing import Any
 
 from river import base
 
-from streamnb.counts import Label
+from streamnb.counts import Label, checked_weight
 from streamnb.naive_bayes.base import CountingNB, Receipt
 from streamnb.naive_bayes.views import ViewsNB
 
@@ -46,8 +46,13 @@ class WindowNB(base.Classifier):
         return True
 
     def learn_one(self, x: Any, y: Label, w: float = 1.0) -> None:
-        """Learn a message, and unlearn the one that leaves the window."""
+        """Learn a message, and unlearn the one that leaves the window.
+
+        Weights are rounded to multiples of 2^-16, so that what is added can be taken away exactly.
+        """
         tokens = self.model.as_tokens(x)
+        if w != 1:
+            w = round(checked_weight(w) * 65536) / 65536
         self.model.learn_one(tokens, y, w)
         self._known.append((tokens, y, w, self.model.receipt))
         if len(self._known) > self.size:
