@@ -10,10 +10,10 @@ from typing import Any
 import msgspec
 
 from streamnb.classifier import Classifier, MailClassifier, TextClassifier
-from streamnb.config import (
+from streamnb.config import Config, as_yaml
+from streamnb.config.schema import (
     ActiveConfig,
     ClassifierConfig,
-    Config,
     DelayedConfig,
     DiscriminativeConfig,
     ImmediateConfig,
@@ -21,7 +21,6 @@ from streamnb.config import (
     NoisyConfig,
     OnErrorConfig,
     PartialConfig,
-    as_yaml,
 )
 from streamnb.corpus import Corpus
 from streamnb.errors import ConfigError
@@ -65,10 +64,11 @@ MODELS: dict[str, type[CountingNB]] = {
     "complement": ComplementNB,
     "discriminative": DiscriminativeMultinomialNB,
 }
-TOKENIZERS: dict[str, type[MailTokenizer | Tokenizer]] = {
-    "text": Tokenizer,
-    "mail": MailTokenizer,
+READY: dict[str, type[MailClassifier | TextClassifier]] = {
+    "text": TextClassifier,
+    "mail": MailClassifier,
 }
+TOKENIZERS = {kind: made.tokenizer_class for kind, made in READY.items()}
 
 
 def make_tokenizer(config: Config, corpus: Corpus) -> MailTokenizer | Tokenizer:
@@ -80,7 +80,7 @@ def make_tokenizer(config: Config, corpus: Corpus) -> MailTokenizer | Tokenizer:
         if key not in known:
             raise ConfigError(f"tokenizer.{key}: the tokenizer for {kind} has no such option")
     if isinstance(config.model, ClassifierConfig):
-        options = {"binary": True, **({} if kind == "mail" else {"ngrams": (1, 2)}), **options}
+        options = {**READY[kind].word_options, **options}
     if corpus.drop_headers and kind == "mail":
         options["drop_headers"] = (*(options.get("drop_headers") or ()), *corpus.drop_headers)
     options["keep_names"] = config.model.keep_names
@@ -100,9 +100,8 @@ def make_classifier(config: Config, tokenizer: MailTokenizer | Tokenizer) -> Cla
     try:
         if kind != "classifier":
             return Classifier(tokenizer, MODELS[kind](**parameters))
-        if isinstance(tokenizer, MailTokenizer):
-            return MailClassifier(**parameters, words=tokenizer)
-        return TextClassifier(**parameters, words=tokenizer)
+        ready = next(made for made in READY.values() if type(tokenizer) is made.tokenizer_class)
+        return ready(**parameters, words=tokenizer)
     except ValueError as error:
         raise ConfigError(f"model.{error}") from None
 

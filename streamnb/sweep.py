@@ -47,7 +47,7 @@ class Setting:
 
     def as_dict(self) -> dict[str, Any]:
         """Everything, as JSON can hold it."""
-        return {"settings": self.settings, **self.report.as_dict()}
+        return {"settings": msgspec.to_builtins(self.settings), **self.report.as_dict()}
 
 
 def sweep(config: Config, on_step: OnStep | None = None) -> list[Setting]:
@@ -87,8 +87,9 @@ def sweep(config: Config, on_step: OnStep | None = None) -> list[Setting]:
     if config.output.model is not None:
         raise ConfigError("output.model: a sweep has many models; save that of one replay")
     grid = _grid(config)
-    together = [[grid[number][1] for number in numbers] for numbers in _together(grid, config.jobs)]
-    numbers = [number for group in _together(grid, config.jobs) for number in group]
+    groups = _together(grid, config.jobs)
+    numbers = [number for group in groups for number in group]
+    together = [[grid[number][1] for number in group] for group in groups]
     run = _in_processes if len(together) > 1 and config.jobs > 1 else _in_turn
     found: list[Report] = []
     lost: StreamNBError | None = None
@@ -241,7 +242,7 @@ def _rank(setting: Setting) -> tuple[bool, float, float]:
 
 def _write(path: Path, ranked: list[Setting]) -> None:
     try:
-        text = json.dumps([one.as_dict() for one in ranked], indent=1, default=str)
+        text = json.dumps([one.as_dict() for one in ranked], indent=1)
         partial = path.with_name(path.name + ".partial")
         partial.write_text(text + "\n", encoding="utf-8")
         os.replace(partial, path)

@@ -182,13 +182,7 @@ class Classifier(base.Classifier):
                         name = (j, name)
                     parts[name] = part
                     places[name] = j, fingerprint
-        labels = list(views[0].scores)
-        why = Explanation(
-            {label: sum(view.scores[label] for view in views) for label in labels},
-            {label: sum(view.base[label] for view in views) for label in labels},
-            parts,
-        )
-        return why, places
+        return Explanation.summed(views, parts), places
 
     def _name(self, view: int, fingerprint: int, known: Feature) -> Feature:
         """The name of a feature; `known` is what tokens or model say."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from streamnb.byte_tokens import ByteGrams
 from streamnb.classifier.general import Classifier
@@ -22,46 +22,68 @@ __all__ = ["MailClassifier", "TextClassifier"]
 class _Ready(Classifier):
     """A classifier whose views and parameters were chosen by measurement (README, figures)."""
 
+    tokenizer_class: ClassVar[type[MailTokenizer | Tokenizer]]
+    word_options: ClassVar[dict[str, Any]]  # of the default tokenizer of the words view
     model: ViewsNB
 
-    def _assemble(
+    def __init__(
         self,
-        words: MailTokenizer | Tokenizer,
-        grams: ByteGrams,
-        positive: Label,
-        costs: Costs,
-        on: str | None,
+        alpha: float = 0.1,
+        tau: float | None = 0.8,
+        length_power: float = 2 / 3,
+        decay: float = 1.0,
+        views: Sequence[str] = ("words", "bytes"),
+        gram: int = 4,
+        first_bytes: int = 2000,
+        discriminative: bool = True,
+        rate: float = 0.3,
+        label_noise: float | None = None,
+        words: MailTokenizer | Tokenizer | None = None,
+        keep_names: bool = True,
+        positive: Label = "spam",
+        costs: Costs = Costs(),  # noqa: B008 (a constant)
+        on: str | None = None,
     ) -> None:
+        self.alpha = alpha
+        self.tau = tau
+        self.length_power = length_power
+        self.decay = decay
+        self.views = views
+        self.gram = gram
+        self.first_bytes = first_bytes
+        self.discriminative = discriminative
+        self.rate = rate
+        self.label_noise = label_noise
+        self.words = words
+        self.keep_names = keep_names
+        if words is None:
+            words = self.tokenizer_class(**self.word_options, keep_names=keep_names)
+        made = DiscriminativeMultinomialNB if discriminative else MultinomialNB
+        models = [
+            made(
+                alpha,
+                tau=tau,
+                length_power=length_power,
+                decay=decay,
+                keep_names=keep_names and view == "words",
+            )
+            for view in views
+        ]
+        super().__init__(
+            self._views(words), ViewsNB(models, rate, label_noise), positive, costs, on
+        )
+
+    def _views(self, words: MailTokenizer | Tokenizer) -> Views:
+        mail = isinstance(words, MailTokenizer)
+        grams = ByteGrams(self.gram, self.first_bytes, mail=mail)
+        if isinstance(words, MailTokenizer):  # what one view must not read, none reads
+            grams.headers, grams.drop_headers = words.headers, words.drop_headers
+        _ = grams.scanner  # refuses what cannot be
         known = {"words": words, "bytes": grams}
         wrong = [view for view in self.views if view not in known]
         if wrong or not self.views or len(set(self.views)) < len(self.views):
             raise ValueError(f"views: {self.views!r} is not a choice of 'words' and 'bytes'")
-        made = DiscriminativeMultinomialNB if self.discriminative else MultinomialNB
-        models = [
-            made(
-                self.alpha,
-                tau=self.tau,
-                length_power=self.length_power,
-                decay=self.decay,
-                keep_names=self.keep_names and view == "words",
-            )
-            for view in self.views
-        ]
-        _ = grams.scanner  # refuses what cannot be
-        views = Views([known[view] for view in self.views], grams.mail)
-        Classifier.__init__(
-            self, views, ViewsNB(models, self.rate, self.label_noise), positive, costs, on
-        )
-
-    views: Sequence[str]
-    alpha: float
-    tau: float | None
-    length_power: float
-    rate: float
-    label_noise: float | None
-    decay: float
-    discriminative: bool
-    keep_names: bool
+        return Views([known[view] for view in self.views], mail)
 
     def __setattr__(self, name: str, value: Any) -> None:
         if "model" in vars(self) and name in _FIXED:
@@ -117,41 +139,8 @@ class MailClassifier(_Ready):
     >>> classifier.unlearn_one(spam, "spam", receipt=receipt)  # its counts, to the last bit
     """
 
-    def __init__(
-        self,
-        alpha: float = 0.1,
-        tau: float | None = 0.8,
-        length_power: float = 2 / 3,
-        decay: float = 1.0,
-        views: Sequence[str] = ("words", "bytes"),
-        gram: int = 4,
-        first_bytes: int = 2000,
-        discriminative: bool = True,
-        rate: float = 0.3,
-        label_noise: float | None = None,
-        words: MailTokenizer | None = None,
-        keep_names: bool = True,
-        positive: Label = "spam",
-        costs: Costs = Costs(),  # noqa: B008 (a constant)
-        on: str | None = None,
-    ) -> None:
-        self.alpha = alpha
-        self.tau = tau
-        self.length_power = length_power
-        self.decay = decay
-        self.views = views
-        self.gram = gram
-        self.first_bytes = first_bytes
-        self.discriminative = discriminative
-        self.rate = rate
-        self.label_noise = label_noise
-        self.words = words
-        self.keep_names = keep_names
-        tokenizer = MailTokenizer(binary=True, keep_names=keep_names) if words is None else words
-        grams = ByteGrams(
-            gram, first_bytes, headers=tokenizer.headers, drop_headers=tokenizer.drop_headers
-        )
-        self._assemble(tokenizer, grams, positive, costs, on)
+    tokenizer_class = MailTokenizer
+    word_options: ClassVar[dict[str, Any]] = {"binary": True}
 
 
 class TextClassifier(_Ready):
@@ -174,36 +163,5 @@ class TextClassifier(_Ready):
     'sport'
     """
 
-    def __init__(
-        self,
-        alpha: float = 0.1,
-        tau: float | None = 0.8,
-        length_power: float = 2 / 3,
-        decay: float = 1.0,
-        views: Sequence[str] = ("words", "bytes"),
-        gram: int = 4,
-        first_bytes: int = 2000,
-        discriminative: bool = True,
-        rate: float = 0.3,
-        label_noise: float | None = None,
-        words: Tokenizer | None = None,
-        keep_names: bool = True,
-        positive: Label = "spam",
-        costs: Costs = Costs(),  # noqa: B008 (a constant)
-        on: str | None = None,
-    ) -> None:
-        self.alpha = alpha
-        self.tau = tau
-        self.length_power = length_power
-        self.decay = decay
-        self.views = views
-        self.gram = gram
-        self.first_bytes = first_bytes
-        self.discriminative = discriminative
-        self.rate = rate
-        self.label_noise = label_noise
-        self.words = words
-        self.keep_names = keep_names
-        default = Tokenizer(binary=True, ngrams=(1, 2), keep_names=keep_names)
-        grams = ByteGrams(gram, first_bytes, mail=False)
-        self._assemble(default if words is None else words, grams, positive, costs, on)
+    tokenizer_class = Tokenizer
+    word_options: ClassVar[dict[str, Any]] = {"binary": True, "ngrams": (1, 2)}

@@ -2,33 +2,6 @@
 
 from streamnb.config.build import build
 from streamnb.config.files import as_yaml, read_yaml, replaced, set_key
-from streamnb.config.schema import (
-    ActiveConfig,
-    ClassifierConfig,
-    Config,
-    DelayedConfig,
-    DiscriminativeConfig,
-    ImmediateConfig,
-    MarginConfig,
-    NoisyConfig,
-    OnErrorConfig,
-    PartialConfig,
-)
+from streamnb.config.schema import Config
 
-__all__ = [
-    "ActiveConfig",
-    "ClassifierConfig",
-    "Config",
-    "DelayedConfig",
-    "DiscriminativeConfig",
-    "ImmediateConfig",
-    "MarginConfig",
-    "NoisyConfig",
-    "OnErrorConfig",
-    "PartialConfig",
-    "as_yaml",
-    "build",
-    "read_yaml",
-    "replaced",
-    "set_key",
-]
+__all__ = ["Config", "as_yaml", "build", "read_yaml", "replaced", "set_key"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
@@ -233,20 +233,9 @@ class Config(_Section, frozen=True):
     jobs: Annotated[int, Meta(ge=1, le=256)] = 1
 
 
-MODELS: dict[str, type[_Learner]] = {
-    "classifier": ClassifierConfig,
-    "multinomial": MultinomialConfig,
-    "bernoulli": BernoulliConfig,
-    "complement": ComplementConfig,
-    "discriminative": DiscriminativeConfig,
-}
+def _by_kind(union: Any) -> dict[str, type[_Section]]:
+    return {made.__struct_config__.tag: made for made in get_args(union)}
 
-REGIMES: dict[str, type[_Section]] = {
-    "immediate": ImmediateConfig,
-    "delayed": DelayedConfig,
-    "partial": PartialConfig,
-    "on_error": OnErrorConfig,
-    "margin": MarginConfig,
-    "active": ActiveConfig,
-    "noisy": NoisyConfig,
-}
+
+MODELS = _by_kind(ModelConfig)
+REGIMES = _by_kind(RegimeConfig)

@@ -13,13 +13,12 @@ from numpy.typing import NDArray
 
 from streamnb.errors import CorpusError, printable
 from streamnb.evaluate.intervals import RESAMPLES, Interval, difference_intervals, intervals
-from streamnb.evaluate.outcomes import Outcomes
+from streamnb.evaluate.outcomes import LEAST_PROBABILITY, Outcomes
 
 __all__ = ["Comparison", "Run", "compare", "read_run"]
 
 _LONGEST = 1 << 16  # of a line
 _LARGEST = 1 << 24  # of a summary
-_LEAST = 1e-15  # the smallest probability that log loss reckons with
 
 
 @dataclass(frozen=True)
@@ -59,7 +58,7 @@ class Run:
         claimed = np.array([label == self.positive for label in self.given])
         with np.errstate(over="ignore"):
             p = 1 / (1 + np.exp(-self.scores))
-        losses = -np.log(np.maximum(np.where(positive, p, 1 - p), _LEAST))
+        losses = -np.log(np.maximum(np.where(positive, p, 1 - p), LEAST_PROBABILITY))
         return Outcomes(right, self.scores, positive, claimed, losses, (p - positive) ** 2)
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from streamnb import _core
 from streamnb.evaluate.intervals import intervals
-from streamnb.evaluate.outcomes import Outcomes
+from streamnb.evaluate.outcomes import LEAST_PROBABILITY, Outcomes
 from streamnb.evaluate.prequential import Step
 from streamnb.evaluate.summary import (
     ClassFigures,
@@ -26,8 +26,7 @@ from streamnb.margin import log_odds
 
 __all__ = ["Tally"]
 
-# The logarithm of the smallest probability that log loss reckons with, as river and scikit-learn.
-_LEAST = math.log(1e-15)
+_LEAST = math.log(LEAST_PROBABILITY)
 
 
 class Tally:

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["FIGURES", "Outcomes", "lower_is_better"]
+__all__ = ["FIGURES", "LEAST_PROBABILITY", "Outcomes", "lower_is_better"]
 
 FIGURES = {
     "accuracy": "accuracy",
@@ -24,6 +24,8 @@ FIGURES = {
     "brier": "Brier score",
 }
 _HM = {"sm_at_hm_0_1_percent": 0.001, "sm_at_hm_0_5_percent": 0.005, "sm_at_hm_1_percent": 0.01}
+
+LEAST_PROBABILITY = 1e-15  # that log loss reckons with, as river and scikit-learn
 
 Weights = NDArray[np.float64]
 

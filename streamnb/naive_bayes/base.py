@@ -17,7 +17,7 @@ from streamnb.naive_bayes.parameters import CHECKS, Prior
 from streamnb.naive_bayes.scores import Explanation, Scored
 from streamnb.tokens import Feature, TokenCounts
 
-__all__ = ["CountingNB", "Prior", "Receipt"]
+__all__ = ["CountingNB", "Receipt"]
 
 
 class Receipt(NamedTuple):
@@ -89,12 +89,9 @@ class CountingNB(Scored, ManyClassifier):
         """Alpha in the unit of the counts: where those have aged, it has not."""
         return self.alpha * self.counts.scale * self._caution
 
-    def _tokens(self, x: Any) -> TokenCounts:
-        return x if isinstance(x, TokenCounts) else TokenCounts.from_dict(x, None, self.keep_names)
-
     def as_tokens(self, x: Any) -> TokenCounts:
         """A message as the model counts it, good for as long as one likes."""
-        return self._tokens(x)
+        return x if isinstance(x, TokenCounts) else TokenCounts.from_dict(x, None, self.keep_names)
 
     def _feature_weights(self, cells: NDArray[np.float64]) -> NDArray[np.float64]:
         """What one occurrence of each feature adds to each class, (n, K), given its counts."""
@@ -152,7 +149,7 @@ class CountingNB(Scored, ManyClassifier):
         state = (self.counts.version, self._caution)
         if memo is not None and memo[0] is x and memo[1] is self.counts and memo[2] == state:
             return list(memo[3])
-        tokens = self._tokens(x)
+        tokens = self.as_tokens(x)
         weights, seen = self._weights_of(tokens.fingerprints)
         sums, used = _core.weighted_sums(tokens.counts, weights, seen)
         scale = self._scale(used)
@@ -193,7 +190,7 @@ class CountingNB(Scored, ManyClassifier):
         ValueError
             For a count or weight that is NaN, infinite, negative or no number. Nothing has changed.
         """
-        tokens = self._tokens(x)
+        tokens = self.as_tokens(x)
         weight = 1.0 if w == 1 else checked_weight(w)
         self._teach(tokens, y, weight, self._lesson(tokens, y))
 
@@ -238,7 +235,7 @@ class CountingNB(Scored, ManyClassifier):
                 )
             weight = checked_weight(w)
             receipt = Receipt(self.counts.exponent, weight, (weight,))
-        self._untake(self._tokens(x), y, receipt.exponent, receipt.mass, receipt.weights[0])
+        self._untake(self.as_tokens(x), y, receipt.exponent, receipt.mass, receipt.weights[0])
 
     def _untake(self, tokens: TokenCounts, y: Label, exponent: int, mass: float, w: float) -> None:
         counts = self.counts
@@ -290,7 +287,7 @@ class CountingNB(Scored, ManyClassifier):
         >>> [(word, round(gain, 3)) for word, gain in why.strongest("spam")]
         [('free', 0.916), ('lunch', -0.875)]
         """
-        tokens = self._tokens(x)
+        tokens = self.as_tokens(x)
         labels = self.counts.labels
         weights, seen = self._weights_of(tokens.fingerprints)
         took_part = np.ones(len(tokens), bool) if seen is None else seen.astype(bool)

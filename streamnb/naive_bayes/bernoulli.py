@@ -101,7 +101,8 @@ class BernoulliNB(CountingNB):
         self.binarize = binarize
         super().__init__(alpha, prior, unseen, tau, length_power, decay, keep_names)
 
-    def _tokens(self, x: Any) -> TokenCounts:
+    def as_tokens(self, x: Any) -> TokenCounts:
+        """A message as the model counts it: what is above the threshold, once."""
         if not isinstance(x, TokenCounts):
             return TokenCounts.from_dict(x, self.binarize, self.keep_names)
         present = x.counts > self.binarize

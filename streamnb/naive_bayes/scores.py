@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,6 +43,16 @@ class Explanation:
     scores: dict[Label, float]
     base: dict[Label, float]
     contributions: dict[Feature, dict[Label, float]]
+
+    @classmethod
+    def summed(
+        cls, views: Sequence[Explanation], parts: dict[Feature, dict[Label, float]]
+    ) -> Explanation:
+        """One explanation of several views: their sums, and the contributions as given."""
+        labels = list(views[0].scores)
+        scores = {label: sum(view.scores[label] for view in views) for label in labels}
+        base = {label: sum(view.base[label] for view in views) for label in labels}
+        return cls(scores, base, parts)
 
     def strongest(self, label: Label, n: int = 10) -> list[tuple[Feature, float]]:
         """The n features that spoke most for a class, over the best of the others."""

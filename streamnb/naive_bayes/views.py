@@ -15,7 +15,7 @@ from streamnb.naive_bayes.discriminative import DiscriminativeMultinomialNB, in_
 from streamnb.naive_bayes.label_noise import LabelNoise
 from streamnb.naive_bayes.recalibration import Recalibration
 from streamnb.naive_bayes.scores import Explanation, Scored, probabilities
-from streamnb.tokens import TokenCounts
+from streamnb.tokens import Feature, TokenCounts
 
 __all__ = ["ViewsNB"]
 
@@ -66,12 +66,20 @@ class ViewsNB(Scored, base.Classifier):
         label_noise: float | None = None,
     ) -> None:
         self.models = [DiscriminativeMultinomialNB()] if models is None else list(models)
-        self.rate = rate
-        self.label_noise = label_noise
         self.recalibration = Recalibration(len(self.models), rate)
         self.noise = LabelNoise(label_noise)
         self.be_cautious()
         self.receipt: Receipt | None = None
+
+    @property
+    def rate(self) -> float:
+        """Step size of the recalibration."""
+        return self.recalibration.rate
+
+    @property
+    def label_noise(self) -> float | None:
+        """The share of wrong labels, where it is not estimated."""
+        return self.noise.fixed
 
     @property
     def _labels(self) -> list[Label]:
@@ -81,7 +89,7 @@ class ViewsNB(Scored, base.Classifier):
         """A message's views as the models count them, good for as long as one likes."""
         if len(x) != len(self.models):
             raise ValueError(f"a message of {len(x)} views for {len(self.models)} models")
-        return tuple(model._tokens(view) for model, view in zip(self.models, x, strict=True))
+        return tuple(model.as_tokens(view) for model, view in zip(self.models, x, strict=True))
 
     def _evidence(self, x: tuple[TokenCounts, ...]) -> list[list[float]]:
         return [model.evidence(view) for model, view in zip(self.models, x, strict=True)]
@@ -212,16 +220,12 @@ class ViewsNB(Scored, base.Classifier):
         Features are named by pairs of the view's number and their name.
         """
         views = self.explain_views(x)
-        labels = list(views[0].scores)
-        return Explanation(
-            {label: sum(view.scores[label] for view in views) for label in labels},
-            {label: sum(view.base[label] for view in views) for label in labels},
-            {
-                (j, feature): parts
-                for j, view in enumerate(views)
-                for feature, parts in view.contributions.items()
-            },
-        )
+        parts: dict[Feature, dict[Label, float]] = {
+            (j, feature): of
+            for j, view in enumerate(views)
+            for feature, of in view.contributions.items()
+        }
+        return Explanation.summed(views, parts)
 
     def merge(self, other: ViewsNB) -> None:
         """Add another model's counts; the recalibration stays that of whichever learned more.
