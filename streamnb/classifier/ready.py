@@ -136,7 +136,7 @@ class MailClassifier(_Ready):
     >>> classifier.learn_one(ham, "ham")
     >>> classifier.predict_one(b"Subject: pills\n\nBuy cheap pills")
     'spam'
-    >>> classifier.unlearn_one(spam, "spam", receipt=receipt)  # its counts, to the last bit
+    >>> classifier.unlearn_one(spam, "spam", receipt=receipt)  # to the last bit
     """
 
     tokenizer_class = MailTokenizer

@@ -14,6 +14,7 @@ from streamnb import _core
 from streamnb.counts import Label, MemoryCounts, checked_weight
 from streamnb.naive_bayes.many import ManyClassifier
 from streamnb.naive_bayes.parameters import CHECKS, Prior
+from streamnb.naive_bayes.recalibration import Step
 from streamnb.naive_bayes.scores import Explanation, Scored
 from streamnb.tokens import Feature, TokenCounts
 
@@ -31,11 +32,17 @@ class Receipt(NamedTuple):
         What it added to the weight of its class.
     weights
         How many times its counts went in: one number for each model it was learned by.
+    step
+        What it changed in the recalibration, where there is one.
+    noise
+        What it changed in the estimate of wrong labels, where there is one.
     """
 
     exponent: int
     mass: float
     weights: tuple[float, ...]
+    step: Step | None = None
+    noise: float | None = None
 
 
 class CountingNB(Scored, ManyClassifier):

@@ -7,6 +7,9 @@ from typing import Any
 
 __all__ = ["LabelNoise"]
 
+# Changes are multiples of this, so that sums of them are exact and any of them can be taken back.
+_GRAIN = 2.0**-44
+
 
 class LabelNoise:
     r"""The share of labels that are wrong, estimated as they come, and what that says of each.
@@ -40,7 +43,7 @@ class LabelNoise:
     >>> [round(noise.trust(p, 2), 3) for p in (0.9, 0.5, 0.01)]
     [0.988, 0.9, 0.083]
     >>> for _ in range(1000):
-    ...     noise.learn(0.999)
+    ...     _ = noise.learn(0.999)
     >>> round(noise.share, 4), round(noise.trust(0.01, 2), 3)  # these labels are good
     (0.001, 0.91)
     """
@@ -54,7 +57,7 @@ class LabelNoise:
     @property
     def share(self) -> float:
         """The share of wrong labels."""
-        return min(self._share, 0.49) if self.fixed is None else self.fixed
+        return min(max(self._share, 0.0), 0.49) if self.fixed is None else self.fixed
 
     @property
     def caution(self) -> float:
@@ -67,12 +70,24 @@ class LabelNoise:
         right, wrong = (1 - share) * p, share * (1 - p) / (classes - 1)
         return right / (right + wrong) if right + wrong > 0 else 1.0
 
-    def learn(self, trust: float) -> None:
-        """Take into account how far a label was believed."""
+    def learn(self, trust: float) -> float:
+        """Take into account how far a label was believed; gives the change, for `unlearn`."""
         self._labels += 1
         # x^-.75 of operations that are the same on every machine.
         step = 1 / math.sqrt(self._labels * math.sqrt(self._labels))
-        self._share += step * (1 - trust - self._share)
+        change = round(step * (1 - trust - self._share) / _GRAIN) * _GRAIN
+        self._share += change
+        return change
+
+    def unlearn(self, change: float) -> None:
+        """Take a change back, exactly; in which order makes no difference."""
+        self._labels -= 1
+        self._share -= change
+
+    def relearn(self, change: float) -> None:
+        """Make a change again that was taken back."""
+        self._labels += 1
+        self._share += change
 
     def state(self) -> dict[str, Any]:
         """Everything learned, as JSON can hold it."""
@@ -82,7 +97,7 @@ class LabelNoise:
     def from_state(cls, state: Any) -> LabelNoise:
         """What `state` gave; ValueError where it is not sound."""
         share, labels = float(state["share"]), state["labels"]
-        if not 0 <= share <= 1 or type(labels) is not int or not 10 <= labels <= 10**15:
+        if not -1 <= share <= 2 or type(labels) is not int or not 10 <= labels <= 10**15:
             raise ValueError("the estimate of wrong labels is not sound")
         self = cls(None if state["fixed"] is None else float(state["fixed"]))
         self._share, self._labels = share, labels

@@ -3,13 +3,28 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 from streamnb.naive_bayes.scores import probabilities
 
-__all__ = ["Recalibration"]
+__all__ = ["Recalibration", "Step"]
 
 _LEAST_GAIN = 0.02  # evidence may come to be worth little, but never speaks for its opposite
+# Steps are multiples of these, so that sums of them are exact and any of them can be taken back.
+_GRAIN, _SQUARES_GRAIN = 2.0**-36, 2.0**-16
+
+
+class Step(NamedTuple):
+    """What a message changed: enough to take it back exactly, whatever was learned since."""
+
+    gains: tuple[float, ...]
+    gain_squares: tuple[float, ...]
+    biases: tuple[float, ...]
+    bias_squares: tuple[float, ...]
+
+
+def _rounded(x: float, grain: float = _GRAIN) -> float:
+    return round(x / grain) * grain
 
 
 class Recalibration:
@@ -21,7 +36,8 @@ class Recalibration:
 
     and the probabilities are the softmax of z. Naive Bayes ranks well and exaggerates; two or three
     numbers put that right. Each is learned by gradient descent on the log loss with AdaGrad's step
-    sizes (Duchi, Hazan and Singer 2011). To begin with, z is the mean of the models.
+    sizes (Duchi, Hazan and Singer 2011). To begin with, z is the mean of the models. Steps can be
+    taken back.
 
     Parameters
     ----------
@@ -42,7 +58,7 @@ class Recalibration:
     >>> recalibration = Recalibration(1)
     >>> for _ in range(20):  # sure of the first class, and wrong a third of the time
     ...     for k in (0, 0, 1):
-    ...         recalibration.learn([[9.0, 0.0]], k, [0, 1])
+    ...         _ = recalibration.learn([[9.0, 0.0]], k, [0, 1])
     >>> from streamnb.naive_bayes.scores import probabilities
     >>> p = probabilities(recalibration.scores([[9.0, 0.0]], [0, 1]))[0]
     >>> 0.6 < p < 0.73
@@ -62,6 +78,10 @@ class Recalibration:
         """What class number k has before any evidence."""
         return self.biases[k] if k < len(self.biases) else 0.0
 
+    def gain(self, j: int) -> float:
+        """What the evidence of model number j is multiplied by."""
+        return max(self.gains[j], _LEAST_GAIN)
+
     def scores(self, evidence: list[list[float]], known: list[int]) -> list[float]:
         """Score the classes whose numbers are `known`, in that order.
 
@@ -72,30 +92,66 @@ class Recalibration:
         known
             Numbers of the classes that anything was learned of.
         """
+        gains = [self.gain(j) for j in range(len(self.gains))]
         return [
-            self.bias(k) + sum(gain * of[k] for gain, of in zip(self.gains, evidence, strict=True))
+            self.bias(k) + sum(gain * of[k] for gain, of in zip(gains, evidence, strict=True))
             for k in known
         ]
 
     def learn(
         self, evidence: list[list[float]], k: int, known: list[int], trust: float = 1.0
-    ) -> None:
+    ) -> Step:
         """Learn that a message with this evidence is, so far as trusted, of class k of `known`."""
-        more = known[-1] + 1 - len(self.biases)
+        classes = known[-1] + 1
+        shares = probabilities(self.scores(evidence, known))
+        errors = dict.fromkeys(range(classes), 0.0)
+        for share, number in zip(shares, known, strict=True):
+            errors[number] = trust * (share - (number == k))
+        gradients = [sum(errors[number] * of[number] for number in known) for of in evidence]
+        self._widen(classes)
+        gain_squares = [_rounded(g * g, _SQUARES_GRAIN) for g in gradients]
+        bias_squares = [_rounded(g * g, _SQUARES_GRAIN) for g in errors.values()]
+        gains = [
+            max(self.gain(j) - self._descent(g, self._gain_squares[j] + more), _LEAST_GAIN)
+            - self.gains[j]
+            for j, (g, more) in enumerate(zip(gradients, gain_squares, strict=True))
+        ]
+        biases = [
+            -self._descent(g, self._bias_squares[number] + more)
+            for (number, g), more in zip(errors.items(), bias_squares, strict=True)
+        ]
+        step = Step(
+            tuple(map(_rounded, gains)),
+            tuple(gain_squares),
+            tuple(map(_rounded, biases)),
+            tuple(bias_squares),
+        )
+        self._move(step, 1)
+        return step
+
+    def unlearn(self, step: Step) -> None:
+        """Take a step back, exactly; in which order makes no difference."""
+        self._move(step, -1)
+
+    def relearn(self, step: Step) -> None:
+        """Make a step again that was taken back."""
+        self._move(step, 1)
+
+    def _descent(self, gradient: float, squares: float) -> float:
+        return self.rate * gradient / math.sqrt(squares)
+
+    def _widen(self, classes: int) -> None:
+        more = classes - len(self.biases)
         self.biases += [0.0] * more
         self._bias_squares += [1.0] * more
-        shares = probabilities(self.scores(evidence, known))
-        errors = [
-            trust * (share - (number == k)) for share, number in zip(shares, known, strict=True)
-        ]
-        for j, of in enumerate(evidence):
-            gradient = sum(error * of[number] for error, number in zip(errors, known, strict=True))
-            self._gain_squares[j] += gradient * gradient
-            step = self.rate * gradient / math.sqrt(self._gain_squares[j])
-            self.gains[j] = max(self.gains[j] - step, _LEAST_GAIN)
-        for error, number in zip(errors, known, strict=True):
-            self._bias_squares[number] += error * error
-            self.biases[number] -= self.rate * error / math.sqrt(self._bias_squares[number])
+
+    def _move(self, step: Step, sign: int) -> None:
+        self._widen(len(step.biases))
+        for numbers, changes in zip(
+            (self.gains, self._gain_squares, self.biases, self._bias_squares), step, strict=True
+        ):
+            for i, change in enumerate(changes):
+                numbers[i] += sign * change
 
     def of_classes(self, places: list[int | None]) -> Recalibration:
         """The same for classes in another order: class k was number places[k], or not known."""
@@ -130,7 +186,7 @@ class Recalibration:
             not sound
             or not lists["gains"]
             or min(squares) < 1
-            or min(lists["gains"]) < _LEAST_GAIN
+            or min(lists["gains"]) < -1e3  # steps taken back may lead below the least
             or len(lists["gains"]) != len(lists["gain_squares"])
             or len(lists["biases"]) != len(lists["bias_squares"])
         ):

@@ -13,7 +13,7 @@ from streamnb.counts import Label, checked_weight
 from streamnb.naive_bayes.base import CountingNB, Receipt
 from streamnb.naive_bayes.discriminative import DiscriminativeMultinomialNB, in_steps, lesson
 from streamnb.naive_bayes.label_noise import LabelNoise
-from streamnb.naive_bayes.recalibration import Recalibration
+from streamnb.naive_bayes.recalibration import Recalibration, Step
 from streamnb.naive_bayes.scores import Explanation, Scored, probabilities
 from streamnb.tokens import Feature, TokenCounts
 
@@ -42,8 +42,7 @@ class ViewsNB(Scored, base.Classifier):
     Attributes
     ----------
     receipt : Receipt
-        What the last `learn_one` added, for `unlearn_one`. Counts are unlearned exactly; the few
-        numbers of the recalibration are not taken back.
+        What the last `learn_one` added, for `unlearn_one`.
 
     References
     ----------
@@ -124,34 +123,39 @@ class ViewsNB(Scored, base.Classifier):
         """
         views = self.as_tokens(x)
         weight = 1.0 if w == 1 else checked_weight(w)
-        lessons = self._lessons(views, y, weight)
+        lessons, step, noise = self._lessons(views, y, weight)
         for model, view, amount in zip(self.models, views, lessons, strict=True):
             model._teach(view, y, weight, amount)
         receipts = [model.receipt for model in self.models if model.receipt is not None]
-        self.receipt = receipts[0]._replace(weights=tuple(of.weights[0] for of in receipts))
+        self.receipt = receipts[0]._replace(
+            weights=tuple(of.weights[0] for of in receipts), step=step, noise=noise
+        )
 
-    def _lessons(self, views: tuple[TokenCounts, ...], y: Label, w: float) -> list[float]:
+    def _lessons(
+        self, views: tuple[TokenCounts, ...], y: Label, w: float
+    ) -> tuple[list[float], Step | None, float | None]:
         """How many times each model learns a message's counts; what goes before is recalibrated."""
         counts = self.models[0].counts
         k = counts.index(y)
         if k is None:
-            return [1.0] * len(views)
+            return [1.0] * len(views), None, None
         evidence = self._evidence(views)
         known = self._known()
-        trust = 1.0
+        trust, step, noise = 1.0, None, None
         if len(known) >= 2 and k in known and w > 0:
             p = probabilities(self.recalibration.scores(evidence, known))[known.index(k)]
             trust = self.noise.trust(p, len(known))
-            self.noise.learn(trust)
+            noise = self.noise.learn(trust)
             self.be_cautious()
-            self.recalibration.learn(evidence, k, known, trust)
+            step = self.recalibration.learn(evidence, k, known, trust)
         prior = _share_of_prior(counts.weights, len(views))
-        return [
+        lessons = [
             lesson([a + b for a, b in zip(of, prior, strict=True)], counts.weights, k, trust)
             if isinstance(model, DiscriminativeMultinomialNB)
             else in_steps(trust)
             for model, of in zip(self.models, evidence, strict=True)
         ]
+        return lessons, step, noise
 
     def be_cautious(self) -> None:
         """Let the models smooth as their labels deserve."""
@@ -180,6 +184,11 @@ class ViewsNB(Scored, base.Classifier):
             for j in done:
                 self.models[j].counts.add(views[j], y, receipt.weights[j], receipt.mass)
             raise
+        if receipt.step is not None:
+            self.recalibration.unlearn(receipt.step)
+        if receipt.noise is not None:
+            self.noise.unlearn(receipt.noise)
+            self.be_cautious()
 
     def explain_views(self, x: Any) -> list[Explanation]:
         """Say what each feature added to each class: an explanation for each view.
@@ -193,7 +202,7 @@ class ViewsNB(Scored, base.Classifier):
             nothing = dict.fromkeys(self.joint_log_likelihood(x), 0.0)
             return [Explanation(nothing, nothing, {}) for _ in self.models]
         for j, (model, view) in enumerate(zip(self.models, self.as_tokens(x), strict=True)):
-            gain = self.recalibration.gains[j]
+            gain = self.recalibration.gain(j)
             why = model.explain_one(view)
             prior = dict(zip(self._labels, model._log_prior(), strict=True))
             bias = {self._labels[k]: self.recalibration.bias(k) for k in known}

@@ -54,10 +54,12 @@ class WindowNB(base.Classifier):
         if w != 1:
             w = round(checked_weight(w) * 65536) / 65536
         self.model.learn_one(tokens, y, w)
-        self._known.append((tokens, y, w, self.model.receipt))
+        receipt = self.model.receipt
+        if receipt is not None:  # what the evidence is worth was learned for good
+            receipt = receipt._replace(step=None, noise=None)
+        self._known.append((tokens, y, w, receipt))
         if len(self._known) > self.size:
-            old, label, weight, receipt = self._known.popleft()
-            self.model.unlearn_one(old, label, weight, receipt)
+            self.model.unlearn_one(*self._known.popleft())
 
     def joint_log_likelihood(self, x: Any) -> dict[Label, float]:
         """As the model has it."""
