@@ -58,6 +58,13 @@ class Counts(Protocol):
         """What the newest message weighs; counts and weights are in this unit (see `age`)."""
 
     @property
+    def exponent(self) -> int:
+        """How often 2 all weights have been divided by (see `age`)."""
+
+    def age(self, decay: float) -> None:
+        """Let everything learned so far weigh `decay` times as much as before."""
+
+    @property
     def version(self) -> int:
         """A number that changes whenever anything is learned or unlearned."""
 

@@ -220,13 +220,21 @@ class Classifier(base.Classifier):
 
     def save(self, path: str | Path) -> None:
         """Write model and tokenizer to a file; what was there is replaced whole or not at all."""
-        extra = {
+        save(self.model, path, self.settings())
+
+    def settings(self) -> dict[str, Any]:
+        """Everything but the model, as JSON can hold it."""
+        return {
             "tokenizer": describe(self.tokenizer),
             "positive": self.positive,
             "costs": list(self.costs),
             "on": self.on,
         }
-        save(self.model, path, extra)
+
+    @classmethod
+    def from_settings(cls, model: Model, settings: Any) -> Classifier:
+        """A classifier of a model and what `settings` gave; any exception where it is not sound."""
+        return _restored(model, settings)
 
     @classmethod
     def load(cls, path: str | Path) -> Classifier:

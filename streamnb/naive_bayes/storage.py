@@ -20,16 +20,18 @@ from streamnb import _core
 from streamnb.errors import ModelFileError, OutputError
 
 if TYPE_CHECKING:
+    from streamnb.counts import MemoryCounts
     from streamnb.naive_bayes.base import CountingNB
 
-__all__ = ["load", "read", "save"]
+__all__ = ["from_outline", "load", "outline", "plain_label", "read", "read_label", "save"]
 
 FORMAT = "streamnb model"
 VERSION = 2
 _KINDS = {"str": str, "int": int, "bool": bool, "float": float}
 
 
-def _plain_label(label: Any) -> list[Any]:
+def plain_label(label: Any) -> list[Any]:
+    """A label as JSON can hold it, with its type."""
     if isinstance(label, np.generic):
         label = label.item()
     for kind, made in _KINDS.items():
@@ -40,7 +42,8 @@ def _plain_label(label: Any) -> list[Any]:
     )
 
 
-def _read_label(pair: Any) -> Any:
+def read_label(pair: Any) -> Any:
+    """The label that `plain_label` gave; ValueError where it is none."""
     kind, value = pair
     if type(value) is not _KINDS[kind]:
         raise ValueError(f"label {value!r:.80} is not {kind}")
@@ -53,8 +56,25 @@ def _parameters(model: CountingNB) -> dict[str, Any]:
         for name, value in model._get_params().items()
     }
     if not isinstance(model.prior, str):
-        parameters["prior"] = [[_plain_label(label), float(p)] for label, p in model.prior.items()]
+        parameters["prior"] = [[plain_label(label), float(p)] for label, p in model.prior.items()]
     return parameters
+
+
+def outline(model: Any) -> dict[str, Any]:
+    """A model without its counts, as JSON can hold it."""
+    members = getattr(model, "models", [model])
+    outlined: dict[str, Any] = {
+        "model": type(model).__name__,
+        "members": [
+            {"model": type(member).__name__, "parameters": _parameters(member)}
+            for member in members
+        ],
+        "key": _core.DEFAULT_KEY.hex(),
+    }
+    if hasattr(model, "recalibration"):
+        outlined["recalibration"] = model.recalibration.state()
+        outlined["noise"] = model.noise.state()
+    return outlined
 
 
 def save(model: Any, path: str | Path, extra: Any = None) -> None:
@@ -75,17 +95,9 @@ def save(model: Any, path: str | Path, extra: Any = None) -> None:
         Where the file cannot be written, or a label is of a type that cannot be.
     """
     members = getattr(model, "models", [model])
-    header: dict[str, Any] = {
-        "format": FORMAT,
-        "version": VERSION,
-        "model": type(model).__name__,
-        "members": [_member_header(member) for member in members],
-        "key": _core.DEFAULT_KEY.hex(),
-        "extra": extra,
-    }
-    if hasattr(model, "recalibration"):
-        header["recalibration"] = model.recalibration.state()
-        header["noise"] = model.noise.state()
+    header = {"format": FORMAT, "version": VERSION, **outline(model), "extra": extra}
+    for described, member in zip(header["members"], members, strict=True):
+        described.update(_counts_header(member.counts))
     text = json.dumps(header, sort_keys=True).encode()
     arrays = {"header": np.frombuffer(text, dtype=np.uint8)}
     for number, member in enumerate(members):
@@ -94,15 +106,13 @@ def save(model: Any, path: str | Path, extra: Any = None) -> None:
     _write(Path(path), arrays)
 
 
-def _member_header(model: CountingNB) -> dict[str, Any]:
+def _counts_header(counts: MemoryCounts) -> dict[str, Any]:
     return {
-        "model": type(model).__name__,
-        "parameters": _parameters(model),
-        "labels": [_plain_label(label) for label in model.counts.labels],
-        "weights": model.counts.weights,
-        "totals": model.counts.totals,
-        "scale": model.counts.scale,
-        "exponent": model.counts.exponent,
+        "labels": [plain_label(label) for label in counts.labels],
+        "weights": counts.weights,
+        "totals": counts.totals,
+        "scale": counts.scale,
+        "exponent": counts.exponent,
     }
 
 
@@ -212,10 +222,6 @@ class _ForeignError(Exception):
 
 
 def _restore(archive: zipfile.ZipFile, header: Any, kind: type[Any] | None) -> Any:
-    from streamnb import naive_bayes
-    from streamnb.naive_bayes.label_noise import LabelNoise
-    from streamnb.naive_bayes.recalibration import Recalibration
-
     if header["format"] != FORMAT:
         raise ValueError(f"format is {header['format']!r:.40}")
     if header["version"] != VERSION:
@@ -225,23 +231,37 @@ def _restore(archive: zipfile.ZipFile, header: Any, kind: type[Any] | None) -> A
         )
     if header["key"] != _core.DEFAULT_KEY.hex():
         raise _ForeignError("the model's fingerprints were made with another key")
+    model = from_outline(header)
+    if kind is not None and not isinstance(model, kind):
+        raise _ForeignError(f"the file holds a {type(model).__name__}, not a {kind.__name__}")
+    members = getattr(model, "models", [model])
+    for number, (of, member) in enumerate(zip(header["members"], members, strict=True)):
+        _fill(member, archive, of, f"{number}.")
+    labels = [member.counts.labels for member in members]
+    if any(of != labels[0] for of in labels):
+        raise ValueError("the views do not belong together")
+    return model
+
+
+def from_outline(outlined: Any) -> Any:
+    """The model that `outline` described, without counts; any exception where it is not sound."""
+    from streamnb import naive_bayes
+    from streamnb.naive_bayes.label_noise import LabelNoise
+    from streamnb.naive_bayes.recalibration import Recalibration
+
     models = {
         name: getattr(naive_bayes, name) for name in naive_bayes.__all__ if name not in _NO_MODELS
     }
-    made = naive_bayes.ViewsNB if header["model"] == "ViewsNB" else models[header["model"]]
-    if kind is not None and not issubclass(made, kind):
-        raise _ForeignError(f"the file holds a {made.__name__}, not a {kind.__name__}")
-    members = [
-        _restore_member(archive, of, number, models[of["model"]])
-        for number, of in enumerate(header["members"])
-    ]
-    if "recalibration" not in header:
-        return members[0]
-    labels = [model.counts.labels for model in members]
-    recalibration = Recalibration.from_state(header["recalibration"])
-    if len(recalibration.gains) != len(members) or any(of != labels[0] for of in labels):
+    members = [_bare_member(of, models[of["model"]]) for of in outlined["members"]]
+    if outlined["model"] != "ViewsNB":
+        (member,) = members
+        if type(member).__name__ != outlined["model"]:
+            raise ValueError("model and member are of different kinds")
+        return member
+    recalibration = Recalibration.from_state(outlined["recalibration"])
+    noise = LabelNoise.from_state(outlined["noise"])
+    if len(recalibration.gains) != len(members):
         raise ValueError("the views do not belong together")
-    noise = LabelNoise.from_state(header["noise"])
     model = naive_bayes.ViewsNB(members, recalibration.rate, noise.fixed)
     model.recalibration, model.noise = recalibration, noise
     model.be_cautious()
@@ -251,17 +271,15 @@ def _restore(archive: zipfile.ZipFile, header: Any, kind: type[Any] | None) -> A
 _NO_MODELS = {"ViewsNB", "WindowNB", "load"}
 
 
-def _restore_member(archive: zipfile.ZipFile, header: Any, number: int, made: Any) -> Any:
-    parameters = dict(header["parameters"])
+def _bare_member(described: Any, made: Any) -> Any:
+    parameters = dict(described["parameters"])
     if not isinstance(parameters["prior"], str):
-        parameters["prior"] = {_read_label(label): float(p) for label, p in parameters["prior"]}
-    model = made(**parameters)
-    _fill(model, archive, header, f"{number}.")
-    return model
+        parameters["prior"] = {read_label(label): float(p) for label, p in parameters["prior"]}
+    return made(**parameters)
 
 
 def _fill(model: CountingNB, archive: zipfile.ZipFile, header: Any, prefix: str) -> None:
-    labels = [_read_label(pair) for pair in header["labels"]]
+    labels = [read_label(pair) for pair in header["labels"]]
     weights = np.array(header["weights"], dtype=np.float64)
     totals = np.array(header["totals"], dtype=np.float64)
     fingerprints = _member(archive, f"{prefix}fingerprints", "<u8")
