@@ -10,10 +10,13 @@ from __future__ import annotations
 import re
 
 __all__ = [
+    "BusyError",
     "ConfigError",
     "CorpusError",
+    "MailServerError",
     "ModelFileError",
     "OutputError",
+    "StateError",
     "StreamNBError",
     "printable",
 ]
@@ -64,3 +67,21 @@ class OutputError(StreamNBError):
     """A place where results cannot be written."""
 
     exit_code = 5
+
+
+class StateError(StreamNBError):
+    """A database that is missing, damaged or not one of ours."""
+
+    exit_code = 4
+
+
+class MailServerError(StreamNBError):
+    """A mail server that cannot be reached, or refuses."""
+
+    exit_code = 6
+
+
+class BusyError(StreamNBError):
+    """Something that another process holds, or that will work later; mail programs try again."""
+
+    exit_code = 75

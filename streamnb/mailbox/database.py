@@ -1,0 +1,263 @@
+"""The SQLite file of a mailbox: opening it, transactions, and what can go wrong in one line."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import stat
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from streamnb.errors import BusyError, OutputError, StateError
+
+__all__ = ["WAIT", "Database", "default_path"]
+
+WAIT = 10.0  # seconds that a process waits for another one's transaction
+
+_APPLICATION = 0x736E6231  # "snb1": whose file it is, in its header
+_FORMAT = 1
+_SCHEMA = """
+CREATE TABLE state(name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE ledger(
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    digest BLOB NOT NULL,      -- which message (`digest.digest`)
+    label INTEGER NOT NULL,    -- number of its class
+    teacher TEXT NOT NULL,     -- 'human' or 'program'
+    source TEXT NOT NULL,      -- where it came from
+    time REAL NOT NULL,        -- when it was learned, seconds since 1970
+    ended REAL,                -- when that was taken back or overruled
+    expected INTEGER,          -- number of the class it had been taken for before
+    tokenizer TEXT NOT NULL,   -- which tokenizer made the tokens
+    receipt TEXT NOT NULL,     -- what learning it added, to take it back exactly
+    tokens BLOB                -- its features; NULL where they were let go of
+);
+CREATE UNIQUE INDEX ledger_active ON ledger(digest) WHERE ended IS NULL;
+CREATE TABLE watched(
+    account TEXT NOT NULL,
+    folder TEXT NOT NULL,
+    uid TEXT NOT NULL,
+    key BLOB NOT NULL,         -- which message, told by a few header fields
+    digest BLOB,               -- which message, where it was fetched
+    flags TEXT NOT NULL,       -- what the user said of it by keywords
+    filed INTEGER NOT NULL,    -- whether we put it there
+    since REAL NOT NULL,       -- when it was first seen there
+    gone REAL,                 -- when it was no longer there
+    PRIMARY KEY (account, folder, uid)
+) WITHOUT ROWID;
+CREATE INDEX watched_key ON watched(account, key);
+"""
+# A view's features. Rows of counts lie in blocks in the order in which features came: what is
+# common came early, so a message changes few blocks (a third of the pages, measured, that one row
+# a feature in the order of fingerprints does).
+_VIEW = """
+CREATE TABLE features_{view}(fingerprint INTEGER PRIMARY KEY, place INTEGER NOT NULL, name BLOB);
+CREATE TABLE blocks_{view}(block INTEGER PRIMARY KEY, cells BLOB NOT NULL, seen BLOB NOT NULL);
+"""
+
+
+def default_path() -> Path:
+    """STREAMNB_DB, or mail.db in the user's data folder."""
+    named = os.environ.get("STREAMNB_DB")
+    if named:
+        return Path(named)
+    data = os.environ.get("XDG_DATA_HOME")
+    base = Path(data) if data and os.path.isabs(data) else Path.home() / ".local" / "share"
+    return base / "streamnb" / "mail.db"
+
+
+class Database:
+    """A connection to the file, which is made where it is missing and `create` says so.
+
+    Parameters
+    ----------
+    path
+        The file. It and its folder are made for their owner alone.
+    create
+        Whether to make it where it is missing.
+    wait
+        Seconds to wait for other processes.
+
+    Raises
+    ------
+    StateError
+        Where the file is missing, damaged or not one of ours.
+    OutputError
+        Where it cannot be made or written.
+    BusyError
+        Where another process holds it for longer than that.
+    """
+
+    def __init__(self, path: str | Path, create: bool = True, wait: float = WAIT) -> None:
+        self.path = Path(path)
+        self.wait = wait
+        self.changes = 0  # a number that grows whenever what was read may no longer hold
+        with self._speaking():
+            if create:
+                self._make_file()
+            self._check_file()
+            # check_same_thread: `serve` and `watch` close from where they were told to stop.
+            self.connection = sqlite3.connect(
+                self.path, timeout=wait, isolation_level=None, check_same_thread=False
+            )
+            try:
+                self._set_up()
+            except BaseException:
+                self.connection.close()
+                raise
+
+    def _make_file(self) -> None:
+        try:
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        except FileExistsError:
+            pass
+        except (OSError, ValueError) as error:
+            why = getattr(error, "strerror", None) or error
+            raise OutputError(f"{self.path}: the database cannot be made: {why}") from None
+
+    def _check_file(self) -> None:
+        try:
+            status = os.stat(self.path)
+        except FileNotFoundError:
+            raise StateError(
+                f"{self.path}: no such database; `streamnb learn` makes one, --db names another"
+            ) from None
+        except (OSError, ValueError) as error:
+            why = getattr(error, "strerror", None) or error
+            raise StateError(f"{self.path}: the database cannot be read: {why}") from None
+        if not stat.S_ISREG(status.st_mode):
+            raise StateError(f"{self.path}: the database cannot be read: not a regular file")
+
+    def _set_up(self) -> None:
+        run = self.connection.execute
+        (application,) = run("PRAGMA application_id").fetchone()
+        (version,) = run("PRAGMA user_version").fetchone()
+        if (application, version) == (0, 0):
+            (tables,) = run("SELECT count(*) FROM sqlite_master").fetchone()
+            if tables:
+                raise StateError(f"{self.path}: a database of another program")
+            self._make_tables()
+        elif application != _APPLICATION:
+            raise StateError(f"{self.path}: a database of another program")
+        elif version != _FORMAT:
+            raise StateError(
+                f"{self.path}: a database of version {version}, and this streamnb reads version "
+                f"{_FORMAT}: use the streamnb that wrote it, or its `export`"
+            )
+        # FULL: what was acknowledged is on the disk, also when the power fails.
+        run("PRAGMA synchronous = FULL")
+        run("PRAGMA wal_autocheckpoint = 2000")
+        run("PRAGMA cache_size = -16000")
+
+    def _make_tables(self) -> None:
+        self._to_wal()
+        run = self.connection.execute
+        run("BEGIN IMMEDIATE")
+        try:
+            (version,) = run("PRAGMA user_version").fetchone()
+            if version == 0:  # or another process was faster
+                for statement in _SCHEMA.split(";\n"):
+                    run(statement)
+                run(f"PRAGMA application_id = {_APPLICATION}")
+                run(f"PRAGMA user_version = {_FORMAT}")
+            run("COMMIT")
+        except BaseException:
+            self._roll_back()
+            raise
+
+    def _to_wal(self) -> None:
+        """Write-ahead logging; SQLite does not wait for others here, so this does."""
+        until = time.monotonic() + self.wait
+        while True:
+            try:
+                self.connection.execute("PRAGMA journal_mode = WAL")
+                return
+            except sqlite3.OperationalError as error:
+                if not _busy(error) or time.monotonic() > until:
+                    raise
+                time.sleep(0.01)
+
+    def make_views(self, views: int) -> None:
+        """Make the tables of so many views, within a transaction."""
+        for view in range(views):
+            for statement in _VIEW.format(view=view).split(";\n"):
+                self.connection.execute(statement)
+
+    @contextmanager
+    def _speaking(self) -> Iterator[None]:
+        """Say SQLite's errors in our words."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise self._said(error) from None
+
+    def _said(self, error: sqlite3.Error) -> Exception:
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        if _busy(error):
+            return BusyError(
+                f"{self.path}: another process holds the database; waited {self.wait:g} s: "
+                "try again later"
+            )
+        if code == sqlite3.SQLITE_FULL:
+            return OutputError(f"{self.path}: the disk is full; nothing was changed")
+        if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR):
+            return OutputError(f"{self.path}: the database cannot be used: {error}")
+        return StateError(
+            f"{self.path}: not a streamnb database, or a damaged one ({error}); restore it from a "
+            "backup or from what `streamnb export` wrote"
+        )
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """A transaction that sees one state of the database, whatever others write."""
+        yield from self._transaction("BEGIN")
+
+    @contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """A transaction that is done as a whole, and on the disk, or not at all."""
+        yield from self._transaction("BEGIN IMMEDIATE")
+
+    def _transaction(self, begin: str) -> Iterator[sqlite3.Connection]:
+        with self._speaking():
+            self.connection.execute(begin)
+            self.changes += 1
+            try:
+                yield self.connection
+                self.connection.execute("COMMIT")
+            except BaseException:
+                self.changes += 1
+                self._roll_back()
+                raise
+
+    def _roll_back(self) -> None:
+        if self.connection.in_transaction:
+            self.connection.execute("ROLLBACK")
+
+    def value(self, name: str) -> Any:
+        """What is kept under a name, None where nothing is."""
+        row = self.connection.execute("SELECT value FROM state WHERE name = ?", (name,)).fetchone()
+        if row is None:
+            return None
+        try:
+            return json.loads(row[0])
+        except ValueError:
+            raise StateError(f"{self.path}: the database is damaged: state {name!r}") from None
+
+    def keep(self, name: str, value: Any) -> None:
+        """Keep anything that JSON can hold under a name."""
+        text = json.dumps(value, sort_keys=True, separators=(",", ":"))
+        self.connection.execute("REPLACE INTO state VALUES (?, ?)", (name, text))
+
+    def close(self) -> None:
+        """Close the file; what was committed is safe with or without this."""
+        with self._speaking():
+            self.connection.close()
+
+
+def _busy(error: sqlite3.Error) -> bool:
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    return code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)

@@ -1,0 +1,75 @@
+"""Which message is which, however it was fetched, filed or stamped on the way."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable
+
+from streamnb.corpus.entry import MAX_MESSAGE
+from streamnb.mail_tokens import is_stamped
+
+__all__ = ["digest", "fields", "header_key"]
+
+# What the last steps of a delivery add; a copy of the message that was sorted before has them not.
+_DELIVERY = {b"return-path", b"delivered-to", b"x-original-to", b"envelope-to", b"x-delivered-to"}
+# A field with its continuation lines, or a line of the header that is none.
+_FIELD = re.compile(rb"(?:([!-9;-~]+)[ \t]*:)?[^\n]*\n(?:[ \t][^\n]*\n)*")
+
+
+def fields(header: bytes) -> Iterable[tuple[bytes, bytes]]:
+    """Name in lower case, and all the lines, of each field of a header with LF line ends."""
+    for match in _FIELD.finditer(header):
+        yield (match[1] or b"").lower(), match[0]
+
+
+def _split(message: bytes) -> tuple[bytes, bytes]:
+    """Header and body, without the separator line of an mbox, line ends LF."""
+    message = message[:MAX_MESSAGE].replace(b"\r\n", b"\n")
+    if message.startswith(b"From "):
+        message = message.partition(b"\n")[2]
+    if message.startswith(b"\n"):
+        return b"", message[1:]
+    header, blank, body = message.partition(b"\n\n")
+    return (header + b"\n" if blank or not header.endswith(b"\n") else header), body
+
+
+def digest(message: bytes) -> bytes:
+    r"""SHA-256 of what stays the same of a message wherever it goes.
+
+    Line ends, empty lines at its end, fields that filters and mail programs stamp and those of its
+    delivery make no difference. Of a message of more than 4 MiB the beginning counts.
+
+    Examples
+    --------
+    >>> from streamnb.mailbox.digest import digest
+    >>> stored = b"X-Streamnb: Spam, score=3\r\nSubject: hi\r\nStatus: RO\r\n\r\nHello\r\n\r\n"
+    >>> digest(stored) == digest(b"Subject: hi\n\nHello\n")
+    True
+    """
+    header, body = _split(message)
+    sha = hashlib.sha256()
+    for name, lines in fields(header):
+        if name not in _DELIVERY and not is_stamped(name):
+            sha.update(lines)
+    sha.update(b"\n")
+    sha.update(body.rstrip(b"\n"))
+    return sha.digest()
+
+
+def header_key(header: bytes) -> bytes:
+    r"""A few fields of a header that tell one message from another, for following it about.
+
+    Examples
+    --------
+    >>> from streamnb.mailbox.digest import header_key
+    >>> one = header_key(b"Message-ID: <1@a>\r\nSubject: hi\r\n")
+    >>> one == header_key(b"Subject: hi\nX-Streamnb: Ham\nMessage-Id: <1@a>\n\nHello")
+    True
+    """
+    found = {
+        name: b" ".join(lines.split(b":", 1)[1].split())
+        for name, lines in fields(_split(header)[0])
+        if name in (b"message-id", b"date", b"from", b"subject")
+    }
+    return hashlib.sha256(repr(sorted(found.items())).encode()).digest()[:16]

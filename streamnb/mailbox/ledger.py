@@ -1,0 +1,171 @@
+"""The ledger: what was learned, from whom and when, and how to take it back exactly."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from streamnb.errors import StateError
+from streamnb.mailbox.database import Database
+from streamnb.naive_bayes.base import Receipt
+from streamnb.naive_bayes.recalibration import Step
+from streamnb.tokens import TokenCounts
+
+__all__ = ["HUMAN", "PROGRAM", "Ledger", "Row", "pack_tokens", "receipt_of", "unpack_tokens"]
+
+HUMAN, PROGRAM = "human", "program"
+_VIEW = struct.Struct("<I?")  # how many features, and whether each occurs once
+
+
+class Row(NamedTuple):
+    """One learning of one message.
+
+    Attributes
+    ----------
+    id
+        Its number in this database; 0 for one that is not yet there.
+    digest
+        Which message.
+    label
+        Number of its class.
+    teacher
+        "human" or "program".
+    source
+        Where the message came from, for people to read.
+    time, ended
+        When it was learned, and when that was taken back; seconds since 1970.
+    expected
+        Number of the class that it had been taken for, None where nothing was known.
+    tokenizer
+        Which tokenizer made the tokens.
+    receipt
+        What was added.
+    tokens
+        The features of each view, without their names; None where they were let go of.
+    """
+
+    id: int
+    digest: bytes
+    label: int
+    teacher: str
+    source: str
+    time: float
+    ended: float | None
+    expected: int | None
+    tokenizer: str
+    receipt: Receipt
+    tokens: tuple[TokenCounts, ...] | None
+
+
+def pack_tokens(views: Sequence[TokenCounts]) -> bytes:
+    """The features of a message as bytes."""
+    parts = [struct.pack("<B", len(views))]
+    for view in views:
+        once = bool((view.counts == 1).all())
+        parts += [_VIEW.pack(len(view), once), view.fingerprints.astype("<u8").tobytes()]
+        if not once:
+            parts.append(view.counts.astype("<f8").tobytes())
+    return b"".join(parts)
+
+
+def unpack_tokens(packed: bytes) -> tuple[TokenCounts, ...]:
+    """What `pack_tokens` packed; ValueError where it is not sound."""
+    views = []
+    at = 1
+    for _ in range(packed[0] if packed else 0):
+        if at + _VIEW.size > len(packed):
+            raise ValueError("the tokens are cut off")
+        size, once = _VIEW.unpack_from(packed, at)
+        at += _VIEW.size
+        end = at + 8 * size * (1 if once else 2)
+        if end > len(packed):
+            raise ValueError("the tokens are cut off")
+        # astype: copies lie as the processor wants them.
+        fingerprints = np.frombuffer(packed, "<u8", size, at).astype(np.uint64)
+        counts = np.ones(size)
+        if not once:
+            counts = np.frombuffer(packed, "<f8", size, at + 8 * size).astype(np.float64)
+        views.append(TokenCounts(fingerprints, counts))
+        at = end
+    if at != len(packed):
+        raise ValueError("the tokens are not sound")
+    return tuple(views)
+
+
+def receipt_of(text: str) -> Receipt:
+    """The receipt that was written as JSON; ValueError where it is not sound."""
+    exponent, mass, weights, step, noise = json.loads(text)
+    numbers = [mass, *weights, *([] if noise is None else [noise])]
+    if step is not None:
+        step = Step(*(tuple(map(float, part)) for part in step))
+        numbers += [x for part in step for x in part]
+    if exponent != 0 or not all(abs(float(x)) <= 1e100 for x in numbers):
+        raise ValueError("the receipt is not sound")
+    return Receipt(
+        0, float(mass), tuple(map(float, weights)), step, None if noise is None else float(noise)
+    )
+
+
+_COLUMNS = "id, digest, label, teacher, source, time, ended, expected, tokenizer, receipt, tokens"
+
+
+class Ledger:
+    """The rows of a database's ledger, within its transactions."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    def _row(self, columns: Sequence[Any]) -> Row:
+        *plain, receipt, tokens = columns
+        try:
+            views = None if tokens is None else unpack_tokens(tokens)
+            return Row._make((*plain, receipt_of(receipt), views))
+        except (ValueError, TypeError) as error:
+            raise StateError(
+                f"{self.database.path}: the database is damaged: row {plain[0]} of the ledger "
+                f"({error}); restore it from a backup"
+            ) from None
+
+    def active(self, digest: bytes) -> Row | None:
+        """What is learned of a message now, None where nothing is."""
+        found = self.database.connection.execute(
+            f"SELECT {_COLUMNS} FROM ledger WHERE digest = ? AND ended IS NULL",  # noqa: S608
+            (digest,),
+        ).fetchone()
+        return None if found is None else self._row(found)
+
+    def rows(self, where: str = "ended IS NULL", values: Sequence[Any] = ()) -> Iterator[Row]:
+        """Rows in the order they were learned in."""
+        statement = f"SELECT {_COLUMNS} FROM ledger WHERE {where} ORDER BY id"  # noqa: S608 (ours)
+        for columns in self.database.connection.execute(statement, values):
+            yield self._row(columns)
+
+    def write(self, row: Row) -> None:
+        """Write a new row."""
+        self.database.connection.execute(
+            f"INSERT INTO ledger({_COLUMNS}) VALUES (NULL{', ?' * 10})",  # noqa: S608
+            (*row[1:9], json.dumps(row.receipt), self._packed(row)),
+        )
+
+    @staticmethod
+    def _packed(row: Row) -> bytes | None:
+        return None if row.tokens is None else pack_tokens(row.tokens)
+
+    def replace_tokens(self, row: Row) -> None:
+        """Write the tokens and receipt of a row anew."""
+        self.database.connection.execute(
+            "UPDATE ledger SET receipt = ?, tokens = ? WHERE id = ?",
+            (json.dumps(row.receipt), self._packed(row), row.id),
+        )
+
+    def end(self, row: Row, time: float | None) -> None:
+        """Say when a row was taken back; None: it holds again."""
+        self.database.connection.execute("UPDATE ledger SET ended = ? WHERE id = ?", (time, row.id))
+
+    def remove(self, row: Row) -> None:
+        """Leave no trace of a row."""
+        self.database.connection.execute("DELETE FROM ledger WHERE id = ?", (row.id,))

@@ -1,0 +1,405 @@
+"""A mailbox's memory: what was learned of it, by whom, and every way to take it back."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NamedTuple, Self, cast
+
+from streamnb.classifier import Classifier, MailClassifier, Verdict
+from streamnb.counts import Label, MemoryCounts
+from streamnb.errors import StateError
+from streamnb.mailbox.counts import SqlCounts
+from streamnb.mailbox.database import WAIT, Database
+from streamnb.mailbox.digest import digest
+from streamnb.mailbox.ledger import HUMAN, PROGRAM, Ledger, Row
+from streamnb.naive_bayes import ComplementNB, DiscriminativeMultinomialNB, MultinomialNB, ViewsNB
+from streamnb.naive_bayes.label_noise import LabelNoise
+from streamnb.naive_bayes.recalibration import Recalibration
+from streamnb.naive_bayes.storage import from_outline, outline
+from streamnb.tokens import TokenCounts
+
+__all__ = ["Mailbox", "Outcome", "Undone", "check_kind"]
+
+_KINDS = (MultinomialNB, ComplementNB, DiscriminativeMultinomialNB)
+
+
+class Outcome(NamedTuple):
+    """What became of a label that was given.
+
+    Attributes
+    ----------
+    what
+        "learned"; "corrected" (another label was unlearned first); "known" (nothing to do);
+        "confirmed" (a person says what a program had said); "kept" (a program contradicts a
+        person); "forgotten"; "unknown" (nothing to forget); "retired" (learned so long ago that its
+        features were let go of: nothing changed).
+    before
+        The label it had, None where it had none.
+    """
+
+    what: str
+    before: Label | None = None
+
+
+class Undone(NamedTuple):
+    """What `Mailbox.undo` takes back: how many learnings, and how many it lets hold again."""
+
+    unlearned: int
+    restored: int
+
+
+def check_kind(classifier: Classifier, where: str) -> None:
+    """Raise StateError where a classifier is not one that a database can hold."""
+    for model in classifier.models:
+        if type(model) not in _KINDS:
+            raise StateError(f"{where}: a {type(model).__name__} cannot be kept in a database")
+        if model.decay != 1:
+            raise StateError(f"{where}: a model that decays cannot be kept in a database")
+
+
+class Mailbox:
+    r"""A classifier whose counts and whole history are in a database.
+
+    Each message is learned in one transaction: whatever happens, all of it was learned or nothing.
+    The ledger holds what each message added: learning it twice is learning it once, another label
+    takes the first one back exactly, and so do `forget` and `undo`, also when the message is
+    gone. Several processes can use one database; classifying reads only a message's own counts.
+
+    Parameters
+    ----------
+    path
+        The database.
+    create
+        Whether to make it where it is missing.
+    wait
+        Seconds to wait for other processes.
+    classifier
+        What a new database holds; None for `MailClassifier(label_noise=0)`: labels are the owner's
+        own, and are believed.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from streamnb.mailbox import Mailbox
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> mailbox = Mailbox(folder.name + "/mail.db")
+    >>> spam, ham = b"Subject: Cheap pills\n\nBuy now", b"Subject: Lunch\n\nAt noon?"
+    >>> mailbox.learn(spam, "ham").what  # a slip
+    'learned'
+    >>> mailbox.learn(spam, "spam")
+    Outcome(what='corrected', before='ham')
+    >>> mailbox.learn(ham, "ham").what, mailbox.learn(ham, "ham").what
+    ('learned', 'known')
+    >>> mailbox.classify(b"Subject: pills\n\nBuy pills").label
+    'spam'
+    >>> mailbox.forget(spam), mailbox.verify()
+    (Outcome(what='forgotten', before='spam'), [])
+    >>> mailbox.close(); folder.cleanup()
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        create: bool = True,
+        wait: float = WAIT,
+        classifier: Classifier | None = None,
+    ) -> None:
+        self.database = Database(path, create, wait)
+        self.ledger = Ledger(self.database)
+        self._identity = ""
+        with self.database.reading():
+            known = self.database.value("identity")
+        if known is None:
+            self.take_identity(classifier or MailClassifier(label_noise=0.0))
+        with self.reading():
+            pass  # it is sound, or this says what is wrong
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the database; what was learned is safe with or without this."""
+        self.database.close()
+
+    @property
+    def path(self) -> Path:
+        """The database."""
+        return self.database.path
+
+    def take_identity(self, classifier: Classifier) -> None:
+        """Become a database of that classifier, where nothing was learned yet."""
+        check_kind(classifier, str(self.path))
+        identity = {"model": outline(classifier.model), "settings": classifier.settings()}
+        with self.database.writing() as connection:
+            known = self.database.value("identity")
+            (rows,) = connection.execute("SELECT count(*) FROM ledger").fetchone()
+            if rows or known == identity:
+                return  # another process was faster
+            if known is None:
+                self.database.make_views(len(classifier.models))
+            elif len(known["model"]["members"]) != len(classifier.models):
+                raise StateError(f"{self.path}: the database holds models of other views")
+            self._become(identity)
+            for counts in self.counts:
+                counts.load(SqlCounts(self.database, 0).state())
+            self.database.keep("identity", identity)
+            self._keep()
+
+    def _become(self, identity: Any) -> None:
+        """Make the classifier that the database says it holds."""
+        try:
+            model = from_outline(identity["model"])
+            self.classifier = Classifier.from_settings(model, identity["settings"])
+            self.classifier.on = None
+        except Exception as error:
+            raise StateError(
+                f"{self.path}: the database is damaged: its model ({error!s:.100}); restore it "
+                "from a backup"
+            ) from None
+        check_kind(self.classifier, str(self.path))
+        self.counts = [SqlCounts(self.database, view) for view in range(len(self.models))]
+        for member, counts in zip(self.models, self.counts, strict=True):
+            member.counts = cast(MemoryCounts, counts)  # a model does not know which it holds
+        text = json.dumps(identity, sort_keys=True)
+        self._identity = sha256(text.encode()).hexdigest()[:16]
+        described = json.dumps(identity["settings"]["tokenizer"], sort_keys=True)
+        self._tokenizer = sha256(described.encode()).hexdigest()[:16]
+
+    @property
+    def models(self) -> Sequence[Any]:
+        """The counting model of each view."""
+        return self.classifier.models
+
+    @property
+    def labels(self) -> list[Label]:
+        """The classes, in the order they came."""
+        return self.counts[0].labels
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """A transaction in which the classifier knows what the database does."""
+        with self.database.reading():
+            self._load()
+            yield
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """A transaction in which the classifier can learn; all of it is done, or nothing."""
+        with self.database.writing():
+            self._load()
+            yield
+            self._keep()
+
+    def _load(self) -> None:
+        now = self.database.value("now")
+        if now is None:
+            raise StateError(f"{self.path}: the database is damaged: it has no state")
+        if now.get("identity") != self._identity:
+            self._become(self.database.value("identity"))
+        try:
+            for counts, state in zip(self.counts, now["views"], strict=True):
+                counts.load(state)
+            if isinstance(self.classifier.model, ViewsNB):
+                model = self.classifier.model
+                model.recalibration = Recalibration.from_state(now["recalibration"])
+                model.noise = LabelNoise.from_state(now["noise"])
+                model.be_cautious()
+        except (ValueError, TypeError, KeyError) as error:
+            raise StateError(
+                f"{self.path}: the database is damaged: its state ({error!s:.100}); restore it "
+                "from a backup"
+            ) from None
+
+    def _keep(self) -> None:
+        now: dict[str, Any] = {
+            "identity": self._identity,
+            "views": [counts.state() for counts in self.counts],
+        }
+        if isinstance(self.classifier.model, ViewsNB):
+            now["recalibration"] = self.classifier.model.recalibration.state()
+            now["noise"] = self.classifier.model.noise.state()
+        self.database.keep("now", now)
+
+    def learn(
+        self,
+        message: bytes,
+        label: Label,
+        teacher: str = HUMAN,
+        source: str = "learn",
+        when: float | None = None,
+    ) -> Outcome:
+        """Learn a message, once and for all; another label than before is a correction.
+
+        Parameters
+        ----------
+        message
+            The message.
+        label
+            Its class.
+        teacher
+            "human", or "program" for what no person said: that never overrules a person.
+        source
+            Where it came from; the first word is what `status` counts by.
+        when
+            Seconds since 1970; None for now.
+        """
+        counted = self.classifier.count(message)
+        key = digest(message)
+        now = time.time() if when is None else when
+        with self.writing():
+            before = self.ledger.active(key)
+            if before is not None:
+                outcome = self._overrule(before, label, teacher, now)
+                if outcome is not None:
+                    return outcome
+            expected = self.classifier.model.predict_one(counted)
+            self.classifier.model.learn_one(counted, label)
+            receipt = self.classifier.receipt
+            if receipt is None:
+                raise AssertionError("a model that learned gave no receipt")
+            self.ledger.write(
+                Row(
+                    0,
+                    key,
+                    self.labels.index(label),
+                    teacher,
+                    source,
+                    now,
+                    None,
+                    None if expected is None else self.labels.index(expected),
+                    self._tokenizer,
+                    receipt,
+                    _views(counted),
+                )
+            )
+        if before is None:
+            return Outcome("learned")
+        return Outcome("corrected", self.labels[before.label])
+
+    def _overrule(self, before: Row, label: Label, teacher: str, now: float) -> Outcome | None:
+        """Make way for another label of a message; an outcome where it is not to be learned."""
+        said = self.labels[before.label]
+        if said == label:
+            if teacher != HUMAN or before.teacher == HUMAN:
+                return Outcome("known", said)
+            self.ledger.end(before, now)
+            self.ledger.write(before._replace(teacher=HUMAN, time=now))
+            return Outcome("confirmed", said)
+        if before.teacher == HUMAN and teacher == PROGRAM:
+            return Outcome("kept", said)
+        if before.tokens is None:
+            return Outcome("retired", said)
+        self._unlearn(before)
+        self.ledger.end(before, now)
+        return None
+
+    def forget(self, message: bytes, when: float | None = None) -> Outcome:
+        """Take back what was learned of a message, exactly."""
+        return self.forget_digest(digest(message), when)
+
+    def forget_digest(self, key: bytes, when: float | None = None) -> Outcome:
+        """As `forget`, for a message that is gone."""
+        with self.writing():
+            row = self.ledger.active(key)
+            if row is None:
+                return Outcome("unknown")
+            if row.tokens is None:
+                return Outcome("retired", self.labels[row.label])
+            self._unlearn(row)
+            self.ledger.end(row, time.time() if when is None else when)
+        return Outcome("forgotten", self.labels[row.label])
+
+    def label_of(self, key: bytes) -> tuple[Label, str] | None:
+        """What was learned of a message, and its source; None where nothing was."""
+        with self.reading():
+            row = self.ledger.active(key)
+            return None if row is None else (self.labels[row.label], row.source)
+
+    def _unlearn(self, row: Row) -> None:
+        views = row.tokens or ()
+        try:
+            self.classifier.model.unlearn_one(
+                views if isinstance(self.classifier.model, ViewsNB) else views[0],
+                self.labels[row.label],
+                receipt=row.receipt,
+            )
+        except (ValueError, IndexError) as error:
+            raise StateError(
+                f"{self.path}: the counts do not agree with the ledger ({error}); "
+                "see `streamnb verify`"
+            ) from None
+
+    def relearn(self, row: Row) -> None:
+        """Add what a row's receipt says, within a transaction."""
+        label = self.labels[row.label]
+        for counts, view, weight in zip(
+            self.counts, row.tokens or (), row.receipt.weights, strict=True
+        ):
+            counts.add(view, label, weight, row.receipt.mass)
+        model = self.classifier.model
+        if isinstance(model, ViewsNB):
+            if row.receipt.step is not None:
+                model.recalibration.relearn(row.receipt.step)
+            if row.receipt.noise is not None:
+                model.noise.relearn(row.receipt.noise)
+                model.be_cautious()
+
+    def undo(self, since: float, dry_run: bool = False) -> Undone:
+        """Go back to what was known at a time: nothing that was done since then has happened.
+
+        Parameters
+        ----------
+        since
+            Seconds since 1970.
+        dry_run
+            Only say what would be done.
+        """
+        with self.writing():
+            connection = self.database.connection
+            find = "SELECT id FROM ledger WHERE teacher != 'retired' AND "
+            new = connection.execute(f"{find} time >= ?", (since,)).fetchall()
+            old = connection.execute(f"{find} time < ? AND ended >= ?", (since, since)).fetchall()
+            if not dry_run:
+                for number in reversed(new):
+                    (row,) = self.ledger.rows("id = ?", number)
+                    if row.ended is None and row.tokens is not None:
+                        self._unlearn(row)
+                    self.ledger.remove(row)
+                for number in old:
+                    (row,) = self.ledger.rows("id = ?", number)
+                    self._restore(row)
+        return Undone(len(new), len(old))
+
+    def _restore(self, row: Row) -> None:
+        if row.tokens is not None:
+            self.relearn(row)
+        self.ledger.end(row, None)
+
+    def classify(self, message: bytes, reasons: int = 0) -> Verdict:
+        """Decide what to do with a message; the classifier's `classify`."""
+        with self.reading():
+            return self.classifier.classify(message, reasons)
+
+    def verify(self) -> list[str]:
+        """Recount the ledger; gives what does not agree, a line each."""
+        from streamnb.mailbox.verify import verify
+
+        return verify(self)
+
+
+def _views(counted: Any) -> tuple[TokenCounts, ...]:
+    return counted if isinstance(counted, tuple) else (counted,)
