@@ -20,6 +20,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from streamnb.classifier import Classifier, MailClassifier, TextClassifier
     from streamnb.mail_tokens import MailTokenizer
+    from streamnb.mailbox.store import Mailbox
     from streamnb.naive_bayes import (
         BernoulliNB,
         ComplementNB,
@@ -38,6 +39,7 @@ __all__ = [
     "DiscriminativeMultinomialNB",
     "MailClassifier",
     "MailTokenizer",
+    "Mailbox",
     "MultinomialNB",
     "TextClassifier",
     "TokenCounts",
@@ -55,6 +57,7 @@ _HOMES = {
     "DiscriminativeMultinomialNB": "streamnb.naive_bayes",
     "MailClassifier": "streamnb.classifier",
     "MailTokenizer": "streamnb.mail_tokens",
+    "Mailbox": "streamnb.mailbox.store",
     "MultinomialNB": "streamnb.naive_bayes",
     "TextClassifier": "streamnb.classifier",
     "TokenCounts": "streamnb.tokens",

@@ -43,3 +43,8 @@ def corpora() -> Path:
 @pytest.fixture(scope="session")
 def repository() -> Path:
     return REPOSITORY
+
+
+@pytest.fixture(scope="session")
+def sample(repository: Path) -> Path:
+    return repository / "corpora" / "sample"

@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 import pytest
-from test_replay import sample, streamnb_command  # noqa: F401 (a fixture)
+from test_replay import streamnb_command
 
 from streamnb.classifier import Classifier, TextClassifier
 from streamnb.config import build
@@ -15,14 +15,14 @@ from streamnb.replay import replay
 
 
 @pytest.fixture
-def model(sample, tmp_path):  # noqa: F811
+def model(sample, tmp_path):
     path = tmp_path / "model.snb"
     status, _, error = streamnb_command("replay", sample, "--save", path, "--quiet")
     assert (status, error) == (0, "")
     return path
 
 
-def test_explain_shows_what_the_classifier_says(sample, model):  # noqa: F811
+def test_explain_shows_what_the_classifier_says(sample, model):
     message = sample / "data" / "005.eml"
     status, out, error = streamnb_command("explain", message, "--model", model, "-n", 7, "--json")
     assert (status, error) == (0, "")
@@ -58,7 +58,7 @@ def test_top_shows_what_the_model_holds(model):
     assert "'list' is not a class of this model (known: spam, ham)" in error
 
 
-def test_models_of_every_kind_explain(sample, tmp_path):  # noqa: F811
+def test_models_of_every_kind_explain(sample, tmp_path):
     for kind in ("multinomial", "bernoulli", "complement", "discriminative"):
         path = tmp_path / kind
         settings = ["--set", f"model.kind={kind}", "--set", "model.keep_names=false"]
@@ -85,14 +85,14 @@ def test_models_of_every_kind_explain(sample, tmp_path):  # noqa: F811
         (["replay", "{sample}", "--save", "{dir}/no/such"], 5, "cannot be written"),
     ],
 )
-def test_what_goes_wrong_is_said_in_a_line(sample, model, tmp_path, arguments, status, message):  # noqa: F811
+def test_what_goes_wrong_is_said_in_a_line(sample, model, tmp_path, arguments, status, message):
     names = {"dir": tmp_path, "model": model, "sample": sample / "index"}
     found, _, error = streamnb_command(*(argument.format(**names) for argument in arguments))
     assert (found, "Traceback" in error) == (status, False)
     assert message in error
 
 
-def test_trec_wants_a_filter_of_ham_and_spam(sample, model, tmp_path):  # noqa: F811
+def test_trec_wants_a_filter_of_ham_and_spam(sample, model, tmp_path):
     corpus = tmp_path / "texts.txt"
     corpus.write_text("".join(f"{label}\tword {label}\n" for label in ("a", "b", "c") * 5))
     assert streamnb_command("replay", corpus, "--quiet", "--save", tmp_path / "abc")[0] == 0
@@ -106,7 +106,7 @@ def test_trec_wants_a_filter_of_ham_and_spam(sample, model, tmp_path):  # noqa: 
         assert "has learned nothing yet" in error
 
 
-def test_a_key_of_the_message_is_for_programs(sample, tmp_path):  # noqa: F811
+def test_a_key_of_the_message_is_for_programs(sample, tmp_path):
     classifier = TextClassifier(on="text")
     classifier.learn_one({"text": "free"}, "spam")
     classifier.learn_one({"text": "lunch"}, "ham")
@@ -118,7 +118,7 @@ def test_a_key_of_the_message_is_for_programs(sample, tmp_path):  # noqa: F811
         assert streamnb_command(*command, tmp_path / "m")[0] == 0
 
 
-def test_results_are_not_written_through_what_lies_there(sample, tmp_path):  # noqa: F811
+def test_results_are_not_written_through_what_lies_there(sample, tmp_path):
     (tmp_path / "run").mkdir()
     (tmp_path / "kept").write_text("kept")
     (tmp_path / "run" / "summary.json.partial").symlink_to(tmp_path / "kept")
@@ -128,7 +128,7 @@ def test_results_are_not_written_through_what_lies_there(sample, tmp_path):  # n
     assert len((tmp_path / "run" / "results.txt").read_text().splitlines()) == 30
 
 
-def test_standard_streams_may_be_closed(sample, model):  # noqa: F811
+def test_standard_streams_may_be_closed(sample, model):
     run = f"{sys.executable} -P -c 'from streamnb.cli import main; main()'"
     for command, status in (
         (f"explain - --model {model} <&-", 3),
@@ -149,7 +149,7 @@ def test_any_bytes_can_be_explained(model, tmp_path):
         assert "\x1b" not in out
 
 
-def test_the_trec_protocol_gives_the_scores_of_a_replay(sample, tmp_path):  # noqa: F811
+def test_the_trec_protocol_gives_the_scores_of_a_replay(sample, tmp_path):
     state = ["--state", tmp_path / "state"]
     assert streamnb_command("trec", "initialize", *state) == (0, "", "")
     corpus = {"path": str(sample), "limit": 12}

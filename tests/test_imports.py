@@ -26,12 +26,13 @@ MAY_IMPORT = {
     "classifier": ("margin", "byte_tokens", "counts", "errors", "mail_tokens", "naive_bayes", "tokens", "views"),
     "corpus": ("errors", "mail"),
     "evaluate": ("_core", "errors", "margin"),
+    "mailbox": ("_core", "classifier", "corpus", "counts", "errors", "mail_tokens", "margin", "naive_bayes", "tokens"),
     "config": ("corpus", "errors"),
     "feed": ("corpus", "errors", "tokens"),
     "assemble": ("classifier", "config", "corpus", "errors", "evaluate", "mail_tokens", "naive_bayes", "tokens"),
     "replay": ("assemble", "config", "corpus", "errors", "evaluate", "feed"),
     "sweep": ("assemble", "config", "errors", "replay"),
-    "cli": ("margin", "classifier", "config", "errors", "evaluate", "replay", "sweep"),
+    "cli": ("margin", "classifier", "config", "errors", "evaluate", "mailbox", "replay", "sweep"),
     "sklearn": ("naive_bayes", "tokens"),
 }  # fmt: skip
 SOURCE = Path(streamnb.__file__).parent

@@ -30,11 +30,6 @@ def streamnb_command(*arguments, cwd=None):
     return done.returncode, done.stdout, done.stderr
 
 
-@pytest.fixture
-def sample(repository):
-    return repository / "corpora" / "sample"
-
-
 def config(path, **sections):
     return build({"corpus": {"path": str(path)}, **sections})
 

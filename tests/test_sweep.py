@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from test_replay import sample, streamnb_command  # noqa: F401 (a fixture)
+from test_replay import streamnb_command
 
 from streamnb.config import build
 from streamnb.errors import ConfigError, CorpusError
@@ -19,7 +19,7 @@ from streamnb.replay import replay
 from streamnb.sweep import sweep
 
 
-def config(sample, **sections):  # noqa: F811
+def config(sample, **sections):
     return build({"corpus": {"path": str(sample), "limit": 120}, **sections})
 
 
@@ -34,7 +34,7 @@ GRIDS = [
 @pytest.mark.parametrize(
     "feedback", [{}, {"kind": "delayed", "messages": 20}, {"kind": "on_error"}]
 )
-def test_a_sweep_gives_what_single_runs_give(sample, tmp_path, grid, feedback):  # noqa: F811
+def test_a_sweep_gives_what_single_runs_give(sample, tmp_path, grid, feedback):
     sections = {"feedback": feedback} if feedback else {}
     found = sweep(config(sample, sweep=grid, output={"folder": str(tmp_path / "s")}, **sections))
     assert len(found) == np.prod([len(values) for values in grid.values()])
@@ -49,7 +49,7 @@ def test_a_sweep_gives_what_single_runs_give(sample, tmp_path, grid, feedback): 
         assert (alone / "results.txt").read_bytes() == swept.read_bytes()
 
 
-def test_a_sweep_in_several_processes_gives_the_same(sample, tmp_path):  # noqa: F811
+def test_a_sweep_in_several_processes_gives_the_same(sample, tmp_path):
     grid = {"model.alpha": [0.1, 1.0], "model.kind": ["multinomial", "classifier"]}
     for jobs in (1, 2):
         folder = {"folder": str(tmp_path / f"{jobs}")}
@@ -60,7 +60,7 @@ def test_a_sweep_in_several_processes_gives_the_same(sample, tmp_path):  # noqa:
         assert one.read_bytes() == two.read_bytes()
 
 
-def test_an_error_in_another_process_is_said_in_a_line(sample, tmp_path):  # noqa: F811
+def test_an_error_in_another_process_is_said_in_a_line(sample, tmp_path):
     (tmp_path / "file").write_text("")
     status, _, error = streamnb_command(
         "replay", sample, "--jobs", 2, "--set", "sweep={model.alpha: [1, 2]}", "--out",
@@ -71,7 +71,7 @@ def test_an_error_in_another_process_is_said_in_a_line(sample, tmp_path):  # noq
     assert len(error.splitlines()) == 1
 
 
-def test_settings_can_be_listed(sample):  # noqa: F811
+def test_settings_can_be_listed(sample):
     listed = [{}, {"model.kind": "multinomial"}, {"feedback": {"kind": "noisy", "share": 0.3}}]
     found = sweep(config(sample, sweep=listed))
     assert sorted(map(str, (one.settings for one in found))) == sorted(map(str, listed))
@@ -84,7 +84,7 @@ def test_settings_can_be_listed(sample):  # noqa: F811
     assert "kind: noisy, share: 0.3" in out
 
 
-def test_sweeps_rank_and_print(sample):  # noqa: F811
+def test_sweeps_rank_and_print(sample):
     grid = "sweep={model.alpha: [0.1, 1], model.rate: [0, 0.3]}"
     status, out, error = streamnb_command("replay", sample, "--set", grid, "--limit", 100)
     assert (status, error) == (0, "")
@@ -113,13 +113,13 @@ def test_sweeps_rank_and_print(sample):  # noqa: F811
         ({"model.alpha": list(range(1, 50)), "model.tau": list(range(1, 50))}, "more than 1000"),
     ],
 )
-def test_bad_sweeps_are_refused(sample, grid, message):  # noqa: F811
+def test_bad_sweeps_are_refused(sample, grid, message):
     with pytest.raises(ConfigError, match=message):
         sweep(config(sample, sweep=grid))
 
 
 @pytest.fixture
-def runs(sample, tmp_path):  # noqa: F811
+def runs(sample, tmp_path):
     for kind in ("classifier", "multinomial"):
         replay(config(sample, model={"kind": kind}, output={"folder": str(tmp_path / kind)}))
     return [tmp_path / "multinomial", tmp_path / "classifier"]
@@ -205,7 +205,7 @@ def test_compare_says_what_is_wrong(runs, arguments, status, message):
     assert message in error
 
 
-def test_a_setting_that_learns_nothing_does_not_end_a_sweep(sample):  # noqa: F811
+def test_a_setting_that_learns_nothing_does_not_end_a_sweep(sample):
     listed = [{}, {"feedback": {"kind": "partial", "share": 0}}]
     status, out, _ = streamnb_command(
         "replay", sample, "--limit", 60, "--set", f"sweep={json.dumps(listed)}"
@@ -224,7 +224,7 @@ def test_a_setting_that_learns_nothing_does_not_end_a_sweep(sample):  # noqa: F8
     assert "nothing was learned" in error
 
 
-def test_ctrl_c_ends_a_sweep_with_what_it_has(sample, tmp_path):  # noqa: F811
+def test_ctrl_c_ends_a_sweep_with_what_it_has(sample, tmp_path):
     grid = {"model.alpha": [round(0.05 * n, 2) for n in range(1, 301)], "model.gram": [3, 4, 5]}
     command = [sys.executable, "-P", "-c", "from streamnb.cli import main; main()", "replay"]
     command += [str(sample), "--jobs", "2", "--set", f"sweep={json.dumps(grid)}"]
@@ -241,7 +241,7 @@ def test_ctrl_c_ends_a_sweep_with_what_it_has(sample, tmp_path):  # noqa: F811
 
 
 @pytest.mark.parametrize("arguments", [["--save", "m"], ["--details"]])
-def test_what_a_sweep_has_not_is_refused(sample, arguments):  # noqa: F811
+def test_what_a_sweep_has_not_is_refused(sample, arguments):
     grid = ["--set", "sweep={model.alpha: [1]}"]
     status, _, error = streamnb_command("replay", sample, *grid, *arguments)
     assert status == 2

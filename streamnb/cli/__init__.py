@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 
 import click
 
@@ -11,32 +12,64 @@ from streamnb import __version__
 __all__ = ["main"]
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+# Which module each command is in: only the one that is run is imported.
+_COMMANDS = {
+    "replay": "replay",
+    "compare": "compare",
+    "explain": "explain",
+    "top": "explain",
+    "trec": "trec",
+    "learn": "mailbox",
+    "forget": "mailbox",
+    "classify": "mailbox",
+    "filter": "delivery",
+    "serve": "delivery",
+    "watch": "watch",
+    "status": "state",
+    "verify": "state",
+    "undo": "state",
+    "compact": "state",
+    "export": "state",
+    "import": "state",
+    "merge": "state",
+}
+
+
+class _Commands(click.Group):
+    """Commands that are imported when they are run."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in _COMMANDS:
+            return None
+        module = import_module(f"streamnb.cli.{_COMMANDS[name]}")
+        found: click.Command = getattr(module, name, None) or getattr(module, f"{name}_")
+        return found
+
+
+@click.group(
+    cls=_Commands,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @click.version_option(__version__, prog_name="streamnb")
 def commands() -> None:
     """Streaming Naive Bayes for text and mail.
 
+    \b
     Replay a corpus and see how well it is told apart:
-
-        streamnb replay corpora/sample
-    """
-
-
-def _register() -> None:
-    from streamnb.cli.compare import compare
-    from streamnb.cli.explain import explain, top
-    from streamnb.cli.replay import replay
-    from streamnb.cli.trec import trec
-
-    for command in (replay, compare, explain, top, trec):
-        commands.add_command(command)
+      streamnb replay corpora/sample
+    Teach it your mail, and ask it:
+      streamnb learn spam ~/Maildir/.Junk
+      streamnb classify message.eml
+    """  # noqa: D301 (click's mark for lines that stay as they are)
 
 
 def main() -> None:
     """Run the command line; every failure is one line and an exit status."""
     from streamnb.errors import StreamNBError, printable
 
-    _register()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # names need not be UTF-8
             stream.reconfigure(errors="backslashreplace")

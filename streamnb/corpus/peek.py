@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from datetime import UTC
-from email.utils import getaddresses, parsedate_to_datetime
+from typing import TYPE_CHECKING
 
 from streamnb.corpus.entry import Entry, read
 from streamnb.errors import CorpusError
-from streamnb.mail import Limits, Mail, parse
-from streamnb.mail.decode import decode_words
+
+if TYPE_CHECKING:  # what only asks a running `streamnb serve` must not wait for the parsers
+    from streamnb.mail import Mail
 
 __all__ = ["header_field", "header_label", "message_date", "message_envelope"]
 
@@ -20,6 +21,8 @@ def _header(entry: Entry) -> Mail:
 
     (A file that cannot be read is reported when its turn comes.)
     """
+    from streamnb.mail import Limits, Mail, parse
+
     try:
         content = read(entry, _BYTES)
     except CorpusError:
@@ -35,6 +38,10 @@ def header_field(entry: Entry, name: str) -> str:
 
 def message_envelope(entry: Entry) -> tuple[float | None, list[str]]:
     """When a message was sent, and the addresses it was sent to."""
+    from email.utils import getaddresses
+
+    from streamnb.mail.decode import decode_words
+
     mail = _header(entry)
     to = [
         decode_words(value)
@@ -46,6 +53,8 @@ def message_envelope(entry: Entry) -> tuple[float | None, list[str]]:
 
 def message_date(text: str) -> float | None:
     """A Date field's time in seconds since 1970; None where it tells none."""
+    from email.utils import parsedate_to_datetime
+
     try:
         date = parsedate_to_datetime(text)
         if date.tzinfo is None:  # -0000: universal time, and where it was is not told

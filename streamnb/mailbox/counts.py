@@ -29,6 +29,11 @@ def today() -> int:
     return int(time.time() // 86400)
 
 
+def _key(fingerprint: int) -> int:
+    """A fingerprint as SQLite's integers are: with a sign."""
+    return fingerprint - (1 << 64) if fingerprint >= 1 << 63 else fingerprint
+
+
 @dataclass
 class _Page:
     """What a message's features are about: the blocks they lie in, read into memory.
@@ -141,13 +146,20 @@ class SqlCounts:
 
     def name(self, fingerprint: int) -> Feature | None:
         """The name of a feature, or None where it is not known."""
-        key = int(np.uint64(fingerprint).astype(np.int64))
         statement = f"SELECT name FROM features_{self.view} WHERE fingerprint = ?"  # noqa: S608
-        row = self.database.connection.execute(statement, (key,)).fetchone()
+        row = self.database.connection.execute(statement, (_key(fingerprint),)).fetchone()
         if row is None or row[0] is None:
             return None
         found: Feature = _core.decode_name(row[0])
         return found
+
+    def name_feature(self, fingerprint: int, name: bytes) -> None:
+        """Say what a feature is called, where that is not known."""
+        self.database.connection.execute(
+            f"UPDATE features_{self.view} SET name = ? "  # noqa: S608 (a number)
+            "WHERE fingerprint = ? AND name IS NULL",
+            (name, _key(fingerprint)),
+        )
 
     def gather(
         self, fingerprints: NDArray[np.uint64]

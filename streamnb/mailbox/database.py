@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sqlite3
 import stat
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,7 @@ CREATE TABLE ledger(
     tokens BLOB                -- its features; NULL where they were let go of
 );
 CREATE UNIQUE INDEX ledger_active ON ledger(digest) WHERE ended IS NULL;
+CREATE INDEX ledger_digest ON ledger(digest, time);
 CREATE TABLE watched(
     account TEXT NOT NULL,
     folder TEXT NOT NULL,
@@ -95,7 +96,7 @@ class Database:
         self.path = Path(path)
         self.wait = wait
         self.changes = 0  # a number that grows whenever what was read may no longer hold
-        with self._speaking():
+        with self.speaking():
             if create:
                 self._make_file()
             self._check_file()
@@ -111,10 +112,10 @@ class Database:
 
     def _make_file(self) -> None:
         try:
-            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-        except FileExistsError:
-            pass
+            if not self.path.parent.is_dir():
+                self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with contextlib.suppress(FileExistsError):
+                os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         except (OSError, ValueError) as error:
             why = getattr(error, "strerror", None) or error
             raise OutputError(f"{self.path}: the database cannot be made: {why}") from None
@@ -182,13 +183,18 @@ class Database:
                 time.sleep(0.01)
 
     def make_views(self, views: int) -> None:
-        """Make the tables of so many views, within a transaction."""
+        """Make empty tables for so many views, within a transaction; older ones go."""
+        run = self.connection.execute
+        for (name,) in run(
+            "SELECT name FROM sqlite_master WHERE name GLOB 'features_*' OR name GLOB 'blocks_*'"
+        ).fetchall():
+            run(f'DROP TABLE "{name}"')
         for view in range(views):
             for statement in _VIEW.format(view=view).split(";\n"):
-                self.connection.execute(statement)
+                run(statement)
 
-    @contextmanager
-    def _speaking(self) -> Iterator[None]:
+    @contextlib.contextmanager
+    def speaking(self) -> Iterator[None]:
         """Say SQLite's errors in our words."""
         try:
             yield
@@ -211,18 +217,18 @@ class Database:
             "backup or from what `streamnb export` wrote"
         )
 
-    @contextmanager
+    @contextlib.contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
         """A transaction that sees one state of the database, whatever others write."""
         yield from self._transaction("BEGIN")
 
-    @contextmanager
+    @contextlib.contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
         """A transaction that is done as a whole, and on the disk, or not at all."""
         yield from self._transaction("BEGIN IMMEDIATE")
 
     def _transaction(self, begin: str) -> Iterator[sqlite3.Connection]:
-        with self._speaking():
+        with self.speaking():
             self.connection.execute(begin)
             self.changes += 1
             try:
@@ -254,7 +260,7 @@ class Database:
 
     def close(self) -> None:
         """Close the file; what was committed is safe with or without this."""
-        with self._speaking():
+        with self.speaking():
             self.connection.close()
 
 

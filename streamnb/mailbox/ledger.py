@@ -99,15 +99,14 @@ def unpack_tokens(packed: bytes) -> tuple[TokenCounts, ...]:
 def receipt_of(text: str) -> Receipt:
     """The receipt that was written as JSON; ValueError where it is not sound."""
     exponent, mass, weights, step, noise = json.loads(text)
-    numbers = [mass, *weights, *([] if noise is None else [noise])]
+    numbers = [mass, *weights, *(noise or [])]
     if step is not None:
         step = Step(*(tuple(map(float, part)) for part in step))
         numbers += [x for part in step for x in part]
     if exponent != 0 or not all(abs(float(x)) <= 1e100 for x in numbers):
         raise ValueError("the receipt is not sound")
-    return Receipt(
-        0, float(mass), tuple(map(float, weights)), step, None if noise is None else float(noise)
-    )
+    change = None if noise is None else (float(noise[0]), int(noise[1]))
+    return Receipt(0, float(mass), tuple(map(float, weights)), step, change)
 
 
 _COLUMNS = "id, digest, label, teacher, source, time, ended, expected, tokenizer, receipt, tokens"

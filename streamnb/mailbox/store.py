@@ -48,10 +48,14 @@ class Outcome(NamedTuple):
 
 
 class Undone(NamedTuple):
-    """What `Mailbox.undo` takes back: how many learnings, and how many it lets hold again."""
+    """How many learnings `Mailbox.undo` takes back, lets hold again, and cannot take back.
+
+    (Those of which the ledger has let go of the features.)
+    """
 
     unlearned: int
     restored: int
+    retired: int
 
 
 def check_kind(classifier: Classifier, where: str) -> None:
@@ -86,7 +90,7 @@ class Mailbox:
     Examples
     --------
     >>> import tempfile
-    >>> from streamnb.mailbox import Mailbox
+    >>> from streamnb import Mailbox
     >>> folder = tempfile.TemporaryDirectory()
     >>> mailbox = Mailbox(folder.name + "/mail.db")
     >>> spam, ham = b"Subject: Cheap pills\n\nBuy now", b"Subject: Lunch\n\nAt noon?"
@@ -143,16 +147,13 @@ class Mailbox:
     def take_identity(self, classifier: Classifier) -> None:
         """Become a database of that classifier, where nothing was learned yet."""
         check_kind(classifier, str(self.path))
-        identity = {"model": outline(classifier.model), "settings": classifier.settings()}
+        identity = {"model": _untaught(classifier.model), "settings": classifier.settings()}
         with self.database.writing() as connection:
             known = self.database.value("identity")
             (rows,) = connection.execute("SELECT count(*) FROM ledger").fetchone()
             if rows or known == identity:
                 return  # another process was faster
-            if known is None:
-                self.database.make_views(len(classifier.models))
-            elif len(known["model"]["members"]) != len(classifier.models):
-                raise StateError(f"{self.path}: the database holds models of other views")
+            self.database.make_views(len(classifier.models))
             self._become(identity)
             for counts in self.counts:
                 counts.load(SqlCounts(self.database, 0).state())
@@ -303,8 +304,7 @@ class Mailbox:
             return Outcome("kept", said)
         if before.tokens is None:
             return Outcome("retired", said)
-        self._unlearn(before)
-        self.ledger.end(before, now)
+        self.take_back(before, now)
         return None
 
     def forget(self, message: bytes, when: float | None = None) -> Outcome:
@@ -319,8 +319,7 @@ class Mailbox:
                 return Outcome("unknown")
             if row.tokens is None:
                 return Outcome("retired", self.labels[row.label])
-            self._unlearn(row)
-            self.ledger.end(row, time.time() if when is None else when)
+            self.take_back(row, time.time() if when is None else when)
         return Outcome("forgotten", self.labels[row.label])
 
     def label_of(self, key: bytes) -> tuple[Label, str] | None:
@@ -343,13 +342,26 @@ class Mailbox:
                 "see `streamnb verify`"
             ) from None
 
-    def relearn(self, row: Row) -> None:
-        """Add what a row's receipt says, within a transaction."""
+    def take_back(self, row: Row, now: float) -> None:
+        """Unlearn a row, within a transaction."""
+        self._unlearn(row)
+        self.ledger.end(row, now)
+
+    def add_row(self, row: Row) -> None:
+        """Add a row and what its receipt says, within a transaction."""
+        self._relearn(row)
+        self.ledger.write(row)
+
+    def _relearn(self, row: Row) -> None:
         label = self.labels[row.label]
-        for counts, view, weight in zip(
-            self.counts, row.tokens or (), row.receipt.weights, strict=True
-        ):
-            counts.add(view, label, weight, row.receipt.mass)
+        if row.tokens is None:  # its counts are in the row that holds all retired ones
+            for counts in self.counts:
+                counts.weights[row.label] += row.receipt.mass
+        else:
+            for counts, view, weight in zip(
+                self.counts, row.tokens, row.receipt.weights, strict=True
+            ):
+                counts.add(view, label, weight, row.receipt.mass)
         model = self.classifier.model
         if isinstance(model, ViewsNB):
             if row.receipt.step is not None:
@@ -371,22 +383,26 @@ class Mailbox:
         with self.writing():
             connection = self.database.connection
             find = "SELECT id FROM ledger WHERE teacher != 'retired' AND "
+            lost = connection.execute(
+                f"{find} time >= ? AND ended IS NULL AND tokens IS NULL", (since,)
+            ).fetchall()
             new = connection.execute(f"{find} time >= ?", (since,)).fetchall()
+            new = [number for number in new if number not in set(lost)]
             old = connection.execute(f"{find} time < ? AND ended >= ?", (since, since)).fetchall()
             if not dry_run:
                 for number in reversed(new):
                     (row,) = self.ledger.rows("id = ?", number)
-                    if row.ended is None and row.tokens is not None:
+                    if row.ended is None:
                         self._unlearn(row)
                     self.ledger.remove(row)
                 for number in old:
                     (row,) = self.ledger.rows("id = ?", number)
                     self._restore(row)
-        return Undone(len(new), len(old))
+        return Undone(len(new), len(old), len(lost))
 
     def _restore(self, row: Row) -> None:
         if row.tokens is not None:
-            self.relearn(row)
+            self._relearn(row)
         self.ledger.end(row, None)
 
     def classify(self, message: bytes, reasons: int = 0) -> Verdict:
@@ -403,3 +419,12 @@ class Mailbox:
 
 def _views(counted: Any) -> tuple[TokenCounts, ...]:
     return counted if isinstance(counted, tuple) else (counted,)
+
+
+def _untaught(model: Any) -> dict[str, Any]:
+    """A model's outline, as it was before it learned anything."""
+    outlined = outline(model)
+    if isinstance(model, ViewsNB):
+        outlined["recalibration"] = Recalibration(len(model.models), model.rate).state()
+        outlined["noise"] = LabelNoise(model.label_noise).state()
+    return outlined

@@ -42,7 +42,7 @@ class Receipt(NamedTuple):
     mass: float
     weights: tuple[float, ...]
     step: Step | None = None
-    noise: float | None = None
+    noise: tuple[float, int] | None = None
 
 
 class CountingNB(Scored, ManyClassifier):

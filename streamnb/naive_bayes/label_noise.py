@@ -70,24 +70,27 @@ class LabelNoise:
         right, wrong = (1 - share) * p, share * (1 - p) / (classes - 1)
         return right / (right + wrong) if right + wrong > 0 else 1.0
 
-    def learn(self, trust: float) -> float:
+    def learn(self, trust: float) -> tuple[float, int]:
         """Take into account how far a label was believed; gives the change, for `unlearn`."""
-        self._labels += 1
         # x^-.75 of operations that are the same on every machine.
-        step = 1 / math.sqrt(self._labels * math.sqrt(self._labels))
-        change = round(step * (1 - trust - self._share) / _GRAIN) * _GRAIN
-        self._share += change
+        n = self._labels + 1
+        step = 1 / math.sqrt(n * math.sqrt(n))
+        change = round(step * (1 - trust - self._share) / _GRAIN) * _GRAIN, 1
+        self.relearn(change)
         return change
 
-    def unlearn(self, change: float) -> None:
+    def unlearn(self, change: tuple[float, int]) -> None:
         """Take a change back, exactly; in which order makes no difference."""
-        self._labels -= 1
-        self._share -= change
+        self.relearn((-change[0], -change[1]))
 
-    def relearn(self, change: float) -> None:
-        """Make a change again that was taken back."""
-        self._labels += 1
-        self._share += change
+    def relearn(self, change: tuple[float, int]) -> None:
+        """Make a change again that was taken back: of the share, by so many labels."""
+        self._share += change[0]
+        self._labels += change[1]
+
+    def since(self, before: LabelNoise) -> tuple[float, int]:
+        """The change that leads here from another state."""
+        return self._share - before._share, self._labels - before._labels
 
     def state(self) -> dict[str, Any]:
         """Everything learned, as JSON can hold it."""

@@ -23,6 +23,10 @@ class Step(NamedTuple):
     bias_squares: tuple[float, ...]
 
 
+def _differences(after: list[float], before: list[float]) -> tuple[float, ...]:
+    return tuple(a - b for a, b in zip(after, before, strict=True))
+
+
 def _rounded(x: float, grain: float = _GRAIN) -> float:
     return round(x / grain) * grain
 
@@ -136,6 +140,17 @@ class Recalibration:
     def relearn(self, step: Step) -> None:
         """Make a step again that was taken back."""
         self._move(step, 1)
+
+    def since(self, before: Recalibration) -> Step:
+        """The step that leads here from another state of no more classes."""
+        more = len(self.biases) - len(before.biases)
+        zeros, ones = before.biases + [0.0] * more, before._bias_squares + [1.0] * more
+        return Step(
+            _differences(self.gains, before.gains),
+            _differences(self._gain_squares, before._gain_squares),
+            _differences(self.biases, zeros),
+            _differences(self._bias_squares, ones),
+        )
 
     def _descent(self, gradient: float, squares: float) -> float:
         return self.rate * gradient / math.sqrt(squares)

@@ -133,7 +133,7 @@ class ViewsNB(Scored, base.Classifier):
 
     def _lessons(
         self, views: tuple[TokenCounts, ...], y: Label, w: float
-    ) -> tuple[list[float], Step | None, float | None]:
+    ) -> tuple[list[float], Step | None, tuple[float, int] | None]:
         """How many times each model learns a message's counts; what goes before is recalibrated."""
         counts = self.models[0].counts
         k = counts.index(y)

@@ -1,0 +1,66 @@
+"""`streamnb filter` and `serve`: where mail is delivered."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import click
+
+from streamnb.cli.options import database_options, open_mailbox
+from streamnb.errors import printable
+
+__all__ = ["filter_", "serve"]
+
+
+@click.command("filter")
+@click.option("--strict", is_flag=True, help="Exit with 75 on any trouble, so that it is retried.")
+@database_options
+def filter_(strict: bool, db: str | None, wait: float) -> None:
+    """Copy a message from standard input to standard output, with its verdict at its head.
+
+    Not a byte is changed but for the field `X-Streamnb: Spam, score=...`, which is added, and any
+    of that name, which are removed. On any trouble the message passes unchanged and the exit
+    status is 0, or 75 with --strict; if it cannot be written it is 75, and the message must be kept.
+
+    \b
+    Example:
+      streamnb filter < message.eml
+    """  # noqa: D301 (click's mark for lines that stay as they are)
+    from streamnb.mailbox.client import Asking
+    from streamnb.mailbox.passthrough import pass_through
+
+    if sys.stdin is None or sys.stdout is None:
+        click.echo("streamnb: standard input or output is closed", err=True)
+        raise click.exceptions.Exit(75)
+    try:
+        with Asking(db, wait) as asking:
+            trouble = pass_through(sys.stdin.buffer, sys.stdout.buffer, asking.classify)
+    except (OSError, MemoryError) as error:
+        said = getattr(error, "strerror", None) or type(error).__name__
+        click.echo(f"streamnb: the message was not passed on: {said}", err=True)
+        sys.stdout = None  # or Python would try to write to it once more
+        os._exit(75)
+    if trouble is not None:
+        why = printable(str(trouble) or type(trouble).__name__)
+        click.echo(f"streamnb: passed on unchanged: {why}", err=True)
+        if strict:
+            raise click.exceptions.Exit(75)
+
+
+@click.command()
+@database_options
+def serve(db: str | None, wait: float) -> None:
+    """Stay and answer `streamnb classify` and `filter` on a Unix socket beside the database.
+
+    They find it by themselves, and do without where it does not run. STREAMNB_SOCKET names another
+    place for the socket. It ends with SIGTERM or Ctrl-C.
+
+    \b
+    Example:
+      streamnb serve &
+    """  # noqa: D301 (click's mark for lines that stay as they are)
+    from streamnb.mailbox.serve import serve as served
+
+    with open_mailbox(db, wait, create=True) as mailbox:
+        served(mailbox, lambda path: click.echo(printable(f"listening on {path}"), err=True))

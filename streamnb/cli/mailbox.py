@@ -1,0 +1,198 @@
+"""`streamnb learn`, `forget`, `classify`: the owner of a mailbox and its messages."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from streamnb.cli.options import database_options, json_option, open_mailbox
+from streamnb.cli.servers import server_options, sources
+from streamnb.errors import BusyError, StreamNBError, printable
+
+if TYPE_CHECKING:
+    from streamnb.mailbox.store import Outcome
+
+__all__ = ["classify", "forget", "learn"]
+
+_SAID = {
+    "learned": "learned",
+    "corrected": "corrected: {before} was taken back",
+    "known": "nothing to do: it was learned as {before} before",
+    "confirmed": "{before}, as a program had said: now it is your word",
+    "kept": "not learned: a person said {before}",
+    "retired": "not changed: {before} was learned so long ago that its features were let go of",
+    "forgotten": "forgotten: it was learned as {before}",
+    "unknown": "nothing to forget: it was not learned",
+}
+
+
+def _each(
+    names: tuple[str, ...], servers: dict[str, Any], act: Callable[[str, bytes], Outcome]
+) -> Iterator[tuple[str, Outcome]]:
+    """Do something with every message; what cannot be read is told, and fails in the end."""
+    failed: StreamNBError | None = None
+    for found in sources(names, servers):
+        if isinstance(found.content, StreamNBError):
+            failed = found.content
+            click.echo(f"streamnb: {printable(str(failed))}", err=True)
+        else:
+            yield found.name, act(found.name, found.content)
+    if failed is not None:
+        raise click.exceptions.Exit(failed.exit_code)
+
+
+def _report(outcomes: Iterator[tuple[str, Outcome]], as_json: bool) -> None:
+    """Print a line for a single message, or for a few words on many."""
+    tally: Counter[str] = Counter()
+    first: tuple[str, Outcome] | None = None
+    try:
+        for name, outcome in outcomes:
+            tally[outcome.what] += 1
+            first = first or (name, outcome)
+            if as_json:
+                line = {"path": name, "outcome": outcome.what, "before": outcome.before}
+                click.echo(json.dumps(line))
+    finally:
+        if not as_json and first is not None:
+            if tally.total() == 1:
+                said = _SAID[first[1].what].format(before=first[1].before)
+                click.echo(printable(f"{first[0]}: {said}"))
+            else:
+                counts = ", ".join(f"{n:,} {what}" for what, n in sorted(tally.items()))
+                click.echo(f"{tally.total():,} messages: {counts}")
+
+
+@click.command()
+@click.argument("label")
+@click.argument("source", nargs=-1, required=True)
+@click.option(
+    "--program",
+    is_flag=True,
+    help="No person said so: never overrule one (for rules and scripts).",
+)
+@server_options
+@database_options
+@json_option
+def learn(
+    label: str,
+    source: tuple[str, ...],
+    program: bool,
+    db: str | None,
+    wait: float,
+    as_json: bool,
+    **servers: Any,
+) -> None:
+    """Learn that the messages of each SOURCE are LABEL (spam, ham, or any word).
+
+    SOURCE is a message file, an mbox, a Maildir, a folder of those, imap://USER@HOST/FOLDER, or -
+    for standard input. Each message is learned in one transaction; one that was learned before is
+    not learned again, and one that was learned as something else is taken back first, exactly.
+
+    \b
+    Example:
+      streamnb learn spam ~/Maildir/.Junk
+      streamnb learn ham message.eml
+    """  # noqa: D301 (click's mark for lines that stay as they are)
+    from streamnb.mailbox.ledger import HUMAN, PROGRAM
+
+    label = label.strip()
+    if not label or len(label) > 64 or label.split() != [label] or not label.isprintable():
+        raise click.BadParameter(f"{label!r} is not one word", param_hint="LABEL")
+    teacher = PROGRAM if program else HUMAN
+    with open_mailbox(db, wait, create=True) as mailbox:
+        _report(
+            _each(
+                source,
+                servers,
+                lambda name, content: mailbox.learn(content, label, teacher, f"learn {name}"),
+            ),
+            as_json,
+        )
+
+
+@click.command()
+@click.argument("source", nargs=-1, required=True)
+@server_options
+@database_options
+@json_option
+def forget(
+    source: tuple[str, ...], db: str | None, wait: float, as_json: bool, **servers: Any
+) -> None:
+    """Take back what was learned of the messages of each SOURCE, exactly.
+
+    SOURCE is as for `streamnb learn`. For messages that are gone there is `streamnb undo`.
+
+    \b
+    Example:
+      streamnb forget message.eml
+    """  # noqa: D301 (click's mark for lines that stay as they are)
+    with open_mailbox(db, wait) as mailbox:
+        _report(
+            _each(source, servers, lambda _, content: mailbox.forget(content)),
+            as_json,
+        )
+
+
+@contextmanager
+def _errors_are_three() -> Iterator[None]:
+    """Let 1 and 2 mean ham and unsure: what goes wrong is 3."""
+    try:
+        yield
+    except BusyError:
+        raise
+    except StreamNBError as error:
+        click.echo(f"streamnb: {printable(str(error))}", err=True)
+        raise click.exceptions.Exit(3) from None
+
+
+@click.command()
+@click.argument("source", nargs=-1, required=True)
+@click.option("--reasons", type=click.IntRange(0, 100), default=0, help="Show so many reasons.")
+@server_options
+@database_options
+@json_option
+def classify(
+    source: tuple[str, ...],
+    reasons: int,
+    db: str | None,
+    wait: float,
+    as_json: bool,
+    **servers: Any,
+) -> None:
+    """Print `S score path` for spam, `H` for ham, `U` where it is unsure, a line a message.
+
+    The score is the log-odds of spam: above 0 it is more likely than not. With other classes than
+    ham and spam, the class is printed, and its own log-odds. For one message the exit status is
+    0 for spam, 1 for ham, 2 for unsure; for several it is 0; 3 is an error. A running `streamnb
+    serve` is asked, which is faster; what it cannot do is done here.
+
+    \b
+    Example:
+      streamnb classify message.eml
+    """  # noqa: D301 (click's mark for lines that stay as they are)
+    from streamnb.mailbox.client import Asking
+
+    statuses: list[int] = []
+    with _errors_are_three(), Asking(db, wait) as asking:
+        for found in sources(source, servers):
+            if isinstance(found.content, StreamNBError):
+                click.echo(f"streamnb: {printable(str(found.content))}", err=True)
+                statuses.append(3)
+                continue
+            answer = asking.classify(found.content, reasons)
+            statuses.append(answer.status)
+            if as_json:
+                click.echo(json.dumps({"path": found.name, **answer._asdict()}))
+                continue
+            click.echo(printable(f"{answer.mark} {answer.score:.4f} {found.name}"))
+            for feature, gain in answer.reasons:
+                click.echo(printable(f"  {gain:+.3f} {feature}"))
+    if len(statuses) == 1 or 3 in statuses:
+        sys.stdout.flush()
+        raise click.exceptions.Exit(max(statuses) if 3 in statuses else statuses[0])

@@ -1,0 +1,61 @@
+"""Options that commands share, and how they open a mailbox."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from streamnb.mailbox.store import Mailbox
+
+__all__ = ["database_options", "json_option", "open_mailbox", "time_of"]
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, a line a message.")
+
+
+def database_options(command: Command) -> Command:
+    """Add --db and --wait."""
+    command = click.option(
+        "--wait",
+        type=click.FloatRange(0, 3600),
+        default=10.0,
+        show_default=True,
+        help="Seconds to wait for another process that writes; then exit status 75.",
+    )(command)
+    return click.option(
+        "--db",
+        metavar="FILE",
+        help="The database; else STREAMNB_DB, else streamnb/mail.db in your data folder.",
+    )(command)
+
+
+def open_mailbox(db: str | None, wait: float, create: bool = False) -> Mailbox:
+    """The mailbox that --db names."""
+    from streamnb.mailbox.database import default_path
+    from streamnb.mailbox.store import Mailbox
+
+    return Mailbox(db or default_path(), create, wait)
+
+
+_SPAN = re.compile(r"(\d{1,9})\s*([smhdw])[a-z]*(?:\s+ago)?")
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
+
+
+def time_of(text: str) -> float:
+    """A moment, in seconds since 1970: `2026-11-20 14:30`, or `2h` for two hours ago."""
+    span = _SPAN.fullmatch(text.strip().lower())
+    if span:
+        return time.time() - int(span[1]) * _SECONDS[span[2]]
+    try:
+        return datetime.fromisoformat(text.strip()).timestamp()
+    except (ValueError, OverflowError, OSError):
+        raise click.BadParameter(
+            f"{text!r} is no time: say 2026-11-20, 2026-11-20T14:30, or 2h, 3d, 1w for so long ago"
+        ) from None

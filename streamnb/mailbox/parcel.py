@@ -1,0 +1,202 @@
+"""What one database knows, on its way into another."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from streamnb.classifier import Classifier
+from streamnb.counts import Label
+from streamnb.errors import StateError
+from streamnb.mailbox.ledger import HUMAN, Row
+from streamnb.mailbox.store import Mailbox, check_kind
+from streamnb.naive_bayes import ViewsNB
+from streamnb.naive_bayes.base import Receipt
+from streamnb.naive_bayes.label_noise import LabelNoise
+from streamnb.naive_bayes.recalibration import Recalibration
+from streamnb.tokens import TokenCounts
+
+__all__ = ["Absorbed", "Parcel", "absorb", "of_counts", "of_mailbox"]
+
+# A view's features that have a name: fingerprint and encoded name.
+Names = Iterable[tuple[int, int, bytes]]
+
+
+@dataclass
+class Parcel:
+    """Ledger rows, and what goes with them.
+
+    Attributes
+    ----------
+    where
+        Where it comes from, for errors.
+    classifier
+        The classifier, without counts; its recalibration is the sum of the rows' steps.
+    labels
+        The classes, by the numbers the rows have.
+    rows
+        Makes an iterator over the rows.
+    names
+        Makes an iterator over view, fingerprint and name of features.
+    """
+
+    where: str
+    classifier: Classifier
+    labels: list[Label]
+    rows: Callable[[], Iterator[Row]]
+    names: Callable[[], Names]
+
+
+class Absorbed(NamedTuple):
+    """How many rows were added, were known, overruled one of ours, or were overruled by it."""
+
+    added: int
+    known: int
+    overruling: int
+    overruled: int
+
+
+def of_mailbox(other: Mailbox) -> Parcel:
+    """What another mailbox knows; within its `reading`."""
+
+    def names() -> Iterator[tuple[int, int, bytes]]:
+        for view in range(len(other.counts)):
+            for key, name in other.database.connection.execute(
+                f"SELECT fingerprint, name FROM features_{view} WHERE name IS NOT NULL"  # noqa: S608
+            ):
+                yield view, key % (1 << 64), name
+
+    return Parcel(
+        str(other.path), other.classifier, list(other.labels), lambda: other.ledger.rows(), names
+    )
+
+
+def of_counts(
+    where: str,
+    classifier: Classifier,
+    labels: list[Label],
+    weights: list[float],
+    views: list[tuple[Any, Any]],
+    names: Callable[[], Names],
+    identity: bytes,
+) -> Parcel:
+    """Counts without a ledger: a row for each class, as if it were one long message.
+
+    Parameters
+    ----------
+    weights
+        Weight of the messages of each class.
+    views
+        Fingerprints (V,) and counts (V, K) of each view.
+    identity
+        What tells this import from another one: importing it twice is importing it once.
+    """
+    step, noise = None, None
+    if isinstance(classifier.model, ViewsNB):
+        rate, fixed = classifier.model.rate, classifier.model.noise.fixed
+        step = classifier.model.recalibration.since(Recalibration(len(views), rate))
+        noise = classifier.model.noise.since(LabelNoise(fixed))
+
+    def rows() -> Iterator[Row]:
+        for k in range(len(labels)):
+            if not weights[k]:
+                continue
+            tokens = []
+            for fingerprints, cells in views:
+                some = cells[:, k] > 0
+                tokens.append(
+                    TokenCounts._trusted(
+                        fingerprints[some], np.ascontiguousarray(cells[some, k]), None, None
+                    )
+                )
+            receipt = Receipt(
+                0,
+                weights[k],
+                (1.0,) * len(views),
+                step if k == 0 else None,
+                noise if k == 0 else None,
+            )
+            key = hashlib.sha256(identity + str(labels[k]).encode()).digest()
+            yield Row(
+                0, key, k, "import", f"import {where}", time.time(), None, None, "", receipt,
+                tuple(tokens),
+            )  # fmt: skip
+
+    return Parcel(where, classifier, labels, rows, names)
+
+
+def absorb(mailbox: Mailbox, parcel: Parcel) -> Absorbed:
+    """Add what a parcel knows: the same as having learned both, exactly.
+
+    A message that both know is not added again; of two labels a person's counts before a
+    program's, then the later one. The recalibration is taken over by a mailbox that has learned
+    nothing; another one keeps its own.
+    """
+    check_kind(parcel.classifier, parcel.where)
+    mailbox.take_identity(parcel.classifier)  # where nothing was learned yet
+    tally: Counter[str] = Counter()
+    with mailbox.writing():
+        _check_same(mailbox, parcel)
+        new = not any(mailbox.counts[0].weights)
+        places = _places(mailbox, parcel.labels)
+        for row in parcel.rows():
+            receipt = _moved(row.receipt, places) if new else _without_steps(row.receipt)
+            tally[_settle(mailbox, row._replace(label=places[row.label], receipt=receipt))] += 1
+        for view, fingerprint, name in parcel.names():
+            mailbox.counts[view].name_feature(fingerprint, name)
+    return Absorbed(*(tally[what] for what in Absorbed._fields))
+
+
+def _check_same(mailbox: Mailbox, parcel: Parcel) -> None:
+    mine, theirs = mailbox.classifier, parcel.classifier
+    if mine.settings()["tokenizer"] != theirs.settings()["tokenizer"] or [
+        type(model) for model in mine.models
+    ] != [type(model) for model in theirs.models]:
+        raise StateError(
+            f"{parcel.where}: its features were made in another way than those of {mailbox.path}; "
+            "import it into a new database (--db)"
+        )
+
+
+def _places(mailbox: Mailbox, labels: list[Label]) -> list[int]:
+    """Our numbers of their classes."""
+    for counts in mailbox.counts:
+        counts.declare(labels)
+    return [mailbox.labels.index(label) for label in labels]
+
+
+def _moved(receipt: Receipt, places: list[int]) -> Receipt:
+    """A receipt with the numbers of our classes."""
+    step = receipt.step
+    if step is None or not step.biases:
+        return receipt
+    biases, squares = ([0.0] * (max(places) + 1) for _ in range(2))
+    for k, (bias, square) in enumerate(zip(step.biases, step.bias_squares, strict=True)):
+        biases[places[k]], squares[places[k]] = bias, square
+    return receipt._replace(step=step._replace(biases=tuple(biases), bias_squares=tuple(squares)))
+
+
+def _without_steps(receipt: Receipt) -> Receipt:
+    return receipt._replace(step=None, noise=None)
+
+
+def _settle(mailbox: Mailbox, row: Row) -> str:
+    """Add a row, unless what we know of its message holds; gives a field of `Absorbed`."""
+    before = mailbox.ledger.active(row.digest)
+    if before is None:
+        mailbox.add_row(row)
+        return "added"
+    if before.label == row.label:
+        return "known"
+    rank = (row.teacher == HUMAN, row.time) > (before.teacher == HUMAN, before.time)
+    if not rank or before.tokens is None or row.tokens is None:
+        return "overruled"
+    mailbox.take_back(before, row.time)
+    mailbox.add_row(row)
+    return "overruling"

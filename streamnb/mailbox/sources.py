@@ -1,0 +1,124 @@
+"""Where messages come from: a file, standard input, an mbox, a Maildir, a folder."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from streamnb.corpus import Entry, read
+from streamnb.corpus.entry import MAX_MESSAGE
+from streamnb.corpus.folders import is_maildir
+from streamnb.corpus.mbox import mbox
+from streamnb.errors import CorpusError, StreamNBError
+
+__all__ = ["Found", "messages"]
+
+
+class Found(NamedTuple):
+    """A message, or why it could not be read.
+
+    Attributes
+    ----------
+    name
+        What it is called in results.
+    content
+        The message, as much of it as is looked at.
+    """
+
+    name: str
+    content: bytes | StreamNBError
+
+
+def messages(source: str) -> Iterator[Found]:
+    """Read the messages of a source, one after the other.
+
+    Parameters
+    ----------
+    source
+        "-" for standard input, or the path of a message, an mbox, a Maildir or a folder of those.
+
+    Raises
+    ------
+    CorpusError
+        Where there is no such thing, or no message in it.
+    """
+    if source == "-":
+        yield Found("-", _standard_input())
+        return
+    path = Path(source)
+    try:
+        status = path.stat()
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        raise CorpusError(f"{source}: cannot be read: {why.lower()}") from None
+    if stat.S_ISDIR(status.st_mode):
+        number = 0
+        for number, found in enumerate(_folder(path), 1):  # noqa: B007 (counted below)
+            yield found
+        if number == 0:
+            raise CorpusError(f"{source}: no message found in this folder")
+    elif stat.S_ISREG(status.st_mode):
+        yield from _file(path)
+    else:
+        yield Found(source, _stream(path))
+
+
+def _standard_input() -> bytes:
+    if sys.stdin is None:
+        raise CorpusError("-: standard input is closed")
+    return sys.stdin.buffer.read(MAX_MESSAGE)
+
+
+def _stream(path: Path) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read(MAX_MESSAGE)
+    except OSError as error:
+        raise CorpusError(f"{path}: cannot be read: {(error.strerror or '').lower()}") from None
+
+
+def _folder(path: Path) -> Iterator[Found]:
+    """All messages in a folder and those below it, in the order of their names."""
+    try:
+        with os.scandir(path) as found:
+            items = sorted((item.name, item.is_dir(follow_symlinks=False)) for item in found)
+    except OSError as error:
+        raise CorpusError(f"{path}: cannot be listed: {error.strerror}") from None
+    here = {"tmp"} if is_maildir(path) else set()  # mail that is still being delivered
+    for name, folder in items:
+        if name.startswith(".") or name in here:
+            continue
+        if folder:
+            yield from _folder(path / name)
+        else:
+            yield from _file(path / name)
+
+
+def _file(path: Path) -> Iterator[Found]:
+    whole = Entry(str(path), "", str(path))
+    try:
+        if not _begins_mbox(path):
+            yield _read(whole)
+            return
+        for entry in mbox([path], path):
+            yield _read(entry._replace(name=f"{path}:{entry.name.rpartition(':')[2]}"))
+    except StreamNBError as error:
+        yield Found(str(path), error)
+
+
+def _begins_mbox(path: Path) -> bool:
+    return isinstance(head := _read(Entry("", "", str(path)), 5).content, bytes) and (
+        head == b"From "
+    )
+
+
+def _read(entry: Entry, most: int = MAX_MESSAGE) -> Found:
+    try:
+        content = read(entry, most)
+    except StreamNBError as error:
+        return Found(entry.name, error)
+    return Found(entry.name, content if isinstance(content, bytes) else content.encode())

@@ -1,0 +1,102 @@
+"""What a mailbox has learned, in figures."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from streamnb.mailbox.ledger import HUMAN
+
+if TYPE_CHECKING:
+    from streamnb.mailbox.store import Mailbox
+
+__all__ = ["RECENT", "Learned", "Status", "status"]
+
+RECENT = 1000  # messages that the error rate is taken over
+
+
+class Learned(NamedTuple):
+    """How many messages of a class came from where."""
+
+    label: str
+    teacher: str
+    source: str
+    messages: int
+
+
+class Status(NamedTuple):
+    """What a mailbox has learned.
+
+    Attributes
+    ----------
+    path
+        The database.
+    bytes
+        Its size, with what is not yet written into it.
+    learned
+        Messages by class, teacher and source.
+    features
+        How many features are known, of each view.
+    recent, wrong
+        Of the last `RECENT` messages that a person labelled and something was known of before, how
+        many there are, and how many of them had been taken for another class.
+    corrected, taken_back
+        How many labels were replaced by another one, and how many just taken back.
+    last
+        When something was last learned, seconds since 1970; None where nothing was.
+    """
+
+    path: str
+    bytes: int
+    learned: list[Learned]
+    features: list[int]
+    recent: int
+    wrong: int
+    corrected: int
+    taken_back: int
+    last: float | None
+
+    def as_json(self) -> dict[str, Any]:
+        """As JSON can hold it."""
+        return {**self._asdict(), "learned": [one._asdict() for one in self.learned]}
+
+
+def status(mailbox: Mailbox) -> Status:
+    """Say what a mailbox has learned."""
+    run = mailbox.database.connection.execute
+    with mailbox.reading():
+        groups = run(
+            "SELECT label, teacher, substr(source, 1, instr(source || ' ', ' ') - 1), count(*) "
+            "FROM ledger WHERE ended IS NULL GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"
+        ).fetchall()
+        recent = run(
+            "SELECT expected != label FROM ledger WHERE ended IS NULL AND teacher = ? "
+            "AND expected IS NOT NULL ORDER BY id DESC LIMIT ?",
+            (HUMAN, RECENT),
+        ).fetchall()
+        (ended,) = run("SELECT count(*) FROM ledger WHERE ended IS NOT NULL").fetchone()
+        (corrected,) = run(
+            "SELECT count(*) FROM ledger AS old WHERE ended IS NOT NULL AND EXISTS (SELECT 1 FROM "
+            "ledger AS new WHERE new.digest = old.digest AND new.time = old.ended "
+            "AND new.label != old.label)"
+        ).fetchone()
+        (last,) = run("SELECT max(time) FROM ledger").fetchone()
+        return Status(
+            str(mailbox.path),
+            sum(_size(f"{mailbox.path}{ending}") for ending in ("", "-wal")),
+            [Learned(str(mailbox.labels[k]), *rest) for k, *rest in groups],
+            [counts.features for counts in mailbox.counts],
+            len(recent),
+            sum(wrong for (wrong,) in recent),
+            corrected,
+            ended - corrected,
+            None if last is None else min(last, time.time()),
+        )
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0

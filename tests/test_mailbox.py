@@ -1,0 +1,650 @@
+"""Counts and ledger in SQLite: exact, durable, shared; against the models in memory."""
+
+import json
+import os
+import sqlite3
+import stat
+import subprocess
+import sys
+import threading
+import time
+from itertools import islice
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streamnb import Mailbox, MailClassifier, MultinomialNB
+from streamnb.classifier import Classifier
+from streamnb.corpus import open_corpus, read
+from streamnb.errors import BusyError, OutputError, StateError
+from streamnb.mail_tokens import MailTokenizer
+from streamnb.mailbox.compact import compact
+from streamnb.mailbox.database import default_path
+from streamnb.mailbox.digest import digest, header_key
+from streamnb.mailbox.exchange import export, import_file, merge
+from streamnb.mailbox.ledger import HUMAN, PROGRAM, pack_tokens, unpack_tokens
+from streamnb.mailbox.status import status
+from streamnb.naive_bayes import BernoulliNB
+from streamnb.tokens import TokenCounts
+
+SPAM = b"From: Pills <p@example.com>\nSubject: Cheap pills\n\nBuy pills now\n"
+HAM = b"From: Ann <a@example.org>\nSubject: Lunch\n\nShall we meet at noon?\n"
+
+
+def mails(sample, n=60):
+    return [(read(entry), entry.label) for entry in islice(open_corpus(sample), n)]
+
+
+def exported(mailbox, messages=True):
+    path = f"{mailbox.path}.out"
+    export(mailbox, path, "lines", messages)
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def same_counts(mailbox, classifier):
+    with mailbox.reading():
+        for mine, model in zip(mailbox.counts, classifier.models, strict=True):
+            theirs = model.counts
+            fingerprints, cells = theirs.everything()
+            order = np.argsort(fingerprints.view(np.int64))
+            a, b = mine.everything()
+            columns = [mine.labels.index(label) for label in theirs.labels]
+            assert (a == fingerprints[order]).all()
+            assert (b[:, columns] == cells[order]).all()
+            assert [mine.totals[k] for k in columns] == theirs.totals
+            assert [mine.weights[k] for k in columns] == theirs.weights
+            assert mine.features == theirs.features
+        assert mailbox.classifier.model.recalibration == classifier.model.recalibration
+
+
+@pytest.fixture
+def box(tmp_path):
+    with Mailbox(tmp_path / "mail.db") as mailbox:
+        yield mailbox
+
+
+def test_a_database_learns_and_scores_as_memory_does(sample, box):
+    memory = MailClassifier(label_noise=0.0)
+    for content, label in mails(sample, 100):
+        assert box.classify(content).probabilities == memory.classify(content).probabilities
+        assert box.learn(content, label).what == "learned"
+        memory.learn_one(content, label)
+    same_counts(box, memory)
+    assert box.verify() == []
+
+
+def test_wrong_labels_are_estimated_as_in_memory(sample, tmp_path):
+    memory = MailClassifier()
+    with Mailbox(tmp_path / "db", classifier=MailClassifier()) as box:
+        for content, label in mails(sample):
+            box.learn(content, label)
+            memory.learn_one(content, label)
+        same_counts(box, memory)
+        assert box.classifier.model.noise.state() == memory.model.noise.state()
+        assert box.verify() == []
+
+
+def test_other_models_are_kept_too(sample, tmp_path):
+    classifier = Classifier(MailTokenizer(), MultinomialNB(alpha=0.5))
+    with Mailbox(tmp_path / "db", classifier=classifier) as box:
+        memory = Classifier(MailTokenizer(), MultinomialNB(alpha=0.5))
+        for content, label in mails(sample, 30):
+            box.learn(content, label)
+            memory.learn_one(content, label)
+        for content, _ in mails(sample, 40):
+            assert box.classify(content).log_odds == memory.classify(content).log_odds
+        assert box.forget(mails(sample, 1)[0][0]).what == "forgotten"
+        assert box.verify() == []
+
+
+@pytest.mark.parametrize(
+    ("model", "why"),
+    [(BernoulliNB(), "BernoulliNB cannot be kept"), (MultinomialNB(decay=0.9), "decays")],
+)
+def test_models_that_need_the_whole_table_are_refused(tmp_path, model, why):
+    with pytest.raises(StateError, match=why):
+        Mailbox(tmp_path / "db", classifier=Classifier(MailTokenizer(), model))
+
+
+def test_learning_twice_is_learning_once_and_another_label_is_a_correction(box):
+    assert box.learn(SPAM, "ham").what == "learned"
+    before = exported(box)
+    assert box.learn(SPAM, "ham") == ("known", "ham")
+    assert exported(box) == before
+    assert box.learn(SPAM, "spam") == ("corrected", "ham")
+    assert box.counts[0].weights == [0.0, 1.0]
+    assert box.forget(SPAM) == ("forgotten", "spam")
+    assert box.forget(SPAM).what == "unknown"
+    assert [counts.features for counts in box.counts] == [0, 0]
+    assert box.verify() == []
+
+
+def test_a_person_outranks_a_program(box):
+    assert box.learn(SPAM, "ham", PROGRAM).what == "learned"
+    assert box.learn(SPAM, "spam", PROGRAM).what == "corrected"  # a program may think again
+    assert box.learn(SPAM, "ham", HUMAN).what == "corrected"
+    assert box.learn(SPAM, "spam", PROGRAM) == ("kept", "ham")
+    assert box.learn(SPAM, "ham", PROGRAM).what == "known"
+    assert box.learn(HAM, "ham", PROGRAM).what == "learned"
+    assert box.learn(HAM, "ham", HUMAN).what == "confirmed"
+    assert box.learn(HAM, "spam", PROGRAM).what == "kept"
+    assert box.verify() == []
+
+
+MESSAGES = [b"Subject: m%d\n\n%s" % (i, b" ".join(b"w%d" % (i * k % 7) for k in range(5)))
+            for i in range(5)]  # fmt: skip
+acts = st.tuples(
+    st.sampled_from(["learn", "forget"]),
+    st.integers(0, 4),
+    st.sampled_from(["ham", "spam", "list"]),
+    st.sampled_from([HUMAN, PROGRAM]),
+)
+
+
+@given(st.lists(acts, max_size=25), st.integers(0, 25))
+@settings(max_examples=25, deadline=None)
+def test_any_history_agrees_with_its_ledger_and_can_be_undone(tmp_path_factory, history, back):
+    with Mailbox(tmp_path_factory.mktemp("m") / "db") as box:
+        believed = {}
+        snapshot = exported(box)
+        for number, (act, message, label, teacher) in enumerate(history):
+            if number == back:
+                snapshot = exported(box)
+            if act == "forget":
+                outcome = box.forget(MESSAGES[message], when=number)
+                assert (outcome.what == "forgotten") == (believed.pop(message, None) is not None)
+                continue
+            box.learn(MESSAGES[message], label, teacher, when=number)
+            if teacher == HUMAN or believed.get(message, ("", PROGRAM))[1] == PROGRAM:
+                said, by = believed.get(message, (None, PROGRAM))
+                believed[message] = (
+                    label,
+                    HUMAN if HUMAN in (teacher, by if said == label else "") else PROGRAM,
+                )
+        assert box.verify() == []
+        for message, (label, _) in believed.items():
+            assert box.label_of(digest(MESSAGES[message]))[0] == label
+        if back < len(history):
+            box.undo(back)
+            assert box.verify() == []
+            assert exported(box) == snapshot
+        box.undo(0)
+        assert [counts.features for counts in box.counts] == [0, 0]
+        assert box.verify() == []
+
+
+def test_undo_restores_corrections_and_what_was_forgotten(sample, box):
+    stream = mails(sample, 30)
+    for i, (content, label) in enumerate(stream):
+        box.learn(content, label, when=i)
+    before = exported(box)
+    box.learn(stream[3][0], "other", when=100)
+    box.forget(stream[4][0], when=101)
+    box.learn(SPAM, "spam", when=102)
+    assert box.undo(100, dry_run=True) == (2, 2, 0)
+    assert exported(box) != before
+    assert box.undo(100) == (2, 2, 0)
+    assert exported(box) == before
+    assert box.verify() == []
+
+
+def test_export_and_import_give_the_same_bytes(sample, box, tmp_path):
+    for content, label in mails(sample, 40):
+        box.learn(content, label)
+    box.learn(mails(sample, 1)[0][0], "other")
+    data = exported(box)
+    with Mailbox(tmp_path / "other.db") as other:
+        (tmp_path / "x").write_bytes(data)
+        assert import_file(other, str(tmp_path / "x")).added == 40
+        assert exported(other) == data
+        assert other.verify() == []
+        assert import_file(other, str(tmp_path / "x")) == (0, 40, 0, 0)
+        assert exported(other) == data
+        for content, _ in mails(sample, 60):
+            assert other.classify(content) == box.classify(content)
+        assert other.forget(mails(sample, 2)[1][0]).what == "forgotten"
+
+
+@pytest.mark.parametrize("kind", ["model", "lines"])
+def test_counts_alone_can_be_imported(sample, box, tmp_path, kind):
+    for content, label in mails(sample, 40):
+        box.learn(content, label)
+    export(box, str(tmp_path / "x"), kind, messages=False)
+    with Mailbox(tmp_path / "other.db") as other:
+        assert import_file(other, str(tmp_path / "x")).added == 2
+        assert import_file(other, str(tmp_path / "x")) == (0, 2, 0, 0)
+        assert other.verify() == []
+        for content, _ in mails(sample, 60):
+            assert other.classify(content).log_odds == box.classify(content).log_odds
+        other.undo(0)
+        assert other.counts[0].features == 0
+
+
+def test_a_model_file_is_what_memory_would_have_saved(sample, box, tmp_path):
+    memory = MailClassifier(label_noise=0.0)
+    for content, label in mails(sample, 40):
+        box.learn(content, label)
+        memory.learn_one(content, label)
+    memory.save(tmp_path / "memory")
+    export(box, str(tmp_path / "box"), "model")
+    with np.load(tmp_path / "memory") as a, np.load(tmp_path / "box") as b:
+        assert a.files == b.files
+        for name in a.files:
+            if name != "header":
+                assert (a[name] == b[name]).all()
+    with Mailbox(tmp_path / "other.db") as other:
+        import_file(other, str(tmp_path / "memory"))
+        same_counts(other, memory)
+
+
+def test_bogofilters_dump_goes_out_and_in(sample, box, tmp_path):
+    for content, label in mails(sample, 40):
+        box.learn(content, label)
+    export(box, str(tmp_path / "dump"), "bogofilter")
+    lines = (tmp_path / "dump").read_text().splitlines()
+    labels = [label for _, label in mails(sample, 40)]
+    assert lines[0] == f".MSG_COUNT {labels.count('spam')} {labels.count('ham')}"
+    words = {line.split()[0]: list(map(int, line.split()[1:])) for line in lines[1:]}
+    for word in ("subj:pills", "the"):
+        expected = [0, 0]
+        for content, label in mails(sample, 40):
+            name = word.replace("subj:", "subject:")
+            expected[label == "ham"] += name in MailTokenizer().transform_one(content)
+        assert words.get(word, [0, 0]) == expected
+    with Mailbox(tmp_path / "other.db") as other:
+        import_file(other, str(tmp_path / "dump"))
+        assert other.verify() == []
+        right = [other.classify(content).label == label for content, label in mails(sample, 60)]
+        assert sum(right) > 50
+
+
+def test_merging_adds_what_each_knows(sample, tmp_path):
+    stream = mails(sample, 40)
+    with Mailbox(tmp_path / "a") as a, Mailbox(tmp_path / "b") as b:
+        for i, (content, label) in enumerate(stream):
+            (a if i < 25 else b).learn(content, label, when=i)
+        b.learn(stream[0][0], stream[0][1], when=50)
+        b.learn(stream[1][0], "other", PROGRAM, when=51)
+        b.learn(stream[2][0], "other", HUMAN, when=52)
+        assert merge(a, b) == (15, 1, 1, 1)
+        assert a.verify() == []
+        assert sum(a.counts[0].weights) == 40
+        assert a.label_of(digest(stream[2][0]))[0] == "other"
+        assert a.label_of(digest(stream[1][0]))[0] == stream[1][1]
+        assert merge(a, b) == (0, 17, 0, 1)
+        with pytest.raises(StateError, match="with itself"):
+            merge(a, a)
+
+
+def test_features_of_another_tokenizer_are_not_mixed_in(box, tmp_path):
+    box.learn(SPAM, "spam")
+    other = MailClassifier(first_bytes=1000)
+    other.learn_one(HAM, "ham")
+    other.save(tmp_path / "m")
+    with pytest.raises(StateError, match="made in another way"):
+        import_file(box, str(tmp_path / "m"))
+    assert box.verify() == []
+
+
+def test_a_database_becomes_what_is_imported_first(tmp_path):
+    model = Classifier(MailTokenizer(), MultinomialNB())
+    model.learn_one(SPAM, "spam")
+    model.learn_one(HAM, "ham")
+    model.save(tmp_path / "m")
+    with Mailbox(tmp_path / "db") as box:
+        import_file(box, str(tmp_path / "m"))
+        assert box.classify(SPAM).log_odds == model.classify(SPAM).log_odds
+    with Mailbox(tmp_path / "db") as box:
+        assert box.verify() == []
+
+
+def test_compact_drops_what_is_rare_and_old_and_says_so(sample, box, monkeypatch):
+    for i, (content, label) in enumerate(mails(sample, 40)):
+        box.learn(content, label, when=time.time() - 1000 * 86400 + i)
+    rare = sum(int((counts.rows()[2][:, 0] == 1).sum()) for counts in box.counts)
+    assert compact(box, once=180).features == 0  # all seen today
+    monkeypatch.setattr("streamnb.mailbox.compact.today", lambda: 10**6)
+    assert compact(box, once=180, dry_run=True).features == rare
+    done = compact(box, once=180)
+    assert (done.features, done.retired) == (rare, 0)
+    assert done.after < done.before
+    assert box.verify() == []
+    assert box.forget(mails(sample, 1)[0][0]).what == "forgotten"  # the ledger dropped them too
+    assert box.verify() == []
+
+
+def test_a_ledger_can_reach_back_so_far_only(sample, box):
+    stream = mails(sample, 30)
+    for i, (content, label) in enumerate(stream):
+        box.learn(content, label, when=time.time() - (100 if i < 20 else 1) * 86400)
+    box.learn(stream[0][0], "other", when=time.time() - 90 * 86400)
+    counts = [c.everything() for c in box.counts]
+    done = compact(box, once=None, ledger=50)
+    assert (done.retired, done.history) == (20, 1)
+    for (fa, ca), (fb, cb) in zip(counts, (c.everything() for c in box.counts), strict=True):
+        assert (fa == fb).all()
+        assert (ca == cb).all()
+    assert box.verify() == []
+    assert box.learn(stream[5][0], stream[5][1]).what == "known"
+    assert box.forget(stream[5][0]).what == "retired"
+    assert box.learn(stream[5][0], "other").what == "retired"
+    assert box.forget(stream[25][0]).what == "forgotten"
+    assert compact(box, once=None, ledger=50).retired == 0
+    assert box.verify() == []
+    data = exported(box)
+    assert box.undo(0).unlearned > 0
+    assert box.verify() == []
+    assert data
+
+
+def test_verify_finds_what_was_tampered_with(sample, box):
+    for content, label in mails(sample, 10):
+        box.learn(content, label)
+    with box.database.writing() as connection:
+        connection.execute("DELETE FROM ledger WHERE id = 3")
+    problems = box.verify()
+    assert any("view 0, class" in line for line in problems)
+    assert any("recalibration" in line for line in problems)
+    with box.database.writing() as connection:
+        connection.execute("UPDATE ledger SET tokens = x'01ff' WHERE id = 4")
+    with pytest.raises(StateError, match="row 4 of the ledger"):
+        box.verify()
+
+
+def test_the_file_is_its_owners_alone(tmp_path):
+    with Mailbox(tmp_path / "new" / "mail.db") as box:
+        box.learn(SPAM, "spam")
+        for name in os.listdir(tmp_path / "new"):
+            assert stat.S_IMODE(os.stat(tmp_path / "new" / name).st_mode) == 0o600
+    assert stat.S_IMODE(os.stat(tmp_path / "new").st_mode) == 0o700
+
+
+def test_where_the_file_is(monkeypatch):
+    monkeypatch.setenv("STREAMNB_DB", "/x/y.db")
+    assert str(default_path()) == "/x/y.db"
+    monkeypatch.delenv("STREAMNB_DB")
+    monkeypatch.setenv("XDG_DATA_HOME", "/data")
+    assert str(default_path()) == "/data/streamnb/mail.db"
+    monkeypatch.setenv("XDG_DATA_HOME", "relative")  # which the standard says to ignore
+    monkeypatch.setenv("HOME", "/home/ann")
+    assert str(default_path()) == "/home/ann/.local/share/streamnb/mail.db"
+
+
+def foreign(path):
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE x(y)")
+    connection.close()
+
+
+def newer(path):
+    Mailbox(path).close()
+    with sqlite3.connect(path) as connection:
+        connection.execute("PRAGMA user_version = 99")
+    connection.close()
+
+
+def stateless(path):
+    Mailbox(path).close()
+    with sqlite3.connect(path) as connection:
+        connection.execute("DELETE FROM state WHERE name = 'now'")
+    connection.close()
+
+
+def strange(path):
+    Mailbox(path).close()
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE state SET value = '{\"x\": 1}' WHERE name = 'identity'")
+    connection.close()
+
+
+@pytest.mark.parametrize(
+    ("damage", "why"),
+    [
+        (lambda path: path.write_bytes(b"hello" * 1000), "not a streamnb database, or a damaged"),
+        (foreign, "another program"),
+        (newer, "version 99"),
+        (stateless, "no state"),
+        (strange, "damaged: its model"),
+        (lambda path: path.mkdir(), "not a regular file"),
+        (lambda path: os.mkfifo(path), "not a regular file"),
+    ],
+)
+def test_foreign_and_damaged_files_are_refused_in_one_line(tmp_path, damage, why):
+    damage(tmp_path / "db")
+    with pytest.raises(StateError, match=why) as caught:
+        Mailbox(tmp_path / "db")
+    assert "\n" not in str(caught.value)
+    assert str(tmp_path / "db") in str(caught.value)
+
+
+def test_a_missing_database_is_not_made_to_be_read(tmp_path):
+    with pytest.raises(StateError, match="no such database"):
+        Mailbox(tmp_path / "db", create=False)
+    assert not (tmp_path / "db").exists()
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OutputError, match="cannot be made"):
+        Mailbox(tmp_path / "file" / "db")
+
+
+def test_a_file_that_was_begun_and_not_made_is_made(tmp_path):
+    (tmp_path / "db").touch()
+    with Mailbox(tmp_path / "db") as box:
+        assert box.learn(SPAM, "spam").what == "learned"
+
+
+def test_waiting_for_another_process_is_bounded(box):
+    box.learn(SPAM, "spam")
+    with Mailbox(box.path, wait=0.1) as other, box.writing():
+        begun = time.monotonic()
+        with pytest.raises(BusyError, match=r"waited 0\.1 s") as caught:
+            other.learn(HAM, "ham")
+        assert caught.value.exit_code == 75
+        assert time.monotonic() - begun < 5
+        assert other.classify(SPAM).label == "spam"  # readers do not wait
+
+
+def test_two_threads_of_two_connections_lose_nothing(sample, tmp_path):
+    stream = mails(sample, 40)
+    Mailbox(tmp_path / "db").close()
+
+    def teach(part):
+        with Mailbox(tmp_path / "db", wait=60) as box:
+            for content, label in part:
+                box.learn(content, label)
+
+    threads = [threading.Thread(target=teach, args=(stream[i::2],)) for i in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    with Mailbox(tmp_path / "db") as box:
+        assert box.verify() == []
+        assert sum(box.counts[0].weights) == 40
+
+
+def test_a_failing_transaction_leaves_nothing(box, monkeypatch):
+    box.learn(SPAM, "spam")
+    before = exported(box)
+    monkeypatch.setattr(box.ledger, "write", lambda row: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        box.learn(HAM, "ham")
+    monkeypatch.undo()
+    assert exported(box) == before
+    assert box.learn(HAM, "ham").what == "learned"
+    assert box.verify() == []
+
+
+WRITER = """
+import sys
+from streamnb import Mailbox
+from streamnb.corpus import open_corpus, read
+box = Mailbox(sys.argv[1], wait=60)
+print("ready", flush=True)
+for i, entry in enumerate(open_corpus(sys.argv[2])):
+    if i % 2 == int(sys.argv[3]):
+        box.learn(read(entry), entry.label)
+        print(entry.name, flush=True)
+"""
+
+
+@pytest.mark.parametrize("after", [5, 17, 30])
+def test_what_was_acknowledged_survives_a_kill(sample, tmp_path, after):
+    """(`tests/benchmarks/kill.py` does this hundreds of times.)"""
+    path = tmp_path / "db"
+    writers = [
+        subprocess.Popen(
+            [sys.executable, "-c", WRITER, path, sample, str(i)], stdout=subprocess.PIPE, text=True
+        )
+        for i in range(2)
+    ]
+    told = [[writer.stdout.readline() for _ in range(after)] for writer in writers]
+    for writer in writers:
+        writer.kill()
+    told = [[*lines, *writer.stdout] for lines, writer in zip(told, writers, strict=True)]
+    for writer in writers:
+        writer.wait()
+        writer.stdout.close()
+    with Mailbox(path) as box:
+        assert box.verify() == []
+        labels = {entry.name: entry for entry in open_corpus(sample)}
+        for name in (line.strip() for lines in told for line in lines[1:] if line.endswith("\n")):
+            assert box.label_of(digest(read(labels[name])))[0] == labels[name].label
+
+
+FULL = """
+import resource, signal, sys
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+from streamnb import Mailbox
+from streamnb.corpus import open_corpus, read
+from streamnb.errors import StreamNBError
+box = Mailbox(sys.argv[1])
+resource.setrlimit(resource.RLIMIT_FSIZE, (2_000_000, 2_000_000))
+for entry in open_corpus(sys.argv[2]):
+    try:
+        box.learn(read(entry), entry.label)
+    except StreamNBError as error:
+        print("error", error, flush=True)
+        break
+    print(entry.name, flush=True)
+"""
+
+
+def test_a_full_disk_loses_nothing_that_was_acknowledged(sample, tmp_path):
+    out = subprocess.run(
+        [sys.executable, "-c", FULL, tmp_path / "db", sample],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    *told, error = out.stdout.splitlines()
+    assert error.startswith("error")
+    assert "disk" in error
+    assert "Traceback" not in out.stderr
+    with Mailbox(tmp_path / "db") as box:
+        assert box.verify() == []
+        assert len(told) == sum(box.counts[0].weights) > 3
+        assert box.learn(SPAM, "spam").what == "learned"
+
+
+def test_status_counts_what_was_learned(sample, box):
+    for content, label in mails(sample, 30):
+        box.learn(content, label, source="learn here")
+    box.learn(SPAM, "ham", PROGRAM, "watch inbox")
+    box.learn(SPAM, "spam", HUMAN, "watch junk")
+    box.forget(HAM)
+    found = status(box)
+    assert sum(one.messages for one in found.learned) == 31
+    assert ("spam", HUMAN, "watch", 1) in found.learned
+    assert (found.corrected, found.taken_back) == (1, 0)
+    assert found.recent == 30
+    assert 0 < found.wrong < 30
+    json.dumps(found.as_json())
+
+
+headers = st.sampled_from(
+    [b"Subject: a\n", b"From: b\n\tc\n", b"X-Streamnb: Spam\n  folded\n", b"Status: RO\n",
+     b"X-Spam-Flag: YES\n", b"Delivered-To: x\n", b"no field\n", b"To: d\n"]
+)  # fmt: skip
+
+
+@given(st.lists(headers, max_size=8), st.binary(max_size=30), st.randoms())
+def test_stamps_and_line_ends_make_no_other_message(fields, body, random):
+    body = body.replace(b"\r", b"")
+    message = b"Message-ID: <1>\n" + b"".join(fields) + b"\n" + body
+    plain = [f for f in fields if not f.startswith((b"X-S", b"Status", b"Delivered"))]
+    bare = b"Message-ID: <1>\n" + b"".join(plain) + b"\n" + body
+    assert digest(message) == digest(bare)
+    assert digest(message.replace(b"\n", b"\r\n")) == digest(bare)
+    assert digest(b"From ann Mon Jan  1 00:00:00 2026\n" + message) == digest(bare)
+    assert digest(message + b"\n") == digest(bare)
+    assert digest(message + b"x") != digest(bare)
+    assert header_key(message) == header_key(bare.replace(b"\n", b"\r\n"))
+
+
+@given(st.binary(max_size=300))
+def test_anything_has_a_digest(data):
+    assert len(digest(data)) == 32
+    assert len(header_key(data)) == 16
+
+
+@given(
+    st.lists(
+        st.dictionaries(st.text(max_size=3), st.floats(0.001, 1e6) | st.just(1), max_size=9),
+        min_size=1,
+        max_size=3,
+    )
+)
+def test_packed_tokens_come_out_as_they_went_in(views):
+    tokens = [TokenCounts.from_dict(view) for view in views]
+    packed = pack_tokens(tokens)
+    assert list(unpack_tokens(packed)) == tokens
+    with pytest.raises(ValueError, match=r"cut off|not sound"):
+        unpack_tokens(packed[:-1] if len(packed) % 7 else packed + b"x")
+
+
+LINES = {
+    "no format": lambda lines: lines[1:],
+    "cut off": lambda lines: [*lines[:-1], lines[-1][:50]],
+    "no JSON": lambda lines: [*lines, b"hello\n"],
+    "deep JSON": lambda lines: [*lines, b"[" * 100_000 + b"\n"],
+    "a list": lambda lines: [*lines, b"[]\n"],
+    "a digest": lambda lines: [*lines, lines[-1].replace(b'"digest":"', b'"digest":"zz')],
+    "a label": lambda lines: [*lines, lines[-1].replace(b'"label":"spam"', b'"label":"x"').replace(b'"label":"ham"', b'"label":"x"')],
+    "tokens": lambda lines: [*lines[:-1], lines[-1].replace(b'"tokens":"', b'"tokens":"!!')],
+    "a mass below zero": lambda lines: [*lines[:-1], lines[-1].replace(b'"receipt":[0,1.0', b'"receipt":[0,-1.0')],
+    "a huge weight": lambda lines: [*lines[:-1], lines[-1].replace(b'"receipt":[0,1.0', b'"receipt":[0,1e308')],
+    "a teacher": lambda lines: [*lines[:-1], lines[-1].replace(b'"human"', b'"nobody"')],
+    "another version": lambda lines: [lines[0].replace(b'"version":1', b'"version":7'), *lines[1:]],
+    "a pickle": lambda lines: [b"\x80\x04."],
+    "nothing": lambda lines: [],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("damage", LINES.values(), ids=LINES)
+def test_hostile_imports_change_nothing(sample, box, tmp_path, damage):
+    with Mailbox(tmp_path / "from") as other:
+        for content, label in mails(sample, 12):
+            other.learn(content, label)
+        lines = exported(other).splitlines(keepends=True)
+    (tmp_path / "x").write_bytes(b"".join(damage(lines)))
+    box.learn(SPAM, "spam")
+    before = exported(box)
+    with pytest.raises(StateError, match=r"/x") as caught:
+        import_file(box, str(tmp_path / "x"))
+    assert "\n" not in str(caught.value)
+    assert exported(box) == before
+    assert box.verify() == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["word 1\n", "word 1 x\n", "word -1 2\n", "word 1 2 20260101\n", ".MSG_COUNT 0 5\nw 1 2\n"],
+)
+def test_hostile_dumps_are_refused(box, tmp_path, text):
+    (tmp_path / "x").write_text(text)
+    with pytest.raises(StateError, match="/x"):
+        import_file(box, str(tmp_path / "x"), "bogofilter")
+    assert box.verify() == []
