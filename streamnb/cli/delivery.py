@@ -21,7 +21,7 @@ def filter_(strict: bool, db: str | None, wait: float) -> None:
 
     Not a byte is changed but for the field `X-Streamnb: Spam, score=...`, which is added, and any
     of that name, which are removed. On any trouble the message passes unchanged and the exit
-    status is 0, or 75 with --strict; if it cannot be written it is 75, and the message must be kept.
+    status is 0, or 75 with --strict. If it cannot be written it is 75: the message must be kept.
 
     \b
     Example:

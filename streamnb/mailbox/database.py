@@ -40,11 +40,10 @@ CREATE INDEX ledger_digest ON ledger(digest, time);
 CREATE TABLE watched(
     account TEXT NOT NULL,
     folder TEXT NOT NULL,
-    uid TEXT NOT NULL,
-    key BLOB NOT NULL,         -- which message, told by a few header fields
-    digest BLOB,               -- which message, where it was fetched
-    flags TEXT NOT NULL,       -- what the user said of it by keywords
-    filed INTEGER NOT NULL,    -- whether we put it there
+    uid TEXT NOT NULL,         -- UIDVALIDITY and UID of IMAP, the unique name of a Maildir
+    key BLOB NOT NULL,         -- which message (`digest.header_key`)
+    said TEXT NOT NULL,        -- what its keywords said: 'junk', 'notjunk' or ''
+    filed INTEGER NOT NULL,    -- whether a program put it there, or is about to move it
     since REAL NOT NULL,       -- when it was first seen there
     gone REAL,                 -- when it was no longer there
     PRIMARY KEY (account, folder, uid)

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from streamnb.corpus.entry import MAX_MESSAGE
 from streamnb.mail_tokens import is_stamped
 
-__all__ = ["digest", "fields", "header_key"]
+__all__ = ["digest", "header_key", "stamped_as_spam"]
 
 # What the last steps of a delivery add; a copy of the message that was sorted before has them not.
 _DELIVERY = {b"return-path", b"delivered-to", b"x-original-to", b"envelope-to", b"x-delivered-to"}
@@ -17,7 +17,7 @@ _DELIVERY = {b"return-path", b"delivered-to", b"x-original-to", b"envelope-to", 
 _FIELD = re.compile(rb"(?:([!-9;-~]+)[ \t]*:)?[^\n]*\n(?:[ \t][^\n]*\n)*")
 
 
-def fields(header: bytes) -> Iterable[tuple[bytes, bytes]]:
+def _fields(header: bytes) -> Iterable[tuple[bytes, bytes]]:
     """Name in lower case, and all the lines, of each field of a header with LF line ends."""
     for match in _FIELD.finditer(header):
         yield (match[1] or b"").lower(), match[0]
@@ -49,7 +49,7 @@ def digest(message: bytes) -> bytes:
     """
     header, body = _split(message)
     sha = hashlib.sha256()
-    for name, lines in fields(header):
+    for name, lines in _fields(header):
         if name not in _DELIVERY and not is_stamped(name):
             sha.update(lines)
     sha.update(b"\n")
@@ -69,7 +69,27 @@ def header_key(header: bytes) -> bytes:
     """
     found = {
         name: b" ".join(lines.split(b":", 1)[1].split())
-        for name, lines in fields(_split(header)[0])
+        for name, lines in _fields(_split(header)[0])
         if name in (b"message-id", b"date", b"from", b"subject")
     }
     return hashlib.sha256(repr(sorted(found.items())).encode()).digest()[:16]
+
+
+# Fields in which filters say that a message is spam, and the words they say it with.
+_VERDICTS = re.compile(
+    rb"(?:x-streamnb|x-bogosity|x-spambayes-classification|x-spam-status|x-spam-flag|x-spam"
+    rb"|x-dspam-result|x-spamprobe)[ \t]*:[ \t]*(?:spam|yes|true)\b",
+    re.I,
+)
+
+
+def stamped_as_spam(header: bytes) -> bool:
+    r"""Whether a filter has said so in the header: what files it then is no person.
+
+    Examples
+    --------
+    >>> from streamnb.mailbox.digest import stamped_as_spam
+    >>> stamped_as_spam(b"Subject: hi\r\nX-Spam-Flag: YES\r\n"), stamped_as_spam(b"X-Spam: no\n")
+    (True, False)
+    """
+    return any(_VERDICTS.match(lines) is not None for _, lines in _fields(_split(header)[0]))

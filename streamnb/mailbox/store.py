@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
@@ -242,6 +242,7 @@ class Mailbox:
         teacher: str = HUMAN,
         source: str = "learn",
         when: float | None = None,
+        also: Callable[[], None] | None = None,
     ) -> Outcome:
         """Learn a message, once and for all; another label than before is a correction.
 
@@ -257,11 +258,16 @@ class Mailbox:
             Where it came from; the first word is what `status` counts by.
         when
             Seconds since 1970; None for now.
+        also
+            Called within the transaction, so that what it writes is written with this or not at
+            all.
         """
         counted = self.classifier.count(message)
         key = digest(message)
         now = time.time() if when is None else when
         with self.writing():
+            if also is not None:
+                also()
             before = self.ledger.active(key)
             if before is not None:
                 outcome = self._overrule(before, label, teacher, now)
@@ -311,9 +317,13 @@ class Mailbox:
         """Take back what was learned of a message, exactly."""
         return self.forget_digest(digest(message), when)
 
-    def forget_digest(self, key: bytes, when: float | None = None) -> Outcome:
-        """As `forget`, for a message that is gone."""
+    def forget_digest(
+        self, key: bytes, when: float | None = None, also: Callable[[], None] | None = None
+    ) -> Outcome:
+        """As `forget`, for a message that is gone; `also` as for `learn`."""
         with self.writing():
+            if also is not None:
+                also()
             row = self.ledger.active(key)
             if row is None:
                 return Outcome("unknown")
@@ -322,11 +332,11 @@ class Mailbox:
             self.take_back(row, time.time() if when is None else when)
         return Outcome("forgotten", self.labels[row.label])
 
-    def label_of(self, key: bytes) -> tuple[Label, str] | None:
-        """What was learned of a message, and its source; None where nothing was."""
+    def label_of(self, key: bytes) -> tuple[Label, str, str] | None:
+        """What was learned of a message, who said so and its source; None where nothing was."""
         with self.reading():
             row = self.ledger.active(key)
-            return None if row is None else (self.labels[row.label], row.source)
+            return None if row is None else (self.labels[row.label], row.teacher, row.source)
 
     def _unlearn(self, row: Row) -> None:
         views = row.tokens or ()

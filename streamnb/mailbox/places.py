@@ -1,0 +1,103 @@
+"""Where each message of an account was last seen: what moves are told by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from streamnb.mailbox.database import Database
+
+__all__ = ["Place", "Places"]
+
+_KEPT = 90 * 86400.0  # seconds that a message is remembered which is no longer anywhere
+
+
+class Place(NamedTuple):
+    """A message in a folder, as it was last seen; the columns of `watched`."""
+
+    folder: str
+    uid: str
+    key: bytes
+    said: str
+    filed: bool
+    since: float
+    gone: float | None
+
+
+class Places:
+    """What is known of the folders of one account.
+
+    Parameters
+    ----------
+    database
+        Where it is kept.
+    account
+        Which account.
+    """
+
+    def __init__(self, database: Database, account: str) -> None:
+        self.database = database
+        self.account = account
+
+    def of_folder(self, folder: str) -> dict[str, Place]:
+        """The messages that were there when it was last looked at, by uid."""
+        with self.database.reading() as connection:
+            rows = connection.execute(
+                "SELECT folder, uid, key, said, filed, since, gone FROM watched "
+                "WHERE account = ? AND folder = ? AND gone IS NULL",
+                (self.account, folder),
+            ).fetchall()
+        return {row[1]: Place(*row) for row in rows}
+
+    def of_message(self, key: bytes, but: tuple[str, str]) -> Place | None:
+        """Where a message was last seen, but for one place; where it has gone from comes first."""
+        with self.database.reading() as connection:
+            row = connection.execute(
+                "SELECT folder, uid, key, said, filed, since, gone FROM watched "
+                "WHERE account = ? AND key = ? AND NOT (folder = ? AND uid = ?) "
+                "ORDER BY gone IS NULL, gone DESC, since DESC LIMIT 1",
+                (self.account, key, *but),
+            ).fetchone()
+        return None if row is None else Place(*row)
+
+    def put(self, place: Place) -> None:
+        """Write where a message is, within a transaction."""
+        self.database.connection.execute(
+            "REPLACE INTO watched(account, folder, uid, key, said, filed, since, gone) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            (self.account, *place),
+        )
+
+    def put_all(self, places: Iterable[Place], looked_at: str | None = None) -> None:
+        """Write where messages are, and that a folder was looked at, all or nothing."""
+        with self.database.writing():
+            for place in places:
+                self.put(place)
+            if looked_at is not None:
+                self.database.keep(self._name, sorted({*self._looked_at(), looked_at}))
+
+    def drop(self, place: Place) -> None:
+        """Forget a place that another one has taken, within a transaction."""
+        self.database.connection.execute(
+            "DELETE FROM watched WHERE account = ? AND folder = ? AND uid = ?",
+            (self.account, place.folder, place.uid),
+        )
+
+    def purge(self, now: float) -> None:
+        """Forget messages that have been nowhere for long."""
+        with self.database.writing() as connection:
+            connection.execute(
+                "DELETE FROM watched WHERE account = ? AND gone < ?", (self.account, now - _KEPT)
+            )
+
+    @property
+    def _name(self) -> str:
+        return f"watched {self.account}"
+
+    def _looked_at(self) -> list[str]:
+        return list(self.database.value(self._name) or [])
+
+    def looked_at(self, folder: str) -> bool:
+        """Whether a folder was ever looked at."""
+        with self.database.reading():
+            return folder in self._looked_at()

@@ -1,0 +1,391 @@
+"""Watching: what its owner does with mail is learned, and nothing else. On a real Maildir."""
+
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_replay import STREAMNB, streamnb_command
+
+from streamnb import Mailbox
+from streamnb.corpus import open_corpus, read
+from streamnb.errors import BusyError, CorpusError, MailServerError
+from streamnb.mailbox.digest import digest
+from streamnb.mailbox.ledger import HUMAN, PROGRAM
+from streamnb.mailbox.maildir import MaildirAccount
+from streamnb.mailbox.watch import Plan, Watcher
+
+
+class Dir:
+    """A Maildir as a delivery agent and a mail program use it."""
+
+    def __init__(self, root: Path, folders=("Junk", "Trash", "Archive")):
+        self.root = root
+        for folder in ("", *(f".{name}" for name in folders)):
+            for place in ("cur", "new", "tmp"):
+                (root / folder / place).mkdir(parents=True)
+
+    def folder(self, name):
+        return self.root if name == "INBOX" else self.root / f".{name}"
+
+    def deliver(self, number, content=None, folder="INBOX"):
+        content = content or mail(number)
+        (self.folder(folder) / "new" / f"{number}.host").write_bytes(content)
+
+    def find(self, number):
+        return [path for path in self.root.rglob(f"{number}.host*") if path.is_file()]
+
+    def where(self, number):
+        places = [path.parent.parent for path in self.find(number)]
+        return ["INBOX" if place == self.root else place.name[1:] for place in places]
+
+    def move(self, number, folder, flags="S"):
+        (path,) = self.find(number)
+        path.rename(self.folder(folder) / "cur" / f"{number}.host:2,{flags}")
+
+
+def mail(number, words="hello there"):
+    return b"Message-ID: <%d@x>\nSubject: m%d\n\n%s\n" % (number, number, words.encode())
+
+
+class Scene:
+    """A Maildir, a mailbox and a watcher of both."""
+
+    def __init__(self, folder, **plan):
+        self.dir = Dir(folder / "Maildir")
+        self.box = Mailbox(folder / "mail.db")
+        self.said = []
+        self.account = MaildirAccount(self.dir.root)
+        self.plan = Plan("INBOX", "Junk", ("Archive",), **plan)
+        self.restart()
+
+    def restart(self):
+        self.watcher = Watcher(self.box, self.account, self.plan, self.said.append)
+
+    def look(self):
+        self.watcher.look()
+
+    def label(self, number):
+        known = self.box.label_of(digest(mail(number)))
+        return None if known is None else known[0]
+
+
+@pytest.fixture
+def scene(tmp_path):
+    scene = Scene(tmp_path)
+    scene.look()
+    yield scene
+    scene.box.close()
+
+
+def test_what_lies_there_at_first_teaches_nothing(tmp_path):
+    scene = Scene(tmp_path)
+    scene.dir.deliver(1)
+    scene.dir.deliver(2, folder="Junk")
+    scene.look()
+    assert (scene.label(1), scene.label(2)) == (None, None)
+    assert scene.said == [
+        "Junk: 1 messages are there already",
+        "INBOX: 1 messages are there already",
+        "Archive: 0 messages are there already",
+    ]
+    scene.dir.move(2, "INBOX")
+    scene.look()
+    assert scene.label(2) == "ham"
+
+
+def test_moves_are_learned_and_taken_back(scene):
+    scene.dir.deliver(1)
+    scene.look()
+    assert scene.label(1) is None
+    scene.dir.move(1, "Junk")
+    scene.look()
+    assert scene.label(1) == "spam"
+    scene.dir.move(1, "INBOX")
+    scene.look()
+    assert scene.label(1) is None
+    assert scene.box.counts[0].features == 0
+    scene.dir.move(1, "Archive")
+    scene.look()
+    assert scene.label(1) is None
+    scene.dir.move(1, "Junk")
+    scene.look()
+    scene.dir.move(1, "Archive")
+    scene.look()
+    assert scene.label(1) is None
+
+
+def test_the_bin_teaches_nothing(scene):
+    for number in (1, 2):
+        scene.dir.deliver(number)
+    scene.look()
+    scene.dir.move(1, "Junk")
+    scene.look()
+    for number in (1, 2):
+        scene.dir.move(number, "Trash")
+    scene.look()
+    assert (scene.label(1), scene.label(2)) == ("spam", None)
+    for number in (1, 2):
+        scene.dir.find(number)[0].unlink()
+    scene.look()
+    assert (scene.label(1), scene.label(2)) == ("spam", None)
+    assert scene.box.verify() == []
+
+
+def test_moves_made_while_nobody_watched_are_noticed(scene):
+    for number in range(4):
+        scene.dir.deliver(number)
+    scene.look()
+    for number in range(3):
+        scene.dir.move(number, "Junk")
+    scene.restart()
+    scene.look()
+    assert [scene.label(number) for number in range(4)] == ["spam"] * 3 + [None]
+    scene.restart()
+    said = len(scene.said)
+    scene.look()
+    assert len(scene.said) == said
+
+
+def trained(scene):
+    for i in range(12):
+        scene.box.learn(mail(100 + i, "cheap pills buy now"), "spam")
+        scene.box.learn(mail(200 + i, "lunch at noon with ann"), "ham")
+
+
+@pytest.mark.parametrize("move", [False, True])
+def test_spam_is_filed_if_told_so_and_that_is_not_learned(tmp_path, move):
+    scene = Scene(tmp_path, move=move)
+    trained(scene)
+    scene.look()
+    before = scene.box.counts[0].weights
+    scene.dir.deliver(1, mail(1, "cheap pills buy now"))
+    scene.dir.deliver(2, mail(2, "lunch at noon with ann"))
+    scene.look()
+    assert scene.dir.where(1) == (["Junk"] if move else ["INBOX"])
+    assert scene.dir.where(2) == ["INBOX"]
+    assert any("S " in line and ("would be" in line) != move for line in scene.said)
+    scene.look()
+    scene.restart()
+    scene.look()
+    assert scene.box.counts[0].weights == before
+    if move:  # its owner thinks otherwise
+        scene.dir.move(1, "INBOX")
+        scene.look()
+        assert scene.box.label_of(digest(mail(1, "cheap pills buy now")))[:2] == ("ham", HUMAN)
+        assert scene.dir.where(1) == ["INBOX"]
+
+
+def test_a_watcher_stopped_while_filing_goes_on(tmp_path, monkeypatch):
+    scene = Scene(tmp_path, move=True)
+    trained(scene)
+    scene.look()
+    weights = list(scene.box.counts[0].weights)
+    scene.dir.deliver(1, mail(1, "cheap pills buy now"))
+
+    def dies(*_):
+        raise MailServerError("gone")
+
+    monkeypatch.setattr(scene.account, "file", dies)
+    with pytest.raises(MailServerError):
+        scene.look()
+    monkeypatch.undo()
+    scene.restart()
+    scene.look()
+    assert scene.dir.where(1) == ["Junk"]
+    scene.look()
+    assert scene.box.counts[0].weights == weights
+
+
+def test_what_another_filter_files_is_not_learned(scene):
+    scene.dir.deliver(1, b"X-Spam-Flag: YES\n" + mail(1), "Junk")
+    scene.dir.deliver(2, folder="Junk")  # by hand, before it was ever seen
+    scene.look()
+    assert (scene.label(1), scene.label(2)) == (None, "spam")
+    scene.dir.move(1, "INBOX")
+    scene.look()
+    assert scene.label(1) == "ham"
+
+
+def test_read_and_kept_is_ham_by_choice_only_and_no_persons_word(tmp_path, monkeypatch):
+    scene = Scene(tmp_path, ham_after=3600.0)
+    scene.look()
+    for number in (1, 2):
+        scene.dir.deliver(number)
+    scene.look()
+    scene.dir.move(1, "INBOX")  # read; 2 is not
+    scene.look()
+    now = time.time()
+    monkeypatch.setattr("streamnb.mailbox.watch.time.time", lambda: now + 3000)
+    scene.look()
+    assert scene.label(1) is None
+    monkeypatch.setattr("streamnb.mailbox.watch.time.time", lambda: now + 4000)
+    scene.look()
+    assert (scene.label(1), scene.label(2)) == ("ham", None)
+    assert scene.box.label_of(digest(mail(1)))[1] == PROGRAM
+    scene.dir.move(1, "Junk")
+    scene.look()
+    assert scene.box.label_of(digest(mail(1)))[:2] == ("spam", HUMAN)
+
+
+def test_two_copies_of_a_message_are_two(scene):
+    scene.dir.deliver(1)
+    scene.look()
+    (scene.dir.root / "new" / "copy.host").write_bytes(mail(1))
+    scene.look()
+    scene.dir.move(1, "Junk")
+    scene.look()
+    assert scene.label(1) == "spam"
+    (scene.dir.root / "new" / "third.host").write_bytes(mail(1))  # delivered, not moved out
+    scene.look()
+    assert scene.label(1) == "spam"
+
+
+def test_one_poisonous_message_does_not_stop_the_others(scene, monkeypatch):
+    real = scene.account.fetch
+
+    def fetch(folder, uid):
+        if uid.startswith("2."):
+            raise RecursionError("deep")
+        return real(folder, uid)
+
+    monkeypatch.setattr(scene.account, "fetch", fetch)
+    for number in (1, 2, 3):
+        scene.dir.deliver(number)
+        scene.dir.move(number, "Junk")
+    scene.look()
+    assert [scene.label(number) for number in (1, 2, 3)] == ["spam", None, "spam"]
+    assert [line for line in scene.said if "left alone" in line] == [
+        "Junk/2.host: left alone: RecursionError: deep"
+    ]
+    said = len(scene.said)
+    scene.look()
+    assert len(scene.said) == said
+
+
+def test_what_could_not_be_learned_now_is_learned_later(scene, monkeypatch):
+    scene.dir.deliver(1)
+    scene.dir.move(1, "Junk")
+    learn = scene.box.learn
+
+    def busy(*_, **__):
+        raise BusyError("held")
+
+    monkeypatch.setattr(scene.box, "learn", busy)
+    scene.look()
+    assert scene.label(1) is None
+    monkeypatch.setattr(scene.box, "learn", learn)
+    scene.look()
+    assert scene.label(1) == "spam"
+
+
+moves = st.tuples(
+    st.integers(0, 2), st.sampled_from(["INBOX", "Junk", "Archive", "Trash"]), st.booleans()
+)
+
+
+@given(st.lists(moves, max_size=14))
+@settings(max_examples=30, deadline=None)
+def test_any_moves_end_in_what_its_owner_said(tmp_path_factory, history):
+    """Against a slow obvious reference: each message's last two places that are looked at."""
+    scene = Scene(tmp_path_factory.mktemp("w"))
+    scene.look()
+    seen, label = {}, {}
+    for number in range(3):
+        scene.dir.deliver(number)
+    scene.look()
+    seen = dict.fromkeys(range(3), "INBOX")
+    for number, folder, look in [*history, (0, None, True)]:
+        if folder is not None:
+            scene.dir.move(number, folder)
+        if not look:
+            continue
+        scene.look()
+        for one in range(3):
+            (now,) = scene.dir.where(one)
+            if now == "Trash" or (now == "Junk") == (seen[one] == "Junk"):
+                seen[one] = seen[one] if now == "Trash" else now
+                continue
+            said = "spam" if now == "Junk" else "ham"
+            label[one] = None if label.get(one) not in (None, said) else said
+            seen[one] = now
+    assert [scene.label(one) for one in range(3)] == [label.get(one) for one in range(3)]
+    assert scene.box.verify() == []
+    scene.box.close()
+
+
+def test_filing_never_replaces_a_message(scene):
+    scene.dir.deliver(1)
+    scene.account.listing("INBOX")
+    (scene.dir.root / ".Junk" / "cur" / "1.host:2,").write_bytes(b"another")
+    with pytest.raises(Exception, match="cannot be moved"):
+        scene.account.file("INBOX", "1.host", "Junk")
+    assert (scene.dir.root / ".Junk" / "cur" / "1.host:2,").read_bytes() == b"another"
+    assert scene.dir.find(1)
+
+
+def test_folders_are_found_and_missing_ones_named(tmp_path):
+    Dir(tmp_path / "m", ["Spam box", "M&APw-ll"])
+    account = MaildirAccount(tmp_path / "m")
+    assert account.folders() == ["INBOX", "M&APw-ll", "Spam box"]
+    assert account.listing("Müll") == {}
+    with pytest.raises(CorpusError, match="no folder 'Junk'; there are"):
+        account.listing("Junk")
+    with pytest.raises(CorpusError, match="not a Maildir"):
+        MaildirAccount(tmp_path)
+
+
+def test_watching_a_stream_gives_the_counts_of_learning_it(sample, tmp_path):
+    """In the order in which it is moved."""
+    scene = Scene(tmp_path)
+    scene.look()
+    stream = [(read(entry), entry.label) for entry in open_corpus(sample)][:60]
+    with Mailbox(tmp_path / "other.db") as other:
+        for i, (content, label) in enumerate(stream):
+            scene.dir.deliver(i, content, "INBOX" if label == "spam" else "Junk")
+            scene.look()
+            scene.box.forget(content)  # as if a filter had put it there
+            with scene.box.database.writing() as connection:
+                connection.execute("UPDATE watched SET filed = (folder = 'Junk')")
+            scene.dir.move(i, "Junk" if label == "spam" else "INBOX")
+            scene.look()
+            other.learn(content, label)
+        assert scene.box.verify() == other.verify() == []
+        for mine, theirs in zip(scene.box.counts, other.counts, strict=True):
+            a, b = mine.everything(), theirs.everything()
+            assert (a[0] == b[0]).all()
+            columns = [theirs.labels.index(label) for label in mine.labels]
+            assert (a[1] == b[1][:, columns]).all()
+    scene.box.close()
+
+
+def test_the_command_watches_until_it_is_told_to_stop(tmp_path):
+    scene = Scene(tmp_path)
+    scene.box.close()
+    command = [*STREAMNB, "watch", scene.dir.root, "--every", "0.1", "--db", scene.box.path]
+    with subprocess.Popen(
+        list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as process:
+        lines = []
+        while "watching maildir" not in "".join(lines):
+            lines.append(process.stdout.readline())
+        scene.dir.deliver(1)
+        scene.dir.move(1, "Junk")
+        while "spam (learned)" not in lines[-1]:
+            lines.append(process.stdout.readline())
+        process.send_signal(signal.SIGTERM)
+        rest = process.stdout.read()
+        assert process.wait(10) == 0
+    assert rest.endswith("stopped\n")
+    assert "Traceback" not in "".join(lines) + rest
+    status, out, _ = streamnb_command("watch", scene.dir.root, "--once", "--db", scene.box.path)
+    assert status == 0
+    assert "watching" in out
+    status, _, error = streamnb_command(
+        "watch", scene.dir.root, "--once", "--db", scene.box.path, "--spam-folder", "Nothing"
+    )
+    assert status == 3
+    assert "no folder 'Nothing'; there are" in error
