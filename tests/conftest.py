@@ -1,6 +1,7 @@
 """Where the development corpora are, and what is being tested."""
 
 import os
+import shutil
 from pathlib import Path
 
 # scikit-learn skips one of its contract checks without this; scipy reads it when imported.
@@ -25,14 +26,20 @@ def pytest_report_header() -> str:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     folder = corpora_folder()
-    if folder.is_dir():
-        return
-    if os.environ.get("STREAMNB_CORPORA"):
-        raise pytest.UsageError(f"STREAMNB_CORPORA: no folder {folder}")
-    skip = pytest.mark.skip(reason="the development corpora are not beside the project")
+    if not folder.is_dir():
+        if os.environ.get("STREAMNB_CORPORA"):
+            raise pytest.UsageError(f"STREAMNB_CORPORA: no folder {folder}")
+        skip(items, "corpora", "the development corpora are not beside the project")
+    # STREAMNB_DOVECOT=1: its absence is an error, not a reason to skip.
+    there = shutil.which("dovecot", path="/usr/sbin") and os.geteuid() == 0
+    if not there and not os.environ.get("STREAMNB_DOVECOT"):
+        skip(items, "dovecot", "no Dovecot, or not root: apt-get install dovecot-imapd")
+
+
+def skip(items: list[pytest.Item], marker: str, reason: str) -> None:
     for item in items:
-        if item.get_closest_marker("corpora"):
-            item.add_marker(skip)
+        if item.get_closest_marker(marker):
+            item.add_marker(pytest.mark.skip(reason=reason))
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,215 @@
+"""A real Dovecot on loopback, and a connection to it that can be cut."""
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import ssl
+import subprocess
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+UID = 5000  # the mail's owner; Dovecot serves nobody as root
+PASSWORD = "correct-horse"  # noqa: S105 (of a server that lives for a test)
+PROGRAM = "/usr/sbin/dovecot"
+CONFIGURATION = """
+protocols = imap
+listen = 127.0.0.1
+base_dir = {base}/run
+state_dir = {base}/state
+log_path = {base}/dovecot.log
+instance_name = {name}
+ssl = yes
+ssl_cert = <{base}/cert.pem
+ssl_key = <{base}/key.pem
+disable_plaintext_auth = no
+auth_failure_delay = 0
+mail_max_userip_connections = 100
+first_valid_uid = {uid}
+mail_location = maildir:~/Maildir
+mail_fsync = never
+passdb {{
+  driver = static
+  args = password={password}
+}}
+userdb {{
+  driver = static
+  args = uid={uid} gid={uid} home={base}/home/%u
+}}
+namespace inbox {{
+  inbox = yes
+  separator = /
+  mailbox Junk {{
+    auto = subscribe
+    special_use = \\Junk
+  }}
+  mailbox Trash {{
+    auto = subscribe
+    special_use = \\Trash
+  }}
+}}
+service imap-login {{
+  chroot =
+  inet_listener imap {{
+    port = {port}
+  }}
+  inet_listener imaps {{
+    port = {tls_port}
+    ssl = yes
+  }}
+}}
+service anvil {{
+  chroot =
+  unix_listener anvil-auth-penalty {{
+    mode = 0
+  }}
+}}
+protocol imap {{
+{extra}
+}}
+"""
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return found.getsockname()[1]
+
+
+class Dovecot:
+    """A server in which every user has the same password."""
+
+    def __init__(self, extra=""):
+        # Not pytest's folder: the mail's owner must be able to enter it.
+        self.base = Path(tempfile.mkdtemp(prefix="dovecot", dir="/tmp"))
+        self.base.chmod(0o755)
+        (self.base / "state").mkdir()
+        (self.base / "home").mkdir()
+        os.chown(self.base / "home", UID, UID)
+        self.port, self.tls_port = free_port(), free_port()
+        self.certificate = self.base / "cert.pem"
+        subprocess.run(
+            [
+                "openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2",
+                "-subj", "/CN=localhost",
+                "-keyout", self.base / "key.pem", "-out", self.certificate,
+                "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1",
+            ],
+            check=True,
+            capture_output=True,
+        )  # fmt: skip
+        self.configuration = self.base / "dovecot.conf"
+        self.configuration.write_text(
+            CONFIGURATION.format(
+                base=self.base, name=self.base.name, uid=UID, port=self.port,
+                tls_port=self.tls_port, password=PASSWORD, extra=extra,
+            )
+        )  # fmt: skip
+        self.start()
+
+    def start(self):
+        with open(self.base / "stderr", "ab") as errors:
+            self.process = subprocess.Popen(
+                [PROGRAM, "-F", "-c", str(self.configuration)],
+                stdin=subprocess.DEVNULL, stdout=errors, stderr=errors, start_new_session=True,
+            )  # fmt: skip
+        until = time.monotonic() + 10
+        while time.monotonic() < until and self.process.poll() is None:
+            with (
+                contextlib.suppress(OSError),
+                socket.create_connection(("127.0.0.1", self.port), 2) as probe,
+            ):
+                if probe.recv(200).startswith(b"* OK"):
+                    return
+            time.sleep(0.02)
+        raise RuntimeError((self.base / "stderr").read_text())
+
+    def stop(self):
+        self.process.send_signal(signal.SIGQUIT)
+        self.process.wait(10)
+        with contextlib.suppress(ProcessLookupError):  # its workers outlive it
+            os.killpg(self.process.pid, signal.SIGKILL)
+
+    def close(self):
+        self.stop()
+        shutil.rmtree(self.base, ignore_errors=True)
+
+    def administer(self, *arguments):
+        subprocess.run(
+            ["/usr/bin/doveadm", "-c", str(self.configuration), *arguments],
+            check=True, capture_output=True,
+        )  # fmt: skip
+
+    def client(self, user):
+        """A mail program: what a person uses."""
+        from imapclient import IMAPClient
+
+        context = ssl.create_default_context(cafile=str(self.certificate))
+        client = IMAPClient("localhost", self.port, ssl=False, timeout=20)
+        client.starttls(context)
+        client.login(user, PASSWORD)
+        return client
+
+    def put_files(self, user, folder, messages):
+        """Many messages at once, as a delivery agent writes them."""
+        root = self.base / "home" / user / "Maildir"
+        here = root / folder if folder else root
+        for place in ("cur", "new", "tmp"):
+            (here / place).mkdir(parents=True, exist_ok=True)
+        for i, message in enumerate(messages):
+            (here / "cur" / f"{1_000_000 + i}.M{i}.host:2,").write_bytes(message)
+        for path in [self.base / "home" / user, *(self.base / "home" / user).rglob("*")]:
+            os.chown(path, UID, UID)
+
+
+class Cut:
+    """Passes a connection on, and cuts it after so many bytes from the server."""
+
+    def __init__(self, port, after):
+        self.target, self.after = ("127.0.0.1", port), after
+        self.listening = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listening.getsockname()[1]
+        self.sockets, self.threads = [], []
+        self._run(self._accept)
+
+    def _run(self, function, *arguments):
+        thread = threading.Thread(target=function, args=arguments, daemon=True)
+        self.threads.append(thread)
+        thread.start()
+
+    def _accept(self):
+        with contextlib.suppress(OSError):
+            while True:
+                ours, _ = self.listening.accept()
+                theirs = socket.create_connection(self.target)
+                self.sockets += [ours, theirs]
+                self._run(self._pass, ours, theirs, None)
+                self._run(self._pass, theirs, ours, self.after)
+
+    def _pass(self, source, target, left):
+        with contextlib.suppress(OSError):
+            while data := source.recv(65536):
+                if left is not None:
+                    data = data[:left]
+                    left -= len(data)
+                target.sendall(data)
+                if left == 0:
+                    break
+        for one in (source, target):  # close() would not wake a thread that reads
+            with contextlib.suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+
+    def close(self):
+        with contextlib.suppress(OSError):
+            self.listening.shutdown(socket.SHUT_RDWR)
+        self.listening.close()
+        for one in self.sockets:
+            with contextlib.suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+        for thread in self.threads:
+            thread.join(2)
+        for one in self.sockets:
+            one.close()

@@ -1,0 +1,401 @@
+"""An IMAP account on a real Dovecot, used by a person with a mail program, and by us."""
+
+import contextlib
+import itertools
+import os
+import subprocess
+import time
+
+import pytest
+from servers import PASSWORD, PROGRAM, Cut, Dovecot
+from test_replay import STREAMNB, streamnb_command
+
+from streamnb import Mailbox
+from streamnb.corpus import open_corpus, read
+from streamnb.errors import ConfigError, MailServerError
+from streamnb.mailbox.access import Access, address_of
+from streamnb.mailbox.digest import digest
+from streamnb.mailbox.imap import ImapAccount, folder_messages
+from streamnb.mailbox.watch import Plan, Watcher
+
+pytestmark = pytest.mark.dovecot
+users = map("user{}".format, itertools.count())
+
+
+@pytest.fixture(scope="module")
+def server():
+    server = Dovecot()
+    yield server
+    server.close()
+
+
+@pytest.fixture(scope="module")
+def old_server():
+    """One that knows none of the extensions that make things easy."""
+    names = "IMAP4rev1 SASL-IR LITERAL+ ID ENABLE NAMESPACE UNSELECT CHILDREN"
+    server = Dovecot(f"  imap_capability = {names}")
+    yield server
+    server.close()
+
+
+def mail(number, words="hello there"):
+    return f"Message-ID: <{number}@x>\r\nSubject: m{number}\r\n\r\n{words}\r\n".encode()
+
+
+class Scene:
+    """A person's account, her mail program, and a watcher."""
+
+    def __init__(self, server, folder, junk="Junk", **plan):
+        self.server = server
+        self.user = next(users)
+        self.person = server.client(self.user)
+        if not self.person.folder_exists(junk):
+            self.person.create_folder(junk)
+        self.person.create_folder("Archive")
+        self.junk = junk
+        self.box = Mailbox(folder / "mail.db")
+        self.said = []
+        self.account = self.connect()
+        self.plan = Plan("INBOX", junk, ("Archive",), **plan)
+        self.watcher = Watcher(self.box, self.account, self.plan, self.said.append)
+        self.watcher.look()
+
+    @property
+    def access(self):
+        return Access(ca_file=str(self.server.certificate))
+
+    def url(self, folder=""):
+        return f"imap://{self.user}@localhost:{self.server.port}/{folder}"
+
+    def connect(self):
+        return ImapAccount(address_of(self.url()), self.access)
+
+    def deliver(self, message, folder="INBOX"):
+        self.person.append(folder, message)
+
+    def move(self, number, source, target):
+        self.person.select_folder(source)
+        uids = self.person.search(["SUBJECT", f"m{number}", "UNDELETED"])
+        if self.person.has_capability("MOVE"):
+            self.person.move(uids, target)
+        else:
+            self.person.copy(uids, target)
+            self.person.add_flags(uids, [b"\\Deleted"])
+            self.person.expunge(uids)
+
+    def subjects(self, folder):
+        self.person.select_folder(folder, readonly=True)
+        found = self.person.fetch(self.person.search("UNDELETED"), ["ENVELOPE"])
+        return sorted(one[b"ENVELOPE"].subject.decode() for one in found.values())
+
+    def seen(self, folder):
+        self.person.select_folder(folder, readonly=True)
+        return self.person.search("SEEN")
+
+    def label(self, number, words="hello there"):
+        known = self.box.label_of(digest(mail(number, words)))
+        return None if known is None else known[0]
+
+    def reconnect(self):
+        with contextlib.suppress(Exception):
+            self.person.shutdown()
+        self.person = self.server.client(self.user)
+
+    def close(self):
+        self.account.close()
+        self.box.close()
+        self.person.logout()
+
+
+@pytest.fixture(autouse=True)
+def password(monkeypatch):
+    monkeypatch.setenv("STREAMNB_PASSWORD", PASSWORD)
+
+
+@pytest.fixture(params=["server", "old_server"])
+def scene(request, tmp_path):
+    scene = Scene(request.getfixturevalue(request.param), tmp_path)
+    yield scene
+    scene.close()
+
+
+def test_moves_are_learned_and_taken_back(scene):
+    scene.deliver(mail(1))
+    scene.deliver(mail(2))
+    scene.watcher.look()
+    scene.move(1, "INBOX", scene.junk)
+    scene.watcher.look()
+    assert (scene.label(1), scene.label(2)) == ("spam", None)
+    scene.move(1, scene.junk, "Archive")
+    scene.watcher.look()
+    assert scene.label(1) is None
+    scene.move(1, "Archive", "Trash")
+    scene.move(2, "INBOX", "Trash")
+    scene.watcher.look()
+    assert (scene.label(1), scene.label(2)) == (None, None)
+    for folder in ("INBOX", scene.junk, "Trash"):
+        assert scene.seen(folder) == []
+    assert scene.box.verify() == []
+
+
+def test_moving_by_copy_and_mark_is_moving(scene):
+    scene.deliver(mail(1))
+    scene.watcher.look()
+    scene.person.select_folder("INBOX")
+    uids = scene.person.search()
+    scene.person.copy(uids, scene.junk)
+    scene.person.add_flags(uids, [b"\\Deleted"])  # and not yet expunged
+    scene.watcher.look()
+    assert scene.label(1) == "spam"
+    scene.person.select_folder(scene.junk)
+    uids = scene.person.search()
+    scene.person.copy(uids, "INBOX")
+    scene.person.add_flags(uids, [b"\\Deleted"])
+    scene.watcher.look()
+    assert scene.label(1) is None
+
+
+def trained(scene):
+    for i in range(12):
+        scene.box.learn(mail(100 + i, "cheap pills buy now"), "spam")
+        scene.box.learn(mail(200 + i, "lunch at noon with ann"), "ham")
+
+
+@pytest.mark.parametrize("junk", ["Junk", "Spam box", 'Müll & "Werbung"', "日本/ゴミ"])
+@pytest.mark.parametrize("kind", ["server", "old_server"])
+def test_spam_is_filed_and_nothing_else_happens(request, tmp_path, kind, junk):
+    scene = Scene(request.getfixturevalue(kind), tmp_path, junk, move=True)
+    trained(scene)
+    weights = list(scene.box.counts[0].weights)
+    spam = mail(1, "cheap pills buy now")
+    scene.deliver(spam)
+    scene.deliver(mail(2, "lunch at noon with ann"))
+    scene.deliver(mail(3, "cheap pills buy now"))
+    scene.person.select_folder("INBOX")
+    scene.person.add_flags(scene.person.search(["SUBJECT", "m2"]), [b"\\Deleted"])
+    scene.person.unselect_folder() if scene.person.has_capability("UNSELECT") else None
+    scene.watcher.look()
+    scene.watcher.look()
+    assert scene.subjects(junk) == ["m1", "m3"]
+    scene.person.select_folder("INBOX")
+    assert scene.person.search("SUBJECT m2"), "another's deleted message must not be expunged"
+    assert scene.subjects("INBOX") == []
+    assert not scene.seen(junk)
+    assert scene.box.counts[0].weights == weights
+    scene.person.select_folder(junk, readonly=True)
+    (uid,) = scene.person.search(["SUBJECT", "m1"])
+    assert b"$Junk" in scene.person.get_flags([uid])[uid]
+    assert scene.person.fetch([uid], ["BODY.PEEK[]"])[uid][b"BODY[]"] == spam
+    scene.move(1, junk, "INBOX")
+    scene.watcher.look()
+    assert scene.label(1, "cheap pills buy now") == "ham"
+    scene.watcher.look()
+    assert scene.subjects("INBOX") == ["m1"]
+    scene.close()
+
+
+def test_keywords_are_the_users_word(scene):
+    scene.deliver(mail(1))
+    scene.deliver(mail(2))
+    scene.watcher.look()
+    scene.person.select_folder("INBOX")
+    one, two = scene.person.search()
+    scene.person.add_flags([one], [b"$Junk"])
+    scene.person.add_flags([two], [b"$NotJunk"])
+    scene.watcher.look()
+    assert (scene.label(1), scene.label(2)) == ("spam", "ham")
+    scene.person.add_flags([two], [b"$Junk"])  # both: neither
+    scene.person.remove_flags([one], [b"$Junk"])
+    scene.watcher.look()
+    assert (scene.label(1), scene.label(2)) == (None, None)
+
+
+def test_a_change_of_uidvalidity_is_no_event(scene):
+    for number in (1, 2, 3):
+        scene.deliver(mail(number))
+    scene.watcher.look()
+    scene.move(1, "INBOX", scene.junk)
+    scene.watcher.look()
+    said = list(scene.said)
+    for folder, validity in (("INBOX", "4444"), (scene.junk, "5555")):
+        scene.server.administer(
+            "mailbox", "update", "-u", scene.user, "--uid-validity", validity, folder
+        )
+    for _ in range(3):  # whoever had the folder open is disconnected
+        try:
+            scene.watcher.look()
+        except MailServerError:
+            continue
+    assert scene.said == said
+    assert (scene.label(1), scene.label(2)) == ("spam", None)
+    scene.reconnect()
+    scene.move(2, "INBOX", scene.junk)
+    scene.watcher.look()
+    assert scene.label(2) == "spam"
+
+
+@pytest.mark.parametrize("after", [3000, 20_000, 60_000, 200_000])
+def test_a_connection_cut_in_the_middle_loses_nothing(server, tmp_path, after):
+    scene = Scene(server, tmp_path)
+    for number in range(8):
+        scene.deliver(mail(number, "words " * 5000))
+    scene.watcher.look()
+    for number in range(8):
+        scene.move(number, "INBOX", "Junk")
+    cut = Cut(server.port, after)
+    address = address_of(scene.url())._replace(port=cut.port)
+
+    def look_until_cut():
+        account = ImapAccount(address, scene.access)
+        account.name = scene.account.name
+        watcher = Watcher(scene.box, account, scene.plan, scene.said.append)
+        for _ in range(50):
+            watcher.look()
+
+    with pytest.raises(MailServerError, match="localhost"):
+        look_until_cut()
+    cut.close()
+    assert scene.box.verify() == []
+    scene.watcher.look()
+    labels = {scene.label(number, "words " * 5000) for number in range(8)}
+    assert labels == {"spam"}
+    assert scene.box.verify() == []
+    scene.close()
+
+
+def test_a_folder_of_ten_thousand(server, tmp_path):
+    user = next(users)
+    server.put_files(user, "", (mail(i) for i in range(10_000)))
+    begun = time.monotonic()
+    with Mailbox(tmp_path / "db") as box:
+        account = ImapAccount(
+            address_of(f"imap://{user}@localhost:{server.port}"),
+            Access(ca_file=str(server.certificate)),
+        )
+        said = []
+        watcher = Watcher(box, account, Plan("INBOX", "Junk"), said.append)
+        watcher.look()
+        assert "INBOX: 10,000 messages are there already" in said
+        assert time.monotonic() - begun < 60
+        person = server.client(user)
+        person.select_folder("INBOX")
+        person.move(person.search(["SUBJECT", "m5000"]), "Junk")
+        begun = time.monotonic()
+        watcher.look()
+        assert time.monotonic() - begun < 10
+        assert box.label_of(digest(mail(5000)))[0] == "spam"
+        person.logout()
+        account.close()
+
+
+def test_all_messages_of_a_folder_can_be_learned(server, sample, tmp_path):
+    user = next(users)
+    stream = [read(entry) for entry in itertools.islice(open_corpus(sample), 40)]
+    server.put_files(user, ".M&APw-ll & mehr".replace(" & ", " &- "), stream)
+    access = Access(ca_file=str(server.certificate))
+    url = f"imap://{user}@localhost:{server.port}/M%C3%BCll%20%26%20mehr"
+    found = [one.content for one in folder_messages(url, access)]
+    assert sorted(map(digest, found)) == sorted(map(digest, stream))
+    command = ["--ca-file", server.certificate, "--db", tmp_path / "db"]
+    status, out, _ = streamnb_command("learn", "spam", url, *command)
+    assert (status, out) == (0, "40 messages: 40 learned\n")
+    status, out, _ = streamnb_command("forget", url, *command)
+    assert (status, out) == (0, "40 messages: 40 forgotten\n")
+    person = server.client(user)
+    person.select_folder("Müll & mehr")
+    assert person.search("SEEN") == []
+    person.logout()
+
+
+def test_the_command_watches_reconnects_and_idles(server, tmp_path):
+    scene = Scene(server, tmp_path)
+    scene.box.close()
+    command = [
+        *STREAMNB, "watch", scene.url(), "--ca-file", server.certificate, "--every", "60",
+        "--db", scene.box.path, "--folder", "Archive",
+    ]  # fmt: skip
+    with subprocess.Popen(
+        list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as process:
+        lines = [""]
+
+        def until(text):
+            while text not in lines[-1]:
+                lines.append(process.stdout.readline())
+                assert lines[-1], lines
+
+        until("watching imap://")
+        scene.deliver(mail(1))  # told by IDLE, long before a minute is over
+        until("INBOX/")
+        scene.move(1, "INBOX", "Junk")
+        until("spam (learned)")
+        server.administer("kick", scene.user)
+        until("again in 1 s")
+        scene.reconnect()
+        scene.deliver(mail(2))
+        until("INBOX/")
+        process.terminate()
+        rest = process.stdout.read()
+        assert process.wait(15) == 0
+    assert "Traceback" not in "".join(lines) + rest
+    scene.box = Mailbox(scene.box.path)
+    assert scene.label(1) == "spam"
+    assert scene.box.verify() == []
+    scene.close()
+
+
+def test_trouble_is_one_line(server, tmp_path, monkeypatch):
+    ca, db = ("--ca-file", server.certificate), ("--db", tmp_path / "db")
+    url = f"imap://{next(users)}@localhost:{server.port}"
+
+    def fails(status, words, *arguments):
+        found, out, error = streamnb_command(*arguments, *db)
+        assert (found, out) == (status, ""), error
+        assert words in error
+        assert error.count("\n") == 1
+
+    fails(6, "certificate", "learn", "spam", url)
+    fails(6, "Mailbox doesn't exist: Nowhere", "learn", "spam", f"{url}/Nowhere", *ca)
+    fails(6, "refused", "learn", "spam", "imap://ann@localhost:1", *ca)
+    fails(2, "password on the command line", "learn", "spam", url.replace("@", ":x@", 1), *ca)
+    fails(
+        2,
+        "only for a server on this machine",
+        "learn",
+        "spam",
+        "imap://a@example.org",
+        "--plaintext",
+    )
+    fails(
+        6, "Mailbox doesn't exist: Nowhere", "watch", url, "--spam-folder", "Nowhere", "--once", *ca
+    )
+    monkeypatch.setenv("STREAMNB_PASSWORD", "wrong")
+    fails(6, "the login was refused", "learn", "spam", url, *ca)
+    monkeypatch.delenv("STREAMNB_PASSWORD")
+    fails(2, "no password: use --password-command", "learn", "spam", url, *ca)
+    (tmp_path / "secret").write_text(PASSWORD + "\n")
+    (tmp_path / "secret").chmod(0o644)
+    fails(2, "chmod 600", "learn", "spam", url, *ca, "--password-file", tmp_path / "secret")
+    fails(2, "--password-command", "learn", "spam", url, *ca, "--password-command", "false")
+    (tmp_path / "secret").chmod(0o600)
+    account = ImapAccount(
+        address_of(url), Access(password_file=str(tmp_path / "secret"), ca_file=str(ca[1]))
+    )
+    account.close()
+    tls = address_of(f"imaps://ann@localhost:{server.tls_port}")
+    command = f"cat {tmp_path / 'secret'}"
+    ImapAccount(tls, Access(password_command=command, ca_file=str(ca[1]))).close()
+    plain = address_of(url)
+    ImapAccount(plain, Access(password_command=command, plaintext=True)).close()
+
+
+@pytest.mark.parametrize(
+    "url", ["imap://", "imap://host", "imap://u@h:x/", "imap://u@h:99999/", "imap://u@h/a%00b"]
+)
+def test_addresses_that_are_none_are_refused(url):
+    with pytest.raises(ConfigError):
+        address_of(url)
+
+
+def test_there_is_a_server():
+    assert os.path.exists(PROGRAM)
