@@ -57,6 +57,8 @@ class ImapAccount:
         self.name = address.name
         self._selected: tuple[str, bool] | None = None
         self._validity = 0
+        self._size: tuple[Any, Any] = None, None  # of the selected folder
+        self._listed: dict[str, tuple[Any, Any]] = {}  # sizes of folders when they were listed
         self._password = access.password(address)
         self._client: Any = None
         self.connect()
@@ -119,6 +121,7 @@ class ImapAccount:
         self._selected = None
         found = self._client.select_folder(folder, readonly=not writing)
         self._validity = int(found.get(b"UIDVALIDITY", 0))
+        self._size = found.get(b"EXISTS"), found.get(b"UIDNEXT")
         self._selected = folder, writing
 
     def folders(self) -> list[str]:
@@ -152,6 +155,7 @@ class ImapAccount:
         with self._speaking():
             self._selected = None  # a folder that is selected anew is seen as it is now
             self._select(folder)
+            self._listed[folder] = self._size
             numbers = self._client.search("ALL")
             for some in _batches(numbers, 10 * _BATCH):
                 for number, data in self._client.fetch(some, ["FLAGS"]).items():
@@ -269,7 +273,10 @@ class ImapAccount:
         """Wait until something happens in a folder, or so long."""
         until = time.monotonic() + min(seconds, _IDLE)
         with self._speaking():
+            self._selected = None
             self._select(folder)
+            if self._size != self._listed.get(folder, self._size):
+                return  # something came while we were looking elsewhere
             idle = self._client.has_capability("IDLE")
             if idle:
                 self._client.idle()

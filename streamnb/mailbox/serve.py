@@ -91,7 +91,7 @@ async def _serve(mailbox: Mailbox, listening: socket.socket, ready: Callable[[],
                 reply = await _replied(mailbox, reader)
                 writer.write(json.dumps(reply).encode() + b"\n")
                 await writer.drain()
-        except (TimeoutError, OSError, asyncio.IncompleteReadError, ValueError):
+        except (OSError, asyncio.IncompleteReadError, ValueError, RecursionError):
             pass  # whoever asked has gone, or does not know how to ask
         finally:
             writer.close()
@@ -120,3 +120,5 @@ async def _replied(mailbox: Mailbox, reader: asyncio.StreamReader) -> dict[str, 
         return {"answer": answer(mailbox, message, min(max(reasons, 0), 100))}
     except StreamNBError as error:
         return {"error": str(error), "busy": isinstance(error, BusyError)}
+    except Exception as error:  # whatever is in a message must not end the server
+        return {"error": f"{type(error).__name__}: {error!s:.200}", "busy": False}

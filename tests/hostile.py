@@ -1,0 +1,60 @@
+"""Mails that have broken mail programs, and worse ones."""
+
+import base64
+import random
+
+__all__ = ["hostile"]
+
+
+def hostile(large: bool = True) -> dict[str, bytes]:
+    """Messages by what is wrong with them; with `large`, also a few of many megabytes."""
+    rng = random.Random(5)
+    multipart = b'Content-Type: multipart/mixed; boundary="b"\n\n'
+    nested = b"".join(
+        b'Content-Type: multipart/mixed; boundary="b%d"\n\n--b%d\n' % (i, i) for i in range(10_000)
+    )
+    mails = {
+        "nothing": b"",
+        "a newline": b"\n",
+        "no header": b"Hello,\nX-Streamnb: Ham\n\nthis is all.\n",
+        "a blank line first": b"\nbody\n",
+        "no blank line": b"Subject: hello",
+        "NULs": b"Subject: a\0b\n\n" + b"\0" * 1000,
+        "8-bit header": b"Subject: \xff\xfe caf\xe9\nFrom: \x80\n\nhi\n",
+        "CR ends": b"Subject: x\rFrom: y\r\rbody\r",
+        "CRLF": b"Subject: x\r\nX-Streamnb: Ham, score=-9\r\n\r\nbody\r\n",
+        "mixed ends": b"Subject: x\r\nX-Streamnb: a\n\tb\r\n  c\nTo: y\n\r\nbody",
+        "mbox": b"From ann Mon Jan  1 00:00:00 2026\nx-streamnb : forged\nSubject: x\n\n>From y\n",
+        "forged often": b"X-Streamnb: Ham\n" * 2000 + b"Subject: x\n\nX-Streamnb: stays\n",
+        "base64 cut off": b"Content-Transfer-Encoding: base64\n\n" + base64.b64encode(b"pills" * 99)[:-3],
+        "base64 of nothing": b"Content-Transfer-Encoding: base64\n\n====\n=\n",
+        "charset": b"Content-Type: text/plain; charset=no-such-thing\n\n\xe9\xff hello\n",
+        "charset of NUL": b"Content-Type: text/plain; charset=\"a\0b\"\n\nhello\n",
+        "utf-7": b"Content-Type: text/plain; charset=utf-7\n\n+AAA-+2AA-hello\n",
+        "encoded words": b"Subject: =?utf-8?b?!!!!?= =?x?q?=ZZ?= =?utf-8?q?=0A=00?=\n\nhi",
+        "parameters": b"Content-Type: text/plain" + b";" * 3000 + b"; name*\n\nhi\n",
+        "comments": b"To: " + b"(" * 5000 + b"\nFrom: (c):\nMessage-ID: <[x@y]>\n\nhi\n",
+        "boundary of dashes": b'Content-Type: multipart/mixed; boundary="--"\n\n----\n\nhi\n------\n',
+        "no boundary": b"Content-Type: multipart/mixed\n\n--\nhi\n--\n",
+        "unclosed": multipart + b"--b\n\nhi\n",
+        "epilogue": multipart + b"--b\n\nhi\n--b--\ncheap pills\n",
+        "unclosed tag": b"Content-Type: text/html\n\n<a href=" + b"<" * 20_000,
+        "entities": b"Content-Type: text/html\n\n" + b"&#" * 5000 + b"&#x110000;&#0;&amp" * 100,
+        "continuation first": b" folded\n\tagain\nSubject: x\n\nhi\n",
+        "noise": rng.randbytes(20_000),
+        "a long line": b"Subject: " + b"x" * 300_000 + b"\nX-Streamnb: y\n\nhi\n",
+        "a long folded field": b"X-Streamnb: a" + b"\n  more" * 50_000 + b"\nSubject: x\n\nhi\n",
+    }  # fmt: skip
+    if large:
+        mails |= {
+            "100,000 header lines": b"".join(b"X-%d: y\n" % i for i in range(100_000)) + b"\nhi\n",
+            "10,000 nested parts": nested + b"\nhi\n",
+            "10,000 attached messages": b"Content-Type: message/rfc822\n\n" * 10_000 + b"hi\n",
+            "100,000 parts": multipart + b"--b\n\n" * 100_000,
+            "5 MB header": b"Subject: x\n" * 500_000 + b"X-Streamnb: forged\n\nX-Streamnb: stays\n",
+            "a forged field at 4 MiB": b"A: b\n" * (((1 << 22) - 8) // 5)
+            + b"X-Streamnb: forged\n folded\nB: c\n\nhi\n",
+            "50 MB": b"Subject: x\n\n" + rng.randbytes(1 << 20) * 50,
+            "5 MB of one byte": b"(" * 5_000_000,
+        }
+    return mails

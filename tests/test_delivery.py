@@ -1,0 +1,409 @@
+"""Where mail is delivered: pass-through, exit statuses, and the process that stays."""
+
+import io
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+
+import pytest
+from hostile import hostile
+from hypothesis import example, given
+from hypothesis import strategies as st
+from test_replay import STREAMNB, streamnb_command
+
+from streamnb import Mailbox
+from streamnb.corpus import open_corpus, read
+from streamnb.errors import BusyError
+from streamnb.mail import parse
+from streamnb.mail_tokens import MailTokenizer
+from streamnb.mailbox.client import Answer, Asking, answer, socket_path
+from streamnb.mailbox.digest import digest, header_key
+from streamnb.mailbox.passthrough import field_of, pass_through
+
+ANSWER = Answer("S", 0, 3.25, "spam", 0.96, [])
+FIELD = field_of(ANSWER).encode()
+HOSTILE = hostile()
+
+
+def passed(message, ask=lambda _: ANSWER):
+    target = io.BytesIO()
+    trouble = pass_through(io.BytesIO(message), target, ask)
+    return target.getvalue(), trouble
+
+
+def reference(message):
+    """What is to come out, the slow obvious way: line by line, in memory."""
+    lines = deque(re.findall(rb"[^\n]*\n|[^\n]+", message))
+    out = []
+    if lines and lines[0].startswith(b"From "):
+        out.append(lines.popleft())
+    first = re.search(rb"\r?\n", message[:65536])
+    out.append(FIELD + (first[0] if first else b"\n"))
+    ours = False
+    while lines and lines[0] not in (b"\n", b"\r\n"):
+        line = lines.popleft()
+        if line[:1] not in (b" ", b"\t"):
+            ours = re.match(rb"x-streamnb[ \t]*:", line, re.I) is not None
+        if not ours:
+            out.append(line)
+    return b"".join([*out, *lines])
+
+
+parts = st.sampled_from(
+    [b"Subject: a\n", b"X-Streamnb: b\n", b"x-STREAMNB \t: c\n", b" folded\n", b"\tfolded\r\n",
+     b"X-Streamnbx: d\n", b"\n", b"\r\n", b"From x\n", b"body", b"To: e\r\n", b"\r", b"X-Streamnb"]
+)  # fmt: skip
+
+
+@given(st.lists(parts | st.binary(max_size=9), max_size=14).map(b"".join))
+@example(b"")
+@example(b"From x")
+def test_nothing_changes_but_our_field(message):
+    assert passed(message) == (reference(message), None)
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_mail_passes_byte_for_byte(name):
+    message = HOSTILE[name]
+    out, trouble = passed(message)
+    assert trouble is None
+    assert out == reference(message)
+
+
+@given(
+    st.binary(max_size=300), st.sampled_from([ValueError, RecursionError, MemoryError, KeyError])
+)
+def test_on_trouble_a_message_passes_unchanged(message, kind):
+    def fails(_):
+        raise kind("x")
+
+    out, trouble = passed(message, fails)
+    assert out == message
+    assert type(trouble) is kind
+
+
+@pytest.fixture(scope="module")
+def trained(sample, tmp_path_factory):
+    path = tmp_path_factory.mktemp("trained") / "mail.db"
+    with Mailbox(path) as box:
+        for entry in open_corpus(sample):
+            box.learn(read(entry), entry.label)
+    return path
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_mail_is_read_in_bounded_time(name, trained):
+    message = HOSTILE[name]
+    begun = time.monotonic()
+    with Mailbox(trained) as box:
+        found = answer(box, message, reasons=3)
+        assert found.mark in "SHU"
+        json.dumps(found)
+        assert len(digest(message)) == 32
+        assert len(header_key(message)) == 16
+        assert parse(message) is not None
+        MailTokenizer().count(message)
+    assert time.monotonic() - begun < 20
+
+
+def test_hostile_mail_is_learned_and_forgotten(tmp_path):
+    with Mailbox(tmp_path / "db") as box:
+        learned = [box.learn(message, "spam").what for message in hostile(large=False).values()]
+        assert set(learned) <= {"learned", "known"}  # some differ in their stamps alone
+        assert box.verify() == []
+        for message in hostile(large=False).values():
+            box.forget(message)
+        assert [counts.features for counts in box.counts] == [0, 0]
+        assert box.verify() == []
+
+
+@pytest.mark.corpora
+@pytest.mark.parametrize("name", ["spamassassin", "enron1", "enron3", "enron5"])
+def test_every_mail_of_the_corpora_passes_byte_for_byte(corpora, name, trained):
+    marks = set()
+    with Mailbox(trained) as box:
+        for entry in open_corpus(corpora / name):
+            with open(entry.path, "rb") as file:
+                message = file.read()
+
+            def ask(head):
+                found = answer(box, head)
+                marks.add(found.mark)
+                return found
+
+            out, trouble = passed(message, ask)
+            assert trouble is None
+            field = re.search(rb"X-Streamnb: [^\n]*\n", out)
+            assert out.replace(field[0], b"", 1) == message
+    assert marks == {"S", "H", "U"}
+
+
+def run_filter(message, *options, **more):
+    return subprocess.run(
+        [*STREAMNB, "filter", *map(str, options)], input=message, capture_output=True,
+        check=False, timeout=60, **more,
+    )  # fmt: skip
+
+
+def test_the_filter_adds_its_field(sample, trained):
+    message = (sample / "data" / "005.eml").read_bytes()
+    done = run_filter(b"X-Streamnb: Ham\n" + message, "--db", trained)
+    assert (done.returncode, done.stderr) == (0, b"")
+    head, _, rest = done.stdout.partition(b"\n")
+    assert re.fullmatch(rb"X-Streamnb: Spam, score=\d+\.\d{4}, probability=[01]\.\d{4}, .*", head)
+    assert rest == message
+
+
+def test_the_filter_passes_mail_on_whatever_happens(tmp_path, trained):
+    message = b"Subject: x\nX-Streamnb: forged\n\nhi\n"
+    for options, status in (((), 0), (("--strict",), 75)):
+        done = run_filter(message, "--db", tmp_path / "none", *options)
+        assert (done.returncode, done.stdout) == (status, message)
+        assert b"passed on unchanged" in done.stderr
+        assert done.stderr.count(b"\n") == 1
+    (tmp_path / "bad").write_bytes(b"no database" * 999)
+    done = run_filter(message, "--db", tmp_path / "bad", "--strict")
+    assert (done.returncode, done.stdout) == (75, message)
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [*STREAMNB, "filter", "--db", trained], input=message, stdout=full,
+            stderr=subprocess.PIPE, check=False,
+        )  # fmt: skip
+    assert done.returncode == 75
+    assert b"not passed on" in done.stderr
+    assert done.stderr.count(b"\n") == 1
+
+
+def test_a_reader_that_goes_away_is_told_of(trained):
+    process = subprocess.Popen(
+        [*STREAMNB, "filter", "--db", trained], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )  # fmt: skip
+    process.stdout.close()
+    process.stdin.write(b"Subject: x\n\n" + b"x" * 1_000_000)
+    process.stdin.close()
+    error = process.stderr.read()
+    process.stderr.close()
+    assert process.wait(30) == 75
+    assert b"Traceback" not in error
+
+
+def test_classify_exits_as_bogofilter_does(sample, trained, tmp_path):
+    data, db = sample / "data", ("--db", trained)
+    status, out, _ = streamnb_command("classify", data / "005.eml", *db)
+    assert status == 0
+    assert re.fullmatch(r"S \d+\.\d{4} .*/005\.eml\n", out)
+    status, out, _ = streamnb_command("classify", data / "001.eml", *db)
+    assert status == 1
+    assert re.fullmatch(r"H -\d+\.\d{4} .*/001\.eml\n", out)
+    (tmp_path / "odd").write_bytes(b"\n\nhm\n")
+    assert streamnb_command("classify", tmp_path / "odd", *db)[0] == 2
+    status, out, error = streamnb_command("classify", tmp_path / "none", *db)
+    assert (status, out) == (3, "")
+    assert error.count("\n") == 1
+    assert streamnb_command("classify", data / "001.eml", "--db", tmp_path / "none")[0] == 3
+    status, out, _ = streamnb_command("classify", data, *db, "--json")
+    assert status == 0
+    lines = [json.loads(line) for line in out.splitlines()]
+    assert len(lines) == 300
+    assert {"path", "mark", "score", "label", "probability", "reasons", "status"} <= lines[0].keys()
+    status, out, _ = streamnb_command("classify", data / "005.eml", *db, "--reasons", 3)
+    assert len(out.splitlines()) == 4
+    status, out, error = streamnb_command("classify", data / "005.eml", tmp_path / "none", *db)
+    assert status == 3
+
+
+def test_commands_learn_and_forget_from_all_sources(sample, tmp_path):
+    db = ("--db", tmp_path / "db")
+    data = sample / "data"
+    status, out, _ = streamnb_command("learn", "spam", data / "005.eml", *db)
+    assert (status, out) == (0, f"{data}/005.eml: learned\n")
+    status, out, _ = streamnb_command("learn", "ham", data / "005.eml", *db)
+    assert (status, out) == (0, f"{data}/005.eml: corrected: spam was taken back\n")
+    status, out, _ = streamnb_command("learn", "spam", data / "005.eml", "--program", *db)
+    assert (status, out) == (0, f"{data}/005.eml: not learned: a person said ham\n")
+    box = tmp_path / "box.mbox"
+    messages = [(data / f"{i:03}.eml").read_bytes() for i in range(3)]
+    box.write_bytes(b"".join(b"From a Mon Jan  1 00:00:00 2026\n" + m + b"\n" for m in messages))
+    status, out, _ = streamnb_command("learn", "ham", box, *db)
+    assert (status, out) == (0, "3 messages: 3 learned\n")
+    status, out, _ = streamnb_command("learn", "ham", data / "000.eml", *db)
+    assert "nothing to do" in out
+    (tmp_path / "maildir" / "tmp").mkdir(parents=True)
+    for place in ("cur", "new"):
+        (tmp_path / "maildir" / place).mkdir()
+        (tmp_path / "maildir" / place / place).write_bytes(b"Subject: %s\n\nx" % place.encode())
+    (tmp_path / "maildir" / "tmp" / "half").write_bytes(b"Subj")
+    status, out, _ = streamnb_command("learn", "ham", tmp_path / "maildir", *db, "--json")
+    assert [json.loads(line)["outcome"] for line in out.splitlines()] == ["learned"] * 2
+    status, out, error = streamnb_command("learn", "ham", tmp_path / "no", *db)
+    assert (status, out) == (3, "")
+    assert error.count("\n") == 1
+    status, _, error = streamnb_command("learn", "two words", data / "001.eml", *db)
+    assert status == 2
+    done = subprocess.run(
+        [*STREAMNB, "forget", "-", "--db", str(tmp_path / "db")], input=messages[0],
+        capture_output=True, check=False,
+    )  # fmt: skip
+    assert done.stdout == b"-: forgotten: it was learned as ham\n"
+    status, out, _ = streamnb_command("verify", *db)
+    assert (status, out) == (0, f"{tmp_path}/db: counts and ledger agree\n")
+    status, out, _ = streamnb_command("status", *db)
+    assert "labels corrected: 1, taken back: 1" in out
+    status, out, _ = streamnb_command("undo", "--since", "1h", *db)
+    assert status == 0
+    assert json.loads(streamnb_command("status", *db, "--json")[1])["features"] == [0, 0]
+
+
+def test_any_number_of_classes(sample, tmp_path):
+    db = ("--db", tmp_path / "db")
+    for label, words in (("work", "meeting report"), ("home", "dinner garden"), ("list", "patch")):
+        for i in range(8):
+            (tmp_path / f"{label}{i}").write_text(f"Subject: {label} {i}\n\n{words} {i}\n")
+        files = [tmp_path / f"{label}{i}" for i in range(8)]
+        assert streamnb_command("learn", label, *files, *db)[0] == 0
+    status, out, _ = streamnb_command("classify", tmp_path / "work1", *db, "--json")
+    assert json.loads(out)["label"] == "work"
+    assert status in (1, 2)
+
+
+class Server:
+    """`streamnb serve`, as a process."""
+
+    def __init__(self, db):
+        self.process = subprocess.Popen(
+            [*STREAMNB, "serve", "--db", str(db)], stderr=subprocess.PIPE, text=True
+        )
+        self.line = self.process.stderr.readline()
+
+    def stop(self, number=signal.SIGTERM):
+        self.process.send_signal(number)
+        self.process.wait(10)
+        rest = self.process.stderr.read()
+        self.process.stderr.close()
+        assert "Traceback" not in rest
+        return self.process.returncode
+
+
+@pytest.fixture
+def server(trained):
+    server = Server(trained)
+    yield server
+    if server.process.poll() is None:
+        server.stop()
+
+
+def test_a_server_answers_as_the_database_does(sample, trained, server):
+    assert server.line == f"listening on {socket_path(trained)}\n"
+    assert os.stat(socket_path(trained)).st_mode & 0o777 == 0o600
+    with Asking(trained) as asking, Mailbox(trained) as box:
+        for entry in list(open_corpus(sample))[:50]:
+            message = read(entry)
+            assert asking.classify(message, 2) == answer(box, message, 2)
+        assert asking._mailbox is None  # it was the server that was asked
+        assert asking.classify(HOSTILE["50 MB"]).mark in "SHU"
+        assert asking._mailbox is None
+    assert server.stop() == 0
+    assert not os.path.exists(socket_path(trained))
+    with Asking(trained) as asking:
+        assert asking.classify(b"Subject: x\n\n").mark in "SHU"
+
+
+def test_a_server_sees_what_others_learn(tmp_path):
+    Mailbox(tmp_path / "db").close()
+    server = Server(tmp_path / "db")
+    with Asking(tmp_path / "db") as asking, Mailbox(tmp_path / "db") as box:
+        assert asking.classify(b"Subject: pills\n\n").label is None
+        for i in range(5):
+            box.learn(b"Subject: pills %d\n\nbuy" % i, "spam")
+            box.learn(b"Subject: lunch %d\n\neat" % i, "ham")
+        assert asking.classify(b"Subject: pills\n\nbuy").label == "spam"
+        assert asking._mailbox is None
+        box.database.wait = 0.1
+    assert server.stop(signal.SIGINT) == 0
+
+
+def test_a_second_server_is_refused_and_a_dead_ones_socket_replaced(trained, server):
+    status, _, error = streamnb_command("serve", "--db", trained)
+    assert status == 5
+    assert "another `streamnb serve` is running" in error
+    server.process.kill()
+    server.process.wait()
+    server.process.stderr.close()
+    assert os.path.exists(socket_path(trained))
+    with Asking(trained) as asking:  # nobody answers: the database does
+        assert asking.classify(b"Subject: x\n\n").mark in "SHU"
+    server = Server(trained)
+    assert server.stop() == 0
+
+
+def test_hostile_clients_disturb_nobody(trained, server):
+    path = socket_path(trained)
+    slow = socket.socket(socket.AF_UNIX)
+    slow.connect(path)
+    slow.send(b'{"size"')
+    for junk in (b"", b"\n", b"hello\n", b"[]\n", b'{"size": -1}\n', b'{"size": 99999999999}\n',
+                 b"[" * 60_000 + b"\n", b"x" * 200_000, b'{"size": 5, "reasons": 1}\nab',
+                 b'{"size": "a", "reasons": []}\n', b"\xff\xfe\n"):  # fmt: skip
+        with socket.socket(socket.AF_UNIX) as client:
+            client.connect(path)
+            client.settimeout(10)
+            try:
+                client.sendall(junk)
+                client.shutdown(socket.SHUT_WR)
+                assert b"answer" not in client.recv(1 << 16)
+            except OSError:
+                pass  # it hung up
+    answers = []
+
+    def ask():
+        with Asking(trained) as asking:
+            answers.append(asking.classify(b"Subject: x\n\n"))
+            assert asking._mailbox is None
+
+    threads = [threading.Thread(target=ask) for _ in range(20)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(answers) == 20
+    slow.close()
+
+
+def test_asking_another_databases_server_asks_nobody(trained, server, tmp_path, monkeypatch):
+    monkeypatch.setenv("STREAMNB_SOCKET", socket_path(trained))
+    with Mailbox(tmp_path / "db") as box:
+        box.learn(b"Subject: x\n\n", "work")
+    with Asking(tmp_path / "db") as asking:
+        assert asking.classify(b"Subject: x\n\n").label == "work"
+
+
+def test_a_busy_server_says_so(trained, server, monkeypatch):
+    def busy(*_):
+        raise BusyError("held")
+
+    with Asking(trained) as asking:
+        monkeypatch.setattr(asking, "_ask", busy)
+        with pytest.raises(BusyError):
+            asking.classify(b"")
+
+
+def test_a_client_imports_next_to_nothing(trained, server, sample):
+    program = (
+        "import sys; sys.argv = ['streamnb', 'classify', sys.argv[1], '--db', sys.argv[2]]\n"
+        "from streamnb.cli import main\n"
+        "try: main()\nexcept SystemExit: pass\n"
+        "print(sorted({'numpy', 'river', 'scipy', 'sqlite3'} & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", program, sample / "data" / "005.eml", trained],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout.splitlines()[-1] in ("[]", "['sqlite3']")
