@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -34,11 +33,10 @@ def _key(fingerprint: int) -> int:
     return fingerprint - (1 << 64) if fingerprint >= 1 << 63 else fingerprint
 
 
-@dataclass
 class _Page:
     """What a message's features are about: the blocks they lie in, read into memory.
 
-    Attributes
+    Parameters
     ----------
     fingerprints
         The features, shape (n,).
@@ -46,17 +44,24 @@ class _Page:
         Where each lies, shape (n,); -1 for a feature that was never heard of.
     blocks
         Numbers of the blocks, shape (b,), rising.
-    cells
-        Their counts, shape (b * BLOCK, K).
-    seen
-        How many messages each feature was learned from, and on what day last, (b * BLOCK, 2).
+    data
+        Their rows, shape (b * BLOCK, K + 1): the counts of a feature, and in the bytes of one more
+        number how many messages it was learned from, and on what day last.
     """
 
-    fingerprints: NDArray[np.uint64]
-    places: NDArray[np.int64]
-    blocks: NDArray[np.int64]
-    cells: NDArray[np.float64]
-    seen: NDArray[np.uint32]
+    def __init__(
+        self,
+        fingerprints: NDArray[np.uint64],
+        places: NDArray[np.int64],
+        blocks: NDArray[np.int64],
+        data: NDArray[np.float64],
+    ) -> None:
+        self.fingerprints = fingerprints
+        self.places = places
+        self.blocks = blocks
+        self.data = data
+        self.cells = data[:, :-1]
+        self.seen = data[:, -1:].view(np.uint32)
 
     def rows(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
         """Which rows of `cells` the places are."""
@@ -182,22 +187,24 @@ class SqlCounts:
         self._page = self.version, page
         return page
 
-    def _ask(self, statement: str, keys: NDArray[np.int64]) -> Iterator[tuple[Any, ...]]:
-        """Rows for each of the keys; the first column is the key's number."""
-        for start in range(0, len(keys), _AT_ONCE):
-            some = str(keys[start : start + _AT_ONCE].tolist())
-            for number, *row in self.database.connection.execute(statement, (some,)):
-                yield start + number, *row
+    def _ask(self, statement: str, keys: NDArray[np.int64]) -> list[tuple[Any, Any]]:
+        """Pairs for those of the keys that are there: the key's number, and what was asked for."""
+        run = self.database.connection.execute
+        if len(keys) <= _AT_ONCE:
+            return run(statement, (str(keys.tolist()),)).fetchall()
+        return [
+            (start + number, found)
+            for start in range(0, len(keys), _AT_ONCE)
+            for number, found in run(statement, (str(keys[start : start + _AT_ONCE].tolist()),))
+        ]
 
     def _find(self, fingerprints: NDArray[np.uint64]) -> NDArray[np.int64]:
         keys = fingerprints.view(np.int64)
         order = np.argsort(keys)  # neighbours lie on one page
-        found = list(
-            self._ask(
-                f"SELECT j.key, f.place FROM json_each(?) j "  # noqa: S608 (a number)
-                f"JOIN features_{self.view} f ON f.fingerprint = j.value",
-                keys[order],
-            )
+        found = self._ask(
+            f"SELECT j.key, f.place FROM json_each(?) j "  # noqa: S608 (a number)
+            f"CROSS JOIN features_{self.view} f ON f.fingerprint = j.value",
+            keys[order],
         )
         places = np.full(len(keys), -1, dtype=np.int64)
         if found:
@@ -210,41 +217,38 @@ class SqlCounts:
     def _read_blocks(self, fingerprints: NDArray[np.uint64], places: NDArray[np.int64]) -> _Page:
         blocks = np.unique(places[places >= 0] // BLOCK)
         classes = len(self.labels)
-        cells = np.zeros((len(blocks), BLOCK * classes))
-        seen = np.zeros((len(blocks), BLOCK * 2), dtype=np.uint32)
-        asked = self._ask(
-            f"SELECT j.key, b.cells, b.seen FROM json_each(?) j "  # noqa: S608 (a number)
-            f"JOIN blocks_{self.view} b ON b.block = j.value",
+        found = self._ask(
+            f"SELECT j.key, b.cells FROM json_each(?) j "  # noqa: S608 (a number)
+            f"CROSS JOIN blocks_{self.view} b ON b.block = j.value",
             blocks,
         )
-        for number, some, days in asked:
-            numbers = np.frombuffer(some, dtype="<f8")
-            if len(numbers) == cells.shape[1]:
-                cells[number] = numbers
-            else:  # written when fewer classes were known
-                fewer = len(numbers) // BLOCK
-                if fewer > classes or fewer * BLOCK != len(numbers):
-                    raise StateError(f"{self.database.path}: the database is damaged: a block")
-                cells[number].reshape(BLOCK, classes)[:, :fewer] = numbers.reshape(BLOCK, fewer)
-            seen[number] = np.frombuffer(days, dtype="<u4")
-        return _Page(
-            fingerprints,
-            places,
-            blocks,
-            cells.reshape(len(blocks) * BLOCK, classes),
-            seen.reshape(len(blocks) * BLOCK, 2),
-        )
+        rows = np.zeros((len(blocks), BLOCK, classes + 1))
+        data = bytearray().join([some for _, some in found])
+        if len(found) == len(blocks) and len(data) == rows.nbytes:  # as it nearly always is
+            rows = np.frombuffer(data, dtype="<f8").reshape(rows.shape)
+        else:
+            self._spread(found, rows)
+        return _Page(fingerprints, places, blocks, rows.reshape(-1, classes + 1))
+
+    def _spread(self, found: list[tuple[Any, Any]], rows: NDArray[np.float64]) -> None:
+        """Read blocks of which some are new, or were written when fewer classes were known."""
+        classes = rows.shape[2] - 1
+        for number, some in found:
+            fewer = len(some) // (8 * BLOCK) - 1
+            if not 0 <= fewer <= classes or 8 * BLOCK * (fewer + 1) != len(some):
+                raise StateError(f"{self.database.path}: the database is damaged: a block")
+            block = np.frombuffer(some, dtype="<f8").reshape(BLOCK, fewer + 1)
+            rows[number, :, :fewer] = block[:, :fewer]
+            rows[number, :, classes] = block[:, fewer]
 
     def _write(self, page: _Page, rows: NDArray[np.int64]) -> None:
         """Write the blocks that some rows lie in."""
-        shape = len(page.blocks), BLOCK, -1
-        cells = page.cells.astype("<f8", copy=False).reshape(shape)
-        seen = page.seen.astype("<u4", copy=False).reshape(shape)
+        data = page.data.astype("<f8", copy=False).reshape(len(page.blocks), -1)
         touched = np.unique(rows // BLOCK)
         self.database.connection.executemany(
-            f"REPLACE INTO blocks_{self.view} VALUES (?, ?, ?)",  # noqa: S608 (a number)
+            f"REPLACE INTO blocks_{self.view} VALUES (?, ?)",  # noqa: S608 (a number)
             [
-                (block, cells[i].tobytes(), seen[i].tobytes())
+                (block, data[i].tobytes())
                 for i, block in zip(touched.tolist(), page.blocks[touched].tolist(), strict=True)
             ],
         )
@@ -275,8 +279,9 @@ class SqlCounts:
         self._changed()
 
     def _with_places(self, page: _Page, tokens: TokenCounts) -> _Page:
-        """Give the features that are new places of their own."""
+        """Give the features that are new places of their own, the most frequent ones together."""
         new = np.flatnonzero(page.places < 0)
+        new = new[np.argsort(-tokens.counts[new], kind="stable")]
         places = page.places.copy()
         places[new] = self._places + np.arange(len(new))
         self._places += len(new)
@@ -380,7 +385,7 @@ class SqlCounts:
         page = self._read_blocks(kept, self._find(kept))
         rows = page.rows(page.places)
         order = np.argsort(-page.seen[rows, 0].astype(np.int64), kind="stable")
-        cells, seen = page.cells[rows][order], page.seen[rows][order]
+        data = page.data[rows[order]]
         run = self.database.connection.execute
         many = self.database.connection.executemany
         run("CREATE TEMP TABLE kept(fingerprint INTEGER PRIMARY KEY, place INTEGER)")
@@ -396,15 +401,9 @@ class SqlCounts:
         run(f"DELETE FROM blocks_{self.view}")  # noqa: S608 (a number)
         self._places = len(keys)
         blocks = np.arange(-(-len(keys) // BLOCK))
-        more = len(blocks) * BLOCK - len(keys)
-        fresh = _Page(
-            kept[order],
-            np.arange(len(keys)),
-            blocks,
-            np.pad(cells, ((0, more), (0, 0))),
-            np.pad(seen, ((0, more), (0, 0))),
-        )
+        data = np.pad(data, ((0, len(blocks) * BLOCK - len(keys)), (0, 0)))
+        fresh = _Page(kept[order], np.arange(len(keys)), blocks, data)
         self._write(fresh, fresh.places)
-        self._totals = [math.fsum(column.tolist()) for column in cells.T]
-        self._features = int(cells.any(axis=1).sum())
+        self._totals = [math.fsum(column.tolist()) for column in fresh.cells.T]
+        self._features = int(np.any(fresh.cells, axis=1).sum())
         self._changed()

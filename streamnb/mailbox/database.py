@@ -55,7 +55,7 @@ CREATE INDEX watched_key ON watched(account, key);
 # a feature in the order of fingerprints does).
 _VIEW = """
 CREATE TABLE features_{view}(fingerprint INTEGER PRIMARY KEY, place INTEGER NOT NULL, name BLOB);
-CREATE TABLE blocks_{view}(block INTEGER PRIMARY KEY, cells BLOB NOT NULL, seen BLOB NOT NULL);
+CREATE TABLE blocks_{view}(block INTEGER PRIMARY KEY, cells BLOB NOT NULL);
 """
 
 

@@ -1,0 +1,141 @@
+"""What one message costs on a large database: classified, learned, as a process, through `serve`.
+
+    python tests/benchmarks/mailbox.py CORPUS [CORPUS ...] [--features 1000000]
+
+Learns the corpora in memory, adds features nobody has until there are enough, in the order of their
+fingerprints (so that none lie together), and imports that. Then the mails of the first corpus are
+classified and learned, the database opened and closed for each.
+"""
+
+import argparse
+import os
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from streamnb import Mailbox, MailClassifier
+from streamnb.corpus import open_corpus, read
+from streamnb.mailbox.client import Asking
+from streamnb.mailbox.exchange import import_file
+from streamnb.tokens import TokenCounts
+
+STREAMNB = str(Path(sys.executable).parent / "streamnb")
+
+
+def milliseconds(act: Callable[[], object]) -> float:
+    begun = time.perf_counter()
+    act()
+    return (time.perf_counter() - begun) * 1e3
+
+
+def line(name: str, times: list[float]) -> None:
+    times = sorted(times)
+    print(f"{name:<44} {statistics.median(times):8.2f} {times[int(0.95 * len(times))]:8.2f}"
+          f" {times[-1]:8.2f}")  # fmt: skip
+
+
+def database(corpora: list[str], features: int, path: Path) -> None:
+    """A database of so many features; some of them are those of the corpora."""
+    memory = MailClassifier(label_noise=0.0)
+    for corpus in corpora:
+        for entry in open_corpus(corpus):
+            if memory.features > 0.9 * features:
+                break
+            memory.learn_one(read(entry), entry.label)
+    rng = np.random.default_rng(1)
+    missing = max(0, features - memory.features)
+    for model in memory.models:
+        keys = rng.integers(0, 1 << 64, missing // 2, dtype=np.uint64)
+        model.counts.add(TokenCounts(np.unique(keys), np.ones(len(np.unique(keys)))), "ham", 1.0)
+    memory.save(path.with_suffix(".snb"))
+    with Mailbox(path) as box:
+        import_file(box, str(path.with_suffix(".snb")))
+        counts = " + ".join(f"{counts.features:,}" for counts in box.counts)
+    print(f"{counts} features, {os.path.getsize(path) / 1e6:.0f} MB")
+
+
+def opened(path: Path, act: Callable[[Mailbox], object]) -> None:
+    with Mailbox(path) as box:
+        act(box)
+
+
+def measure(path: Path, mails: list[tuple[bytes, str]]) -> None:
+    for content, _ in mails[:20]:  # the files are in the system's memory
+        opened(path, lambda box, c=content: box.classify(c))  # type: ignore[misc]
+    sizes = [sum(map(len, MailClassifier().count(content))) for content, _ in mails]
+    print(f"a mail has {statistics.median(sizes):.0f} features")
+    line("open, classify, close", [
+        milliseconds(lambda c=c: opened(path, lambda box: box.classify(c)))  # type: ignore[misc]
+        for c, _ in mails
+    ])  # fmt: skip
+    line("open, learn, close", [
+        milliseconds(lambda c=c, y=y: opened(path, lambda box: box.learn(c, y)))  # type: ignore[misc]
+        for c, y in mails
+    ])  # fmt: skip
+    with Mailbox(path) as box:
+        line(
+            "classify, open already", [milliseconds(lambda c=c: box.classify(c)) for c, _ in mails]
+        )  # type: ignore[misc]
+
+
+def processes(path: Path, files: list[str]) -> None:
+    for name, command in (
+        ("a process that does nothing (python -c pass)", [sys.executable, "-c", "pass"]),
+        ("streamnb classify", [STREAMNB, "classify", "--db", str(path)]),
+        ("streamnb learn spam", [STREAMNB, "learn", "spam", "--db", str(path)]),
+    ):
+        line(name, [
+            milliseconds(lambda f=f: subprocess.run([*command, f], capture_output=True, check=False))  # type: ignore[misc]  # noqa: B023
+            for f in files
+        ])  # fmt: skip
+
+
+def served(path: Path, mails: list[tuple[bytes, str]], files: list[str]) -> None:
+    server = subprocess.Popen([STREAMNB, "serve", "--db", str(path)], stderr=subprocess.PIPE)
+    assert server.stderr is not None
+    server.stderr.readline()
+
+    def ask(content: bytes) -> None:
+        with Asking(path) as asking:
+            asking.classify(content)
+            assert asking._mailbox is None
+
+    for content, _ in mails[:20]:
+        ask(content)
+    line("asking `streamnb serve`", [milliseconds(lambda c=c: ask(c)) for c, _ in mails])  # type: ignore[misc]
+    processes_of = [STREAMNB, "classify", "--db", str(path)]
+    line("streamnb classify, while it runs", [
+        milliseconds(lambda f=f: subprocess.run([*processes_of, f], capture_output=True, check=False))  # type: ignore[misc]
+        for f in files
+    ])  # fmt: skip
+    server.terminate()
+    server.wait()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("corpus", nargs="+")
+    parser.add_argument("--features", type=int, default=1_000_000)
+    parser.add_argument("--mails", type=int, default=200)
+    chosen = parser.parse_args()
+    entries = list(open_corpus(chosen.corpus[0]))
+    some = random.Random(3).sample(entries, min(chosen.mails, len(entries)))
+    mails = [(read(entry), entry.label) for entry in some]
+    with tempfile.TemporaryDirectory() as name:
+        path = Path(name) / "mail.db"
+        database(chosen.corpus, chosen.features, path)
+        print(f"{'milliseconds':<44} {'median':>8} {'95 %':>8} {'most':>8}")
+        measure(path, mails)  # type: ignore[arg-type]
+        processes(path, [entry.path for entry in some[:30]])
+        served(path, mails, [entry.path for entry in some[:30]])  # type: ignore[arg-type]
+
+
+if __name__ == "__main__":
+    main()
