@@ -150,12 +150,16 @@ class Database:
             )
         # FULL: what was acknowledged is on the disk, also when the power fails.
         run("PRAGMA synchronous = FULL")
-        run("PRAGMA wal_autocheckpoint = 2000")
+        run("PRAGMA wal_autocheckpoint = 4000")
         run("PRAGMA cache_size = -16000")
+        # A message's features are spread over a thousand pages: to map the file spares a system
+        # call for each of them, a third of the time of a classification.
+        run("PRAGMA mmap_size = 1073741824")
 
     def _make_tables(self) -> None:
-        self._to_wal()
         run = self.connection.execute
+        run("PRAGMA page_size = 2048")  # less is written than with larger pages
+        self._to_wal()
         run("BEGIN IMMEDIATE")
         try:
             (version,) = run("PRAGMA user_version").fetchone()

@@ -119,10 +119,11 @@ class Mailbox:
         self._identity = ""
         with self.database.reading():
             known = self.database.value("identity")
+            if known is not None:
+                self._become(known)
+                self._load()  # it is sound, or this says what is wrong
         if known is None:
             self.take_identity(classifier or MailClassifier(label_noise=0.0))
-        with self.reading():
-            pass  # it is sound, or this says what is wrong
 
     def __enter__(self) -> Self:
         return self
@@ -151,8 +152,9 @@ class Mailbox:
         with self.database.writing() as connection:
             known = self.database.value("identity")
             (rows,) = connection.execute("SELECT count(*) FROM ledger").fetchone()
-            if rows or known == identity:
-                return  # another process was faster
+            if rows or known == identity:  # another process was faster
+                self._become(known)
+                return
             self.database.make_views(len(classifier.models))
             self._become(identity)
             for counts in self.counts:
