@@ -31,9 +31,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             raise pytest.UsageError(f"STREAMNB_CORPORA: no folder {folder}")
         skip(items, "corpora", "the development corpora are not beside the project")
     # STREAMNB_DOVECOT=1: its absence is an error, not a reason to skip.
-    there = shutil.which("dovecot", path="/usr/sbin") and os.geteuid() == 0
+    programs = ("dovecot", "doveadm", "sievec", "procmail", "maildrop")
+    there = os.geteuid() == 0 and all(
+        shutil.which(program, path="/usr/bin:/usr/sbin") for program in programs
+    )
     if not there and not os.environ.get("STREAMNB_DOVECOT"):
-        skip(items, "dovecot", "no Dovecot, or not root: apt-get install dovecot-imapd")
+        skip(items, "dovecot", f"not root, or not all of {', '.join(programs)}")
 
 
 def skip(items: list[pytest.Item], marker: str, reason: str) -> None:

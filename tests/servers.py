@@ -82,7 +82,7 @@ def free_port() -> int:
 class Dovecot:
     """A server in which every user has the same password."""
 
-    def __init__(self, extra=""):
+    def __init__(self, extra="", more=""):
         # Not pytest's folder: the mail's owner must be able to enter it.
         self.base = Path(tempfile.mkdtemp(prefix="dovecot", dir="/tmp"))
         self.base.chmod(0o755)
@@ -103,7 +103,7 @@ class Dovecot:
         )  # fmt: skip
         self.configuration = self.base / "dovecot.conf"
         self.configuration.write_text(
-            CONFIGURATION.format(
+            (CONFIGURATION + more).format(
                 base=self.base, name=self.base.name, uid=UID, port=self.port,
                 tls_port=self.tls_port, password=PASSWORD, extra=extra,
             )
