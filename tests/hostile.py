@@ -2,8 +2,9 @@
 
 import base64
 import random
+import re
 
-__all__ = ["hostile"]
+__all__ = ["hostile", "passed_on"]
 
 
 def hostile(large: bool = True) -> dict[str, bytes]:
@@ -58,3 +59,24 @@ def hostile(large: bool = True) -> dict[str, bytes]:
             "5 MB of one byte": b"(" * 5_000_000,
         }
     return mails
+
+
+def passed_on(message: bytes, field: bytes) -> bytes:
+    """What is to come of a message that is passed on, the slow obvious way: lines in memory."""
+    lines = re.findall(rb"[^\n]*\n|[^\n]+", message)
+    begin = 1 if message.startswith(b"From ") else 0
+    while begin < len(lines) and lines[begin][:1] in (b" ", b"\t"):
+        begin += 1
+    end = begin
+    while end < len(lines) and lines[end] not in (b"\n", b"\r\n"):
+        end += 1
+    first = re.search(rb"\r?\n", message[:65536])
+    added = field + (first[0] if first else b"\n")
+    if begin == len(lines) and message and not message.endswith(b"\n"):
+        return message  # a line that the field would become a part of
+    header, ours = [], False
+    for line in lines[begin:end]:
+        if line[:1] not in (b" ", b"\t"):
+            ours = re.match(rb"x-streamnb[ \t]*:", line, re.I) is not None
+        header += [] if ours else [line]
+    return b"".join([*lines[:begin], added, *header, *lines[end:]])

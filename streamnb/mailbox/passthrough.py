@@ -64,46 +64,55 @@ def pass_through(
         shutil.copyfileobj(source, target, 1 << 20)
         target.flush()
         return error
-    _Copy(target).run(head, source, field)
+    lines = _Lines(head, source)
+    _copy_header(lines, target, field)
+    lines.copy_rest(target)
     target.flush()
     return None
 
 
-class _Copy:
-    """Copies a message line by line until its header ends; then as it comes."""
+def _copy_header(lines: _Lines, target: BinaryIO, field: bytes) -> None:
+    """Copy the lines of a header and the empty line after it, our field first."""
+    placed = ours = False
+    begins = first = True
+    while line := lines.next():
+        if begins:
+            # An mbox's separator stays first, and so do lines that would continue our field.
+            continues = line[:1] in (b" ", b"\t")
+            if not placed and not continues and not (first and line.startswith(b"From ")):
+                target.write(field + lines.ending)
+                placed = True
+            if line in (b"\n", b"\r\n"):
+                target.write(line)
+                return
+            ours = ours if continues else _OURS.match(line) is not None
+            first = False
+        if not ours:
+            target.write(line)
+        begins = line.endswith(b"\n")
+    if not placed and begins:
+        target.write(field + lines.ending)
 
-    def __init__(self, target: BinaryIO) -> None:
-        self.target = target
-        self.rest = b""
 
-    def run(self, head: bytes, source: BinaryIO, field: bytes) -> None:
-        """Copy `head`, and what follows it in `source`, with the field first."""
-        self.head, self.at, self.source = head, 0, source
+class _Lines:
+    """The lines of a message of which the beginning was read already.
+
+    Parameters
+    ----------
+    head
+        The beginning.
+    source
+        Where the rest comes from.
+    """
+
+    def __init__(self, head: bytes, source: BinaryIO) -> None:
+        self.head = head
+        self.source = source
+        self.at = 0
         first = _FIRST_END.search(head, 0, _LINE)
-        end = first[0] if first else b"\n"
-        line = self.line()
-        if line.startswith(b"From "):  # an mbox's separator stays where it is
-            self.target.write(line)
-            while line and not line.endswith(b"\n"):
-                line = self.line()
-                self.target.write(line)
-            line = self.line()
-        self.target.write(field + end)
-        ours, begins = False, True
-        while line:
-            if begins and line in (b"\n", b"\r\n"):
-                break
-            if begins and line[:1] not in (b" ", b"\t"):
-                ours = _OURS.match(line) is not None
-            if not ours:
-                self.target.write(line)
-            begins = line.endswith(b"\n")
-            line = self.line()
-        self.target.write(line)
-        self.target.write(self.head[self.at :])
-        shutil.copyfileobj(self.source, self.target, 1 << 20)
+        self.ending = first[0] if first else b"\n"
 
-    def line(self) -> bytes:
+    def next(self) -> bytes:
         """The next line, or as much of it as is looked at together."""
         end = self.head.find(b"\n", self.at, self.at + _LINE) + 1
         if not end and len(self.head) - self.at < _LINE:  # it may go on in what was not yet read
@@ -111,3 +120,8 @@ class _Copy:
             end = self.head.find(b"\n", 0, _LINE) + 1
         begin, self.at = self.at, end or min(self.at + _LINE, len(self.head))
         return self.head[begin : self.at]
+
+    def copy_rest(self, target: BinaryIO) -> None:
+        """Copy all that was not asked for."""
+        target.write(self.head[self.at :])
+        shutil.copyfileobj(self.source, target, 1 << 20)
