@@ -498,7 +498,6 @@ def test_numbers_with_an_exponent_are_numbers(tmp_path, sample):
 
 
 def test_the_table_is_readable(sample):
-    streamnb.cli._register()
     out = CliRunner().invoke(streamnb.cli.commands, ["replay", str(sample)])
     assert out.exit_code == 0
     for word in (
