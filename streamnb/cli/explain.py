@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from streamnb.cli.message import read_message
 from streamnb.cli.tables import new_console, new_table
 from streamnb.errors import ModelFileError, printable
+from streamnb.mailbox.sources import read_one
 
 if TYPE_CHECKING:
     from streamnb.classifier import Classifier
@@ -48,7 +48,7 @@ def explain(message: str, model_file: str, most: int, as_json: bool) -> None:
 
     classifier = Classifier.load(model_file)
     classifier.on = None  # here a message is a message
-    verdict = classifier.classify(read_message(message), most)
+    verdict = classifier.classify(read_one(message), most)
     if verdict.label is None:
         raise ModelFileError(f"{model_file}: the model has learned nothing yet")
     if as_json:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from streamnb.cli.message import read_message
 from streamnb.errors import ModelFileError
+from streamnb.mailbox.sources import read_one
 
 __all__ = ["trec"]
 
@@ -61,7 +61,7 @@ def classify(message: str, rest: tuple[str, ...], state: str) -> None:
     labels = set(classifier.models[0].counts.labels)
     if not labels <= {"ham", "spam"}:
         raise ModelFileError(f"{state}: the model is not of ham and spam alone")
-    scores = classifier.joint_log_likelihood(read_message(message))
+    scores = classifier.joint_log_likelihood(read_one(message))
     score = log_odds(scores, "spam") if len(scores) > 1 else 0.0
     label = max(scores, key=scores.__getitem__) if scores else "ham"
     click.echo(f"class={label} score={score!r}")
@@ -81,7 +81,7 @@ def train(label: str, message: str, rest: tuple[str, ...], state: str) -> None:
 
     classifier = Classifier.load(state)
     classifier.on = None  # here a message is a message
-    classifier.learn_one(read_message(message), label.lower())
+    classifier.learn_one(read_one(message), label.lower())
     classifier.save(state)
 
 

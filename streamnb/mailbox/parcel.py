@@ -22,7 +22,7 @@ from streamnb.naive_bayes.label_noise import LabelNoise
 from streamnb.naive_bayes.recalibration import Recalibration
 from streamnb.tokens import TokenCounts
 
-__all__ = ["Absorbed", "Parcel", "absorb", "of_counts", "of_mailbox"]
+__all__ = ["Absorbed", "Parcel", "absorb", "digest_of_file", "of_counts", "of_mailbox"]
 
 # A view's features that have a name: fingerprint and encoded name.
 Names = Iterable[tuple[int, int, bytes]]
@@ -75,6 +75,12 @@ def of_mailbox(other: Mailbox) -> Parcel:
     return Parcel(
         str(other.path), other.classifier, list(other.labels), lambda: other.ledger.rows(), names
     )
+
+
+def digest_of_file(path: str) -> bytes:
+    """What tells one file from another."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").digest()
 
 
 def of_counts(

@@ -15,7 +15,7 @@ from streamnb.corpus.folders import is_maildir
 from streamnb.corpus.mbox import mbox
 from streamnb.errors import CorpusError, StreamNBError
 
-__all__ = ["Found", "messages"]
+__all__ = ["Found", "messages", "read_one"]
 
 
 class Found(NamedTuple):
@@ -47,7 +47,7 @@ def messages(source: str) -> Iterator[Found]:
         Where there is no such thing, or no message in it.
     """
     if source == "-":
-        yield Found("-", _standard_input())
+        yield Found("-", read_one("-"))
         return
     path = Path(source)
     try:
@@ -64,21 +64,21 @@ def messages(source: str) -> Iterator[Found]:
     elif stat.S_ISREG(status.st_mode):
         yield from _file(path)
     else:
-        yield Found(source, _stream(path))
+        yield Found(source, read_one(source))
 
 
-def _standard_input() -> bytes:
-    if sys.stdin is None:
-        raise CorpusError("-: standard input is closed")
-    return sys.stdin.buffer.read(MAX_MESSAGE)
-
-
-def _stream(path: Path) -> bytes:
+def read_one(path: str) -> bytes:
+    """Read the beginning of a file or pipe, or (-) of standard input, as one message."""
+    if path == "-":
+        if sys.stdin is None:
+            raise CorpusError("-: standard input is closed")
+        return sys.stdin.buffer.read(MAX_MESSAGE)
     try:
         with open(path, "rb") as file:
             return file.read(MAX_MESSAGE)
-    except OSError as error:
-        raise CorpusError(f"{path}: cannot be read: {(error.strerror or '').lower()}") from None
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        why = getattr(error, "strerror", None) or str(error)
+        raise CorpusError(f"{path}: cannot be read: {why.lower()}") from None
 
 
 def _folder(path: Path) -> Iterator[Found]:
