@@ -313,6 +313,22 @@ def test_a_server_sees_what_others_learn(tmp_path):
     assert server.stop(signal.SIGINT) == 0
 
 
+def test_a_server_whose_database_was_replaced_is_not_believed(tmp_path):
+    with Mailbox(tmp_path / "db") as box:
+        box.learn(b"Subject: x\n\n", "old")
+    server = Server(tmp_path / "db")
+    (tmp_path / "db").rename(tmp_path / "moved")
+    for ending in ("-wal", "-shm"):
+        (tmp_path / f"db{ending}").unlink(missing_ok=True)
+    with Mailbox(tmp_path / "db") as box:
+        box.learn(b"Subject: x\n\n", "new")
+    with Asking(tmp_path / "db") as asking:
+        assert asking.classify(b"Subject: x\n\n").label == "new"
+    assert server.process.wait(10) == 4
+    assert "another file has taken its place" in server.process.stderr.read()
+    server.process.stderr.close()
+
+
 def test_a_second_server_is_refused_and_a_dead_ones_socket_replaced(trained, server):
     status, _, error = streamnb_command("serve", "--db", trained)
     assert status == 5

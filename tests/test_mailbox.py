@@ -340,6 +340,27 @@ def test_a_ledger_can_reach_back_so_far_only(sample, box):
     assert data
 
 
+def test_databases_that_let_go_of_messages_are_merged_once(sample, tmp_path):
+    stream = mails(sample, 30)
+    old = time.time() - 100 * 86400
+    with Mailbox(tmp_path / "a") as a, Mailbox(tmp_path / "b") as b:
+        for i, (content, label) in enumerate(stream):
+            (a if i < 15 else b).learn(content, label, when=old)
+        compact(a, once=None, ledger=50)
+        compact(b, once=None, ledger=50)
+        total = [sum(x.totals[0] + x.totals[1] for x in box.counts) for box in (a, b)]
+        merge(a, b)
+        assert sum(x.totals[0] + x.totals[1] for x in a.counts) == sum(total)
+        assert sum(a.counts[0].weights) == 30
+        assert a.verify() == []
+        before = exported(a)
+        with pytest.raises(StateError, match="counted twice"):
+            merge(a, b)
+        assert exported(a) == before
+        compact(a, once=None, ledger=50)
+        assert a.verify() == []
+
+
 def test_verify_finds_what_was_tampered_with(sample, box):
     for content, label in mails(sample, 10):
         box.learn(content, label)

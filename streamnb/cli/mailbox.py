@@ -102,6 +102,8 @@ def learn(
     from streamnb.mailbox.ledger import HUMAN, PROGRAM
 
     label = label.strip()
+    if label.lower() in ("ham", "spam"):
+        label = label.lower()
     if not label or len(label) > 64 or label.split() != [label] or not label.isprintable():
         raise click.BadParameter(f"{label!r} is not one word", param_hint="LABEL")
     teacher = PROGRAM if program else HUMAN

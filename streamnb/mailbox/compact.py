@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from streamnb.counts import MemoryCounts
 from streamnb.mailbox.counts import today
-from streamnb.mailbox.ledger import Row
+from streamnb.mailbox.ledger import Row, pack_tokens
 from streamnb.mailbox.store import Mailbox
 from streamnb.naive_bayes.base import Receipt
 from streamnb.tokens import TokenCounts
@@ -166,7 +166,8 @@ def _write_retired(mailbox: Mailbox, tables: list[MemoryCounts]) -> None:
             amounts = np.ascontiguousarray(cells[some, k])
             tokens.append(TokenCounts._trusted(fingerprints[some], amounts, None, None))
         receipt = Receipt(0, 0.0, (1.0,) * len(tables))
-        key = hashlib.sha256(b"retired " + str(label).encode()).digest()
+        # Not only of the label: two databases may be merged.
+        key = hashlib.sha256(str(label).encode() + pack_tokens(tokens)).digest()
         mailbox.ledger.write(
             Row(0, key, k, "retired", "retired", 0.0, None, None, "", receipt, tuple(tokens))
         )

@@ -286,7 +286,15 @@ class SqlCounts:
         places[new] = self._places + np.arange(len(new))
         self._places += len(new)
         self._insert(tokens, new, places[new])
-        return self._read_blocks(page.fingerprints, places)
+        fresh = self._read_blocks(page.fingerprints, places[new])
+        more = ~np.isin(fresh.blocks, page.blocks)
+        blocks = np.concatenate((page.blocks, fresh.blocks[more]))
+        order = np.argsort(blocks)
+        width = page.data.shape[1]
+        data = np.concatenate(
+            (page.data.reshape(-1, BLOCK, width), fresh.data.reshape(-1, BLOCK, width)[more])
+        )
+        return _Page(page.fingerprints, places, blocks[order], data[order].reshape(-1, width))
 
     def _insert(
         self, tokens: TokenCounts, new: NDArray[np.int64], places: NDArray[np.int64]

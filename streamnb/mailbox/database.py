@@ -36,7 +36,6 @@ CREATE TABLE ledger(
     tokens BLOB                -- its features; NULL where they were let go of
 );
 CREATE UNIQUE INDEX ledger_active ON ledger(digest) WHERE ended IS NULL;
-CREATE INDEX ledger_digest ON ledger(digest, time);
 CREATE TABLE watched(
     account TEXT NOT NULL,
     folder TEXT NOT NULL,
@@ -129,6 +128,7 @@ class Database:
         except (OSError, ValueError) as error:
             why = getattr(error, "strerror", None) or error
             raise StateError(f"{self.path}: the database cannot be read: {why}") from None
+        self._file = status.st_dev, status.st_ino
         if not stat.S_ISREG(status.st_mode):
             raise StateError(f"{self.path}: the database cannot be read: not a regular file")
 
@@ -260,6 +260,14 @@ class Database:
         """Keep anything that JSON can hold under a name."""
         text = json.dumps(value, sort_keys=True, separators=(",", ":"))
         self.connection.execute("REPLACE INTO state VALUES (?, ?)", (name, text))
+
+    def replaced(self) -> bool:
+        """Whether another file has taken the place of the one that is open, or none."""
+        try:
+            status = os.stat(self.path)
+        except OSError:
+            return True
+        return (status.st_dev, status.st_ino) != self._file
 
     def close(self) -> None:
         """Close the file; what was committed is safe with or without this."""

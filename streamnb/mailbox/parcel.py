@@ -150,6 +150,8 @@ def absorb(mailbox: Mailbox, parcel: Parcel) -> Absorbed:
     with mailbox.writing():
         _check_same(mailbox, parcel)
         new = not any(mailbox.counts[0].weights)
+        if not new:
+            _check_retired(mailbox, parcel)
         places = _places(mailbox, parcel.labels)
         for row in parcel.rows():
             receipt = _moved(row.receipt, places) if new else _without_steps(row.receipt)
@@ -168,6 +170,17 @@ def _check_same(mailbox: Mailbox, parcel: Parcel) -> None:
             f"{parcel.where}: its features were made in another way than those of {mailbox.path}; "
             "import it into a new database (--db)"
         )
+
+
+def _check_retired(mailbox: Mailbox, parcel: Parcel) -> None:
+    """Refuse messages that we know and whose counts cannot be told from those of others."""
+    for row in parcel.rows():
+        if row.tokens is None and mailbox.ledger.active(row.digest) is not None:
+            raise StateError(
+                f"{parcel.where}: it has let go of the features of messages that {mailbox.path} "
+                "knows too (`compact --ledger`), so they would be counted twice; import it into "
+                "a new database (--db)"
+            )
 
 
 def _places(mailbox: Mailbox, labels: list[Label]) -> list[int]:

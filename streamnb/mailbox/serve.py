@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from streamnb.errors import BusyError, OutputError, StreamNBError
+from streamnb.errors import BusyError, OutputError, StateError, StreamNBError
 from streamnb.mailbox.client import MOST, answer, socket_path
 from streamnb.mailbox.store import Mailbox
 
@@ -36,6 +36,8 @@ def serve(mailbox: Mailbox, ready: Callable[[str], None]) -> None:
     ------
     OutputError
         Where the socket cannot be made, or another server has it.
+    StateError
+        Where another file has taken the place of the database.
     """
     path = socket_path(mailbox.path)
     listening = _listen(path)
@@ -84,6 +86,7 @@ def _answers(path: str) -> bool:
 
 async def _serve(mailbox: Mailbox, listening: socket.socket, ready: Callable[[], None]) -> None:
     room = asyncio.Semaphore(_AT_ONCE)
+    stop = asyncio.Event()
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -91,12 +94,13 @@ async def _serve(mailbox: Mailbox, listening: socket.socket, ready: Callable[[],
                 reply = await _replied(mailbox, reader)
                 writer.write(json.dumps(reply).encode() + b"\n")
                 await writer.drain()
+                if mailbox.database.replaced():
+                    stop.set()
         except (OSError, asyncio.IncompleteReadError, ValueError, RecursionError):
             pass  # whoever asked has gone, or does not know how to ask
         finally:
             writer.close()
 
-    stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
@@ -104,6 +108,8 @@ async def _serve(mailbox: Mailbox, listening: socket.socket, ready: Callable[[],
     async with server:
         ready()
         await stop.wait()
+    if mailbox.database.replaced():
+        raise StateError(f"{mailbox.path}: another file has taken its place: start again")
 
 
 async def _replied(mailbox: Mailbox, reader: asyncio.StreamReader) -> dict[str, Any]:
@@ -114,7 +120,7 @@ async def _replied(mailbox: Mailbox, reader: asyncio.StreamReader) -> dict[str, 
     if type(size) is not int or not 0 <= size <= MOST or type(reasons) is not int:
         raise ValueError("not a request")
     message = await reader.readexactly(size)
-    if request.get("database") != os.path.realpath(mailbox.path):
+    if request.get("database") != os.path.realpath(mailbox.path) or mailbox.database.replaced():
         return {}  # the client will look for itself
     try:
         return {"answer": answer(mailbox, message, min(max(reasons, 0), 100))}
