@@ -64,13 +64,13 @@ def compact(
         if ledger is not None:
             at = time.time() - ledger * 86400
             retired, history = _retire(mailbox, at, dry_run)
-        kept = [_kept(mailbox, view, once) for view in range(len(mailbox.counts))]
-        dropped = sum(
-            counts.features - int(some.sum())
-            for counts, (_, some) in zip(mailbox.counts, kept, strict=True)
-        )
+        found = [_kept(mailbox, view, once) for view in range(len(mailbox.counts))]
+        dropped = sum(int((~kept).sum()) for _, kept in found)
         if not dry_run:
-            _drop(mailbox, [fingerprints[some] for fingerprints, some in kept], dropped > 0)
+            if dropped:
+                _drop_from_ledger(mailbox, [features[~kept] for features, kept in found])
+            for counts, (features, kept) in zip(mailbox.counts, found, strict=True):
+                counts.lay_out(features[kept])
     if not dry_run:
         with mailbox.database.speaking():
             mailbox.database.connection.execute("VACUUM")
@@ -96,20 +96,17 @@ def _kept(
     return fingerprints, (seen[:, 0] > 1) | (seen[:, 1].astype(np.int64) >= today() - once)
 
 
-def _drop(mailbox: Mailbox, kept: list[NDArray[np.uint64]], some: bool) -> None:
-    """Keep these features of each view, in the counts and in the ledger."""
-    if some:
-        ordered = [np.sort(fingerprints) for fingerprints in kept]
-        for (number,) in _numbers(mailbox, "tokens IS NOT NULL"):
-            (row,) = mailbox.ledger.rows("id = ?", (number,))
-            tokens = tuple(
-                view.select(_among(view.fingerprints, features))
-                for view, features in zip(row.tokens or (), ordered, strict=True)
-            )
-            if any(len(a) < len(b) for a, b in zip(tokens, row.tokens or (), strict=True)):
-                mailbox.ledger.replace_tokens(row._replace(tokens=tokens))
-    for counts, fingerprints in zip(mailbox.counts, kept, strict=True):
-        counts.lay_out(fingerprints)
+def _drop_from_ledger(mailbox: Mailbox, dropped: list[NDArray[np.uint64]]) -> None:
+    """Let no message have these features of each view, so that it can still be taken back."""
+    ordered = [np.sort(features) for features in dropped]
+    for (number,) in _numbers(mailbox, "tokens IS NOT NULL"):
+        (row,) = mailbox.ledger.rows("id = ?", (number,))
+        tokens = tuple(
+            view.select(~_among(view.fingerprints, features))
+            for view, features in zip(row.tokens or (), ordered, strict=True)
+        )
+        if any(len(a) < len(b) for a, b in zip(tokens, row.tokens or (), strict=True)):
+            mailbox.ledger.replace_tokens(row._replace(tokens=tokens))
 
 
 def _among(some: NDArray[np.uint64], ordered: NDArray[np.uint64]) -> NDArray[np.bool_]:
