@@ -467,6 +467,20 @@ def test_waiting_for_another_process_is_bounded(box):
         assert other.classify(SPAM).label == "spam"  # readers do not wait
 
 
+def test_many_processes_can_make_a_database_at_once(tmp_path):
+    program = "import sys; from streamnb import Mailbox; Mailbox(sys.argv[1], wait=60).close()"
+    for number in range(3):
+        path = tmp_path / str(number)
+        makers = [
+            subprocess.Popen([sys.executable, "-c", program, path], stderr=subprocess.PIPE)
+            for _ in range(6)
+        ]
+        errors = [maker.communicate()[1] for maker in makers]
+        assert errors == [b""] * 6
+        with Mailbox(path) as box:
+            assert box.verify() == []
+
+
 def test_two_threads_of_two_connections_lose_nothing(sample, tmp_path):
     stream = mails(sample, 40)
     Mailbox(tmp_path / "db").close()

@@ -51,10 +51,14 @@ def mail(number, words="hello there"):
     return b"Message-ID: <%d@x>\nSubject: m%d\n\n%s\n" % (number, number, words.encode())
 
 
+SCENES = []
+
+
 class Scene:
     """A Maildir, a mailbox and a watcher of both."""
 
     def __init__(self, folder, **plan):
+        SCENES.append(self)
         self.dir = Dir(folder / "Maildir")
         self.box = Mailbox(folder / "mail.db")
         self.said = []
@@ -73,12 +77,18 @@ class Scene:
         return None if known is None else known[0]
 
 
+@pytest.fixture(autouse=True)
+def closed():
+    yield
+    while SCENES:
+        SCENES.pop().box.close()
+
+
 @pytest.fixture
 def scene(tmp_path):
     scene = Scene(tmp_path)
     scene.look()
-    yield scene
-    scene.box.close()
+    return scene
 
 
 def test_what_lies_there_at_first_teaches_nothing(tmp_path):

@@ -134,10 +134,12 @@ class Database:
 
     def _set_up(self) -> None:
         run = self.connection.execute
+        run("BEGIN")  # another process may be making the tables
+        (tables,) = run("SELECT count(*) FROM sqlite_master").fetchone()
         (application,) = run("PRAGMA application_id").fetchone()
         (version,) = run("PRAGMA user_version").fetchone()
+        run("COMMIT")
         if (application, version) == (0, 0):
-            (tables,) = run("SELECT count(*) FROM sqlite_master").fetchone()
             if tables:
                 raise StateError(f"{self.path}: a database of another program")
             self._make_tables()

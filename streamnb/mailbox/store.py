@@ -117,6 +117,13 @@ class Mailbox:
         self.database = Database(path, create, wait)
         self.ledger = Ledger(self.database)
         self._identity = ""
+        try:
+            self._open(classifier)
+        except BaseException:
+            self.database.close()
+            raise
+
+    def _open(self, classifier: Classifier | None) -> None:
         with self.database.reading():
             known = self.database.value("identity")
             if known is not None:
