@@ -236,6 +236,9 @@ def test_read_and_kept_is_ham_by_choice_only_and_no_persons_word(tmp_path, monke
     scene.look()
     assert (scene.label(1), scene.label(2)) == ("ham", None)
     assert scene.box.label_of(digest(mail(1)))[1] == PROGRAM
+    monkeypatch.setattr(scene.account, "fetch", lambda *_: pytest.fail("fetched again"))
+    scene.look()
+    monkeypatch.undo()
     scene.dir.move(1, "Junk")
     scene.look()
     assert scene.box.label_of(digest(mail(1)))[:2] == ("spam", HUMAN)

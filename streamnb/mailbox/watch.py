@@ -21,6 +21,7 @@ from streamnb.mailbox.store import Mailbox
 __all__ = ["Account", "Listed", "Plan", "Watcher"]
 
 _HEADERS_AT_ONCE = 500
+_AGED = 1e12  # `Place.since` of what has lain there long enough, and was seen to
 
 
 class Listed(NamedTuple):
@@ -162,9 +163,9 @@ class Watcher:
     def _compare(self, folder: str, listing: dict[str, Listed], now: float) -> list[Place]:
         """What has come to a folder; what has gone is noted, and what keywords say is learned."""
         known = self.places.of_folder(folder)
-        self.places.put_all(
-            place._replace(gone=now) for uid, place in known.items() if uid not in listing
-        )
+        gone = [place._replace(gone=now) for uid, place in known.items() if uid not in listing]
+        if gone:
+            self.places.put_all(gone)
         for uid, place in known.items():
             if uid in listing and not self.stopping():
                 self._attempt(self._stayed, place, listing[uid], now)
@@ -201,11 +202,17 @@ class Watcher:
             self._grown_old(place)
 
     def _grown_old(self, place: Place) -> None:
+        """Take what was read and kept for ham, unless something was said of it; once."""
         message = self.account.fetch(place.folder, place.uid)
-        if message is not None and self.mailbox.label_of(digest(message)) is None:
-            source = f"watch {place.folder}"
-            outcome = self.mailbox.learn(message, "ham", PROGRAM, source)
-            self.say(f"{place.folder}/{place.uid}: read and kept: ham ({outcome.what})")
+        if message is None:
+            return
+        done = place._replace(since=_AGED)
+        if self.mailbox.label_of(digest(message)) is not None:
+            self._arrive(done, None)
+            return
+        source = f"watch {place.folder}"
+        self.mailbox.learn(message, "ham", PROGRAM, source, also=lambda: self._note(done, None))
+        self.say(f"{place.folder}/{place.uid}: read and kept: ham")
 
     def _appeared(self, place: Place) -> None:
         """A message has come: by delivery, or by its owner's hand."""
