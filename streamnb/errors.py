@@ -13,6 +13,7 @@ __all__ = [
     "BusyError",
     "ConfigError",
     "CorpusError",
+    "MailRefusedError",
     "MailServerError",
     "ModelFileError",
     "OutputError",
@@ -79,6 +80,10 @@ class MailServerError(StreamNBError):
     """A mail server that cannot be reached, or refuses."""
 
     exit_code = 6
+
+
+class MailRefusedError(MailServerError):
+    """A mail server that says no to one thing, and goes on."""
 
 
 class BusyError(StreamNBError):

@@ -194,6 +194,27 @@ def test_spam_is_filed_and_nothing_else_happens(request, tmp_path, kind, junk):
     scene.close()
 
 
+def test_a_message_that_cannot_be_moved_holds_nothing_up(server, tmp_path):
+    """The server says no: the junk folder cannot be written."""
+    scene = Scene(server, tmp_path, move=True)
+    trained(scene)
+    junk = server.base / "home" / scene.user / "Maildir" / ".Junk"
+    places = [junk, *(junk / name for name in ("cur", "new", "tmp"))]
+    for place in places:
+        place.chmod(0o500)
+    scene.deliver(mail(1, "cheap pills buy now"))
+    scene.deliver(mail(2, "lunch at noon with ann"))
+    scene.watcher.look()
+    scene.watcher.look()
+    assert [line for line in scene.said if "INBOX/" in line and "H -" in line]
+    assert sum("later" in line for line in scene.said) == 1
+    for place in places:
+        place.chmod(0o700)
+    scene.watcher.look()
+    assert scene.subjects("Junk") == ["m1"]
+    scene.close()
+
+
 def test_keywords_are_the_users_word(scene):
     scene.deliver(mail(1))
     scene.deliver(mail(2))

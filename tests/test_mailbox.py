@@ -176,6 +176,49 @@ def test_any_history_agrees_with_its_ledger_and_can_be_undone(tmp_path_factory, 
         assert box.verify() == []
 
 
+def test_undo_is_by_the_order_of_events_not_by_clocks(box):
+    box.learn(SPAM, "spam", when=10)
+    before = exported(box)
+    box.forget(SPAM, when=100)
+    box.learn(SPAM, "ham", when=20)  # the clock was put back
+    assert box.undo(50) == (1, 1, 0)
+    assert exported(box) == before
+    assert box.verify() == []
+
+
+def test_undoing_a_confirmation_of_what_was_let_go_of(box):
+    box.learn(SPAM, "spam", PROGRAM, when=10)
+    compact(box, once=None, ledger=0)
+    assert box.learn(SPAM, "spam", HUMAN, when=20).what == "confirmed"
+    assert box.undo(15) == (1, 1, 0)
+    assert box.label_of(digest(SPAM))[:2] == ("spam", PROGRAM)
+    assert box.verify() == []
+
+
+def test_undo_takes_back_merges_and_imports(sample, tmp_path):
+    stream = mails(sample, 12)
+    with Mailbox(tmp_path / "a") as a, Mailbox(tmp_path / "b") as b:
+        for i, (content, label) in enumerate(stream):
+            (a if i < 6 else b).learn(content, label, when=i)
+        a.learn(SPAM, "ham", PROGRAM, when=20)
+        b.learn(SPAM, "spam", HUMAN, when=21)
+        b.learn(HAM, "ham", HUMAN, when=22)
+        a.learn(HAM, "ham", PROGRAM, when=23)
+        before = exported(a)
+        export(b, str(tmp_path / "x"))
+        begun = time.time()
+        assert merge(a, b) == (6, 1, 1, 0)
+        assert a.label_of(digest(SPAM))[0] == "spam"
+        assert a.label_of(digest(HAM))[1] == HUMAN  # a person confirmed it there
+        a.undo(begun)
+        assert exported(a) == before
+        import_file(a, str(tmp_path / "x"))
+        assert a.label_of(digest(SPAM))[0] == "spam"
+        a.undo(begun)
+        assert exported(a) == before
+        assert a.verify() == []
+
+
 def test_undo_restores_corrections_and_what_was_forgotten(sample, box):
     stream = mails(sample, 30)
     for i, (content, label) in enumerate(stream):
@@ -316,11 +359,90 @@ def test_compact_drops_what_is_rare_and_old_and_says_so(sample, box, monkeypatch
     assert box.verify() == []
 
 
+def test_compact_keeps_what_was_imported(sample, tmp_path, monkeypatch):
+    memory = MailClassifier(label_noise=0.0)
+    for content, label in mails(sample, 40):
+        memory.learn_one(content, label)
+    memory.save(tmp_path / "m")
+    with Mailbox(tmp_path / "db") as box:
+        import_file(box, str(tmp_path / "m"))
+        box.learn(b"Subject: quite unheard-of words\n\n", "ham")
+        monkeypatch.setattr("streamnb.mailbox.compact.today", lambda: 10**6)
+        assert 0 < compact(box, once=180).features < 60
+        assert sum(counts.features for counts in box.counts) == memory.features
+        assert box.verify() == []
+
+
+def test_a_class_that_is_gone_is_exported_as_if_it_had_never_been(box, tmp_path):
+    box.learn(SPAM, "spam", when=1)
+    box.learn(HAM, "ham", when=2)
+    box.learn(MESSAGES[0], "work", when=3)
+    box.learn(MESSAGES[1], "work", when=4)
+    box.learn(MESSAGES[2], "ham", when=5)
+    box.forget(MESSAGES[0], when=6)
+    box.forget(MESSAGES[1], when=7)
+    compact(box, once=None, ledger=0)
+    data = exported(box)
+    with Mailbox(tmp_path / "other") as other:
+        (tmp_path / "x").write_bytes(data)
+        import_file(other, str(tmp_path / "x"))
+        assert exported(other) == data
+        assert other.verify() == []
+
+
+def test_labels_that_read_the_same_are_the_same(tmp_path):
+    classifier = MailClassifier(label_noise=0.0)
+    classifier.learn_one(SPAM, 1)
+    classifier.learn_one(HAM, 2)
+    classifier.save(tmp_path / "m")
+    with Mailbox(tmp_path / "db") as box:
+        import_file(box, str(tmp_path / "m"))
+        box.learn(MESSAGES[0], "1")
+        assert box.labels == [1, 2]
+        data = exported(box)
+        (tmp_path / "x").write_bytes(data)
+        with Mailbox(tmp_path / "other") as other:
+            import_file(other, str(tmp_path / "x"))
+            assert exported(other) == data
+
+
+def test_the_database_is_not_exported_over_itself(box):
+    box.learn(SPAM, "spam")
+    for path in (str(box.path), f"{box.path}-wal"):
+        for kind in ("lines", "model", "bogofilter"):
+            with pytest.raises(OutputError, match="the database itself"):
+                export(box, path, kind)
+    assert box.verify() == []
+    export(box, f"{box.path}.snb", "model")
+    assert stat.S_IMODE(os.stat(f"{box.path}.snb").st_mode) == 0o600
+
+
+def test_a_database_that_was_removed_learns_nothing_more(box):
+    box.learn(SPAM, "spam")
+    os.unlink(box.path)
+    with pytest.raises(StateError, match="removed or replaced"):
+        box.learn(HAM, "ham")
+
+
+def test_a_name_that_sqlite_knows_is_a_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with Mailbox(":memory:") as box:
+        box.learn(SPAM, "spam")
+    with Mailbox(":memory:", create=False) as box:
+        assert box.label_of(digest(SPAM))[0] == "spam"
+
+
+def test_sources_need_not_be_utf8(box):
+    assert box.learn(SPAM, "spam", source="learn bad\udcff.eml").what == "learned"
+    assert box.label_of(digest(SPAM))[2] == "learn bad\\udcff.eml"
+
+
 def test_a_ledger_can_reach_back_so_far_only(sample, box):
     stream = mails(sample, 30)
     for i, (content, label) in enumerate(stream):
         box.learn(content, label, when=time.time() - (100 if i < 20 else 1) * 86400)
-    box.learn(stream[0][0], "other", when=time.time() - 90 * 86400)
+        if i == 19:
+            box.learn(stream[0][0], "other", when=time.time() - 90 * 86400)
     counts = [c.everything() for c in box.counts]
     done = compact(box, once=None, ledger=50)
     assert (done.retired, done.history) == (20, 1)
@@ -371,8 +493,7 @@ def test_verify_finds_what_was_tampered_with(sample, box):
     assert any("recalibration" in line for line in problems)
     with box.database.writing() as connection:
         connection.execute("UPDATE ledger SET tokens = x'01ff' WHERE id = 4")
-    with pytest.raises(StateError, match="row 4 of the ledger"):
-        box.verify()
+    assert "row 4 of the ledger" in box.verify()[0]
 
 
 def test_the_file_is_its_owners_alone(tmp_path):
@@ -651,6 +772,7 @@ LINES = {
     "tokens": lambda lines: [*lines[:-1], lines[-1].replace(b'"tokens":"', b'"tokens":"!!')],
     "a mass below zero": lambda lines: [*lines[:-1], lines[-1].replace(b'"receipt":[0,1.0', b'"receipt":[0,-1.0')],
     "a huge weight": lambda lines: [*lines[:-1], lines[-1].replace(b'"receipt":[0,1.0', b'"receipt":[0,1e308')],
+    "no time": lambda lines: [*lines[:-1], lines[-1].replace(b'"time":', b'"time":NaN,"x":')],
     "a teacher": lambda lines: [*lines[:-1], lines[-1].replace(b'"human"', b'"nobody"')],
     "another version": lambda lines: [lines[0].replace(b'"version":1', b'"version":7'), *lines[1:]],
     "a pickle": lambda lines: [b"\x80\x04."],
@@ -672,11 +794,81 @@ def test_hostile_imports_change_nothing(sample, box, tmp_path, damage):
     assert "\n" not in str(caught.value)
     assert exported(box) == before
     assert box.verify() == []
+    with Mailbox(tmp_path / "new") as new:  # nor the kind of a new one
+        with pytest.raises(StateError, match=r"/x"):
+            import_file(new, str(tmp_path / "x"))
+        assert new.learn(SPAM, "spam").what == "learned"
+        assert new.verify() == []
+
+
+def test_steps_that_lead_nowhere_are_refused(sample, box, tmp_path):
+    with Mailbox(tmp_path / "from") as other:
+        for content, label in mails(sample, 12):
+            other.learn(content, label)
+        head, *lines = exported(other).splitlines()
+    last = json.loads(lines[-1])
+    last["receipt"][3] = [[1e99, 0.0]] * 4
+    (tmp_path / "x").write_bytes(b"\n".join([head, *lines[:-1], json.dumps(last).encode(), b""]))
+    with pytest.raises(StateError, match="x: what it holds is not sound"):
+        import_file(box, str(tmp_path / "x"))
+    assert box.learn(SPAM, "spam").what == "learned"
+    assert box.verify() == []
+
+
+EDITS = [
+    "UPDATE ledger SET tokens = x'00'", "UPDATE ledger SET label = 99", "UPDATE ledger SET label = 'x'",
+    "UPDATE ledger SET receipt = '[]'", "UPDATE ledger SET receipt = 'null'", "UPDATE ledger SET time = 'x'",
+    "UPDATE ledger SET teacher = 'x'", "UPDATE ledger SET expected = 99", "UPDATE ledger SET digest = 'x' WHERE id = 1",
+    "UPDATE state SET value = '[]' WHERE name = 'now'", "UPDATE state SET value = '{' WHERE name = 'now'",
+    "UPDATE blocks_0 SET cells = 'x'", "UPDATE blocks_0 SET cells = x'00'", "DELETE FROM blocks_0",
+    "UPDATE features_0 SET place = 10000000", "UPDATE features_0 SET place = -1",
+    "UPDATE state SET value = replace(value, '\"features\":', '\"features\":1') WHERE name = 'now'",
+    "DROP TABLE features_1", "DELETE FROM state",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_damage_is_said_in_one_line_and_found(sample, tmp_path, edit):
+    with Mailbox(tmp_path / "db") as box:
+        for content, label in mails(sample, 12):
+            box.learn(content, label)
+    connection = sqlite3.connect(tmp_path / "db")
+    connection.execute(edit)
+    connection.commit()
+    connection.close()
+    uses = (
+        lambda box: box.classify(SPAM), lambda box: box.learn(SPAM, "spam"), status,
+        lambda box: box.forget(mails(sample, 1)[0][0]), exported, lambda box: compact(box),
+        lambda box: export(box, str(tmp_path / "dump"), "bogofilter"),
+        lambda box: box.undo(0),
+    )  # fmt: skip
+    found = False
+    try:
+        with Mailbox(tmp_path / "db") as box:
+            found = box.verify() != []
+    except StateError as error:
+        found = "\n" not in str(error)
+    assert found
+    said = []
+    for use in uses:
+        try:
+            with Mailbox(tmp_path / "db") as box:
+                use(box)
+        except StateError as error:
+            said.append(str(error))
+    assert not any("\n" in line for line in said)
 
 
 @pytest.mark.parametrize(
     "text",
-    ["word 1\n", "word 1 x\n", "word -1 2\n", "word 1 2 20260101\n", ".MSG_COUNT 0 5\nw 1 2\n"],
+    [
+        "word 1\n",
+        "word 1 x\n",
+        "word -1 2\n",
+        "word 1 2 20260101\n",
+        "word 1" + "0" * 400 + " 2\n",
+        ".MSG_COUNT 0 5\nw 1 2\n",
+    ],
 )
 def test_hostile_dumps_are_refused(box, tmp_path, text):
     (tmp_path / "x").write_text(text)

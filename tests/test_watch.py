@@ -1,5 +1,7 @@
 """Watching: what its owner does with mail is learned, and nothing else. On a real Maildir."""
 
+import errno
+import os
 import signal
 import subprocess
 import time
@@ -12,7 +14,13 @@ from test_replay import STREAMNB, streamnb_command
 
 from streamnb import Mailbox
 from streamnb.corpus import open_corpus, read
-from streamnb.errors import BusyError, CorpusError, MailServerError
+from streamnb.errors import (
+    BusyError,
+    CorpusError,
+    MailRefusedError,
+    MailServerError,
+    StateError,
+)
 from streamnb.mailbox.digest import digest
 from streamnb.mailbox.ledger import HUMAN, PROGRAM
 from streamnb.mailbox.maildir import MaildirAccount
@@ -98,9 +106,9 @@ def test_what_lies_there_at_first_teaches_nothing(tmp_path):
     scene.look()
     assert (scene.label(1), scene.label(2)) == (None, None)
     assert scene.said == [
-        "Junk: 1 messages are there already",
         "INBOX: 1 messages are there already",
         "Archive: 0 messages are there already",
+        "Junk: 1 messages are there already",
     ]
     scene.dir.move(2, "INBOX")
     scene.look()
@@ -334,10 +342,125 @@ def test_filing_never_replaces_a_message(scene):
     scene.dir.deliver(1)
     scene.account.listing("INBOX")
     (scene.dir.root / ".Junk" / "cur" / "1.host:2,").write_bytes(b"another")
-    with pytest.raises(Exception, match="cannot be moved"):
-        scene.account.file("INBOX", "1.host", "Junk")
+    scene.account.file("INBOX", "1.host", "Junk")
     assert (scene.dir.root / ".Junk" / "cur" / "1.host:2,").read_bytes() == b"another"
-    assert scene.dir.find(1)
+    assert (scene.dir.root / ".Junk" / "cur" / "1.host.1:2,").read_bytes() == mail(1)
+    assert not (scene.dir.root / "new" / "1.host").exists()
+
+
+def test_a_move_that_was_cut_off_is_finished(scene):
+    scene.dir.deliver(1)
+    scene.account.listing("INBOX")
+    os.link(scene.dir.root / "new" / "1.host", scene.dir.root / ".Junk" / "cur" / "1.host:2,")
+    scene.account.file("INBOX", "1.host", "Junk")
+    assert scene.dir.where(1) == ["Junk"]
+
+
+@pytest.mark.parametrize("number", [errno.EPERM, errno.EOPNOTSUPP])
+def test_a_file_system_without_links_will_do(scene, monkeypatch, number):
+    def link(*_):
+        raise OSError(number, "no links")
+
+    monkeypatch.setattr(os, "link", link)
+    scene.dir.deliver(1)
+    scene.account.listing("INBOX")
+    (scene.dir.root / ".Junk" / "cur" / "1.host:2,").write_bytes(b"another")
+    scene.account.file("INBOX", "1.host", "Junk")
+    assert (scene.dir.root / ".Junk" / "cur" / "1.host.1:2,").read_bytes() == mail(1)
+
+
+def test_what_cannot_be_moved_now_does_not_hold_up_the_rest(tmp_path, monkeypatch):
+    scene = Scene(tmp_path, move=True)
+    trained(scene)
+    scene.look()
+    real = scene.account.file
+
+    def refuses(folder, uid, target):
+        if uid.startswith("1."):
+            raise MailRefusedError("over quota")
+        real(folder, uid, target)
+
+    monkeypatch.setattr(scene.account, "file", refuses)
+    for number in (1, 2):
+        scene.dir.deliver(number, mail(number, "cheap pills buy now"))
+    for _ in range(3):
+        scene.look()
+    assert (scene.dir.where(1), scene.dir.where(2)) == (["INBOX"], ["Junk"])
+    assert sum("later: over quota" in line for line in scene.said) == 1
+    monkeypatch.undo()
+    scene.look()
+    assert scene.dir.where(1) == ["Junk"]
+
+
+def test_who_rescues_a_message_during_a_look_is_not_fought(tmp_path, monkeypatch):
+    scene = Scene(tmp_path, move=True)
+    trained(scene)
+    scene.look()
+    scene.dir.deliver(1, mail(1, "cheap pills buy now"))
+    scene.look()
+    scene.look()
+    assert scene.dir.where(1) == ["Junk"]
+    real = scene.account.listing
+    for folder in ("INBOX", "Junk", "Archive"):
+
+        def listing(name, at=folder):
+            if name == at and scene.dir.where(1) == ["Junk"]:
+                scene.dir.move(1, "INBOX")
+            return real(name)
+
+        monkeypatch.setattr(scene.account, "listing", listing)
+        scene.look()
+        monkeypatch.setattr(scene.account, "listing", real)
+        scene.look()
+        scene.look()
+        assert scene.dir.where(1) == ["INBOX"]
+        assert scene.box.label_of(digest(mail(1, "cheap pills buy now")))[0] == "ham"
+        scene.dir.move(1, "Junk")
+        scene.look()
+
+
+def test_the_same_header_again_is_not_its_owners_word(scene, monkeypatch):
+    scene.dir.deliver(1, folder="Junk")
+    scene.look()
+    scene.box.undo(0)
+    scene.dir.find(1)[0].unlink()
+    scene.look()
+    scene.look()
+    scene.dir.deliver(1, mail(1).replace(b"hello", b"pills"))
+    scene.look()
+    assert not scene.box.labels or sum(scene.box.counts[0].weights) == 0
+
+
+def test_a_database_that_goes_away_ends_the_watching(scene):
+    os.unlink(scene.box.path)
+    with pytest.raises(StateError, match="removed or replaced"):
+        scene.look()
+
+
+def test_names_need_not_be_utf8(scene):
+    name = os.fsencode(scene.dir.root) + b"/new/\xff\xfe.host"
+    with open(name, "wb") as file:
+        file.write(mail(1))
+    scene.look()
+    os.rename(name, os.fsencode(scene.dir.root) + b"/.Junk/cur/\xff\xfe.host:2,S")
+    scene.look()
+    assert scene.label(1) == "spam"
+
+
+def test_the_command_leaves_the_bin_alone(tmp_path):
+    """With the folders that it finds by itself."""
+    home = Dir(tmp_path / "m", ["Junk", "Trash", "Sent", "Drafts", "Lists", "Lists.Trash"])
+    (home.root / "new" / "sub").mkdir()
+    db = ("--db", tmp_path / "db")
+    home.deliver(1, folder="Junk")
+    home.deliver(2, folder="Junk")
+    assert streamnb_command("watch", home.root, "--once", *db)[0] == 0
+    home.move(1, "Trash")
+    home.move(2, "Lists")
+    assert streamnb_command("watch", home.root, "--once", *db)[0] == 0
+    with Mailbox(tmp_path / "db") as box:
+        assert box.label_of(digest(mail(1))) is None
+        assert box.label_of(digest(mail(2)))[0] == "ham"
 
 
 def test_folders_are_found_and_missing_ones_named(tmp_path):

@@ -61,7 +61,7 @@ def read_dump(path: str, shown: str) -> Parcel:
             token, counts = fields[0], [float(int(text)) for text in fields[1:3]]
             if len(counts) != 2 or min(counts) < 0 or max(counts) > 1e15:
                 raise ValueError
-        except ValueError:
+        except (ValueError, OverflowError):
             raise StateError(f"{shown}:{number}: expected 'token spam-count ham-count'") from None
         if token == b".MSG_COUNT":
             weights = counts

@@ -93,7 +93,12 @@ def _kept(
     fingerprints, _, seen, _ = mailbox.counts[view].rows()
     if once is None:
         return fingerprints, np.ones(len(fingerprints), dtype=bool)
-    return fingerprints, (seen[:, 0] > 1) | (seen[:, 1].astype(np.int64) >= today() - once)
+    kept = (seen[:, 0] > 1) | (seen[:, 1].astype(np.int64) >= today() - once)
+    # A row of an import, or of what was let go of, stands for many messages.
+    for row in mailbox.ledger.rows("teacher IN ('import', 'retired') AND ended IS NULL"):
+        if row.tokens is not None:
+            kept |= _among(fingerprints, np.sort(row.tokens[view].fingerprints))
+    return fingerprints, kept
 
 
 def _drop_from_ledger(mailbox: Mailbox, dropped: list[NDArray[np.uint64]]) -> None:
@@ -162,9 +167,11 @@ def _write_retired(mailbox: Mailbox, tables: list[MemoryCounts]) -> None:
             some = cells[:, k] > 0
             amounts = np.ascontiguousarray(cells[some, k])
             tokens.append(TokenCounts._trusted(fingerprints[some], amounts, None, None))
+        if not any(map(len, tokens)):
+            continue
         receipt = Receipt(0, 0.0, (1.0,) * len(tables))
         # Not only of the label: two databases may be merged.
         key = hashlib.sha256(str(label).encode() + pack_tokens(tokens)).digest()
         mailbox.ledger.write(
-            Row(0, key, k, "retired", "retired", 0.0, None, None, "", receipt, tuple(tokens))
+            Row(0, key, k, "retired", "retired", 0.0, 0.0, None, None, "", receipt, tuple(tokens))
         )

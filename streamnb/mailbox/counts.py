@@ -223,7 +223,10 @@ class SqlCounts:
             blocks,
         )
         rows = np.zeros((len(blocks), BLOCK, classes + 1))
-        data = bytearray().join([some for _, some in found])
+        try:
+            data = bytearray().join([some for _, some in found])
+        except TypeError:
+            raise StateError(f"{self.database.path}: the database is damaged: a block") from None
         if len(found) == len(blocks) and len(data) == rows.nbytes:  # as it nearly always is
             rows = np.frombuffer(data, dtype="<f8").reshape(rows.shape)
         else:
@@ -387,6 +390,12 @@ class SqlCounts:
     def value_counts(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Not here: no model of a database asks for it."""
         raise NotImplementedError
+
+    def clear(self) -> None:
+        """Know nothing, as in a database that was just made."""
+        self.labels, self.weights, self._totals = [], [], []
+        self._features = self._places = 0
+        self._changed()
 
     def lay_out(self, kept: NDArray[np.uint64]) -> None:
         """Write anew, keeping only these features, the most used ones together."""

@@ -29,7 +29,8 @@ CREATE TABLE ledger(
     teacher TEXT NOT NULL,     -- 'human' or 'program'
     source TEXT NOT NULL,      -- where it came from
     time REAL NOT NULL,        -- when it was learned, seconds since 1970
-    ended REAL,                -- when that was taken back or overruled
+    added REAL NOT NULL,       -- when it came into this ledger
+    ended REAL,                -- when it was taken back or overruled
     expected INTEGER,          -- number of the class it had been taken for before
     tokenizer TEXT NOT NULL,   -- which tokenizer made the tokens
     receipt TEXT NOT NULL,     -- what learning it added, to take it back exactly
@@ -64,7 +65,12 @@ def default_path() -> Path:
     if named:
         return Path(named)
     data = os.environ.get("XDG_DATA_HOME")
-    base = Path(data) if data and os.path.isabs(data) else Path.home() / ".local" / "share"
+    try:
+        base = Path(data) if data and os.path.isabs(data) else Path.home() / ".local" / "share"
+    except RuntimeError:
+        raise StateError(
+            "nobody knows where your home is: name the database by --db or STREAMNB_DB"
+        ) from None
     return base / "streamnb" / "mail.db"
 
 
@@ -91,7 +97,7 @@ class Database:
     """
 
     def __init__(self, path: str | Path, create: bool = True, wait: float = WAIT) -> None:
-        self.path = Path(path)
+        self.path = Path(os.path.abspath(path))  # SQLite gives some names a meaning
         self.wait = wait
         self.changes = 0  # a number that grows whenever what was read may no longer hold
         with self.speaking():
@@ -103,7 +109,7 @@ class Database:
                 self.path, timeout=wait, isolation_level=None, check_same_thread=False
             )
             try:
-                self._set_up()
+                self._set_up(create)
             except BaseException:
                 self.connection.close()
                 raise
@@ -132,7 +138,7 @@ class Database:
         if not stat.S_ISREG(status.st_mode):
             raise StateError(f"{self.path}: the database cannot be read: not a regular file")
 
-    def _set_up(self) -> None:
+    def _set_up(self, create: bool) -> None:
         run = self.connection.execute
         run("BEGIN")  # another process may be making the tables
         (tables,) = run("SELECT count(*) FROM sqlite_master").fetchone()
@@ -142,6 +148,8 @@ class Database:
         if (application, version) == (0, 0):
             if tables:
                 raise StateError(f"{self.path}: a database of another program")
+            if not create:
+                raise StateError(f"{self.path}: an empty file; `streamnb learn` makes a database")
             self._make_tables()
         elif application != _APPLICATION:
             raise StateError(f"{self.path}: a database of another program")
@@ -216,7 +224,10 @@ class Database:
         if code == sqlite3.SQLITE_FULL:
             return OutputError(f"{self.path}: the disk is full; nothing was changed")
         if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR):
-            return OutputError(f"{self.path}: the database cannot be used: {error}")
+            return OutputError(
+                f"{self.path}: the database cannot be used: {error}; whoever uses it must be able "
+                "to write it and its folder"
+            )
         return StateError(
             f"{self.path}: not a streamnb database, or a damaged one ({error}); restore it from a "
             "backup or from what `streamnb export` wrote"
@@ -233,6 +244,8 @@ class Database:
         yield from self._transaction("BEGIN IMMEDIATE")
 
     def _transaction(self, begin: str) -> Iterator[sqlite3.Connection]:
+        if self.replaced():
+            raise StateError(f"{self.path}: the database was removed or replaced: start again")
         with self.speaking():
             self.connection.execute(begin)
             self.changes += 1

@@ -70,6 +70,9 @@ def export(mailbox: Mailbox, path: str, kind: str = "lines", messages: bool = Tr
     messages
         Whether "lines" holds the ledger too: which messages were learned, when, from where.
     """
+    ours = {os.path.realpath(mailbox.path) + ending for ending in ("", "-wal", "-shm", ".sock")}
+    if path != "-" and os.path.realpath(path) in ours:
+        raise OutputError(f"{path}: this is the database itself: export to another file")
     with mailbox.reading():
         if kind == "model":
             _export_model(mailbox, path)
@@ -91,14 +94,10 @@ def _export_model(mailbox: Mailbox, path: str) -> None:
             cells, counts.labels, counts.weights,
         )  # fmt: skip
     made = Classifier.from_settings(model, mailbox.classifier.settings())
-    if path != "-":
-        made.save(path)
-        return
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(prefix="streamnb-") as folder, _written(path) as target:
         made.save(f"{folder}/model")
         with open(f"{folder}/model", "rb") as file:
-            shutil.copyfileobj(file, sys.stdout.buffer)
-    sys.stdout.buffer.flush()
+            shutil.copyfileobj(file, target)
 
 
 def _joined(names: list[bytes | None]) -> tuple[bytes | None, Any]:

@@ -8,14 +8,15 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from streamnb.corpus.entry import MAX_MESSAGE
-from streamnb.errors import ConfigError, MailServerError
+from streamnb.errors import ConfigError, MailRefusedError, MailServerError
 from streamnb.mailbox.access import Access, Address, address_of
+from streamnb.mailbox.bins import is_bin
 from streamnb.mailbox.sources import Found
 from streamnb.mailbox.watch import Listed
 
 __all__ = ["Access", "ImapAccount", "folder_messages"]
 
-_TIMEOUT = 60.0  # seconds without a word from the server
+_TIMEOUT = 30.0  # seconds without a word from the server
 _HEADERS = "BODY.PEEK[HEADER]<0.65536>"
 _BATCH = 200  # messages asked for together
 _BYTES = 8 << 20  # bytes of messages asked for together
@@ -30,7 +31,6 @@ _NEVER = {
     b"\\noselect",
     b"\\nonexistent",
 }
-_NAMED = {"trash", "deleted", "deleted items", "deleted messages", "drafts", "sent", "sent items"}
 
 
 class ImapAccount:
@@ -91,15 +91,21 @@ class ImapAccount:
 
     @contextlib.contextmanager
     def _speaking(self) -> Iterator[None]:
-        """Say the library's errors in our words; the connection is not used any more."""
-        from imapclient.exceptions import IMAPClientError, LoginError
+        """Say the library's errors in our words; a broken connection is not used any more."""
+        from imapclient.exceptions import IMAPClientAbortError, IMAPClientError, LoginError
 
         try:
             yield
         except LoginError as error:
             self._drop()
             raise MailServerError(f"{self.name}: the login was refused: {_text(error)}") from None
-        except (IMAPClientError, OSError, ValueError, KeyError, AssertionError) as error:
+        except IMAPClientError as error:
+            if isinstance(error, IMAPClientAbortError):
+                self._drop()
+                raise MailServerError(f"{self.name}: {_text(error)}") from None
+            self._selected = None  # the server said no, and goes on
+            raise MailRefusedError(f"{self.name}: {_text(error)}") from None
+        except (OSError, ValueError, KeyError, AssertionError) as error:
             self._drop()
             raise MailServerError(f"{self.name}: {_text(error)}") from None
         except BaseException:
@@ -132,7 +138,7 @@ class ImapAccount:
                 self.connect()
             for flags, _, name in self._client.list_folders():
                 name = name if isinstance(name, str) else name.decode("utf-8", "replace")
-                if not {flag.lower() for flag in flags} & _NEVER and name.lower() not in _NAMED:
+                if not {flag.lower() for flag in flags} & _NEVER and not is_bin(name):
                     found.append(name)
         return found
 
@@ -264,7 +270,10 @@ class ImapAccount:
             raise MailServerError(
                 f"{self.name}: {target}: the copy of {folder}/{number} is not there"
             )
-        client.select_folder(folder)
+        validity = self._validity
+        self._select(folder, writing=True)
+        if self._validity != validity:
+            raise MailServerError(f"{self.name}: {folder}: its UIDs have changed meanwhile")
         client.add_flags([number], [b"\\Deleted"], silent=True)
         if client.has_capability("UIDPLUS"):
             client.uid_expunge([number])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,9 +15,20 @@ from streamnb.naive_bayes.base import Receipt
 from streamnb.naive_bayes.recalibration import Step
 from streamnb.tokens import TokenCounts
 
-__all__ = ["HUMAN", "PROGRAM", "Ledger", "Row", "pack_tokens", "receipt_of", "unpack_tokens"]
+__all__ = [
+    "HUMAN",
+    "PROGRAM",
+    "TEACHERS",
+    "Ledger",
+    "Row",
+    "pack_tokens",
+    "receipt_of",
+    "unpack_tokens",
+]
 
 HUMAN, PROGRAM = "human", "program"
+# Rows of an import, and of what was let go of, stand for many messages.
+TEACHERS = (HUMAN, PROGRAM, "import", "retired")
 _VIEW = struct.Struct("<I?")  # how many features, and whether each occurs once
 
 
@@ -33,11 +44,13 @@ class Row(NamedTuple):
     label
         Number of its class.
     teacher
-        "human" or "program".
+        One of `TEACHERS`.
     source
         Where the message came from, for people to read.
-    time, ended
-        When it was learned, and when that was taken back; seconds since 1970.
+    time
+        When it was learned, seconds since 1970; of what was imported, there.
+    added, ended
+        When it came into this ledger, and when it was taken back: these never run backwards.
     expected
         Number of the class that it had been taken for, None where nothing was known.
     tokenizer
@@ -54,6 +67,7 @@ class Row(NamedTuple):
     teacher: str
     source: str
     time: float
+    added: float
     ended: float | None
     expected: int | None
     tokenizer: str
@@ -109,21 +123,45 @@ def receipt_of(text: str) -> Receipt:
     return Receipt(0, float(mass), tuple(map(float, weights)), step, change)
 
 
-_COLUMNS = "id, digest, label, teacher, source, time, ended, expected, tokenizer, receipt, tokens"
+_COLUMNS = (
+    "id, digest, label, teacher, source, time, added, ended, expected, tokenizer, receipt, tokens"
+)
+# What each column but the last two must be.
+_TYPES = (int, bytes, int, str, str, float, float, float | None, int | None, str)
+
+
+def _storable(columns: Sequence[Any]) -> list[Any]:
+    """Columns with text that SQLite can hold: names of files need not be UTF-8."""
+    return [
+        x.encode("utf-8", "backslashreplace").decode() if isinstance(x, str) else x for x in columns
+    ]
 
 
 class Ledger:
-    """The rows of a database's ledger, within its transactions."""
+    """The rows of a database's ledger, within its transactions.
 
-    def __init__(self, database: Database) -> None:
+    Parameters
+    ----------
+    database
+        Where it is.
+    check
+        Raises ValueError for a row that does not belong there.
+    """
+
+    def __init__(self, database: Database, check: Callable[[Row], None]) -> None:
         self.database = database
+        self.check = check
 
     def _row(self, columns: Sequence[Any]) -> Row:
         *plain, receipt, tokens = columns
         try:
+            if not all(isinstance(x, kind) for x, kind in zip(plain, _TYPES, strict=True)):
+                raise ValueError("a column of another type")
             views = None if tokens is None else unpack_tokens(tokens)
-            return Row._make((*plain, receipt_of(receipt), views))
-        except (ValueError, TypeError) as error:
+            row = Row._make((*plain, receipt_of(receipt), views))
+            self.check(row)
+            return row
+        except Exception as error:  # whatever was done to the file
             raise StateError(
                 f"{self.database.path}: the database is damaged: row {plain[0]} of the ledger "
                 f"({error}); restore it from a backup"
@@ -146,8 +184,8 @@ class Ledger:
     def write(self, row: Row) -> None:
         """Write a new row."""
         self.database.connection.execute(
-            f"INSERT INTO ledger({_COLUMNS}) VALUES (NULL{', ?' * 10})",  # noqa: S608
-            (*row[1:9], json.dumps(row.receipt), self._packed(row)),
+            f"INSERT INTO ledger({_COLUMNS}) VALUES (NULL{', ?' * 11})",  # noqa: S608
+            (*_storable(row[1:10]), json.dumps(row.receipt), self._packed(row)),
         )
 
     @staticmethod

@@ -17,7 +17,7 @@ import numpy as np
 from streamnb import _core
 from streamnb.classifier import Classifier
 from streamnb.errors import StateError
-from streamnb.mailbox.ledger import Row, pack_tokens, receipt_of, unpack_tokens
+from streamnb.mailbox.ledger import TEACHERS, Row, pack_tokens, receipt_of, unpack_tokens
 from streamnb.mailbox.parcel import Parcel, digest_of_file, of_counts
 from streamnb.mailbox.store import Mailbox
 from streamnb.naive_bayes.storage import from_outline, outline, plain_label, read_label
@@ -86,7 +86,7 @@ def _row_line(row: Row, labels: list[str], alive: list[int]) -> dict[str, Any]:
         "teacher": row.teacher,
         "source": row.source,
         "time": row.time,
-        "expected": None if row.expected is None else labels[row.expected],
+        "expected": labels[row.expected] if row.expected in alive else None,
         "tokenizer": row.tokenizer,
         "receipt": row.receipt._replace(step=step),
         "tokens": None
@@ -176,8 +176,10 @@ def _row_of(line: dict[str, Any], place: dict[str, int], views: int) -> Row:
         raise ValueError("a step of other views or classes")
     if receipt.mass < 0 or min(receipt.weights) < 0:
         raise ValueError("a weight below zero")
+    if not abs(float(line["time"])) < 1e12:
+        raise ValueError("no such time")
     key = bytes.fromhex(line["digest"])
-    if len(key) != 32 or line["teacher"] not in ("human", "program", "import", "retired"):
+    if len(key) != 32 or line["teacher"] not in TEACHERS:
         raise ValueError("no such message, or no such teacher")
     expected = line["expected"]
     return Row(
@@ -187,6 +189,7 @@ def _row_of(line: dict[str, Any], place: dict[str, int], views: int) -> Row:
         line["teacher"],
         str(line["source"]),
         float(line["time"]),
+        0.0,
         None,
         None if expected is None else place.get(expected),
         str(line["tokenizer"]),
@@ -208,6 +211,8 @@ def _tables(path: str, shown: str, place: dict[str, int], views: int) -> list[tu
                     found[place[label]] = float(count)
                 keys[line["view"]].append(int(line["fingerprint"], 16))
                 cells[line["view"]].append(found)
+    if any(len(set(some)) != len(some) for some in keys):
+        raise StateError(f"{shown}: a feature occurs twice")
     return [
         (np.array(keys[j], dtype=np.uint64), np.array(cells[j]).reshape(-1, len(place)))
         for j in range(views)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 from pathlib import Path
 
 from streamnb.corpus.entry import MAX_MESSAGE
 from streamnb.corpus.folders import is_maildir
 from streamnb.errors import CorpusError, OutputError
+from streamnb.mailbox.bins import is_bin
 from streamnb.mailbox.watch import Listed
 
 __all__ = ["INBOX", "MaildirAccount"]
@@ -39,11 +41,12 @@ class MaildirAccount:
         self._paths: dict[str, dict[str, str]] = {}
 
     def folders(self) -> list[str]:
-        """The names of all folders."""
+        """The names of all folders but the bin and such."""
         found = [INBOX]
         for item in sorted(self.root.iterdir()):
-            if is_maildir(item) and item.name not in ("cur", "new", "tmp"):
-                found.append(item.name.removeprefix("."))
+            name = _shown(item.name.removeprefix("."))
+            if item.name not in ("cur", "new", "tmp") and is_maildir(item) and not is_bin(name):
+                found.append(name)
         return found
 
     def _folder(self, folder: str) -> Path:
@@ -62,7 +65,8 @@ class MaildirAccount:
         raise CorpusError(f"{self.root}: no folder {folder!r}; there are {self.folders()}")
 
     def state(self, folder: str) -> object:
-        """When files last came or went; None just after, as clocks are coarse."""
+        """None: a folder is always listed, which costs little."""
+        self._folder(folder)  # it is there
         return None
 
     def listing(self, folder: str) -> dict[str, Listed]:
@@ -72,13 +76,15 @@ class MaildirAccount:
         paths: dict[str, str] = {}
         for place in ("cur", "new"):
             try:
-                names = os.listdir(here / place)
+                with os.scandir(here / place) as items:
+                    names = [item.name for item in items if not item.is_dir(follow_symlinks=False)]
             except OSError as error:
                 raise CorpusError(f"{here / place}: cannot be listed: {error.strerror}") from None
             for name in names:
                 unique, _, info = name.partition(":2,")
                 if name.startswith(".") or "T" in info:  # T: deleted, not yet removed
                     continue
+                unique = _shown(unique)
                 paths[unique] = f"{here}/{place}/{name}"
                 found[unique] = Listed("", "S" in info)
         self._paths[folder] = paths
@@ -119,14 +125,39 @@ class MaildirAccount:
         source = self._paths[folder].get(uid)
         if source is None:
             return
-        name = os.path.basename(source)
-        if ":2," not in name:
-            name += ":2,"
-        goal = f"{self._folder(target)}/cur/{name}"
-        try:
-            os.link(source, goal)  # unlike a rename, this never replaces another message
-            os.unlink(source)
-        except FileNotFoundError:
-            return  # its owner was faster
-        except OSError as error:
-            raise OutputError(f"{goal}: the message cannot be moved: {error.strerror}") from None
+        unique, mark, info = os.path.basename(source).partition(":2,")
+        goal = self._folder(target) / "cur"
+        for number in range(100):
+            name = f"{unique}{f'.{number}' if number else ''}{mark or ':2,'}{info}"
+            try:
+                _move(source, f"{goal}/{name}")
+            except FileNotFoundError:
+                return  # its owner was faster
+            except FileExistsError:
+                continue  # another message's: take another name
+            except OSError as error:
+                why = error.strerror
+                raise OutputError(f"{goal}/{name}: the message cannot be moved: {why}") from None
+            return
+
+
+def _move(source: str, goal: str) -> None:
+    """Move a file, never over another one; what a kill left half done is finished."""
+    try:
+        os.link(source, goal)
+    except FileExistsError:
+        if not os.path.samefile(source, goal):
+            raise
+    except OSError as error:
+        if error.errno not in (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS):
+            raise
+        if os.path.lexists(goal):  # a file system without links: the names are unique anyway
+            raise FileExistsError(errno.EEXIST, "it exists", goal) from None
+        os.rename(source, goal)
+        return
+    os.unlink(source)
+
+
+def _shown(name: str) -> str:
+    """A name as text, whatever its bytes are."""
+    return os.fsencode(name).decode("utf-8", "backslashreplace")

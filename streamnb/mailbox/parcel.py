@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import sqlite3
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -14,7 +16,7 @@ import numpy as np
 from streamnb.classifier import Classifier
 from streamnb.counts import Label
 from streamnb.errors import StateError
-from streamnb.mailbox.ledger import HUMAN, Row
+from streamnb.mailbox.ledger import HUMAN, PROGRAM, Row
 from streamnb.mailbox.store import Mailbox, check_kind
 from streamnb.naive_bayes import ViewsNB
 from streamnb.naive_bayes.base import Receipt
@@ -130,7 +132,7 @@ def of_counts(
             )
             key = hashlib.sha256(identity + str(labels[k]).encode()).digest()
             yield Row(
-                0, key, k, "import", f"import {where}", time.time(), None, None, "", receipt,
+                0, key, k, "import", f"import {where}", time.time(), 0.0, None, None, "", receipt,
                 tuple(tokens),
             )  # fmt: skip
 
@@ -145,20 +147,33 @@ def absorb(mailbox: Mailbox, parcel: Parcel) -> Absorbed:
     nothing; another one keeps its own.
     """
     check_kind(parcel.classifier, parcel.where)
-    mailbox.take_identity(parcel.classifier)  # where nothing was learned yet
     tally: Counter[str] = Counter()
-    with mailbox.writing():
+    with _naming(parcel.where), mailbox.absorbing(parcel.classifier) as new:
         _check_same(mailbox, parcel)
-        new = not any(mailbox.counts[0].weights)
+        now = mailbox.moment()
         if not new:
             _check_retired(mailbox, parcel)
         places = _places(mailbox, parcel.labels)
         for row in parcel.rows():
             receipt = _moved(row.receipt, places) if new else _without_steps(row.receipt)
-            tally[_settle(mailbox, row._replace(label=places[row.label], receipt=receipt))] += 1
+            row = row._replace(label=places[row.label], receipt=receipt, added=now)
+            tally[_settle(mailbox, row)] += 1
         for view, fingerprint, name in parcel.names():
             mailbox.counts[view].name_feature(fingerprint, name)
     return Absorbed(*(tally[what] for what in Absorbed._fields))
+
+
+@contextmanager
+def _naming(where: str) -> Iterator[None]:
+    """Blame the parcel for what its rows do to the database."""
+    try:
+        yield
+    except sqlite3.IntegrityError as error:
+        raise StateError(f"{where}: what it holds is not sound ({error})") from None
+    except StateError as error:
+        if "the database is damaged: its state" not in str(error):
+            raise
+        raise StateError(f"{where}: what it holds is not sound") from None
 
 
 def _check_same(mailbox: Mailbox, parcel: Parcel) -> None:
@@ -212,10 +227,12 @@ def _settle(mailbox: Mailbox, row: Row) -> str:
         mailbox.add_row(row)
         return "added"
     if before.label == row.label:
+        if row.teacher == HUMAN and before.teacher == PROGRAM:
+            mailbox.confirm(before, row.source, row.added)
         return "known"
     rank = (row.teacher == HUMAN, row.time) > (before.teacher == HUMAN, before.time)
     if not rank or before.tokens is None or row.tokens is None:
         return "overruled"
-    mailbox.take_back(before, row.time)
+    mailbox.take_back(before, row.added)
     mailbox.add_row(row)
     return "overruling"

@@ -6,6 +6,7 @@ import os
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from streamnb.errors import StateError
 from streamnb.mailbox.ledger import HUMAN
 
 if TYPE_CHECKING:
@@ -64,6 +65,16 @@ class Status(NamedTuple):
 
 def status(mailbox: Mailbox) -> Status:
     """Say what a mailbox has learned."""
+    try:
+        return _status(mailbox)
+    except (TypeError, IndexError) as error:
+        raise StateError(
+            f"{mailbox.path}: the database is damaged: a row of the ledger ({error}); see "
+            "`streamnb verify`"
+        ) from None
+
+
+def _status(mailbox: Mailbox) -> Status:
     run = mailbox.database.connection.execute
     with mailbox.reading():
         groups = run(
@@ -78,7 +89,7 @@ def status(mailbox: Mailbox) -> Status:
         (ended,) = run("SELECT count(*) FROM ledger WHERE ended IS NOT NULL").fetchone()
         (corrected,) = run(
             "SELECT count(*) FROM ledger AS old WHERE ended IS NOT NULL AND EXISTS (SELECT 1 FROM "
-            "ledger AS new WHERE new.digest = old.digest AND new.time = old.ended "
+            "ledger AS new WHERE new.digest = old.digest AND new.added = old.ended "
             "AND new.label != old.label)"
         ).fetchone()
         (last,) = run("SELECT max(time) FROM ledger").fetchone()

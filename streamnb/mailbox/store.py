@@ -17,7 +17,7 @@ from streamnb.errors import StateError
 from streamnb.mailbox.counts import SqlCounts
 from streamnb.mailbox.database import WAIT, Database
 from streamnb.mailbox.digest import digest
-from streamnb.mailbox.ledger import HUMAN, PROGRAM, Ledger, Row
+from streamnb.mailbox.ledger import HUMAN, PROGRAM, TEACHERS, Ledger, Row
 from streamnb.naive_bayes import ComplementNB, DiscriminativeMultinomialNB, MultinomialNB, ViewsNB
 from streamnb.naive_bayes.label_noise import LabelNoise
 from streamnb.naive_bayes.recalibration import Recalibration
@@ -115,8 +115,9 @@ class Mailbox:
         classifier: Classifier | None = None,
     ) -> None:
         self.database = Database(path, create, wait)
-        self.ledger = Ledger(self.database)
+        self.ledger = Ledger(self.database, self._check_row)
         self._identity = ""
+        self._moment = 0.0
         try:
             self._open(classifier)
         except BaseException:
@@ -154,20 +155,33 @@ class Mailbox:
 
     def take_identity(self, classifier: Classifier) -> None:
         """Become a database of that classifier, where nothing was learned yet."""
+        with self.absorbing(classifier):
+            pass
+
+    @contextmanager
+    def absorbing(self, classifier: Classifier) -> Iterator[bool]:
+        """As `writing`; where nothing was learned yet, first become of that classifier.
+
+        Gives whether nothing was.
+        """
         check_kind(classifier, str(self.path))
-        identity = {"model": _untaught(classifier.model), "settings": classifier.settings()}
         with self.database.writing() as connection:
-            known = self.database.value("identity")
             (rows,) = connection.execute("SELECT count(*) FROM ledger").fetchone()
-            if rows or known == identity:  # another process was faster
-                self._become(known)
-                return
-            self.database.make_views(len(classifier.models))
-            self._become(identity)
-            for counts in self.counts:
-                counts.load(SqlCounts(self.database, 0).state())
-            self.database.keep("identity", identity)
+            if rows:
+                self._load()
+            else:
+                identity = {
+                    "model": _untaught(classifier.model),
+                    "settings": classifier.settings(),
+                }
+                self.database.make_views(len(classifier.models))
+                self._become(identity)
+                for counts in self.counts:
+                    counts.clear()
+                self.database.keep("identity", identity)
+            yield not rows
             self._keep()
+            self._load()  # what was written is sound, or none of it is written
 
     def _become(self, identity: Any) -> None:
         """Make the classifier that the database says it holds."""
@@ -218,9 +232,10 @@ class Mailbox:
         now = self.database.value("now")
         if now is None:
             raise StateError(f"{self.path}: the database is damaged: it has no state")
-        if now.get("identity") != self._identity:
-            self._become(self.database.value("identity"))
         try:
+            if now["identity"] != self._identity:
+                self._become(self.database.value("identity"))
+            self._moment = float(now["moment"])
             for counts, state in zip(self.counts, now["views"], strict=True):
                 counts.load(state)
             if isinstance(self.classifier.model, ViewsNB):
@@ -228,15 +243,29 @@ class Mailbox:
                 model.recalibration = Recalibration.from_state(now["recalibration"])
                 model.noise = LabelNoise.from_state(now["noise"])
                 model.be_cautious()
-        except (ValueError, TypeError, KeyError) as error:
+        except StateError:
+            raise
+        except Exception as error:  # whatever was done to the file
             raise StateError(
                 f"{self.path}: the database is damaged: its state ({error!s:.100}); restore it "
                 "from a backup"
             ) from None
 
+    def _check_row(self, row: Row) -> None:
+        """Raise ValueError for a row of other classes or views."""
+        classes, views = range(len(self.labels)), len(self.counts)
+        if row.label not in classes or row.expected not in (None, *classes):
+            raise ValueError("a class that is not known")
+        found = views if row.tokens is None else len(row.tokens)
+        if not len(row.receipt.weights) == found == views:
+            raise ValueError("other views")
+        if row.teacher not in TEACHERS:
+            raise ValueError("nobody we know said so")
+
     def _keep(self) -> None:
         now: dict[str, Any] = {
             "identity": self._identity,
+            "moment": self._moment,
             "views": [counts.state() for counts in self.counts],
         }
         if isinstance(self.classifier.model, ViewsNB):
@@ -273,13 +302,14 @@ class Mailbox:
         """
         counted = self.classifier.count(message)
         key = digest(message)
-        now = time.time() if when is None else when
         with self.writing():
+            now = self.moment(when)
+            label = next((known for known in self.labels if str(known) == str(label)), label)
             if also is not None:
                 also()
             before = self.ledger.active(key)
             if before is not None:
-                outcome = self._overrule(before, label, teacher, now)
+                outcome = self._overrule(before, label, teacher, source, now)
                 if outcome is not None:
                     return outcome
             expected = self.classifier.model.predict_one(counted)
@@ -294,6 +324,7 @@ class Mailbox:
                     self.labels.index(label),
                     teacher,
                     source,
+                    time.time() if when is None else when,
                     now,
                     None,
                     None if expected is None else self.labels.index(expected),
@@ -306,14 +337,25 @@ class Mailbox:
             return Outcome("learned")
         return Outcome("corrected", self.labels[before.label])
 
-    def _overrule(self, before: Row, label: Label, teacher: str, now: float) -> Outcome | None:
+    def moment(self, when: float | None = None) -> float:
+        """Now, within a transaction: in the ledger it never runs backwards, whatever clocks do."""
+        self._moment = max(self._moment, time.time() if when is None else when)
+        return self._moment
+
+    def confirm(self, before: Row, source: str, now: float) -> None:
+        """A person says what a program had said, within a transaction."""
+        self.ledger.end(before, now)
+        self.ledger.write(before._replace(teacher=HUMAN, source=source, time=now, added=now))
+
+    def _overrule(
+        self, before: Row, label: Label, teacher: str, source: str, now: float
+    ) -> Outcome | None:
         """Make way for another label of a message; an outcome where it is not to be learned."""
         said = self.labels[before.label]
         if said == label:
             if teacher != HUMAN or before.teacher == HUMAN:
                 return Outcome("known", said)
-            self.ledger.end(before, now)
-            self.ledger.write(before._replace(teacher=HUMAN, time=now))
+            self.confirm(before, source, now)
             return Outcome("confirmed", said)
         if before.teacher == HUMAN and teacher == PROGRAM:
             return Outcome("kept", said)
@@ -338,7 +380,7 @@ class Mailbox:
                 return Outcome("unknown")
             if row.tokens is None:
                 return Outcome("retired", self.labels[row.label])
-            self.take_back(row, time.time() if when is None else when)
+            self.take_back(row, self.moment(when))
         return Outcome("forgotten", self.labels[row.label])
 
     def label_of(self, key: bytes) -> tuple[Label, str, str] | None:
@@ -400,29 +442,37 @@ class Mailbox:
             Only say what would be done.
         """
         with self.writing():
-            connection = self.database.connection
-            find = "SELECT id FROM ledger WHERE teacher != 'retired' AND "
-            lost = connection.execute(
-                f"{find} time >= ? AND ended IS NULL AND tokens IS NULL", (since,)
-            ).fetchall()
-            new = connection.execute(f"{find} time >= ?", (since,)).fetchall()
-            new = [number for number in new if number not in set(lost)]
-            old = connection.execute(f"{find} time < ? AND ended >= ?", (since, since)).fetchall()
+            find = "SELECT id, digest, tokens IS NULL FROM ledger WHERE teacher != 'retired' AND "
+            run = self.database.connection.execute
+            new = run(f"{find} added >= ?", (since,)).fetchall()
+            old = run(f"{find} added < ? AND ended >= ?", (since, since)).fetchall()
+            # Of messages whose features were let go of, who said so can be undone, and no more.
+            same = {key for _, key, retired in old if retired}
+            lost = {
+                key
+                for number, key, retired in new
+                if retired and key not in same and self._holds(number)
+            }
+            new = [number for number, key, _ in new if key not in lost]
+            old = [number for number, key, _ in old if key not in lost]
             if not dry_run:
                 for number in reversed(new):
-                    (row,) = self.ledger.rows("id = ?", number)
-                    if row.ended is None:
+                    (row,) = self.ledger.rows("id = ?", (number,))
+                    if row.ended is None and row.tokens is not None:
                         self._unlearn(row)
                     self.ledger.remove(row)
                 for number in old:
-                    (row,) = self.ledger.rows("id = ?", number)
-                    self._restore(row)
+                    (row,) = self.ledger.rows("id = ?", (number,))
+                    if row.tokens is not None:
+                        self._relearn(row)
+                    self.ledger.end(row, None)
         return Undone(len(new), len(old), len(lost))
 
-    def _restore(self, row: Row) -> None:
-        if row.tokens is not None:
-            self._relearn(row)
-        self.ledger.end(row, None)
+    def _holds(self, number: int) -> bool:
+        found = self.database.connection.execute(
+            "SELECT ended IS NULL FROM ledger WHERE id = ?", (number,)
+        ).fetchone()
+        return bool(found[0])
 
     def classify(self, message: bytes, reasons: int = 0) -> Verdict:
         """Decide what to do with a message; the classifier's `classify`."""

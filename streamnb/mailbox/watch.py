@@ -11,7 +11,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from streamnb.errors import BusyError, MailServerError, StreamNBError
+from streamnb.errors import (
+    BusyError,
+    MailRefusedError,
+    OutputError,
+    StateError,
+    StreamNBError,
+)
 from streamnb.mailbox.client import answer
 from streamnb.mailbox.digest import digest, header_key, stamped_as_spam
 from streamnb.mailbox.ledger import HUMAN, PROGRAM
@@ -21,6 +27,7 @@ from streamnb.mailbox.store import Mailbox
 __all__ = ["Account", "Listed", "Plan", "Watcher"]
 
 _HEADERS_AT_ONCE = 500
+_RECENT = 86400.0  # seconds that a watcher may have been away for while a message was moved
 _AGED = 1e12  # `Place.since` of what has lain there long enough, and was seen to
 
 
@@ -89,8 +96,13 @@ class Plan:
 
     @property
     def folders(self) -> list[str]:
-        """All folders to look at."""
-        return list(dict.fromkeys((self.junk, self.inbox, *self.others)))
+        """All folders to look at, the junk folder last.
+
+        (What is moved out of it during a look is then not yet seen where it went.)
+        """
+        return [
+            folder for folder in dict.fromkeys((self.inbox, *self.others)) if folder != self.junk
+        ] + [self.junk]
 
 
 class Watcher:
@@ -123,14 +135,18 @@ class Watcher:
         self.stopping = stopping
         self.places = Places(mailbox.database, account.name)
         self._states: dict[str, object] = {}
+        self._put_off: set[tuple[str, str]] = set()
+        self._before = time.time() - _RECENT  # when it was looked at before
 
     def look(self) -> None:
         """Look at all folders once, and do what there is to do."""
         now = time.time()
+        if self.mailbox.database.replaced():
+            raise StateError(f"{self.mailbox.path}: the database was removed or replaced")
         appeared: list[Place] = []
         try:
-            for folder in self.plan.folders:
-                state = self.account.state(folder)
+            states = {folder: self.account.state(folder) for folder in self.plan.folders}
+            for folder, state in states.items():
                 waiting = folder == self.plan.inbox and self.plan.ham_after is not None
                 if state is not None and self._states.get(folder) == state and not waiting:
                     continue
@@ -144,15 +160,16 @@ class Watcher:
             self._states.clear()  # look at everything again
             raise
         self.places.purge(now)
+        self._before = now
 
     def _attempt(self, act: Callable[..., None], place: Place, *rest: object) -> None:
         """Do something with a message; one that cannot be handled does not stop the others."""
         try:
             act(place, *rest)
-        except MailServerError:
-            raise
-        except BusyError as error:
-            self.say(f"{place.folder}/{place.uid}: later: {error}")
+        except (BusyError, OutputError, MailRefusedError) as error:
+            if (place.folder, place.uid) not in self._put_off:  # said once
+                self.say(f"{place.folder}/{place.uid}: later: {error}")
+                self._put_off.add((place.folder, place.uid))
             self._states.clear()
         except StreamNBError:
             raise
@@ -223,7 +240,10 @@ class Watcher:
         elif before is not None and moved and before.folder == place.folder:  # only its uid is new
             self._arrive(place._replace(filed=before.filed, since=before.since), before)
         elif before is not None and moved and before.folder == self.plan.junk:
-            self._teach(place._replace(filed=False), "notjunk", before)
+            if before.gone is not None and before.gone >= self._before:
+                self._teach(place._replace(filed=False), "notjunk", before)
+            else:  # out of the bin, or another mail of the same header
+                self._arrive(place._replace(filed=False), before)
         elif place.folder == self.plan.inbox and not moved:
             self._delivered(place._replace(filed=False))
         else:
