@@ -19,6 +19,7 @@ __all__ = [
     "OutputError",
     "StateError",
     "StreamNBError",
+    "UnexpectedError",
     "printable",
 ]
 
@@ -90,3 +91,16 @@ class BusyError(StreamNBError):
     """Something that another process holds, or that will work later; mail programs try again."""
 
     exit_code = 75
+
+
+class UnexpectedError(StreamNBError):
+    """A fault of the program itself; STREAMNB_TRACEBACK=1 shows where."""
+
+    exit_code = 70
+
+    def __init__(self, error: BaseException, exit_code: int = 70) -> None:
+        super().__init__(
+            f"this should not have happened ({type(error).__name__}: {error!s:.200}); please "
+            "report it with what STREAMNB_TRACEBACK=1 shows"
+        )
+        self.exit_code = exit_code

@@ -225,7 +225,16 @@ def test_commands_learn_and_forget_from_all_sources(sample, tmp_path):
         (tmp_path / "maildir" / place / place).write_bytes(b"Subject: %s\n\nx" % place.encode())
     (tmp_path / "maildir" / "tmp" / "half").write_bytes(b"Subj")
     status, out, _ = streamnb_command("learn", "ham", tmp_path / "maildir", *db, "--json")
-    assert [json.loads(line)["outcome"] for line in out.splitlines()] == ["learned"] * 2
+    lines = [json.loads(line) for line in out.splitlines()]
+    assert [line["what"] for line in lines] == ["learned"] * 2
+    (tmp_path / "maildir" / "dovecot-uidlist").write_text("3 V1")
+    (tmp_path / "maildir" / "cur" / "deleted:2,ST").write_bytes(b"Subject: deleted\n\nx")
+    status, out, _ = streamnb_command("learn", "ham", tmp_path / "maildir", *db)
+    assert out == "2 messages: 2 known\n"
+    status, out, _ = streamnb_command("forget", "--digest", lines[0]["digest"], *db)
+    assert (status, out) == (0, f"{lines[0]['digest']}: forgotten: it was learned as ham\n")
+    assert streamnb_command("forget", "--digest", "abc", *db)[0] == 2
+    assert streamnb_command("forget", *db)[0] == 2
     status, out, error = streamnb_command("learn", "ham", tmp_path / "no", *db)
     assert (status, out) == (3, "")
     assert error.count("\n") == 1
@@ -239,7 +248,7 @@ def test_commands_learn_and_forget_from_all_sources(sample, tmp_path):
     status, out, _ = streamnb_command("verify", *db)
     assert (status, out) == (0, f"{tmp_path}/db: counts and ledger agree\n")
     status, out, _ = streamnb_command("status", *db)
-    assert "labels corrected: 1, taken back: 1" in out
+    assert "labels corrected: 1, taken back: 2" in out
     status, out, _ = streamnb_command("undo", "--since", "1h", *db)
     assert status == 0
     assert json.loads(streamnb_command("status", *db, "--json")[1])["features"] == [0, 0]
@@ -255,6 +264,71 @@ def test_any_number_of_classes(sample, tmp_path):
     status, out, _ = streamnb_command("classify", tmp_path / "work1", *db, "--json")
     assert json.loads(out)["label"] == "work"
     assert status in (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (("classify", "--nothing"), 3), (("classify",), 3), (("learn", "S", "x"), 2),
+        (("compact", "--once", "nan"), 2), (("undo", "--since", "999999999w"), 2),
+        (("undo", "--since", "9999-12-31T23:59:59-23:00"), 2), (("undo", "--since", "soon"), 2),
+        (("import", "/no/such/file"), 4), (("learn", "spam", "imap://u:secret@h:99999/"), 2),
+        (("status", "--wait", "-1"), 2), (("export", "/no/such/folder/x"), 4), (("merge", "/no/db"), 4),
+    ],
+)  # fmt: skip
+def test_misuse_is_one_clear_error(tmp_path, arguments, expected):
+    status, out, error = streamnb_command(*arguments, "--db", tmp_path / "db")
+    assert (status, out) == (expected, "")
+    assert "secret" not in error
+    assert error.splitlines()[-1].startswith(("Error:", "streamnb:"))
+    assert not (tmp_path / "db").exists()
+
+
+def test_a_filter_with_wrong_options_passes_mail_on(trained):
+    message = b"Subject: x\n\nhi\n"
+    done = run_filter(message, "--wait", "99999", "--db", trained)
+    assert (done.returncode, done.stdout) == (75, message)
+
+
+def test_deep_folders_and_odd_names_are_learned(tmp_path):
+    here = tmp_path / "deep"
+    here.mkdir()
+    descriptor = os.open(here, os.O_RDONLY)
+    for _ in range(300):  # (a path can be 4,096 bytes long)
+        os.mkdir("d", dir_fd=descriptor)
+        inner = os.open("d", os.O_RDONLY, dir_fd=descriptor)
+        os.close(descriptor)
+        descriptor = inner
+    with open(os.open("m", os.O_CREAT | os.O_WRONLY, dir_fd=descriptor), "wb") as file:
+        file.write(b"Subject: deep\n\nx")
+    os.close(descriptor)
+    with open(os.fsencode(here) + b"/\xff\n.eml", "wb") as file:
+        file.write(b"Subject: odd\n\nx")
+    status, out, _ = streamnb_command("learn", "ham", here, "--db", tmp_path / "db")
+    assert (status, out) == (0, "2 messages: 2 learned\n")
+
+
+def test_a_server_of_lies_is_not_believed(trained, monkeypatch, tmp_path):
+    monkeypatch.setenv("STREAMNB_SOCKET", str(tmp_path / "s"))
+    for reply in (b"{}", b"[]", b'{"answer": []}', b'{"answer": ["S", 99999, 1, "x", 1, []]}',
+                  b'{"answer": ["S", 0, "x", "x", 1, [1]]}', b"[" * 50_000, b"\xff", b""):  # fmt: skip
+        with socket.socket(socket.AF_UNIX) as listening:
+            listening.bind(str(tmp_path / "s"))
+            listening.listen(1)
+
+            def lie(listening=listening, reply=reply):
+                connection, _ = listening.accept()
+                with connection:
+                    connection.recv(1 << 16)
+                    connection.sendall(reply + b"\n")
+
+            thread = threading.Thread(target=lie)
+            thread.start()
+            with Asking(trained) as asking:
+                assert asking.classify(b"Subject: x\n\n").mark in "SHU"
+                assert asking._mailbox is not None
+            thread.join()
+        (tmp_path / "s").unlink()
 
 
 class Server:

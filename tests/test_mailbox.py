@@ -515,6 +515,17 @@ def test_where_the_file_is(monkeypatch):
     assert str(default_path()) == "/home/ann/.local/share/streamnb/mail.db"
 
 
+def test_who_has_no_home_is_told_what_to_do(monkeypatch):
+    def nobody():
+        raise RuntimeError("no home")
+
+    monkeypatch.setattr("pathlib.Path.home", nobody)
+    monkeypatch.delenv("STREAMNB_DB", raising=False)
+    monkeypatch.delenv("XDG_DATA_HOME", raising=False)
+    with pytest.raises(StateError, match="STREAMNB_DB"):
+        default_path()
+
+
 def foreign(path):
     with sqlite3.connect(path) as connection:
         connection.execute("CREATE TABLE x(y)")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib import import_module
 
@@ -68,7 +69,7 @@ def commands() -> None:
 
 def main() -> None:
     """Run the command line; every failure is one line and an exit status."""
-    from streamnb.errors import StreamNBError, printable
+    from streamnb.errors import StreamNBError, UnexpectedError, printable
 
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # names need not be UTF-8
@@ -81,6 +82,8 @@ def main() -> None:
         error.show()
         status = error.exit_code
     except StreamNBError as error:
+        if isinstance(error, UnexpectedError) and os.environ.get("STREAMNB_TRACEBACK"):
+            raise
         click.echo(f"streamnb: {printable(str(error))}", err=True)
         status = error.exit_code
     except (click.Abort, KeyboardInterrupt):
@@ -99,4 +102,9 @@ def main() -> None:
             "streamnb: out of memory; try --limit, or a tokenizer with fewer n-grams", err=True
         )
         status = 1
+    except Exception as error:
+        if os.environ.get("STREAMNB_TRACEBACK"):
+            raise
+        click.echo(f"streamnb: {printable(str(UnexpectedError(error)))}", err=True)
+        status = 70
     sys.exit(status)

@@ -3,17 +3,35 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
 
 import click
 
-from streamnb.cli.options import database_options, open_mailbox
+from streamnb.cli.options import MailCommand, database_options, open_mailbox
 from streamnb.errors import printable
+
+if TYPE_CHECKING:
+    from streamnb.mailbox.client import Answer
 
 __all__ = ["filter_", "serve"]
 
 
-@click.command("filter")
+class _Passing(MailCommand):
+    """The message passes also where an option is wrong."""
+
+    misused = 75
+
+    def on_misuse(self) -> None:
+        if sys.stdin is not None and sys.stdout is not None:
+            shutil.copyfileobj(sys.stdin.buffer, sys.stdout.buffer, 1 << 20)
+            sys.stdout.buffer.flush()
+
+
+@click.command("filter", cls=_Passing)
 @click.option("--strict", is_flag=True, help="Exit with 75 on any trouble, so that it is retried.")
 @database_options
 def filter_(strict: bool, db: str | None, wait: float) -> None:
@@ -28,24 +46,33 @@ def filter_(strict: bool, db: str | None, wait: float) -> None:
       streamnb filter < message.eml
     """  # noqa: D301 (click's mark for lines that stay as they are)
     from streamnb.mailbox.client import Asking
-    from streamnb.mailbox.passthrough import pass_through
 
     if sys.stdin is None or sys.stdout is None:
         click.echo("streamnb: standard input or output is closed", err=True)
         raise click.exceptions.Exit(75)
-    try:
-        with Asking(db, wait) as asking:
-            trouble = pass_through(sys.stdin.buffer, sys.stdout.buffer, asking.classify)
-    except (OSError, MemoryError) as error:
-        said = getattr(error, "strerror", None) or type(error).__name__
-        click.echo(f"streamnb: the message was not passed on: {said}", err=True)
-        sys.stdout = None  # or Python would try to write to it once more
-        os._exit(75)
+    with ExitStack() as stack:
+
+        def ask(message: bytes) -> Answer:
+            return stack.enter_context(Asking(db, wait)).classify(message)
+
+        trouble = _passed(ask)
     if trouble is not None:
         why = printable(str(trouble) or type(trouble).__name__)
         click.echo(f"streamnb: passed on unchanged: {why}", err=True)
         if strict:
             raise click.exceptions.Exit(75)
+
+
+def _passed(ask: Callable[[bytes], Answer]) -> Exception | None:
+    from streamnb.mailbox.passthrough import pass_through
+
+    try:
+        return pass_through(sys.stdin.buffer, sys.stdout.buffer, ask)
+    except (OSError, MemoryError) as error:
+        said = getattr(error, "strerror", None) or type(error).__name__
+        click.echo(f"streamnb: the message was not passed on: {said}", err=True)
+        sys.stdout = None  # or Python would try to write to it once more
+        os._exit(75)
 
 
 @click.command()

@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from streamnb.cli.options import database_options, json_option, open_mailbox
-from streamnb.cli.servers import server_options, sources
-from streamnb.errors import BusyError, StreamNBError, printable
+from streamnb.cli.options import MailCommand, database_options, json_option, open_mailbox
+from streamnb.cli.servers import access_of, server_options, sources
+from streamnb.errors import BusyError, StreamNBError, UnexpectedError, printable
 
 if TYPE_CHECKING:
     from streamnb.mailbox.store import Outcome
@@ -34,29 +35,31 @@ _SAID = {
 
 def _each(
     names: tuple[str, ...], servers: dict[str, Any], act: Callable[[str, bytes], Outcome]
-) -> Iterator[tuple[str, Outcome]]:
+) -> Iterator[tuple[str, bytes, Outcome]]:
     """Do something with every message; what cannot be read is told, and fails in the end."""
+    from streamnb.mailbox.digest import digest
+
     failed: StreamNBError | None = None
     for found in sources(names, servers):
         if isinstance(found.content, StreamNBError):
             failed = found.content
             click.echo(f"streamnb: {printable(str(failed))}", err=True)
         else:
-            yield found.name, act(found.name, found.content)
+            yield found.name, digest(found.content), act(found.name, found.content)
     if failed is not None:
         raise click.exceptions.Exit(failed.exit_code)
 
 
-def _report(outcomes: Iterator[tuple[str, Outcome]], as_json: bool) -> None:
+def _report(outcomes: Iterable[tuple[str, bytes, Outcome]], as_json: bool) -> None:
     """Print a line for a single message, or for a few words on many."""
     tally: Counter[str] = Counter()
     first: tuple[str, Outcome] | None = None
     try:
-        for name, outcome in outcomes:
+        for name, key, outcome in outcomes:
             tally[outcome.what] += 1
             first = first or (name, outcome)
             if as_json:
-                line = {"path": name, "outcome": outcome.what, "before": outcome.before}
+                line = {"path": name, "digest": key.hex(), **outcome._asdict()}
                 click.echo(json.dumps(line))
     finally:
         if not as_json and first is not None:
@@ -104,8 +107,11 @@ def learn(
     label = label.strip()
     if label.lower() in ("ham", "spam"):
         label = label.lower()
+    if label.lower() in ("s", "h", "u", "unsure"):
+        raise click.BadParameter(f"{label} is what `classify` says", param_hint="LABEL")
     if not label or len(label) > 64 or label.split() != [label] or not label.isprintable():
         raise click.BadParameter(f"{label!r} is not one word", param_hint="LABEL")
+    access_of(source, servers)  # before a database is made
     teacher = PROGRAM if program else HUMAN
     with open_mailbox(db, wait, create=True) as mailbox:
         _report(
@@ -119,26 +125,52 @@ def learn(
 
 
 @click.command()
-@click.argument("source", nargs=-1, required=True)
+@click.argument("source", nargs=-1)
+@click.option(
+    "--digest",
+    "digests",
+    multiple=True,
+    metavar="HEX",
+    help="Of a message that is gone: its digest, as `learn --json` and `export` print it.",
+)
 @server_options
 @database_options
 @json_option
 def forget(
-    source: tuple[str, ...], db: str | None, wait: float, as_json: bool, **servers: Any
+    source: tuple[str, ...],
+    digests: tuple[str, ...],
+    db: str | None,
+    wait: float,
+    as_json: bool,
+    **servers: Any,
 ) -> None:
     """Take back what was learned of the messages of each SOURCE, exactly.
 
-    SOURCE is as for `streamnb learn`. For messages that are gone there is `streamnb undo`.
+    SOURCE is as for `streamnb learn`. For all messages of some time there is `streamnb undo`.
 
     \b
     Example:
       streamnb forget message.eml
     """  # noqa: D301 (click's mark for lines that stay as they are)
+    if not source and not digests:
+        raise click.UsageError("Missing argument 'SOURCE...' (or --digest).")
+    keys = [_key(text) for text in digests]
     with open_mailbox(db, wait) as mailbox:
-        _report(
-            _each(source, servers, lambda _, content: mailbox.forget(content)),
-            as_json,
+        gone = ((key.hex(), key, mailbox.forget_digest(key)) for key in keys)
+        here = _each(source, servers, lambda _, content: mailbox.forget(content))
+        _report(chain(gone, here), as_json)
+
+
+def _key(text: str) -> bytes:
+    try:
+        key = bytes.fromhex(text)
+    except ValueError:
+        key = b""
+    if len(key) != 32:
+        raise click.BadParameter(
+            f"{text!r:.80} is not 64 hexadecimal digits", param_hint="--digest"
         )
+    return key
 
 
 @contextmanager
@@ -146,14 +178,16 @@ def _errors_are_three() -> Iterator[None]:
     """Let 1 and 2 mean ham and unsure: what goes wrong is 3."""
     try:
         yield
-    except BusyError:
+    except (BusyError, click.exceptions.Exit, BrokenPipeError):
         raise
     except StreamNBError as error:
         click.echo(f"streamnb: {printable(str(error))}", err=True)
         raise click.exceptions.Exit(3) from None
+    except Exception as error:
+        raise UnexpectedError(error, 3) from error
 
 
-@click.command()
+@click.command(cls=MailCommand)
 @click.argument("source", nargs=-1, required=True)
 @click.option("--reasons", type=click.IntRange(0, 100), default=0, help="Show so many reasons.")
 @server_options

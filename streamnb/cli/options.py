@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import time
 from collections.abc import Callable
@@ -13,7 +14,43 @@ import click
 if TYPE_CHECKING:
     from streamnb.mailbox.store import Mailbox
 
-__all__ = ["database_options", "json_option", "open_mailbox", "time_of"]
+__all__ = ["Finite", "MailCommand", "database_options", "json_option", "open_mailbox", "time_of"]
+
+
+class Finite(click.FloatRange):
+    """A number within a range; NaN is in none."""
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> float:
+        """The number that was given."""
+        number = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value!r} is not a finite number", param, ctx)
+        return float(number)
+
+
+class MailCommand(click.Command):
+    """A command that mail programs run: what is wrong with its options has its own status."""
+
+    misused = 3
+
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
+        **extra: Any,
+    ) -> click.Context:
+        """The options as they were given."""
+        try:
+            return super().make_context(info_name, args, parent, **extra)
+        except click.UsageError as error:
+            error.exit_code = self.misused  # type: ignore[misc]  # of this error alone
+            self.on_misuse()
+            raise
+
+    def on_misuse(self) -> None:
+        """What must be done all the same."""
+
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -24,7 +61,7 @@ def database_options(command: Command) -> Command:
     """Add --db and --wait."""
     command = click.option(
         "--wait",
-        type=click.FloatRange(0, 3600),
+        type=Finite(0, 3600),
         default=10.0,
         show_default=True,
         help="Seconds to wait for another process that writes; then exit status 75.",
@@ -51,11 +88,14 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 def time_of(text: str) -> float:
     """A moment, in seconds since 1970: `2026-11-20 14:30`, or `2h` for two hours ago."""
     span = _SPAN.fullmatch(text.strip().lower())
-    if span:
-        return time.time() - int(span[1]) * _SECONDS[span[2]]
     try:
-        return datetime.fromisoformat(text.strip()).timestamp()
+        if span:
+            at = time.time() - int(span[1]) * _SECONDS[span[2]]
+        else:
+            at = datetime.fromisoformat(text.strip()).timestamp()
+        datetime.fromtimestamp(at)  # it can be shown
+        return at
     except (ValueError, OverflowError, OSError):
         raise click.BadParameter(
-            f"{text!r} is no time: say 2026-11-20, 2026-11-20T14:30, or 2h, 3d, 1w for so long ago"
+            f"{text!r:.80} is no time: say 2026-11-20, 2026-11-20T14:30, or 2h, 3d, 1w (ago)"
         ) from None

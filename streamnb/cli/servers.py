@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
+    from streamnb.mailbox.access import Access
     from streamnb.mailbox.sources import Found
 
-__all__ = ["is_server", "server_options", "sources"]
+__all__ = ["access_of", "is_server", "server_options", "sources"]
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -42,14 +43,23 @@ def is_server(name: str) -> bool:
     return name.startswith(("imap://", "imaps://"))
 
 
+def access_of(names: tuple[str, ...], servers: dict[str, Any]) -> Access:
+    """How to reach servers; ConfigError where one of the addresses is none."""
+    from streamnb.mailbox.access import Access, address_of
+
+    for name in filter(is_server, names):
+        address_of(name)
+    return Access(**servers)
+
+
 def sources(names: tuple[str, ...], servers: dict[str, Any]) -> Iterator[Found]:
     """The messages of all sources."""
     from streamnb.mailbox.sources import messages
 
     for name in names:
         if is_server(name):
-            from streamnb.mailbox.imap import Access, folder_messages
+            from streamnb.mailbox.imap import folder_messages
 
-            yield from folder_messages(name, Access(**servers))
+            yield from folder_messages(name, access_of((name,), servers))
         else:
             yield from messages(name)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 import click
 
-from streamnb.cli.options import database_options, open_mailbox, time_of
-from streamnb.errors import printable
+from streamnb.cli.options import Finite, database_options, open_mailbox, time_of
+from streamnb.errors import StateError, printable
 
 if TYPE_CHECKING:
     from streamnb.mailbox.parcel import Absorbed
@@ -105,7 +106,7 @@ def undo(since: str, dry_run: bool, db: str | None, wait: float) -> None:
 @click.command()
 @click.option(
     "--once",
-    type=click.FloatRange(0),
+    type=Finite(0),
     default=180,
     show_default=True,
     metavar="DAYS",
@@ -113,7 +114,7 @@ def undo(since: str, dry_run: bool, db: str | None, wait: float) -> None:
 )
 @click.option(
     "--ledger",
-    type=click.FloatRange(0),
+    type=Finite(0),
     metavar="DAYS",
     help="Let the ledger reach back so far: older messages cannot be forgotten. Default: for ever.",
 )
@@ -198,6 +199,8 @@ def import_(file: str, kind: str | None, db: str | None, wait: float) -> None:
     """  # noqa: D301 (click's mark for lines that stay as they are)
     from streamnb.mailbox.exchange import import_file
 
+    if file != "-" and not os.path.exists(file):
+        raise StateError(f"{file}: no such file")
     with open_mailbox(db, wait, create=True) as mailbox:
         click.echo(_said(import_file(mailbox, file, kind)))
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from streamnb.cli.options import database_options, open_mailbox
+from streamnb.cli.options import Finite, database_options, open_mailbox
 from streamnb.cli.servers import is_server, server_options
 from streamnb.errors import BusyError, MailServerError, printable
 
@@ -38,13 +38,13 @@ _LONGEST = 300.0  # seconds between attempts to connect again
 @click.option("--existing", is_flag=True, help="Classify what lies in the inbox already, too.")
 @click.option(
     "--ham-after",
-    type=click.FloatRange(0),
+    type=Finite(0),
     metavar="DAYS",
     help="Take for ham what lies read in the inbox for so long. Default: never.",
 )
 @click.option(
     "--every",
-    type=click.FloatRange(0.1, 86400),
+    type=Finite(0.1, 86400),
     default=30,
     show_default=True,
     metavar="SECONDS",
@@ -69,7 +69,7 @@ def watch(
     """Watch SOURCE, a Maildir or imap://USER@HOST: classify new mail, learn its owner's moves.
 
     What is moved into the spam folder is learned as spam, what is moved out of it as ham; what is
-    moved back is taken back. Moves to the rubbish bin teach nothing. Nothing is moved without
+    moved back is taken back. Moves to the rubbish bin teach nothing. We move nothing without
     --move. What was done while nobody watched is noticed at the next look. It ends with SIGTERM.
 
     \b

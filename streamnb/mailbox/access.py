@@ -47,17 +47,17 @@ def address_of(url: str) -> Address:
     >>> address_of("imap://ann@localhost").folder
     'INBOX'
     """
+    if ":" in url.partition("://")[2].rpartition("@")[0]:
+        raise ConfigError(
+            "a password on the command line can be read by everybody on this machine: use "
+            "--password-command, --password-file, STREAMNB_PASSWORD or the keyring"
+        )
     try:
         parts = urlsplit(url)
         tls = parts.scheme == "imaps"
         port = parts.port or (993 if tls else 143)
     except ValueError as error:
         raise ConfigError(f"{url!r:.200}: not an address ({error})") from None
-    if parts.password is not None:
-        raise ConfigError(
-            "a password on the command line can be read by everybody on this machine: use "
-            "--password-command, --password-file, STREAMNB_PASSWORD or the keyring"
-        )
     if not parts.username or not parts.hostname:
         raise ConfigError(f"{url!r:.200}: expected imap://USER@HOST/FOLDER (%40 for @ in USER)")
     folder = unquote(parts.path.removeprefix("/")) or "INBOX"
@@ -119,8 +119,12 @@ def _of_command(command: str) -> str:
         done = subprocess.run(  # noqa: S603 (what its owner says, and no shell)
             shlex.split(command), stdout=subprocess.PIPE, check=True, timeout=60
         )
-        return _line(done.stdout, command)
-    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        return _line(done.stdout, "--password-command")
+    except subprocess.CalledProcessError as error:
+        raise ConfigError(f"--password-command: exit status {error.returncode}") from None
+    except subprocess.TimeoutExpired:
+        raise ConfigError("--password-command: it did not end within a minute") from None
+    except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
         raise ConfigError(f"--password-command: {why}") from None
 

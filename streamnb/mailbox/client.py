@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+import struct
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
@@ -52,6 +53,12 @@ class Answer(NamedTuple):
 def socket_path(database: str | Path) -> str:
     """Where the server of a database listens: STREAMNB_SOCKET, or beside the database."""
     return os.environ.get("STREAMNB_SOCKET") or f"{os.path.realpath(database)}.sock"
+
+
+def _owner(connection: socket.socket) -> int:
+    """Who is at the other end of a Unix socket."""
+    packed = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    return int(struct.unpack("3i", packed)[1])
 
 
 def answer(mailbox: Mailbox, message: bytes, reasons: int = 0) -> Answer:
@@ -107,7 +114,7 @@ class Asking:
         if self._served:
             try:
                 return self._ask(message[:MOST], reasons)
-            except (OSError, ValueError, TypeError, KeyError):
+            except (OSError, ValueError, TypeError, LookupError, RecursionError):
                 self._served = False  # there is none, or it is not well
         if self._mailbox is None:
             from streamnb.mailbox.store import Mailbox
@@ -125,12 +132,16 @@ class Asking:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
             connection.settimeout(_PATIENCE + self.wait)
             connection.connect(socket_path(self.database))
+            if _owner(connection) not in (os.getuid(), 0):
+                raise OSError("somebody else listens there")
             connection.sendall(json.dumps(request).encode() + b"\n" + message)
             with connection.makefile("rb") as file:
                 reply = json.loads(file.readline(_LONGEST))
         if "error" in reply:
             raise (BusyError if reply["busy"] else StreamNBError)(str(reply["error"]))
         fields = reply["answer"]
+        if fields[1] not in (0, 1, 2):
+            raise ValueError("no status")
         return Answer(
             str(fields[0]),
             int(fields[1]),

@@ -41,12 +41,14 @@ def serve(mailbox: Mailbox, ready: Callable[[str], None]) -> None:
     """
     path = socket_path(mailbox.path)
     listening = _listen(path)
+    ours = os.stat(path).st_ino
     try:
         asyncio.run(_serve(mailbox, listening, lambda: ready(path)))
     finally:
         listening.close()
         with contextlib.suppress(OSError):
-            os.unlink(path)
+            if os.stat(path).st_ino == ours:
+                os.unlink(path)
 
 
 def _listen(path: str) -> socket.socket:

@@ -83,19 +83,32 @@ def read_one(path: str) -> bytes:
 
 def _folder(path: Path) -> Iterator[Found]:
     """All messages in a folder and those below it, in the order of their names."""
+    waiting = [(path, True)]
+    while waiting:
+        here, folder = waiting.pop()
+        if not folder:
+            yield from _file(here)
+        elif is_maildir(here):
+            for place in ("new", "cur"):
+                waiting += reversed([item for item in _listed(here / place) if _is_mail(item)])
+        else:
+            waiting += reversed(_listed(here))
+
+
+def _is_mail(item: tuple[Path, bool]) -> bool:
+    """Whether an item of a Maildir is a message, and not marked as deleted."""
+    path, folder = item
+    return not folder and "T" not in path.name.partition(":2,")[2]
+
+
+def _listed(path: Path) -> list[tuple[Path, bool]]:
+    """What lies in a folder, and whether it is a folder itself; hidden files left out."""
     try:
         with os.scandir(path) as found:
             items = sorted((item.name, item.is_dir(follow_symlinks=False)) for item in found)
     except OSError as error:
         raise CorpusError(f"{path}: cannot be listed: {error.strerror}") from None
-    here = {"tmp"} if is_maildir(path) else set()  # mail that is still being delivered
-    for name, folder in items:
-        if name.startswith(".") or name in here:
-            continue
-        if folder:
-            yield from _folder(path / name)
-        else:
-            yield from _file(path / name)
+    return [(path / name, folder) for name, folder in items if not name.startswith(".")]
 
 
 def _file(path: Path) -> Iterator[Found]:
