@@ -145,7 +145,7 @@ acts = st.tuples(
 
 
 @given(st.lists(acts, max_size=25), st.integers(0, 25))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_any_history_agrees_with_its_ledger_and_can_be_undone(tmp_path_factory, history, back):
     with Mailbox(tmp_path_factory.mktemp("m") / "db") as box:
         believed = {}
@@ -167,6 +167,11 @@ def test_any_history_agrees_with_its_ledger_and_can_be_undone(tmp_path_factory, 
         assert box.verify() == []
         for message, (label, _) in believed.items():
             assert box.label_of(digest(MESSAGES[message]))[0] == label
+        data = exported(box)
+        with Mailbox(f"{box.path}.again") as again:
+            import_file(again, f"{box.path}.out")
+            assert exported(again) == data
+            assert again.verify() == []
         if back < len(history):
             box.undo(back)
             assert box.verify() == []
