@@ -609,7 +609,7 @@ def test_many_processes_can_make_a_database_at_once(tmp_path):
     for number in range(3):
         path = tmp_path / str(number)
         makers = [
-            subprocess.Popen([sys.executable, "-c", program, path], stderr=subprocess.PIPE)
+            subprocess.Popen([sys.executable, "-P", "-c", program, path], stderr=subprocess.PIPE)
             for _ in range(6)
         ]
         errors = [maker.communicate()[1] for maker in makers]
@@ -668,7 +668,9 @@ def test_what_was_acknowledged_survives_a_kill(sample, tmp_path, after):
     path = tmp_path / "db"
     writers = [
         subprocess.Popen(
-            [sys.executable, "-c", WRITER, path, sample, str(i)], stdout=subprocess.PIPE, text=True
+            [sys.executable, "-P", "-c", WRITER, path, sample, str(i)],
+            stdout=subprocess.PIPE,
+            text=True,
         )
         for i in range(2)
     ]
@@ -706,7 +708,7 @@ for entry in open_corpus(sys.argv[2]):
 
 def test_a_full_disk_loses_nothing_that_was_acknowledged(sample, tmp_path):
     out = subprocess.run(
-        [sys.executable, "-c", FULL, tmp_path / "db", sample],
+        [sys.executable, "-P", "-c", FULL, tmp_path / "db", sample],
         capture_output=True,
         text=True,
         check=False,

@@ -121,7 +121,7 @@ def test_dovecots_sieve(repository, environment):
     server = Dovecot(more=SIEVE)
     base, database = server.base, environment / ".local" / "share" / "streamnb" / "mail.db"
     serving = subprocess.Popen(
-        [sys.executable, "-m", "streamnb", "serve", "--db", database],
+        [sys.executable, "-P", "-m", "streamnb", "serve", "--db", database],
         env={**os.environ, "STREAMNB_SOCKET": f"{base}/socket"}, stderr=subprocess.PIPE,
     )  # fmt: skip
     try:

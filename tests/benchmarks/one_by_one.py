@@ -20,7 +20,7 @@ from streamnb.classifier import Classifier
 from streamnb.corpus import Entry, open_corpus, read
 from streamnb.mailbox.digest import digest
 
-STREAMNB = [sys.executable, "-m", "streamnb"]
+STREAMNB = [sys.executable, "-P", "-m", "streamnb"]
 
 
 def run(*arguments: object) -> str:
