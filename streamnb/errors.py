@@ -13,6 +13,7 @@ __all__ = [
     "BusyError",
     "ConfigError",
     "CorpusError",
+    "MailCopyError",
     "MailRefusedError",
     "MailServerError",
     "ModelFileError",
@@ -85,6 +86,10 @@ class MailServerError(StreamNBError):
 
 class MailRefusedError(MailServerError):
     """A mail server that says no to one thing, and goes on."""
+
+
+class MailCopyError(MailRefusedError):
+    """A copy of a message that cannot be found again; it is not to be made once more."""
 
 
 class BusyError(StreamNBError):

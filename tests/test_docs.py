@@ -42,6 +42,11 @@ def test_readme_examples(repository, monkeypatch):
     assert (failed, attempted > 5) == (0, True)
 
 
+def test_the_readme_has_no_gaps(repository):
+    text = (repository / "README.md").read_text(encoding="utf-8")
+    assert re.findall(r"^[A-Z_]{6,}$|TODO|FIXME|TBD", text, re.M) == []
+
+
 def test_every_command_of_the_readme_has_these_options(repository):
     """Commands shown in the README parse: no misspelt or vanished option."""
     text = (repository / "README.md").read_text(encoding="utf-8")

@@ -122,6 +122,17 @@ def test_learning_twice_is_learning_once_and_another_label_is_a_correction(box):
     assert box.verify() == []
 
 
+def test_of_one_kind_alone_nothing_is_said(box):
+    box.learn(SPAM, "spam")
+    assert box.classify(HAM).unsure
+    box.learn(HAM, "ham")
+    box.forget(HAM)
+    assert box.classify(HAM).unsure
+    box.forget(SPAM)
+    assert compact(box).features == 0
+    assert box.verify() == []
+
+
 def test_a_person_outranks_a_program(box):
     assert box.learn(SPAM, "ham", PROGRAM).what == "learned"
     assert box.learn(SPAM, "spam", PROGRAM).what == "corrected"  # a program may think again

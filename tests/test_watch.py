@@ -419,6 +419,53 @@ def test_who_rescues_a_message_during_a_look_is_not_fought(tmp_path, monkeypatch
         scene.look()
 
 
+def test_who_rescues_a_message_before_the_next_look_is_not_fought(tmp_path):
+    scene = Scene(tmp_path, move=True)
+    trained(scene)
+    scene.look()
+    scene.dir.deliver(1, mail(1, "cheap pills buy now"))
+    scene.look()
+    assert scene.dir.where(1) == ["Junk"]
+    scene.dir.move(1, "INBOX")
+    scene.look()
+    scene.look()
+    assert scene.dir.where(1) == ["INBOX"]
+    assert scene.box.label_of(digest(mail(1, "cheap pills buy now")))[0] == "ham"
+
+
+def test_what_was_refused_and_then_moved_by_hand_is_learned(tmp_path, monkeypatch):
+    scene = Scene(tmp_path, move=True)
+    trained(scene)
+    scene.look()
+
+    def refuses(*_):
+        raise MailRefusedError("over quota")
+
+    monkeypatch.setattr(scene.account, "file", refuses)
+    scene.dir.deliver(1, mail(1, "cheap pills buy now"))
+    scene.look()
+    scene.dir.move(1, "Junk")
+    scene.look()
+    assert scene.box.label_of(digest(mail(1, "cheap pills buy now")))[:2] == ("spam", HUMAN)
+
+
+def test_a_message_renamed_while_it_is_filed_is_filed(tmp_path, monkeypatch):
+    scene = Scene(tmp_path, move=True)
+    trained(scene)
+    scene.look()
+    real = scene.account.fetch
+
+    def fetch(folder, uid):
+        content = real(folder, uid)
+        scene.dir.move(1, "INBOX")  # read meanwhile
+        return content
+
+    monkeypatch.setattr(scene.account, "fetch", fetch)
+    scene.dir.deliver(1, mail(1, "cheap pills buy now"))
+    scene.look()
+    assert scene.dir.where(1) == ["Junk"]
+
+
 def test_the_same_header_again_is_not_its_owners_word(scene, monkeypatch):
     scene.dir.deliver(1, folder="Junk")
     scene.look()

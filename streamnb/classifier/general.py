@@ -148,7 +148,8 @@ class Classifier(base.Classifier):
             for label in labels
         }
         cheapest = min(labels, key=expected.__getitem__)
-        unsure = len(labels) < 2 or self.costs.unsure < expected[cheapest]
+        alive = sum(score > -math.inf for score in scores.values())
+        unsure = alive < 2 or self.costs.unsure < expected[cheapest]
         label = max(labels, key=shares.__getitem__) if unsure else cheapest
         return Verdict(
             label,

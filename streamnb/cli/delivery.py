@@ -7,7 +7,7 @@ import shutil
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
@@ -27,8 +27,11 @@ class _Passing(MailCommand):
 
     def on_misuse(self) -> None:
         if sys.stdin is not None and sys.stdout is not None:
-            shutil.copyfileobj(sys.stdin.buffer, sys.stdout.buffer, 1 << 20)
-            sys.stdout.buffer.flush()
+            try:
+                shutil.copyfileobj(sys.stdin.buffer, sys.stdout.buffer, 1 << 20)
+                sys.stdout.buffer.flush()
+            except OSError as error:
+                _give_up(error)
 
 
 @click.command("filter", cls=_Passing)
@@ -63,16 +66,20 @@ def filter_(strict: bool, db: str | None, wait: float) -> None:
             raise click.exceptions.Exit(75)
 
 
+def _give_up(error: BaseException) -> NoReturn:
+    """Say that a message was not passed on: whoever called must keep it."""
+    said = getattr(error, "strerror", None) or type(error).__name__
+    click.echo(f"streamnb: the message was not passed on: {said}", err=True)
+    os._exit(75)  # Python would try to write what is left once more
+
+
 def _passed(ask: Callable[[bytes], Answer]) -> Exception | None:
     from streamnb.mailbox.passthrough import pass_through
 
     try:
         return pass_through(sys.stdin.buffer, sys.stdout.buffer, ask)
     except (OSError, MemoryError) as error:
-        said = getattr(error, "strerror", None) or type(error).__name__
-        click.echo(f"streamnb: the message was not passed on: {said}", err=True)
-        sys.stdout = None  # or Python would try to write to it once more
-        os._exit(75)
+        _give_up(error)
 
 
 @click.command()

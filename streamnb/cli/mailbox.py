@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -183,6 +184,9 @@ def _errors_are_three() -> Iterator[None]:
     except StreamNBError as error:
         click.echo(f"streamnb: {printable(str(error))}", err=True)
         raise click.exceptions.Exit(3) from None
+    except OSError as error:
+        click.echo(f"streamnb: standard output: cannot be written: {error.strerror}", err=True)
+        os._exit(3)  # Python would try to write what is left once more
     except Exception as error:
         raise UnexpectedError(error, 3) from error
 
@@ -229,6 +233,6 @@ def classify(
             click.echo(printable(f"{answer.mark} {answer.score:.4f} {found.name}"))
             for feature, gain in answer.reasons:
                 click.echo(printable(f"  {gain:+.3f} {feature}"))
-    if len(statuses) == 1 or 3 in statuses:
         sys.stdout.flush()
+    if len(statuses) == 1 or 3 in statuses:
         raise click.exceptions.Exit(max(statuses) if 3 in statuses else statuses[0])

@@ -14,7 +14,7 @@ import click
 
 from streamnb.cli.options import Finite, database_options, open_mailbox
 from streamnb.cli.servers import is_server, server_options
-from streamnb.errors import BusyError, MailServerError, printable
+from streamnb.errors import BusyError, MailServerError, OutputError, printable
 
 if TYPE_CHECKING:
     from streamnb.mailbox.watch import Watcher
@@ -135,7 +135,7 @@ def _run(
             if once:
                 return
             _wait(account, watcher.plan.inbox, every, lambda: bool(stopped))
-        except (MailServerError, BusyError) as error:
+        except (MailServerError, BusyError, OutputError) as error:
             if once or not looked:
                 raise
             pause = min(max(2 * pause, 1.0), _LONGEST)

@@ -246,6 +246,8 @@ class SqlCounts:
 
     def _write(self, page: _Page, rows: NDArray[np.int64]) -> None:
         """Write the blocks that some rows lie in."""
+        if not len(rows):
+            return
         data = page.data.astype("<f8", copy=False).reshape(len(page.blocks), -1)
         touched = np.unique(rows // BLOCK)
         self.database.connection.executemany(

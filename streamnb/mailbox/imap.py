@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import imaplib
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from streamnb.corpus.entry import MAX_MESSAGE
-from streamnb.errors import ConfigError, MailRefusedError, MailServerError
+from streamnb.errors import ConfigError, MailCopyError, MailRefusedError, MailServerError
 from streamnb.mailbox.access import Access, Address, address_of
 from streamnb.mailbox.bins import is_bin
 from streamnb.mailbox.sources import Found
@@ -19,8 +20,10 @@ __all__ = ["Access", "ImapAccount", "folder_messages"]
 _TIMEOUT = 30.0  # seconds without a word from the server
 _HEADERS = "BODY.PEEK[HEADER]<0.65536>"
 _BATCH = 200  # messages asked for together
+_UIDS = 50_000  # UIDs looked for together
 _BYTES = 8 << 20  # bytes of messages asked for together
 _IDLE = 25 * 60.0  # seconds; RFC 2177 allows 29 minutes
+_SPELL = 5.0  # seconds of idling at a time
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 _NEVER = {
     b"\\trash",
@@ -59,6 +62,7 @@ class ImapAccount:
         self._validity = 0
         self._size: tuple[Any, Any] = None, None  # of the selected folder
         self._listed: dict[str, tuple[Any, Any]] = {}  # sizes of folders when they were listed
+        self._refusals = 0  # how often in a row it would not idle
         self._password = access.password(address)
         self._client: Any = None
         self.connect()
@@ -103,14 +107,27 @@ class ImapAccount:
             if isinstance(error, IMAPClientAbortError):
                 self._drop()
                 raise MailServerError(f"{self.name}: {_text(error)}") from None
-            self._selected = None  # the server said no, and goes on
+            self._selected = None
+            if isinstance(error, imaplib.IMAP4.readonly) or not self._lives():
+                self._drop()
+                raise MailServerError(f"{self.name}: {_text(error)}") from None
             raise MailRefusedError(f"{self.name}: {_text(error)}") from None
+        except MailServerError:
+            raise
         except (OSError, ValueError, KeyError, AssertionError) as error:
             self._drop()
             raise MailServerError(f"{self.name}: {_text(error)}") from None
         except BaseException:
             self._drop()  # in whatever state it was left
             raise
+
+    def _lives(self) -> bool:
+        """Whether a server that said no goes on."""
+        try:
+            self._client.noop()
+        except Exception:  # whatever it is, it is not well
+            return False
+        return True
 
     def _drop(self) -> None:
         client, self._client = self._client, None
@@ -162,14 +179,23 @@ class ImapAccount:
             self._selected = None  # a folder that is selected anew is seen as it is now
             self._select(folder)
             self._listed[folder] = self._size
-            numbers = self._client.search("ALL")
-            for some in _batches(numbers, 10 * _BATCH):
+            for some in _batches(self._all(), 10 * _BATCH):
                 for number, data in self._client.fetch(some, ["FLAGS"]).items():
                     flags = {flag.lower() for flag in data.get(b"FLAGS", ())}
                     if b"\\deleted" not in flags:
                         found[f"{self._validity}/{number}"] = Listed(
                             _said(flags), b"\\seen" in flags
                         )
+        return found
+
+    def _all(self) -> list[int]:
+        """All UIDs of the selected folder, asked for in parts: lines of an answer are limited."""
+        _, end = self._size
+        if end is None or end > 100 * _UIDS:
+            return list(self._client.search("ALL"))
+        found: list[int] = []
+        for start in range(1, int(end), _UIDS):
+            found += self._client.search(["UID", f"{start}:{start + _UIDS - 1}"])
         return found
 
     def _numbers(self, uids: list[str]) -> list[int]:
@@ -212,7 +238,7 @@ class ImapAccount:
         """All messages of a folder, a few at a time."""
         with self._speaking():
             self._select(folder)
-            numbers = self._client.search("ALL")
+            numbers = self._all()
         for some in _batches(numbers, _BATCH):
             with self._speaking():
                 sizes = self._client.fetch(some, ["RFC822.SIZE"])
@@ -234,7 +260,7 @@ class ImapAccount:
             if number in bodies:
                 yield f"{self.name}/{folder};UID={number}", bodies[number]
 
-    def file(self, folder: str, uid: str, target: str) -> None:
+    def file(self, folder: str, uid: str, target: str) -> bool:
         """Move a message into the junk folder and say $Junk of it.
 
         With MOVE the server does it as one step. Without, the copy is looked for before the
@@ -243,15 +269,23 @@ class ImapAccount:
         with self._speaking():
             self._select(folder, writing=True)
             numbers = self._numbers([uid])
-            if not numbers:
-                return
+            if not numbers or not self._client.fetch(numbers, ["UID"]):
+                return False
             with contextlib.suppress(Exception):  # a server may know no such keyword
                 self._client.add_flags(numbers, [b"$Junk"], silent=True)
-            if self._client.has_capability("MOVE"):
-                self._client.move(numbers, target)
-            else:
-                self._copy_and_delete(folder, numbers[0], target)
-            self._selected = None
+            try:
+                if self._client.has_capability("MOVE"):
+                    self._client.move(numbers, target)
+                else:
+                    self._copy_and_delete(folder, numbers[0], target)
+            except Exception:
+                with contextlib.suppress(Exception):  # or it would be taken for its owner's word
+                    self._client.select_folder(folder)
+                    self._client.remove_flags(numbers, [b"$Junk"], silent=True)
+                raise
+            finally:
+                self._selected = None
+        return True
 
     def _copy_and_delete(self, folder: str, number: int, target: str) -> None:
         client = self._client
@@ -267,16 +301,27 @@ class ImapAccount:
         copies = client.fetch(new, key) if new else {}
         wanted = _comparable(original)
         if not any(_comparable(copy) == wanted for copy in copies.values()):
-            raise MailServerError(
+            raise MailCopyError(
                 f"{self.name}: {target}: the copy of {folder}/{number} is not there"
             )
         validity = self._validity
         self._select(folder, writing=True)
         if self._validity != validity:
-            raise MailServerError(f"{self.name}: {folder}: its UIDs have changed meanwhile")
+            raise MailCopyError(f"{self.name}: {folder}: its UIDs have changed meanwhile")
         client.add_flags([number], [b"\\Deleted"], silent=True)
         if client.has_capability("UIDPLUS"):
             client.uid_expunge([number])
+
+    def _idled(self) -> bool:
+        """Begin to idle; where that fails, be it that something came just now, connect anew."""
+        try:
+            self._client.idle()
+        except Exception:
+            self._refusals += 1  # a server that never will is asked thrice
+            self._drop()
+            return False
+        self._refusals = 0
+        return True
 
     def wait(self, folder: str, seconds: float, stopping: Callable[[], bool]) -> None:
         """Wait until something happens in a folder, or so long."""
@@ -286,23 +331,31 @@ class ImapAccount:
             self._select(folder)
             if self._size != self._listed.get(folder, self._size):
                 return  # something came while we were looking elsewhere
-            idle = self._client.has_capability("IDLE")
-            if idle:
-                self._client.idle()
-            try:
-                while (left := until - time.monotonic()) > 0 and not stopping():
-                    if not idle:
-                        time.sleep(min(left, 0.5))
-                        continue
-                    begun = time.monotonic()
-                    told = self._client.idle_check(timeout=min(left, 1.0))
-                    if any(_news(one) for one in told):
-                        return
-                    if not told and time.monotonic() - begun < min(left, 1.0) / 2:
-                        raise OSError("the connection is gone")
-            finally:
-                if idle:
-                    self._client.idle_done()
+            while (left := until - time.monotonic()) > 0 and not stopping():
+                if self._refusals >= 3 or not self._client.has_capability("IDLE"):
+                    time.sleep(min(left, 0.5))
+                elif not self._idled() or self._told(min(left, _SPELL), stopping):
+                    return
+
+    def _told(self, seconds: float, stopping: Callable[[], bool]) -> bool:
+        """Idle for so long; whether the server told anything.
+
+        What it told together with its consent lies in a buffer that nothing looks at until the
+        spell is over, so spells are short.
+        """
+        until = time.monotonic() + seconds
+        told: list[Any] = []
+        try:
+            while (left := until - time.monotonic()) > 0 and not stopping():
+                begun = time.monotonic()
+                told = self._client.idle_check(timeout=min(left, 1.0))
+                if any(_news(one) for one in told):
+                    break
+                if not told and time.monotonic() - begun < min(left, 1.0) / 2:
+                    raise OSError("the connection is gone")
+        finally:
+            _, more = self._client.idle_done()
+        return any(_news(one) for one in [*told, *more])
 
 
 def _text(error: BaseException) -> str:
@@ -320,10 +373,10 @@ def _said(flags: set[bytes]) -> str:
     return "" if junk == good else "junk" if junk else "notjunk"
 
 
-def _comparable(data: dict[bytes, Any]) -> list[Any]:
-    return sorted(
-        (key, value) for key, value in data.items() if key.startswith((b"RFC822", b"BODY"))
-    )
+def _comparable(data: dict[bytes, Any]) -> Any:
+    """The fields that tell a message, or its size where it has none of them."""
+    fields = next((value for key, value in data.items() if key.startswith(b"BODY")), b"")
+    return bytes(fields or b"").split() or data.get(b"RFC822.SIZE")
 
 
 def _batches(numbers: list[int], size: int) -> Iterator[list[int]]:

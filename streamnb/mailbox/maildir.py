@@ -120,25 +120,31 @@ class MaildirAccount:
         """The message; None where it is gone."""
         return self._open(folder, uid, MAX_MESSAGE)
 
-    def file(self, folder: str, uid: str, target: str) -> None:
+    def file(self, folder: str, uid: str, target: str) -> bool:
         """Move a message, so that at any moment it is in one of both folders, or in both."""
-        source = self._paths[folder].get(uid)
-        if source is None:
-            return
-        unique, mark, info = os.path.basename(source).partition(":2,")
         goal = self._folder(target) / "cur"
+        for _ in range(2):
+            source = self._paths.get(folder, {}).get(uid)
+            if source is not None and self._moved(source, goal):
+                return True
+            self.listing(folder)  # it was read or marked meanwhile, and is called otherwise now
+        return False
+
+    def _moved(self, source: str, goal: Path) -> bool:
+        unique, mark, info = os.path.basename(source).partition(":2,")
         for number in range(100):
             name = f"{unique}{f'.{number}' if number else ''}{mark or ':2,'}{info}"
             try:
                 _move(source, f"{goal}/{name}")
             except FileNotFoundError:
-                return  # its owner was faster
+                return False
             except FileExistsError:
                 continue  # another message's: take another name
             except OSError as error:
                 why = error.strerror
                 raise OutputError(f"{goal}/{name}: the message cannot be moved: {why}") from None
-            return
+            return True
+        raise OutputError(f"{goal}/{unique}: the message cannot be moved: its names are taken")
 
 
 def _move(source: str, goal: str) -> None:

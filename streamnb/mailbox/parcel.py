@@ -200,9 +200,11 @@ def _check_retired(mailbox: Mailbox, parcel: Parcel) -> None:
 
 def _places(mailbox: Mailbox, labels: list[Label]) -> list[int]:
     """Our numbers of their classes."""
+    known = {str(label): label for label in mailbox.labels}
+    ours = [known.setdefault(str(label), label) for label in labels]
     for counts in mailbox.counts:
-        counts.declare(labels)
-    return [mailbox.labels.index(label) for label in labels]
+        counts.declare(ours)
+    return [mailbox.labels.index(label) for label in ours]
 
 
 def _moved(receipt: Receipt, places: list[int]) -> Receipt:

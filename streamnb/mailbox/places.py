@@ -49,14 +49,18 @@ class Places:
             ).fetchall()
         return {row[1]: Place(*row) for row in rows}
 
-    def of_message(self, key: bytes, but: tuple[str, str]) -> Place | None:
-        """Where a message was last seen, but for one place; where it has gone from comes first."""
+    def of_message(self, key: bytes, but: tuple[str, str], recent: float) -> Place | None:
+        """Where a message was seen before, but for where it is now.
+
+        Where it has gone from since `recent` comes first, then where it still is.
+        """
         with self.database.reading() as connection:
             row = connection.execute(
                 "SELECT folder, uid, key, said, filed, since, gone FROM watched "
-                "WHERE account = ? AND key = ? AND NOT (folder = ? AND uid = ?) "
-                "ORDER BY gone IS NULL, gone DESC, since DESC LIMIT 1",
-                (self.account, key, *but),
+                "WHERE account = ? AND key = ? AND NOT (folder = ? AND uid = ? AND gone IS NULL) "
+                "ORDER BY coalesce(gone >= ?, 0) DESC, gone IS NULL DESC, gone DESC, since DESC "
+                "LIMIT 1",
+                (self.account, key, *but, recent),
             ).fetchone()
         return None if row is None else Place(*row)
 

@@ -107,9 +107,11 @@ async def _serve(mailbox: Mailbox, listening: socket.socket, ready: Callable[[],
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     server = await asyncio.start_unix_server(talk, sock=listening)
-    async with server:
+    try:
         ready()
         await stop.wait()
+    finally:
+        server.close()  # whoever is still sending is not waited for
     if mailbox.database.replaced():
         raise StateError(f"{mailbox.path}: another file has taken its place: start again")
 

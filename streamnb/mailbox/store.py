@@ -339,7 +339,8 @@ class Mailbox:
 
     def moment(self, when: float | None = None) -> float:
         """Now, within a transaction: in the ledger it never runs backwards, whatever clocks do."""
-        self._moment = max(self._moment, time.time() if when is None else when)
+        now = time.time()
+        self._moment = max(self._moment, now if when is None else min(when, now))
         return self._moment
 
     def confirm(self, before: Row, source: str, now: float) -> None:

@@ -13,6 +13,7 @@ from typing import NamedTuple, Protocol
 
 from streamnb.errors import (
     BusyError,
+    MailCopyError,
     MailRefusedError,
     OutputError,
     StateError,
@@ -63,8 +64,8 @@ class Account(Protocol):
     def fetch(self, folder: str, uid: str) -> bytes | None:
         """The message, as much of it as is looked at; None where it is gone."""
 
-    def file(self, folder: str, uid: str, target: str) -> None:
-        """Move a message into another folder, as junk."""
+    def file(self, folder: str, uid: str, target: str) -> bool:
+        """Move a message into another folder, as junk; False where it is not there any more."""
 
 
 @dataclass(frozen=True)
@@ -166,6 +167,9 @@ class Watcher:
         """Do something with a message; one that cannot be handled does not stop the others."""
         try:
             act(place, *rest)
+            self._put_off.discard((place.folder, place.uid))
+        except MailCopyError as error:
+            self.say(f"{place.folder}/{place.uid}: left alone: {error}")
         except (BusyError, OutputError, MailRefusedError) as error:
             if (place.folder, place.uid) not in self._put_off:  # said once
                 self.say(f"{place.folder}/{place.uid}: later: {error}")
@@ -206,8 +210,9 @@ class Watcher:
 
     def _stayed(self, place: Place, listed: Listed, now: float) -> None:
         """A message is where it was: its keywords may have changed, or it may have aged."""
-        if place.filed and place.folder == self.plan.inbox:
-            self._appeared(place._replace(said=listed.said))  # we were stopped while filing it
+        again = place.filed or (place.folder, place.uid) in self._put_off
+        if again and place.folder == self.plan.inbox:  # we were stopped while filing it, or refused
+            self._appeared(place._replace(said=listed.said))
         elif listed.said != place.said:
             self._teach(place._replace(said=listed.said), listed.said)
         elif (
@@ -233,11 +238,16 @@ class Watcher:
 
     def _appeared(self, place: Place) -> None:
         """A message has come: by delivery, or by its owner's hand."""
-        before = self.places.of_message(place.key, (place.folder, place.uid))
+        before = self.places.of_message(place.key, (place.folder, place.uid), self._before)
         moved = before is not None and before.gone is not None
         if place.folder == self.plan.junk:
             self._into_junk(place, before)
-        elif before is not None and moved and before.folder == place.folder:  # only its uid is new
+        elif before is not None and moved and before.folder == place.folder:
+            if (
+                before.filed and place.folder == self.plan.inbox
+            ):  # we filed it, and here it is again
+                self._teach(place._replace(filed=False), "notjunk", before)
+                return
             self._arrive(place._replace(filed=before.filed, since=before.since), before)
         elif before is not None and moved and before.folder == self.plan.junk:
             if before.gone is not None and before.gone >= self._before:
@@ -307,7 +317,19 @@ class Watcher:
             self._arrive(place, None)
             self.say(f"{line}: would be moved to {self.plan.junk} (--move)")
         else:
-            # Noted before, so that nobody is taken for having moved it if we are stopped here.
-            self._arrive(place._replace(filed=True), None)
-            self.account.file(place.folder, place.uid, self.plan.junk)
+            self._file(place, line)
+
+    def _file(self, place: Place, line: str) -> None:
+        """Move spam; noted before, so that its owner is not taken for having done it."""
+        self._arrive(place._replace(filed=True), None)
+        try:
+            moved = self.account.file(place.folder, place.uid, self.plan.junk)
+        except (MailRefusedError, OutputError):
+            self._arrive(place, None)
+            raise
+        if moved:
+            self._arrive(place._replace(filed=True, gone=time.time()), None)
             self.say(f"{line}: moved to {self.plan.junk}")
+        else:
+            self._arrive(place, None)
+            self.say(f"{line}: it was moved meanwhile")
