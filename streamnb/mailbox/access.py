@@ -155,8 +155,9 @@ def _of_keyring(address: Address) -> str | None:
     except ImportError:
         return None
     try:
-        return keyring.get_password("streamnb", f"{address.user}@{address.host}")
+        found: str | None = keyring.get_password("streamnb", f"{address.user}@{address.host}")
     except keyring.errors.NoKeyringError:
         return None
     except keyring.errors.KeyringError as error:
         raise MailServerError(f"the keyring cannot be asked: {error}") from None
+    return found
