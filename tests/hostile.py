@@ -39,6 +39,9 @@ def hostile(large: bool = True) -> dict[str, bytes]:
         "no boundary": b"Content-Type: multipart/mixed\n\n--\nhi\n--\n",
         "unclosed": multipart + b"--b\n\nhi\n",
         "epilogue": multipart + b"--b\n\nhi\n--b--\ncheap pills\n",
+        "an empty attached message":  # which the fuzzer found
+            multipart + b"--b\nContent-Type: message/rfc822\n\n--b--\n",
+        "an empty digest": b'Content-Type: multipart/digest; boundary="b"\n\n--b\n\n--b--\n',
         "unclosed tag": b"Content-Type: text/html\n\n<a href=" + b"<" * 20_000,
         "entities": b"Content-Type: text/html\n\n" + b"&#" * 5000 + b"&#x110000;&#0;&amp" * 100,
         "continuation first": b" folded\n\tagain\nSubject: x\n\nhi\n",

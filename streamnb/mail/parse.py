@@ -191,7 +191,7 @@ class _Parser:
         fields, index, stop, more = split_header(self.data, start, end, self.limits.fields)
         if more:
             self.defect(f"more than {self.limits.fields} header fields")
-        if self.data.startswith(b"\n", stop):
+        if stop < end and self.data.startswith(b"\n", stop):
             return fields, index, stop + 1
         if stop < end:
             self.defect("no blank line after the header")
