@@ -7,7 +7,6 @@ import os
 import socket
 import struct
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from streamnb.errors import BusyError, StreamNBError
@@ -100,12 +99,7 @@ class Asking:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._mailbox is not None:
             self._mailbox.close()
 

@@ -209,9 +209,12 @@ class SqlCounts:
         places = np.full(len(keys), -1, dtype=np.int64)
         if found:
             numbers, at = np.array(found, dtype=np.int64).T
-            if at.min() < 0 or at.max() >= self._places:
-                raise StateError(f"{self.database.path}: the database is damaged: a place")
-            places[order[numbers]] = at
+            places[order[numbers]] = self._checked(at)
+        return places
+
+    def _checked(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
+        if len(places) and (places.min() < 0 or places.max() >= self._places):
+            raise StateError(f"{self.database.path}: the database is damaged: a place")
         return places
 
     def _read_blocks(self, fingerprints: NDArray[np.uint64], places: NDArray[np.int64]) -> _Page:
@@ -378,9 +381,7 @@ class SqlCounts:
             "ORDER BY fingerprint"
         ).fetchall()
         keys = np.array([row[0] for row in found], dtype=np.int64)
-        places = np.array([row[1] for row in found], dtype=np.int64)
-        if len(places) and (places.min() < 0 or places.max() >= self._places):
-            raise StateError(f"{self.database.path}: the database is damaged: a place")
+        places = self._checked(np.array([row[1] for row in found], dtype=np.int64))
         fingerprints = keys.view(np.uint64)
         page = self._read_blocks(fingerprints, places)
         at = page.rows(places)

@@ -243,12 +243,10 @@ class Watcher:
         if place.folder == self.plan.junk:
             self._into_junk(place, before)
         elif before is not None and moved and before.folder == place.folder:
-            if (
-                before.filed and place.folder == self.plan.inbox
-            ):  # we filed it, and here it is again
+            if before.filed and place.folder == self.plan.inbox:  # we filed it; here it is again
                 self._teach(place._replace(filed=False), "notjunk", before)
-                return
-            self._arrive(place._replace(filed=before.filed, since=before.since), before)
+            else:  # only its uid is new
+                self._arrive(place._replace(filed=before.filed, since=before.since), before)
         elif before is not None and moved and before.folder == self.plan.junk:
             if before.gone is not None and before.gone >= self._before:
                 self._teach(place._replace(filed=False), "notjunk", before)
