@@ -263,9 +263,9 @@ class Watcher:
             self._note(place, before)
 
     def _note(self, place: Place, before: Place | None) -> None:
-        self.places.put(place)
         if before is not None and before.gone is not None:
             self.places.drop(before)
+        self.places.put(place)  # last: a file that comes back to a Maildir has its old name
 
     def _into_junk(self, place: Place, before: Place | None) -> None:
         """Only what its owner moved there is learned, not what a program did."""
