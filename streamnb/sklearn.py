@@ -24,8 +24,8 @@ from sklearn.utils.validation import (
 
 from streamnb import naive_bayes
 from streamnb.naive_bayes.base import CountingNB
-from streamnb.naive_bayes.many import log_normalised
 from streamnb.naive_bayes.parameters import Prior
+from streamnb.naive_bayes.predictions import log_normalised
 from streamnb.naive_bayes.rows import as_weights
 from streamnb.tokens import ScanningTransformer, Tokenizer
 
