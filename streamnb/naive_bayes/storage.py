@@ -1,15 +1,10 @@
-"""Model files: arrays and JSON in numpy's .npz, never a pickle.
-
-Written to a temporary name in the same folder, synced, then renamed: whatever happens, the old
-file or the new one is there. What is read is checked before it is believed.
-"""
+"""Model files: arrays and JSON, checked before they are believed."""
 
 from __future__ import annotations
 
 import json
 import os
 import stat
-import tempfile
 import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +13,7 @@ import numpy as np
 
 from streamnb import _core
 from streamnb.errors import ModelFileError, OutputError
+from streamnb.naive_bayes.archive import array_of, write
 
 if TYPE_CHECKING:
     from streamnb.counts import MemoryCounts
@@ -100,10 +96,10 @@ def save(model: Any, path: str | Path, extra: Any = None) -> None:
         described.update(_counts_header(member.counts))
     text = json.dumps(header, sort_keys=True).encode()
     arrays = {"header": np.frombuffer(text, dtype=np.uint8)}
-    for number, member in enumerate(members):
-        for name, array in _arrays(member).items():
+    for number, one in enumerate(members):
+        for name, array in _arrays(one).items():
             arrays[f"{number}.{name}"] = array
-    _write(Path(path), arrays)
+    write(Path(path), arrays)
 
 
 def _counts_header(counts: MemoryCounts) -> dict[str, Any]:
@@ -126,55 +122,6 @@ def _arrays(model: CountingNB) -> dict[str, Any]:
         arrays["names"] = np.frombuffer(b"".join(ordered), dtype=np.uint8)
         arrays["name_ends"] = np.cumsum([len(name) for name in ordered], dtype=np.uint64)
     return arrays
-
-
-def _write(path: Path, arrays: dict[str, Any]) -> None:
-    try:
-        path = Path(os.path.realpath(path))  # what a link leads to is replaced, not the link
-        before = path.stat() if path.exists() else None
-        if before is not None and not stat.S_ISREG(before.st_mode):
-            raise OutputError(f"{path}: the model cannot be written: not a regular file")
-        umask = os.umask(0o077)
-        os.umask(umask)
-        mode = 0o666 & ~umask if before is None else stat.S_IMODE(before.st_mode)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                os.fchmod(file.fileno(), mode)
-                np.savez(file, **arrays)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, path)
-        except BaseException:
-            os.unlink(temporary)
-            raise
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
-    except (OSError, ValueError) as error:  # ValueError: a name that no file can have
-        why = getattr(error, "strerror", None) or error
-        raise OutputError(f"{path}: the model cannot be written: {why}") from None
-
-
-def _member(archive: zipfile.ZipFile, name: str, dtype: str, ndim: int = 1) -> Any:
-    """Read one array, believing neither its size nor its type before looking."""
-    info = archive.getinfo(f"{name}.npy")
-    if info.compress_type != zipfile.ZIP_STORED:
-        raise ValueError(f"{name} is compressed")
-    with archive.open(info) as file:
-        version = np.lib.format.read_magic(file)
-        if version != (1, 0):
-            raise ValueError(f"{name} is of array format {version}")
-        shape, fortran, found = np.lib.format.read_array_header_1_0(file)
-        size = int(np.prod([int(n) for n in shape], dtype=object)) * found.itemsize
-        if found != np.dtype(dtype) or fortran or len(shape) != ndim or size > info.file_size:
-            raise ValueError(f"{name} is not what it should be")
-        data = file.read(size)
-    if len(data) != size:
-        raise ValueError(f"{name} is cut off")
-    return np.frombuffer(data, dtype=dtype).reshape(shape)
 
 
 def load(path: str | Path, kind: type[Any] | None = None) -> Any:
@@ -201,7 +148,7 @@ def read(path: str | Path, kind: type[Any] | None = None) -> tuple[Any, Any]:
         if not stat.S_ISREG(os.stat(path).st_mode):
             raise OSError("not a regular file")
         with zipfile.ZipFile(path) as archive:
-            header = json.loads(_member(archive, "header", "u1").tobytes())
+            header = json.loads(array_of(archive, "header", "u1").tobytes())
             return _restore(archive, header, kind), header["extra"]
     except OSError as error:
         raise ModelFileError(
@@ -282,8 +229,8 @@ def _fill(model: CountingNB, archive: zipfile.ZipFile, header: Any, prefix: str)
     labels = [read_label(pair) for pair in header["labels"]]
     weights = np.array(header["weights"], dtype=np.float64)
     totals = np.array(header["totals"], dtype=np.float64)
-    fingerprints = _member(archive, f"{prefix}fingerprints", "<u8")
-    cells = _member(archive, f"{prefix}counts", "<f8", 2)
+    fingerprints = array_of(archive, f"{prefix}fingerprints", "<u8")
+    cells = array_of(archive, f"{prefix}counts", "<f8", 2)
     if not weights.shape == totals.shape == (len(labels),) or cells.shape != (
         len(fingerprints),
         len(labels),
@@ -300,8 +247,8 @@ def _fill(model: CountingNB, archive: zipfile.ZipFile, header: Any, prefix: str)
         raise ValueError("the totals are not the sums of the counts")
     names = ends = None
     if f"{prefix}names.npy" in archive.namelist():
-        names = _member(archive, f"{prefix}names", "u1").tobytes()
-        ends = np.ascontiguousarray(_member(archive, f"{prefix}name_ends", "<u8"), dtype=np.uint64)
+        names = array_of(archive, f"{prefix}names", "u1").tobytes()
+        ends = np.ascontiguousarray(array_of(archive, f"{prefix}name_ends", "<u8"), dtype=np.uint64)
     scale, exponent = float(header["scale"]), header["exponent"]
     if not 1 <= scale <= 2**33 or type(exponent) is not int or exponent < 0:
         raise ValueError("the scale of the counts is not sound")
