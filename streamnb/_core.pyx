@@ -67,6 +67,7 @@ cdef inline cnp.ndarray checked(array, int kind, Py_ssize_t size, str what):
 
 include "_hash.pxi"
 include "_sums.pxi"
+include "_exact.pxi"
 include "_table.pxi"
 include "_scan.pxi"
 include "_html.pxi"

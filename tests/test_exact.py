@@ -1,0 +1,141 @@
+"""The exact sums, against Python's fractions."""
+
+import math
+import pickle
+import sys
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streamnb._core import ExactSums
+
+# What is below 2^-640 is cut off; products of these are not.
+numbers = st.floats(-1e100, 1e100).filter(lambda x: x == 0 or abs(x) > 1e-40) | st.just(math.nan) | st.sampled_from([0.1, 3.0, -1e9, 15.26])
+weights = st.floats(1e-40, 1e100) | st.sampled_from([1.0, 2.0, 0.3])
+rows = st.lists(st.tuples(st.integers(0, 1), weights, st.tuples(numbers, numbers, numbers)), max_size=8)
+
+
+def arrays(stream):
+    X = np.array([x for _, _, x in stream], dtype=float).reshape(-1, 3)
+    return X, np.array([k for k, _, _ in stream], dtype=np.int64), np.array([w for _, w, _ in stream], dtype=float)
+
+
+def summed(stream, pairs=False, k=0):
+    sums = ExactSums(pairs)
+    sums.grow(3)
+    X, labels, w = arrays(stream)
+    sums.add(X, labels, k, w)
+    return sums
+
+
+def close(value, exact):
+    return math.isclose(value, exact, rel_tol=1e-14, abs_tol=1e-290)
+
+
+@given(rows)
+def test_moments_are_those_of_fractions(stream):
+    n, mean, squares = summed(stream).moments()
+    for j in range(3):
+        mine = [(Fraction(w), Fraction(x[j])) for k, w, x in stream if k == 0 and not math.isnan(x[j])]
+        total = sum(w for w, _ in mine)
+        assert close(n[j], float(total))
+        if not mine:
+            assert math.isnan(mean[j])
+            continue
+        middle = sum(w * x for w, x in mine) / total
+        raw = sum(w * x * x for w, x in mine)
+        assert close(mean[j], float(middle))
+        # To 100 bits of the raw sum, so to full precision unless a spread is 1e-7 of the values.
+        assert abs(squares[j] - float(raw - total * middle**2)) <= 1e-14 * abs(float(raw - total * middle**2)) + 1e-29 * float(raw)
+
+
+@given(rows)
+def test_products_are_those_of_fractions(stream):
+    sums = summed(stream, pairs=True)
+    n, about = sums.products()
+    for i in range(3):
+        for j in range(3):
+            mine = [(Fraction(w), Fraction(x[i]), Fraction(x[j])) for k, w, x in stream if k == 0 and not math.isnan(x[i] + x[j])]
+            total = sum(w for w, _, _ in mine)
+            assert close(n[i, j], float(total))
+            if not mine:
+                continue
+            raw = sum(w * a * b for w, a, b in mine)
+            exact = raw - sum(w * a for w, a, _ in mine) * sum(w * b for w, _, b in mine) / total
+            size = float(sum(w * abs(a * b) for w, a, b in mine) + abs(raw - exact))
+            assert abs(about[i, j] - float(exact)) <= 1e-14 * abs(float(exact)) + 1e-29 * size
+    assert close(sums.weight, float(sum(Fraction(w) for k, w, _ in stream if k == 0)))
+
+
+@pytest.mark.parametrize("pairs", [False, True])
+@given(a=rows, b=rows, seed=st.randoms())
+@settings(max_examples=60)
+def test_what_is_added_can_be_taken_away_in_any_order(pairs, a, b, seed):
+    both = summed([*a, *b], pairs)
+    merged = summed(a, pairs)
+    merged.merge(summed(b, pairs))
+    assert merged == both
+    X, labels, w = arrays(seed.sample(b, len(b)))
+    both.add(X, labels, 0, w, -1.0)
+    assert both == summed(a, pairs)
+    shuffled = summed(seed.sample(a, len(a)), pairs)
+    assert shuffled == both == both.copy() == pickle.loads(pickle.dumps(both))
+    assert pickle.dumps(shuffled) == pickle.dumps(both)
+
+
+@given(rows)
+def test_features_of_another_order_merge(stream):
+    order = [2, 0, 1]  # their feature j is our feature order[j]
+    turned = ExactSums(True)
+    turned.grow(3)
+    X, labels, w = arrays(stream)
+    turned.add(np.ascontiguousarray(X[:, order]), labels, 0, w)
+    ours = ExactSums(True)
+    ours.grow(3)
+    ours.merge(turned, order)
+    assert ours == summed(stream, pairs=True)
+
+
+def test_variance_far_from_zero():
+    """Where sums in double precision have lost everything."""
+    values = np.array([[1e9 + 0.1], [1e9 + 0.2], [1e9 + 0.4]])
+    sums = ExactSums()
+    sums.grow(1)
+    sums.add(values, np.zeros(3, np.int64), 0, np.ones(3))
+    exact = [Fraction(value) for value in values[:, 0]]
+    middle = sum(exact) / 3
+    assert sums.moments()[2, 0] == pytest.approx(float(sum((x - middle) ** 2 for x in exact)), rel=1e-13)
+
+
+def test_many_additions_and_sizes():
+    sums = ExactSums()
+    sums.grow(1)
+    assert sys.getsizeof(sums) < 200
+    X, labels, w = np.full((1 << 20, 1), -1 / 3), np.zeros(1 << 20, np.int64), np.ones(1 << 20)
+    for _ in range(200):  # more than carries can wait for
+        sums.add(X, labels, 0, w)
+    n, mean, squares = sums.moments()[:, 0]
+    assert (n, mean) == (200 * (1 << 20), -1 / 3)
+    assert abs(squares) <= 1e-31 * n
+    for bad in (np.zeros((2, 2)), np.zeros((2, 1), np.float32)):
+        with pytest.raises(ValueError, match=r"columns|contiguous"):
+            sums.add(bad, np.zeros(2, np.int64), 0, np.ones(2))
+
+
+DAMAGE = {
+    "cells": (1, 20, np.zeros((3, 2), np.int64)),
+    "width": (1, 50, np.zeros((4, 20), np.int64)),
+    "low": (1, -1, np.zeros((4, 2), np.int64)),
+    "digit": (1, 20, np.full((4, 2), -5)),
+    "top": (1, 20, np.full((4, 1), 1 << 62)),
+    "features": (-1, 20, np.zeros((1, 1), np.int64)),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
+def test_damaged_sums_are_refused(damage):
+    with pytest.raises(ValueError, match="damaged"):
+        ExactSums().load(*damage)
