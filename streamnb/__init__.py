@@ -22,9 +22,14 @@ if TYPE_CHECKING:
     from streamnb.mail_tokens import MailTokenizer
     from streamnb.mailbox.store import Mailbox
     from streamnb.naive_bayes import (
+        AODE,
         BernoulliNB,
+        CategoricalNB,
         ComplementNB,
         DiscriminativeMultinomialNB,
+        GaussianDiscriminantAnalysis,
+        GaussianNB,
+        MixedNB,
         MultinomialNB,
         ViewsNB,
         WindowNB,
@@ -33,13 +38,18 @@ if TYPE_CHECKING:
     from streamnb.tokens import TokenCounts, Tokenizer
 
 __all__ = [
+    "AODE",
     "BernoulliNB",
+    "CategoricalNB",
     "Classifier",
     "ComplementNB",
     "DiscriminativeMultinomialNB",
+    "GaussianDiscriminantAnalysis",
+    "GaussianNB",
     "MailClassifier",
     "MailTokenizer",
     "Mailbox",
+    "MixedNB",
     "MultinomialNB",
     "TextClassifier",
     "TokenCounts",
@@ -51,13 +61,18 @@ __all__ = [
 ]
 
 _HOMES = {
+    "AODE": "streamnb.naive_bayes",
     "BernoulliNB": "streamnb.naive_bayes",
+    "CategoricalNB": "streamnb.naive_bayes",
     "Classifier": "streamnb.classifier",
     "ComplementNB": "streamnb.naive_bayes",
     "DiscriminativeMultinomialNB": "streamnb.naive_bayes",
+    "GaussianDiscriminantAnalysis": "streamnb.naive_bayes",
+    "GaussianNB": "streamnb.naive_bayes",
     "MailClassifier": "streamnb.classifier",
     "MailTokenizer": "streamnb.mail_tokens",
     "Mailbox": "streamnb.mailbox.store",
+    "MixedNB": "streamnb.naive_bayes",
     "MultinomialNB": "streamnb.naive_bayes",
     "TextClassifier": "streamnb.classifier",
     "TokenCounts": "streamnb.tokens",

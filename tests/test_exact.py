@@ -13,14 +13,24 @@ from hypothesis import strategies as st
 from streamnb._core import ExactSums
 
 # What is below 2^-640 is cut off; products of these are not.
-numbers = st.floats(-1e100, 1e100).filter(lambda x: x == 0 or abs(x) > 1e-40) | st.just(math.nan) | st.sampled_from([0.1, 3.0, -1e9, 15.26])
+numbers = (
+    st.floats(-1e100, 1e100).filter(lambda x: x == 0 or abs(x) > 1e-40)
+    | st.just(math.nan)
+    | st.sampled_from([0.1, 3.0, -1e9, 15.26])
+)
 weights = st.floats(1e-40, 1e100) | st.sampled_from([1.0, 2.0, 0.3])
-rows = st.lists(st.tuples(st.integers(0, 1), weights, st.tuples(numbers, numbers, numbers)), max_size=8)
+rows = st.lists(
+    st.tuples(st.integers(0, 1), weights, st.tuples(numbers, numbers, numbers)), max_size=8
+)
 
 
 def arrays(stream):
     X = np.array([x for _, _, x in stream], dtype=float).reshape(-1, 3)
-    return X, np.array([k for k, _, _ in stream], dtype=np.int64), np.array([w for _, w, _ in stream], dtype=float)
+    return (
+        X,
+        np.array([k for k, _, _ in stream], dtype=np.int64),
+        np.array([w for _, w, _ in stream], dtype=float),
+    )
 
 
 def summed(stream, pairs=False, k=0):
@@ -39,7 +49,9 @@ def close(value, exact):
 def test_moments_are_those_of_fractions(stream):
     n, mean, squares = summed(stream).moments()
     for j in range(3):
-        mine = [(Fraction(w), Fraction(x[j])) for k, w, x in stream if k == 0 and not math.isnan(x[j])]
+        mine = [
+            (Fraction(w), Fraction(x[j])) for k, w, x in stream if k == 0 and not math.isnan(x[j])
+        ]
         total = sum(w for w, _ in mine)
         assert close(n[j], float(total))
         if not mine:
@@ -49,7 +61,9 @@ def test_moments_are_those_of_fractions(stream):
         raw = sum(w * x * x for w, x in mine)
         assert close(mean[j], float(middle))
         # To 100 bits of the raw sum, so to full precision unless a spread is 1e-7 of the values.
-        assert abs(squares[j] - float(raw - total * middle**2)) <= 1e-14 * abs(float(raw - total * middle**2)) + 1e-29 * float(raw)
+        assert abs(squares[j] - float(raw - total * middle**2)) <= 1e-14 * abs(
+            float(raw - total * middle**2)
+        ) + 1e-29 * float(raw)
 
 
 @given(rows)
@@ -58,7 +72,11 @@ def test_products_are_those_of_fractions(stream):
     n, about = sums.products()
     for i in range(3):
         for j in range(3):
-            mine = [(Fraction(w), Fraction(x[i]), Fraction(x[j])) for k, w, x in stream if k == 0 and not math.isnan(x[i] + x[j])]
+            mine = [
+                (Fraction(w), Fraction(x[i]), Fraction(x[j]))
+                for k, w, x in stream
+                if k == 0 and not math.isnan(x[i] + x[j])
+            ]
             total = sum(w for w, _, _ in mine)
             assert close(n[i, j], float(total))
             if not mine:
@@ -107,7 +125,9 @@ def test_variance_far_from_zero():
     sums.add(values, np.zeros(3, np.int64), 0, np.ones(3))
     exact = [Fraction(value) for value in values[:, 0]]
     middle = sum(exact) / 3
-    assert sums.moments()[2, 0] == pytest.approx(float(sum((x - middle) ** 2 for x in exact)), rel=1e-13)
+    assert sums.moments()[2, 0] == pytest.approx(
+        float(sum((x - middle) ** 2 for x in exact)), rel=1e-13
+    )
 
 
 def test_many_additions_and_sizes():

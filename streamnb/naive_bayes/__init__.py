@@ -5,13 +5,23 @@ from streamnb.naive_bayes.complement import ComplementNB
 from streamnb.naive_bayes.discriminative import DiscriminativeMultinomialNB
 from streamnb.naive_bayes.multinomial import MultinomialNB
 from streamnb.naive_bayes.storage import load
+from streamnb.naive_bayes.tabular.aode import AODE
+from streamnb.naive_bayes.tabular.categorical import CategoricalNB
+from streamnb.naive_bayes.tabular.discriminant import GaussianDiscriminantAnalysis
+from streamnb.naive_bayes.tabular.gaussian import GaussianNB
+from streamnb.naive_bayes.tabular.mixed import MixedNB
 from streamnb.naive_bayes.views import ViewsNB
 from streamnb.naive_bayes.window import WindowNB
 
 __all__ = [
+    "AODE",
     "BernoulliNB",
+    "CategoricalNB",
     "ComplementNB",
     "DiscriminativeMultinomialNB",
+    "GaussianDiscriminantAnalysis",
+    "GaussianNB",
+    "MixedNB",
     "MultinomialNB",
     "ViewsNB",
     "WindowNB",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -15,7 +14,7 @@ from streamnb.counts import Label, MemoryCounts, checked_weight
 from streamnb.naive_bayes.many import ManyClassifier
 from streamnb.naive_bayes.parameters import CHECKS, Prior
 from streamnb.naive_bayes.recalibration import Step
-from streamnb.naive_bayes.scores import Explanation, Scored
+from streamnb.naive_bayes.scores import Explanation, Scored, log_prior
 from streamnb.tokens import Feature, TokenCounts
 
 __all__ = ["CountingNB", "Receipt"]
@@ -115,21 +114,7 @@ class CountingNB(Scored, ManyClassifier):
         return weights
 
     def _log_prior(self) -> list[float]:
-        """Log prior of each class; -inf for one that nothing is left of, unless it is given."""
-        labels, weights = self.counts.labels, self.counts.weights
-        alive = [weight > 0 for weight in weights]
-        if not any(alive):  # nothing is known of any class
-            alive, weights = [True] * len(labels), [1.0] * len(labels)
-        if self.prior == "none":
-            return [0.0 if some else -math.inf for some in alive]
-        if isinstance(self.prior, Mapping):
-            shares = [float(self.prior.get(label, 0.0)) for label in labels]
-        else:
-            shares = weights if self.prior == "learned" else [float(some) for some in alive]
-        total = math.fsum(shares)
-        if total == 0:  # a given prior that names none of the classes says nothing
-            return [0.0] * len(labels)
-        return [_core.log(share / total) for share in shares]
+        return log_prior(self.prior, self.counts.labels, self.counts.weights)
 
     def _weights_of(
         self, fingerprints: NDArray[np.uint64]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["CHECKS", "Prior"]
+__all__ = ["CHECKS", "Prior", "from_zero", "names_of", "one_of"]
 
 Prior = str | Mapping[Any, float]
 
@@ -30,6 +30,16 @@ def _check_prior(value: Any) -> None:
             raise ValueError("prior: no class has a probability above 0")
     elif value not in ("learned", "uniform", "none"):
         raise ValueError(f"prior: {value!r} is not 'learned', 'uniform', 'none' or a dict")
+
+
+def names_of(parameter: str) -> Callable[[Any], None]:
+    """A check of a list of names of features."""
+
+    def check(value: Any) -> None:
+        if value is not None and not isinstance(value, (tuple, list, set, frozenset)):
+            raise ValueError(f"{parameter}: {value!r:.80} is not a list of names of features")
+
+    return check
 
 
 def _check_unseen(value: Any) -> None:
@@ -57,6 +67,32 @@ def _check_decay(value: Any) -> None:
         raise ValueError(f"decay: {value!r} is not a number from .5 to 1 (1 forgets nothing)")
 
 
+def _check_ddof(value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value not in (0, 1):
+        raise ValueError(f"ddof: {value!r} is neither 0 (maximum likelihood) nor 1 (unbiased)")
+
+
+def from_zero(name: str, most: float = 1e100) -> Callable[[Any], None]:
+    """A check of a parameter that may be 0."""
+
+    def check(value: Any) -> None:
+        if not _is_number(value) or not 0 <= value <= most:
+            raise ValueError(f"{name}: {value!r} is not a number from 0 to {most:g}")
+
+    return check
+
+
+def one_of(name: str, *choices: Any) -> Callable[[Any], None]:
+    """A check of a parameter that has a few values."""
+
+    def check(value: Any) -> None:
+        if not isinstance(value, type(choices[0])) or value not in choices:
+            said = ", ".join(map(repr, choices))
+            raise ValueError(f"{name}: {value!r:.80} is not one of {said}")
+
+    return check
+
+
 CHECKS: dict[str, Callable[[Any], None]] = {
     "alpha": _check_alpha,
     "prior": _check_prior,
@@ -65,4 +101,7 @@ CHECKS: dict[str, Callable[[Any], None]] = {
     "length_power": _check_length_power,
     "decay": _check_decay,
     "binarize": _check_binarize,
+    "ddof": _check_ddof,
+    "var_smoothing": from_zero("var_smoothing"),
+    "epsilon": from_zero("epsilon"),
 }

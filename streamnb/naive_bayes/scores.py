@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from streamnb import _core
 from streamnb.counts import Label
+from streamnb.naive_bayes.parameters import Prior
 from streamnb.tokens import Feature
 
-__all__ = ["Explanation", "Scored", "probabilities"]
+__all__ = ["Explanation", "Scored", "log_prior", "probabilities"]
 
 
 def probabilities(scores: list[float]) -> list[float]:
@@ -22,6 +23,23 @@ def probabilities(scores: list[float]) -> list[float]:
     powers = [_core.exp(score - top) for score in scores]
     total = math.fsum(powers)
     return [power / total for power in powers]
+
+
+def log_prior(prior: Prior, labels: list[Label], weights: list[float]) -> list[float]:
+    """Log prior of each class; -inf for one that nothing is left of, unless it is given."""
+    alive = [weight > 0 for weight in weights]
+    if not any(alive):  # nothing is known of any class
+        alive, weights = [True] * len(labels), [1.0] * len(labels)
+    if prior == "none":
+        return [0.0 if some else -math.inf for some in alive]
+    if isinstance(prior, Mapping):
+        shares = [float(prior.get(label, 0.0)) for label in labels]
+    else:
+        shares = weights if prior == "learned" else [float(some) for some in alive]
+    total = math.fsum(shares)
+    if total == 0:  # a given prior that names none of the classes says nothing
+        return [0.0] * len(labels)
+    return [_core.log(share / total) for share in shares]
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ import json
 import os
 import stat
 import zipfile
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from streamnb.naive_bayes.archive import array_of, write
 if TYPE_CHECKING:
     from streamnb.counts import MemoryCounts
     from streamnb.naive_bayes.base import CountingNB
+    from streamnb.naive_bayes.tabular.base import TabularNB
 
 __all__ = ["from_outline", "load", "outline", "plain_label", "read", "read_label", "save"]
 
@@ -26,7 +28,7 @@ VERSION = 2
 _KINDS = {"str": str, "int": int, "bool": bool, "float": float}
 
 
-def plain_label(label: Any) -> list[Any]:
+def plain_label(label: Any, what: str = "a label") -> list[Any]:
     """A label as JSON can hold it, with its type."""
     if isinstance(label, np.generic):
         label = label.item()
@@ -34,7 +36,7 @@ def plain_label(label: Any) -> list[Any]:
         if type(label) is made:
             return [kind, label]
     raise OutputError(
-        f"a label must be str, int, bool or float to be written to a model file, not {label!r:.80}"
+        f"{what} must be str, int, bool or float to be written to a model file, not {label!r:.80}"
     )
 
 
@@ -46,11 +48,17 @@ def read_label(pair: Any) -> Any:
     return value
 
 
-def _parameters(model: CountingNB) -> dict[str, Any]:
+_NAMES = {"numeric", "categorical", "parents"}  # parameters that are names of features
+
+
+def _parameters(model: Any) -> dict[str, Any]:
     parameters = {
         name: value.item() if isinstance(value, np.generic) else value
         for name, value in model._get_params().items()
     }
+    for name in _NAMES & parameters.keys():
+        if isinstance(parameters[name], Collection):
+            parameters[name] = sorted(parameters[name], key=repr)
     if not isinstance(model.prior, str):
         parameters["prior"] = [[plain_label(label), float(p)] for label, p in model.prior.items()]
     return parameters
@@ -90,6 +98,9 @@ def save(model: Any, path: str | Path, extra: Any = None) -> None:
     OutputError
         Where the file cannot be written, or a label is of a type that cannot be.
     """
+    if hasattr(model, "statistics"):
+        _save_tabular(model, Path(path), extra)
+        return
     members = getattr(model, "models", [model])
     header = {"format": FORMAT, "version": VERSION, **outline(model), "extra": extra}
     for described, member in zip(header["members"], members, strict=True):
@@ -100,6 +111,50 @@ def save(model: Any, path: str | Path, extra: Any = None) -> None:
         for name, array in _arrays(one).items():
             arrays[f"{number}.{name}"] = array
     write(Path(path), arrays)
+
+
+def _save_tabular(model: TabularNB, path: Path, extra: Any) -> None:
+    described, arrays = model.statistics.state()
+    lows = []
+    for k, one in enumerate(model._weights):
+        low, arrays[f"weight{k}"] = one.arrays()
+        lows.append(low)
+    header = {
+        "format": FORMAT,
+        "version": VERSION,
+        "key": _core.DEFAULT_KEY.hex(),
+        "model": type(model).__name__,
+        "parameters": _parameters(model),
+        "labels": [plain_label(label) for label in model.labels],
+        "lows": lows,
+        "statistics": described,
+        "arrays": {name: [array.dtype.str, array.ndim] for name, array in arrays.items()},
+        "extra": extra,
+    }
+    try:
+        text = json.dumps(header, sort_keys=True).encode()
+    except TypeError as error:
+        raise OutputError(f"{path}: the model cannot be written: {error}") from None
+    write(path, {"header": np.frombuffer(text, dtype=np.uint8), **arrays})
+
+
+def _restore_tabular(archive: zipfile.ZipFile, header: Any, made: Any) -> Any:
+    model = made(**_given(header["parameters"]))
+    labels = [read_label(pair) for pair in header["labels"]]
+    if len(set(labels)) != len(labels):
+        raise ValueError("a label occurs twice")
+    arrays = {}
+    for name, (dtype, ndim) in header["arrays"].items():
+        if dtype not in ("<i8", "<u8", "<f8"):
+            raise ValueError(f"{name} is not what it should be")
+        arrays[name] = np.array(array_of(archive, name, dtype, ndim))
+    model._declare(labels)
+    for k, (one, low) in enumerate(zip(model._weights, header["lows"], strict=True)):
+        one.load(0, low, arrays[f"weight{k}"])
+        if one.weight < 0:
+            raise ValueError("a class has a weight below zero")
+    model.statistics.restore(header["statistics"], arrays)
+    return model
 
 
 def _counts_header(counts: MemoryCounts) -> dict[str, Any]:
@@ -178,9 +233,17 @@ def _restore(archive: zipfile.ZipFile, header: Any, kind: type[Any] | None) -> A
         )
     if header["key"] != _core.DEFAULT_KEY.hex():
         raise _ForeignError("the model's fingerprints were made with another key")
-    model = from_outline(header)
+    tabular = header["model"] in _TABULAR
+    if tabular:
+        from streamnb import naive_bayes
+
+        model = _restore_tabular(archive, header, getattr(naive_bayes, header["model"]))
+    else:
+        model = from_outline(header)
     if kind is not None and not isinstance(model, kind):
         raise _ForeignError(f"the file holds a {type(model).__name__}, not a {kind.__name__}")
+    if tabular:
+        return model
     members = getattr(model, "models", [model])
     for number, (of, member) in enumerate(zip(header["members"], members, strict=True)):
         _fill(member, archive, of, f"{number}.")
@@ -215,14 +278,19 @@ def from_outline(outlined: Any) -> Any:
     return model
 
 
-_NO_MODELS = {"ViewsNB", "WindowNB", "load"}
+_TABULAR = {"AODE", "CategoricalNB", "GaussianDiscriminantAnalysis", "GaussianNB", "MixedNB"}
+_NO_MODELS = {"ViewsNB", "WindowNB", "load", *_TABULAR}
 
 
 def _bare_member(described: Any, made: Any) -> Any:
-    parameters = dict(described["parameters"])
-    if not isinstance(parameters["prior"], str):
-        parameters["prior"] = {read_label(label): float(p) for label, p in parameters["prior"]}
-    return made(**parameters)
+    return made(**_given(described["parameters"]))
+
+
+def _given(parameters: Any) -> dict[str, Any]:
+    given = dict(parameters)
+    if not isinstance(given["prior"], str):
+        given["prior"] = {read_label(label): float(p) for label, p in given["prior"]}
+    return given
 
 
 def _fill(model: CountingNB, archive: zipfile.ZipFile, header: Any, prefix: str) -> None:

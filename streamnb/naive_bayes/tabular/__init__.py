@@ -1,0 +1,1 @@
+"""Generative models of tables: rows of named values, numeric or not."""

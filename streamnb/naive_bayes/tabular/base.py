@@ -1,0 +1,243 @@
+"""What all models of tables share: classes, priors, and learning that is adding."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamnb._core import ExactSums
+from streamnb.counts import Label, checked_weight
+from streamnb.naive_bayes.parameters import CHECKS, Prior
+from streamnb.naive_bayes.predictions import ManyPredictions
+from streamnb.naive_bayes.rows import as_labels, as_weights
+from streamnb.naive_bayes.scores import Scored, log_prior
+from streamnb.naive_bayes.tabular.columns import Table, plain_value
+
+__all__ = ["Statistics", "TabularNB"]
+
+
+class Statistics:
+    """What is known of the examples: sums that add, subtract and merge, for K classes.
+
+    Subclasses are what models are made of; none of them knows a formula's parameters.
+    """
+
+    def declare(self, classes: int) -> None:
+        """Have room for so many classes."""
+        raise NotImplementedError
+
+    def read(self, table: Table) -> Any:
+        """Rows as `learn` and the formulas want them, checked; nothing is changed by reading.
+
+        Raises
+        ------
+        ValueError
+            For a value that cannot be.
+        """
+        raise NotImplementedError
+
+    def learn(self, rows: Any, places: NDArray[np.int64], weights: NDArray[np.float64]) -> None:
+        """Add rows of classes `places`."""
+        raise NotImplementedError
+
+    def unlearn(self, rows: Any, place: int, weight: float) -> None:
+        """Take one row away again.
+
+        Raises
+        ------
+        ValueError
+            Where it was never learned. Nothing has changed.
+        """
+        raise NotImplementedError
+
+    def merge(self, other: Any, places: list[int]) -> None:
+        """Add what others know; class k of theirs is class places[k] of ours."""
+        raise NotImplementedError
+
+    def state(self) -> tuple[Any, dict[str, NDArray[Any]]]:
+        """All of it, as JSON and arrays."""
+        raise NotImplementedError
+
+    def restore(self, described: Any, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Take over what `state` gave; any exception where it is not sound."""
+        raise NotImplementedError
+
+
+class TabularNB(Scored, ManyPredictions):
+    """A generative classifier of rows with named values.
+
+    What it knows is `statistics`; what it makes of that is `_evidence`, a formula with parameters
+    that can change after training.
+    """
+
+    _checks: ClassVar = CHECKS
+    _memo: Any = None
+    receipt: None = None  # these unlearn without one
+
+    def __init__(self, prior: Prior) -> None:
+        self.prior = prior
+        self._reset()
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        check = self._checks.get(name)
+        if check is not None:
+            check(value)
+        super().__setattr__("_memo", None)
+        super().__setattr__(name, value)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_memo": None}
+
+    def _reset(self) -> None:
+        self.labels: list[Label] = []
+        self._places: dict[Label, int] = {}
+        self._weights: list[ExactSums] = []
+        self.statistics = self._new_statistics()
+
+    def _new_statistics(self) -> Statistics:
+        raise NotImplementedError
+
+    def _evidence(self, rows: Any) -> NDArray[np.float64]:
+        """What rows say for each class, (n, K), the prior apart."""
+        raise NotImplementedError
+
+    @property
+    def _labels(self) -> list[Label]:
+        return self.labels
+
+    @property
+    def class_weights(self) -> dict[Label, float]:
+        """The weight of the examples learned of each class."""
+        return {label: one.weight for label, one in zip(self.labels, self._weights, strict=True)}
+
+    def as_tokens(self, x: Mapping[Any, Any]) -> dict[Any, Any]:
+        """An example, good for as long as one likes."""
+        return dict(x)
+
+    def _declare(self, labels: Iterable[Label]) -> None:
+        for label in labels:
+            if label not in self._places:
+                self._places[label] = len(self.labels)
+                self.labels.append(label)
+                self._weights.append(ExactSums())
+        self.statistics.declare(len(self.labels))
+
+    def _learn(
+        self, rows: Any, labels: list[Label], weights: NDArray[np.float64], classes: Iterable[Label]
+    ) -> None:
+        self._declare([*classes, *labels])
+        places = np.array([self._places[label] for label in labels], dtype=np.int64)
+        nothing = np.empty((len(labels), 0))
+        for place in set(places.tolist()):
+            self._weights[place].add(nothing, places, place, weights)
+        self.statistics.learn(rows, places, weights)
+        self._memo = None
+
+    def learn_one(self, x: Mapping[Any, Any], y: Label, w: float = 1.0) -> None:
+        """Learn an example.
+
+        Parameters
+        ----------
+        x
+            A dict of features and values; None and NaN are values that are missing, and so is
+            what is not there.
+        y
+            Its label: str, bool, int or any other hashable.
+        w
+            Its weight, >= 0.
+
+        Raises
+        ------
+        ValueError
+            For a value or weight that cannot be. Nothing has changed.
+        """
+        rows = self.statistics.read(Table.of_one(x))
+        self._learn(rows, [y], np.array([checked_weight(w)]), ())
+
+    def unlearn_one(
+        self, x: Mapping[Any, Any], y: Label, w: float = 1.0, receipt: None = None
+    ) -> None:
+        """Undo `learn_one` with the same arguments, exactly.
+
+        A class of which nothing is left stays known, with probability 0.
+
+        Raises
+        ------
+        ValueError
+            Where this was never learned, as far as the sums can tell. Nothing has changed.
+        """
+        rows = self.statistics.read(Table.of_one(x))
+        weight = checked_weight(w)
+        place = self._places.get(y)
+        if place is None or self._weights[place].weight < weight:
+            raise ValueError(f"cannot unlearn: this was never learned of class {y!r:.80}")
+        self.statistics.unlearn(rows, place, weight)
+        one = np.zeros(1, dtype=np.int64)
+        self._weights[place].add(np.empty((1, 0)), one, 0, np.array([weight]), -1.0)
+        self._memo = None
+
+    def _learn_rows(self, X: Any, y: Any, w: Any, classes: Iterable[Label] = ()) -> None:
+        table = Table.of(X)
+        labels = [plain_value(label) for label in as_labels(y)]
+        if len(labels) != len(table):
+            raise ValueError(f"{len(table)} examples, but {len(labels)} labels")
+        weights = as_weights(w, len(labels))
+        self._learn(self.statistics.read(table), labels, weights, classes)
+
+    def _score(self, rows: Any) -> NDArray[np.float64]:
+        weights = [one.weight for one in self._weights]
+        prior = np.array(log_prior(self.prior, self.labels, weights))
+        scores: NDArray[np.float64] = prior + self._evidence(rows)
+        return scores
+
+    def _score_rows(self, X: Any) -> NDArray[np.float64]:
+        return self._score(self.statistics.read(Table.of(X)))
+
+    def _scores(self, x: Any) -> list[float]:
+        scores: list[float] = self._score(self.statistics.read(Table.of_one(x)))[0].tolist()
+        return scores
+
+    def merge(self, other: TabularNB) -> None:
+        """Add what another model learned: the same as having learned both streams.
+
+        Raises
+        ------
+        ValueError
+            Where the models are of different kinds.
+        """
+        self.check_merge(other)
+        self._declare(other.labels)
+        places = [self._places[label] for label in other.labels]
+        for place, theirs in zip(places, other._weights, strict=True):
+            self._weights[place].merge(theirs)
+        self.statistics.merge(other.statistics, places)
+        self._memo = None
+
+    def check_merge(self, other: TabularNB) -> None:
+        """Raise ValueError where another model counts different things."""
+        if type(other) is not type(self):
+            raise ValueError(f"cannot merge a {type(other).__name__} into a {type(self).__name__}")
+
+    def save(self, path: str | Path) -> None:
+        """Write the model to a file; what was there is replaced whole or not at all."""
+        from streamnb.naive_bayes.storage import save
+
+        save(self, path)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a model that `save` wrote.
+
+        Raises
+        ------
+        ModelFileError
+            Where the file is missing, damaged, not ours or of another model.
+        """
+        from streamnb.naive_bayes.storage import load
+
+        model: Self = load(path, cls)
+        return model

@@ -1,0 +1,93 @@
+"""Categorical Naive Bayes."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamnb.counts import Label
+from streamnb.naive_bayes.parameters import CHECKS, Prior, from_zero
+from streamnb.naive_bayes.tabular.base import TabularNB
+from streamnb.naive_bayes.tabular.levels import LevelCounts, Levels, total_logs
+
+__all__ = ["CategoricalNB"]
+
+
+class CategoricalNB(TabularNB):
+    r"""Naive Bayes over features that have one of several levels.
+
+    With n_cv the weight of the examples of class c whose feature j has level v, n_c of those that
+    have the feature at all, and L_j its number of levels,
+
+        log P(c) + sum over j of log((n_cv + alpha) / (n_c + alpha L_j))
+
+    Parameters
+    ----------
+    alpha
+        Additive (Laplace) smoothing, >= 0; with 0, what never happened is impossible.
+    prior
+        "learned" (share of the weight learned), "uniform", or a dict of labels to probabilities.
+    unseen
+        What a level that was never learned says: nothing ("ignore"), or alpha / (n_c + alpha L_j)
+        ("smooth").
+
+    Levels are any hashable values, and new ones may come at any time. All parameters can be set
+    after training. Values that are missing (not in the dict, None or NaN) are left out, in learning
+    and in predicting.
+
+    References
+    ----------
+    Mitchell, T. (1997). Machine Learning, section 6.9: the weather and the tennis player.
+
+    Examples
+    --------
+    >>> from streamnb import CategoricalNB
+    >>> model = CategoricalNB(alpha=0)
+    >>> for outlook, play in zip("oooorrrrrsssss", "yyyyyynynnnnyy"):
+    ...     model.learn_one({"outlook": outlook}, play)
+    >>> round(model.predict_proba_one({"outlook": "s"})["y"], 6)
+    0.4
+    >>> model.alpha = 1  # the cells of K. Serrano's Table IV
+    >>> {level: round(p, 4) for level, p in model.likelihoods("y", "outlook").items()}
+    {'o': 0.4167, 'r': 0.3333, 's': 0.25}
+    """
+
+    _checks: ClassVar = {**CHECKS, "alpha": from_zero("alpha")}
+    statistics: LevelCounts
+
+    def __init__(
+        self, alpha: float = 1.0, prior: Prior = "learned", unseen: str = "ignore"
+    ) -> None:
+        super().__init__(prior)
+        self.alpha = alpha
+        self.unseen = unseen
+
+    def _new_statistics(self) -> LevelCounts:
+        return LevelCounts()
+
+    def _evidence(self, rows: Levels) -> NDArray[np.float64]:
+        return total_logs(*self.statistics.logs(rows, self.alpha, self.unseen == "smooth"))
+
+    def likelihoods(self, label: Label, feature: Hashable) -> dict[Hashable, float]:
+        """P(level | class) of every level of a feature, smoothed.
+
+        Raises
+        ------
+        ValueError
+            Where class or feature were never learned.
+        """
+        place, j = self._places.get(label), self.statistics.features.get(feature)
+        if place is None or j is None:
+            raise ValueError(f"nothing was ever learned of {feature!r:.80} in class {label!r:.80}")
+        column = np.empty((len(self.statistics.ids[j]), 1), dtype=object)
+        column[:, 0] = list(self.statistics.ids[j])
+        logs, valid = self.statistics.logs(Levels([feature], column), self.alpha, False)
+        shares = np.exp(logs[:, 0, place])
+        return {
+            level: float(share)
+            for level, share, some in zip(column[:, 0], shares, valid[:, 0], strict=True)
+            if some
+        }

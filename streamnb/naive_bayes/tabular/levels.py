@@ -1,0 +1,242 @@
+"""Counts of the levels of categorical features by class."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamnb import _core
+from streamnb.naive_bayes.storage import plain_label, read_label
+from streamnb.naive_bayes.tabular.base import Statistics
+from streamnb.naive_bayes.tabular.columns import Table, is_missing, plain_value
+
+__all__ = ["MISSING", "UNSEEN", "LevelCounts", "Levels", "subtracted", "total_logs"]
+
+MISSING, UNSEEN = -1, -2  # instead of the number of a level
+
+
+class Levels(NamedTuple):
+    """Rows of levels: names of the columns, and object (n, d), None where a level is missing."""
+
+    names: list[Hashable]
+    values: NDArray[Any]
+
+
+class LevelCounts(Statistics):
+    """How often each level of each feature was there in each class.
+
+    Attributes
+    ----------
+    features, names
+        The number of each feature, and its name; F in all.
+    ids
+        For each feature, the number of each of its levels; V in all, over all features.
+    feature_of
+        Shape (V,): the feature of each level.
+    alive
+        Shape (F,): how many levels of each feature have a count.
+    """
+
+    def __init__(self) -> None:
+        self.features: dict[Hashable, int] = {}
+        self.names: list[Hashable] = []
+        self.ids: list[dict[Hashable, int]] = []
+        self._size = 0
+        self._counts = np.zeros((0, 0))
+        self.feature_of = np.zeros(0, dtype=np.int64)
+        self.known = np.zeros((0, 0))
+        self.alive = np.zeros(0, dtype=np.int64)
+
+    @property
+    def counts(self) -> NDArray[np.float64]:
+        """Weight of the examples of each class (K) that have each level (V)."""
+        return self._counts[: self._size]
+
+    def declare(self, classes: int) -> None:
+        """Have room for so many classes."""
+        more = classes - self._counts.shape[1]
+        if more > 0:
+            self._counts = np.hstack((self._counts, np.zeros((len(self._counts), more))))
+            self.known = np.hstack((self.known, np.zeros((len(self.known), more))))
+
+    def read(self, table: Table) -> Levels:
+        """Rows of levels; ValueError where one is not hashable."""
+        values = np.empty(table.values.shape, dtype=object)
+        for j, name in enumerate(table.names):
+            for i, value in enumerate(table.values[:, j].tolist()):
+                level = plain_value(value)
+                try:
+                    hash(level)
+                except TypeError:
+                    raise ValueError(
+                        f"row {i}, {name!r:.80}: {value!r:.80} is no level: it is not hashable"
+                    ) from None
+                values[i, j] = None if is_missing(level) else level
+        return Levels(table.names, values)
+
+    def codes(self, rows: Levels) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Numbers of the features (d,) and of the levels (n, d); what has none is below 0."""
+        places = np.array([self.features.get(name, -1) for name in rows.names], dtype=np.int64)
+        codes = np.full(rows.values.shape, MISSING, dtype=np.int64)
+        for j, place in enumerate(places.tolist()):
+            if place >= 0:
+                ids = self.ids[place]
+                column = rows.values[:, j]
+                codes[:, j] = [MISSING if x is None else ids.get(x, UNSEEN) for x in column]
+        return places, codes
+
+    def enter(self, rows: Levels) -> None:
+        """Give features and levels that are new their numbers."""
+        new: list[int] = []
+        for j, name in enumerate(rows.names):
+            place = self.features.setdefault(name, len(self.ids))
+            if place == len(self.ids):
+                self.names.append(name)
+                self.ids.append({})
+            ids = self.ids[place]
+            for level in dict.fromkeys(rows.values[:, j]):
+                if level is not None and level not in ids:
+                    ids[level] = self._size + len(new)
+                    new.append(place)
+        self._size += len(new)
+        if self._size > len(self._counts):
+            more = np.zeros((self._size, self._counts.shape[1]))  # room for as many again
+            self._counts = np.vstack((self._counts, more))
+            self.feature_of = np.concatenate((self.feature_of, np.zeros(len(more), np.int64)))
+        self.feature_of[self._size - len(new) : self._size] = new
+        if len(self.ids) > len(self.known):
+            more = np.zeros((len(self.ids) - len(self.known), self.known.shape[1]))
+            self.known = np.vstack((self.known, more))
+            self.alive = np.concatenate((self.alive, np.zeros(len(more), np.int64)))
+
+    def learn(self, rows: Levels, places: NDArray[np.int64], weights: NDArray[np.float64]) -> None:
+        """Add rows of classes `places`."""
+        self.enter(rows)
+        features, codes = self.codes(rows)
+        i, j = np.nonzero((codes >= 0) & (weights[:, None] > 0))
+        levels = codes[i, j]
+        touched = np.unique(levels)
+        dead = touched[~self._counts[touched].any(axis=1)]
+        np.add.at(self._counts, (levels, places[i]), weights[i])
+        np.add.at(self.known, (features[j], places[i]), weights[i])
+        np.add.at(self.alive, self.feature_of[dead], 1)
+
+    def unlearn(self, rows: Levels, place: int, weight: float) -> None:
+        """Take a row away."""
+        features, codes = self.codes(rows)
+        levels = codes[0, codes[0] != MISSING]
+        features = features[codes[0] != MISSING]
+        lost = [
+            name for name, level in zip(rows.names, rows.values[0], strict=True)
+            if level is not None and name not in self.features
+        ]  # fmt: skip
+        if not weight:
+            return
+        left = subtracted(self._counts[levels, place], weight)
+        if lost or (levels < 0).any() or (left < 0).any():
+            raise ValueError("cannot unlearn: this was never learned")
+        self._counts[levels, place] = left
+        self.known[features, place] = subtracted(self.known[features, place], weight)
+        dead = levels[~self._counts[levels].any(axis=1)]
+        self.alive[self.feature_of[dead]] -= 1
+
+    def merge(self, other: LevelCounts, places: list[int]) -> None:
+        """Add what others know."""
+        features, ids = self.translated(other)
+        if len(ids):
+            dead = ids[~self._counts[ids].any(axis=1) & other.counts.any(axis=1)]
+            np.add.at(self.alive, self.feature_of[dead], 1)
+        for theirs, ours in enumerate(places):
+            self._counts[ids, ours] += other.counts[:, theirs]
+            self.known[features, ours] += other.known[:, theirs]
+
+    def translated(self, other: LevelCounts) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Our numbers of others' features and levels; those that are new are entered."""
+        for name, place in other.features.items():
+            column = np.empty((len(other.ids[place]), 1), dtype=object)
+            column[:, 0] = list(other.ids[place])
+            self.enter(Levels([name], column))
+        features = np.zeros(len(other.ids), dtype=np.int64)
+        ids = np.zeros(other._size, dtype=np.int64)
+        for name, place in other.features.items():
+            features[place] = self.features[name]
+            ours = self.ids[self.features[name]]
+            for level, number in other.ids[place].items():
+                ids[number] = ours[level]
+        return features, ids
+
+    def logs(
+        self, rows: Levels, alpha: float, smooth_unseen: bool
+    ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        """Log of (n_kv + alpha) / (n_k + alpha L) for each value: (n, d, K); and what takes part.
+
+        L is the number of levels of the feature, n_k the weight of the examples of the class that
+        have it. A class that has none of them has all levels alike.
+        """
+        features, codes = self.codes(rows)
+        n, d, classes = *codes.shape, self._counts.shape[1]
+        if not self._size:
+            return np.zeros((n, d, classes)), np.zeros((n, d), bool)
+        cells = np.where((codes >= 0)[:, :, None], self._counts[np.maximum(codes, 0)], 0.0)
+        valid = (codes != MISSING) & (features >= 0) & (self.alive[features] > 0)
+        if not smooth_unseen:  # a level of which nothing is left is as one that never was
+            valid &= cells.any(axis=2)
+        levels = self.alive[features].astype(np.float64)
+        whole = np.ascontiguousarray(self.known[features] + alpha * levels[:, None])
+        logs = _core.log_cells(np.ascontiguousarray(cells), alpha) - _core.log_cells(whole)[None]
+        nothing = whole == 0
+        if nothing.any():
+            alike = -_core.log_cells(np.ascontiguousarray(np.maximum(levels, 1.0)))
+            logs = np.where(nothing[None], alike[None, :, None], logs)
+        return logs, valid
+
+    def state(self) -> tuple[Any, dict[str, NDArray[Any]]]:
+        """Names and levels as JSON, counts as an array."""
+        described = []
+        for name, j in self.features.items():
+            levels = [plain_label(level, "a level") for level in self.ids[j]]
+            described.append([plain_label(name, "a feature"), levels])
+        order = [number for j in self.features.values() for number in self.ids[j].values()]
+        places = list(self.features.values())
+        return {"features": described}, {"levels": self.counts[order], "known": self.known[places]}
+
+    def restore(self, described: Any, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Take over what `state` gave."""
+        classes = self._counts.shape[1]
+        for name, levels in described["features"]:
+            column = np.empty((len(levels), 1), dtype=object)
+            column[:, 0] = [read_label(level) for level in levels]
+            self.enter(Levels([read_label(name)], column))
+        counts, known = arrays["levels"], arrays["known"]
+        if counts.shape != (self._size, classes) or known.shape != (len(self.ids), classes):
+            raise ValueError("levels and counts do not belong together")
+        for numbers in (counts, known):
+            if not ((numbers >= 0) & (numbers <= 1e300)).all():
+                raise ValueError("a count is negative or not finite")
+        sums = np.zeros_like(known)
+        np.add.at(sums, self.feature_of[: self._size], counts)
+        if not np.allclose(sums, known, rtol=1e-6, atol=1e-6):
+            raise ValueError("the totals are not the sums of the counts")
+        self._counts[: self._size], self.known[:] = counts, known
+        alive = counts.any(axis=1)
+        np.add.at(self.alive, self.feature_of[: self._size][alive], 1)
+
+
+def subtracted(before: NDArray[np.float64], weight: float) -> NDArray[np.float64]:
+    """What is left of counts; exact for whole numbers, see `_core.subtracted`."""
+    return np.array([_core.subtracted(count, weight) for count in before.tolist()])
+
+
+def total_logs(logs: NDArray[np.float64], valid: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Sum (n, d, K) over the features that take part: (n, K), in an order that does not matter."""
+    n, d, classes = logs.shape
+    impossible = np.isneginf(logs)
+    entries = np.flatnonzero(valid.ravel())
+    indptr = np.concatenate(([0], np.cumsum(valid.sum(axis=1)))).astype(np.int64)
+    values = np.ascontiguousarray(np.where(impossible, 0.0, logs).reshape(n * d, classes))
+    sums, _, _ = _core.row_sums(indptr, entries.astype(np.int64), np.ones(len(entries)), values)
+    sums[(impossible & valid[:, :, None]).any(axis=1)] = -np.inf
+    return sums

@@ -1,0 +1,180 @@
+"""Naive Bayes over numeric and categorical features together."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Mapping
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamnb._core import gaussian_rows
+from streamnb.naive_bayes.parameters import CHECKS, Prior, from_zero, names_of
+from streamnb.naive_bayes.tabular.base import Statistics, TabularNB
+from streamnb.naive_bayes.tabular.columns import Table, is_number
+from streamnb.naive_bayes.tabular.levels import LevelCounts, Levels, total_logs
+from streamnb.naive_bayes.tabular.normal import Numeric, NumericSums, densities
+
+__all__ = ["MixedNB"]
+
+
+class _Mixed(NamedTuple):
+    numeric: Numeric
+    levels: Levels
+
+
+class MixedStatistics(Statistics):
+    """Sums of what is numeric, counts of what is not.
+
+    Parameters
+    ----------
+    numeric, categorical
+        Features that are settled; of all others each value goes by its type.
+    """
+
+    def __init__(self, numeric: Collection[Hashable], categorical: Collection[Hashable]) -> None:
+        self.is_settled = {**dict.fromkeys(numeric, True), **dict.fromkeys(categorical, False)}
+        self.numbers = NumericSums()
+        self.levels = LevelCounts()
+
+    def declare(self, classes: int) -> None:
+        """Have room for so many classes."""
+        self.numbers.declare(classes)
+        self.levels.declare(classes)
+
+    def read(self, table: Table) -> _Mixed:
+        """Both kinds of columns; a column with values of both types is in both."""
+        numeric: list[int] = []
+        levels: list[int] = []
+        values = table.values.astype(object)
+        numbers = values.copy()
+        for j, name in enumerate(table.names):
+            kind = self.is_settled.get(name)
+            if kind is None:
+                of_number = np.array([is_number(value) for value in values[:, j]], dtype=bool)
+                numbers[~of_number, j] = None
+                values[of_number, j] = None
+            else:
+                of_number = np.full(len(values), kind)
+            if of_number.any():
+                numeric.append(j)
+            if not of_number.all():
+                levels.append(j)
+        names = table.names
+        return _Mixed(
+            self.numbers.read(Table([names[j] for j in numeric], numbers[:, numeric])),
+            self.levels.read(Table([names[j] for j in levels], values[:, levels])),
+        )
+
+    def learn(self, rows: _Mixed, places: NDArray[np.int64], weights: NDArray[np.float64]) -> None:
+        """Add rows of classes `places`."""
+        self.numbers.learn(rows.numeric, places, weights)
+        self.levels.learn(rows.levels, places, weights)
+
+    def unlearn(self, rows: _Mixed, place: int, weight: float) -> None:
+        """Take a row away."""
+        self.numbers.unlearn(rows.numeric, place, weight)
+        try:
+            self.levels.unlearn(rows.levels, place, weight)
+        except ValueError:
+            self.numbers.learn(rows.numeric, np.array([place]), np.array([weight]))
+            raise
+
+    def merge(self, other: MixedStatistics, places: list[int]) -> None:
+        """Add what others know."""
+        self.numbers.merge(other.numbers, places)
+        self.levels.merge(other.levels, places)
+
+    def state(self) -> tuple[Any, dict[str, NDArray[Any]]]:
+        """Both parts."""
+        (numbers, sums), (levels, counts) = self.numbers.state(), self.levels.state()
+        return {"numbers": numbers, "levels": levels}, {**sums, **counts}
+
+    def restore(self, described: Any, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Take over what `state` gave."""
+        self.numbers.restore(described["numbers"], arrays)
+        self.levels.restore(described["levels"], arrays)
+
+
+class MixedNB(TabularNB):
+    r"""Naive Bayes over numeric features, normally distributed, and categorical ones.
+
+    Parameters
+    ----------
+    numeric, categorical
+        Names of the features that are one or the other. Of those not named each value goes by its
+        type: numbers are numeric; text, truth values and everything else are levels.
+    alpha, unseen
+        As for `CategoricalNB`.
+    ddof, var_smoothing, epsilon
+        As for `GaussianNB`.
+    prior
+        "learned" (share of the weight learned), "uniform", or a dict of labels to probabilities.
+
+    All parameters but the names can be set after training. Values that are missing (not in the
+    dict, None or NaN) are left out, in learning and in predicting.
+
+    References
+    ----------
+    Witten, I. H. and Frank, E. (2005). Data Mining, section 4.2: the weather with numbers.
+
+    Examples
+    --------
+    >>> from streamnb import MixedNB
+    >>> model = MixedNB()
+    >>> model.learn_one({"outlook": "sunny", "temperature": 85}, "no")
+    >>> model.learn_one({"outlook": "sunny", "temperature": 80}, "no")
+    >>> model.learn_one({"outlook": "overcast", "temperature": 64}, "yes")
+    >>> model.learn_one({"outlook": "rainy", "temperature": 70}, "yes")
+    >>> model.predict_one({"outlook": "sunny", "temperature": 82})
+    'no'
+    """
+
+    _checks: ClassVar = {
+        **CHECKS,
+        "alpha": from_zero("alpha"),
+        "numeric": names_of("numeric"),
+        "categorical": names_of("categorical"),
+    }
+    statistics: MixedStatistics
+
+    def __init__(
+        self,
+        numeric: Collection[Hashable] | None = None,
+        categorical: Collection[Hashable] | None = None,
+        alpha: float = 1.0,
+        unseen: str = "ignore",
+        ddof: int = 0,
+        var_smoothing: float = 1e-9,
+        epsilon: float = 0.0,
+        prior: Prior = "learned",
+    ) -> None:
+        self.numeric = numeric
+        self.categorical = categorical
+        both = set(numeric or ()) & set(categorical or ())
+        if both:
+            raise ValueError(f"{both.pop()!r:.80} is said to be numeric and categorical")
+        super().__init__(prior)
+        self.alpha = alpha
+        self.unseen = unseen
+        self.ddof = ddof
+        self.var_smoothing = var_smoothing
+        self.epsilon = epsilon
+
+    def _new_statistics(self) -> MixedStatistics:
+        return MixedStatistics(self.numeric or (), self.categorical or ())
+
+    def _evidence(self, rows: _Mixed) -> NDArray[np.float64]:
+        sums, levels = self.statistics.numbers, self.statistics.levels
+        if self._memo is None:
+            normal = densities(sums, self.ddof, self.var_smoothing, self.epsilon)
+            object.__setattr__(self, "_memo", normal)
+        numeric = gaussian_rows(sums.aligned(rows.numeric), *self._memo)
+        logs, valid = levels.logs(rows.levels, self.alpha, self.unseen == "smooth")
+        return numeric + total_logs(logs, valid)
+
+    def check_merge(self, other: TabularNB) -> None:
+        """Raise ValueError where another model counts different things."""
+        super().check_merge(other)
+        if other.statistics.is_settled != self.statistics.is_settled:  # type: ignore[attr-defined]
+            raise ValueError("cannot merge: other features are numeric or categorical")

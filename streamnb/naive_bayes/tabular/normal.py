@@ -1,0 +1,184 @@
+"""Means and variances of numeric features by class, from sums that do not round."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamnb._core import ExactSums
+from streamnb.naive_bayes.storage import plain_label, read_label
+from streamnb.naive_bayes.tabular.base import Statistics
+from streamnb.naive_bayes.tabular.columns import Table
+
+__all__ = ["Moments", "Numeric", "NumericSums", "densities"]
+
+
+class Numeric(NamedTuple):
+    """Rows of numbers: names of the columns, and float64 (n, d), NaN where a value is missing."""
+
+    names: list[Hashable]
+    values: NDArray[np.float64]
+
+
+class NumericSums(Statistics):
+    """Sums of numeric features: one `ExactSums` a class, the features in one order for all.
+
+    Parameters
+    ----------
+    pairs
+        Whether products of pairs of features are summed, too.
+    """
+
+    def __init__(self, pairs: bool = False) -> None:
+        self.pairs = pairs
+        self.features: dict[Hashable, int] = {}
+        self.sums: list[ExactSums] = []
+
+    def declare(self, classes: int) -> None:
+        """Have room for so many classes."""
+        while len(self.sums) < classes:
+            self.sums.append(ExactSums(self.pairs))
+            self.sums[-1].grow(len(self.features))
+
+    def read(self, table: Table) -> Numeric:
+        """Rows of numbers."""
+        return Numeric(table.names, table.numbers())
+
+    def _enter(self, names: list[Hashable]) -> None:
+        for name in names:
+            self.features.setdefault(name, len(self.features))
+        for one in self.sums:
+            one.grow(len(self.features))
+
+    def aligned(self, rows: Numeric) -> NDArray[np.float64]:
+        """The values in the order of `features`; what is not known is left out."""
+        if rows.names == list(self.features):
+            return rows.values
+        places = [self.features.get(name, -1) for name in rows.names]
+        known = [j for j, place in enumerate(places) if place >= 0]
+        values = np.full((len(rows.values), len(self.features)), np.nan)
+        values[:, [places[j] for j in known]] = rows.values[:, known]
+        return values
+
+    def learn(self, rows: Numeric, places: NDArray[np.int64], weights: NDArray[np.float64]) -> None:
+        """Add rows of classes `places`."""
+        self._enter(rows.names)
+        values = self.aligned(rows)
+        for place in set(places.tolist()):
+            self.sums[place].add(values, places, place, weights)
+
+    def unlearn(self, rows: Numeric, place: int, weight: float) -> None:
+        """Take a row away; what shows that it was never there is a sum that cannot be."""
+        values = self.aligned(rows)
+        known = set(self.features)
+        new = [
+            name
+            for j, name in enumerate(rows.names)
+            if name not in known and rows.values[0, j] == rows.values[0, j]
+        ]
+        if new and weight:
+            raise ValueError(f"cannot unlearn: the feature {new[0]!r:.80} was never learned")
+        sums, at = self.sums[place], np.zeros(1, dtype=np.int64)
+        sums.add(values, at, 0, np.array([weight]), -1.0)
+        if not self._possible(sums):
+            sums.add(values, at, 0, np.array([weight]))
+            raise ValueError("cannot unlearn: this was never learned")
+
+    def _possible(self, sums: ExactSums) -> bool:
+        if sums.pairs:
+            n, about = sums.products()
+            n, mean, squares = np.diag(n), sums.means(), np.diag(about)
+        else:
+            n, mean, squares = sums.moments()
+        size = np.where(n > 0, n * np.nan_to_num(mean) ** 2, 0.0)
+        return bool(
+            (n >= 0).all() and (squares >= -1e-25 * size).all() and not squares[n == 0].any()
+        )
+
+    def merge(self, other: NumericSums, places: list[int]) -> None:
+        """Add what others know."""
+        self._enter(list(other.features))
+        order = [self.features[name] for name in other.features]
+        for place, theirs in zip(places, other.sums, strict=True):
+            self.sums[place].merge(theirs, order)
+
+    def total(self) -> ExactSums:
+        """Sums over all classes."""
+        total = ExactSums(self.pairs)
+        total.grow(len(self.features))
+        for one in self.sums:
+            total.merge(one)
+        return total
+
+    def state(self) -> tuple[Any, dict[str, NDArray[Any]]]:
+        """Names as JSON, limbs as arrays."""
+        lows, limbs = [], {}
+        for k, one in enumerate(self.sums):
+            low, limbs[f"sums{k}"] = one.arrays()
+            lows.append(low)
+        return {
+            "features": [plain_label(name, "a feature") for name in self.features],
+            "lows": lows,
+        }, limbs
+
+    def restore(self, described: Any, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Take over what `state` gave."""
+        names = [read_label(name) for name in described["features"]]
+        self.features = {name: j for j, name in enumerate(names)}
+        if len(self.features) != len(names):
+            raise ValueError("a feature occurs twice")
+        self.sums = []
+        for k, low in enumerate(described["lows"]):
+            one = ExactSums(self.pairs)
+            one.load(len(names), low, arrays[f"sums{k}"])
+            if not self._possible(one):
+                raise ValueError("a variance is negative")
+            self.sums.append(one)
+
+
+class Moments(NamedTuple):
+    """Weights, means and variances of d features in K classes, each of shape (K, d).
+
+    The mean is NaN where there is no value. Variances are the sums of squares about the mean,
+    divided by the weight less ddof.
+    """
+
+    weights: NDArray[np.float64]
+    means: NDArray[np.float64]
+    variances: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, sums: Sequence[ExactSums], ddof: int) -> Moments:
+        """What sums say, one `ExactSums` a class."""
+        every = [one.moments() for one in sums]
+        n, means, squares = np.stack(every, axis=1) if every else np.empty((3, 0, 0))
+        variances = np.divide(squares, n - ddof, out=np.zeros_like(squares), where=n > ddof)
+        return cls(n, means, np.maximum(variances, 0.0))
+
+
+_SMALLEST = 1e-200  # a variance of 0 without smoothing: a point, as nearly as numbers have it
+
+
+def densities(
+    sums: NumericSums, ddof: int, relative: float, epsilon: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Means, halved precisions and constants of the normal densities, as `gaussian_rows` has them.
+
+    A class that has no value of a feature takes that of all classes together, so that it says
+    nothing for or against it.
+    """
+    weights, means, variances = Moments.of(sums.sums, ddof)
+    total = sums.total()
+    largest = Moments.of([total], 0).variances.max(initial=0.0)
+    unknown = ~(weights > 0)
+    if unknown.any():
+        _, mean, variance = Moments.of([total], ddof)
+        means = np.where(unknown, mean, means)
+        variances = np.where(unknown, variance, variances)
+    deviations = np.sqrt(variances + relative * largest) + epsilon
+    variances = np.maximum(deviations**2, _SMALLEST)
+    constants = -0.5 * np.log(2 * np.pi * variances)
+    return np.ascontiguousarray(means), 1 / (2 * variances), constants
