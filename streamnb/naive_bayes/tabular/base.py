@@ -183,8 +183,8 @@ class TabularNB(Scored, ManyPredictions):
     def _learn_rows(self, X: Any, y: Any, w: Any, classes: Iterable[Label] = ()) -> None:
         table = Table.of(X)
         labels = [plain_value(label) for label in as_labels(y)]
-        if len(labels) != len(table):
-            raise ValueError(f"{len(table)} examples, but {len(labels)} labels")
+        if len(labels) != len(table.values):
+            raise ValueError(f"{len(table.values)} examples, but {len(labels)} labels")
         weights = as_weights(w, len(labels))
         self._learn(self.statistics.read(table), labels, weights, classes)
 

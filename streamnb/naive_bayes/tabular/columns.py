@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Hashable, Mapping
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +36,8 @@ def is_number(value: Any) -> bool:
     return isinstance(value, numbers.Real) and not isinstance(value, bool)
 
 
-class Table(NamedTuple):
+@dataclass(frozen=True)
+class Table:
     """Rows whose values are not looked at yet.
 
     Attributes
@@ -60,13 +62,15 @@ class Table(NamedTuple):
 
     @classmethod
     def of(cls, X: Any) -> Table:
-        """A matrix, whose columns are named by their numbers, or a frame.
+        """A matrix, whose columns are named by their numbers, a frame, or a table already.
 
         Raises
         ------
         ValueError
             Where X is not two-dimensional, or two columns have one name.
         """
+        if isinstance(X, cls):
+            return X
         if is_frame(X):
             names, values = _frame(X)
             if len(set(names)) != len(names):
@@ -118,8 +122,9 @@ class Table(NamedTuple):
                 return math.inf
         raise ValueError(f"row {i}, {self.names[j]!r:.80}: {value!r:.80} is not a number")
 
-    def __len__(self) -> int:
-        return len(self.values)
+    def select(self, rows: NDArray[np.int64]) -> Table:
+        """Some of the rows."""
+        return Table(self.names, self.values[rows])
 
 
 def _of_lists(X: Any) -> NDArray[Any]:
