@@ -17,6 +17,7 @@ __all__ = ["main"]
 _COMMANDS = {
     "replay": "replay",
     "compare": "compare",
+    "experiment": "experiment",
     "explain": "explain",
     "top": "explain",
     "trec": "trec",

@@ -4,4 +4,11 @@ from streamnb.config.build import build
 from streamnb.config.files import as_yaml, read_yaml, replaced, set_key
 from streamnb.config.schema import Config
 
-__all__ = ["Config", "as_yaml", "build", "read_yaml", "replaced", "set_key"]
+__all__ = [
+    "Config",
+    "as_yaml",
+    "build",
+    "read_yaml",
+    "replaced",
+    "set_key",
+]

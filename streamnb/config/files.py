@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 import yaml
+from msgspec import Struct
 
-from streamnb.config.schema import Config
 from streamnb.errors import ConfigError
 
 __all__ = ["as_yaml", "read_yaml", "replaced", "set_key"]
@@ -132,7 +132,7 @@ def replaced(data: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
     return out
 
 
-def as_yaml(config: Config) -> str:
+def as_yaml(config: Struct) -> str:
     """Write a configuration out, every default included."""
     text: str = yaml.safe_dump(msgspec.to_builtins(config), sort_keys=False, allow_unicode=True)
     return text

@@ -22,6 +22,7 @@ __all__ = [
     "NoisyConfig",
     "OnErrorConfig",
     "PartialConfig",
+    "by_kind",
 ]
 
 Positive = Annotated[float, Meta(gt=0, le=1e100)]
@@ -233,9 +234,10 @@ class Config(_Section, frozen=True):
     jobs: Annotated[int, Meta(ge=1, le=256)] = 1
 
 
-def _by_kind(union: Any) -> dict[str, type[_Section]]:
+def by_kind(union: Any) -> dict[str, type[Struct]]:
+    """The sections that a key can hold, by their `kind`."""
     return {made.__struct_config__.tag: made for made in get_args(union)}
 
 
-MODELS = _by_kind(ModelConfig)
-REGIMES = _by_kind(RegimeConfig)
+MODELS = by_kind(ModelConfig)
+REGIMES = by_kind(RegimeConfig)

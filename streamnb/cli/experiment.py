@@ -1,0 +1,224 @@
+"""`streamnb experiment`."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from streamnb.cli.tables import new_console, new_table
+from streamnb.errors import printable
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from streamnb.config.experiment import ExperimentConfig
+    from streamnb.experiment.run import Experiment, ModelResult
+
+__all__ = ["experiment"]
+
+
+@click.command()
+@click.argument("config_file", metavar="CONFIG")
+@click.option(
+    "--set", "settings", metavar="KEY=VALUE", multiple=True, help="Change a setting: splits.seed=2"
+)
+@click.option("--out", metavar="DIR", help="Write experiment.json, config.yaml, rows.csv.")
+@click.option("--plot", metavar="FILE", help="Draw the figures: .svg, .pdf or .png.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.option("--quiet", is_flag=True, help="Print nothing but errors.")
+def experiment(
+    config_file: str,
+    settings: tuple[str, ...],
+    out: str | None,
+    plot: str | None,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Run the experiment that CONFIG, a YAML file, describes: models over splits of a table.
+
+    Every model learns and tests the same rows: at random, stratified by class, or one row after the
+    other. A learning curve tests many shares of the rows.
+
+    \b
+    Examples:
+      streamnb experiment configs/weather.yaml
+      streamnb experiment configs/wheat.yaml --out wheat --plot wheat.svg
+      streamnb experiment configs/digits.yaml --set splits.trials=10 --json
+
+    Exit status: 0 done, 2 wrong option or configuration, 3 the table cannot be read, 5 results
+    cannot be written, 130 interrupted (what was measured until then is reported).
+    """  # noqa: D301 (click's mark for lines that stay as they are)
+    from streamnb.experiment.files import write_experiment
+
+    config = _configured(config_file, settings)
+    if plot is not None:
+        from streamnb.pictures import check_target
+
+        check_target(plot)
+    plain = as_json or quiet or sys.stderr is None or not sys.stderr.isatty()
+    found = _run(config) if plain else _with_progress(config)
+    if out is not None:
+        write_experiment(found, config, out)
+    if plot is not None:
+        from streamnb.pictures import draw_experiment
+
+        draw_experiment(found.as_dict(), plot)
+    if as_json:
+        click.echo(json.dumps(found.as_dict()))
+    elif not quiet:
+        _print(found)
+    if found.interrupted:
+        click.echo("streamnb: interrupted; the figures are of the trials until then", err=True)
+        sys.exit(130)
+
+
+def _run(config: ExperimentConfig) -> Experiment:
+    from streamnb.experiment import run
+
+    return run(config)
+
+
+def _configured(config_file: str, settings: tuple[str, ...]) -> ExperimentConfig:
+    from streamnb.config import read_yaml, set_key
+    from streamnb.config.experiment import build_experiment
+
+    data = read_yaml(config_file)
+    _resolve(data, os.path.dirname(os.path.abspath(config_file)))
+    for assignment in settings:
+        set_key(data, assignment)
+    return build_experiment(data, config_file)
+
+
+def _resolve(data: dict[str, Any], folder: str) -> None:
+    """Paths in a configuration are relative to the file that names them; ~ is one's home."""
+    section = data.get("data")
+    if not isinstance(section, dict):
+        return
+
+    def at(path: Any) -> Any:
+        if not isinstance(path, str):
+            return path
+        return os.path.normpath(os.path.join(folder, os.path.expanduser(path)))
+
+    for key in ("path", "images", "labels"):
+        value = section.get(key)
+        if isinstance(value, list):
+            section[key] = [at(path) for path in value]
+        elif value is not None:
+            section[key] = at(value)
+
+
+def _with_progress(config: ExperimentConfig) -> Experiment:
+    import time
+
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    from streamnb.experiment import run
+
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.completed:,.0f} of {task.total:,.0f} trials", markup=False),
+        BarColumn(bar_width=30),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("trials", total=1)
+        shown = time.monotonic()
+
+        def on_trial(done: int, total: int) -> None:
+            nonlocal shown
+            if time.monotonic() - shown >= 0.1:
+                shown = time.monotonic()
+                progress.update(task, total=total, completed=done)
+
+        return run(config, on_trial)
+
+
+def _print(found: Experiment) -> None:
+    console = new_console()
+    shape = f"{found.rows:,} rows, {found.features:,} features, {len(found.classes)} classes"
+    console.print(printable(f"{found.name}: {shape}; {found.kind} splits"), soft_wrap=True)
+    console.print()
+    _print_points(found, console)
+    console.print()
+    _print_times(found, console)
+    results = list(found.models.values())
+    if results and len(results[0].points) and len({point.test for point in results[0].points}) == 1:
+        if results[0].points[-1].tested <= _FEW:
+            console.print()
+            _print_histogram(found, console)
+        if found.rows <= _FEW:
+            console.print()
+            _print_rows(found, console)
+    if 2 < len(found.classes) <= _FEW:
+        for name, result in found.models.items():
+            console.print()
+            _print_confusion(name, result, console)
+
+
+_FEW = 20  # rows or classes that are shown one by one
+
+
+def _print_points(found: Experiment, console: Console) -> None:
+    models = list(found.models)
+    points = [result.points for result in found.models.values()]
+    if not points or not points[0]:
+        return
+    table = new_table("tested", "rows", "trials", *(printable(name) for name in models))
+    step = max(1, len(points[0]) // 10)
+    chosen = [*range(0, len(points[0]) - 1, step), len(points[0]) - 1]
+    for i in chosen:
+        first = points[0][i]
+        cells = [f"{of[i].mean:.2%} ± {of[i].sd:.2%}" for of in points]
+        table.add_row(f"{first.test:.1%}", f"{first.tested:,}", f"{first.trials:,}", *cells)
+    console.print(table)
+    if len(chosen) < len(points[0]):
+        console.print(f"({len(points[0])} shares were tested; --out writes all of them)")
+
+
+def _print_times(found: Experiment, console: Console) -> None:
+    table = new_table("mean of a trial", *(printable(name) for name in found.models))
+    for title, key in (("fit", "fit_seconds"), ("predict", "predict_seconds")):
+        table.add_row(title, *(f"{1e6 * getattr(of, key):,.0f} µs" for of in found.models.values()))
+    console.print(table)
+
+
+def _print_histogram(found: Experiment, console: Console) -> None:
+    table = new_table("accuracy", *(printable(name) for name in found.models))
+    last = {name: result.points[-1].accuracies for name, result in found.models.items()}
+    for value in sorted({round(x, 6) for of in last.values() for x in of}):
+        cells = []
+        for of in last.values():
+            share = sum(round(x, 6) == value for x in of) / len(of)
+            cells.append(f"{'█' * round(40 * share)} {share:.1%}")
+        table.add_row(f"{value:.0%}", *cells)
+    for column in table.columns[1:]:
+        column.justify = "left"
+    console.print(table)
+
+
+def _print_rows(found: Experiment, console: Console) -> None:
+    titles = [f"{printable(name)}: wrong" for name in found.models]
+    table = new_table("row", "class", *titles)
+    for i in range(found.rows):
+        cells = []
+        for result in found.models.values():
+            share = result.wrong[i] / result.tested[i] if result.tested[i] else 0.0
+            cells.append(f"{result.wrong[i]:,} of {result.tested[i]:,} ({share:.0%})")
+        table.add_row(f"{i + 1}", printable(found.labels[i]), *cells)
+    console.print(table)
+
+
+def _print_confusion(name: str, result: ModelResult, console: Console) -> None:
+    classes = list(result.confusion)
+    table = new_table(f"{printable(name)} took", *(printable(one[:8]) for one in classes))
+    for true, row in result.confusion.items():
+        whole = sum(row.values()) or 1
+        cells = [f"{row[one] / whole:.1%}" if row[one] else "" for one in classes]
+        table.add_row(printable(true[:20]), *cells)
+    console.print(table)

@@ -1,0 +1,115 @@
+"""Models of an experiment: made from their configuration, fitted, asked."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import msgspec
+import numpy as np
+
+from streamnb import naive_bayes
+from streamnb.config.experiment import LearnedModel, ScikitConfig
+from streamnb.errors import ConfigError
+from streamnb.naive_bayes.tabular.base import TabularNB
+from streamnb.naive_bayes.tabular.columns import Table
+
+__all__ = ["Learner", "learner_of"]
+
+_CLASSES = {
+    "gaussian": "GaussianNB",
+    "categorical": "CategoricalNB",
+    "mixed": "MixedNB",
+    "discriminant": "GaussianDiscriminantAnalysis",
+    "aode": "AODE",
+    "lazy": "LazyBayesianRules",
+    "multinomial": "MultinomialNB",
+    "bernoulli": "BernoulliNB",
+    "complement": "ComplementNB",
+}
+_NO_PARAMETERS = {"window"}  # of the learner, and not of the model
+
+
+class Learner(Protocol):
+    """A model that is made anew for each trial."""
+
+    def fit(self, rows: Table, labels: list[Any]) -> Any:
+        """A model that has learned these rows."""
+
+    def predict(self, model: Any, rows: Table) -> list[Any]:
+        """What it takes rows for."""
+
+
+class _Ours:
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self.make = make
+
+    def fit(self, rows: Table, labels: list[Any]) -> Any:
+        model = self.make()
+        model.partial_fit(rows if isinstance(model, TabularNB) else rows.values, labels)
+        return model
+
+    def predict(self, model: Any, rows: Table) -> list[Any]:
+        found: list[Any] = model.predict(
+            rows if isinstance(model, TabularNB) else rows.values
+        ).tolist()
+        return found
+
+
+class _Scikit:
+    """An estimator of scikit-learn."""
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self.make = make
+
+    def fit(self, rows: Table, labels: list[Any]) -> Any:
+        model = self.make()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of few rows, said a hundred times
+            return model.fit(rows.values, np.array(labels))
+
+    def predict(self, model: Any, rows: Table) -> list[Any]:
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            found: list[Any] = model.predict(rows.values).tolist()
+        return found
+
+
+def learner_of(config: LearnedModel, name: str) -> Learner:
+    """What makes models of a configuration.
+
+    Raises
+    ------
+    ConfigError
+        Where a parameter is wrong, or scikit-learn is wanted and not installed.
+    """
+    if isinstance(config, ScikitConfig):
+        return _Scikit(_estimator(config, name))
+    kind = str(config.__struct_config__.tag)
+    made = getattr(naive_bayes, _CLASSES[kind])
+    given = msgspec.structs.asdict(config)
+    parameters = {key: value for key, value in given.items() if key not in _NO_PARAMETERS}
+    try:
+        made(**parameters)
+    except ValueError as error:
+        raise ConfigError(f"models.{name}: {error}") from None
+    return _Ours(lambda: made(**parameters))
+
+
+def _estimator(config: ScikitConfig, name: str) -> Callable[[], Any]:
+    try:
+        from sklearn import discriminant_analysis
+        from sklearn import naive_bayes as theirs
+    except ImportError:
+        raise ConfigError(
+            f"models.{name}: it needs scikit-learn: pip install 'streamnb[sklearn]'"
+        ) from None
+    made = getattr(theirs, config.estimator, None) or getattr(
+        discriminant_analysis, config.estimator
+    )
+    try:
+        made(**config.parameters)
+    except TypeError as error:
+        raise ConfigError(f"models.{name}.parameters: {error}") from None
+    return lambda: made(**config.parameters)
