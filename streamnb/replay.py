@@ -20,6 +20,8 @@ from streamnb.assemble import (
     wants_envelope,
     what_is_learned,
 )
+from streamnb.classifier import Classifier
+from streamnb.classifier.verdict import feature_name
 from streamnb.config import Config
 from streamnb.corpus import Corpus, open_corpus, ordered
 from streamnb.corpus.entry import Entry
@@ -225,7 +227,21 @@ class _Run:
         if self.config.output.model is not None:
             self.classifier.save(self.config.output.model)
         report.peak_memory_bytes = _peak_memory()
-        self.files.finish(report.as_dict())
+        tokens = {} if self.config.output.folder is None else _telling(self.classifier)
+        self.files.finish(report.as_dict(), tokens)
+
+
+def _telling(classifier: Classifier, most: int = 20) -> dict[str, list[tuple[str, float]]]:
+    """The tokens that speak most for each class, words rather than pieces where there are both."""
+    found = {}
+    for label in classifier.models[0].counts.labels:
+        pairs = [
+            (feature_name(feature), isinstance(feature, bytes), gain)
+            for feature, gain, _ in classifier.top_features(label, 10 * most)
+        ]
+        words = [pair for pair in pairs if not pair[1]] or pairs
+        found[str(label)] = [(name, gain) for name, _, gain in words[:most]]
+    return found
 
 
 def _trouble(corpus: Corpus, config: Config, report: Report) -> StreamNBError | None:

@@ -30,9 +30,11 @@ MAY_IMPORT = {
     "config": ("corpus", "errors"),
     "feed": ("corpus", "errors", "tokens"),
     "assemble": ("classifier", "config", "corpus", "errors", "evaluate", "mail_tokens", "naive_bayes", "tokens"),
-    "replay": ("assemble", "config", "corpus", "errors", "evaluate", "feed"),
+    "replay": ("assemble", "classifier", "config", "corpus", "errors", "evaluate", "feed"),
     "sweep": ("assemble", "config", "errors", "replay"),
-    "cli": ("margin", "classifier", "config", "errors", "evaluate", "mailbox", "replay", "sweep"),
+    "experiment": ("config", "errors", "naive_bayes"),
+    "pictures": ("errors", "evaluate"),
+    "cli": ("margin", "classifier", "config", "errors", "evaluate", "experiment", "mailbox", "pictures", "replay", "sweep"),
     "__main__": ("cli",),
     "sklearn": ("naive_bayes", "tokens"),
 }  # fmt: skip
@@ -78,7 +80,7 @@ def loaded(statement: str) -> set[str]:
     return {name.partition(".")[0] for name in json.loads(out.stdout.splitlines()[-1])}
 
 
-HEAVY = {"pandas", "sklearn", "scipy", "click", "yaml", "msgspec", "rich", "polars", "pyarrow"}
+HEAVY = {"matplotlib", "pandas", "sklearn", "scipy", "click", "yaml", "msgspec", "rich", "polars", "pyarrow"}
 
 
 def test_importing_is_cheap():

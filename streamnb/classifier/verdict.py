@@ -6,9 +6,17 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from streamnb.counts import Label
+from streamnb.errors import printable
 from streamnb.tokens import Feature
 
-__all__ = ["Costs", "Reason", "Verdict"]
+__all__ = ["Costs", "Reason", "Verdict", "feature_name"]
+
+
+def feature_name(feature: Feature) -> str:
+    """The name of a feature as a line can hold it."""
+    if isinstance(feature, bytes):
+        return "bytes " + repr(feature)[1:]
+    return printable(str(feature))
 
 
 class Costs(NamedTuple):

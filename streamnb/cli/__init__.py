@@ -18,6 +18,7 @@ _COMMANDS = {
     "replay": "replay",
     "compare": "compare",
     "experiment": "experiment",
+    "report": "report",
     "explain": "explain",
     "top": "explain",
     "trec": "trec",

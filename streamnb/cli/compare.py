@@ -20,8 +20,9 @@ __all__ = ["compare"]
 @click.command()
 @click.argument("runs", nargs=-1, required=True, metavar="RUN RUN...")
 @click.option("--positive", metavar="CLASS", help="The class that scores are for.")
+@click.option("--plot", metavar="FILE", help="Draw them: .svg, .pdf or .png.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def compare(runs: tuple[str, ...], positive: str | None, as_json: bool) -> None:
+def compare(runs: tuple[str, ...], positive: str | None, plot: str | None, as_json: bool) -> None:
     """Compare runs over one stream: folders that `replay --out` wrote, or their results.txt.
 
     Figures have 95 % intervals by a block bootstrap over time; differences from the first run are
@@ -40,7 +41,13 @@ def compare(runs: tuple[str, ...], positive: str | None, as_json: bool) -> None:
 
     if len(runs) < 2:
         raise click.UsageError("two runs or more can be compared")
+    if plot is not None:
+        from streamnb.pictures import check_target, draw_comparison
+
+        check_target(plot)
     found = side_by_side([read_run(run, positive) for run in runs])
+    if plot is not None:
+        draw_comparison(list(runs), plot)
     if as_json:
         click.echo(json.dumps(found.as_dict()))
     else:

@@ -45,6 +45,7 @@ def explain(message: str, model_file: str, most: int, as_json: bool) -> None:
     Exit status: 0 done, 2 wrong option, 3 the message cannot be read, 4 the model cannot.
     """  # noqa: D301 (click's mark for lines that stay as they are)
     from streamnb.classifier import Classifier
+    from streamnb.classifier.verdict import feature_name
 
     classifier = Classifier.load(model_file)
     classifier.on = None  # here a message is a message
@@ -54,7 +55,8 @@ def explain(message: str, model_file: str, most: int, as_json: bool) -> None:
     if as_json:
         shown = vars(verdict) | {
             "reasons": [
-                {**reason._asdict(), "feature": _name(reason.feature)} for reason in verdict.reasons
+                {**reason._asdict(), "feature": feature_name(reason.feature)}
+                for reason in verdict.reasons
             ]
         }
         click.echo(json.dumps(shown))
@@ -71,14 +73,8 @@ def explain(message: str, model_file: str, most: int, as_json: bool) -> None:
     table = new_table("token", "log-odds", *(printable(f"in {label}") for label in labels))
     for reason in verdict.reasons:
         counts = [f"{reason.counts.get(label, 0):,.4g}" for label in labels]
-        table.add_row(_name(reason.feature)[:60], f"{reason.log_odds:+.3f}", *counts)
+        table.add_row(feature_name(reason.feature)[:60], f"{reason.log_odds:+.3f}", *counts)
     console.print(table)
-
-
-def _name(feature: Any) -> str:
-    if isinstance(feature, bytes):
-        return "bytes " + repr(feature)[1:]
-    return printable(str(feature))
 
 
 @click.command()
@@ -131,8 +127,10 @@ def top(model_file: str, label: str | None, most: int, as_json: bool) -> None:
 
 
 def _strongest(classifier: Classifier, label: Any, most: int) -> list[dict[str, Any]]:
+    from streamnb.classifier.verdict import feature_name
+
     rows = []
     for feature, gain, counts in classifier.top_features(label, most):
         named = {str(one): count for one, count in counts.items()}
-        rows.append({"token": _name(feature), "log_odds": gain, "counts": named})
+        rows.append({"token": feature_name(feature), "log_odds": gain, "counts": named})
     return rows

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -45,6 +47,7 @@ Found = TypeVar("Found")
 @click.option(
     "--out", metavar="DIR", help="Write results.txt, checkpoints.jsonl, summary.json, config.yaml."
 )
+@click.option("--plot", metavar="FILE", help="Draw the figures: .svg, .pdf or .png.")
 @click.option(
     "--on-error", type=click.Choice(["stop", "skip"]), help="What to do with an unreadable message."
 )
@@ -64,6 +67,7 @@ def replay(
     as_json: bool,
     details: bool,
     quiet: bool,
+    plot: str | None,
     **options: Any,
 ) -> None:
     """Replay TARGET, a corpus or a YAML file: classify each message, then learn it.
@@ -83,13 +87,16 @@ def replay(
     from streamnb.replay import replay as run
 
     config = _configured(target, config_file, settings, options)
+    if plot is not None:
+        _refuse_plot(config, plot)
     plain = as_json or quiet or sys.stderr is None or not sys.stderr.isatty()
     if config.sweep:
         if details:
             raise ConfigError("--details: not of a sweep; replay one of its settings")
         _sweep(config, plain, as_json, quiet)
         return
-    report = run(config) if plain else _with_progress(config, run)
+    with _drawn(config, plot) as config:
+        report = run(config) if plain else _with_progress(config, run)
     if as_json:
         click.echo(json.dumps(report.as_dict()))
     elif not quiet:
@@ -101,6 +108,33 @@ def replay(
     if report.interrupted:
         click.echo("streamnb: interrupted; the figures are of the messages until then", err=True)
         sys.exit(130)
+
+
+def _refuse_plot(config: Config, plot: str) -> None:
+    """Find out what is wrong with --plot before the work is done."""
+    from streamnb.pictures import check_target
+
+    if config.sweep:
+        raise ConfigError("--plot: not of a sweep; replay one of its settings")
+    check_target(plot)
+
+
+@contextmanager
+def _drawn(config: Config, plot: str | None) -> Iterator[Config]:
+    """The configuration of a run that is drawn when it is done."""
+    if plot is None:
+        yield config
+        return
+    import msgspec
+
+    from streamnb.pictures import draw_run
+
+    with tempfile.TemporaryDirectory() as scratch:
+        if config.output.folder is None:
+            output = msgspec.structs.replace(config.output, folder=scratch)
+            config = msgspec.structs.replace(config, output=output)
+        yield config
+        draw_run(config.output.folder or scratch, config.corpus.path or "", plot)
 
 
 # Where the value of each option goes.

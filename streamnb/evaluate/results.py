@@ -18,8 +18,11 @@ from streamnb.evaluate.prequential import Step
 __all__ = ["ResultFiles"]
 
 
+_FILES = ("results.txt", "checkpoints.jsonl", "config.yaml", "tokens.json", "summary.json")
+
+
 class ResultFiles:
-    """`results.txt`, `checkpoints.jsonl`, `summary.json` and `config.yaml` in a folder.
+    """The files of a run in a folder: results, checkpoints, summary, tokens and configuration.
 
     Parameters
     ----------
@@ -43,7 +46,7 @@ class ResultFiles:
         if self.folder is not None:
             try:
                 self.folder.mkdir(parents=True, exist_ok=True)
-                for name in ("config.yaml", "summary.json", "results.txt", "checkpoints.jsonl"):
+                for name in _FILES:
                     # Never through what somebody may have put there: a link, a pipe.
                     self._partial(name).unlink(missing_ok=True)
                 self._partial("config.yaml").write_text(self._config, encoding="utf-8")
@@ -99,17 +102,18 @@ class ResultFiles:
             except OSError as error:
                 raise self._failed(error) from None
 
-    def finish(self, figures: dict[str, Any]) -> None:
-        """Write the summary, and give all files their names."""
+    def finish(self, figures: dict[str, Any], tokens: dict[str, Any]) -> None:
+        """Write the summary and the most telling tokens, and give all files their names."""
         if self.folder is None:
             return
         try:
             self._partial("summary.json").write_text(
                 json.dumps(figures, indent=1) + "\n", encoding="utf-8"
             )
+            self._partial("tokens.json").write_text(json.dumps(tokens) + "\n", encoding="utf-8")
             for file in self._files.values():
                 file.close()
-            for name in ("results.txt", "checkpoints.jsonl", "config.yaml", "summary.json"):
+            for name in _FILES:
                 os.replace(self._partial(name), self.folder / name)
         except OSError as error:
             raise self._failed(error) from None

@@ -1,1 +1,7 @@
-"""Pictures of runs and experiments."""
+"""Pictures of runs and experiments, and a page that holds them all (needs matplotlib)."""
+
+from streamnb.pictures.figures import draw_comparison, draw_experiment, draw_run
+from streamnb.pictures.report import write_report
+from streamnb.pictures.style import check_target
+
+__all__ = ["check_target", "draw_comparison", "draw_experiment", "draw_run", "write_report"]

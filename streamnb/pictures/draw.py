@@ -1,0 +1,287 @@
+"""One picture each: what is drawn into a pair of axes."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamnb.evaluate.compare import Run
+from streamnb.pictures.style import COLOURS, DASHES, shown
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from streamnb.pictures.read import ReadRun
+
+__all__ = [
+    "accuracies",
+    "class_image",
+    "confusion",
+    "curves",
+    "learning_curve",
+    "prequential_curve",
+    "reliability",
+    "roc",
+    "telling",
+    "wrong_rows",
+]
+
+_MOST_CLASSES = 20
+
+
+def _percent(axis: Any) -> None:
+    """Shares as percentages, as many digits as there are; nothing beyond 100."""
+    axis.set_major_formatter(lambda value, _: f"{100 * value:.5g} %" if value < 1.001 else "")
+
+
+def _line(number: int) -> dict[str, Any]:
+    return {"color": COLOURS[number % len(COLOURS)], "linestyle": DASHES[number % len(DASHES)]}
+
+
+def curves(axes: Axes, runs: list[ReadRun]) -> None:
+    """Prequential accuracy over a window, fading and so far; of several runs that of the window."""
+    axes.set_title("Accuracy over the stream")
+    lowest = 1.0
+    for number, run in enumerate(runs):
+        x = [one["messages"] for one in run.checkpoints]
+        if len(runs) == 1:
+            names = {"window_accuracy": "window", "fading_accuracy": "fading", "accuracy": "so far"}
+        else:
+            names = {"window_accuracy": shown(run.name)}
+        for k, (key, name) in enumerate(names.items()):
+            y = [one[key] for one in run.checkpoints]
+            marker = "o" if len(x) < 12 else None
+            axes.plot(x, y, label=name, marker=marker, markersize=3, **_line(number + k))
+            lowest = min([lowest, *y[len(y) // 10 :]])
+    axes.set_ylim(max(0.0, lowest - 0.02 - 0.2 * (1 - lowest)), 1 + 0.04 * (1 - lowest) + 0.001)
+    axes.set_xlabel("messages")
+    axes.set_ylabel("classified right")
+    _percent(axes.yaxis)
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+    axes.legend(loc="lower right")
+
+
+def _roc_points(run: Run) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+    """Percent of negatives and of positives misjudged at every threshold."""
+    positive = np.array([judge == run.positive for judge in run.judges])
+    if not 0 < positive.sum() < len(positive):
+        return None
+    order = np.argsort(-run.scores, kind="stable")
+    scores, found = run.scores[order], positive[order]
+    last = np.append(np.flatnonzero(np.diff(scores)), len(scores) - 1)  # of each score
+    misses = 100 * (1 - np.cumsum(found)[last] / found.sum())
+    alarms = 100 * np.cumsum(~found)[last] / (~found).sum()
+    return np.concatenate(([0.0], alarms)), np.concatenate(([100.0], misses))
+
+
+def roc(axes: Axes, runs: list[ReadRun]) -> None:
+    """Both kinds of errors at every threshold, on log axes, the best in the upper right corner.
+
+    As the TREC spam track drew it (Cormack and Lynam 2005): where filters are good, a square of
+    linear axes shows a corner.
+    """
+    axes.set_title("Errors at every threshold")
+    drawn = [(run, points) for run in runs if (points := _roc_points(run.run)) is not None]
+    least = min((50 / len(run.run.judges) for run, _ in drawn), default=0.01)
+    for number, (run, (alarms, misses)) in enumerate(drawn):
+        x, y = np.maximum(alarms, least), np.maximum(misses, least)
+        axes.plot(x, y, drawstyle="steps-post", label=shown(run.name), **_line(number))
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xlim(100, least)
+    axes.set_ylim(100, least)
+    positive = shown(drawn[0][0].run.positive, 16) if drawn else "positive"
+    axes.set_xlabel(f"other messages taken for {positive}, %")
+    axes.set_ylabel(f"{positive} missed, %")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter(lambda value, _: f"{value:g}")
+    if len(drawn) > 1:
+        axes.legend(loc="lower left")
+
+
+def reliability(axes: Axes, bins: list[dict[str, Any]], what: str) -> None:
+    """Probabilities claimed, and how often it was so; the number of messages of each above."""
+    axes.set_title("Can probabilities be believed?")
+    axes.plot([0, 1], [0, 1], color="#999999", linewidth=1, linestyle="--")
+    axes.plot(
+        [one["claimed"] for one in bins],
+        [one["true"] for one in bins],
+        color=COLOURS[2],
+        marker="o",
+        markersize=5,
+    )
+    for one in bins:
+        above = one["true"] < 0.9
+        axes.annotate(
+            f"{one['messages']:,}",
+            (one["claimed"], one["true"]),
+            xytext=(0, 7 if above else -13),
+            textcoords="offset points",
+            ha="center",
+            fontsize=8,
+            color="#444444",
+        )
+    axes.set_xlim(-0.05, 1.05)
+    axes.set_ylim(-0.05, 1.1)
+    axes.set_xlabel(f"probability of {what} claimed")
+    axes.set_ylabel("came true")
+    _percent(axes.xaxis)
+    _percent(axes.yaxis)
+
+
+def confusion(axes: Axes, table: dict[str, dict[str, int]], title: str) -> None:
+    """Which class was taken for which, as shares of each true class."""
+    sizes = {true: sum(row.values()) for true, row in table.items()}
+    trues = sorted(table, key=lambda true: -sizes[true])[:_MOST_CLASSES]
+    if len(table) <= _MOST_CLASSES:
+        trues = list(table)
+    given = [*trues, *(["?"] if any("?" in row for row in table.values()) else [])]
+    shares = np.array(
+        [[table[true].get(one, 0) / max(sizes[true], 1) for one in given] for true in trues]
+    ).reshape(len(trues), len(given))
+    axes.set_title(title)
+    axes.grid(visible=False)
+    axes.imshow(np.sqrt(shares), cmap="Greys", vmin=0, vmax=1.2, aspect="auto")
+    size = 9 if len(given) <= 6 else 7 if len(given) <= 12 else 5
+    for i, true in enumerate(trues):
+        for j, one in enumerate(given):
+            count = table[true].get(one, 0)
+            if count:
+                colour = "white" if np.sqrt(shares[i, j]) > 0.65 else "black"
+                axes.text(j, i, f"{count:,}", ha="center", va="center", color=colour, fontsize=size)
+    turned: dict[str, Any] = {"rotation": 45, "ha": "right"} if len(given) > 6 else {}
+    axes.set_xticks(range(len(given)), [shown(one, 12) for one in given], fontsize=size, **turned)
+    axes.set_yticks(range(len(trues)), [shown(one, 12) for one in trues], fontsize=size)
+    axes.set_xlabel("taken for")
+    axes.set_ylabel("true class")
+
+
+def telling(axes: Axes, label: str, pairs: list[tuple[str, float]], colour: str) -> None:
+    """The tokens that speak most for a class, and by how much."""
+    axes.set_title(f"What speaks for {shown(label, 16)}")
+    pairs = pairs[:14]
+    places = range(len(pairs))
+    axes.barh(places, [gain for _, gain in pairs], color=colour, height=0.7)
+    axes.set_yticks(places, [shown(token, 24) for token, _ in pairs], fontsize=8)
+    axes.invert_yaxis()
+    axes.grid(visible=False, axis="y")
+    axes.set_xlabel("log-odds of one occurrence")
+
+
+def learning_curve(axes: Axes, models: dict[str, Any]) -> None:
+    """Mean accuracy at each share tested, with a band of one standard deviation."""
+    axes.set_title("Accuracy by the share that is tested")
+    for number, (name, result) in enumerate(models.items()):
+        points = _last_of_each(result["points"])
+        x = np.array([point["test"] for point in points])
+        mean = np.array([point["mean"] for point in points])
+        sd = np.array([point["sd"] for point in points])
+        style = _line(number)
+        axes.fill_between(x, mean - sd, np.minimum(mean + sd, 1), color=style["color"], alpha=0.12)
+        marker = "o" if len(points) < 12 else None
+        axes.plot(x, mean, label=shown(name), marker=marker, markersize=4, **style)
+    axes.set_ylim(0, 1.02)
+    axes.set_xlabel("share of the rows tested; the others are learned")
+    axes.set_ylabel("classified right")
+    _percent(axes.xaxis)
+    _percent(axes.yaxis)
+    axes.legend(loc="lower left")
+
+
+def _last_of_each(points: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Of points with the same share that with the most trials."""
+    return list({point["test"]: point for point in points}.values())
+
+
+def prequential_curve(axes: Axes, models: dict[str, Any]) -> None:
+    """How often the row at each place of the stream was told right."""
+    axes.set_title("Accuracy row by row")
+    for number, (name, result) in enumerate(models.items()):
+        right = np.array(result["curve"])
+        width = max(1, len(right) // 25)
+        smooth = np.convolve(right, np.ones(width) / width, mode="valid")
+        places = np.arange(len(smooth)) + width
+        axes.plot(places, smooth, label=shown(name), **_line(number))
+    axes.set_ylim(0, 1.02)
+    axes.set_xlabel("rows learned before")
+    axes.set_ylabel("classified right")
+    _percent(axes.yaxis)
+    axes.legend(loc="lower right")
+
+
+_HATCHES = ["", "//", "..", "xx", "\\\\", "++", "oo"]
+
+
+def accuracies(axes: Axes, models: dict[str, Any]) -> None:
+    """How often trials had which accuracy."""
+    last = {name: result["points"][-1]["accuracies"] for name, result in models.items()}
+    trials = max(len(of) for of in last.values())
+    axes.set_title(f"Accuracies of {trials:,} trials")
+    values = sorted({round(x, 9) for of in last.values() for x in of})
+    few = len(values) <= 15
+    if few and len(values) > 1:
+        step = min(b - a for a, b in pairwise(values))
+        edges = np.array([values[0] - step / 2, *[value + step / 2 for value in values]])
+    else:
+        edges = np.histogram_bin_edges(
+            np.concatenate(list(last.values())), min(25, 4 + trials // 4)
+        )
+    width = 0.8 / len(last)
+    for number, (name, of) in enumerate(last.items()):
+        counts, _ = np.histogram(of, edges)
+        middles, spans = (edges[:-1] + edges[1:]) / 2, np.diff(edges)
+        left = middles + spans * (width * (number + 0.5) - 0.4)
+        mean = float(np.mean(of))
+        axes.bar(
+            left,
+            counts / len(of),
+            spans * width,
+            color=["#555555", *COLOURS[1:]][number % len(COLOURS)],
+            hatch=_HATCHES[number % len(_HATCHES)],
+            edgecolor="white",
+            label=f"{shown(name)}: mean {100 * mean:.1f} %",
+        )
+        axes.axvline(mean, **_line(number), linewidth=1)
+    if few:
+        axes.set_xticks(values)
+    axes.set_xlabel("classified right in a trial")
+    axes.set_ylabel("share of the trials")
+    _percent(axes.xaxis)
+    _percent(axes.yaxis)
+    axes.set_ylim(0, axes.get_ylim()[1] * (1.1 + 0.08 * len(last)))
+    axes.legend(loc="upper left", frameon=True, framealpha=1, edgecolor="white")
+
+
+def wrong_rows(axes: Axes, labels: list[str], models: dict[str, Any]) -> None:
+    """How often each row was taken for another class, of the times it was tested."""
+    axes.set_title("How often each row goes wrong")
+    width = 0.8 / len(models)
+    for number, (name, result) in enumerate(models.items()):
+        wrong, tested = np.array(result["wrong"]), np.maximum(np.array(result["tested"]), 1)
+        places = np.arange(len(labels)) + width * (number + 0.5) - 0.4
+        axes.bar(
+            places,
+            wrong / tested,
+            width,
+            color=["#555555", *COLOURS[1:]][number % len(COLOURS)],
+            hatch=_HATCHES[number % len(_HATCHES)],
+            edgecolor="white",
+            label=shown(name),
+        )
+    titles = [f"{i + 1}\n{shown(label, 8)}" for i, label in enumerate(labels)]
+    axes.set_xticks(range(len(labels)), titles, fontsize=8)
+    axes.grid(visible=False, axis="x")
+    axes.set_ylabel("taken for another class")
+    _percent(axes.yaxis)
+    if len(models) > 1:
+        axes.legend()
+
+
+def class_image(axes: Axes, label: str, pixels: list[float], shape: list[int]) -> None:
+    """The mean of a class of images."""
+    axes.imshow(np.array(pixels).reshape(shape), cmap="Greys")
+    axes.set_title(shown(label, 10))
+    axes.set_axis_off()

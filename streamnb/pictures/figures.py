@@ -1,0 +1,181 @@
+"""Whole figures: pictures of a run, of runs side by side, and of an experiment."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from streamnb.pictures import draw
+from streamnb.pictures.read import ReadRun, read_folder
+from streamnb.pictures.style import COLOURS, new_figure, save, shown, styled
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = [
+    "Picture",
+    "draw_comparison",
+    "draw_experiment",
+    "draw_run",
+    "pictures_of_comparison",
+    "pictures_of_experiment",
+    "pictures_of_run",
+]
+
+FEW_ROWS = 40
+
+Picture = tuple[str, Callable[["Axes"], None]]  # what it shows, and what draws it
+
+
+def pictures_of_run(run: ReadRun) -> list[Picture]:
+    """What there is to be seen of a replay."""
+    found: list[Picture] = []
+    if run.checkpoints:
+        found.append(("Accuracy over the stream", lambda axes: draw.curves(axes, [run])))
+    two = len(set(run.run.judges)) == 2
+    if two:
+        found.append(("Errors at every threshold", lambda axes: draw.roc(axes, [run])))
+    bins = run.summary.get("reliability") or []
+    if bins:
+        what = shown(run.run.positive, 16) if two else "the class given"
+        found.append(
+            ("Can probabilities be believed?", lambda axes: draw.reliability(axes, bins, what))
+        )
+    table = run.summary.get("confusion") or {}
+    if table:
+        found.append(
+            (
+                "What was taken for what",
+                lambda axes: draw.confusion(axes, table, "What was taken for what"),
+            )
+        )
+    for number, (label, pairs) in enumerate(list(run.tokens.items())[:8]):
+        colour = COLOURS[1:][number % (len(COLOURS) - 1)]
+        found.append((f"What speaks for {label}", _telling(label, pairs, colour)))
+    return found
+
+
+def _telling(label: str, pairs: list[tuple[str, float]], colour: str) -> Callable[[Axes], None]:
+    return lambda axes: draw.telling(axes, label, pairs, colour)
+
+
+def pictures_of_comparison(runs: list[ReadRun]) -> list[Picture]:
+    """What there is to be seen of runs over one stream."""
+    found: list[Picture] = []
+    with_curves = [run for run in runs if run.checkpoints]
+    if with_curves:
+        found.append(("Accuracy over the stream", lambda axes: draw.curves(axes, with_curves)))
+    if all(len(set(run.run.judges)) == 2 for run in runs):
+        found.append(("Errors at every threshold", lambda axes: draw.roc(axes, runs)))
+    return found
+
+
+def pictures_of_experiment(found: dict[str, Any]) -> list[Picture]:
+    """What there is to be seen of an experiment, the means of images apart."""
+    models = {name: of for name, of in found["models"].items() if of["points"]}
+    if not models:
+        return []
+    pictures: list[Picture] = []
+    shares = {point["test"] for of in models.values() for point in of["points"]}
+    if any(of["curve"] for of in models.values()):
+        pictures.append(("Accuracy row by row", lambda axes: draw.prequential_curve(axes, models)))
+    if len(shares) > 1:
+        pictures.append(
+            ("Accuracy by share tested", lambda axes: draw.learning_curve(axes, models))
+        )
+    else:
+        pictures.append(("Accuracies of the trials", lambda axes: draw.accuracies(axes, models)))
+    if len(found["labels"]) <= FEW_ROWS:
+        labels = found["labels"]
+        pictures.append(
+            ("How often each row goes wrong", lambda axes: draw.wrong_rows(axes, labels, models))
+        )
+    for name, of in models.items():
+        pictures.append((f"{name}: what was taken for what", _confusion(name, of["confusion"])))
+    return pictures
+
+
+def _confusion(name: str, table: dict[str, dict[str, int]]) -> Callable[[Axes], None]:
+    return lambda axes: draw.confusion(axes, table, f"{shown(name)}: what was taken for what")
+
+
+def _means(found: dict[str, Any]) -> dict[str, list[float]]:
+    """The mean of each class, where rows are images."""
+    for of in found["models"].values():
+        if of["class_means"]:
+            means: dict[str, list[float]] = of["class_means"]
+            return means
+    return {}
+
+
+def class_means(found: dict[str, Any]) -> Figure | None:
+    """The mean image of each class; None where rows are no images."""
+    means = _means(found)
+    if not means:
+        return None
+    columns = min(len(means), 5)
+    rows = math.ceil(len(means) / columns)
+    figure = new_figure(1.5 * columns, 1.8 * rows)
+    axes = figure.subplots(rows, columns, squeeze=False).ravel()
+    for one in axes:
+        one.set_axis_off()
+    for one, (label, pixels) in zip(axes, means.items(), strict=False):
+        draw.class_image(one, label, pixels, found["shape"])
+    return figure
+
+
+def _panel(pictures: list[Picture], title: str) -> Figure:
+    columns = min(len(pictures), 3) or 1
+    rows = math.ceil(len(pictures) / columns) or 1
+    figure = new_figure(5.4 * columns, 4.2 * rows + 0.4)
+    figure.suptitle(shown(title, 120), fontsize=13, x=0.01, ha="left")
+    axes = figure.subplots(rows, columns, squeeze=False).ravel()
+    for one in axes[len(pictures) :]:
+        one.set_axis_off()
+    for one, (_, drawn) in zip(axes, pictures, strict=False):
+        drawn(one)
+    return figure
+
+
+def draw_run(folder: str, title: str, path: str) -> None:
+    """Draw what a replay wrote into a folder to a file."""
+    run = read_folder(folder)
+    if isinstance(run, ReadRun):
+        with styled():
+            save(_panel(pictures_of_run(run), title), path)
+
+
+def draw_comparison(folders: list[str], path: str) -> None:
+    """Draw runs over one stream to a file."""
+    runs = [run for folder in folders if isinstance(run := read_folder(folder), ReadRun)]
+    with styled():
+        save(_panel(pictures_of_comparison(runs), "Runs side by side"), path)
+
+
+def draw_experiment(found: dict[str, Any], path: str) -> None:
+    """Draw an experiment to a file."""
+    pictures = pictures_of_experiment(found)
+    title = f"{found['name']}, {found['kind']} splits"
+    means = _means(found)
+    if means:
+        pictures.append(("Means of the classes", lambda axes: _means_into(axes, means, found)))
+    with styled():
+        save(_panel(pictures, title), path)
+
+
+def _means_into(axes: Axes, means: dict[str, list[float]], found: dict[str, Any]) -> None:
+    """All class means as one picture, side by side."""
+    import numpy as np
+
+    height, width = found["shape"]
+    columns = min(len(means), 5)
+    rows = math.ceil(len(means) / columns)
+    sheet = np.full((rows * (height + 1) - 1, columns * (width + 1) - 1), np.nan)
+    for number, pixels in enumerate(means.values()):
+        top, left = number // columns * (height + 1), number % columns * (width + 1)
+        sheet[top : top + height, left : left + width] = np.array(pixels).reshape(height, width)
+    axes.imshow(sheet, cmap="Greys")
+    axes.set_title("Means of the classes")
+    axes.set_axis_off()

@@ -1,0 +1,197 @@
+"""One page of runs and experiments that holds everything it shows."""
+
+from __future__ import annotations
+
+import os
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from streamnb import __version__
+from streamnb.errors import CorpusError, OutputError, printable
+from streamnb.evaluate.compare import compare
+from streamnb.evaluate.outcomes import FIGURES
+from streamnb.pictures.figures import (
+    FEW_ROWS,
+    Picture,
+    class_means,
+    pictures_of_comparison,
+    pictures_of_experiment,
+    pictures_of_run,
+)
+from streamnb.pictures.read import ReadRun, read_folder
+from streamnb.pictures.style import as_svg, new_figure, styled
+
+__all__ = ["write_report"]
+
+_STYLE = """
+body { font: 16px/1.5 system-ui, sans-serif; color: #111; background: #fff; margin: 2rem auto;
+       max-width: 76rem; padding: 0 1rem; }
+h1 { font-size: 1.7rem; } h2 { font-size: 1.3rem; border-top: 2px solid #111; padding-top: 1rem;
+     margin-top: 3rem; overflow-wrap: anywhere; }
+.pictures { display: grid; gap: 1.5rem;
+            grid-template-columns: repeat(auto-fill, minmax(25rem, 1fr)); }
+figure { margin: 0; } figure svg { width: 100%; height: auto; }
+figcaption { font-size: .85rem; color: #444; }
+table { border-collapse: collapse; margin: 1rem 0; font-variant-numeric: tabular-nums; }
+th, td { padding: .2rem .8rem; text-align: right; border-bottom: 1px solid #ddd; }
+th:first-child, td:first-child { text-align: left; } .note { color: #444; font-size: .9rem; }
+@media print { body { margin: 0; } h2 { break-before: page; } figure { break-inside: avoid; } }
+"""
+
+
+def write_report(folders: list[str], path: str) -> None:
+    """Write a page about runs and experiments: one file, that fetches nothing.
+
+    Parameters
+    ----------
+    folders
+        What `replay --out` and `experiment --out` wrote.
+    path
+        The page.
+
+    Raises
+    ------
+    CorpusError
+        Where a folder is not such, or damaged.
+    OutputError
+        Where the page cannot be written.
+    """
+    read = [(folder, read_folder(folder)) for folder in folders]
+    with styled():
+        page = _page(read)
+    target = Path(path)
+    temporary = target.with_name(f".{target.name}.partial")
+    try:
+        try:
+            temporary.write_text(page, encoding="utf-8", errors="replace")
+            os.replace(temporary, target)
+        finally:
+            temporary.unlink(missing_ok=True)
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise OutputError(f"{path}: the page cannot be written: {why}") from None
+
+
+def _page(read: list[tuple[str, ReadRun | dict[str, Any]]]) -> str:
+    runs = [run for _, run in read if isinstance(run, ReadRun)]
+    title = "Report: " + ", ".join(Path(folder).name or folder for folder, _ in read)
+    parts = [f"<h1>{_text(title)}</h1>"]
+    if len(runs) > 1:
+        parts.append(_comparison(runs))
+    for number, (folder, one) in enumerate(read):
+        salt = f"s{number}"
+        parts.append(
+            _run(one, salt) if isinstance(one, ReadRun) else _experiment(folder, one, salt)
+        )
+    body = "\n".join(parts)
+    return f"""<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; \
+img-src data:">
+<title>{_text(title)}</title>
+<style>{_STYLE}</style>
+</head>
+<body>
+{body}
+<p class="note">Written by streamnb {__version__}.</p>
+</body>
+</html>
+"""
+
+
+def _text(value: Any) -> str:
+    return escape(printable(str(value)))
+
+
+def _pictures(pictures: list[Picture], salt: str) -> str:
+    figures = []
+    for number, (caption, drawn) in enumerate(pictures):
+        figure = new_figure(5.6, 4.3)
+        drawn(figure.subplots())
+        figures.append(_figure(as_svg(figure, f"{salt}p{number}"), caption))
+    return f'<div class="pictures">{"".join(figures)}</div>'
+
+
+def _figure(svg: str, caption: str) -> str:
+    svg = svg.replace("<svg", f'<svg role="img" aria-label="{_text(caption)}"', 1)
+    return f"<figure>{svg}<figcaption>{_text(caption)}</figcaption></figure>"
+
+
+def _table(header: list[str], rows: list[list[str]]) -> str:
+    head = "".join(f"<th>{_text(cell)}</th>" for cell in header)
+    body = "".join(f"<tr>{''.join(f'<td>{_text(cell)}</td>' for cell in row)}</tr>" for row in rows)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _value(name: str, value: float) -> str:
+    if name == "accuracy":
+        return f"{100 * value:.2f} %"
+    return f"{value:.4f}"
+
+
+def _comparison(runs: list[ReadRun]) -> str:
+    try:
+        found = compare([run.run for run in runs])
+    except CorpusError as error:
+        return f'<p class="note">The runs are not compared: {_text(error)}</p>'
+    rows = [
+        [FIGURES[name], *(_value(name, value) for value in values)]
+        for name, values in found.figures.items()
+    ]
+    table = _table(["", *(run.name for run in runs)], rows)
+    pictures = _pictures(pictures_of_comparison(runs), "c")
+    return f"<h2>Side by side, {found.messages:,} messages</h2>{table}{pictures}"
+
+
+def _run(run: ReadRun, salt: str) -> str:
+    outcomes = run.run.outcomes()
+    rows = [["messages", f"{len(run.run.names):,}"]]
+    for name in outcomes.known:
+        shown = _value(name, outcomes.figure(name))
+        bounds = (run.summary.get("intervals") or {}).get(name)
+        if isinstance(bounds, list) and len(bounds) == 2:
+            low, high = (_value(name, float(bound)) for bound in bounds)
+            shown += f" (95 %: {low} to {high})"
+        rows.append([FIGURES[name], shown])
+    table = _table(["figure", ""], rows)
+    return f"<h2>{_text(run.name)}</h2>{table}{_pictures(pictures_of_run(run), salt)}"
+
+
+def _experiment(folder: str, found: dict[str, Any], salt: str) -> str:
+    models = found["models"]
+    heading = (
+        f"<h2>{_text(folder)}: {_text(found['name'])}, {_text(found['kind'])} splits</h2>"
+        f'<p class="note">{len(found["labels"]):,} rows</p>'
+    )
+    points = [of["points"] for of in models.values()]
+    rows = []
+    if points and points[0]:
+        step = max(1, len(points[0]) // 10)
+        for i in [*range(0, len(points[0]) - 1, step), len(points[0]) - 1]:
+            first = points[0][i]
+            cells = [f"{of[i]['mean']:.2%} ± {of[i]['sd']:.2%}" for of in points if i < len(of)]
+            rows.append([f"{first['test']:.1%}", f"{first['trials']:,}", *cells])
+    table = _table(["tested", "trials", *models], rows)
+    parts = [heading, table, _pictures(pictures_of_experiment(found), salt)]
+    means = class_means(found)
+    if means is not None:
+        parts.append(_figure(as_svg(means, f"{salt}m"), "The mean of each class"))
+    if len(found["labels"]) <= FEW_ROWS:
+        parts.append(_rows_table(found))
+    return "".join(parts)
+
+
+def _rows_table(found: dict[str, Any]) -> str:
+    models = found["models"]
+    rows = []
+    for i, label in enumerate(found["labels"]):
+        cells = []
+        for of in models.values():
+            share = of["wrong"][i] / of["tested"][i] if of["tested"][i] else 0.0
+            cells.append(f"{of['wrong'][i]:,} of {of['tested'][i]:,} ({share:.0%})")
+        rows.append([f"{i + 1}", label, *cells])
+    return _table(["row", "class", *(f"{name}: wrong" for name in models)], rows)

@@ -1,0 +1,126 @@
+"""How pictures look, and how they are written.
+
+Colours are those of Okabe and Ito (2008), which people with any colour vision can tell apart; every
+line has a dash pattern of its own beside, for black and white.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from streamnb.errors import ConfigError, OutputError, printable
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["COLOURS", "DASHES", "as_svg", "check_target", "new_figure", "save", "shown", "styled"]
+
+COLOURS = ["#000000", "#d55e00", "#0072b2", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"]
+DASHES: list[Any] = ["-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 3)), (0, (7, 3))]
+_SUFFIXES = (".svg", ".pdf", ".png")
+
+_STYLE = {
+    "text.parse_math": False,  # a token may hold dollar signs
+    "font.family": "sans-serif",
+    "font.size": 10,
+    "axes.titlesize": 11,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "#dddddd",
+    "grid.linewidth": 0.6,
+    "legend.frameon": False,
+    "legend.fontsize": 9,
+    "lines.linewidth": 1.6,
+    "svg.fonttype": "none",  # text stays text
+    "savefig.facecolor": "white",
+}
+
+
+def check_target(path: str) -> None:
+    """Raise ConfigError where a picture could not be drawn to this file, before work is done."""
+    if Path(path).suffix.lower() not in _SUFFIXES:
+        raise ConfigError(f"--plot {path}: expected a name that ends in {', '.join(_SUFFIXES)}")
+    _matplotlib()
+
+
+def _matplotlib() -> Any:
+    try:
+        import matplotlib
+    except ImportError:
+        raise ConfigError("pictures need matplotlib: pip install 'streamnb[plot]'") from None
+    return matplotlib
+
+
+@contextmanager
+def styled() -> Iterator[None]:
+    """Our style, without a window and without touching that of the program."""
+    matplotlib = _matplotlib()
+    with matplotlib.rc_context(_STYLE), warnings.catch_warnings():
+        # Letters that the font does not have: in a browser the reader's own font has them.
+        warnings.filterwarnings("ignore", message="Glyph .* missing")
+        warnings.filterwarnings("ignore", message="Matplotlib currently does not support")
+        yield
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """A figure of so many inches that no window belongs to."""
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def shown(text: Any, most: int = 28) -> str:
+    """A name as a picture can hold it: on one line, and not too long."""
+    line = printable(str(text)).encode("utf-8", "replace").decode()
+    return line if len(line) <= most else f"{line[: most - 1]}…"
+
+
+def save(figure: Figure, path: str) -> None:
+    """Write a figure, whole or not at all.
+
+    Raises
+    ------
+    OutputError
+        Where it cannot be written.
+    """
+    target = Path(path)
+    kind = target.suffix.lower().removeprefix(".")
+    temporary = target.with_name(f".{target.name}.partial")
+    try:
+        try:
+            figure.savefig(temporary, format=kind, dpi=150, metadata=_without_date(kind))
+            os.replace(temporary, target)
+        finally:
+            temporary.unlink(missing_ok=True)
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise OutputError(f"{path}: the picture cannot be written: {why}") from None
+
+
+def _without_date(kind: str) -> dict[str, None]:
+    """So that equal pictures are equal files."""
+    return {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind, {})
+
+
+def as_svg(figure: Figure, name: str) -> str:
+    """A figure as an element of a page, its ids made of `name`."""
+    matplotlib = _matplotlib()
+    out = io.StringIO()
+    with matplotlib.rc_context({"svg.hashsalt": name}):
+        figure.savefig(out, format="svg", metadata={"Date": None})
+    svg = out.getvalue()
+    svg = svg[svg.index("<svg") :]
+    # Names of groups are no names of ours: several figures on a page have the same ones.
+    import re
+
+    return re.sub(r'<g id="[a-z]+_?[0-9]*">', "<g>", svg)
