@@ -45,9 +45,9 @@ def experiment(
 
     \b
     Examples:
-      streamnb experiment configs/weather.yaml
-      streamnb experiment configs/wheat.yaml --out wheat --plot wheat.svg
-      streamnb experiment configs/digits.yaml --set splits.trials=10 --json
+      streamnb experiment configs/experiments/weather.yaml
+      streamnb experiment configs/experiments/wheat.yaml --out wheat --plot wheat.svg
+      streamnb experiment configs/experiments/digits.yaml --set splits.trials=10 --json
 
     Exit status: 0 done, 2 wrong option or configuration, 3 the table cannot be read, 5 results
     cannot be written, 130 interrupted (what was measured until then is reported).

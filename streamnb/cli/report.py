@@ -27,7 +27,7 @@ def report(runs: tuple[str, ...], path: str) -> None:
     \b
     Examples:
       streamnb replay corpora/sample --out run
-      streamnb experiment configs/weather.yaml --out weather
+      streamnb experiment configs/experiments/weather.yaml --out weather
       streamnb report run weather -o report.html
 
     Exit status: 0 done, 2 wrong option, 3 a run cannot be read, 5 the page cannot be written.

@@ -98,7 +98,7 @@ def _scaled(table: Table) -> Table:
 
 
 def _read_csv(config: CsvConfig) -> Examples:
-    path = Path(config.path)
+    path = Path(config.path).expanduser()
     header, rows = _csv_rows(path)
     label = header[-1] if config.label is None else config.label
     columns = config.columns or tuple(name for name in header if name != label)
@@ -204,6 +204,7 @@ def _images(name: str, images: NDArray[Any], labels: list[Any], shape: tuple[int
 
 def _idx(path: Path, dimensions: int) -> NDArray[np.uint8]:
     """An array of bytes in the IDX format; believed only as far as the file reaches."""
+    path = path.expanduser()
     try:
         with open(path, "rb") as raw:
             packed = raw.read(2) == b"\x1f\x8b"

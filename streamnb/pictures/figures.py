@@ -25,6 +25,12 @@ __all__ = [
 ]
 
 FEW_ROWS = 40
+_OVER_STREAM = "Each message is classified before it is learned; recent messages, and all so far."
+_THRESHOLDS = "Both kinds of errors for every threshold, on log axes; the upper right is best."
+_RELIABILITY = (
+    "Points on the diagonal can be believed; beside each how many messages it stands for."
+)
+_CONFUSION = "Rows are true classes; the darker, the larger the share of its row."
 
 Picture = tuple[str, Callable[["Axes"], None]]  # what it shows, and what draws it
 
@@ -33,27 +39,27 @@ def pictures_of_run(run: ReadRun) -> list[Picture]:
     """What there is to be seen of a replay."""
     found: list[Picture] = []
     if run.checkpoints:
-        found.append(("Accuracy over the stream", lambda axes: draw.curves(axes, [run])))
+        found.append((_OVER_STREAM, lambda axes: draw.curves(axes, [run])))
     two = len(set(run.run.judges)) == 2
     if two:
-        found.append(("Errors at every threshold", lambda axes: draw.roc(axes, [run])))
+        found.append((_THRESHOLDS, lambda axes: draw.roc(axes, [run])))
     bins = run.summary.get("reliability") or []
     if bins:
         what = shown(run.run.positive, 16) if two else "the class given"
-        found.append(
-            ("Can probabilities be believed?", lambda axes: draw.reliability(axes, bins, what))
-        )
+        found.append((_RELIABILITY, lambda axes: draw.reliability(axes, bins, what)))
     table = run.summary.get("confusion") or {}
     if table:
         found.append(
             (
-                "What was taken for what",
+                _CONFUSION,
                 lambda axes: draw.confusion(axes, table, "What was taken for what"),
             )
         )
     for number, (label, pairs) in enumerate(list(run.tokens.items())[:8]):
         colour = COLOURS[1:][number % (len(COLOURS) - 1)]
-        found.append((f"What speaks for {label}", _telling(label, pairs, colour)))
+        found.append(
+            (f"The tokens that speak most for {label}, at the end.", _telling(label, pairs, colour))
+        )
     return found
 
 
@@ -66,9 +72,9 @@ def pictures_of_comparison(runs: list[ReadRun]) -> list[Picture]:
     found: list[Picture] = []
     with_curves = [run for run in runs if run.checkpoints]
     if with_curves:
-        found.append(("Accuracy over the stream", lambda axes: draw.curves(axes, with_curves)))
+        found.append(("Accuracy over a window.", lambda axes: draw.curves(axes, with_curves)))
     if all(len(set(run.run.judges)) == 2 for run in runs):
-        found.append(("Errors at every threshold", lambda axes: draw.roc(axes, runs)))
+        found.append((_THRESHOLDS, lambda axes: draw.roc(axes, runs)))
     return found
 
 
@@ -80,20 +86,36 @@ def pictures_of_experiment(found: dict[str, Any]) -> list[Picture]:
     pictures: list[Picture] = []
     shares = {point["test"] for of in models.values() for point in of["points"]}
     if any(of["curve"] for of in models.values()):
-        pictures.append(("Accuracy row by row", lambda axes: draw.prequential_curve(axes, models)))
+        pictures.append(
+            (
+                "How often the row at each place was told right, over all orders, smoothed.",
+                lambda axes: draw.prequential_curve(axes, models),
+            )
+        )
     if len(shares) > 1:
         pictures.append(
-            ("Accuracy by share tested", lambda axes: draw.learning_curve(axes, models))
+            (
+                "Mean over the trials of each share; the band is one standard deviation.",
+                lambda axes: draw.learning_curve(axes, models),
+            )
         )
     else:
-        pictures.append(("Accuracies of the trials", lambda axes: draw.accuracies(axes, models)))
+        pictures.append(
+            (
+                "How many trials had which accuracy; the line is their mean.",
+                lambda axes: draw.accuracies(axes, models),
+            )
+        )
     if len(found["labels"]) <= FEW_ROWS:
         labels = found["labels"]
         pictures.append(
-            ("How often each row goes wrong", lambda axes: draw.wrong_rows(axes, labels, models))
+            (
+                "Of the times a row was tested, how often it was taken for another class.",
+                lambda axes: draw.wrong_rows(axes, labels, models),
+            )
         )
     for name, of in models.items():
-        pictures.append((f"{name}: what was taken for what", _confusion(name, of["confusion"])))
+        pictures.append((f"{name}: {_CONFUSION}", _confusion(name, of["confusion"])))
     return pictures
 
 
