@@ -80,7 +80,18 @@ def loaded(statement: str) -> set[str]:
     return {name.partition(".")[0] for name in json.loads(out.stdout.splitlines()[-1])}
 
 
-HEAVY = {"matplotlib", "pandas", "sklearn", "scipy", "click", "yaml", "msgspec", "rich", "polars", "pyarrow"}
+HEAVY = {
+    "matplotlib",
+    "pandas",
+    "sklearn",
+    "scipy",
+    "click",
+    "yaml",
+    "msgspec",
+    "rich",
+    "polars",
+    "pyarrow",
+}
 
 
 def test_importing_is_cheap():

@@ -150,7 +150,13 @@ def test_a_run_that_fails_leaves_the_results_of_an_earlier_one(sample, tmp_path)
     run = tmp_path / "run"
     replay(config(sample, output={"folder": str(run)}))
     before = {file.name: file.read_bytes() for file in run.iterdir()}
-    assert sorted(before) == ["checkpoints.jsonl", "config.yaml", "results.txt", "summary.json", "tokens.json"]
+    assert sorted(before) == [
+        "checkpoints.jsonl",
+        "config.yaml",
+        "results.txt",
+        "summary.json",
+        "tokens.json",
+    ]
     (tmp_path / "index").write_text("ham gone\n")
     with pytest.raises(StreamNBError, match="gone"):
         replay(config(tmp_path / "index", output={"folder": str(run)}))

@@ -23,6 +23,7 @@ from streamnb import (
     CategoricalNB,
     GaussianDiscriminantAnalysis,
     GaussianNB,
+    LazyBayesianRules,
     MixedNB,
     WindowNB,
     load,
@@ -41,6 +42,7 @@ MODELS = {
     "quadratic": GDA("own", shrinkage=0.1),
     "aode": AODE(),
     "two parents": AODE(parents=2),
+    "lazy": LazyBayesianRules(size=50),
     "sparse": AODE(parents=["a", "c"], sparse=True, least=2),
 }
 NUMERIC = {"gaussian", "unbiased", "linear", "quadratic"}
@@ -169,7 +171,8 @@ def test_many_equals_one_and_the_order_of_features_does_not_matter(name, data):
 @settings(max_examples=15, deadline=None)
 def test_models_come_back_from_files(tmp_path_factory, name, data):
     model = trained(name, data.draw(streams(name)))
-    model.prior = {"p": 2.0, 3: 1.0}
+    if name != "lazy":
+        model.prior = {"p": 2.0, 3: 1.0}
     path = tmp_path_factory.mktemp("model") / "m.snb"
     model.save(path)
     again = load(path)
@@ -454,6 +457,7 @@ def test_exclusive_or():
     assert min(exclusive_or(AODE())) > 0.95
     assert min(exclusive_or(AODE(parents=1))) > 0.95
     assert min(exclusive_or(GDA("own", shrinkage=0.01))) > 0.95
+    assert min(exclusive_or(LazyBayesianRules())) > 0.9
 
 
 @pytest.mark.parametrize("model", [CategoricalNB(), AODE(parents=3), MixedNB()])
@@ -658,3 +662,70 @@ def test_damaged_files_are_refused(tmp_path, name):
             np.savez(tmp_path / "bad.npz", **{**content, key: worse})
             with pytest.raises(ModelFileError, match=r"bad\.npz"):
                 load(tmp_path / "bad.npz")
+
+
+# Lazy rules
+
+
+def test_lazy_rules_know_the_last_examples_only():
+    model, last = LazyBayesianRules(size=6), LazyBayesianRules(size=6)
+    for i in range(20):
+        model.learn_one({"a": i % 3, "b": i % 2}, i % 2, 1.0 + i % 2)
+    for i in range(14, 20):
+        last.learn_one({"a": i % 3, "b": i % 2}, i % 2, 1.0 + i % 2)
+    assert scores(model, [{"a": 1, "b": 1}, {}]) == scores(last, [{"a": 1, "b": 1}, {}])
+    assert model.class_weights == last.class_weights == {0: 3.0, 1: 6.0}
+    many = LazyBayesianRules(size=6).partial_fit([[i % 3] for i in range(9)], list(range(9)))
+    assert sum(many.class_weights.values()) == 6
+    with pytest.raises(ValueError, match="among the last"):
+        many.unlearn_one({0: 0}, 8)
+
+
+def test_lazy_rules_leave_independent_features_alone():
+    rng = random.Random(2)
+    model, naive = LazyBayesianRules(size=300), CategoricalNB()
+    for _ in range(300):
+        y = rng.randint(0, 1)
+        x = {name: int(rng.random() < (0.7 if y else 0.3)) for name in "abc"}
+        model.learn_one(x, y)
+        naive.learn_one(x, y)
+    for x in ({"a": 1, "b": 1, "c": 0}, {"a": 0, "b": 1}):
+        assert model.rule_of(x) == []
+        assert model.predict_proba_one(x) == pytest.approx(
+            naive.predict_proba_one(x), abs=2e-3
+        )  # the prior is smoothed
+    exclusive_or(model, 100)
+    assert model.rule_of({"a": 1, "b": 0}) in (["a"], ["b"])
+
+
+def test_lazy_rules_leave_one_out():
+    """Against naive Bayes learned anew without each example."""
+    rng = random.Random(5)
+    rows = [
+        (
+            {"a": rng.randint(0, 2), "b": rng.choice([0, 1, None])},
+            rng.randint(0, 1),
+            float(rng.randint(1, 2)),
+        )
+        for _ in range(20)
+    ]
+    model = LazyBayesianRules(alpha=0.5)
+    for x, y, w in rows:
+        model.learn_one(x, y, w)
+    known = model.statistics
+    wrong = model._left_out(known.examples([0, 1]), known.alive.astype(float))
+    for i, (x, y, _) in enumerate(rows):
+        others = rows[:i] + rows[i + 1 :]
+        joint = {}
+        for c in model.labels:
+            mine = [(z, w) for z, label, w in others if label == c]
+            score = math.log(
+                (sum(w for _, w in mine) + 0.5) / (sum(w for *_, w in others) + 0.5 * 2)
+            )
+            for j, levels in (("a", 3), ("b", 2)):
+                if x[j] is not None:
+                    same = sum(w for z, w in mine if z[j] == x[j])
+                    there = sum(w for z, w in mine if z[j] is not None)
+                    score += math.log((same + 0.5) / (there + 0.5 * levels))
+            joint[c] = score
+        assert wrong[i] == (max(model.labels, key=joint.__getitem__) != y)

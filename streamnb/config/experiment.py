@@ -46,6 +46,7 @@ class _Data(_Section, frozen=True):
 
     classes: Annotated[tuple[Name, ...], Meta(min_length=2)] | None = None
     scale: Literal["none", "min-max"] = "none"
+    bins: Annotated[int, Meta(ge=2, le=1000)] | None = None
 
 
 class CsvConfig(_Data, tag_field="kind", tag="csv", frozen=True, kw_only=True):

@@ -69,6 +69,8 @@ def read_examples(config: CsvConfig | IdxConfig | BundledConfig) -> Examples:
         found = _bundled(config)
     if config.classes is not None:
         found = _only(found, set(config.classes))
+    if config.bins is not None:
+        found = replace(found, table=_binned(found.table, config.bins))
     if config.scale == "min-max":
         found = replace(found, table=_scaled(found.table))
     if len(found.labels) < 2:
@@ -85,6 +87,21 @@ def _only(examples: Examples, wanted: set[str]) -> Examples:
     rows = np.flatnonzero([str(label) in wanted for label in examples.labels])
     labels = [examples.labels[i] for i in rows.tolist()]
     return replace(examples, table=examples.table.select(rows), labels=labels)
+
+
+def _binned(table: Table, bins: int) -> Table:
+    """Numbers as levels: ranges that hold equally many of all rows, whatever their labels."""
+    values = np.empty(table.values.shape, dtype=object)
+    for j, column in enumerate(table.values.T):
+        if not all(isinstance(value, float) for value in column.tolist()):
+            values[:, j] = column
+            continue
+        numbers = column.astype(np.float64)
+        edges = np.unique(np.nanquantile(numbers, np.arange(1, bins) / bins))
+        levels = np.searchsorted(edges, numbers, side="right").tolist()
+        missing = np.isnan(numbers).tolist()
+        values[:, j] = [None if gone else k for gone, k in zip(missing, levels, strict=True)]
+    return Table(table.names, values)
 
 
 def _scaled(table: Table) -> Table:

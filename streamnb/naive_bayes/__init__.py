@@ -9,6 +9,7 @@ from streamnb.naive_bayes.tabular.aode import AODE
 from streamnb.naive_bayes.tabular.categorical import CategoricalNB
 from streamnb.naive_bayes.tabular.discriminant import GaussianDiscriminantAnalysis
 from streamnb.naive_bayes.tabular.gaussian import GaussianNB
+from streamnb.naive_bayes.tabular.lazy import LazyBayesianRules
 from streamnb.naive_bayes.tabular.mixed import MixedNB
 from streamnb.naive_bayes.views import ViewsNB
 from streamnb.naive_bayes.window import WindowNB
@@ -21,6 +22,7 @@ __all__ = [
     "DiscriminativeMultinomialNB",
     "GaussianDiscriminantAnalysis",
     "GaussianNB",
+    "LazyBayesianRules",
     "MixedNB",
     "MultinomialNB",
     "ViewsNB",

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["CHECKS", "Prior", "from_zero", "names_of", "one_of"]
+__all__ = ["CHECKS", "Prior", "from_zero", "names_of", "one_of", "whole_number"]
 
 Prior = str | Mapping[Any, float]
 
@@ -89,6 +89,16 @@ def one_of(name: str, *choices: Any) -> Callable[[Any], None]:
         if not isinstance(value, type(choices[0])) or value not in choices:
             said = ", ".join(map(repr, choices))
             raise ValueError(f"{name}: {value!r:.80} is not one of {said}")
+
+    return check
+
+
+def whole_number(name: str) -> Callable[[Any], None]:
+    """A check of a number of things."""
+
+    def check(value: Any) -> None:
+        if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
+            raise ValueError(f"{name}: {value!r:.80} is not a whole number >= 1")
 
     return check
 

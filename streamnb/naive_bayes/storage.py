@@ -59,7 +59,7 @@ def _parameters(model: Any) -> dict[str, Any]:
     for name in _NAMES & parameters.keys():
         if isinstance(parameters[name], Collection):
             parameters[name] = sorted(parameters[name], key=repr)
-    if not isinstance(model.prior, str):
+    if not isinstance(parameters.get("prior", ""), str):
         parameters["prior"] = [[plain_label(label), float(p)] for label, p in model.prior.items()]
     return parameters
 
@@ -278,7 +278,14 @@ def from_outline(outlined: Any) -> Any:
     return model
 
 
-_TABULAR = {"AODE", "CategoricalNB", "GaussianDiscriminantAnalysis", "GaussianNB", "MixedNB"}
+_TABULAR = {
+    "AODE",
+    "CategoricalNB",
+    "GaussianDiscriminantAnalysis",
+    "GaussianNB",
+    "LazyBayesianRules",
+    "MixedNB",
+}
 _NO_MODELS = {"ViewsNB", "WindowNB", "load", *_TABULAR}
 
 
@@ -288,7 +295,7 @@ def _bare_member(described: Any, made: Any) -> Any:
 
 def _given(parameters: Any) -> dict[str, Any]:
     given = dict(parameters)
-    if not isinstance(given["prior"], str):
+    if not isinstance(given.get("prior", ""), str):
         given["prior"] = {read_label(label): float(p) for label, p in given["prior"]}
     return given
 
