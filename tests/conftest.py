@@ -30,13 +30,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if os.environ.get("STREAMNB_CORPORA"):
             raise pytest.UsageError(f"STREAMNB_CORPORA: no folder {folder}")
         skip(items, "corpora", "the development corpora are not beside the project")
-    # STREAMNB_DOVECOT=1: its absence is an error, not a reason to skip.
+    # STREAMNB_DOVECOT=1, STREAMNB_BROWSER=1: its absence is an error, not a reason to skip.
     programs = ("dovecot", "doveadm", "sievec", "procmail", "maildrop")
     there = os.geteuid() == 0 and all(
         shutil.which(program, path="/usr/bin:/usr/sbin") for program in programs
     )
     if not there and not os.environ.get("STREAMNB_DOVECOT"):
         skip(items, "dovecot", f"not root, or not all of {', '.join(programs)}")
+    browsers = ("chromium", "chromium-browser", "google-chrome")
+    if not any(map(shutil.which, browsers)) and not os.environ.get("STREAMNB_BROWSER"):
+        skip(items, "browser", f"none of {', '.join(browsers)}")
 
 
 def skip(items: list[pytest.Item], marker: str, reason: str) -> None:

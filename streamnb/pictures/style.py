@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -120,7 +121,5 @@ def as_svg(figure: Figure, name: str) -> str:
         figure.savefig(out, format="svg", metadata={"Date": None})
     svg = out.getvalue()
     svg = svg[svg.index("<svg") :]
-    # Names of groups are no names of ours: several figures on a page have the same ones.
-    import re
-
-    return re.sub(r'<g id="[a-z]+_?[0-9]*">', "<g>", svg)
+    # Groups are numbered in each figure anew, and a page has several; nothing refers to them.
+    return re.sub(r'(<g\b[^>]*?) id="[^"]*"', r"\1", svg)

@@ -1,0 +1,485 @@
+"""Experiments: splits, the texts' figures, tables that are damaged, the command."""
+
+import csv
+import gzip
+import io
+import itertools
+import json
+import struct
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streamnb import CategoricalNB
+from streamnb.config import read_yaml
+from streamnb.config.experiment import (
+    CsvConfig,
+    IdxConfig,
+    RandomConfig,
+    StratifiedConfig,
+    TestShares,
+    build_experiment,
+)
+from streamnb.errors import ConfigError, CorpusError
+from streamnb.experiment import run
+from streamnb.experiment.data import read_examples
+from streamnb.experiment.splits import shares_of, splits
+
+STREAMNB = [sys.executable, "-P", "-c", "from streamnb.cli import main; main()"]
+
+
+def command(*arguments, **options):
+    done = subprocess.run(
+        [*STREAMNB, *map(str, arguments)], capture_output=True, text=True, timeout=300, **options
+    )
+    assert "Traceback" not in done.stderr + done.stdout
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.fixture
+def experiments(repository):
+    return repository / "configs" / "experiments"
+
+
+def configured(experiments, name, **changes):
+    data = read_yaml(experiments / f"{name}.yaml")
+    if "path" in data["data"]:
+        data["data"]["path"] = str(experiments / data["data"]["path"])
+    for section, keys in changes.items():
+        data[section] = {**data[section], **keys}
+    return build_experiment(data)
+
+
+def test_every_configuration_is_sound(experiments):
+    names = {path.stem for path in experiments.glob("*.yaml")}
+    assert names >= {
+        "weather",
+        "weather_numeric",
+        "heights",
+        "wheat",
+        "digits",
+        "two_digits",
+        "mnist",
+    }
+    for name in names:
+        assert (experiments / f"{name}.yaml").read_text().startswith("# ")
+        configured(experiments, name)
+
+
+# Splits
+
+
+@given(
+    st.lists(st.integers(0, 2), min_size=2, max_size=40),
+    st.floats(0.01, 0.99),
+    st.booleans(),
+    st.integers(0, 5),
+)
+@settings(deadline=None)
+def test_splits_are_splits(labels, share, stratified, seed):
+    made = StratifiedConfig if stratified else RandomConfig
+    config = made(test=share, trials=3, seed=seed)
+    if stratified and max(map(labels.count, labels)) < 2:
+        return
+    found = list(splits(labels, config, 0))
+    assert len(found) == 3
+    for learned, tested in found:
+        assert sorted([*learned.tolist(), *tested.tolist()]) == list(range(len(labels)))
+        assert len(learned) >= 1
+    again = list(splits(labels, config, 0))
+    assert all(
+        np.array_equal(a, b)
+        for one, other in zip(found, again, strict=True)
+        for a, b in zip(one, other, strict=True)
+    )
+
+
+def test_the_weather_splits_are_those_of_the_report():
+    """K. Serrano: 10 and 4 rows; stratified 4 and 6 to learn, 1 and 3 to test."""
+    labels = ["no"] * 5 + ["yes"] * 9
+    learned, tested = next(splits(labels, RandomConfig(test=0.3), 0))
+    assert (len(learned), len(tested)) == (10, 4)
+    learned, tested = next(splits(labels, StratifiedConfig(test=0.3), 0))
+    assert [int((part < 5).sum()) for part in (learned, tested)] == [4, 1]
+    assert [int((part >= 5).sum()) for part in (learned, tested)] == [6, 3]
+
+
+def test_every_row_is_tested_about_as_often():
+    counts = np.zeros(20)
+    for _, tested in splits([0] * 20, RandomConfig(test=0.5, trials=2000), 0):
+        counts[tested] += 1
+    assert counts.min() > 900
+    assert counts.max() < 1100
+
+
+# The weather report
+
+
+def weather(repository):
+    with open(repository / "corpora" / "tables" / "weather.csv", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    return [({key: row[key] for key in row if key != "play"}, row["play"]) for row in rows]
+
+
+def exact_accuracy(rows, learned_rows):
+    """The mean over all splits there are, each learned anew."""
+    total = []
+    for learned in learned_rows:
+        model = CategoricalNB()
+        for i in learned:
+            model.learn_one(*rows[i])
+        tested = [i for i in range(len(rows)) if i not in learned]
+        total.append(np.mean([model.predict_one(rows[i][0]) == rows[i][1] for i in tested]))
+    return float(np.mean(total))
+
+
+def test_the_weather_experiment(experiments, repository):
+    """Random splits about 57 %, stratified about 65 %, which is a little more than there is.
+
+    Over all 1,001 random splits the mean is 57.7 %, over all 420 stratified ones 64.0 %: so much comes
+    out of many trials; for 100 of them, whose mean has a standard error of 2.2 %, 65 % is no surprise.
+    """
+    rows = weather(repository)
+    no = [i for i, (_, y) in enumerate(rows) if y == "no"]
+    yes = [i for i, (_, y) in enumerate(rows) if y == "yes"]
+    exact = {
+        "random": exact_accuracy(rows, [set(one) for one in itertools.combinations(range(14), 10)]),
+        "stratified": exact_accuracy(
+            rows,
+            [
+                {*a, *b}
+                for a in itertools.combinations(no, 4)
+                for b in itertools.combinations(yes, 6)
+            ],
+        ),
+    }
+    assert exact == pytest.approx({"random": 0.5772, "stratified": 0.6405}, abs=1e-4)
+    for kind, mean in exact.items():
+        result = run(configured(experiments, "weather", splits={"kind": kind})).models[
+            "categorical"
+        ]
+        assert [point.trials for point in result.points] == [100, 500, 1000]
+        assert result.points[-1].mean == pytest.approx(mean, abs=0.02)
+        assert abs(result.points[0].mean - {"random": 0.57, "stratified": 0.65}[kind]) < 0.05
+        assert {round(x, 2) for x in result.points[-1].accuracies} == {0, 0.25, 0.5, 0.75, 1}
+        assert sum(result.tested) == 4000
+        assert sum(map(sum, (row.values() for row in result.confusion.values()))) == 4000
+        assert sum(result.wrong) == pytest.approx(4000 * (1 - result.points[-1].mean))
+
+
+def test_which_days_go_wrong(experiments):
+    """Table V: with 500 stratified splits 11 of the 14 rows go wrong at least once.
+
+    All of the three that the report leaves unmarked are among those that never do here, or next to never.
+    """
+    config = configured(experiments, "weather", splits={"kind": "stratified", "trials": 500})
+    result = run(config).models["categorical"]
+    shares = np.array(result.wrong) / np.array(result.tested)
+    assert 10 <= (shares > 0).sum() <= 12
+    unmarked = [
+        1,
+        3,
+        10,
+    ]  # overcast, cool; overcast, hot, normal; sunny, hot, windy: the report's rows without a number
+    assert all(shares[unmarked] < 0.1)
+
+
+# The wheat
+
+
+def test_the_wheat_experiment_agrees_with_scikit_learn(experiments):
+    config = configured(experiments, "wheat", splits={"trials": 10})
+    assert len(shares_of(config.splits)) == 100
+    found = run(config)
+    ours, theirs = found.models["streamnb"].points, found.models["scikit-learn"].points
+    assert (ours[0].test, ours[-1].test, len(ours)) == (0.01, 0.98, 100)
+    for a, b in zip(ours, theirs, strict=True):
+        if a.test < 0.9:
+            assert abs(a.mean - b.mean) <= 0.002
+    middle = [point.mean for point in ours if 0.2 < point.test < 0.8]
+    assert 0.89 < np.mean(middle) < 0.92
+    assert ours[-1].mean < 0.6  # four kernels to learn from
+
+
+def test_digits(experiments):
+    found = run(configured(experiments, "digits", splits={"trials": 3}))
+    assert found.shape == (8, 8)
+    assert len(found.classes) == 10
+    assert found.models["gaussian"].points[0].mean > 0.9
+    assert found.models["bernoulli"].points[0].mean > 0.86
+    assert len(found.models["gaussian"].class_means["7"]) == 64
+    two = run(configured(experiments, "two_digits", splits={"trials": 3}))
+    assert two.classes == ["5", "6"]
+    assert min(of.points[0].mean for of in two.models.values()) > 0.97
+
+
+def idx(array):
+    return (
+        bytes((0, 0, 8, array.ndim))
+        + b"".join(struct.pack(">I", n) for n in array.shape)
+        + array.astype(np.uint8).tobytes()
+    )
+
+
+def small_mnist(folder, n=60):
+    """Images of two kinds in MNIST's format, in two parts, one of them compressed."""
+    rng = np.random.default_rng(1)
+    labels = np.arange(n) % 2
+    images = rng.integers(0, 60, (n, 4, 4)) + 180 * (labels[:, None, None] * (np.arange(4) < 2))
+    for name, part in (("a", slice(0, n // 2)), ("b", slice(n // 2, n))):
+        (folder / f"{name}-images.gz").write_bytes(gzip.compress(idx(images[part])))
+        (folder / f"{name}-labels").write_bytes(idx(labels[part]))
+    return {
+        "images": [str(folder / "a-images.gz"), str(folder / "b-images.gz")],
+        "labels": [str(folder / "a-labels"), str(folder / "b-labels")],
+    }
+
+
+def test_the_mnist_configuration_reads_its_files(experiments, tmp_path):
+    files = small_mnist(tmp_path)
+    found = run(configured(experiments, "mnist", data=files))
+    assert (found.rows, found.features, found.shape) == (60, 16, (4, 4))
+    assert found.models["gaussian"].points[0].mean == 1.0
+    assert found.models["gaussian"].points[0].tested == 15
+    means = np.array(found.models["gaussian"].class_means["1"])
+    assert 0 <= means.min() < means.max() <= 1  # min-max scaled
+
+
+def test_epsilon_is_that_of_the_text(tmp_path):
+    """Its class, word for word: scipy's normal density with .01 added to each standard deviation."""
+    from scipy.stats import norm
+
+    from streamnb import GaussianNB
+
+    rng = np.random.default_rng(3)
+    X, y = rng.random((80, 5)) * (rng.random((80, 5)) > 0.5), rng.integers(0, 3, 80)
+    X[y == 1, 2] = 0  # a pixel that is always white
+    model = GaussianNB(var_smoothing=0, epsilon=0.01).fit(X, y)
+    for k in range(3):
+        mine = X[y == k]
+        score = norm.logpdf(X, loc=mine.mean(axis=0), scale=mine.std(axis=0) + 0.01).sum(
+            axis=1
+        ) + np.log((y == k).mean())
+        assert model._score_rows(X)[:, k] == pytest.approx(score, rel=1e-9)
+
+
+def test_prequential(experiments):
+    config = configured(experiments, "weather")
+    config = build_experiment(
+        {
+            "data": {"kind": "csv", "path": config.data.path},
+            "models": {"a": {"kind": "categorical"}, "b": {"kind": "aode"}},
+            "splits": {"kind": "prequential", "trials": 20},
+        }
+    )
+    found = run(config)
+    for result in found.models.values():
+        assert len(result.curve) == 14
+        assert result.curve[0] == 0  # nothing was learned yet
+        assert result.points[0].mean == pytest.approx(np.mean(result.curve))
+        assert len(result.points[0].accuracies) == 20
+
+
+# Tables
+
+
+def written(path, text):
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return CsvConfig(path=str(path))
+
+
+def test_columns_are_numbers_or_text(tmp_path):
+    config = written(tmp_path / "t.csv", "a,b,c,y\n1,x,?,p\n2.5,,3,q\n,2,4,p\n")
+    found = read_examples(config)
+    assert found.table.names == ["a", "b", "c"]
+    assert found.table.values.tolist()[0][:2] == [1.0, "x"]
+    assert found.table.values[1, 1] is None
+    assert np.isnan(found.table.values[2, 0])
+    assert found.labels == ["p", "q", "p"]
+    text = read_examples(CsvConfig(path=config.path, text=("a",), label="y", columns=("a",)))
+    assert text.table.values.ravel().tolist() == ["1", "2.5", None]
+    binned = read_examples(CsvConfig(path=config.path, bins=2, columns=("a", "b")))
+    assert binned.table.values.tolist() == [[0, "x"], [1, None], [None, "2"]]
+
+
+BAD_TABLES = {
+    "missing": (None, "cannot be read"),
+    "empty": ("", "empty"),
+    "header only": ("a,y\n", "0 rows"),
+    "one row": ("a,y\n1,p\n", "1 rows"),
+    "one column": ("a\n1\n", "one column"),
+    "ragged": ("a,y\n1,p\n1,2,3\n", ":3: 3 columns"),
+    "twice": ("a,a,y\n1,2,p\n", "'a' occurs twice"),
+    "quote": ('a,y\n"1,p\n2,q\n', "not CSV"),
+    "binary": (b"a,y\n\xff\xfe,p\n", ":2: not UTF-8"),
+    "zero": (b"a,y\n1,p\n\0,q\n", ":3: not text"),
+}
+
+
+@pytest.mark.parametrize(("text", "why"), BAD_TABLES.values(), ids=BAD_TABLES)
+def test_bad_tables_are_one_line(tmp_path, text, why):
+    path = tmp_path / "t.csv"
+    if text is not None:
+        written(path, text)
+    with pytest.raises(CorpusError, match=why) as error:
+        read_examples(CsvConfig(path=str(path)))
+    assert "t.csv" in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_columns_that_are_not_there(tmp_path):
+    config = written(tmp_path / "t.csv", "a,y\n1,p\n2,q\n")
+    for keys, why in (
+        ({"label": "z"}, "no column 'z'"),
+        ({"columns": ("b",)}, "no column 'b'"),
+        ({"text": ("b",)}, "no column 'b'"),
+        ({"columns": ("y",)}, "is what is to be told"),
+        ({"classes": ("p", "r")}, "'r' is none of the labels"),
+    ):
+        with pytest.raises(ConfigError, match=why):
+            read_examples(CsvConfig(path=config.path, **keys))
+
+
+BAD_IDX = {
+    "magic": (b"hello", "not an IDX file"),
+    "cut": (idx(np.zeros((4, 2, 2)))[:-3], "cut off"),
+    "huge": (bytes((0, 0, 8, 3)) + struct.pack(">III", 2**31, 2**31, 2**31), "it says it holds"),
+    "head": (bytes((0, 0, 8, 3)) + b"\0\0", "it says it holds|cannot be read|buffer"),
+    "empty": (b"", "not an IDX file"),
+    "gzip": (
+        gzip.compress(idx(np.random.default_rng(1).integers(0, 256, (4, 9, 9))))[:-99],
+        "cannot be read|cut off",
+    ),
+    "bomb": (gzip.compress(bytes(10_000_000)), "not an IDX file"),
+    "number": (idx(np.zeros((5, 2, 2))), "4 labels of 5 images"),
+}
+
+
+@pytest.mark.parametrize(("data", "why"), BAD_IDX.values(), ids=BAD_IDX)
+def test_bad_images_are_one_line(tmp_path, data, why):
+    (tmp_path / "i").write_bytes(data)
+    (tmp_path / "l").write_bytes(idx(np.zeros(4)))
+    with pytest.raises(CorpusError, match=why):
+        read_examples(IdxConfig(images=(str(tmp_path / "i"),), labels=(str(tmp_path / "l"),)))
+
+
+# The command
+
+
+def test_the_command_and_its_files(experiments, tmp_path):
+    status, out, err = command(
+        "experiment",
+        experiments / "weather.yaml",
+        "--out",
+        tmp_path / "w",
+        "--set",
+        "splits.trials=50",
+    )
+    assert (status, err) == (0, "")
+    assert "14 rows, 4 features, 2 classes" in out
+    assert "of" in out.split("wrong")[1]
+    found = json.loads((tmp_path / "w" / "experiment.json").read_text())
+    status, out, _ = command("experiment", tmp_path / "w" / "config.yaml", "--json")
+    again = json.loads(out)
+    for one in (found, again):
+        del one["seconds"]
+        for result in one["models"].values():
+            del result["fit_seconds"], result["predict_seconds"]
+    assert (status, again) == (0, found)
+    with open(tmp_path / "w" / "rows.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 14
+    assert sum(int(row["tested"]) for row in rows) == 200
+    assert sorted(path.name for path in (tmp_path / "w").iterdir()) == [
+        "config.yaml",
+        "experiment.json",
+        "rows.csv",
+    ]
+
+
+MISUSES = {
+    "missing": (["nothing.yaml"], 2, "nothing.yaml: cannot be read"),
+    "option": (["{weather}", "--colour"], 2, "No such option"),
+    "key": (["{weather}", "--set", "splits.tets=1"], 2, "did you mean 'test'"),
+    "plot": (["{weather}", "--plot", "x.gif"], 2, "ends in .svg"),
+    "data": (
+        ["{weather}", "--set", "data.path=/nonexistent.csv"],
+        3,
+        "/nonexistent.csv: cannot be read",
+    ),
+    "text": (
+        ["{weather}", "--set", "models={g: {kind: gaussian}}"],
+        2,
+        "models.g: it cannot learn weather.csv: row 0",
+    ),
+    "parameter": (
+        [
+            "{weather}",
+            "--set",
+            "models={g: {kind: scikit-learn, estimator: GaussianNB, parameters: {x: 1}}}",
+        ],
+        2,
+        "models.g.parameters",
+    ),
+    "out": (
+        ["{weather}", "--out", "/dev/null/x", "--set", "splits.trials=1"],
+        5,
+        "cannot be written",
+    ),
+    "empty": (["/dev/null"], 2, "empty"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "wanted", "why"), MISUSES.values(), ids=MISUSES)
+def test_misuse_is_one_line(experiments, tmp_path, arguments, wanted, why):
+    arguments = [
+        one.format(weather=experiments / "weather.yaml") if one == "{weather}" else one
+        for one in arguments
+    ]
+    status, out, err = command("experiment", *arguments, cwd=tmp_path)
+    assert (status, out) == (wanted, "")
+    assert why in err
+
+
+def test_interrupted_it_says_so(experiments, tmp_path):
+    import signal
+    import time
+
+    arguments = [
+        *STREAMNB,
+        "experiment",
+        str(experiments / "wheat.yaml"),
+        "--json",
+        "--set",
+        "splits.trials=100000",
+    ]
+    process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    time.sleep(5)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, json.loads(out)["interrupted"]) == (130, True)
+    assert "interrupted" in err
+
+
+def test_shares_at_equal_distances():
+    assert shares_of(RandomConfig(test=TestShares(first=0.1, last=0.4, steps=4))) == [
+        0.1,
+        0.2,
+        0.3,
+        0.4,
+    ]
+    assert shares_of(RandomConfig(test=(0.5, 0.25))) == [0.5, 0.25]
+
+
+def test_reading_csv_is_linear(tmp_path):
+    wide = io.StringIO()
+    writer = csv.writer(wide)
+    writer.writerow([f"c{i}" for i in range(2000)])
+    for _ in range(50):
+        writer.writerow(range(2000))
+    found = read_examples(written(tmp_path / "t.csv", wide.getvalue()))
+    assert found.table.values.shape == (50, 1999)

@@ -1,0 +1,370 @@
+"""Pictures and the page: that they are drawn, say what was measured, and fetch nothing."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from streamnb.errors import ConfigError, CorpusError, OutputError
+from streamnb.pictures import check_target, draw, write_report
+from streamnb.pictures.read import ReadRun, read_folder
+
+STREAMNB = [sys.executable, "-P", "-c", "from streamnb.cli import main; main()"]
+
+
+def command(*arguments, **options):
+    done = subprocess.run(
+        [*STREAMNB, *map(str, arguments)], capture_output=True, text=True, timeout=300, **options
+    )
+    assert "Traceback" not in done.stderr + done.stdout
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.fixture(scope="module")
+def runs(repository, tmp_path_factory):
+    """Two replays of the sample, and two experiments."""
+    folder = tmp_path_factory.mktemp("runs")
+    sample = repository / "corpora" / "sample"
+    faster = ["--quiet", "--set", "evaluate.every=10", "--set", "evaluate.window=50"]
+    assert command("replay", sample, "--out", folder / "default", *faster)[0] == 0
+    assert (
+        command(
+            "replay", sample, "--out", folder / "plain", "--set", "model.kind=multinomial", *faster
+        )[0]
+        == 0
+    )
+    experiments = repository / "configs" / "experiments"
+    for name, settings in (
+        ("weather", ["splits.trials=50"]),
+        ("digits", ["splits.trials=2"]),
+        ("wheat", ["splits.trials=2"]),
+    ):
+        options = [part for setting in settings for part in ("--set", setting)]
+        assert (
+            command(
+                "experiment",
+                experiments / f"{name}.yaml",
+                "--out",
+                folder / name,
+                "--quiet",
+                *options,
+            )[0]
+            == 0
+        )
+    (folder / "prequential.yaml").write_text(
+        f"data: {{kind: csv, path: '{repository}/corpora/tables/weather.csv'}}\n"
+        "models: {naive: {kind: categorical}, aode: {kind: aode}}\nsplits: {kind: prequential, trials: 5}\n"
+    )
+    assert (
+        command(
+            "experiment", folder / "prequential.yaml", "--out", folder / "prequential", "--quiet"
+        )[0]
+        == 0
+    )
+    return folder
+
+
+def test_the_most_telling_tokens_are_kept(runs):
+    run = read_folder(str(runs / "default"))
+    assert isinstance(run, ReadRun)
+    assert set(run.tokens) == {"spam", "ham"}
+    gains = [gain for _, gain in run.tokens["spam"]]
+    assert len(gains) == 20
+    assert gains == sorted(gains, reverse=True)
+
+
+def test_the_curve_of_errors_is_that_of_its_definition(runs):
+    run = read_folder(str(runs / "default")).run
+    alarms, misses = draw._roc_points(run)
+    positive = np.array([judge == run.positive for judge in run.judges])
+    for threshold in (*run.scores[:20], run.scores.max() + 1):
+        hm = 100 * (run.scores[~positive] >= threshold).mean()
+        sm = 100 * (run.scores[positive] < threshold).mean()
+        assert any(np.isclose(hm, alarms) & np.isclose(sm, misses))
+    area = np.trapezoid(misses, alarms) / 100  # (1-ROCA)%
+    summary = json.loads((runs / "default" / "summary.json").read_text())
+    assert area == pytest.approx(summary["one_minus_roca_percent"], rel=1e-9)
+
+
+def lines(axes):
+    return {line.get_label(): line for line in axes.get_lines()}
+
+
+def test_curves_show_the_checkpoints(runs):
+    run = read_folder(str(runs / "default"))
+    axes = Figure().subplots()
+    draw.curves(axes, [run])
+    drawn = lines(axes)
+    assert set(drawn) == {"window", "fading", "so far"}
+    assert drawn["window"].get_ydata().tolist() == [
+        one["window_accuracy"] for one in run.checkpoints
+    ]
+    assert (
+        len({str(line.get_linestyle()) for line in drawn.values()}) == 3
+    )  # told apart without colour
+
+
+def test_experiments_show_their_points(runs):
+    found = read_folder(str(runs / "wheat"))
+    axes = Figure().subplots()
+    draw.learning_curve(axes, found["models"])
+    assert lines(axes)["streamnb"].get_ydata().tolist() == [
+        point["mean"] for point in found["models"]["streamnb"]["points"]
+    ]
+    weather = read_folder(str(runs / "weather"))
+    axes = Figure().subplots()
+    draw.accuracies(axes, weather["models"])
+    heights = [bar.get_height() for bar in axes.patches]
+    assert sum(heights) == pytest.approx(1)
+    axes = Figure().subplots()
+    draw.wrong_rows(axes, weather["labels"], weather["models"])
+    assert len(axes.patches) == 14
+
+
+@pytest.mark.parametrize("suffix", ["svg", "pdf", "png"])
+def test_pictures_of_the_commands(repository, runs, tmp_path, suffix):
+    targets = {name: tmp_path / f"{name}.{suffix}" for name in ("replay", "compare", "experiment")}
+    replayed = ["replay", repository / "corpora" / "sample", "--quiet"]
+    assert command(*replayed, "--limit", 60, "--plot", targets["replay"], cwd=tmp_path)[0] == 0
+    assert (
+        command("compare", runs / "plain", runs / "default", "--plot", targets["compare"])[0] == 0
+    )
+    weather = repository / "configs" / "experiments" / "weather.yaml"
+    assert (
+        command(
+            "experiment",
+            weather,
+            "--quiet",
+            "--set",
+            "splits.trials=20",
+            "--plot",
+            targets["experiment"],
+        )[0]
+        == 0
+    )
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(
+        path.name for path in targets.values()
+    )
+    magic = {"svg": b"<?xml", "pdf": b"%PDF", "png": b"\x89PNG"}[suffix]
+    for path in targets.values():
+        assert path.read_bytes().startswith(magic)
+
+
+def test_a_picture_that_cannot_be_is_refused_before_the_work(repository, tmp_path):
+    status, out, err = command(
+        "replay", repository / "corpora" / "sample", "--plot", "x.jpeg", cwd=tmp_path
+    )
+    assert (status, out) == (2, "")
+    assert "ends in .svg, .pdf, .png" in err
+    status, _, err = command(
+        "replay",
+        repository / "corpora" / "sample",
+        "--quiet",
+        "--limit",
+        50,
+        "--plot",
+        tmp_path / "no" / "x.svg",
+    )
+    assert (status, "cannot be written" in err) == (5, True)
+    with pytest.raises(ConfigError):
+        check_target("nothing")
+
+
+class Page(HTMLParser):
+    """What a page fetches, and what it says."""
+
+    def __init__(self):
+        super().__init__()
+        self.fetched, self.text, self.ids = [], [], []
+
+    def handle_starttag(self, tag, attributes):
+        for key, value in attributes:
+            if key in ("src", "href", "xlink:href", "data", "action") and not (
+                value or ""
+            ).startswith(("#", "data:")):
+                self.fetched.append((tag, value))
+            if key == "id":
+                self.ids.append(value)
+        assert tag not in ("script", "link", "iframe", "object", "embed")
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+
+@pytest.fixture(scope="module")
+def page(runs):
+    names = ["default", "plain", "weather", "digits", "wheat", "prequential"]
+    status, out, err = command("report", *(runs / name for name in names), "-o", runs / "page.html")
+    assert (status, out.strip(), err) == (0, str(runs / "page.html"), "")
+    return runs / "page.html"
+
+
+def test_the_page_holds_everything(page, runs):
+    text = page.read_text(encoding="utf-8")
+    read = Page()
+    read.feed(text)
+    assert read.fetched == []
+    assert len(read.ids) == len(set(read.ids))
+    assert "http-equiv" in text
+    said = " ".join(read.text)
+    summary = json.loads((runs / "default" / "summary.json").read_text())
+    assert f"{100 * summary['accuracy']:.2f} %" in said
+    assert f"{summary['one_minus_roca_percent']:.4f}" in said
+    for title in (
+        "Accuracy over the stream",
+        "Errors at every threshold",
+        "Can probabilities be believed?",
+        "What was taken for what",
+        "What speaks for spam",
+        "Accuracy by the share that is tested",
+        "Accuracies of",
+        "How often each row goes wrong",
+        "Accuracy row by row",
+    ):
+        assert title in said
+    for svg in re.findall(r"<svg.*?</svg>", text, re.S):
+        ET.fromstring(svg)
+
+
+HOSTILE = [
+    "<script>alert(1)</script>",
+    "$\\frac{1}{0}$",
+    "a&b\"'",
+    "\u202eevil",
+    "日本語",
+    "x" * 500,
+]
+
+
+def test_hostile_names_are_shown_not_obeyed(runs, tmp_path):
+    shutil.copytree(runs / "default", tmp_path / "run")
+    shutil.copytree(runs / "weather", tmp_path / "w")
+    tokens = {
+        label: [[name, 1.5 - k / 10] for k, name in enumerate(HOSTILE)] for label in HOSTILE[:3]
+    }
+    (tmp_path / "run" / "tokens.json").write_text(json.dumps(tokens))
+    found = json.loads((tmp_path / "w" / "experiment.json").read_text())
+    found["models"] = dict.fromkeys(HOSTILE, found["models"]["categorical"])
+    found["labels"] = [HOSTILE[i % 6] for i in range(14)]
+    found["name"] = HOSTILE[0]
+    (tmp_path / "w" / "experiment.json").write_text(json.dumps(found))
+    write_report([str(tmp_path / "run"), str(tmp_path / "w")], str(tmp_path / "page.html"))
+    text = (tmp_path / "page.html").read_text(encoding="utf-8")
+    read = Page()
+    read.feed(text)
+    assert read.fetched == []
+    assert "<script" not in text
+    for svg in re.findall(r"<svg.*?</svg>", text, re.S):
+        ET.fromstring(svg)
+
+
+def damaged(folder):
+    yield "nothing there", lambda at: shutil.rmtree(at)
+    yield "no results", lambda at: (at / "results.txt").unlink()
+    yield "checkpoints.jsonl:1", lambda at: (at / "checkpoints.jsonl").write_text("{}\n")
+    yield "summary.json", lambda at: (at / "summary.json").write_text("[1")
+    yield "tokens.json", lambda at: (at / "tokens.json").write_bytes(b"\xff\xfe")
+    yield "what a replay writes", lambda at: (at / "tokens.json").write_text('{"a": [1, 2]}')
+    yield (
+        "what a replay writes",
+        lambda at: (at / "summary.json").write_text('{"reliability": [{"low": "x"}]}'),
+    )
+
+
+@pytest.mark.parametrize("number", range(7))
+def test_damaged_runs_are_one_line(runs, tmp_path, number):
+    at = tmp_path / "run"
+    shutil.copytree(runs / "default", at)
+    why, damage = list(damaged(at))[number]
+    damage(at)
+    status, out, err = command("report", at, "-o", tmp_path / "page.html")
+    assert (status, out, err.count("\n")) == (3, "", 1)
+    assert str(at) in err
+    if number > 1:
+        assert why in err
+    assert not (tmp_path / "page.html").exists()
+
+
+@pytest.mark.parametrize(
+    "change", [{"models": 3}, {"labels": None}, {"models": {"a": {"points": [{}]}}}, {"name": []}]
+)
+def test_damaged_experiments_are_one_line(runs, tmp_path, change):
+    shutil.copytree(runs / "digits", tmp_path / "d")
+    found = json.loads((tmp_path / "d" / "experiment.json").read_text())
+    (tmp_path / "d" / "experiment.json").write_text(json.dumps({**found, **change}))
+    if change == {"name": []}:
+        read_folder(str(tmp_path / "d"))
+        return
+    with pytest.raises(CorpusError, match=r"experiment\.json"):
+        read_folder(str(tmp_path / "d"))
+
+
+def test_a_page_that_cannot_be_written(runs, tmp_path):
+    with pytest.raises(OutputError, match="cannot be written"):
+        write_report([str(runs / "weather")], str(tmp_path / "no" / "page.html"))
+
+
+def test_pictures_need_matplotlib(repository, tmp_path):
+    """Without it there is one line that says what to install."""
+    program = "import sys; sys.modules['matplotlib'] = None; from streamnb.cli import main; main()"
+    arguments = [
+        sys.executable,
+        "-P",
+        "-c",
+        program,
+        "replay",
+        repository / "corpora" / "sample",
+        "--plot",
+        "x.svg",
+    ]
+    done = subprocess.run(arguments, capture_output=True, text=True, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "pip install 'streamnb[plot]'" in done.stderr
+
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+
+
+@pytest.mark.browser
+def test_a_browser_shows_the_page(page, tmp_path):
+    """Drawn without an error, with all its pictures, none of them empty."""
+    browser = next(found for name in BROWSERS if (found := shutil.which(name)))
+    options = [
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--hide-scrollbars",
+        f"--user-data-dir={tmp_path / 'profile'}",
+    ]
+    shot = tmp_path / "page.png"
+    arguments = [*options, "--window-size=1250,9000", f"--screenshot={shot}", page.as_uri()]
+    subprocess.run([browser, *arguments], check=True, capture_output=True, timeout=120)
+    dumped = subprocess.run(
+        [browser, *options, "--enable-logging=stderr", "--v=0", "--dump-dom", page.as_uri()],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert dumped.stdout.count("<svg") == page.read_text(encoding="utf-8").count("<svg") > 20
+    assert "CONSOLE" not in dumped.stderr  # nothing was refused or fetched in vain
+    from matplotlib.image import imread
+
+    image = imread(shot)[:, :, :3]
+    assert image.shape[1] == 1250
+    ink = image.min(axis=2) < 0.5
+    rows = ink.reshape(-1, 100, 1250).any(axis=(1, 2)) if len(ink) % 100 == 0 else ink.any(axis=1)
+    assert rows.mean() > 0.6  # the page is filled
+    colours = {
+        tuple((image[y, x] * 255).astype(int))
+        for y, x in zip(*np.nonzero(ink), strict=True)
+        if y % 7 == 0
+    }
+    assert (0, 114, 178) in colours  # the curve of reliability
