@@ -7,12 +7,16 @@
 
 cdef extern from "math.h" nogil:
     double fma(double x, double y, double z)
+    double sqrt(double x)
     double ldexp(double x, int n)
 
 cdef enum:
     EXACT_BASE = 640       # the lowest bit stands for 2^-640
     EXACT_LIMBS = 56       # up to 2^1152: sums of 10^19 numbers of 10^300
     EXACT_LATER = 1 << 29  # additions after which carries cannot wait any more
+
+
+cdef double SMALLEST_VARIANCE = 1e-200  # without smoothing: a point, as nearly as numbers have it
 
 
 cdef inline int64_t exact_lowest(double x) noexcept nogil:
@@ -273,6 +277,19 @@ cdef class ExactSums:
                     else:
                         self.add_squares(x + r * columns, columns, sign * w[r])
 
+    def add_cells(self, values, double sign=1.0):
+        """Add numbers to all cells, in their order: what was summed elsewhere without rounding."""
+        cdef Py_ssize_t i
+        cdef double *v = <double *> cnp.PyArray_DATA(checked(values, cnp.NPY_FLOAT64, self.cells, "values"))
+        cdef int64_t low = 4096, high = -4096
+        for i in range(self.cells):
+            if v[i] != 0:
+                low, high = min(low, exact_lowest(v[i])), max(high, exact_highest(v[i]))
+        self.widen(low, high)
+        self.waiting += 1
+        for i in range(self.cells):
+            exact_add(self.limbs + i * self.width, self.low, sign * v[i])
+
     cdef void add_squares(self, const double *x, Py_ssize_t columns, double w) noexcept nogil:
         cdef Py_ssize_t j
         cdef int64_t *cell = self.limbs + self.width
@@ -474,6 +491,62 @@ def _restored_sums(pairs, features, low, limbs):
     sums = ExactSums(pairs)
     sums.load(features, low, limbs)
     return sums
+
+
+def normal_parameters(sums, int ddof, double relative, double epsilon):
+    """What `gaussian_rows` wants to know of classes, from the sums of each.
+
+    A variance is the sum of squares about the mean, divided by the weight less ddof. To it `relative` times
+    the largest variance (ddof 0) over all classes is added, and `epsilon` to its root. A class that has no
+    value of a feature takes mean and variance of all classes together, so that it says nothing.
+
+    Parameters
+    ----------
+    sums
+        K `ExactSums` of the same features.
+    ddof, relative, epsilon
+        As said.
+
+    Returns
+    -------
+    Means, 1 / (2 variance) and -log(2 pi variance) / 2: float64, shape (K, d).
+    """
+    cdef Py_ssize_t classes = len(sums), columns = len(sums[0]) if sums else 0, k, j
+    cdef cnp.ndarray means = new_matrix(classes, columns, cnp.NPY_FLOAT64)
+    cdef cnp.ndarray halves = new_matrix(classes, columns, cnp.NPY_FLOAT64)
+    cdef cnp.ndarray constants = new_matrix(classes, columns, cnp.NPY_FLOAT64)
+    cdef double *mean = <double *> cnp.PyArray_DATA(means)
+    cdef double *half = <double *> cnp.PyArray_DATA(halves)
+    cdef double *constant = <double *> cnp.PyArray_DATA(constants)
+    cdef double *whole
+    cdef double *mine
+    cdef double largest = 0.0, variance
+    cdef ExactSums total = ExactSums()
+    cdef cnp.ndarray every, one
+    total.grow(columns)
+    for one_sums in sums:
+        total.merge(one_sums)
+    every = total.moments()
+    whole = <double *> cnp.PyArray_DATA(every)
+    for j in range(columns):
+        if whole[j] > 0:
+            largest = max(largest, whole[2 * columns + j] / whole[j])
+    for k in range(classes):
+        one = sums[k].moments()
+        for j in range(columns):
+            mine = <double *> cnp.PyArray_DATA(one)
+            if not mine[j] > 0:
+                mine = whole
+            mean[k * columns + j] = mine[columns + j]
+            variance = mine[2 * columns + j] / (mine[j] - ddof) if mine[j] > ddof else 0.0
+            variance = max(variance, 0.0) + relative * largest
+            if epsilon > 0:
+                variance = sqrt(variance) + epsilon
+                variance *= variance
+            variance = max(variance, SMALLEST_VARIANCE)
+            half[k * columns + j] = 1 / (2 * variance)
+            constant[k * columns + j] = -0.5 * snb_log(6.283185307179586 * variance)
+    return means, halves, constants
 
 
 def gaussian_rows(X, means, halves, constants):

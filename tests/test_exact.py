@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamnb._core import ExactSums
+from streamnb.naive_bayes.tabular.slices import cells_of_rows
 
 # What is below 2^-640 is cut off; products of these are not.
 numbers = (
@@ -143,6 +144,32 @@ def test_many_additions_and_sizes():
     for bad in (np.zeros((2, 2)), np.zeros((2, 1), np.float32)):
         with pytest.raises(ValueError, match=r"columns|contiguous"):
             sums.add(bad, np.zeros(2, np.int64), 0, np.ones(2))
+
+
+decimals = (
+    st.floats(-100, 100).map(lambda x: round(x, 2))
+    | st.integers(-20, 20).map(float)
+    | st.just(math.nan)
+)
+ordinary = st.lists(st.tuples(decimals, decimals, decimals), min_size=1, max_size=12)
+
+
+@pytest.mark.parametrize("pairs", [False, True])
+@given(ordinary | st.lists(st.tuples(numbers, numbers, numbers), min_size=1, max_size=5))
+def test_many_rows_at_once_have_the_same_sums(pairs, rows):
+    X = np.array(rows, dtype=float)
+    one, many = ExactSums(pairs), ExactSums(pairs)
+    for sums in (one, many):
+        sums.grow(3)
+    one.add(X, np.zeros(len(X), np.int64), 0, np.ones(len(X)))
+    found = cells_of_rows(X, pairs)
+    if found is None:  # numbers of very different sizes
+        sizes = np.abs(X[(X != 0) & ~np.isnan(X)])
+        assert sizes.max() / sizes.min() > 2**15 or sizes.min() < 1e-30
+        return
+    for cells in found:
+        many.add_cells(cells)
+    assert one == many
 
 
 DAMAGE = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -17,7 +17,12 @@ from streamnb.naive_bayes.rows import as_labels, as_weights
 from streamnb.naive_bayes.scores import Scored, log_prior
 from streamnb.naive_bayes.tabular.columns import Table, plain_value
 
-__all__ = ["Statistics", "TabularNB"]
+__all__ = ["Statistics", "TabularNB", "arrival_independent"]
+
+
+def arrival_independent(names: Sequence[Hashable]) -> list[int]:
+    """An order of features that does not depend on which came first, nor do roundings and ties."""
+    return sorted(range(len(names)), key=lambda j: (type(names[j]).__name__, repr(names[j])))
 
 
 class Statistics:

@@ -82,12 +82,12 @@ class CategoricalNB(TabularNB):
         place, j = self._places.get(label), self.statistics.features.get(feature)
         if place is None or j is None:
             raise ValueError(f"nothing was ever learned of {feature!r:.80} in class {label!r:.80}")
-        column = np.empty((len(self.statistics.ids[j]), 1), dtype=object)
-        column[:, 0] = list(self.statistics.ids[j])
-        logs, valid = self.statistics.logs(Levels([feature], column), self.alpha, False)
+        levels = list(self.statistics.ids[j])
+        rows = Levels.of_feature(feature, levels)
+        logs, valid = self.statistics.logs(rows, self.alpha, False)
         shares = np.exp(logs[:, 0, place])
         return {
             level: float(share)
-            for level, share, some in zip(column[:, 0], shares, valid[:, 0], strict=True)
+            for level, share, some in zip(levels, shares, valid[:, 0], strict=True)
             if some
         }

@@ -99,6 +99,9 @@ class Table:
         values = self.values
         if values.dtype.kind in "biuf":
             found = np.ascontiguousarray(values, dtype=np.float64)
+        elif len(values) == 1:
+            row = [self._number(value, 0, j) for j, value in enumerate(values[0].tolist())]
+            found = np.array([row])
         else:
             found = np.empty(values.shape)
             for j in range(values.shape[1]):
@@ -113,6 +116,8 @@ class Table:
         return found
 
     def _number(self, value: Any, i: int, j: int) -> float:
+        if type(value) is float or (type(value) is int and -LARGEST < value < LARGEST):
+            return float(value)
         if is_missing(value):
             return math.nan
         if isinstance(value, (bool, np.bool_)) or is_number(value):

@@ -8,14 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamnb.naive_bayes.parameters import CHECKS, Prior, from_zero, one_of
-from streamnb.naive_bayes.tabular.base import TabularNB
+from streamnb.naive_bayes.tabular.base import TabularNB, arrival_independent
 from streamnb.naive_bayes.tabular.normal import Numeric, NumericSums
 
 __all__ = ["GaussianDiscriminantAnalysis"]
 
 
 class _Normals(NamedTuple):
-    """Which features are known (d), in their order; means (K, d), covariances (K, d, d)."""
+    """Which features are known (d), in order; means (K, d), and covariances (K or 1, d, d)."""
 
     columns: list[int]
     means: NDArray[np.float64]
@@ -105,26 +105,22 @@ class GaussianDiscriminantAnalysis(TabularNB):
         largest = np.diag(_ratio(around, weight)).max(initial=0.0)
         if self.covariance == "shared":
             alike = _ratio(about.sum(axis=0), (n - self.ddof * (n > 0)).sum(axis=0))
-            covariances = np.broadcast_to(alike, about.shape).copy()
+            covariances = alike[None]
         else:
             covariances = _ratio(about, n - self.ddof)
             # Of a feature that a class never had, it takes what all classes have together.
             covariances = np.where(n > 0, covariances, every * np.eye(d))
         means = np.array([one.means() for one in sums]).reshape(len(sums), d)
         means = np.where(np.isnan(means), total.means(), means)
-        columns = [j for j in self._order() if weight[j, j] > 0]
-        means, covariances = means[:, columns], covariances[:, columns][:, :, columns]
+        order = arrival_independent(list(self.statistics.features))
+        columns = [j for j in order if weight[j, j] > 0]
+        means, covariances = means[:, columns], covariances[:, columns][:, :, columns].copy()
         d, identity = len(columns), np.eye(len(columns))
         for k, matrix in enumerate(covariances):
             spread = np.trace(matrix) / d if d else 0.0
             shrunk = (1 - self.shrinkage) * matrix + self.shrinkage * spread * identity
             covariances[k] = _lifted(shrunk) + (self.var_smoothing * largest or _TINY) * identity
         return _Normals(columns, means, covariances)
-
-    def _order(self) -> list[int]:
-        """An order of the features that does not depend on which came first, nor do roundings."""
-        names = list(self.statistics.features)
-        return sorted(range(len(names)), key=lambda j: (type(names[j]).__name__, repr(names[j])))
 
     def _evidence(self, rows: Numeric) -> NDArray[np.float64]:
         if self._memo is None:
@@ -141,7 +137,8 @@ class GaussianDiscriminantAnalysis(TabularNB):
                     factors.clear()
                 factors[key] = _whitened(normals.covariances, present)
             mine = np.flatnonzero(places.reshape(-1) == number)
-            for k, (whiten, constant) in enumerate(factors[key]):
+            for k in range(len(self.labels)):
+                whiten, constant = factors[key][k if len(factors[key]) > 1 else 0]
                 away = (values[mine][:, present] - normals.means[k, present]) @ whiten
                 scores[mine, k] = constant - 0.5 * np.square(away).sum(axis=1)
         return scores

@@ -8,11 +8,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from streamnb._core import gaussian_rows
+from streamnb._core import gaussian_rows, normal_parameters
 from streamnb.counts import Label
 from streamnb.naive_bayes.parameters import Prior
 from streamnb.naive_bayes.tabular.base import TabularNB
-from streamnb.naive_bayes.tabular.normal import Moments, Numeric, NumericSums, densities
+from streamnb.naive_bayes.tabular.normal import Numeric, NumericSums
 
 __all__ = ["GaussianNB", "Normal"]
 
@@ -94,7 +94,8 @@ class GaussianNB(TabularNB):
 
     def _evidence(self, rows: Numeric) -> NDArray[np.float64]:
         if self._memo is None:
-            normal = densities(self.statistics, self.ddof, self.var_smoothing, self.epsilon)
+            sums = self.statistics.sums
+            normal = normal_parameters(sums, self.ddof, self.var_smoothing, self.epsilon)
             object.__setattr__(self, "_memo", normal)
         return gaussian_rows(self.statistics.aligned(rows), *self._memo)
 
@@ -109,5 +110,6 @@ class GaussianNB(TabularNB):
         place, j = self._places.get(label), self.statistics.features.get(feature)
         if place is None or j is None:
             raise ValueError(f"nothing was ever learned of {feature!r:.80} in class {label!r:.80}")
-        moments = Moments.of([self.statistics.sums[place]], self.ddof)
-        return Normal(*(float(of[0, j]) for of in moments))
+        weight, mean, squares = self.statistics.sums[place].moments()[:, j].tolist()
+        variance = squares / (weight - self.ddof) if weight > self.ddof else 0.0
+        return Normal(weight, mean, max(variance, 0.0))

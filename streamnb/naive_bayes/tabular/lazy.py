@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from streamnb.counts import Label
 from streamnb.naive_bayes.parameters import CHECKS, from_zero, whole_number
-from streamnb.naive_bayes.tabular.base import TabularNB
+from streamnb.naive_bayes.tabular.base import TabularNB, arrival_independent
 from streamnb.naive_bayes.tabular.columns import Table
 from streamnb.naive_bayes.tabular.levels import MISSING, LevelCounts, Levels
 
@@ -213,7 +213,7 @@ class LazyBayesianRules(TabularNB):
 
     def _score(self, rows: Levels) -> NDArray[np.float64]:
         if not self.labels:
-            return np.zeros((len(rows.values), 0))
+            return np.zeros((len(rows.places), 0))
         return np.array([scores for scores, _ in self._answers(rows)]).reshape(-1, len(self.labels))
 
     def _answers(self, rows: Levels) -> list[tuple[NDArray[np.float64], list[Any]]]:
@@ -223,6 +223,8 @@ class LazyBayesianRules(TabularNB):
         for row in codes:
             there = np.flatnonzero(row >= 0)
             there = there[known.counts[row[there]].any(axis=1)]
+            names = [known.names[j] for j in features[there].tolist()]
+            there = there[arrival_independent(names)]
             columns = features[there].tolist()
             examples = known.examples(columns)
             levels = known.alive[features[there]].astype(np.float64)

@@ -19,10 +19,26 @@ MISSING, UNSEEN = -1, -2  # instead of the number of a level
 
 
 class Levels(NamedTuple):
-    """Rows of levels: names of the columns, and object (n, d), None where a level is missing."""
+    """Rows of levels.
+
+    Attributes
+    ----------
+    names
+        Names of the columns.
+    levels
+        For each column the different levels in it.
+    places
+        int64, shape (n, d): which of them each row has; MISSING for none.
+    """
 
     names: list[Hashable]
-    values: NDArray[Any]
+    levels: list[list[Hashable]]
+    places: NDArray[np.int64]
+
+    @classmethod
+    def of_feature(cls, name: Hashable, levels: list[Hashable]) -> Levels:
+        """A column that has these levels one after the other."""
+        return cls([name], [levels], np.arange(len(levels))[:, None])
 
 
 class LevelCounts(Statistics):
@@ -64,28 +80,25 @@ class LevelCounts(Statistics):
 
     def read(self, table: Table) -> Levels:
         """Rows of levels; ValueError where one is not hashable."""
-        values = np.empty(table.values.shape, dtype=object)
+        places = np.empty(table.values.shape, dtype=np.int64)
+        levels = []
         for j, name in enumerate(table.names):
-            for i, value in enumerate(table.values[:, j].tolist()):
-                level = plain_value(value)
-                try:
-                    hash(level)
-                except TypeError:
-                    raise ValueError(
-                        f"row {i}, {name!r:.80}: {value!r:.80} is no level: it is not hashable"
-                    ) from None
-                values[i, j] = None if is_missing(level) else level
-        return Levels(table.names, values)
+            column = table.values[:, j]
+            found, places[:, j] = (
+                _factors(column, name) if column.dtype == object else _sorted(column)
+            )
+            levels.append(found)
+        return Levels(table.names, levels, places)
 
     def codes(self, rows: Levels) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Numbers of the features (d,) and of the levels (n, d); what has none is below 0."""
         places = np.array([self.features.get(name, -1) for name in rows.names], dtype=np.int64)
-        codes = np.full(rows.values.shape, MISSING, dtype=np.int64)
+        codes = np.full(rows.places.shape, MISSING, dtype=np.int64)
         for j, place in enumerate(places.tolist()):
             if place >= 0:
                 ids = self.ids[place]
-                column = rows.values[:, j]
-                codes[:, j] = [MISSING if x is None else ids.get(x, UNSEEN) for x in column]
+                numbers = [ids.get(level, UNSEEN) for level in rows.levels[j]]
+                codes[:, j] = np.array([*numbers, MISSING])[rows.places[:, j]]
         return places, codes
 
     def enter(self, rows: Levels) -> None:
@@ -97,8 +110,8 @@ class LevelCounts(Statistics):
                 self.names.append(name)
                 self.ids.append({})
             ids = self.ids[place]
-            for level in dict.fromkeys(rows.values[:, j]):
-                if level is not None and level not in ids:
+            for level in rows.levels[j]:
+                if level not in ids:
                     ids[level] = self._size + len(new)
                     new.append(place)
         self._size += len(new)
@@ -129,10 +142,10 @@ class LevelCounts(Statistics):
         features, codes = self.codes(rows)
         levels = codes[0, codes[0] != MISSING]
         features = features[codes[0] != MISSING]
-        lost = [
-            name for name, level in zip(rows.names, rows.values[0], strict=True)
-            if level is not None and name not in self.features
-        ]  # fmt: skip
+        there = rows.places[0] != MISSING
+        lost = any(
+            name not in self.features for name, some in zip(rows.names, there, strict=True) if some
+        )
         if not weight:
             return
         left = subtracted(self._counts[levels, place], weight)
@@ -156,9 +169,7 @@ class LevelCounts(Statistics):
     def translated(self, other: LevelCounts) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Our numbers of others' features and levels; those that are new are entered."""
         for name, place in other.features.items():
-            column = np.empty((len(other.ids[place]), 1), dtype=object)
-            column[:, 0] = list(other.ids[place])
-            self.enter(Levels([name], column))
+            self.enter(Levels.of_feature(name, list(other.ids[place])))
         features = np.zeros(len(other.ids), dtype=np.int64)
         ids = np.zeros(other._size, dtype=np.int64)
         for name, place in other.features.items():
@@ -207,9 +218,8 @@ class LevelCounts(Statistics):
         """Take over what `state` gave."""
         classes = self._counts.shape[1]
         for name, levels in described["features"]:
-            column = np.empty((len(levels), 1), dtype=object)
-            column[:, 0] = [read_label(level) for level in levels]
-            self.enter(Levels([read_label(name)], column))
+            found = [read_label(level) for level in levels]
+            self.enter(Levels.of_feature(read_label(name), found))
         counts, known = arrays["levels"], arrays["known"]
         if counts.shape != (self._size, classes) or known.shape != (len(self.ids), classes):
             raise ValueError("levels and counts do not belong together")
@@ -223,6 +233,33 @@ class LevelCounts(Statistics):
         self._counts[: self._size], self.known[:] = counts, known
         alive = counts.any(axis=1)
         np.add.at(self.alive, self.feature_of[: self._size][alive], 1)
+
+
+def _factors(column: NDArray[Any], name: Hashable) -> tuple[list[Hashable], list[int]]:
+    """The different levels of a column of objects, and which of them each row has."""
+    numbers: dict[Hashable, int] = {}
+    places = []
+    for i, value in enumerate(column.tolist()):
+        level = plain_value(value)
+        try:
+            place = numbers.get(level)
+        except TypeError:
+            raise ValueError(
+                f"row {i}, {name!r:.80}: {value!r:.80} is no level: it is not hashable"
+            ) from None
+        if place is None:
+            place = MISSING if is_missing(level) else numbers.setdefault(level, len(numbers))
+        places.append(place)
+    return list(numbers), places
+
+
+def _sorted(column: NDArray[Any]) -> tuple[list[Hashable], NDArray[np.int64]]:
+    """The same for a column of numbers."""
+    levels, places = np.unique(column, return_inverse=True)
+    if len(levels) and levels[-1] != levels[-1]:  # NaN comes last
+        levels = levels[:-1]
+        places = np.where(places == len(levels), MISSING, places)
+    return levels.tolist(), places.reshape(-1)
 
 
 def subtracted(before: NDArray[np.float64], weight: float) -> NDArray[np.float64]:

@@ -8,12 +8,12 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from streamnb._core import gaussian_rows
+from streamnb._core import gaussian_rows, normal_parameters
 from streamnb.naive_bayes.parameters import CHECKS, Prior, from_zero, names_of
 from streamnb.naive_bayes.tabular.base import Statistics, TabularNB
 from streamnb.naive_bayes.tabular.columns import Table, is_number
 from streamnb.naive_bayes.tabular.levels import LevelCounts, Levels, total_logs
-from streamnb.naive_bayes.tabular.normal import Numeric, NumericSums, densities
+from streamnb.naive_bayes.tabular.normal import Numeric, NumericSums
 
 __all__ = ["MixedNB"]
 
@@ -167,7 +167,7 @@ class MixedNB(TabularNB):
     def _evidence(self, rows: _Mixed) -> NDArray[np.float64]:
         sums, levels = self.statistics.numbers, self.statistics.levels
         if self._memo is None:
-            normal = densities(sums, self.ddof, self.var_smoothing, self.epsilon)
+            normal = normal_parameters(sums.sums, self.ddof, self.var_smoothing, self.epsilon)
             object.__setattr__(self, "_memo", normal)
         numeric = gaussian_rows(sums.aligned(rows.numeric), *self._memo)
         logs, valid = levels.logs(rows.levels, self.alpha, self.unseen == "smooth")

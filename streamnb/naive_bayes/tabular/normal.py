@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,8 +12,12 @@ from streamnb._core import ExactSums
 from streamnb.naive_bayes.storage import plain_label, read_label
 from streamnb.naive_bayes.tabular.base import Statistics
 from streamnb.naive_bayes.tabular.columns import Table
+from streamnb.naive_bayes.tabular.slices import MOST_ROWS, cells_of_rows
 
-__all__ = ["Moments", "Numeric", "NumericSums", "densities"]
+__all__ = ["Numeric", "NumericSums"]
+
+
+_MANY_ROWS, _MANY_VALUES = 16, 2048  # from where on matrix products are faster
 
 
 class Numeric(NamedTuple):
@@ -68,7 +72,29 @@ class NumericSums(Statistics):
         self._enter(rows.names)
         values = self.aligned(rows)
         for place in set(places.tolist()):
-            self.sums[place].add(values, places, place, weights)
+            if len(values) < _MANY_ROWS or not self._add_at_once(
+                values, places == place, weights, place
+            ):
+                self.sums[place].add(values, places, place, weights)
+
+    def _add_at_once(
+        self,
+        values: NDArray[np.float64],
+        mine: NDArray[np.bool_],
+        weights: NDArray[np.float64],
+        place: int,
+    ) -> bool:
+        """Add many rows of weight 1 by matrix products, where that pays; the sums are the same."""
+        n = int(mine.sum())
+        few = n < _MANY_ROWS if self.pairs else n * values.shape[1] < _MANY_VALUES
+        if few or n > MOST_ROWS or (weights[mine] != 1).any():
+            return False
+        found = cells_of_rows(values[mine], self.pairs)
+        if found is None:
+            return False
+        for cells in found:
+            self.sums[place].add_cells(cells)
+        return True
 
     def unlearn(self, rows: Numeric, place: int, weight: float) -> None:
         """Take a row away; what shows that it was never there is a sum that cannot be."""
@@ -137,48 +163,3 @@ class NumericSums(Statistics):
             if not self._possible(one):
                 raise ValueError("a variance is negative")
             self.sums.append(one)
-
-
-class Moments(NamedTuple):
-    """Weights, means and variances of d features in K classes, each of shape (K, d).
-
-    The mean is NaN where there is no value. Variances are the sums of squares about the mean,
-    divided by the weight less ddof.
-    """
-
-    weights: NDArray[np.float64]
-    means: NDArray[np.float64]
-    variances: NDArray[np.float64]
-
-    @classmethod
-    def of(cls, sums: Sequence[ExactSums], ddof: int) -> Moments:
-        """What sums say, one `ExactSums` a class."""
-        every = [one.moments() for one in sums]
-        n, means, squares = np.stack(every, axis=1) if every else np.empty((3, 0, 0))
-        variances = np.divide(squares, n - ddof, out=np.zeros_like(squares), where=n > ddof)
-        return cls(n, means, np.maximum(variances, 0.0))
-
-
-_SMALLEST = 1e-200  # a variance of 0 without smoothing: a point, as nearly as numbers have it
-
-
-def densities(
-    sums: NumericSums, ddof: int, relative: float, epsilon: float
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Means, halved precisions and constants of the normal densities, as `gaussian_rows` has them.
-
-    A class that has no value of a feature takes that of all classes together, so that it says
-    nothing for or against it.
-    """
-    weights, means, variances = Moments.of(sums.sums, ddof)
-    total = sums.total()
-    largest = Moments.of([total], 0).variances.max(initial=0.0)
-    unknown = ~(weights > 0)
-    if unknown.any():
-        _, mean, variance = Moments.of([total], ddof)
-        means = np.where(unknown, mean, means)
-        variances = np.where(unknown, variance, variances)
-    deviations = np.sqrt(variances + relative * largest) + epsilon
-    variances = np.maximum(deviations**2, _SMALLEST)
-    constants = -0.5 * np.log(2 * np.pi * variances)
-    return np.ascontiguousarray(means), 1 / (2 * variances), constants
