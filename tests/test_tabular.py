@@ -608,7 +608,7 @@ def test_any_of_them_can_forget():
 def test_text_with_a_bounded_number_of_parents():
     """Words that speak together: neither of two words tells by itself."""
     rng = random.Random(1)
-    aode, naive = AODE(parents=8, sparse=True), CategoricalNB()
+    aode, naive = AODE(parents=8, sparse=True, back_off=2), CategoricalNB()
     right = 0
     for i in range(400):
         a, b = rng.randint(0, 1), rng.randint(0, 1)

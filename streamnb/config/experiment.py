@@ -117,6 +117,7 @@ class AodeConfig(_Section, tag_field="kind", tag="aode", frozen=True):
     parents: Annotated[int, Meta(ge=1)] | Names | None = None
     least: Smoothing = 1.0
     sparse: bool = False
+    back_off: Positive = 200.0
     alpha: Smoothing = 1.0
     prior: Prior = "learned"
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["CHECKS", "Prior", "from_zero", "names_of", "one_of", "whole_number"]
+__all__ = ["CHECKS", "Prior", "above_zero", "from_zero", "names_of", "one_of", "whole_number"]
 
 Prior = str | Mapping[Any, float]
 
@@ -16,9 +16,14 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
 
 
-def _check_alpha(value: Any) -> None:
-    if not _is_number(value) or not 1e-100 <= value <= 1e100:
-        raise ValueError(f"alpha: {value!r} is not a number > 0 (from 1e-100 to 1e100)")
+def above_zero(name: str) -> Callable[[Any], None]:
+    """A check of a parameter that may not be 0."""
+
+    def check(value: Any) -> None:
+        if not _is_number(value) or not 1e-100 <= value <= 1e100:
+            raise ValueError(f"{name}: {value!r} is not a number > 0 (from 1e-100 to 1e100)")
+
+    return check
 
 
 def _check_prior(value: Any) -> None:
@@ -104,7 +109,7 @@ def whole_number(name: str) -> Callable[[Any], None]:
 
 
 CHECKS: dict[str, Callable[[Any], None]] = {
-    "alpha": _check_alpha,
+    "alpha": above_zero("alpha"),
     "prior": _check_prior,
     "unseen": _check_unseen,
     "tau": _check_tau,

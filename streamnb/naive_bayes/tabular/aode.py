@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from streamnb import _core
 from streamnb._core import CountTable
-from streamnb.naive_bayes.parameters import CHECKS, Prior, from_zero, names_of
+from streamnb.naive_bayes.parameters import CHECKS, Prior, above_zero, from_zero, names_of
 from streamnb.naive_bayes.tabular.base import TabularNB
 from streamnb.naive_bayes.tabular.levels import LevelCounts, Levels
 
@@ -54,18 +54,21 @@ class PairCounts(LevelCounts):
     """Counts of levels, and of pairs of a parent's level and another level of the same row.
 
     A pair is one entry of a count table. How often a parent's level was there together with a
-    feature, at whatever level, is counted too: pairs are divided by that where values are missing.
-    A parent's level with itself counts how often it was a parent.
+    feature, at whatever level, is counted too: that is what pairs are divided by. Of sparse rows
+    only how many other features there were with a parent's level, as its pair with itself.
 
     Parameters
     ----------
     parents
         Names of the features that are parents; or how many a row has at most, those whose names
         have the smallest fingerprints (a choice that depends on the row alone); or None for all.
+    sparse
+        Whether rows name only what is there.
     """
 
-    def __init__(self, parents: int | Collection[Hashable] | None) -> None:
+    def __init__(self, parents: int | Collection[Hashable] | None, sparse: bool) -> None:
         super().__init__()
+        self.sparse = sparse
         self.parents = parents if parents is None or isinstance(parents, int) else set(parents)
         self.pairs = CountTable(0, False)
         self._ranks: list[tuple[int, str]] = []
@@ -106,11 +109,17 @@ class PairCounts(LevelCounts):
         """Keys of parents with all features of the row, (p, n)."""
         return _key(row.levels[parents, None], _FEATURE | row.features[None])
 
-    def _entries(self, row: _Coded) -> NDArray[np.uint64]:
-        """Keys of all that a row adds to, each once."""
+    def _entries(self, row: _Coded) -> tuple[NDArray[np.uint64], NDArray[np.float64]]:
+        """Keys of all that a row adds to, each once, and how much."""
         parents = self.parents_of(row)
-        keys = (self.pair_keys(row, parents).ravel(), self.known_keys(row, parents).ravel())
-        return np.concatenate(keys)
+        pairs = self.pair_keys(row, parents)
+        amounts = np.ones(pairs.shape)
+        if not self.sparse:
+            known = self.known_keys(row, parents)
+            return np.concatenate((pairs.ravel(), known.ravel())), np.ones(2 * pairs.size)
+        amounts[np.arange(len(parents)), parents] = len(row.levels) - 1
+        some = amounts > 0
+        return pairs[some], amounts[some]
 
     def learn(self, rows: Levels, places: NDArray[np.int64], weights: NDArray[np.float64]) -> None:
         """Add rows of classes `places`."""
@@ -119,22 +128,20 @@ class PairCounts(LevelCounts):
             self.coded(rows), places.tolist(), weights.tolist(), strict=True
         ):
             if weight:
-                entries = self._entries(row)
-                self.pairs.add(entries, np.ones(len(entries)), place, weight)
+                self.pairs.add(*self._entries(row), place, weight)
 
     def unlearn(self, rows: Levels, place: int, weight: float) -> None:
         """Take a row away."""
         (row,) = self.coded(rows)
         entries = self._entries(row)
-        ones = np.ones(len(entries))
         try:
-            self.pairs.subtract(entries, ones, place, weight)
+            self.pairs.subtract(*entries, place, weight)
         except ValueError:
             raise ValueError("cannot unlearn: this was never learned") from None
         try:
             super().unlearn(rows, place, weight)
         except ValueError:
-            self.pairs.add(entries, ones, place, weight)
+            self.pairs.add(*entries, place, weight)
             raise
 
     def merge(self, other: Any, places: list[int]) -> None:
@@ -196,15 +203,18 @@ class AODE(TabularNB):
         Only a parent whose level was seen this often counts (by weight); where there is none, the
         features are taken for independent.
     sparse
-        For text and other rows that name what is there: what is not there is a level of its own,
-        which says nothing for itself, but counts in the denominators.
+        For text and other rows that name only what is there: P(x_j | c, x_i) is the share of x_j in
+        all that was there beside x_i, as in multinomial naive Bayes.
+    back_off
+        Of sparse rows: how many features of class c as a whole are mixed into those beside x_i.
+        (Pairs of words are rare; 200 did best of 50 to 5,000 on 4,000 text messages.)
     alpha
         Additive smoothing, >= 0.
     prior
         "learned" (share of the weight learned), "uniform", or a dict of labels to probabilities.
 
     Levels are any hashable values; numbers should be cut into ranges before. Missing values are
-    left out. All parameters but `parents` can be set after training.
+    left out. All parameters but `parents` and `sparse` can be set after training.
 
     References
     ----------
@@ -231,6 +241,7 @@ class AODE(TabularNB):
         **CHECKS,
         "alpha": from_zero("alpha"),
         "least": from_zero("least"),
+        "back_off": above_zero("back_off"),
         "parents": _check_parents,
     }
     statistics: PairCounts
@@ -240,45 +251,38 @@ class AODE(TabularNB):
         parents: int | Collection[Hashable] | None = None,
         least: float = 1.0,
         sparse: bool = False,
+        back_off: float = 200.0,
         alpha: float = 1.0,
         prior: Prior = "learned",
     ) -> None:
         self.parents = parents
+        self.sparse = sparse
         super().__init__(prior)
         self.least = least
-        self.sparse = sparse
+        self.back_off = back_off
         self.alpha = alpha
 
     def _new_statistics(self) -> PairCounts:
-        return PairCounts(self.parents)
+        return PairCounts(self.parents, self.sparse)
 
     def _evidence(self, rows: Levels) -> NDArray[np.float64]:
-        weights = np.array([one.weight for one in self._weights])
-        scores = [self._of_row(row, weights) for row in self.statistics.coded(rows)]
+        scores = [self._of_row(row) for row in self.statistics.coded(rows)]
         return np.array(scores).reshape(len(scores), len(self.labels))
 
-    def _of_row(self, row: _Coded, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _of_row(self, row: _Coded) -> NDArray[np.float64]:
         known = self.statistics
         cells = known.counts[row.levels]
         alive = cells.any(axis=1)
         row, cells = _Coded(row.levels[alive], row.features[alive]), cells[alive]
         if not len(row.levels):
             return np.zeros(len(self.labels))
-        many = known.alive[row.features, None] + float(self.sparse)
-        whole = np.broadcast_to(weights, cells.shape) if self.sparse else known.known[row.features]
-        single = _share(cells, whole, self.alpha, many)
+        single = self._single(row, cells)
         parents = known.parents_of(row)
         parents = parents[cells[parents].sum(axis=1) >= self.least]
         if not len(parents):
             independent: NDArray[np.float64] = single.sum(axis=0)
             return independent
-        shape = (len(parents), len(row.levels), len(self.labels))
-        pairs = known.pairs.gather(known.pair_keys(row, parents).ravel())[0].reshape(shape)
-        if self.sparse:
-            given = pairs[np.arange(len(parents)), parents][:, None]
-        else:
-            given = known.pairs.gather(known.known_keys(row, parents).ravel())[0].reshape(shape)
-        logs = _share(pairs, np.broadcast_to(given, shape), self.alpha, many[None])
+        logs = self._given(row, parents, single)
         logs[np.arange(len(parents)), parents] = single[parents]  # the parent itself
         joint = logs.sum(axis=1)
         top = joint.max(axis=0)
@@ -287,12 +291,41 @@ class AODE(TabularNB):
             mean: NDArray[np.float64] = np.log(np.exp(joint - top).mean(axis=0)) + top
         return mean
 
+    def _single(self, row: _Coded, cells: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Log P(x_j | c) of each feature of a row, (n, K)."""
+        known = self.statistics
+        if self.sparse:
+            every = np.broadcast_to(known.totals, cells.shape)
+            return _share(cells, every, self.alpha, np.full((len(cells), 1), float(known.living)))
+        levels = known.alive[row.features, None]
+        return _share(cells, known.known[row.features], self.alpha, levels)
+
+    def _given(
+        self, row: _Coded, parents: NDArray[np.int64], single: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Log P(x_j | c, x_i) for each parent i and feature j, (p, n, K)."""
+        known = self.statistics
+        shape = (len(parents), *single.shape)
+        pairs = known.pairs.gather(known.pair_keys(row, parents).ravel())[0].reshape(shape)
+        if self.sparse:
+            beside = pairs[np.arange(len(parents)), parents][:, None]
+            shares = (pairs + self.back_off * np.exp(single)) / (beside + self.back_off)
+            logs: NDArray[np.float64] = np.log(np.maximum(shares, _SMALLEST))
+            return logs
+        given = known.pairs.gather(known.known_keys(row, parents).ravel())[0].reshape(shape)
+        return _share(pairs, given, self.alpha, known.alive[row.features, None][None])
+
     def check_merge(self, other: TabularNB) -> None:
         """Raise ValueError where another model counts different things."""
         super().check_merge(other)
-        theirs = other.statistics
-        if not isinstance(theirs, PairCounts) or self.statistics.parents != theirs.parents:
+        ours, theirs = self.statistics, other.statistics
+        if not isinstance(theirs, PairCounts) or ours.parents != theirs.parents:
             raise ValueError("cannot merge: the models have other parents")
+        if ours.sparse != theirs.sparse:
+            raise ValueError("cannot merge: one model is of sparse rows, and the other is not")
+
+
+_SMALLEST = 1e-300  # instead of a probability of 0
 
 
 def _fingerprint(name: Hashable) -> int:

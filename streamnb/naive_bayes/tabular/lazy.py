@@ -77,10 +77,11 @@ class WindowOfRows(LevelCounts):
         del self.rows[: len(gone)]
         for row, place, weight in gone:
             for feature, level in row.items():
-                before = self._counts[level].any()
                 self._counts[level, place] = max(self._counts[level, place] - weight, 0.0)
                 self.known[feature, place] = max(self.known[feature, place] - weight, 0.0)
-                self.alive[feature] -= before and not self._counts[level].any()
+                if not self._counts[level].any():
+                    self.bury(np.array([level]))
+            self.totals[place] = max(self.totals[place] - weight * len(row), 0.0)
         return [(place, weight) for _, place, weight in gone]
 
     def merge(self, other: Any, places: list[int]) -> None:

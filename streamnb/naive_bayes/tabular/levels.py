@@ -52,8 +52,10 @@ class LevelCounts(Statistics):
         For each feature, the number of each of its levels; V in all, over all features.
     feature_of
         Shape (V,): the feature of each level.
-    alive
-        Shape (F,): how many levels of each feature have a count.
+    alive, living
+        Shape (F,): how many levels of each feature have a count; and their sum.
+    totals
+        Shape (K,): the sum of the counts of each class.
     """
 
     def __init__(self) -> None:
@@ -65,6 +67,8 @@ class LevelCounts(Statistics):
         self.feature_of = np.zeros(0, dtype=np.int64)
         self.known = np.zeros((0, 0))
         self.alive = np.zeros(0, dtype=np.int64)
+        self.living = 0
+        self.totals = np.zeros(0)
 
     @property
     def counts(self) -> NDArray[np.float64]:
@@ -77,6 +81,7 @@ class LevelCounts(Statistics):
         if more > 0:
             self._counts = np.hstack((self._counts, np.zeros((len(self._counts), more))))
             self.known = np.hstack((self.known, np.zeros((len(self.known), more))))
+            self.totals = np.concatenate((self.totals, np.zeros(more)))
 
     def read(self, table: Table) -> Levels:
         """Rows of levels; ValueError where one is not hashable."""
@@ -135,7 +140,8 @@ class LevelCounts(Statistics):
         dead = touched[~self._counts[touched].any(axis=1)]
         np.add.at(self._counts, (levels, places[i]), weights[i])
         np.add.at(self.known, (features[j], places[i]), weights[i])
-        np.add.at(self.alive, self.feature_of[dead], 1)
+        np.add.at(self.totals, places[i], weights[i])
+        self.revive(dead)
 
     def unlearn(self, rows: Levels, place: int, weight: float) -> None:
         """Take a row away."""
@@ -154,16 +160,28 @@ class LevelCounts(Statistics):
         self._counts[levels, place] = left
         self.known[features, place] = subtracted(self.known[features, place], weight)
         dead = levels[~self._counts[levels].any(axis=1)]
-        self.alive[self.feature_of[dead]] -= 1
+        self.totals[place] = max(self.totals[place] - weight * len(levels), 0.0)
+        self.bury(dead)
+
+    def revive(self, levels: NDArray[np.int64]) -> None:
+        """Note levels that have a count now and had none."""
+        np.add.at(self.alive, self.feature_of[levels], 1)
+        self.living += len(levels)
+
+    def bury(self, levels: NDArray[np.int64]) -> None:
+        """Note levels that had a count and have none now."""
+        np.subtract.at(self.alive, self.feature_of[levels], 1)
+        self.living -= len(levels)
 
     def merge(self, other: LevelCounts, places: list[int]) -> None:
         """Add what others know."""
         features, ids = self.translated(other)
         if len(ids):
             dead = ids[~self._counts[ids].any(axis=1) & other.counts.any(axis=1)]
-            np.add.at(self.alive, self.feature_of[dead], 1)
+            self.revive(dead)
         for theirs, ours in enumerate(places):
             self._counts[ids, ours] += other.counts[:, theirs]
+            self.totals[ours] += other.totals[theirs]
             self.known[features, ours] += other.known[:, theirs]
 
     def translated(self, other: LevelCounts) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -231,8 +249,8 @@ class LevelCounts(Statistics):
         if not np.allclose(sums, known, rtol=1e-6, atol=1e-6):
             raise ValueError("the totals are not the sums of the counts")
         self._counts[: self._size], self.known[:] = counts, known
-        alive = counts.any(axis=1)
-        np.add.at(self.alive, self.feature_of[: self._size][alive], 1)
+        self.totals = counts.sum(axis=0)
+        self.revive(np.flatnonzero(counts.any(axis=1)))
 
 
 def _factors(column: NDArray[Any], name: Hashable) -> tuple[list[Hashable], list[int]]:
