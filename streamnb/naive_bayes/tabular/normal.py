@@ -17,7 +17,8 @@ from streamnb.naive_bayes.tabular.slices import MOST_ROWS, cells_of_rows
 __all__ = ["Numeric", "NumericSums"]
 
 
-_MANY_ROWS, _MANY_VALUES = 16, 2048  # from where on matrix products are faster
+_MANY_ROWS = 16  # from where on matrix products are faster
+_MANY_VALUES, _MANY_PRODUCTS = 2048, 1 << 15
 
 
 class Numeric(NamedTuple):
@@ -86,7 +87,8 @@ class NumericSums(Statistics):
     ) -> bool:
         """Add many rows of weight 1 by matrix products, where that pays; the sums are the same."""
         n = int(mine.sum())
-        few = n < _MANY_ROWS if self.pairs else n * values.shape[1] < _MANY_VALUES
+        d = values.shape[1]
+        few = n * d * d < _MANY_PRODUCTS if self.pairs else n * d < _MANY_VALUES
         if few or n > MOST_ROWS or (weights[mine] != 1).any():
             return False
         found = cells_of_rows(values[mine], self.pairs)
