@@ -284,6 +284,75 @@ def test_prequential(experiments):
         assert len(result.points[0].accuracies) == 20
 
 
+def test_what_the_texts_ask(experiments):
+    words = run(configured(experiments, "words"))
+    (answer,) = words.answers
+    assert words.models["smoothed"].points == []
+    assert answer.likelihoods["unsmoothed"] == pytest.approx(
+        {"not spam": 5 / 34 * 6 / 34 * 15 / 25, "spam": 4 / 47 * 1 / 47 * 10 / 25}
+    )
+    assert answer.likelihoods["smoothed"] == pytest.approx(
+        {"not spam": 6 / 44 * 7 / 44 * 15 / 25, "spam": 5 / 57 * 2 / 57 * 10 / 25}
+    )
+    day, sunny = run(configured(experiments, "new_day")).answers
+    assert {label: round(p, 4) for label, p in day.likelihoods["categorical"].items()} == {
+        "yes": 0.0053,
+        "no": 0.0206,
+    }
+    assert sunny.probabilities["categorical"]["yes"] == pytest.approx(0.4)
+    (day,) = run(configured(experiments, "weather_numeric", splits={"trials": 1})).answers
+    assert {label: round(p, 6) for label, p in day.likelihoods["mixed"].items()} == {
+        "yes": 0.000036,
+        "no": 0.000136,
+    }
+    (person,) = run(configured(experiments, "heights", splits={"trials": 1})).answers
+    assert person.likelihoods["gaussian"] == pytest.approx(
+        {"male": 6.1971e-9, "female": 5.378e-4}, rel=1e-4
+    )
+
+
+def test_all_models_answer(experiments):
+    path = configured(experiments, "wheat").data.path
+    kinds = (
+        "gaussian",
+        "mixed",
+        "discriminant",
+        "categorical",
+        "aode",
+        "lazy",
+        "multinomial",
+        "bernoulli",
+        "complement",
+    )
+    models = {kind: {"kind": kind} for kind in kinds} | {
+        "theirs": {"kind": "scikit-learn", "estimator": "GaussianNB"}
+    }
+    question = {
+        "area": 15.26,
+        "perimeter": 14.84,
+        "compactness": 0.871,
+        "length": 5.763,
+        "width": 3.312,
+        "asym_coeff": 2.221,
+        "groove_len": 5.22,
+    }
+    found = run(
+        build_experiment(
+            {
+                "data": {"kind": "csv", "path": path},
+                "models": models,
+                "splits": {"kind": "none"},
+                "ask": [question],
+            }
+        )
+    )
+    (answer,) = found.answers
+    assert set(answer.probabilities) == set(models)
+    for shares in answer.probabilities.values():
+        assert sum(shares.values()) == pytest.approx(1)
+    assert answer.likelihoods["gaussian"] == pytest.approx(answer.likelihoods["theirs"], rel=1e-6)
+
+
 # Tables
 
 
@@ -431,6 +500,8 @@ MISUSES = {
         "cannot be written",
     ),
     "empty": (["/dev/null"], 2, "empty"),
+    "asked": (["{weather}", "--set", "ask=[{wind: 1}]"], 2, "ask: 'wind' is none of the features"),
+    "transposed": (["{weather}", "--set", "data.transposed=true"], 3, "occurs twice"),
 }
 
 

@@ -42,6 +42,7 @@ def runs(repository, tmp_path_factory):
     )
     experiments = repository / "configs" / "experiments"
     for name, settings in (
+        ("words", []),
         ("weather", ["splits.trials=50"]),
         ("digits", ["splits.trials=2"]),
         ("wheat", ["splits.trials=2"]),
@@ -200,7 +201,7 @@ class Page(HTMLParser):
 
 @pytest.fixture(scope="module")
 def page(runs):
-    names = ["default", "plain", "weather", "digits", "wheat", "prequential"]
+    names = ["default", "plain", "words", "weather", "digits", "wheat", "prequential"]
     status, out, err = command("report", *(runs / name for name in names), "-o", runs / "page.html")
     assert (status, out.strip(), err) == (0, str(runs / "page.html"), "")
     return runs / "page.html"

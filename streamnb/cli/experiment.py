@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from streamnb.config.experiment import ExperimentConfig
-    from streamnb.experiment.run import Experiment, ModelResult
+    from streamnb.experiment.run import Answer, Experiment, ModelResult
 
 __all__ = ["experiment"]
 
@@ -142,7 +142,13 @@ def _with_progress(config: ExperimentConfig) -> Experiment:
 def _print(found: Experiment) -> None:
     console = new_console()
     shape = f"{found.rows:,} rows, {found.features:,} features, {len(found.classes)} classes"
-    console.print(printable(f"{found.name}: {shape}; {found.kind} splits"), soft_wrap=True)
+    splits = "" if found.kind == "none" else f"; {found.kind} splits"
+    console.print(printable(f"{found.name}: {shape}{splits}"), soft_wrap=True)
+    for answer in found.answers:
+        console.print()
+        _print_answer(answer, console)
+    if found.kind == "none":
+        return
     console.print()
     _print_points(found, console)
     console.print()
@@ -162,6 +168,17 @@ def _print(found: Experiment) -> None:
 
 
 _FEW = 20  # rows or classes that are shown one by one
+
+
+def _print_answer(answer: Answer, console: Console) -> None:
+    asked = ", ".join(f"{name} {value}" for name, value in answer.question.items())
+    console.print(printable(asked or "nothing known"), soft_wrap=True)
+    table = new_table("", "class", "prior x likelihood", "probability")
+    for name, likelihoods in answer.likelihoods.items():
+        for label, likelihood in likelihoods.items():
+            share = answer.probabilities[name][label]
+            table.add_row(printable(name), printable(label), f"{likelihood:.4g}", f"{share:.2%}")
+    console.print(table)
 
 
 def _print_points(found: Experiment, console: Console) -> None:

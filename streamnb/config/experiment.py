@@ -25,6 +25,7 @@ __all__ = [
     "ExperimentConfig",
     "IdxConfig",
     "LearnedModel",
+    "NoSplitsConfig",
     "PrequentialConfig",
     "ScikitConfig",
     "SplitsConfig",
@@ -50,12 +51,13 @@ class _Data(_Section, frozen=True):
 
 
 class CsvConfig(_Data, tag_field="kind", tag="csv", frozen=True, kw_only=True):
-    """A CSV file with a header."""
+    """A CSV file with a header; transposed, each column but the first is an example."""
 
     path: Name
     label: Name | None = None
     columns: Names | None = None
     text: Names = ()
+    transposed: bool = False
 
 
 class IdxConfig(_Data, tag_field="kind", tag="idx", frozen=True, kw_only=True):
@@ -193,6 +195,10 @@ class PrequentialConfig(_Section, tag_field="kind", tag="prequential", frozen=Tr
     seed: Seed = 1
 
 
+class NoSplitsConfig(_Section, tag_field="kind", tag="none", frozen=True):
+    """Nothing is tested: all rows are learned, and what is asked is answered."""
+
+
 SplitsConfig = RandomConfig | StratifiedConfig
 
 
@@ -203,13 +209,14 @@ class ExperimentConfig(_Section, frozen=True, kw_only=True):
     models: Annotated[dict[Name, LearnedModel], Meta(min_length=1)] = msgspec.field(
         default_factory=lambda: {"gaussian": GaussianConfig()}
     )
-    splits: RandomConfig | StratifiedConfig | PrequentialConfig = RandomConfig()
+    splits: RandomConfig | StratifiedConfig | PrequentialConfig | NoSplitsConfig = RandomConfig()
+    ask: tuple[dict[Name, float | int | str | bool | None], ...] = ()
 
 
 _KINDS = {
     "data": by_kind(CsvConfig | IdxConfig | BundledConfig),
     "models": by_kind(LearnedModel),
-    "splits": by_kind(RandomConfig | StratifiedConfig | PrequentialConfig),
+    "splits": by_kind(RandomConfig | StratifiedConfig | PrequentialConfig | NoSplitsConfig),
 }
 
 

@@ -117,6 +117,8 @@ def _scaled(table: Table) -> Table:
 def _read_csv(config: CsvConfig) -> Examples:
     path = Path(config.path).expanduser()
     header, rows = _csv_rows(path)
+    if config.transposed:
+        header, rows = _transposed(path, header, rows)
     label = header[-1] if config.label is None else config.label
     columns = config.columns or tuple(name for name in header if name != label)
     for key, names in (("label", (label,)), ("columns", columns), ("text", config.text)):
@@ -134,6 +136,17 @@ def _read_csv(config: CsvConfig) -> Examples:
         values[:, j] = column
     at = header.index(label)
     return Examples(path.name, Table(list(columns), values), [row[at] for row in rows])
+
+
+def _transposed(
+    path: Path, header: list[str], rows: list[list[str]]
+) -> tuple[list[str], list[list[str]]]:
+    """A table whose first column names features, with an example in each other column."""
+    names = [row[0] for row in rows]
+    if len(set(names)) != len(names) or header[0] in names:
+        raise CorpusError(f"{path}: transposed, a name in its first column occurs twice")
+    turned = [[row[j] for row in rows] + [header[j]] for j in range(1, len(header))]
+    return [*names, header[0]], turned
 
 
 def _csv_rows(path: Path) -> tuple[list[str], list[list[str]]]:

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from streamnb import naive_bayes
 from streamnb.config.experiment import LearnedModel, ScikitConfig
@@ -40,6 +41,9 @@ class Learner(Protocol):
     def predict(self, model: Any, rows: Table) -> list[Any]:
         """What it takes rows for."""
 
+    def joint(self, model: Any, rows: Table) -> tuple[list[Any], NDArray[np.float64]]:
+        """The classes, and log of prior times likelihood of each for each row."""
+
 
 class _Ours:
     def __init__(self, make: Callable[[], Any]) -> None:
@@ -55,6 +59,11 @@ class _Ours:
             rows if isinstance(model, TabularNB) else rows.values
         ).tolist()
         return found
+
+    def joint(self, model: Any, rows: Table) -> tuple[list[Any], NDArray[np.float64]]:
+        # To a model of counts a feature that is not said is not there.
+        X = rows if isinstance(model, TabularNB) else np.nan_to_num(rows.numbers())
+        return model.classes_.tolist(), model._score_rows(X)
 
 
 class _Scikit:
@@ -74,6 +83,10 @@ class _Scikit:
             warnings.simplefilter("ignore")
             found: list[Any] = model.predict(rows.values).tolist()
         return found
+
+    def joint(self, model: Any, rows: Table) -> tuple[list[Any], NDArray[np.float64]]:
+        asked = getattr(model, "predict_joint_log_proba", model.predict_log_proba)
+        return model.classes_.tolist(), asked(rows.numbers())
 
 
 def learner_of(config: LearnedModel, name: str) -> Learner:

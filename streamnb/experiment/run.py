@@ -10,15 +10,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streamnb.config.experiment import ExperimentConfig, PrequentialConfig, SplitsConfig
+from streamnb.config.experiment import (
+    ExperimentConfig,
+    NoSplitsConfig,
+    PrequentialConfig,
+    SplitsConfig,
+)
 from streamnb.errors import ConfigError
 from streamnb.experiment.data import Examples, read_examples
 from streamnb.experiment.models import Learner, learner_of
 from streamnb.experiment.splits import shares_of, splits, trials_of
+from streamnb.naive_bayes.predictions import log_normalised
 from streamnb.naive_bayes.tabular.base import TabularNB
+from streamnb.naive_bayes.tabular.columns import Table
 from streamnb.naive_bayes.tabular.gaussian import GaussianNB
 
-__all__ = ["Experiment", "ModelResult", "OnTrial", "Point", "run"]
+__all__ = ["Answer", "Experiment", "ModelResult", "OnTrial", "Point", "run"]
 
 OnTrial = Callable[[int, int], None]
 
@@ -81,6 +88,25 @@ class ModelResult:
 
 
 @dataclass(frozen=True)
+class Answer:
+    """What models that have learned all rows say of a question.
+
+    Attributes
+    ----------
+    question
+        Features and values.
+    likelihoods
+        For each model and class, prior times likelihood; 0 where it is below 1e-308.
+    probabilities
+        For each model and class, the share of that.
+    """
+
+    question: dict[str, Any]
+    likelihoods: dict[str, dict[str, float]]
+    probabilities: dict[str, dict[str, float]]
+
+
+@dataclass(frozen=True)
 class Experiment:
     """An experiment and its figures.
 
@@ -96,6 +122,8 @@ class Experiment:
         The label of each row.
     shape
         Height and width, where rows are images.
+    answers
+        What was asked, and what models that have learned all rows say of it.
     seconds
         How long it took.
     interrupted
@@ -112,6 +140,7 @@ class Experiment:
     shape: tuple[int, int] | None
     seconds: float
     interrupted: bool
+    answers: list[Answer] = field(default_factory=list)
 
     def as_dict(self) -> dict[str, Any]:
         """Everything, as JSON can hold it."""
@@ -137,9 +166,12 @@ def run(config: ExperimentConfig, on_trial: OnTrial = lambda done, total: None) 
     examples = read_examples(config.data)
     learners = {name: learner_of(of, name) for name, of in config.models.items()}
     work = _Work(examples, learners)
+    answers = _answers(examples, learners, config.ask)
     interrupted = False
     try:
-        if isinstance(config.splits, PrequentialConfig):
+        if isinstance(config.splits, NoSplitsConfig):
+            pass
+        elif isinstance(config.splits, PrequentialConfig):
             work.prequential(config.splits, on_trial)
         else:
             work.repeated(config.splits, on_trial)
@@ -156,7 +188,38 @@ def run(config: ExperimentConfig, on_trial: OnTrial = lambda done, total: None) 
         examples.shape,
         time.perf_counter() - began,
         interrupted,
+        answers,
     )
+
+
+def _answers(
+    examples: Examples, learners: dict[str, Learner], questions: tuple[dict[str, Any], ...]
+) -> list[Answer]:
+    if not questions:
+        return []
+    names, whole = examples.table.names, examples.table.values.dtype != object
+    values = np.full((len(questions), len(names)), None, dtype=object)
+    for i, question in enumerate(questions):
+        for name, value in question.items():
+            if name not in names:
+                known = ", ".join(str(one) for one in names[:20])
+                raise ConfigError(f"ask: {name!r:.80} is none of the features ({known})")
+            values[i, names.index(name)] = value
+    asked = Table(names, values)
+    found = [Answer(dict(question), {}, {}) for question in questions]
+    for name, learner in learners.items():
+        try:
+            model = learner.fit(examples.table, examples.labels)
+            rows = Table(names, asked.numbers()) if whole else asked
+            classes, joint = learner.joint(model, rows)
+        except ValueError as error:
+            raise ConfigError(f"models.{name}: {str(error).splitlines()[0]}") from None
+        shares = np.exp(log_normalised(joint))
+        for answer, scores, share in zip(found, joint, shares, strict=True):
+            labels = [str(label) for label in classes]
+            answer.likelihoods[name] = dict(zip(labels, np.exp(scores).tolist(), strict=True))
+            answer.probabilities[name] = dict(zip(labels, share.tolist(), strict=True))
+    return found
 
 
 class _Work:

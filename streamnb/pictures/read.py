@@ -100,6 +100,11 @@ def read_experiment(path: Path) -> dict[str, Any]:
         for key in ("name", "kind"):
             found[key] = str(found[key])
         labels = [str(label) for label in found["labels"]]
+        for answer in found["answers"]:
+            _ = dict(answer["question"])
+            for name, likelihoods in answer["likelihoods"].items():
+                for label, likelihood in likelihoods.items():
+                    _ = float(likelihood), float(answer["probabilities"][name][label])
         for result in found["models"].values():
             for point in result["points"]:
                 _ = [float(point[key]) for key in ("test", "mean", "sd", "tested", "trials")]

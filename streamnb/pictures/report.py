@@ -161,12 +161,17 @@ def _run(run: ReadRun, salt: str) -> str:
     return f"<h2>{_text(run.name)}</h2>{table}{_pictures(pictures_of_run(run), salt)}"
 
 
+def _splits(found: dict[str, Any]) -> str:
+    return "" if found["kind"] == "none" else f", {_text(found['kind'])} splits"
+
+
 def _experiment(folder: str, found: dict[str, Any], salt: str) -> str:
     models = found["models"]
     heading = (
-        f"<h2>{_text(folder)}: {_text(found['name'])}, {_text(found['kind'])} splits</h2>"
+        f"<h2>{_text(folder)}: {_text(found['name'])}{_splits(found)}</h2>"
         f'<p class="note">{len(found["labels"]):,} rows</p>'
     )
+    answers = "".join(_answer(one) for one in found["answers"])
     points = [of["points"] for of in models.values()]
     rows = []
     if points and points[0]:
@@ -175,14 +180,25 @@ def _experiment(folder: str, found: dict[str, Any], salt: str) -> str:
             first = points[0][i]
             cells = [f"{of[i]['mean']:.2%} ± {of[i]['sd']:.2%}" for of in points if i < len(of)]
             rows.append([f"{first['test']:.1%}", f"{first['trials']:,}", *cells])
-    table = _table(["tested", "trials", *models], rows)
-    parts = [heading, table, _pictures(pictures_of_experiment(found), salt)]
+    table = _table(["tested", "trials", *models], rows) if rows else ""
+    parts = [heading, answers, table, _pictures(pictures_of_experiment(found), salt)]
     means = class_means(found)
     if means is not None:
         parts.append(_figure(as_svg(means, f"{salt}m"), "The mean of each class"))
     if len(found["labels"]) <= FEW_ROWS:
         parts.append(_rows_table(found))
     return "".join(parts)
+
+
+def _answer(answer: dict[str, Any]) -> str:
+    asked = ", ".join(f"{name} {value}" for name, value in answer["question"].items())
+    rows = [
+        [name, label, f"{likelihood:.4g}", f"{answer['probabilities'][name][label]:.2%}"]
+        for name, likelihoods in answer["likelihoods"].items()
+        for label, likelihood in likelihoods.items()
+    ]
+    header = ["", "class", "prior x likelihood", "probability"]
+    return f"<p>{_text(asked or 'nothing known')}</p>{_table(header, rows)}"
 
 
 def _rows_table(found: dict[str, Any]) -> str:

@@ -55,7 +55,7 @@ class PairCounts(LevelCounts):
 
     A pair is one entry of a count table. How often a parent's level was there together with a
     feature, at whatever level, is counted too: that is what pairs are divided by. Of sparse rows
-    only how many other features there were with a parent's level, as its pair with itself.
+    only its own feature, and as its pair with itself how many other features there were with it.
 
     Parameters
     ----------
@@ -109,6 +109,10 @@ class PairCounts(LevelCounts):
         """Keys of parents with all features of the row, (p, n)."""
         return _key(row.levels[parents, None], _FEATURE | row.features[None])
 
+    def own_keys(self, row: _Coded, parents: NDArray[np.int64]) -> NDArray[np.uint64]:
+        """Keys of parents with their own feature, (p,): how often each was a parent."""
+        return _key(row.levels[parents], _FEATURE | row.features[parents])
+
     def _entries(self, row: _Coded) -> tuple[NDArray[np.uint64], NDArray[np.float64]]:
         """Keys of all that a row adds to, each once, and how much."""
         parents = self.parents_of(row)
@@ -119,7 +123,8 @@ class PairCounts(LevelCounts):
             return np.concatenate((pairs.ravel(), known.ravel())), np.ones(2 * pairs.size)
         amounts[np.arange(len(parents)), parents] = len(row.levels) - 1
         some = amounts > 0
-        return pairs[some], amounts[some]
+        keys = np.concatenate((pairs[some], self.own_keys(row, parents)))
+        return keys, np.concatenate((amounts[some], np.ones(len(parents))))
 
     def learn(self, rows: Levels, places: NDArray[np.int64], weights: NDArray[np.float64]) -> None:
         """Add rows of classes `places`."""
@@ -200,8 +205,8 @@ class AODE(TabularNB):
         fingerprints, a choice that depends on the row alone); or their names. A row of n features
         costs n times the number of its parents: the bound is what makes this usable on text.
     least
-        Only a parent whose level was seen this often counts (by weight); where there is none, the
-        features are taken for independent.
+        Only a parent whose level was a parent's this often counts (by weight); where there is none,
+        the features are taken for independent.
     sparse
         For text and other rows that name only what is there: P(x_j | c, x_i) is the share of x_j in
         all that was there beside x_i, as in multinomial naive Bayes.
@@ -278,7 +283,8 @@ class AODE(TabularNB):
             return np.zeros(len(self.labels))
         single = self._single(row, cells)
         parents = known.parents_of(row)
-        parents = parents[cells[parents].sum(axis=1) >= self.least]
+        often = known.pairs.gather(known.own_keys(row, parents))[0].sum(axis=1)
+        parents = parents[(often >= self.least) & (often > 0)]
         if not len(parents):
             independent: NDArray[np.float64] = single.sum(axis=0)
             return independent
