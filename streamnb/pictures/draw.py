@@ -152,7 +152,9 @@ def confusion(axes: Axes, table: dict[str, dict[str, int]], title: str) -> None:
             if count:
                 colour = "white" if np.sqrt(shares[i, j]) > 0.65 else "black"
                 axes.text(j, i, f"{count:,}", ha="center", va="center", color=colour, fontsize=size)
-    turned: dict[str, Any] = {"rotation": 45, "ha": "right"} if len(given) > 6 else {}
+    turned: dict[str, Any] = (
+        {"rotation": 45, "ha": "right"} if len(given) > 6 and max(map(len, given)) > 3 else {}
+    )
     axes.set_xticks(range(len(given)), [shown(one, 12) for one in given], fontsize=size, **turned)
     axes.set_yticks(range(len(trues)), [shown(one, 12) for one in trues], fontsize=size)
     axes.set_xlabel("taken for")
@@ -245,7 +247,7 @@ def accuracies(axes: Axes, models: dict[str, Any]) -> None:
             label=f"{shown(name)}: mean {100 * mean:.1f} %",
         )
         axes.axvline(mean, **_line(number), linewidth=1)
-    if few:
+    if len(values) <= 6:
         axes.set_xticks(values)
     axes.set_xlabel("classified right in a trial")
     axes.set_ylabel("share of the trials")

@@ -32,7 +32,7 @@ h1 { font-size: 1.7rem; } h2 { font-size: 1.3rem; border-top: 2px solid #111; pa
 .pictures { display: grid; gap: 1.5rem;
             grid-template-columns: repeat(auto-fill, minmax(25rem, 1fr)); }
 figure { margin: 0; } figure svg { width: 100%; height: auto; }
-figcaption { font-size: .85rem; color: #444; }
+.small { max-width: 40rem; } figcaption { font-size: .85rem; color: #444; }
 table { border-collapse: collapse; margin: 1rem 0; font-variant-numeric: tabular-nums; }
 th, td { padding: .2rem .8rem; text-align: right; border-bottom: 1px solid #ddd; }
 th:first-child, td:first-child { text-align: left; } .note { color: #444; font-size: .9rem; }
@@ -161,8 +161,11 @@ def _run(run: ReadRun, salt: str) -> str:
     return f"<h2>{_text(run.name)}</h2>{table}{_pictures(pictures_of_run(run), salt)}"
 
 
+_SPLITS = {"none": "", "random": ", random splits", "stratified": ", stratified splits"}
+
+
 def _splits(found: dict[str, Any]) -> str:
-    return "" if found["kind"] == "none" else f", {_text(found['kind'])} splits"
+    return _SPLITS.get(found["kind"], f", {_text(found['kind'])}")
 
 
 def _experiment(folder: str, found: dict[str, Any], salt: str) -> str:
@@ -184,8 +187,9 @@ def _experiment(folder: str, found: dict[str, Any], salt: str) -> str:
     parts = [heading, answers, table, _pictures(pictures_of_experiment(found), salt)]
     means = class_means(found)
     if means is not None:
-        parts.append(_figure(as_svg(means, f"{salt}m"), "The mean of each class"))
-    if len(found["labels"]) <= FEW_ROWS:
+        means_svg = _figure(as_svg(means, f"{salt}m"), "The mean of each class.")
+        parts.append(f'<div class="small">{means_svg}</div>')
+    if rows and len(found["labels"]) <= FEW_ROWS:
         parts.append(_rows_table(found))
     return "".join(parts)
 
