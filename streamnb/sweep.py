@@ -21,7 +21,8 @@ import msgspec
 import streamnb.replay as replay_module
 from streamnb.assemble import what_is_learned
 from streamnb.config import Config, build, replaced
-from streamnb.errors import ConfigError, OutputError, StreamNBError
+from streamnb.errors import ConfigError, StreamNBError
+from streamnb.files import replacing
 from streamnb.replay import OnStep, Report, replay_together
 
 __all__ = ["Setting", "settings_of", "sweep"]
@@ -241,10 +242,5 @@ def _rank(setting: Setting) -> tuple[bool, float, float]:
 
 
 def _write(path: Path, ranked: list[Setting]) -> None:
-    try:
-        text = json.dumps([one.as_dict() for one in ranked], indent=1)
-        partial = path.with_name(path.name + ".partial")
-        partial.write_text(text + "\n", encoding="utf-8")
-        os.replace(partial, path)
-    except OSError as error:
-        raise OutputError(f"{path}: cannot be written: {error.strerror}") from None
+    with replacing(path, "the ranking") as file:
+        file.write(json.dumps([one.as_dict() for one in ranked], indent=1).encode() + b"\n")

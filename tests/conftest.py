@@ -8,8 +8,12 @@ from pathlib import Path
 os.environ.setdefault("SCIPY_ARRAY_API", "1")
 
 import pytest
+from hypothesis import settings
 
 import streamnb
+
+settings.register_profile("any machine", deadline=None)  # what is slow is measured elsewhere
+settings.load_profile("any machine")
 
 REPOSITORY = Path(__file__).parents[1]
 

@@ -99,4 +99,4 @@ class Histories(RuleBasedStateMachine):
 
 
 TestHistories = Histories.TestCase
-TestHistories.settings = settings(max_examples=150, stateful_step_count=30, deadline=None)
+TestHistories.settings = settings(max_examples=150, stateful_step_count=30)

@@ -322,7 +322,7 @@ def test_views_unlearn_counts_and_refuse_what_was_never_learned():
 
 
 @given(st.integers(1, 60), st.randoms())
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_views_unlearn_all_they_learned_in_any_order(size, random):
     """Counts, recalibration and estimate of wrong labels: to the last bit."""
     model = ViewsNB([DiscriminativeMultinomialNB(), DiscriminativeMultinomialNB()])

@@ -12,10 +12,10 @@ import threading
 import time
 
 import pytest
+from commands import STREAMNB, streamnb_command
 from hostile import hostile, passed_on
 from hypothesis import example, given
 from hypothesis import strategies as st
-from test_replay import STREAMNB, streamnb_command
 
 from streamnb import Mailbox
 from streamnb.corpus import open_corpus, read

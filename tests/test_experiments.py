@@ -11,7 +11,8 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from commands import streamnb_command
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streamnb import CategoricalNB
@@ -28,16 +29,6 @@ from streamnb.errors import ConfigError, CorpusError
 from streamnb.experiment import run
 from streamnb.experiment.data import read_examples
 from streamnb.experiment.splits import shares_of, splits
-
-STREAMNB = [sys.executable, "-P", "-c", "from streamnb.cli import main; main()"]
-
-
-def command(*arguments, **options):
-    done = subprocess.run(
-        [*STREAMNB, *map(str, arguments)], capture_output=True, text=True, timeout=300, **options
-    )
-    assert "Traceback" not in done.stderr + done.stdout
-    return done.returncode, done.stdout, done.stderr
 
 
 @pytest.fixture
@@ -79,7 +70,6 @@ def test_every_configuration_is_sound(experiments):
     st.booleans(),
     st.integers(0, 5),
 )
-@settings(deadline=None)
 def test_splits_are_splits(labels, share, stratified, seed):
     made = StratifiedConfig if stratified else RandomConfig
     config = made(test=share, trials=3, seed=seed)
@@ -440,7 +430,7 @@ def test_bad_images_are_one_line(tmp_path, data, why):
 
 
 def test_the_command_and_its_files(experiments, tmp_path):
-    status, out, err = command(
+    status, out, err = streamnb_command(
         "experiment",
         experiments / "weather.yaml",
         "--out",
@@ -452,7 +442,7 @@ def test_the_command_and_its_files(experiments, tmp_path):
     assert "14 rows, 4 features, 2 classes" in out
     assert "of" in out.split("wrong")[1]
     found = json.loads((tmp_path / "w" / "experiment.json").read_text())
-    status, out, _ = command("experiment", tmp_path / "w" / "config.yaml", "--json")
+    status, out, _ = streamnb_command("experiment", tmp_path / "w" / "config.yaml", "--json")
     again = json.loads(out)
     for one in (found, again):
         del one["seconds"]
@@ -497,7 +487,12 @@ MISUSES = {
     "out": (
         ["{weather}", "--out", "/dev/null/x", "--set", "splits.trials=1"],
         5,
-        "cannot be written",
+        "/dev/null/x: the folder cannot be made: Not a directory",
+    ),
+    "folder of --plot": (
+        ["{weather}", "--plot", "no/such.svg"],
+        2,
+        "--plot no/such.svg: there is no folder no",
     ),
     "empty": (["/dev/null"], 2, "empty"),
     "asked": (["{weather}", "--set", "ask=[{wind: 1}]"], 2, "ask: 'wind' is none of the features"),
@@ -511,29 +506,35 @@ def test_misuse_is_one_line(experiments, tmp_path, arguments, wanted, why):
         one.format(weather=experiments / "weather.yaml") if one == "{weather}" else one
         for one in arguments
     ]
-    status, out, err = command("experiment", *arguments, cwd=tmp_path)
+    status, out, err = streamnb_command("experiment", *arguments, cwd=tmp_path)
     assert (status, out) == (wanted, "")
     assert why in err
 
 
 def test_interrupted_it_says_so(experiments, tmp_path):
-    import signal
-    import time
+    program = """
+import os, signal
+import streamnb.experiment
+from streamnb.cli import main
 
-    arguments = [
-        *STREAMNB,
-        "experiment",
-        str(experiments / "wheat.yaml"),
-        "--json",
-        "--set",
-        "splits.trials=100000",
-    ]
-    process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    time.sleep(5)
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
-    assert (process.returncode, json.loads(out)["interrupted"]) == (130, True)
-    assert "interrupted" in err
+run = streamnb.experiment.run
+
+def interrupt(done, total):
+    if done == 3:
+        os.kill(os.getpid(), signal.SIGINT)
+
+streamnb.experiment.run = lambda config: run(config, interrupt)
+main()
+"""
+    arguments = ["experiment", experiments / "wheat.yaml", "--json", "--out", tmp_path / "wheat"]
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", program, *map(str, arguments)],
+        capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    assert (done.returncode, json.loads(done.stdout)["interrupted"]) == (130, True)
+    assert "interrupted" in done.stderr
+    found = json.loads((tmp_path / "wheat" / "experiment.json").read_text())
+    assert found == json.loads(done.stdout)
 
 
 def test_shares_at_equal_distances():

@@ -7,8 +7,8 @@ import subprocess
 import time
 
 import pytest
+from commands import STREAMNB, streamnb_command
 from servers import PASSWORD, PROGRAM, Cut, Dovecot
-from test_replay import STREAMNB, streamnb_command
 
 from streamnb import Mailbox
 from streamnb.corpus import open_corpus, read

@@ -156,7 +156,7 @@ acts = st.tuples(
 
 
 @given(st.lists(acts, max_size=25), st.integers(0, 25))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_any_history_agrees_with_its_ledger_and_can_be_undone(tmp_path_factory, history, back):
     with Mailbox(tmp_path_factory.mktemp("m") / "db") as box:
         believed = {}

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 import river.naive_bayes
 import sklearn.naive_bayes
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from river import checks, compose
 from scipy import sparse
@@ -276,7 +276,6 @@ weights = st.sampled_from([0.1, 0.25, 1.0, 1.7])
 
 
 @by_model
-@settings(deadline=None)
 @given(stream=st.lists(st.tuples(messages, st.sampled_from("xyz"), weights), max_size=12))
 def test_learn_then_unlearn_leaves_nothing(model, stream):
     """Also with fractions, in any order: no feature, no weight and no total remains."""
@@ -293,7 +292,6 @@ def test_learn_then_unlearn_leaves_nothing(model, stream):
 
 
 @by_model
-@settings(deadline=None)
 @given(
     stream=st.lists(st.tuples(messages, st.sampled_from("xyz")), max_size=12),
     cut=st.integers(0, 12),
@@ -318,7 +316,6 @@ def test_models_that_count_different_things_do_not_merge():
 
 
 @by_model
-@settings(deadline=None)
 @given(
     stream=st.lists(st.tuples(messages, st.sampled_from("xyz")), min_size=1, max_size=8),
     x=messages.map(lambda x: {**x, "never": 1}),

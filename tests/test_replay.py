@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 from click.testing import CliRunner
+from commands import STREAMNB, streamnb_command
 
 import streamnb.cli
 from streamnb.config import as_yaml, build, read_yaml
@@ -17,17 +18,6 @@ from streamnb.errors import ConfigError, StreamNBError
 from streamnb.feed import feed
 from streamnb.replay import replay
 from streamnb.tokens import Tokenizer
-
-STREAMNB = [sys.executable, "-P", "-c", "from streamnb.cli import main; main()"]
-
-
-def streamnb_command(*arguments, cwd=None):
-    """Run the command as a user does; give exit status, standard output and error."""
-    done = subprocess.run(
-        [*STREAMNB, *map(str, arguments)], capture_output=True, text=True, cwd=cwd, timeout=120
-    )
-    assert "Traceback" not in done.stderr + done.stdout
-    return done.returncode, done.stdout, done.stderr
 
 
 def config(path, **sections):

@@ -8,9 +8,9 @@ import time
 from pathlib import Path
 
 import pytest
+from commands import STREAMNB, streamnb_command
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_replay import STREAMNB, streamnb_command
 
 from streamnb import Mailbox
 from streamnb.corpus import open_corpus, read
@@ -321,7 +321,7 @@ moves = st.tuples(
 
 
 @given(st.lists(moves, max_size=14))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_any_moves_end_in_what_its_owner_said(tmp_path_factory, history):
     """Against a slow obvious reference: each message's last two places that are looked at.
 

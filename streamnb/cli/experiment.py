@@ -52,13 +52,15 @@ def experiment(
     Exit status: 0 done, 2 wrong option or configuration, 3 the table cannot be read, 5 results
     cannot be written, 130 interrupted (what was measured until then is reported).
     """  # noqa: D301 (click's mark for lines that stay as they are)
-    from streamnb.experiment.files import write_experiment
+    from streamnb.experiment.files import make_folder, write_experiment
 
     config = _configured(config_file, settings)
     if plot is not None:
         from streamnb.pictures import check_target
 
         check_target(plot)
+    if out is not None:
+        make_folder(out)
     plain = as_json or quiet or sys.stderr is None or not sys.stderr.isatty()
     found = _run(config) if plain else _with_progress(config)
     if out is not None:

@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
-import os
 from pathlib import Path
 
 from streamnb.config import as_yaml
 from streamnb.config.experiment import ExperimentConfig
 from streamnb.errors import OutputError
 from streamnb.experiment.run import Experiment
+from streamnb.files import replacing
 
-__all__ = ["write_experiment"]
+__all__ = ["make_folder", "write_experiment"]
+
+
+def make_folder(folder: str) -> None:
+    """Have a folder for results, before there are any; OutputError where that cannot be."""
+    try:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise OutputError(f"{folder}: the folder cannot be made: {why}") from None
 
 
 def write_experiment(found: Experiment, config: ExperimentConfig, folder: str) -> None:
@@ -21,27 +31,22 @@ def write_experiment(found: Experiment, config: ExperimentConfig, folder: str) -
     Raises
     ------
     OutputError
-        Where the folder or a file cannot be written.
+        Where a file cannot be written.
     """
-    at = Path(folder)
-    try:
-        at.mkdir(parents=True, exist_ok=True)
-        _write(at / "experiment.json", json.dumps(found.as_dict()))
-        _write(at / "config.yaml", as_yaml(config))
-        temporary = at / "rows.csv.partial"
-        with open(temporary, "w", encoding="utf-8", newline="") as file:
-            writer = csv.writer(file)
-            writer.writerow(["row", "label", "model", "tested", "wrong"])
-            for name, result in found.models.items():
-                for i, label in enumerate(found.labels):
-                    writer.writerow([i + 1, label, name, result.tested[i], result.wrong[i]])
-        os.replace(temporary, at / "rows.csv")
-    except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or error
-        raise OutputError(f"{folder}: results cannot be written: {why}") from None
+    for name, text in (
+        ("experiment.json", json.dumps(found.as_dict())),
+        ("rows.csv", _rows(found)),
+        ("config.yaml", as_yaml(config)),
+    ):
+        with replacing(Path(folder) / name, "the results") as file:
+            file.write(text.encode(errors="replace"))
 
 
-def _write(path: Path, text: str) -> None:
-    temporary = path.with_name(f"{path.name}.partial")
-    temporary.write_text(text, encoding="utf-8")
-    os.replace(temporary, path)
+def _rows(found: Experiment) -> str:
+    out = io.StringIO(newline="")
+    writer = csv.writer(out)
+    writer.writerow(["row", "label", "model", "tested", "wrong"])
+    for name, result in found.models.items():
+        for i, label in enumerate(found.labels):
+            writer.writerow([i + 1, label, name, result.tested[i], result.wrong[i]])
+    return out.getvalue()

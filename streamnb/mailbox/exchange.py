@@ -9,13 +9,13 @@ import stat
 import sys
 import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 from typing import IO, Any, BinaryIO
 
 import numpy as np
 
 from streamnb.classifier import Classifier
 from streamnb.errors import OutputError, StateError
+from streamnb.files import replacing
 from streamnb.mailbox.bogofilter import read_dump, write_dump
 from streamnb.mailbox.lines import read_lines, write_lines
 from streamnb.mailbox.parcel import Absorbed, Parcel, absorb, digest_of_file, of_counts, of_mailbox
@@ -30,30 +30,13 @@ FORMATS = ("lines", "model", "bogofilter")
 
 @contextlib.contextmanager
 def _written(path: str) -> Iterator[BinaryIO]:
-    """A file that is there as a whole when all went well, for its owner alone; "-" for output."""
-    if path == "-":
-        yield sys.stdout.buffer
-        sys.stdout.buffer.flush()
-        return
-    temporary = None
-    try:
-        target = Path(os.path.realpath(path))
-        if target.exists() and not target.is_file():
-            raise OutputError(f"{path}: cannot be written: not a regular file")
-        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-        with os.fdopen(handle, "wb") as file:
+    """A file for its owner alone, whole or not there; "-" for output."""
+    if path != "-":
+        with replacing(path, "the export", private=True) as file:
             yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, target)
-    except BaseException as error:
-        if temporary is not None:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
-        if isinstance(error, (OSError, ValueError)):
-            why = getattr(error, "strerror", None) or error
-            raise OutputError(f"{path}: cannot be written: {why}") from None
-        raise
+        return
+    yield sys.stdout.buffer
+    sys.stdout.buffer.flush()
 
 
 def export(mailbox: Mailbox, path: str, kind: str = "lines", messages: bool = True) -> None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -344,23 +343,3 @@ class CountingNB(Scored, ManyClassifier):
         """The name of a feature; #fingerprint where it was not kept."""
         name = self.counts.name(int(fingerprint))
         return f"#{fingerprint:016x}" if name is None or not self.keep_names else name
-
-    def save(self, path: str | Path) -> None:
-        """Write the model to a file; what was there is replaced whole or not at all."""
-        from streamnb.naive_bayes.storage import save
-
-        save(self, path)
-
-    @classmethod
-    def load(cls, path: str | Path) -> Self:
-        """Read a model that `save` wrote.
-
-        Raises
-        ------
-        ModelFileError
-            Where the file is missing, damaged, not ours or of another model.
-        """
-        from streamnb.naive_bayes.storage import load
-
-        model: Self = load(path, cls)
-        return model

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, Self
 
 from streamnb import _core
 from streamnb.counts import Label
@@ -84,7 +85,7 @@ class Explanation:
 
 
 class Scored:
-    """Predictions of a model that scores a message (`_scores`) for each of its `_labels`."""
+    """A model that scores a message (`_scores`) for each of its `_labels`, and can be saved."""
 
     @property
     def _labels(self) -> list[Label]:
@@ -113,3 +114,23 @@ class Scored:
             return None
         scores = self._scores(x)
         return self._labels[scores.index(max(scores))]
+
+    def save(self, path: str | Path) -> None:
+        """Write the model to a file; what was there is replaced whole or not at all."""
+        from streamnb.naive_bayes.storage import save
+
+        save(self, path)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a model that `save` wrote.
+
+        Raises
+        ------
+        ModelFileError
+            Where the file is missing, damaged, not ours or of another model.
+        """
+        from streamnb.naive_bayes.storage import load
+
+        model: Self = load(path, cls)
+        return model

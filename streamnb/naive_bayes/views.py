@@ -257,12 +257,6 @@ class ViewsNB(Scored, base.Classifier):
             self.noise = LabelNoise.from_state(other.noise.state())
             self.be_cautious()
 
-    def save(self, path: Any) -> None:
-        """Write the model to a file; what was there is replaced whole or not at all."""
-        from streamnb.naive_bayes.storage import save
-
-        save(self, path)
-
 
 def _share_of_prior(weights: list[float], views: int) -> list[float]:
     total = math.fsum(weights)

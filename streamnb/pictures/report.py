@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from html import escape
 from pathlib import Path
 from typing import Any
 
 from streamnb import __version__
-from streamnb.errors import CorpusError, OutputError, printable
+from streamnb.errors import CorpusError, printable
 from streamnb.evaluate.compare import compare
 from streamnb.evaluate.outcomes import FIGURES
+from streamnb.files import replacing
 from streamnb.pictures.figures import (
     FEW_ROWS,
     Picture,
@@ -60,17 +60,8 @@ def write_report(folders: list[str], path: str) -> None:
     read = [(folder, read_folder(folder)) for folder in folders]
     with styled():
         page = _page(read)
-    target = Path(path)
-    temporary = target.with_name(f".{target.name}.partial")
-    try:
-        try:
-            temporary.write_text(page, encoding="utf-8", errors="replace")
-            os.replace(temporary, target)
-        finally:
-            temporary.unlink(missing_ok=True)
-    except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or error
-        raise OutputError(f"{path}: the page cannot be written: {why}") from None
+    with replacing(path, "the page") as file:
+        file.write(page.encode(errors="replace"))
 
 
 def _page(read: list[tuple[str, ReadRun | dict[str, Any]]]) -> str:

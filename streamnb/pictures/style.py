@@ -7,7 +7,6 @@ line has a dash pattern of its own beside, for black and white.
 from __future__ import annotations
 
 import io
-import os
 import re
 import warnings
 from collections.abc import Iterator
@@ -15,7 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from streamnb.errors import ConfigError, OutputError, printable
+from streamnb.errors import ConfigError, printable
+from streamnb.files import replacing
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -49,8 +49,11 @@ _STYLE = {
 
 def check_target(path: str) -> None:
     """Raise ConfigError where a picture could not be drawn to this file, before work is done."""
-    if Path(path).suffix.lower() not in _SUFFIXES:
+    target = Path(path)
+    if target.suffix.lower() not in _SUFFIXES:
         raise ConfigError(f"--plot {path}: expected a name that ends in {', '.join(_SUFFIXES)}")
+    if not target.parent.is_dir():
+        raise ConfigError(f"--plot {path}: there is no folder {target.parent}")
     _matplotlib()
 
 
@@ -94,18 +97,9 @@ def save(figure: Figure, path: str) -> None:
     OutputError
         Where it cannot be written.
     """
-    target = Path(path)
-    kind = target.suffix.lower().removeprefix(".")
-    temporary = target.with_name(f".{target.name}.partial")
-    try:
-        try:
-            figure.savefig(temporary, format=kind, dpi=150, metadata=_without_date(kind))
-            os.replace(temporary, target)
-        finally:
-            temporary.unlink(missing_ok=True)
-    except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or error
-        raise OutputError(f"{path}: the picture cannot be written: {why}") from None
+    kind = Path(path).suffix.lower().removeprefix(".")
+    with replacing(path, "the picture") as file:
+        figure.savefig(file, format=kind, dpi=150, metadata=_without_date(kind))
 
 
 def _without_date(kind: str) -> dict[str, None]:

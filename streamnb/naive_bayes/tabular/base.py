@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -119,6 +118,15 @@ class TabularNB(Scored, ManyPredictions):
         """The weight of the examples learned of each class."""
         return {label: one.weight for label, one in zip(self.labels, self._weights, strict=True)}
 
+    def _found(
+        self, features: Mapping[Hashable, int], label: Label, feature: Hashable
+    ) -> tuple[int, int]:
+        """The places of a class and of a feature; ValueError where one was never learned."""
+        place, j = self._places.get(label), features.get(feature)
+        if place is None or j is None:
+            raise ValueError(f"nothing was ever learned of {feature!r:.80} in class {label!r:.80}")
+        return place, j
+
     def as_tokens(self, x: Mapping[Any, Any]) -> dict[Any, Any]:
         """An example, good for as long as one likes."""
         return dict(x)
@@ -226,23 +234,3 @@ class TabularNB(Scored, ManyPredictions):
         """Raise ValueError where another model counts different things."""
         if type(other) is not type(self):
             raise ValueError(f"cannot merge a {type(other).__name__} into a {type(self).__name__}")
-
-    def save(self, path: str | Path) -> None:
-        """Write the model to a file; what was there is replaced whole or not at all."""
-        from streamnb.naive_bayes.storage import save
-
-        save(self, path)
-
-    @classmethod
-    def load(cls, path: str | Path) -> Self:
-        """Read a model that `save` wrote.
-
-        Raises
-        ------
-        ModelFileError
-            Where the file is missing, damaged, not ours or of another model.
-        """
-        from streamnb.naive_bayes.storage import load
-
-        model: Self = load(path, cls)
-        return model

@@ -79,9 +79,7 @@ class CategoricalNB(TabularNB):
         ValueError
             Where class or feature were never learned.
         """
-        place, j = self._places.get(label), self.statistics.features.get(feature)
-        if place is None or j is None:
-            raise ValueError(f"nothing was ever learned of {feature!r:.80} in class {label!r:.80}")
+        place, j = self._found(self.statistics.features, label, feature)
         levels = list(self.statistics.ids[j])
         rows = Levels.of_feature(feature, levels)
         logs, valid = self.statistics.logs(rows, self.alpha, False)

@@ -107,9 +107,7 @@ class GaussianNB(TabularNB):
         ValueError
             Where class or feature were never learned.
         """
-        place, j = self._places.get(label), self.statistics.features.get(feature)
-        if place is None or j is None:
-            raise ValueError(f"nothing was ever learned of {feature!r:.80} in class {label!r:.80}")
+        place, j = self._found(self.statistics.features, label, feature)
         weight, mean, squares = self.statistics.sums[place].moments()[:, j].tolist()
         variance = squares / (weight - self.ddof) if weight > self.ddof else 0.0
         return Normal(weight, mean, max(variance, 0.0))
