@@ -100,8 +100,10 @@ class Table:
         if values.dtype.kind in "biuf":
             found = np.ascontiguousarray(values, dtype=np.float64)
         elif len(values) == 1:
-            row = [self._number(value, 0, j) for j, value in enumerate(values[0].tolist())]
-            found = np.array([row])
+            row = values[0].tolist()
+            if set(map(type, row)) == {float} and max(map(abs, row)) <= LARGEST:
+                return np.array([row])  # NaN or not: what is compared with NaN is not larger
+            found = np.array([[self._number(value, 0, j) for j, value in enumerate(row)]])
         else:
             found = np.empty(values.shape)
             for j in range(values.shape[1]):

@@ -53,10 +53,13 @@ class NumericSums(Statistics):
         return Numeric(table.names, table.numbers())
 
     def _enter(self, names: list[Hashable]) -> None:
+        known = len(self.features)
         for name in names:
-            self.features.setdefault(name, len(self.features))
-        for one in self.sums:
-            one.grow(len(self.features))
+            if name not in self.features:
+                self.features[name] = len(self.features)
+        if len(self.features) > known:
+            for one in self.sums:
+                one.grow(len(self.features))
 
     def aligned(self, rows: Numeric) -> NDArray[np.float64]:
         """The values in the order of `features`; what is not known is left out."""
