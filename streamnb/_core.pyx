@@ -68,6 +68,8 @@ cdef inline cnp.ndarray checked(array, int kind, Py_ssize_t size, str what):
 include "_hash.pxi"
 include "_sums.pxi"
 include "_exact.pxi"
+include "_exact_sums.pxi"
+include "_normal.pxi"
 include "_table.pxi"
 include "_scan.pxi"
 include "_html.pxi"

@@ -256,6 +256,82 @@ def test_what_was_never_learned_cannot_be_unlearned(name):
     assert scores(model) == probabilities
 
 
+IMPOSSIBLE = {
+    "a level that never was": ("mixed", [{"a": 1.5, "c": "u"}], {"a": 1.5, "c": "other"}),
+    "the only level": ("categorical", [{"c": "u"}], {"c": "other"}),
+    "a pair of levels": ("aode", [{"a": "u"}, {"b": "v"}], {"a": "u", "b": "v"}),
+    "another value": ("gaussian", [{"a": 1}], {"a": -1}),
+    "another value, paired": ("linear", [{"a": 1}], {"a": -1}),
+    "a pair of values": ("linear", [{"a": 1}, {"b": 1}], {"a": 1, "b": 1}),
+    "a part of it": ("gaussian", [{"a": 1, "b": 2}], {"a": 1}),
+    "a part of it, paired": ("linear", [{"a": 1, "b": 2}], {"a": 1}),
+    "a part of the levels": ("categorical", [{"a": "u", "b": "v"}], {"a": "u"}),
+    "a new feature": ("mixed", [{"a": 1.5, "c": "u"}], {"a": 1.5, "c": "w", "new": None}),
+}
+
+
+@pytest.mark.parametrize(("name", "learned", "unlearned"), IMPOSSIBLE.values(), ids=IMPOSSIBLE)
+def test_what_cannot_have_been_learned_changes_nothing(name, learned, unlearned):
+    model = MODELS[name].clone()
+    for x in learned:
+        model.learn_one(x, "p")
+    before = pickle.dumps(model)
+    with pytest.raises(ValueError, match="cannot unlearn"):
+        model.unlearn_one(unlearned, "p")
+    assert pickle.dumps(model) == before
+
+
+@by_model
+def test_labels_that_cannot_be_change_nothing(name):
+    model = trained(name, [({"a": 1}, "p", 1.0)])
+    before = pickle.dumps(model)
+    for label in (None, math.nan, [1]):
+        with pytest.raises((ValueError, TypeError), match=r"label is missing|unhashable"):
+            model.learn_many(pd.DataFrame({"a": [1.0, 2.0]}), ["new", label])
+    with pytest.raises(TypeError):
+        model.partial_fit([[1.0]], ["p"], classes=["other", [1]])
+    assert pickle.dumps(model) == before
+
+
+@by_model
+def test_a_model_merges_with_itself(name):
+    stream = [({"a": 1, "b": 2}, "p", 1.0), ({"a": 4, "b": 3}, "q", 2.0)]
+    model = trained(name, stream)
+    model.merge(model)
+    assert known(model) == known(trained(name, [*stream, *stream]))
+
+
+def test_too_many_features_to_be_paired():
+    model = GDA()
+    model.learn_one({"a": 1, "b": 2}, "p")
+    before = pickle.dumps(model)
+    wide = {f"f{i}": 1.0 for i in range(5000)}
+    with pytest.raises(ValueError, match="5,002 features: at most 4,096 can be paired"):
+        model.learn_one(wide, "q")
+    assert pickle.dumps(model) == before
+
+
+SETTLED = [("two parents", "parents", 3), ("sparse", "sparse", False), ("lazy", "size", 5),
+           ("lazy", "prior", "uniform"), ("settled", "numeric", ["b"]), ("settled", "categorical", ["a"])]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "parameter", "value"), SETTLED)
+def test_what_decides_the_counts_cannot_change_any_more(name, parameter, value):
+    model = MODELS[name].clone()
+    with pytest.raises(ValueError, match=f"{parameter}: it cannot change any more"):
+        setattr(model, parameter, value)
+
+
+@pytest.mark.parametrize(
+    "model", [CategoricalNB(alpha=0), AODE(alpha=0), LazyBayesianRules(alpha=0)]
+)
+def test_of_a_feature_that_a_class_never_had_all_levels_are_alike(model):
+    for level in ("u", "v"):
+        model.learn_one({"a": level, "b": "same"}, "x")
+        model.learn_one({"b": "same"}, "y")
+    assert model.predict_proba_one({"a": "u"}) == pytest.approx({"x": 0.5, "y": 0.5})
+
+
 PARAMETERS = [
     (GaussianNB, "ddof", 2), (GaussianNB, "ddof", True), (GaussianNB, "epsilon", -1), (GaussianNB, "var_smoothing", math.nan),
     (GaussianNB, "prior", "none of these"), (GDA, "covariance", "both"), (GDA, "shrinkage", 1.1), (CategoricalNB, "alpha", -0.1),

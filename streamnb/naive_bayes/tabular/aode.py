@@ -12,7 +12,7 @@ from streamnb import _core
 from streamnb._core import CountTable
 from streamnb.naive_bayes.parameters import CHECKS, Prior, above_zero, from_zero, names_of
 from streamnb.naive_bayes.tabular.base import TabularNB
-from streamnb.naive_bayes.tabular.levels import LevelCounts, Levels
+from streamnb.naive_bayes.tabular.levels import LevelCounts, Levels, log_shares
 
 __all__ = ["AODE"]
 
@@ -135,19 +135,22 @@ class PairCounts(LevelCounts):
             if weight:
                 self.pairs.add(*self._entries(row), place, weight)
 
-    def unlearn(self, rows: Levels, place: int, weight: float) -> None:
+    def unlearn(self, rows: Levels, place: int, weight: float, left: float) -> None:
         """Take a row away."""
+        self.check_unlearn(rows, place, weight, left)
         (row,) = self.coded(rows)
-        entries = self._entries(row)
         try:
-            self.pairs.subtract(*entries, place, weight)
+            self.pairs.subtract(*self._entries(row), place, weight)
         except ValueError:
             raise ValueError("cannot unlearn: this was never learned") from None
-        try:
-            super().unlearn(rows, place, weight)
-        except ValueError:
-            self.pairs.add(*entries, place, weight)
-            raise
+        super().unlearn(rows, place, weight, left)
+
+    def check_merge(self, other: Any) -> None:
+        """Raise ValueError where others count different pairs."""
+        if self.parents != other.parents:
+            raise ValueError("cannot merge: the models have other parents")
+        if self.sparse != other.sparse:
+            raise ValueError("cannot merge: one model is of sparse rows, and the other is not")
 
     def merge(self, other: Any, places: list[int]) -> None:
         """Add what others know."""
@@ -249,6 +252,7 @@ class AODE(TabularNB):
         "back_off": above_zero("back_off"),
         "parents": _check_parents,
     }
+    _settled: ClassVar = ("parents", "sparse")
     statistics: PairCounts
 
     def __init__(
@@ -302,9 +306,11 @@ class AODE(TabularNB):
         known = self.statistics
         if self.sparse:
             every = np.broadcast_to(known.totals, cells.shape)
-            return _share(cells, every, self.alpha, np.full((len(cells), 1), float(known.living)))
+            return log_shares(
+                cells, every, self.alpha, np.full((len(cells), 1), float(known.living))
+            )
         levels = known.alive[row.features, None]
-        return _share(cells, known.known[row.features], self.alpha, levels)
+        return log_shares(cells, known.known[row.features], self.alpha, levels)
 
     def _given(
         self, row: _Coded, parents: NDArray[np.int64], single: NDArray[np.float64]
@@ -319,16 +325,7 @@ class AODE(TabularNB):
             logs: NDArray[np.float64] = np.log(np.maximum(shares, _SMALLEST))
             return logs
         given = known.pairs.gather(known.known_keys(row, parents).ravel())[0].reshape(shape)
-        return _share(pairs, given, self.alpha, known.alive[row.features, None][None])
-
-    def check_merge(self, other: TabularNB) -> None:
-        """Raise ValueError where another model counts different things."""
-        super().check_merge(other)
-        ours, theirs = self.statistics, other.statistics
-        if not isinstance(theirs, PairCounts) or ours.parents != theirs.parents:
-            raise ValueError("cannot merge: the models have other parents")
-        if ours.sparse != theirs.sparse:
-            raise ValueError("cannot merge: one model is of sparse rows, and the other is not")
+        return log_shares(pairs, given, self.alpha, known.alive[row.features, None][None])
 
 
 _SMALLEST = 1e-300  # instead of a probability of 0
@@ -339,16 +336,3 @@ def _fingerprint(name: Hashable) -> int:
         return _core.fingerprint(name)
     except (TypeError, ValueError):  # a name of a type of its own
         return _core.fingerprint(repr(name))
-
-
-def _share(
-    n: NDArray[np.float64], whole: NDArray[np.float64], alpha: float, levels: NDArray[Any]
-) -> NDArray[np.float64]:
-    """Log of (n + alpha) / (N + alpha L); of nothing, all levels alike."""
-    bottom = np.ascontiguousarray(whole + alpha * levels)
-    shares = _core.log_cells(np.ascontiguousarray(n), alpha) - _core.log_cells(bottom)
-    nothing = bottom == 0
-    if nothing.any():
-        alike = -np.log(np.maximum(np.broadcast_to(levels, bottom.shape), 1.0))
-        shares = np.where(nothing, alike, shares)
-    return shares

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,7 +14,7 @@ from streamnb.naive_bayes.parameters import CHECKS, Prior
 from streamnb.naive_bayes.predictions import ManyPredictions
 from streamnb.naive_bayes.rows import as_labels, as_weights
 from streamnb.naive_bayes.scores import Scored, log_prior
-from streamnb.naive_bayes.tabular.columns import Table, plain_value
+from streamnb.naive_bayes.tabular.columns import Table, is_missing, plain_value
 
 __all__ = ["Statistics", "TabularNB", "arrival_independent"]
 
@@ -48,8 +48,8 @@ class Statistics:
         """Add rows of classes `places`."""
         raise NotImplementedError
 
-    def unlearn(self, rows: Any, place: int, weight: float) -> None:
-        """Take one row away again.
+    def unlearn(self, rows: Any, place: int, weight: float, left: float) -> None:
+        """Take one row away again, which leaves its class the weight `left`.
 
         Raises
         ------
@@ -57,6 +57,9 @@ class Statistics:
             Where it was never learned. Nothing has changed.
         """
         raise NotImplementedError
+
+    def check_merge(self, other: Any) -> None:
+        """Raise ValueError where `merge` cannot be."""
 
     def merge(self, other: Any, places: list[int]) -> None:
         """Add what others know; class k of theirs is class places[k] of ours."""
@@ -79,6 +82,7 @@ class TabularNB(Scored, ManyPredictions):
     """
 
     _checks: ClassVar = CHECKS
+    _settled: ClassVar[Collection[str]] = ()  # parameters that decide what is counted
     _memo: Any = None
     receipt: None = None  # these unlearn without one
 
@@ -90,6 +94,8 @@ class TabularNB(Scored, ManyPredictions):
         check = self._checks.get(name)
         if check is not None:
             check(value)
+        if name in self._settled and "statistics" in vars(self):
+            raise ValueError(f"{name}: it cannot change any more: make a new model")
         super().__setattr__("_memo", None)
         super().__setattr__(name, value)
 
@@ -132,11 +138,13 @@ class TabularNB(Scored, ManyPredictions):
         return dict(x)
 
     def _declare(self, labels: Iterable[Label]) -> None:
-        for label in labels:
-            if label not in self._places:
-                self._places[label] = len(self.labels)
-                self.labels.append(label)
-                self._weights.append(ExactSums())
+        new = [label for label in dict.fromkeys(labels) if label not in self._places]
+        if any(map(is_missing, new)):
+            raise ValueError("a label is missing (None or NaN)")
+        for label in new:
+            self._places[label] = len(self.labels)
+            self.labels.append(label)
+            self._weights.append(ExactSums())
         self.statistics.declare(len(self.labels))
 
     def _learn(
@@ -145,9 +153,9 @@ class TabularNB(Scored, ManyPredictions):
         self._declare([*classes, *labels])
         places = np.array([self._places[label] for label in labels], dtype=np.int64)
         nothing = np.empty((len(labels), 0))
+        self.statistics.learn(rows, places, weights)
         for place in set(places.tolist()):
             self._weights[place].add(nothing, places, place, weights)
-        self.statistics.learn(rows, places, weights)
         self._memo = None
 
     def learn_one(self, x: Mapping[Any, Any], y: Label, w: float = 1.0) -> None:
@@ -188,7 +196,7 @@ class TabularNB(Scored, ManyPredictions):
         place = self._places.get(y)
         if place is None or self._weights[place].weight < weight:
             raise ValueError(f"cannot unlearn: this was never learned of class {y!r:.80}")
-        self.statistics.unlearn(rows, place, weight)
+        self.statistics.unlearn(rows, place, weight, self._weights[place].weight - weight)
         one = np.zeros(1, dtype=np.int64)
         self._weights[place].add(np.empty((1, 0)), one, 0, np.array([weight]), -1.0)
         self._memo = None
@@ -234,3 +242,4 @@ class TabularNB(Scored, ManyPredictions):
         """Raise ValueError where another model counts different things."""
         if type(other) is not type(self):
             raise ValueError(f"cannot merge a {type(other).__name__} into a {type(self).__name__}")
+        self.statistics.check_merge(other.statistics)

@@ -13,7 +13,7 @@ from streamnb.counts import Label
 from streamnb.naive_bayes.parameters import CHECKS, from_zero, whole_number
 from streamnb.naive_bayes.tabular.base import TabularNB, arrival_independent
 from streamnb.naive_bayes.tabular.columns import Table
-from streamnb.naive_bayes.tabular.levels import MISSING, LevelCounts, Levels
+from streamnb.naive_bayes.tabular.levels import MISSING, LevelCounts, Levels, log_shares
 
 __all__ = ["LazyBayesianRules"]
 
@@ -59,7 +59,7 @@ class WindowOfRows(LevelCounts):
             if weight:
                 self.rows.append((row, place, weight))
 
-    def unlearn(self, rows: Levels, place: int, weight: float) -> None:
+    def unlearn(self, rows: Levels, place: int, weight: float, left: float) -> None:
         """Take the last row away that is like this one."""
         (row,) = self._coded(rows)
         if weight:
@@ -68,7 +68,7 @@ class WindowOfRows(LevelCounts):
                     break
             else:
                 raise ValueError("cannot unlearn: this is not among the last examples")
-            super().unlearn(rows, place, weight)
+            super().unlearn(rows, place, weight, left)
             del self.rows[i]
 
     def shrink(self) -> list[tuple[int, float]]:
@@ -88,7 +88,7 @@ class WindowOfRows(LevelCounts):
         """Add the rows of others, as the later ones."""
         super().merge(other, places)
         features, ids = self.translated(other)
-        for row, place, weight in other.rows:
+        for row, place, weight in list(other.rows):  # which may be ours
             ours = {int(features[f]): int(ids[v]) for f, v in row.items()}
             self.rows.append((ours, places[place], weight))
 
@@ -180,6 +180,7 @@ class LazyBayesianRules(TabularNB):
         "level": from_zero("level", 1),
         "size": whole_number("size"),
     }
+    _settled: ClassVar = ("size", "prior")
     statistics: WindowOfRows
 
     def __init__(self, size: int = 1000, alpha: float = 1.0, level: float = 0.05) -> None:
@@ -297,13 +298,11 @@ class LazyBayesianRules(TabularNB):
         """Which classes there is an example of."""
         return np.array([one.weight > 0 for one in self._weights], dtype=bool)
 
-    def _logs(self, n: Any, whole: Any, levels: Any) -> Any:
-        """Log of (n + alpha) / (N + alpha L); of nothing, all alike."""
-        top, bottom = np.maximum(n, 0.0) + self.alpha, np.maximum(whole, 0.0) + self.alpha * levels
-        top, bottom = np.broadcast_arrays(top, bottom)
-        with np.errstate(divide="ignore"):
-            shares = np.divide(top, bottom, out=np.ones_like(top), where=bottom > 0)
-            return np.log(shares)
+    def _logs(self, n: Any, whole: Any, levels: Any) -> NDArray[np.float64]:
+        # An example that is left out can leave less than nothing, by a rounding.
+        return log_shares(
+            np.maximum(n, 0.0), np.maximum(whole, 0.0), self.alpha, np.asarray(levels)
+        )
 
 
 def _sign_test(better: float, worse: float) -> float:

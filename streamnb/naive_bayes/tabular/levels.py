@@ -13,7 +13,15 @@ from streamnb.naive_bayes.storage import plain_label, read_label
 from streamnb.naive_bayes.tabular.base import Statistics
 from streamnb.naive_bayes.tabular.columns import Table, is_missing, plain_value
 
-__all__ = ["MISSING", "UNSEEN", "LevelCounts", "Levels", "subtracted", "total_logs"]
+__all__ = [
+    "MISSING",
+    "UNSEEN",
+    "LevelCounts",
+    "Levels",
+    "log_shares",
+    "subtracted",
+    "total_logs",
+]
 
 MISSING, UNSEEN = -1, -2  # instead of the number of a level
 
@@ -143,25 +151,34 @@ class LevelCounts(Statistics):
         np.add.at(self.totals, places[i], weights[i])
         self.revive(dead)
 
-    def unlearn(self, rows: Levels, place: int, weight: float) -> None:
+    def unlearn(self, rows: Levels, place: int, weight: float, left: float) -> None:
         """Take a row away."""
-        features, codes = self.codes(rows)
-        levels = codes[0, codes[0] != MISSING]
-        features = features[codes[0] != MISSING]
-        there = rows.places[0] != MISSING
-        lost = any(
-            name not in self.features for name, some in zip(rows.names, there, strict=True) if some
-        )
+        self.check_unlearn(rows, place, weight, left)
         if not weight:
             return
-        left = subtracted(self._counts[levels, place], weight)
-        if lost or (levels < 0).any() or (left < 0).any():
-            raise ValueError("cannot unlearn: this was never learned")
-        self._counts[levels, place] = left
+        features, codes = self.codes(rows)
+        features, levels = features[codes[0] >= 0], codes[0, codes[0] >= 0]
+        self._counts[levels, place] = subtracted(self._counts[levels, place], weight)
         self.known[features, place] = subtracted(self.known[features, place], weight)
         dead = levels[~self._counts[levels].any(axis=1)]
         self.totals[place] = max(self.totals[place] - weight * len(levels), 0.0)
         self.bury(dead)
+
+    def check_unlearn(self, rows: Levels, place: int, weight: float, left: float) -> None:
+        """Raise ValueError where this row was never learned, as far as the counts tell."""
+        features, codes = self.codes(rows)
+        there = rows.places[0] != MISSING
+        lost = weight > 0 and (codes[0, there] < 0).any()
+        if not lost:
+            features, levels = features[there], codes[0, there]
+            rest = self.known[:, place].copy()
+            rest[features] -= weight
+            # Of weights that are not whole numbers counts may be some roundings off.
+            lost = (subtracted(self._counts[levels, place], weight) < 0).any() or (
+                rest > left + 1e-9 * (left + weight)
+            ).any()
+        if lost:
+            raise ValueError("cannot unlearn: this was never learned")
 
     def revive(self, levels: NDArray[np.int64]) -> None:
         """Note levels that have a count now and had none."""
@@ -213,14 +230,8 @@ class LevelCounts(Statistics):
         valid = (codes != MISSING) & (features >= 0) & (self.alive[features] > 0)
         if not smooth_unseen:  # a level of which nothing is left is as one that never was
             valid &= cells.any(axis=2)
-        levels = self.alive[features].astype(np.float64)
-        whole = np.ascontiguousarray(self.known[features] + alpha * levels[:, None])
-        logs = _core.log_cells(np.ascontiguousarray(cells), alpha) - _core.log_cells(whole)[None]
-        nothing = whole == 0
-        if nothing.any():
-            alike = -_core.log_cells(np.ascontiguousarray(np.maximum(levels, 1.0)))
-            logs = np.where(nothing[None], alike[None, :, None], logs)
-        return logs, valid
+        levels = self.alive[features, None].astype(np.float64)
+        return log_shares(cells, self.known[features], alpha, levels), valid
 
     def state(self) -> tuple[Any, dict[str, NDArray[Any]]]:
         """Names and levels as JSON, counts as an array."""
@@ -278,6 +289,21 @@ def _sorted(column: NDArray[Any]) -> tuple[list[Hashable], NDArray[np.int64]]:
         levels = levels[:-1]
         places = np.where(places == len(levels), MISSING, places)
     return levels.tolist(), places.reshape(-1)
+
+
+def log_shares(
+    n: NDArray[np.float64], whole: NDArray[np.float64], alpha: float, levels: NDArray[Any]
+) -> NDArray[np.float64]:
+    """Log of (n + alpha) / (N + alpha L), of shapes that go together; of nothing, all alike."""
+    bottom = np.ascontiguousarray(whole + alpha * levels)
+    nothing = bottom == 0
+    some = np.where(nothing, 1.0, bottom)
+    logs: NDArray[np.float64] = _core.log_cells(np.ascontiguousarray(n), alpha)
+    logs = logs - _core.log_cells(some)
+    if nothing.any():
+        alike = np.ascontiguousarray(np.maximum(np.broadcast_to(levels, bottom.shape), 1.0))
+        logs = np.where(nothing, -_core.log_cells(alike), logs)
+    return logs
 
 
 def subtracted(before: NDArray[np.float64], weight: float) -> NDArray[np.float64]:

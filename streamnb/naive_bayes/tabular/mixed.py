@@ -71,14 +71,16 @@ class MixedStatistics(Statistics):
         self.numbers.learn(rows.numeric, places, weights)
         self.levels.learn(rows.levels, places, weights)
 
-    def unlearn(self, rows: _Mixed, place: int, weight: float) -> None:
+    def unlearn(self, rows: _Mixed, place: int, weight: float, left: float) -> None:
         """Take a row away."""
-        self.numbers.unlearn(rows.numeric, place, weight)
-        try:
-            self.levels.unlearn(rows.levels, place, weight)
-        except ValueError:
-            self.numbers.learn(rows.numeric, np.array([place]), np.array([weight]))
-            raise
+        self.levels.check_unlearn(rows.levels, place, weight, left)
+        self.numbers.unlearn(rows.numeric, place, weight, left)
+        self.levels.unlearn(rows.levels, place, weight, left)
+
+    def check_merge(self, other: MixedStatistics) -> None:
+        """Raise ValueError where others count different things."""
+        if self.is_settled != other.is_settled:
+            raise ValueError("cannot merge: other features are numeric or categorical")
 
     def merge(self, other: MixedStatistics, places: list[int]) -> None:
         """Add what others know."""
@@ -136,6 +138,7 @@ class MixedNB(TabularNB):
         "numeric": names_of("numeric"),
         "categorical": names_of("categorical"),
     }
+    _settled: ClassVar = ("numeric", "categorical")
     statistics: MixedStatistics
 
     def __init__(
@@ -172,9 +175,3 @@ class MixedNB(TabularNB):
         numeric = gaussian_rows(sums.aligned(rows.numeric), *self._memo)
         logs, valid = levels.logs(rows.levels, self.alpha, self.unseen == "smooth")
         return numeric + total_logs(logs, valid)
-
-    def check_merge(self, other: TabularNB) -> None:
-        """Raise ValueError where another model counts different things."""
-        super().check_merge(other)
-        if other.statistics.is_settled != self.statistics.is_settled:  # type: ignore[attr-defined]
-            raise ValueError("cannot merge: other features are numeric or categorical")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from streamnb._core import ExactSums
+from streamnb._core import MOST_PAIRED, ExactSums
 from streamnb.naive_bayes.storage import plain_label, read_label
 from streamnb.naive_bayes.tabular.base import Statistics
 from streamnb.naive_bayes.tabular.columns import Table
@@ -49,17 +49,30 @@ class NumericSums(Statistics):
             self.sums[-1].grow(len(self.features))
 
     def read(self, table: Table) -> Numeric:
-        """Rows of numbers."""
+        """Rows of numbers; ValueError where they would make too many pairs."""
+        self._check_room(table.names)
         return Numeric(table.names, table.numbers())
 
+    def _check_room(self, names: Iterable[Hashable]) -> None:
+        if self.pairs:
+            found = len(self.features.keys() | set(names))
+            if found > MOST_PAIRED:
+                raise ValueError(f"{found:,} features: at most {MOST_PAIRED:,} can be paired")
+
     def _enter(self, names: list[Hashable]) -> None:
+        new = [name for name in names if name not in self.features]
+        if not new:
+            return
         known = len(self.features)
-        for name in names:
-            if name not in self.features:
-                self.features[name] = len(self.features)
-        if len(self.features) > known:
+        try:
             for one in self.sums:
-                one.grow(len(self.features))
+                one.grow(known + len(new))
+        except MemoryError:
+            for one in self.sums:
+                one.cut(known)
+            raise
+        for name in new:
+            self.features[name] = len(self.features)
 
     def aligned(self, rows: Numeric) -> NDArray[np.float64]:
         """The values in the order of `features`; what is not known is left out."""
@@ -101,7 +114,7 @@ class NumericSums(Statistics):
             self.sums[place].add_cells(cells)
         return True
 
-    def unlearn(self, rows: Numeric, place: int, weight: float) -> None:
+    def unlearn(self, rows: Numeric, place: int, weight: float, left: float) -> None:
         """Take a row away; what shows that it was never there is a sum that cannot be."""
         values = self.aligned(rows)
         known = set(self.features)
@@ -114,20 +127,13 @@ class NumericSums(Statistics):
             raise ValueError(f"cannot unlearn: the feature {new[0]!r:.80} was never learned")
         sums, at = self.sums[place], np.zeros(1, dtype=np.int64)
         sums.add(values, at, 0, np.array([weight]), -1.0)
-        if not self._possible(sums):
+        if not sums.possible():
             sums.add(values, at, 0, np.array([weight]))
             raise ValueError("cannot unlearn: this was never learned")
 
-    def _possible(self, sums: ExactSums) -> bool:
-        if sums.pairs:
-            n, about = sums.products()
-            n, mean, squares = np.diag(n), sums.means(), np.diag(about)
-        else:
-            n, mean, squares = sums.moments()
-        size = np.where(n > 0, n * np.nan_to_num(mean) ** 2, 0.0)
-        return bool(
-            (n >= 0).all() and (squares >= -1e-25 * size).all() and not squares[n == 0].any()
-        )
+    def check_merge(self, other: NumericSums) -> None:
+        """Raise ValueError where there would be too many pairs."""
+        self._check_room(other.features)
 
     def merge(self, other: NumericSums, places: list[int]) -> None:
         """Add what others know."""
@@ -165,6 +171,6 @@ class NumericSums(Statistics):
         for k, low in enumerate(described["lows"]):
             one = ExactSums(self.pairs)
             one.load(len(names), low, arrays[f"sums{k}"])
-            if not self._possible(one):
-                raise ValueError("a variance is negative")
+            if not one.possible():
+                raise ValueError("no examples have such sums")
             self.sums.append(one)

@@ -17,6 +17,7 @@ __all__ = ["MOST_ROWS", "cells_of_rows"]
 _BITS = 18
 MOST_ROWS = 1 << 16  # 2 * 18 + 16 bits fit into the 53 of a double
 _MOST_SLICES = 4
+_SMALLEST_UNIT = 2.0**-320  # of whose squares nothing lies below 2^-640, where sums are cut off
 
 Floats = NDArray[np.float64]
 
@@ -26,7 +27,7 @@ def _slices(X: Floats) -> list[Floats] | None:
     unit = np.exp2(np.frexp(np.abs(X).max(initial=0.0))[1] - float(_BITS))
     rest, found = X, list[Floats]()
     while rest.any():
-        if len(found) == _MOST_SLICES or unit < 1e-200:
+        if len(found) == _MOST_SLICES or unit < _SMALLEST_UNIT:
             return None
         part = np.rint(rest / unit) * unit
         found.append(part)
