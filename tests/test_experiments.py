@@ -74,12 +74,14 @@ def test_splits_are_splits(labels, share, stratified, seed):
     made = StratifiedConfig if stratified else RandomConfig
     config = made(test=share, trials=3, seed=seed)
     if stratified and max(map(labels.count, labels)) < 2:
+        with pytest.raises(ConfigError, match="nothing to test"):
+            list(splits(labels, config, 0))
         return
     found = list(splits(labels, config, 0))
     assert len(found) == 3
     for learned, tested in found:
         assert sorted([*learned.tolist(), *tested.tolist()]) == list(range(len(labels)))
-        assert len(learned) >= 1
+        assert min(len(learned), len(tested)) >= 1
     again = list(splits(labels, config, 0))
     assert all(
         np.array_equal(a, b)
@@ -236,7 +238,7 @@ def test_the_mnist_configuration_reads_its_files(experiments, tmp_path):
     assert found.models["gaussian"].points[0].mean == 1.0
     assert found.models["gaussian"].points[0].tested == 15
     means = np.array(found.models["gaussian"].class_means["1"])
-    assert 0 <= means.min() < means.max() <= 1  # min-max scaled
+    assert 0 <= means.min() < means.max() <= 255  # the images themselves
 
 
 def test_epsilon_is_that_of_the_text(tmp_path):
@@ -272,6 +274,68 @@ def test_prequential(experiments):
         assert result.curve[0] == 0  # nothing was learned yet
         assert result.points[0].mean == pytest.approx(np.mean(result.curve))
         assert len(result.points[0].accuracies) == 20
+
+
+def prequential(experiments, models, trials=3, on_trial=lambda done, total: None):
+    wheat = configured(experiments, "wheat").data.path
+    made = {
+        "data": {"kind": "csv", "path": wheat, "label": "variety"},
+        "models": models,
+        "splits": {"kind": "prequential", "trials": trials},
+    }
+    return run(build_experiment(made), on_trial)
+
+
+def test_prequential_beside_scikit_learn(experiments):
+    """Told of all classes before, as it must be, it is no worse than a model of the same counts."""
+    theirs = {"kind": "scikit-learn"}
+    found = prequential(
+        experiments,
+        {
+            "bernoulli": {"kind": "bernoulli"},
+            "multinomial": {"kind": "multinomial", "length_power": 0},
+            "their bernoulli": {**theirs, "estimator": "BernoulliNB"},
+            "their multinomial": {**theirs, "estimator": "MultinomialNB"},
+            "their gaussian": {**theirs, "estimator": "GaussianNB"},
+        },
+    )
+    means = {name: of.points[0].mean for name, of in found.models.items()}
+    assert means["their multinomial"] == pytest.approx(means["multinomial"], abs=0.01)
+    assert means["their bernoulli"] == pytest.approx(means["bernoulli"], abs=0.01)
+    for of in found.models.values():
+        assert min(of.fit_seconds, of.predict_seconds) > 1e-5
+    with pytest.raises(ConfigError, match="LinearDiscriminantAnalysis has no partial_fit"):
+        prequential(experiments, {"lda": {**theirs, "estimator": "LinearDiscriminantAnalysis"}})
+
+
+def test_an_interrupted_prequential_run_keeps_whole_trials(experiments):
+    def interrupt(done, total):
+        if done == 2:
+            raise KeyboardInterrupt
+
+    models = {"a": {"kind": "gaussian"}, "b": {"kind": "gaussian", "ddof": 1}}
+    found = prequential(experiments, models, 5, interrupt)
+    whole = prequential(experiments, models, 2)
+    assert found.interrupted
+    for name in models:
+        assert found.models[name].points == whole.models[name].points
+        assert found.models[name].curve == whole.models[name].curve
+        assert found.models[name].tested == whole.models[name].tested
+
+
+def test_questions_are_prepared_as_the_table_is(experiments):
+    wheat = configured(experiments, "wheat").data.path
+    row = {"area": 15.26, "perimeter": 14.84, "compactness": 0.871}
+    for prepared, model in (({"bins": 5}, "categorical"), ({"scale": "min-max"}, "gaussian")):
+        made = {
+            "data": {"kind": "csv", "path": wheat, "label": "variety", **prepared},
+            "models": {"m": {"kind": model}},
+            "splits": {"kind": "none"},
+            "ask": [row],
+        }
+        (answer,) = run(build_experiment(made)).answers
+        assert max(answer.probabilities["m"], key=answer.probabilities["m"].get) == "1"
+        assert answer.probabilities["m"]["1"] > 0.6
 
 
 def test_what_the_texts_ask(experiments):
@@ -362,7 +426,38 @@ def test_columns_are_numbers_or_text(tmp_path):
     text = read_examples(CsvConfig(path=config.path, text=("a",), label="y", columns=("a",)))
     assert text.table.values.ravel().tolist() == ["1", "2.5", None]
     binned = read_examples(CsvConfig(path=config.path, bins=2, columns=("a", "b")))
-    assert binned.table.values.tolist() == [[0, "x"], [1, None], [None, "2"]]
+    levels = binned.prepare(binned.table)(binned.table)
+    assert levels.values.tolist() == [[0, "x"], [1, None], [None, "2"]]
+
+
+def test_lines_end_where_csv_has_them_end(tmp_path):
+    text = "a,y\nx\u2028z,p\r\nw\x0cv,q\r'\x1c',p\n"
+    found = read_examples(written(tmp_path / "t.csv", text))
+    assert found.table.values.ravel().tolist() == ["x\u2028z", "w\x0cv", "'\x1c'"]
+    assert found.labels == ["p", "q", "p"]
+
+
+@pytest.mark.parametrize("prepared", [{"bins": 3}, {"scale": "min-max"}])
+def test_what_is_tested_has_no_part_in_how_values_are_prepared(tmp_path, prepared):
+    """Every model sees ranges and scales of the rows that are learned, whatever else there is."""
+    rows = [(i, "pq"[i % 2]) for i in range(12)]
+    seen = []
+    for extreme in (50, 5e9):
+        text = "a,y\n" + "".join(f"{x},{y}\n" for x, y in [*rows, (extreme, "p")])
+        examples = read_examples(CsvConfig(path=written(tmp_path / "t.csv", text).path, **prepared))
+        transform = examples.prepare(examples.table.select(np.arange(12)))
+        seen.append(transform(examples.table.select(np.arange(12))).values.tolist())
+    assert seen[0] == seen[1]
+    assert len({value for (value,) in seen[0]}) == (3 if "bins" in prepared else 12)
+
+
+def test_a_column_that_is_all_missing(tmp_path):
+    config = written(tmp_path / "t.csv", "a,b,y\n1,,p\n2,,q\n3,,p\n4,,q\n")
+    for prepared in ({"bins": 2}, {"scale": "min-max"}):
+        examples = read_examples(CsvConfig(path=config.path, **prepared))
+        found = examples.prepare(examples.table)(examples.table).values
+        assert found[:, 0].tolist() in ([0, 0, 1, 1], [0, 1 / 3, 2 / 3, 1])
+        assert all(value is None or value != value for value in found[:, 1].tolist())
 
 
 BAD_TABLES = {
@@ -376,6 +471,8 @@ BAD_TABLES = {
     "quote": ('a,y\n"1,p\n2,q\n', "not CSV"),
     "binary": (b"a,y\n\xff\xfe,p\n", ":2: not UTF-8"),
     "zero": (b"a,y\n1,p\n\0,q\n", ":3: not text"),
+    "no label": ("a,y\n1,p\n\n2,?\n", ":4: no label in the column 'y'"),
+    "one label": ("a,y\n1,p\n2,p\n", "all labels are 'p'"),
 }
 
 
@@ -397,6 +494,9 @@ def test_columns_that_are_not_there(tmp_path):
         ({"columns": ("b",)}, "no column 'b'"),
         ({"text": ("b",)}, "no column 'b'"),
         ({"columns": ("y",)}, "is what is to be told"),
+        ({"columns": ("a", "a")}, "names that are all different"),
+        ({"columns": ()}, "names that are all different"),
+        ({"bins": 2, "scale": "min-max"}, "data.scale"),
         ({"classes": ("p", "r")}, "'r' is none of the labels"),
     ):
         with pytest.raises(ConfigError, match=why):
@@ -407,7 +507,9 @@ BAD_IDX = {
     "magic": (b"hello", "not an IDX file"),
     "cut": (idx(np.zeros((4, 2, 2)))[:-3], "cut off"),
     "huge": (bytes((0, 0, 8, 3)) + struct.pack(">III", 2**31, 2**31, 2**31), "it says it holds"),
-    "head": (bytes((0, 0, 8, 3)) + b"\0\0", "it says it holds|cannot be read|buffer"),
+    "head": (bytes((0, 0, 8, 3)) + b"\0\0", "cut off within its first bytes"),
+    "longer": (idx(np.zeros((4, 2, 2))) + b"more", "longer than the 16 bytes"),
+    "sum": (gzip.compress(idx(np.zeros((4, 2, 2))))[:-8] + bytes(8), "CRC"),
     "empty": (b"", "not an IDX file"),
     "gzip": (
         gzip.compress(idx(np.random.default_rng(1).integers(0, 256, (4, 9, 9))))[:-99],
@@ -473,7 +575,8 @@ MISUSES = {
     "text": (
         ["{weather}", "--set", "models={g: {kind: gaussian}}"],
         2,
-        "models.g: it cannot learn weather.csv: row 0",
+        "weather.yaml: models.g: it cannot learn weather.csv: it takes numbers, and the column "
+        "'outlook' is text (weather.csv:2: 'overcast')",
     ),
     "parameter": (
         [
@@ -497,6 +600,46 @@ MISUSES = {
     "empty": (["/dev/null"], 2, "empty"),
     "asked": (["{weather}", "--set", "ask=[{wind: 1}]"], 2, "ask: 'wind' is none of the features"),
     "transposed": (["{weather}", "--set", "data.transposed=true"], 3, "occurs twice"),
+    "asked in numbers": (
+        ["{weather}", "--set", "ask=[{windy: yes}]"],
+        2,
+        "ask: 'windy': True is not text, as FALSE, TRUE are: put it in quotes",
+    ),
+    "nothing": (
+        ["{weather}", "--set", "splits={kind: none}", "--set", "ask=[]"],
+        2,
+        "'none' tests nothing, and nothing is asked",
+    ),
+    "parents": (
+        ["{weather}", "--set", "models={a: {kind: aode, parents: [wind]}, b: {kind: lazy}}"],
+        2,
+        "models.a.parents: 'wind' is none of the features",
+    ),
+    "second model": (
+        ["{weather}", "--set", "models={a: {kind: aode}, b: {kind: aode, alpha: x}}"],
+        2,
+        "models.b.alpha: expected",
+    ),
+    "no kind": (["{weather}", "--set", "splits={test: 0.5}"], 2, "splits.kind: missing: one of"),
+    "alias": (["{weather}", "--set", "splits.trials=&a [*a]"], 2, "aliases (*name)"),
+    "depth": (["{weather}", "--set", f"splits={'[' * 20000}"], 2, "brackets in each other"),
+    "no folder": (["{weather}", "--out", ""], 5, "it has no name"),
+    "prequential ranges": (
+        ["{weather}", "--set", "splits={kind: prequential}", "--set", "data.bins=3"],
+        2,
+        "'prequential' has no rows at first",
+    ),
+    "prequential text": (
+        [
+            "{weather}",
+            "--set",
+            "splits={kind: prequential}",
+            "--set",
+            "models={g: {kind: gaussian}}",
+        ],
+        2,
+        "models.g: it cannot learn weather.csv: it takes numbers",
+    ),
 }
 
 
@@ -551,7 +694,7 @@ def test_reading_csv_is_linear(tmp_path):
     wide = io.StringIO()
     writer = csv.writer(wide)
     writer.writerow([f"c{i}" for i in range(2000)])
-    for _ in range(50):
-        writer.writerow(range(2000))
+    for i in range(50):
+        writer.writerow([*range(1999), "pq"[i % 2]])
     found = read_examples(written(tmp_path / "t.csv", wide.getvalue()))
     assert found.table.values.shape == (50, 1999)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from streamnb.cli.tables import new_console, new_table
-from streamnb.errors import printable
+from streamnb.errors import ConfigError, printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -62,7 +62,10 @@ def experiment(
     if out is not None:
         make_folder(out)
     plain = as_json or quiet or sys.stderr is None or not sys.stderr.isatty()
-    found = _run(config) if plain else _with_progress(config)
+    try:
+        found = _run(config) if plain else _with_progress(config)
+    except ConfigError as error:
+        raise ConfigError(f"{config_file}: {error}") from None
     if out is not None:
         write_experiment(found, config, out)
     if plot is not None:
@@ -201,6 +204,8 @@ def _print_points(found: Experiment, console: Console) -> None:
 
 
 def _print_times(found: Experiment, console: Console) -> None:
+    if not any(result.points for result in found.models.values()):
+        return
     table = new_table("mean of a trial", *(printable(name) for name in found.models))
     for title, key in (("fit", "fit_seconds"), ("predict", "predict_seconds")):
         table.add_row(title, *(f"{1e6 * getattr(of, key):,.0f} µs" for of in found.models.values()))

@@ -72,7 +72,22 @@ def converted(data: dict[str, Any], made: type[Made], kinds: Kinds, source: str)
     try:
         return msgspec.convert(data, made, strict=True)
     except msgspec.ValidationError as error:
-        raise ConfigError(f"{source}: {_explained(str(error), data, made, kinds)}") from None
+        message, data = _narrowed(str(error), data, made)
+        raise ConfigError(f"{source}: {_explained(message, data, made, kinds)}") from None
+
+
+def _narrowed(message: str, data: dict[str, Any], made: type[Made]) -> tuple[str, dict[str, Any]]:
+    """A message about one of several entries of a section, and the data with this entry alone."""
+    match = _AT.match(message)
+    section, mark, _ = (match["path"] or "").lstrip(".").partition("[...]") if match else [""] * 3
+    entries = data.get(section) if mark else None
+    for name, entry in entries.items() if isinstance(entries, dict) else ():
+        alone = {**data, section: {name: entry}}
+        try:
+            msgspec.convert(alone, made, strict=True)
+        except msgspec.ValidationError as error:
+            return str(error), alone
+    return message, data
 
 
 _EXPONENT = re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]{1,4}")
@@ -104,6 +119,8 @@ def _explained(message: str, data: dict[str, Any], made: type[Struct], kinds: Ki
         return f"{path + '.' if path else ''}{key}: unknown key; {hint}"
     if what.startswith("Invalid value") and path.endswith("kind") and section in kinds:
         return f"{path}: {what[14:]} is not one of {', '.join(kinds[section])}"
+    if what.endswith("missing required field `kind`") and section in kinds:
+        return f"{path}.kind: missing: one of {', '.join(kinds[section])}"
     choices = _choices(path, data, made, kinds)
     if choices:
         return f"{path}: expected one of {', '.join(choices)}"

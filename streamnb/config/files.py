@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from streamnb.errors import ConfigError
 __all__ = ["as_yaml", "read_yaml", "replaced", "set_key"]
 
 MAX_BYTES = 1 << 20
+MAX_DEPTH = 50
 
 
 def read_yaml(path: str | Path) -> dict[str, Any]:
@@ -34,10 +36,7 @@ def read_yaml(path: str | Path) -> dict[str, Any]:
         raise ConfigError(f"{path}: longer than {MAX_BYTES} bytes, too long for a configuration")
     try:
         text = raw.decode("utf-8-sig")
-        for event in yaml.parse(text, Loader=yaml.SafeLoader):
-            if isinstance(event, yaml.AliasEvent):
-                line = _line(event.start_mark)
-                raise ConfigError(f"{path}:{line}: aliases (*name) are not allowed")
+        _refuse_traps(text, lambda line: f"{path}:{line}")
         _refuse_repeated(path, yaml.compose(text, Loader=yaml.SafeLoader))
         data = yaml.safe_load(text)
     except UnicodeDecodeError as error:
@@ -48,12 +47,23 @@ def read_yaml(path: str | Path) -> dict[str, Any]:
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         raise ConfigError(f"{path}: not YAML: {str(error).splitlines()[0][:120]}") from None
     if data is None:
-        raise ConfigError(
-            f"{path}: the file is empty; at least name the corpus: 'corpus: {{path: ...}}'"
-        )
+        raise ConfigError(f"{path}: the file is empty; expected keys and values, 'key: value'")
     if not isinstance(data, dict):
         raise ConfigError(f"{path}: expected a mapping of keys at the top, found {_kind(data)}")
     return data
+
+
+def _refuse_traps(text: str, at: Callable[[int], str]) -> None:
+    """Refuse aliases, and depths that take time that grows with their square."""
+    depth = 0
+    for event in yaml.parse(text, Loader=yaml.SafeLoader):
+        if isinstance(event, yaml.AliasEvent):
+            raise ConfigError(f"{at(_line(event.start_mark))}: aliases (*name) are not allowed")
+        depth += isinstance(event, yaml.CollectionStartEvent)
+        depth -= isinstance(event, yaml.CollectionEndEvent)
+        if depth > MAX_DEPTH:
+            line = _line(event.start_mark)
+            raise ConfigError(f"{at(line)}: more than {MAX_DEPTH} brackets in each other")
 
 
 def _line(mark: Any) -> int:
@@ -95,6 +105,7 @@ def set_key(data: dict[str, Any], assignment: str) -> None:
     if not equals or not key or not all(key.split(".")):
         raise ConfigError(f"--set {assignment}: expected KEY=VALUE, such as model.alpha=0.5")
     try:
+        _refuse_traps(text, lambda line: f"--set {assignment:.80}")
         value = yaml.safe_load(text)
     except (yaml.YAMLError, ValueError, RecursionError):
         raise ConfigError(f"--set {assignment}: the value is not YAML") from None

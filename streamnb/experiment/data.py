@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import csv
 import gzip
+import io
 import math
-from collections.abc import Hashable
-from dataclasses import dataclass, replace
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 
 from streamnb.config.experiment import BundledConfig, CsvConfig, IdxConfig
 from streamnb.errors import ConfigError, CorpusError
+from streamnb.experiment.prepare import Preparation, as_it_is, ranges, scaling
 from streamnb.naive_bayes.tabular.columns import LARGEST, Table
 
 __all__ = ["Examples", "read_examples"]
@@ -38,12 +40,18 @@ class Examples:
         n labels.
     shape
         Height and width, where a row is an image.
+    text
+        For each column that is text, where in the file that shows.
+    prepare
+        What is made from the rows that are learned, and done to all rows.
     """
 
     name: str
     table: Table
     labels: list[Any]
     shape: tuple[int, int] | None = None
+    text: Mapping[Hashable, str] = field(default_factory=dict)
+    prepare: Preparation = as_it_is
 
     @property
     def classes(self) -> list[Any]:
@@ -69,12 +77,16 @@ def read_examples(config: CsvConfig | IdxConfig | BundledConfig) -> Examples:
         found = _bundled(config)
     if config.classes is not None:
         found = _only(found, set(config.classes))
+    if config.bins is not None and config.scale != "none":
+        raise ConfigError("data.scale: ranges (data.bins) are the same of scaled numbers")
     if config.bins is not None:
-        found = replace(found, table=_binned(found.table, config.bins))
+        found = replace(found, prepare=ranges(config.bins))
     if config.scale == "min-max":
-        found = replace(found, table=_scaled(found.table))
+        found = replace(found, prepare=scaling)
     if len(found.labels) < 2:
         raise CorpusError(f"{found.name}: {len(found.labels)} rows: there is nothing to split")
+    if len(found.classes) < 2:
+        raise CorpusError(f"{found.name}: all labels are {found.labels[0]!r:.80}")
     return found
 
 
@@ -89,38 +101,18 @@ def _only(examples: Examples, wanted: set[str]) -> Examples:
     return replace(examples, table=examples.table.select(rows), labels=labels)
 
 
-def _binned(table: Table, bins: int) -> Table:
-    """Numbers as levels: ranges that hold equally many of all rows, whatever their labels."""
-    values = np.empty(table.values.shape, dtype=object)
-    for j, column in enumerate(table.values.T):
-        if not all(isinstance(value, float) for value in column.tolist()):
-            values[:, j] = column
-            continue
-        numbers = column.astype(np.float64)
-        edges = np.unique(np.nanquantile(numbers, np.arange(1, bins) / bins))
-        levels = np.searchsorted(edges, numbers, side="right").tolist()
-        missing = np.isnan(numbers).tolist()
-        values[:, j] = [None if gone else k for gone, k in zip(missing, levels, strict=True)]
-    return Table(table.names, values)
-
-
-def _scaled(table: Table) -> Table:
-    """All values into [0, 1], by the smallest and largest of the whole table."""
-    if table.values.dtype == object:
-        raise ConfigError("data.scale: only numbers can be scaled, and there is text in the table")
-    low, high = np.nanmin(table.values), np.nanmax(table.values)
-    if not high > low:
-        raise ConfigError("data.scale: all values are alike")
-    return Table(table.names, (table.values - low) / (high - low))
-
-
 def _read_csv(config: CsvConfig) -> Examples:
     path = Path(config.path).expanduser()
-    header, rows = _csv_rows(path)
+    header, rows, lines = _csv_rows(path)
     if config.transposed:
         header, rows = _transposed(path, header, rows)
+        lines = [1] * len(rows)
     label = header[-1] if config.label is None else config.label
-    columns = config.columns or tuple(name for name in header if name != label)
+    columns = tuple(name for name in header if name != label)
+    if config.columns is not None:
+        columns = config.columns
+        if not columns or len(set(columns)) != len(columns):
+            raise ConfigError("data.columns: expected names that are all different")
     for key, names in (("label", (label,)), ("columns", columns), ("text", config.text)):
         for name in names:
             if name not in header:
@@ -129,13 +121,24 @@ def _read_csv(config: CsvConfig) -> Examples:
     if label in columns:
         raise ConfigError(f"data.columns: {label!r:.80} is what is to be told")
     places = [header.index(name) for name in columns]
-    found = [_typed([row[j] for row in rows], header[j] in config.text) for j in places]
+    text: dict[Hashable, str] = {}
+    found = []
+    for j in places:
+        cells = [row[j] for row in rows]
+        column, odd = _typed(cells, header[j] in config.text)
+        found.append(column)
+        if odd is not None:
+            text[header[j]] = f"{path.name}:{lines[odd]}: {cells[odd]!r:.80}"
     kind: Any = np.float64 if all(column.dtype == np.float64 for column in found) else object
     values = np.empty((len(rows), len(places)), dtype=kind)
     for j, column in enumerate(found):
         values[:, j] = column
     at = header.index(label)
-    return Examples(path.name, Table(list(columns), values), [row[at] for row in rows])
+    labels = [row[at] for row in rows]
+    for line, one in zip(lines, labels, strict=True):
+        if one in _MISSING:
+            raise CorpusError(f"{path}:{line}: no label in the column {label!r:.80}")
+    return Examples(path.name, Table(list(columns), values), labels, text=text)
 
 
 def _transposed(
@@ -149,7 +152,8 @@ def _transposed(
     return [*names, header[0]], turned
 
 
-def _csv_rows(path: Path) -> tuple[list[str], list[list[str]]]:
+def _csv_rows(path: Path) -> tuple[list[str], list[list[str]], list[int]]:
+    """Header, rows, and in which line each row ends."""
     try:
         with open(path, "rb") as raw:
             data = raw.read(MAX_BYTES + 1)
@@ -166,8 +170,9 @@ def _csv_rows(path: Path) -> tuple[list[str], list[list[str]]]:
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
         raise CorpusError(f"{path}:{line}: not text: it holds a zero byte")
-    reader = csv.reader(text.splitlines(keepends=True), strict=True)
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     rows: list[list[str]] = []
+    lines: list[int] = []
     cells = 0
     try:
         for row in reader:
@@ -181,6 +186,7 @@ def _csv_rows(path: Path) -> tuple[list[str], list[list[str]]]:
             if cells > MAX_CELLS:
                 raise CorpusError(f"{path}:{reader.line_num}: more than {MAX_CELLS:,} cells")
             rows.append(row)
+            lines.append(reader.line_num)
     except csv.Error as error:
         raise CorpusError(f"{path}:{reader.line_num}: not CSV: {error}") from None
     if not rows:
@@ -191,22 +197,30 @@ def _csv_rows(path: Path) -> tuple[list[str], list[list[str]]]:
         raise CorpusError(f"{path}:1: the column {twice!r:.80} occurs twice")
     if len(header) < 2:
         raise CorpusError(f"{path}:1: one column: expected features and a label")
-    return header, rows
+    return header, rows, lines[1:]
 
 
-def _typed(column: list[str], text: bool) -> NDArray[Any]:
-    """A column as numbers if all of it is, else as text; what is missing is NaN or None."""
-    if not text:
-        try:
-            numbers = [math.nan if cell in _MISSING else float(cell) for cell in column]
-        except ValueError:
-            pass
-        else:
-            if all(math.isnan(x) or abs(x) <= LARGEST for x in numbers):
-                return np.array(numbers, dtype=np.float64)
+def _typed(column: list[str], text: bool) -> tuple[NDArray[Any], int | None]:
+    """A column as numbers if all of it is, else as text, and then which cell is no number.
+
+    What is missing is NaN or None.
+    """
+    odd = 0 if text else next((i for i, cell in enumerate(column) if not _is_number(cell)), None)
+    if odd is None:
+        numbers = [math.nan if cell in _MISSING else float(cell) for cell in column]
+        return np.array(numbers, dtype=np.float64), None
     cells = np.empty(len(column), dtype=object)
     cells[:] = [None if cell in _MISSING else cell for cell in column]
-    return cells
+    return cells, odd
+
+
+def _is_number(cell: str) -> bool:
+    if cell in _MISSING:
+        return True
+    try:
+        return abs(float(cell)) <= LARGEST
+    except ValueError:
+        return False
 
 
 def _read_idx(config: IdxConfig) -> Examples:
@@ -252,13 +266,18 @@ def _idx_values(file: BinaryIO, path: Path, dimensions: int) -> NDArray[np.uint8
     head = file.read(4)
     if head != bytes((0, 0, 8, dimensions)):
         raise CorpusError(f"{path}: not an IDX file of bytes in {dimensions} dimensions")
-    shape = np.frombuffer(file.read(4 * dimensions), dtype=">u4")
+    head = file.read(4 * dimensions)
+    if len(head) != 4 * dimensions:
+        raise CorpusError(f"{path}: cut off within its first bytes")
+    shape = np.frombuffer(head, dtype=">u4")
     size = math.prod(int(n) for n in shape)
-    if len(shape) != dimensions or not 0 < size <= MAX_CELLS:
+    if not 0 < size <= MAX_CELLS:
         raise CorpusError(f"{path}: it says it holds {size:,} bytes")
     data = file.read(size)
     if len(data) != size:
         raise CorpusError(f"{path}: cut off: {len(data):,} of {size:,} bytes are there")
+    if file.read(1):  # reading on checks the sum of what is compressed, too
+        raise CorpusError(f"{path}: longer than the {size:,} bytes it says it holds")
     return np.frombuffer(data, dtype=np.uint8).reshape([int(n) for n in shape])
 
 

@@ -19,6 +19,8 @@ __all__ = ["make_folder", "write_experiment"]
 def make_folder(folder: str) -> None:
     """Have a folder for results, before there are any; OutputError where that cannot be."""
     try:
+        if not folder:
+            raise ValueError("it has no name")
         Path(folder).mkdir(parents=True, exist_ok=True)
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error

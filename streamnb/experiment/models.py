@@ -38,6 +38,9 @@ class Learner(Protocol):
     def fit(self, rows: Table, labels: list[Any]) -> Any:
         """A model that has learned these rows."""
 
+    def learn(self, model: Any, rows: Table, labels: list[Any], classes: list[Any]) -> Any:
+        """The model (None: a new one) after more rows; `classes` are all that there will be."""
+
     def predict(self, model: Any, rows: Table) -> list[Any]:
         """What it takes rows for."""
 
@@ -50,20 +53,23 @@ class _Ours:
         self.make = make
 
     def fit(self, rows: Table, labels: list[Any]) -> Any:
-        model = self.make()
-        model.partial_fit(rows if isinstance(model, TabularNB) else rows.values, labels)
-        return model
+        return self.learn(None, rows, labels, [])
+
+    def learn(self, model: Any, rows: Table, labels: list[Any], classes: list[Any]) -> Any:
+        model = self.make() if model is None else model
+        return model.partial_fit(_rows_for(model, rows), labels)
 
     def predict(self, model: Any, rows: Table) -> list[Any]:
-        found: list[Any] = model.predict(
-            rows if isinstance(model, TabularNB) else rows.values
-        ).tolist()
+        found: list[Any] = model.predict(_rows_for(model, rows)).tolist()
         return found
 
     def joint(self, model: Any, rows: Table) -> tuple[list[Any], NDArray[np.float64]]:
-        # To a model of counts a feature that is not said is not there.
-        X = rows if isinstance(model, TabularNB) else np.nan_to_num(rows.numbers())
-        return model.classes_.tolist(), model._score_rows(X)
+        return model.classes_.tolist(), model.joint_log_likelihood_many(_rows_for(model, rows))
+
+
+def _rows_for(model: Any, rows: Table) -> Any:
+    """Rows as a model takes them; to one of counts a feature that is missing is not there."""
+    return rows if isinstance(model, TabularNB) else np.nan_to_num(rows.numbers())
 
 
 class _Scikit:
@@ -77,6 +83,14 @@ class _Scikit:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of few rows, said a hundred times
             return model.fit(rows.values, np.array(labels))
+
+    def learn(self, model: Any, rows: Table, labels: list[Any], classes: list[Any]) -> Any:
+        model = self.make() if model is None else model
+        if not hasattr(model, "partial_fit"):
+            raise ValueError(f"scikit-learn's {type(model).__name__} has no partial_fit")
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            return model.partial_fit(rows.values, np.array(labels), np.array(classes))
 
     def predict(self, model: Any, rows: Table) -> list[Any]:
         with warnings.catch_warnings(), np.errstate(all="ignore"):

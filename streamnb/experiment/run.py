@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -19,9 +20,9 @@ from streamnb.config.experiment import (
 from streamnb.errors import ConfigError
 from streamnb.experiment.data import Examples, read_examples
 from streamnb.experiment.models import Learner, learner_of
+from streamnb.experiment.prepare import as_it_is
 from streamnb.experiment.splits import shares_of, splits, trials_of
 from streamnb.naive_bayes.predictions import log_normalised
-from streamnb.naive_bayes.tabular.base import TabularNB
 from streamnb.naive_bayes.tabular.columns import Table
 from streamnb.naive_bayes.tabular.gaussian import GaussianNB
 
@@ -165,6 +166,7 @@ def run(config: ExperimentConfig, on_trial: OnTrial = lambda done, total: None) 
     began = time.perf_counter()
     examples = read_examples(config.data)
     learners = {name: learner_of(of, name) for name, of in config.models.items()}
+    _check(config, examples)
     work = _Work(examples, learners)
     answers = _answers(examples, learners, config.ask)
     interrupted = False
@@ -192,34 +194,83 @@ def run(config: ExperimentConfig, on_trial: OnTrial = lambda done, total: None) 
     )
 
 
+def _check(config: ExperimentConfig, examples: Examples) -> None:
+    """What must fit together before anything is done."""
+    for name, of in config.models.items():
+        for key in ("parents", "numeric", "categorical"):
+            named = getattr(of, key, None)
+            for feature in named if isinstance(named, tuple) else ():
+                if feature not in examples.table.names:
+                    raise ConfigError(f"models.{name}.{key}: {_unknown(feature, examples)}")
+    if isinstance(config.splits, NoSplitsConfig) and not config.ask and examples.shape is None:
+        raise ConfigError("splits.kind: 'none' tests nothing, and nothing is asked (ask)")
+    if isinstance(config.splits, PrequentialConfig) and examples.prepare is not as_it_is:
+        raise ConfigError(
+            "splits.kind: 'prequential' has no rows at first to make ranges or a scale from: "
+            "leave out data.bins and data.scale"
+        )
+
+
+def _unknown(feature: Any, examples: Examples) -> str:
+    known = ", ".join(str(one) for one in examples.table.names[:20])
+    return f"{feature!r:.80} is none of the features ({known})"
+
+
+@contextlib.contextmanager
+def _learning(name: str, examples: Examples) -> Iterator[None]:
+    """Say which model cannot take the data, and where those are not what it wants."""
+    try:
+        yield
+    except ValueError as error:  # text for a model of numbers
+        why = str(error).splitlines()[0]
+        if examples.text and ("not a number" in why or "could not convert" in why):
+            column, cell = next(iter(examples.text.items()))
+            why = f"it takes numbers, and the column {column!r:.80} is text ({cell})"
+        raise ConfigError(f"models.{name}: it cannot learn {examples.name}: {why}") from None
+
+
 def _answers(
     examples: Examples, learners: dict[str, Learner], questions: tuple[dict[str, Any], ...]
 ) -> list[Answer]:
     if not questions:
         return []
-    names, whole = examples.table.names, examples.table.values.dtype != object
-    values = np.full((len(questions), len(names)), None, dtype=object)
-    for i, question in enumerate(questions):
-        for name, value in question.items():
-            if name not in names:
-                known = ", ".join(str(one) for one in names[:20])
-                raise ConfigError(f"ask: {name!r:.80} is none of the features ({known})")
-            values[i, names.index(name)] = value
-    asked = Table(names, values)
+    transform = examples.prepare(examples.table)
+    rows, asked = transform(examples.table), transform(_asked(examples, questions))
     found = [Answer(dict(question), {}, {}) for question in questions]
     for name, learner in learners.items():
-        try:
-            model = learner.fit(examples.table, examples.labels)
-            rows = Table(names, asked.numbers()) if whole else asked
-            classes, joint = learner.joint(model, rows)
-        except ValueError as error:
-            raise ConfigError(f"models.{name}: {str(error).splitlines()[0]}") from None
+        with _learning(name, examples):
+            classes, joint = learner.joint(learner.fit(rows, examples.labels), asked)
         shares = np.exp(log_normalised(joint))
         for answer, scores, share in zip(found, joint, shares, strict=True):
             labels = [str(label) for label in classes]
             answer.likelihoods[name] = dict(zip(labels, np.exp(scores).tolist(), strict=True))
             answer.probabilities[name] = dict(zip(labels, share.tolist(), strict=True))
     return found
+
+
+def _asked(examples: Examples, questions: tuple[dict[str, Any], ...]) -> Table:
+    """Questions as rows of the table, with values of its kinds."""
+    names, values = examples.table.names, examples.table.values
+    asked = np.full((len(questions), len(names)), None, dtype=object)
+    for i, question in enumerate(questions):
+        for name, value in question.items():
+            if name not in names:
+                raise ConfigError(f"ask: {_unknown(name, examples)}")
+            j = names.index(name)
+            column = values[:, j].tolist()
+            if all(isinstance(one, float) for one in column):
+                if value is not None and (isinstance(value, (bool, str))):
+                    raise ConfigError(f"ask: {name!r:.80}: {value!r:.80} is not a number")
+                asked[i, j] = None if value is None else float(value)
+            elif value is None or isinstance(value, str):
+                asked[i, j] = value  # one that never was is a question, too
+            else:
+                levels = ", ".join(sorted({one for one in column if one is not None})[:20])
+                raise ConfigError(
+                    f"ask: {name!r:.80}: {value!r:.80} is not text, as {levels} are: put it in "
+                    "quotes"
+                )
+    return Table(names, asked if values.dtype == object else Table(names, asked).numbers())
 
 
 class _Work:
@@ -250,9 +301,9 @@ class _Work:
             try:
                 for learned, tested in splits(self.examples.labels, config, number):
                     sizes = (len(learned), len(tested))
-                    found = {name: self._trial(name, learned, tested) for name in self.learners}
-                    for name, accuracy in found.items():
-                        accuracies[name].append(accuracy)
+                    given = self._trial(learned, tested)
+                    for name, places in given.items():
+                        accuracies[name].append(self._count(name, tested, places))
                     self.trials += 1
                     on_trial(self.trials, total)
             finally:
@@ -260,22 +311,24 @@ class _Work:
                     done = [mark for mark in marks if mark <= len(of)] or ([len(of)] if of else [])
                     self.points[name] += [_point(share, *sizes, of[:mark]) for mark in done]
 
-    def _trial(self, name: str, learned: NDArray[np.int64], tested: NDArray[np.int64]) -> float:
-        learner, table, labels = self.learners[name], self.examples.table, self.examples.labels
-        rows, asked = table.select(learned), table.select(tested)
+    def _trial(
+        self, learned: NDArray[np.int64], tested: NDArray[np.int64]
+    ) -> dict[str, NDArray[np.int64]]:
+        """What each model takes the tested rows for."""
+        table, labels = self.examples.table, self.examples.labels
+        transform = self.examples.prepare(table.select(learned))
+        rows, asked = transform(table.select(learned)), transform(table.select(tested))
         some = [labels[i] for i in learned.tolist()]
-        began = time.perf_counter()
-        try:
-            model = learner.fit(rows, some)
-            fitted = time.perf_counter()
-            given = learner.predict(model, asked)
-        except ValueError as error:  # text for a model of numbers
-            why = str(error).splitlines()[0]
-            raise ConfigError(
-                f"models.{name}: it cannot learn {self.examples.name}: {why}"
-            ) from None
-        self.seconds[name] += (fitted - began, time.perf_counter() - fitted)
-        return self._count(name, tested, np.array([self.places[label] for label in given]))
+        given = {}
+        for name, learner in self.learners.items():
+            with _learning(name, self.examples):
+                began = time.perf_counter()
+                model = learner.fit(rows, some)
+                fitted = time.perf_counter()
+                found = learner.predict(model, asked)
+                self.seconds[name] += (fitted - began, time.perf_counter() - fitted)
+            given[name] = np.array([self.places[label] for label in found])
+        return given
 
     def _count(self, name: str, tested: NDArray[np.int64], given: NDArray[np.int64]) -> float:
         right = given == self.y[tested]
@@ -286,31 +339,39 @@ class _Work:
 
     def prequential(self, config: PrequentialConfig, on_trial: OnTrial) -> None:
         """Every model over the same orders of the rows: classify each, then learn it."""
-        labels, table = self.examples.labels, self.examples.table
-        rights = {name: np.zeros(len(labels)) for name in self.learners}
+        n = len(self.examples.labels)
+        rights = {name: np.zeros(n) for name in self.learners}
         accuracies: dict[str, list[float]] = {name: [] for name in self.learners}
-        for trial in range(config.trials):
-            order = np.random.default_rng([config.seed, trial]).permutation(len(labels))
-            for name, learner in self.learners.items():
-                model, given = None, []
-                for i in order.tolist():
-                    row = table.select(np.array([i]))
-                    if model is None:
-                        given.append(-1)  # nothing was learned: counts as wrong
-                        model = learner.fit(row, [labels[i]])
-                    else:
-                        given.append(self.places[learner.predict(model, row)[0]])
-                        model.partial_fit(
-                            row if isinstance(model, TabularNB) else row.values, [labels[i]]
-                        )
-                found = np.array(given)
-                rights[name] += found == self.y[order]
-                accuracies[name].append(float((found == self.y[order]).mean()))
-                self._count(name, order[1:], found[1:])
-            on_trial(trial + 1, config.trials)
-        for name, of in accuracies.items():
-            self.points[name] = [_point(1.0, len(labels), len(labels), of)]
-            self.curves[name] = (rights[name] / config.trials).tolist()
+        try:
+            for trial in range(config.trials):
+                order = np.random.default_rng([config.seed, trial]).permutation(n)
+                given = {name: self._stream(name, order) for name in self.learners}
+                for name, places in given.items():
+                    right = places == self.y[order]
+                    rights[name] += right
+                    accuracies[name].append(float(right.mean()))
+                    self._count(name, order[1:], places[1:])
+                self.trials += 1
+                on_trial(self.trials, config.trials)
+        finally:
+            for name, of in accuracies.items() if self.trials else ():
+                self.points[name] = [_point(1.0, n, n, of)]
+                self.curves[name] = (rights[name] / self.trials).tolist()
+
+    def _stream(self, name: str, order: NDArray[np.int64]) -> NDArray[np.int64]:
+        """What a model takes each row for before it learns it; the first for nothing (-1)."""
+        learner, labels = self.learners[name], self.examples.labels
+        model, given = None, []
+        for i in order.tolist():
+            row = self.examples.table.select(np.array([i]))
+            with _learning(name, self.examples):
+                began = time.perf_counter()
+                found = -1 if model is None else self.places[learner.predict(model, row)[0]]
+                asked = time.perf_counter()
+                model = learner.learn(model, row, [labels[i]], self.examples.classes)
+                self.seconds[name] += (time.perf_counter() - asked, asked - began)
+            given.append(found)
+        return np.array(given)
 
     def results(self) -> dict[str, ModelResult]:
         """The figures of each model."""

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from streamnb.config.experiment import SplitsConfig, TestShares
 from streamnb.config.experiment import StratifiedConfig as Stratified
+from streamnb.errors import ConfigError
 
 __all__ = ["Split", "shares_of", "splits", "trials_of"]
 
@@ -59,6 +60,8 @@ def splits(labels: Sequence[Any], config: SplitsConfig, number: int) -> Iterator
         of = np.array([places[label] for label in labels])
         groups = [np.flatnonzero(of == k) for k in range(len(places))]
     sizes = [_learned(len(group), share) for group in groups]
+    if sum(sizes) == len(labels):
+        raise ConfigError("splits.kind: 'stratified' has nothing to test: every class has one row")
     for _ in range(max(trials_of(config))):
         orders = [rng.permutation(group) for group in groups]
         learned = np.concatenate([o[:n] for o, n in zip(orders, sizes, strict=True)])
