@@ -24,7 +24,8 @@ __all__ = [
     "printable",
 ]
 
-_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+# Control characters, line ends of Unicode, and what turns the direction of writing.
+_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 
 
 def printable(text: str) -> str:

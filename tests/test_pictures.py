@@ -1,6 +1,7 @@
 """Pictures and the page: that they are drawn, say what was measured, and fetch nothing."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -271,9 +272,9 @@ def damaged(folder):
     yield "checkpoints.jsonl:1", lambda at: (at / "checkpoints.jsonl").write_text("{}\n")
     yield "summary.json", lambda at: (at / "summary.json").write_text("[1")
     yield "tokens.json", lambda at: (at / "tokens.json").write_bytes(b"\xff\xfe")
-    yield "what a replay writes", lambda at: (at / "tokens.json").write_text('{"a": [1, 2]}')
+    yield "tokens.json: cannot", lambda at: (at / "tokens.json").write_text('{"a": [1, 2]}')
     yield (
-        "what a replay writes",
+        "summary.json: cannot",
         lambda at: (at / "summary.json").write_text('{"reliability": [{"low": "x"}]}'),
     )
 
@@ -299,11 +300,79 @@ def test_damaged_experiments_are_one_line(runs, tmp_path, change):
     shutil.copytree(runs / "digits", tmp_path / "d")
     found = json.loads((tmp_path / "d" / "experiment.json").read_text())
     (tmp_path / "d" / "experiment.json").write_text(json.dumps({**found, **change}))
-    if change == {"name": []}:
-        read_folder(str(tmp_path / "d"))
-        return
     with pytest.raises(CorpusError, match=r"experiment\.json"):
         read_folder(str(tmp_path / "d"))
+
+
+def places_in(value, path=()):
+    """Where something stands in JSON; of a list the first entry for all."""
+    yield path
+    entries = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value[:1])
+        if isinstance(value, list)
+        else ()
+    )
+    for key, entry in entries:
+        yield from places_in(entry, (*path, key))
+
+
+def changed(value, path, new):
+    if not path:
+        return new
+    copy = dict(value) if isinstance(value, dict) else list(value)
+    copy[path[0]] = changed(value[path[0]], path[1:], new)
+    return copy
+
+
+STRANGE = ["text", None, -1, 10**400, 1e999, [], {}, [["a", "b"]], True]
+
+
+DAMAGED = {
+    "words": ("experiment", {"name", "labels", "models", "answers"}),
+    "weather": ("experiment", {"models", "labels"}),
+    "digits": ("experiment", {"shape", "class_means"}),
+    "default": ("summary", {"reliability", "confusion", "intervals"}),
+}
+
+
+@pytest.mark.parametrize("kind", DAMAGED)
+def test_every_damage_is_drawn_or_named(runs, tmp_path, kind):
+    """Warnings are errors here, so what is drawn is drawn without one."""
+    file, parts = DAMAGED[kind]
+    shutil.copytree(runs / kind, tmp_path / "d")
+    at = tmp_path / "d" / f"{file}.json"
+    sound = json.loads(at.read_text())
+    errors = []
+    for path in places_in(sound):
+        for new in STRANGE if parts.intersection(path) else ():
+            at.write_text(json.dumps(changed(sound, path, new)))
+            try:
+                read_folder(str(tmp_path / "d"))
+            except CorpusError as error:
+                errors.append(str(error))
+            else:
+                write_report([str(tmp_path / "d")], str(tmp_path / "page.html"))
+    assert len(errors) > 10
+    assert all(f"{file}.json: " in error for error in errors)
+
+
+def test_pages_and_pictures_take_no_place_that_is_not_a_file(runs, tmp_path):
+    (tmp_path / "page.html").write_text("before")
+    (tmp_path / "link").symlink_to(tmp_path / "page.html")
+    status, _, err = streamnb_command("report", runs / "weather", "-o", tmp_path / "link")
+    assert (status, err) == (0, "")
+    assert (tmp_path / "link").is_symlink()
+    assert "<html" in (tmp_path / "page.html").read_text()
+    os.mkfifo(tmp_path / "pipe")
+    for target in (tmp_path / "pipe", tmp_path, "", "/"):
+        status, _, err = streamnb_command("report", runs / "weather", "-o", target)
+        assert (status, err.count("\n")) == (5, 1)
+    status, out, err = streamnb_command("report", runs / "weather", "-o", "-")
+    assert (status, err) == (0, "")
+    assert out.startswith("<!DOCTYPE html>")
+    assert out.endswith("</html>\n")
 
 
 def test_a_page_that_cannot_be_written(runs, tmp_path):

@@ -16,7 +16,7 @@ __all__ = ["report"]
     default="report.html",
     show_default=True,
     metavar="FILE",
-    help="The page.",
+    help="The page; - for standard output.",
 )
 def report(runs: tuple[str, ...], path: str) -> None:
     """Write a page of pictures about RUNs: folders that `replay` or `experiment` wrote with --out.
@@ -35,4 +35,5 @@ def report(runs: tuple[str, ...], path: str) -> None:
     from streamnb.pictures import write_report
 
     write_report(list(runs), path)
-    click.echo(path)
+    if path != "-":
+        click.echo(path)

@@ -30,6 +30,7 @@ __all__ = [
 ]
 
 _MOST_CLASSES = 20
+_MOST_POINTS = 2000  # of a curve
 
 
 def _percent(axis: Any) -> None:
@@ -206,7 +207,8 @@ def prequential_curve(axes: Axes, models: dict[str, Any]) -> None:
         width = max(1, len(right) // 25)
         smooth = np.convolve(right, np.ones(width) / width, mode="valid")
         places = np.arange(len(smooth)) + width
-        axes.plot(places, smooth, label=shown(name), **_line(number))
+        every = max(1, len(smooth) // _MOST_POINTS)
+        axes.plot(places[::every], smooth[::every], label=shown(name), **_line(number))
     axes.set_ylim(0, 1.02)
     axes.set_xlabel("rows learned before")
     axes.set_ylabel("classified right")

@@ -25,6 +25,7 @@ __all__ = [
 ]
 
 FEW_ROWS = 40
+_MOST_IMAGES = 100
 _OVER_STREAM = "Each message is classified before it is learned; recent messages, and all so far."
 _THRESHOLDS = "Both kinds of errors for every threshold, on log axes; the upper right is best."
 _RELIABILITY = (
@@ -128,7 +129,7 @@ def _means(found: dict[str, Any]) -> dict[str, list[float]]:
     for of in found["models"].values():
         if of["class_means"]:
             means: dict[str, list[float]] = of["class_means"]
-            return means
+            return dict(list(means.items())[:_MOST_IMAGES])
     return {}
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import stat
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta, Struct
 
 from streamnb.errors import CorpusError
 from streamnb.evaluate.compare import Run, read_run
@@ -14,6 +16,73 @@ from streamnb.evaluate.compare import Run, read_run
 __all__ = ["ReadRun", "read_experiment", "read_folder"]
 
 _LARGEST = 1 << 28
+
+Share = Annotated[float, Meta(ge=0, le=1)]
+Count = Annotated[int, Meta(ge=0, le=1 << 53)]
+Number = Annotated[float, Meta(ge=-1e300, le=1e300)]
+Table = dict[str, dict[str, Count]]
+
+
+class _Bin(Struct):
+    low: Share
+    high: Share
+    messages: Count
+    claimed: Share
+    true: Share
+
+
+class _Summary(Struct):
+    """What pictures need of `summary.json`."""
+
+    reliability: list[_Bin] = []
+    confusion: Table = {}
+    intervals: dict[str, tuple[Number, Number]] = {}
+
+
+class _Checkpoint(Struct):
+    messages: Count
+    accuracy: Share
+    window_accuracy: Share
+    fading_accuracy: Share
+
+
+class _Point(Struct):
+    test: Share
+    tested: Count
+    trials: Annotated[int, Meta(ge=1, le=10**9)]
+    mean: Share
+    sd: Share
+    accuracies: Annotated[list[Share], Meta(min_length=1)]
+
+
+class _Model(Struct):
+    points: list[_Point]
+    tested: list[Count]
+    wrong: list[Count]
+    confusion: Annotated[Table, Meta(min_length=1)]
+    curve: list[Share]
+    class_means: dict[str, list[Number]]
+
+
+class _Answer(Struct):
+    question: dict[str, str | int | float | bool | None]
+    likelihoods: dict[str, dict[str, Number]]
+    probabilities: dict[str, dict[str, Number]]
+
+
+class _Experiment(Struct):
+    """What pictures need of `experiment.json`."""
+
+    name: str
+    kind: str
+    labels: list[str]
+    models: dict[str, _Model]
+    shape: tuple[Side, Side] | None
+    answers: list[_Answer]
+
+
+Side = Annotated[int, Meta(ge=1, le=1 << 14)]
+_Tokens = dict[str, list[tuple[str | int | float | bool, Number]]]
 
 
 @dataclass(frozen=True)
@@ -39,86 +108,58 @@ def read_folder(folder: str) -> ReadRun | dict[str, Any]:
     if (at / "experiment.json").exists():
         return read_experiment(at / "experiment.json")
     run = read_run(at)
-    summary = _json(at / "summary.json", {}) if at.is_dir() else {}
-    tokens = _json(at / "tokens.json", {}) if at.is_dir() else {}
-    found = ReadRun(folder, run, summary, _checkpoints(at / "checkpoints.jsonl"), {})
-    try:
-        for label, pairs in tokens.items():
-            found.tokens[str(label)] = [(str(token), float(gain)) for token, gain in pairs]
-        _check_summary(summary)
-    except (TypeError, ValueError, KeyError, AttributeError):
-        raise CorpusError(f"{folder}: not what a replay writes: run it again") from None
-    return found
+    summary = _read(at / "summary.json", _Summary, {})
+    tokens = _read(at / "tokens.json", _Tokens, {})
+    told = {label: [(str(token), gain) for token, gain in of] for label, of in tokens.items()}
+    return ReadRun(folder, run, summary, _checkpoints(at / "checkpoints.jsonl"), told)
 
 
-def _check_summary(summary: dict[str, Any]) -> None:
-    for one in summary.get("reliability", []):
-        _ = [float(one[key]) for key in ("low", "high", "messages", "claimed", "true")]
-    for row in summary.get("confusion", {}).values():
-        _ = [int(count) for count in row.values()]
-
-
-def _json(path: Path, missing: Any) -> Any:
+def _read(path: Path, kind: Any, missing: Any) -> Any:
+    """What a file holds, as plain data of a checked form."""
     try:
         if not path.exists():
             return missing
         if not stat.S_ISREG(path.stat().st_mode):
             raise ValueError("not a regular file")
-        with open(path, encoding="utf-8") as file:
-            found = json.loads(file.read(_LARGEST))
+        with open(path, "rb") as file:
+            return msgspec.to_builtins(msgspec.json.decode(file.read(_LARGEST), type=kind))
     except (OSError, ValueError, RecursionError) as error:
-        why = getattr(error, "strerror", None) or f"not JSON: {str(error)[:80]}"
-        raise CorpusError(f"{path}: cannot be read: {why}") from None
-    if not isinstance(found, dict):
-        raise CorpusError(f"{path}: expected a JSON object")
-    return found
+        why = getattr(error, "strerror", None) or str(error)
+        raise CorpusError(f"{path}: cannot be read: {why:.200}") from None
 
 
 def _checkpoints(path: Path) -> list[dict[str, float]]:
     if not path.is_file():
         return []
-    keys = ("messages", "accuracy", "window_accuracy", "fading_accuracy")
     found = []
     try:
-        with open(path, encoding="utf-8") as file:
+        with open(path, "rb") as file:
             for number, line in enumerate(file.read(_LARGEST).splitlines(), 1):
                 try:
-                    one = json.loads(line)
-                    found.append({key: float(one[key]) for key in keys})
-                except (ValueError, KeyError, TypeError, RecursionError):
+                    found.append(msgspec.to_builtins(msgspec.json.decode(line, type=_Checkpoint)))
+                except (ValueError, RecursionError):
                     raise CorpusError(f"{path}:{number}: not a checkpoint of a replay") from None
-    except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", None) or "not UTF-8 text"
-        raise CorpusError(f"{path}: cannot be read: {why}") from None
+    except OSError as error:
+        raise CorpusError(f"{path}: cannot be read: {error.strerror}") from None
     return found
 
 
 def read_experiment(path: Path) -> dict[str, Any]:
     """The figures of an experiment, checked as far as pictures need them."""
-    found: dict[str, Any] = _json(path, {})
-    try:
-        for key in ("name", "kind"):
-            found[key] = str(found[key])
-        labels = [str(label) for label in found["labels"]]
-        for answer in found["answers"]:
-            _ = dict(answer["question"])
-            for name, likelihoods in answer["likelihoods"].items():
-                for label, likelihood in likelihoods.items():
-                    _ = float(likelihood), float(answer["probabilities"][name][label])
-        for result in found["models"].values():
-            for point in result["points"]:
-                _ = [float(point[key]) for key in ("test", "mean", "sd", "tested", "trials")]
-                _ = [float(x) for x in point["accuracies"]]
-            for key in ("tested", "wrong"):
-                if len([int(n) for n in result[key]]) != len(labels):
-                    raise ValueError
-            _ = [float(x) for x in result["curve"]]
-            for row in result["confusion"].values():
-                _ = [int(n) for n in row.values()]
-            for pixels in result["class_means"].values():
-                height, width = (int(n) for n in found["shape"])
-                if len([float(x) for x in pixels]) != height * width:
-                    raise ValueError
-    except (KeyError, TypeError, ValueError, AttributeError):
-        raise CorpusError(f"{path}: not what an experiment writes: run it again") from None
+    found: dict[str, Any] = _read(path, _Experiment, None)
+    rows, shape = len(found["labels"]), found["shape"]
+    sound = all(
+        len(of["tested"]) == len(of["wrong"]) == rows
+        and all(map(int.__le__, of["wrong"], of["tested"]))
+        and all(shape and len(mean) == shape[0] * shape[1] for mean in of["class_means"].values())
+        for of in found["models"].values()
+    )
+    for answer in found["answers"]:
+        sound &= _labels(answer["likelihoods"]) == _labels(answer["probabilities"])
+    if not sound:
+        raise CorpusError(f"{path}: its figures do not belong together: run it again")
     return found
+
+
+def _labels(answers: dict[str, dict[str, float]]) -> dict[str, set[str]]:
+    return {name: set(of) for name, of in answers.items()}

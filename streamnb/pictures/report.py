@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -48,7 +49,7 @@ def write_report(folders: list[str], path: str) -> None:
     folders
         What `replay --out` and `experiment --out` wrote.
     path
-        The page.
+        The page; "-" for standard output.
 
     Raises
     ------
@@ -60,8 +61,13 @@ def write_report(folders: list[str], path: str) -> None:
     read = [(folder, read_folder(folder)) for folder in folders]
     with styled():
         page = _page(read)
+    text = page.encode(errors="replace")
+    if path == "-":
+        sys.stdout.buffer.write(text)
+        sys.stdout.buffer.flush()
+        return
     with replacing(path, "the page") as file:
-        file.write(page.encode(errors="replace"))
+        file.write(text)
 
 
 def _page(read: list[tuple[str, ReadRun | dict[str, Any]]]) -> str:
