@@ -13,6 +13,7 @@ Examples
 """
 
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
@@ -91,8 +92,8 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'streamnb' has no attribute {name!r}")
     try:
         value = getattr(import_module(_HOMES[name]), name)
-    except ModuleNotFoundError as error:
-        if error.name != "streamnb._core":
+    except ImportError as error:
+        if find_spec("streamnb._core") is not None:
             raise
         raise ImportError(
             "streamnb's compiled module is not in this folder: this is the source, not what is "

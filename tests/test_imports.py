@@ -3,6 +3,7 @@
 import ast
 import json
 import pkgutil
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -101,6 +102,21 @@ def test_importing_is_cheap():
     assert loaded(models).isdisjoint(HEAVY)
     version = "import sys; sys.argv = ['streamnb', '--version']; import streamnb.cli as c\ntry: c.main()\nexcept SystemExit: pass\nimport sys"
     assert loaded(f"exec({version!r})").isdisjoint((HEAVY | {"numpy", "river"}) - {"click"})
+
+
+def test_the_source_without_its_compiled_module_says_so(tmp_path):
+    shutil.copytree(SOURCE, tmp_path / "streamnb", ignore=shutil.ignore_patterns("*.so", "*.c"))
+    for name in ("GaussianNB", "Tokenizer", "MailClassifier", "Mailbox", "load"):
+        # An editable installation would find the compiled module all the same.
+        program = (
+            "import sys; sys.meta_path = [f for f in sys.meta_path if 'Editable' not in repr(f)]; "
+            f"from streamnb import {name}"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True
+        )
+        assert done.returncode == 1
+        assert "Run Python from another folder or with -P" in done.stderr.splitlines()[-1]
 
 
 def test_exported_names_are_there():
