@@ -831,3 +831,13 @@ def test_lazy_rules_leave_one_out():
                     score += math.log((same + 0.5) / (there + 0.5 * levels))
             joint[c] = score
         assert wrong[i] == (max(model.labels, key=joint.__getitem__) != y)
+
+
+def test_a_discriminant_far_from_zero():
+    X, y = data(3, n=80)
+    probes = X[:20]
+    near = GDA("own", shrinkage=0.1, var_smoothing=0).fit(X, y)
+    far = GDA("own", shrinkage=0.1, var_smoothing=0).fit(X + 2.0**30, y)
+    assert far.predict_proba(probes + 2.0**30) == pytest.approx(
+        near.predict_proba(probes), abs=1e-5
+    )

@@ -203,7 +203,9 @@ class TabularNB(Scored, ManyPredictions):
 
     def _learn_rows(self, X: Any, y: Any, w: Any, classes: Iterable[Label] = ()) -> None:
         table = Table.of(X)
-        labels = [plain_value(label) for label in as_labels(y)]
+        labels = as_labels(y)
+        if any(issubclass(kind, np.generic) for kind in set(map(type, labels))):
+            labels = [plain_value(label) for label in labels]
         if len(labels) != len(table.values):
             raise ValueError(f"{len(table.values)} examples, but {len(labels)} labels")
         weights = as_weights(w, len(labels))

@@ -129,23 +129,34 @@ class GaussianDiscriminantAnalysis(TabularNB):
         values = self.statistics.aligned(rows)[:, normals.columns]
         there = ~np.isnan(values)
         scores = np.zeros((len(values), len(normals.means)))
-        patterns, places = np.unique(there, axis=0, return_inverse=True)
-        for number, present in enumerate(patterns):
-            key = present.tobytes()
+        for key, mine in _alike(there).items():
+            present = there[mine[0]]
             if key not in factors:
                 if len(factors) >= _PATTERNS:
                     factors.clear()
                 factors[key] = _whitened(normals.covariances, present)
-            mine = np.flatnonzero(places.reshape(-1) == number)
-            for k in range(len(self.labels)):
-                whiten, constant = factors[key][k if len(factors[key]) > 1 else 0]
-                away = (values[mine][:, present] - normals.means[k, present]) @ whiten
-                scores[mine, k] = constant - 0.5 * np.square(away).sum(axis=1)
+            known, means = values[mine][:, present], normals.means[:, present]
+            middle = means.sum(axis=0) / max(len(means), 1)  # nothing is lost far from zero
+            for number, (whiten, constant) in enumerate(factors[key]):
+                white, centres = (known - middle) @ whiten, (means - middle) @ whiten
+                for k in range(len(means)) if len(factors[key]) == 1 else (number,):
+                    away = white - centres[k]
+                    scores[mine, k] = constant - 0.5 * np.einsum("ij,ij->i", away, away)
         return scores
 
 
 _TINY = 1e-200
 _PATTERNS = 64  # of missing values whose factors are kept
+
+
+def _alike(there: NDArray[np.bool_]) -> dict[bytes, NDArray[np.int64]]:
+    """The rows that have the same features, by which those are."""
+    if there.all():
+        return {b"": np.arange(len(there))} if len(there) else {}
+    rows: dict[bytes, list[int]] = {}
+    for i, row in enumerate(np.packbits(there, axis=1)):
+        rows.setdefault(row.tobytes(), []).append(i)
+    return {key: np.array(mine) for key, mine in rows.items()}
 
 
 def _ratio(sums: NDArray[np.float64], n: NDArray[np.float64]) -> NDArray[np.float64]:
