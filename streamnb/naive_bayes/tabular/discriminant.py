@@ -42,7 +42,8 @@ class GaussianDiscriminantAnalysis(TabularNB):
     var_smoothing
         This share of the largest variance of a feature is added to every variance.
     prior
-        "learned" (share of the weight learned), "uniform", or a dict of labels to probabilities.
+        "learned" (share of the weight learned), "uniform", or a dict of labels to probabilities. It
+        has no part in the covariance, which scikit-learn's LDA weighs by priors that are given.
 
     An example is learned by adding its outer product to the sums of its class, without rounding, so
     it can be taken back to the last bit. The factors are worked out at the first prediction after
