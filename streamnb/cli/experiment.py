@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from streamnb.config.experiment import ExperimentConfig
-    from streamnb.experiment.run import Answer, Experiment, ModelResult
+    from streamnb.experiment.results import Answer, Experiment, ModelResult
 
 __all__ = ["experiment"]
 

@@ -58,6 +58,11 @@ class Examples:
         """The labels that occur, sorted."""
         return sorted(set(self.labels), key=lambda label: (type(label).__name__, label))
 
+    def unknown(self, feature: Any) -> str:
+        """What is to be said of a feature that is not there."""
+        known = ", ".join(str(one) for one in self.table.names[:20])
+        return f"{feature!r:.80} is none of the features ({known})"
+
 
 def read_examples(config: CsvConfig | IdxConfig | BundledConfig) -> Examples:
     """Read what a configuration names.

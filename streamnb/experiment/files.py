@@ -10,7 +10,7 @@ from pathlib import Path
 from streamnb.config import as_yaml
 from streamnb.config.experiment import ExperimentConfig
 from streamnb.errors import OutputError
-from streamnb.experiment.run import Experiment
+from streamnb.experiment.results import Experiment
 from streamnb.files import replacing
 
 __all__ = ["make_folder", "write_experiment"]

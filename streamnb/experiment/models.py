@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 import msgspec
@@ -13,10 +14,11 @@ from numpy.typing import NDArray
 from streamnb import naive_bayes
 from streamnb.config.experiment import LearnedModel, ScikitConfig
 from streamnb.errors import ConfigError
+from streamnb.experiment.data import Examples
 from streamnb.naive_bayes.tabular.base import TabularNB
 from streamnb.naive_bayes.tabular.columns import Table
 
-__all__ = ["Learner", "learner_of"]
+__all__ = ["Learner", "learner_of", "learning"]
 
 _CLASSES = {
     "gaussian": "GaussianNB",
@@ -101,6 +103,19 @@ class _Scikit:
     def joint(self, model: Any, rows: Table) -> tuple[list[Any], NDArray[np.float64]]:
         asked = getattr(model, "predict_joint_log_proba", model.predict_log_proba)
         return model.classes_.tolist(), asked(rows.numbers())
+
+
+@contextlib.contextmanager
+def learning(name: str, examples: Examples) -> Iterator[None]:
+    """Say which model cannot take the data, and where those are not what it wants."""
+    try:
+        yield
+    except ValueError as error:  # text for a model of numbers
+        why = str(error).splitlines()[0]
+        if examples.text and ("not a number" in why or "could not convert" in why):
+            column, cell = next(iter(examples.text.items()))
+            why = f"it takes numbers, and the column {column!r:.80} is text ({cell})"
+        raise ConfigError(f"models.{name}: it cannot learn {examples.name}: {why}") from None
 
 
 def learner_of(config: LearnedModel, name: str) -> Learner:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,134 +15,17 @@ from streamnb.config.experiment import (
     SplitsConfig,
 )
 from streamnb.errors import ConfigError
+from streamnb.experiment.ask import answers
 from streamnb.experiment.data import Examples, read_examples
-from streamnb.experiment.models import Learner, learner_of
+from streamnb.experiment.models import Learner, learner_of, learning
 from streamnb.experiment.prepare import as_it_is
+from streamnb.experiment.results import Experiment, ModelResult, Point, point_of
 from streamnb.experiment.splits import shares_of, splits, trials_of
-from streamnb.naive_bayes.predictions import log_normalised
-from streamnb.naive_bayes.tabular.columns import Table
 from streamnb.naive_bayes.tabular.gaussian import GaussianNB
 
-__all__ = ["Answer", "Experiment", "ModelResult", "OnTrial", "Point", "run"]
+__all__ = ["OnTrial", "run"]
 
 OnTrial = Callable[[int, int], None]
-
-
-@dataclass(frozen=True)
-class Point:
-    """Trials with one share of the rows tested.
-
-    Attributes
-    ----------
-    test
-        The share; of a prequential run, 1.
-    learned, tested
-        How many rows each trial learned and tested.
-    trials
-        How many trials.
-    mean, sd
-        Of the accuracies of the trials.
-    accuracies
-        The accuracy of each trial.
-    """
-
-    test: float
-    learned: int
-    tested: int
-    trials: int
-    mean: float
-    sd: float
-    accuracies: list[float] = field(repr=False)
-
-
-@dataclass
-class ModelResult:
-    """What one model did.
-
-    Attributes
-    ----------
-    points
-        For each share that is tested, and each number of trials after which to report.
-    tested, wrong
-        How often each row was tested, and taken for another class, over all trials.
-    confusion
-        How often each class (first key) was taken for which.
-    fit_seconds, predict_seconds
-        Mean time of a trial.
-    curve
-        Of a prequential run, the share of trials in which the row at each place was told right.
-    class_means
-        Of images, the mean of each class.
-    """
-
-    points: list[Point] = field(default_factory=list)
-    tested: list[int] = field(default_factory=list)
-    wrong: list[int] = field(default_factory=list)
-    confusion: dict[str, dict[str, int]] = field(default_factory=dict)
-    fit_seconds: float = 0.0
-    predict_seconds: float = 0.0
-    curve: list[float] = field(default_factory=list)
-    class_means: dict[str, list[float]] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What models that have learned all rows say of a question.
-
-    Attributes
-    ----------
-    question
-        Features and values.
-    likelihoods
-        For each model and class, prior times likelihood; 0 where it is below 1e-308.
-    probabilities
-        For each model and class, the share of that.
-    """
-
-    question: dict[str, Any]
-    likelihoods: dict[str, dict[str, float]]
-    probabilities: dict[str, dict[str, float]]
-
-
-@dataclass(frozen=True)
-class Experiment:
-    """An experiment and its figures.
-
-    Attributes
-    ----------
-    name, rows, features, classes
-        What it is about.
-    kind
-        How rows were split: random, stratified or prequential.
-    models
-        The result of each model.
-    labels
-        The label of each row.
-    shape
-        Height and width, where rows are images.
-    answers
-        What was asked, and what models that have learned all rows say of it.
-    seconds
-        How long it took.
-    interrupted
-        Whether it was cut short; the figures are of the trials until then.
-    """
-
-    name: str
-    rows: int
-    features: int
-    classes: list[str]
-    kind: str
-    models: dict[str, ModelResult]
-    labels: list[str]
-    shape: tuple[int, int] | None
-    seconds: float
-    interrupted: bool
-    answers: list[Answer] = field(default_factory=list)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Everything, as JSON can hold it."""
-        return asdict(self)
 
 
 def run(config: ExperimentConfig, on_trial: OnTrial = lambda done, total: None) -> Experiment:
@@ -168,7 +48,7 @@ def run(config: ExperimentConfig, on_trial: OnTrial = lambda done, total: None) 
     learners = {name: learner_of(of, name) for name, of in config.models.items()}
     _check(config, examples)
     work = _Work(examples, learners)
-    answers = _answers(examples, learners, config.ask)
+    answered = answers(examples, learners, config.ask)
     interrupted = False
     try:
         if isinstance(config.splits, NoSplitsConfig):
@@ -190,7 +70,7 @@ def run(config: ExperimentConfig, on_trial: OnTrial = lambda done, total: None) 
         examples.shape,
         time.perf_counter() - began,
         interrupted,
-        answers,
+        answered,
     )
 
 
@@ -201,7 +81,7 @@ def _check(config: ExperimentConfig, examples: Examples) -> None:
             named = getattr(of, key, None)
             for feature in named if isinstance(named, tuple) else ():
                 if feature not in examples.table.names:
-                    raise ConfigError(f"models.{name}.{key}: {_unknown(feature, examples)}")
+                    raise ConfigError(f"models.{name}.{key}: {examples.unknown(feature)}")
     if isinstance(config.splits, NoSplitsConfig) and not config.ask and examples.shape is None:
         raise ConfigError("splits.kind: 'none' tests nothing, and nothing is asked (ask)")
     if isinstance(config.splits, PrequentialConfig) and examples.prepare is not as_it_is:
@@ -209,68 +89,6 @@ def _check(config: ExperimentConfig, examples: Examples) -> None:
             "splits.kind: 'prequential' has no rows at first to make ranges or a scale from: "
             "leave out data.bins and data.scale"
         )
-
-
-def _unknown(feature: Any, examples: Examples) -> str:
-    known = ", ".join(str(one) for one in examples.table.names[:20])
-    return f"{feature!r:.80} is none of the features ({known})"
-
-
-@contextlib.contextmanager
-def _learning(name: str, examples: Examples) -> Iterator[None]:
-    """Say which model cannot take the data, and where those are not what it wants."""
-    try:
-        yield
-    except ValueError as error:  # text for a model of numbers
-        why = str(error).splitlines()[0]
-        if examples.text and ("not a number" in why or "could not convert" in why):
-            column, cell = next(iter(examples.text.items()))
-            why = f"it takes numbers, and the column {column!r:.80} is text ({cell})"
-        raise ConfigError(f"models.{name}: it cannot learn {examples.name}: {why}") from None
-
-
-def _answers(
-    examples: Examples, learners: dict[str, Learner], questions: tuple[dict[str, Any], ...]
-) -> list[Answer]:
-    if not questions:
-        return []
-    transform = examples.prepare(examples.table)
-    rows, asked = transform(examples.table), transform(_asked(examples, questions))
-    found = [Answer(dict(question), {}, {}) for question in questions]
-    for name, learner in learners.items():
-        with _learning(name, examples):
-            classes, joint = learner.joint(learner.fit(rows, examples.labels), asked)
-        shares = np.exp(log_normalised(joint))
-        for answer, scores, share in zip(found, joint, shares, strict=True):
-            labels = [str(label) for label in classes]
-            answer.likelihoods[name] = dict(zip(labels, np.exp(scores).tolist(), strict=True))
-            answer.probabilities[name] = dict(zip(labels, share.tolist(), strict=True))
-    return found
-
-
-def _asked(examples: Examples, questions: tuple[dict[str, Any], ...]) -> Table:
-    """Questions as rows of the table, with values of its kinds."""
-    names, values = examples.table.names, examples.table.values
-    asked = np.full((len(questions), len(names)), None, dtype=object)
-    for i, question in enumerate(questions):
-        for name, value in question.items():
-            if name not in names:
-                raise ConfigError(f"ask: {_unknown(name, examples)}")
-            j = names.index(name)
-            column = values[:, j].tolist()
-            if all(isinstance(one, float) for one in column):
-                if value is not None and (isinstance(value, (bool, str))):
-                    raise ConfigError(f"ask: {name!r:.80}: {value!r:.80} is not a number")
-                asked[i, j] = None if value is None else float(value)
-            elif value is None or isinstance(value, str):
-                asked[i, j] = value  # one that never was is a question, too
-            else:
-                levels = ", ".join(sorted({one for one in column if one is not None})[:20])
-                raise ConfigError(
-                    f"ask: {name!r:.80}: {value!r:.80} is not text, as {levels} are: put it in "
-                    "quotes"
-                )
-    return Table(names, asked if values.dtype == object else Table(names, asked).numbers())
 
 
 class _Work:
@@ -309,7 +127,7 @@ class _Work:
             finally:
                 for name, of in accuracies.items():
                     done = [mark for mark in marks if mark <= len(of)] or ([len(of)] if of else [])
-                    self.points[name] += [_point(share, *sizes, of[:mark]) for mark in done]
+                    self.points[name] += [point_of(share, *sizes, of[:mark]) for mark in done]
 
     def _trial(
         self, learned: NDArray[np.int64], tested: NDArray[np.int64]
@@ -321,7 +139,7 @@ class _Work:
         some = [labels[i] for i in learned.tolist()]
         given = {}
         for name, learner in self.learners.items():
-            with _learning(name, self.examples):
+            with learning(name, self.examples):
                 began = time.perf_counter()
                 model = learner.fit(rows, some)
                 fitted = time.perf_counter()
@@ -355,7 +173,7 @@ class _Work:
                 on_trial(self.trials, config.trials)
         finally:
             for name, of in accuracies.items() if self.trials else ():
-                self.points[name] = [_point(1.0, n, n, of)]
+                self.points[name] = [point_of(1.0, n, n, of)]
                 self.curves[name] = (rights[name] / self.trials).tolist()
 
     def _stream(self, name: str, order: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -364,7 +182,7 @@ class _Work:
         model, given = None, []
         for i in order.tolist():
             row = self.examples.table.select(np.array([i]))
-            with _learning(name, self.examples):
+            with learning(name, self.examples):
                 began = time.perf_counter()
                 found = -1 if model is None else self.places[learner.predict(model, row)[0]]
                 asked = time.perf_counter()
@@ -401,10 +219,3 @@ class _Work:
         return {
             str(label): one.moments()[1].tolist() for label, one in zip(labels, sums, strict=True)
         }
-
-
-def _point(share: float, learned: int, tested: int, accuracies: list[float]) -> Point:
-    values = np.array(accuracies)
-    sd = float(values.std(ddof=1)) if len(values) > 1 else 0.0
-    mean = float(values.mean())
-    return Point(share, learned, tested, len(accuracies), mean, sd, accuracies)
