@@ -31,6 +31,7 @@ __all__ = [
 
 _MOST_CLASSES = 20
 _MOST_POINTS = 2000  # of a curve
+_MOST_BARS = 25
 
 
 def _percent(axis: Any) -> None:
@@ -225,10 +226,11 @@ def accuracies(axes: Axes, models: dict[str, Any]) -> None:
     trials = max(len(of) for of in last.values())
     axes.set_title(f"Accuracies of {trials:,} trials")
     values = sorted({round(x, 9) for of in last.values() for x in of})
-    few = len(values) <= 15
-    if few and len(values) > 1:
-        step = min(b - a for a, b in pairwise(values))
-        edges = np.array([values[0] - step / 2, *[value + step / 2 for value in values]])
+    step = min((b - a for a, b in pairwise(values)), default=1.0)
+    places = np.array([(value - values[0]) / step for value in values])
+    if places[-1] <= _MOST_BARS and np.allclose(places, places.round(), atol=1e-3):
+        # Few rows are tested: a bar for each accuracy there can be.
+        edges = values[0] + step * (np.arange(round(places[-1]) + 2) - 0.5)
     else:
         edges = np.histogram_bin_edges(
             np.concatenate(list(last.values())), min(25, 4 + trials // 4)
