@@ -185,6 +185,8 @@ cdef class ExactSums:
         if any(not 0 <= place < self.features for place in at) or len(set(at)) != len(at):
             raise IndexError("no such feature")
         self.cover(other.low, other.low + other.width)
+        if self.full() or other.full():
+            self.cover(self.low, self.low + self.width + 1)
         self.plus(0, other, 0)
         if not self.pairs:
             for j in range(other.features):
@@ -201,6 +203,17 @@ cdef class ExactSums:
                 self.plus(ours + (2 if at[i] <= at[j] else 1), other, theirs + 2)
                 self.plus(ours + 3, other, theirs + 3)
                 theirs += 4
+
+    cdef bint full(self) noexcept nogil:
+        """Whether the highest limb of a sum may not hold another such sum."""
+        cdef Py_ssize_t i
+        cdef int64_t *cell = self.limbs
+        for i in range(self.cells):
+            exact_carry(cell, self.width)
+            if not -(1LL << 60) < cell[self.width - 1] < 1LL << 60:
+                return True
+            cell += self.width
+        return False
 
     cdef void plus(self, Py_ssize_t ours, ExactSums other, Py_ssize_t theirs) noexcept nogil:
         cdef int64_t *target = self.limbs + ours * self.width
@@ -288,7 +301,10 @@ cdef class ExactSums:
             return False
         if weight == 0:
             return self.value(a) == 0 and self.value(b) == 0 and self.value(s) == 0
-        return not squares or exact_about(s, a, b, n, self.low, self.width) >= -1e-25 * fabs(self.value(s))
+        if not squares or weight < 1e-100:
+            return True
+        # Of squares what is below 2^-640 has been cut off, 2^40 times at most.
+        return exact_about(s, a, b, n, self.low, self.width) >= -1e-25 * fabs(self.value(s)) - 1e-180
 
     def products(self):
         """Of each pair the sum of weights and the sum of products about the means: float64, (2, d, d).

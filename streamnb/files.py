@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-import stat
-import tempfile
+import secrets
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
@@ -30,7 +29,8 @@ def replacing(path: str | Path, what: str, private: bool = False) -> Iterator[Bi
     what
         What is written, for the message: "the model".
     private
-        Whether it is for its owner alone. Otherwise it has the mode of what was there.
+        Whether it is for its owner alone. Otherwise it has owner and mode of what was
+        there.
 
     Raises
     ------
@@ -38,25 +38,24 @@ def replacing(path: str | Path, what: str, private: bool = False) -> Iterator[Bi
         Where that cannot be done; what was there is there still.
     """
     try:
-        target = Path(os.path.realpath(path))
-        mode = 0o600 if private else _mode(target)
-        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=".streamnb-")
+        target = _target(path)
+        temporary, handle = _temporary(target, private)
     except (OSError, ValueError) as error:  # ValueError: a name that no file can have
         raise _failed(path, what, error) from None
     try:
         with os.fdopen(handle, "wb") as file:
-            os.fchmod(file.fileno(), mode)
             yield file
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, target)
-        _sync(target.parent)
     except BaseException as error:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
         if isinstance(error, OSError):
             raise _failed(path, what, error) from None
         raise
+    with contextlib.suppress(OSError):  # it is in its place; some file systems cannot sync folders
+        _sync(target.parent)
 
 
 def _failed(path: str | Path, what: str, error: Exception) -> OutputError:
@@ -64,15 +63,29 @@ def _failed(path: str | Path, what: str, error: Exception) -> OutputError:
     return OutputError(f"{path}: {what} cannot be written: {why}")
 
 
-def _mode(target: Path) -> int:
-    if target.exists():
-        mode = target.stat().st_mode
-        if not stat.S_ISREG(mode):
-            raise OSError("not a regular file")
-        return stat.S_IMODE(mode)
-    umask = os.umask(0o077)
-    os.umask(umask)
-    return 0o666 & ~umask
+def _target(path: str | Path) -> Path:
+    """What is to be replaced: a regular file, or a name that is free."""
+    target = Path(os.path.realpath(path))
+    if target.is_symlink():
+        raise OSError("a link to itself")
+    if str(path).endswith("/"):
+        raise OSError("the name of a folder")
+    if target.exists() and not target.is_file():
+        raise OSError("not a regular file")
+    return target
+
+
+def _temporary(target: Path, private: bool) -> tuple[str, int]:
+    """A new file beside it, with the owner and the mode it is to have."""
+    name = str(target.with_name(f".streamnb-{secrets.token_hex(8)}"))
+    before = target.stat() if target.exists() else None
+    mode = 0o600 if private or before is not None else 0o666
+    handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+    if before is not None and not private:
+        with contextlib.suppress(OSError):  # only root can give files away
+            os.fchown(handle, before.st_uid, before.st_gid)
+        os.fchmod(handle, before.st_mode & 0o777)
+    return name, handle
 
 
 def _sync(folder: Path) -> None:

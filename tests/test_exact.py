@@ -145,6 +145,33 @@ def test_equal_sums_are_equal_arrays_whatever_they_have_been_through():
     assert whole.arrays()[1].tolist() == large.arrays()[1].tolist()
 
 
+@pytest.mark.parametrize("pairs", [False, True])
+@given(
+    x=st.floats(1e-100, 1e-40) | st.floats(-1e100, 1e100),
+    w=st.floats(1e-100, 1) | st.floats(1, 1e100),
+    others=st.lists(st.tuples(numbers, st.floats(0, 1e100)), max_size=3),
+    times=st.integers(1, 5),
+)
+def test_what_was_added_is_possible(pairs, x, w, others, times):
+    sums = ExactSums(pairs)
+    sums.grow(1)
+    for value, weight in [*others, *[(x, w)] * times]:
+        sums.add(np.array([[value]]), np.zeros(1, np.int64), 0, np.array([weight]))
+        assert sums.possible()
+    for value, weight in [(x, w)] * times:
+        sums.add(np.array([[value]]), np.zeros(1, np.int64), 0, np.array([weight]), -1.0)
+        assert sums.possible()
+
+
+def test_merging_with_itself_over_and_over():
+    sums = ExactSums()
+    sums.grow(1)
+    sums.add(np.array([[1.0], [3.0]]), np.zeros(2, np.int64), 0, np.ones(2))
+    for doublings in range(1, 400):
+        sums.merge(sums)
+        assert sums.moments()[:, 0].tolist() == [2.0 * 2.0**doublings, 2.0, 2.0 * 2.0**doublings]
+
+
 def test_what_has_grown_in_vain_can_be_cut():
     for pairs in (False, True):
         sums = summed([(0, 1.0, (1.0, 2.0, 3.0))], pairs)

@@ -610,6 +610,36 @@ MISUSES = {
         2,
         "'none' tests nothing, and nothing is asked",
     ),
+    "asked too much": (
+        [
+            "{weather}",
+            "--set",
+            "data.path={wheat}",
+            "--set",
+            "data.label=variety",
+            "--set",
+            "models={g: {kind: gaussian}}",
+            "--set",
+            "ask=[{area: 1e101}]",
+        ],
+        2,
+        "ask: 'area': 1e+101 is not 1e100 at most",
+    ),
+    "asked of scikit-learn": (
+        [
+            "{weather}",
+            "--set",
+            "data.path={wheat}",
+            "--set",
+            "data.label=variety",
+            "--set",
+            "models={g: {kind: scikit-learn, estimator: GaussianNB}}",
+            "--set",
+            "ask=[{area: 1}]",
+        ],
+        2,
+        "models.g: ask: scikit-learn's models know no missing value, and 'perimeter' is one",
+    ),
     "parents": (
         ["{weather}", "--set", "models={a: {kind: aode, parents: [wind]}, b: {kind: lazy}}"],
         2,
@@ -646,7 +676,9 @@ MISUSES = {
 @pytest.mark.parametrize(("arguments", "wanted", "why"), MISUSES.values(), ids=MISUSES)
 def test_misuse_is_one_line(experiments, tmp_path, arguments, wanted, why):
     arguments = [
-        one.format(weather=experiments / "weather.yaml") if one == "{weather}" else one
+        one.replace("{weather}", str(experiments / "weather.yaml")).replace(
+            "{wheat}", str(experiments.parents[1] / "corpora" / "tables" / "wheat_seeds.csv")
+        )
         for one in arguments
     ]
     status, out, err = streamnb_command("experiment", *arguments, cwd=tmp_path)

@@ -841,3 +841,35 @@ def test_a_discriminant_far_from_zero():
     assert far.predict_proba(probes + 2.0**30) == pytest.approx(
         near.predict_proba(probes), abs=1e-5
     )
+
+
+@pytest.mark.parametrize("model", [CategoricalNB(), MixedNB(), AODE(), LazyBayesianRules(size=3)])
+def test_weights_of_very_different_sizes_still_make_files(tmp_path, model):
+    model.learn_one({"a": "x", "b": "u"}, "p", 1e17)
+    for a, b in (("z", "u"), ("z", "v"), ("y", "v")):
+        model.learn_one({"a": a, "b": b}, "p", 1.0)
+    if not isinstance(model, LazyBayesianRules):
+        model.unlearn_one({"a": "x", "b": "u"}, "p", 1e17)
+    model.save(tmp_path / "m")
+    assert load(tmp_path / "m").class_weights == model.class_weights == {"p": 3.0}
+
+
+@pytest.mark.parametrize(
+    ("column", "levels"),
+    [
+        (np.array([2**63, 2**63 + 1, 2**63], dtype=np.uint64), [2**63, 2**63 + 1]),
+        (np.array([-(2**63), -(2**63) + 2, -(2**63)]), [-(2**63), -(2**63) + 2]),
+        (np.array([2**63 - 1, -(2**63)]), [2**63 - 1, -(2**63)]),
+        (np.array([255, 254, 255], dtype=np.uint8), [254, 255]),
+        (np.array([True, False, True]), [True, False]),
+        (np.array([False, False]), [False]),
+    ],
+)
+def test_levels_of_every_whole_type(column, levels):
+    model = CategoricalNB().fit(column[:, None], ["p"] * len(column))
+    assert set(model.likelihoods("p", 0)) == set(levels)
+    assert {type(level) for level in model.likelihoods("p", 0)} == {type(levels[0])}
+    one = CategoricalNB()
+    for value in column.tolist():
+        one.learn_one({0: value}, "p")
+    assert one.likelihoods("p", 0) == model.likelihoods("p", 0)

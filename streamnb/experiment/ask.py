@@ -11,7 +11,7 @@ from streamnb.experiment.data import Examples
 from streamnb.experiment.models import Learner, learning
 from streamnb.experiment.results import Answer
 from streamnb.naive_bayes.predictions import log_normalised
-from streamnb.naive_bayes.tabular.columns import Table
+from streamnb.naive_bayes.tabular.columns import LARGEST, Table
 
 __all__ = ["answers"]
 
@@ -33,7 +33,11 @@ def answers(
     found = [Answer(dict(question), {}, {}) for question in questions]
     for name, learner in learners.items():
         with learning(name, examples):
-            classes, joint = learner.joint(learner.fit(rows, examples.labels), asked)
+            model = learner.fit(rows, examples.labels)
+        try:
+            classes, joint = learner.joint(model, asked)
+        except ValueError as error:
+            raise ConfigError(f"models.{name}: ask: {str(error).splitlines()[0]}") from None
         shares = np.exp(log_normalised(joint))
         for answer, scores, share in zip(found, joint, shares, strict=True):
             labels = [str(label) for label in classes]
@@ -55,6 +59,8 @@ def _asked(examples: Examples, questions: tuple[dict[str, Any], ...]) -> Table:
             if all(isinstance(one, float) for one in column):
                 if value is not None and (isinstance(value, (bool, str))):
                     raise ConfigError(f"ask: {name!r:.80}: {value!r:.80} is not a number")
+                if value is not None and not abs(value) <= LARGEST:
+                    raise ConfigError(f"ask: {name!r:.80}: {value!r:.80} is not 1e100 at most")
                 asked[i, j] = None if value is None else float(value)
             elif value is None or isinstance(value, str):
                 asked[i, j] = value  # one that never was is a question, too

