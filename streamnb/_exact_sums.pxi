@@ -124,7 +124,7 @@ cdef class ExactSums:
         labels, k
             int64, shape (n,): the class of each row; and the one to add.
         weights
-            float64, shape (n,): finite, at most 1e100.
+            float64, shape (n,): 0, or from 1e-100 to 1e100.
         """
         cdef Py_ssize_t rows = X.shape[0], columns = X.shape[1], r
         cdef double *x = <double *> cnp.PyArray_DATA(checked(X, cnp.NPY_FLOAT64, rows * columns, "X"))
@@ -301,10 +301,8 @@ cdef class ExactSums:
             return False
         if weight == 0:
             return self.value(a) == 0 and self.value(b) == 0 and self.value(s) == 0
-        if not squares or weight < 1e-100:
-            return True
         # Of squares what is below 2^-640 has been cut off, 2^40 times at most.
-        return exact_about(s, a, b, n, self.low, self.width) >= -1e-25 * fabs(self.value(s)) - 1e-180
+        return not squares or exact_about(s, a, b, n, self.low, self.width) >= -1e-25 * fabs(self.value(s)) - 1e-180
 
     def products(self):
         """Of each pair the sum of weights and the sum of products about the means: float64, (2, d, d).

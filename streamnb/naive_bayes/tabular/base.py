@@ -18,6 +18,8 @@ from streamnb.naive_bayes.tabular.columns import Table, is_missing, plain_value
 
 __all__ = ["Statistics", "TabularNB", "arrival_independent"]
 
+SMALLEST_WEIGHT = 1e-100  # sums of weights lose nothing where sums are cut off, at 2^-640
+
 
 def arrival_independent(names: Sequence[Hashable]) -> list[int]:
     """An order of features that does not depend on which came first, nor do roundings and ties."""
@@ -150,6 +152,8 @@ class TabularNB(Scored, ManyPredictions):
     def _learn(
         self, rows: Any, labels: list[Label], weights: NDArray[np.float64], classes: Iterable[Label]
     ) -> None:
+        if (weights < SMALLEST_WEIGHT).any() and (weights[weights < SMALLEST_WEIGHT] > 0).any():
+            raise ValueError(f"a weight is neither 0 nor from {SMALLEST_WEIGHT:g} to 1e100")
         self._declare([*classes, *labels])
         places = np.array([self._places[label] for label in labels], dtype=np.int64)
         nothing = np.empty((len(labels), 0))
@@ -169,7 +173,7 @@ class TabularNB(Scored, ManyPredictions):
         y
             Its label: str, bool, int or any other hashable.
         w
-            Its weight, >= 0.
+            Its weight: 0, or from 1e-100 to 1e100.
 
         Raises
         ------
@@ -197,7 +201,7 @@ class TabularNB(Scored, ManyPredictions):
         rows = self.statistics.read(Table.of_one(x))
         weight = checked_weight(w)
         place = self._places.get(y)
-        if place is None or self._weights[place].weight < weight:
+        if place is None or self._weights[place].weight < weight or 0 < weight < SMALLEST_WEIGHT:
             raise ValueError(f"cannot unlearn: this was never learned of class {y!r:.80}")
         self.statistics.unlearn(rows, place, weight, self._weights[place].weight - weight)
         one = np.zeros(1, dtype=np.int64)
