@@ -22,6 +22,7 @@ __all__ = [
     "StreamNBError",
     "UnexpectedError",
     "printable",
+    "shown",
 ]
 
 # Control characters, line ends of Unicode, and what turns the direction of writing.
@@ -31,6 +32,12 @@ _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u
 def printable(text: str) -> str:
     """The text on one line, without what a terminal might obey."""
     return _UNPRINTABLE.sub("?", text)
+
+
+def shown(text: object, most: int = 28) -> str:
+    """A name as a table or a picture can hold it: printable, and not too long."""
+    line = printable(str(text)).encode("utf-8", "replace").decode()
+    return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
 class StreamNBError(Exception):

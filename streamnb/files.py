@@ -9,13 +9,25 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
 from streamnb.errors import OutputError
 
-__all__ = ["replacing"]
+__all__ = ["replacing", "writing"]
+
+
+@contextlib.contextmanager
+def writing(path: str, what: str, private: bool = False) -> Iterator[BinaryIO]:
+    """As `replacing`; "-" is standard output."""
+    if path != "-":
+        with replacing(path, what, private) as file:
+            yield file
+        return
+    yield sys.stdout.buffer
+    sys.stdout.buffer.flush()
 
 
 @contextlib.contextmanager
@@ -39,11 +51,16 @@ def replacing(path: str | Path, what: str, private: bool = False) -> Iterator[Bi
     """
     try:
         target = _target(path)
-        temporary, handle = _temporary(target, private)
+        before = target.stat() if target.exists() and not private else None
+        temporary = str(target.with_name(f".streamnb-{secrets.token_hex(8)}"))
+        mode = 0o666 if before is None and not private else 0o600
+        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     except (OSError, ValueError) as error:  # ValueError: a name that no file can have
         raise _failed(path, what, error) from None
     try:
         with os.fdopen(handle, "wb") as file:
+            if before is not None:
+                _make_alike(handle, before)
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -75,17 +92,11 @@ def _target(path: str | Path) -> Path:
     return target
 
 
-def _temporary(target: Path, private: bool) -> tuple[str, int]:
-    """A new file beside it, with the owner and the mode it is to have."""
-    name = str(target.with_name(f".streamnb-{secrets.token_hex(8)}"))
-    before = target.stat() if target.exists() else None
-    mode = 0o600 if private or before is not None else 0o666
-    handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
-    if before is not None and not private:
-        with contextlib.suppress(OSError):  # only root can give files away
-            os.fchown(handle, before.st_uid, before.st_gid)
-        os.fchmod(handle, before.st_mode & 0o777)
-    return name, handle
+def _make_alike(handle: int, before: os.stat_result) -> None:
+    """Give a new file owner and mode of the one it is to replace."""
+    with contextlib.suppress(OSError):  # only root can give files away
+        os.fchown(handle, before.st_uid, before.st_gid)
+    os.fchmod(handle, before.st_mode & 0o777)
 
 
 def _sync(folder: Path) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from streamnb.cli.tables import new_console, new_table
-from streamnb.errors import ConfigError, printable
+from streamnb.errors import ConfigError, printable, shown
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -133,12 +133,12 @@ def _with_progress(config: ExperimentConfig) -> Experiment:
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("trials", total=1)
-        shown = time.monotonic()
+        drawn = time.monotonic()
 
         def on_trial(done: int, total: int) -> None:
-            nonlocal shown
-            if time.monotonic() - shown >= 0.1:
-                shown = time.monotonic()
+            nonlocal drawn
+            if time.monotonic() - drawn >= 0.1:
+                drawn = time.monotonic()
                 progress.update(task, total=total, completed=done)
 
         return run(config, on_trial)
@@ -172,12 +172,6 @@ def _print(found: Experiment) -> None:
             _print_confusion(name, result, console)
 
 
-def _short(name: str) -> str:
-    """A name as a table can hold it."""
-    line = printable(name)
-    return line if len(line) <= 40 else f"{line[:39]}…"
-
-
 _FEW = 20  # rows or classes that are shown one by one
 
 
@@ -188,7 +182,7 @@ def _print_answer(answer: Answer, console: Console) -> None:
     for name, likelihoods in answer.likelihoods.items():
         for label, likelihood in likelihoods.items():
             share = answer.probabilities[name][label]
-            table.add_row(_short(name), _short(label), f"{likelihood:.4g}", f"{share:.2%}")
+            table.add_row(shown(name), shown(label), f"{likelihood:.4g}", f"{share:.2%}")
     console.print(table)
 
 
@@ -197,7 +191,7 @@ def _print_points(found: Experiment, console: Console) -> None:
     points = [result.points for result in found.models.values()]
     if not points or not points[0]:
         return
-    table = new_table("tested", "rows", "trials", *map(_short, models))
+    table = new_table("tested", "rows", "trials", *map(shown, models))
     step = max(1, len(points[0]) // 10)
     chosen = [*range(0, len(points[0]) - 1, step), len(points[0]) - 1]
     for i in chosen:
@@ -212,14 +206,14 @@ def _print_points(found: Experiment, console: Console) -> None:
 def _print_times(found: Experiment, console: Console) -> None:
     if not any(result.points for result in found.models.values()):
         return
-    table = new_table("mean of a trial", *map(_short, found.models))
+    table = new_table("mean of a trial", *map(shown, found.models))
     for title, key in (("fit", "fit_seconds"), ("predict", "predict_seconds")):
         table.add_row(title, *(f"{1e6 * getattr(of, key):,.0f} µs" for of in found.models.values()))
     console.print(table)
 
 
 def _print_histogram(found: Experiment, console: Console) -> None:
-    table = new_table("accuracy", *map(_short, found.models))
+    table = new_table("accuracy", *map(shown, found.models))
     last = {name: result.points[-1].accuracies for name, result in found.models.items()}
     for value in sorted({round(x, 6) for of in last.values() for x in of}):
         cells = []
@@ -233,22 +227,22 @@ def _print_histogram(found: Experiment, console: Console) -> None:
 
 
 def _print_rows(found: Experiment, console: Console) -> None:
-    titles = [f"{_short(name)}: wrong" for name in found.models]
+    titles = [f"{shown(name)}: wrong" for name in found.models]
     table = new_table("row", "class", *titles)
     for i in range(found.rows):
         cells = []
         for result in found.models.values():
             share = result.wrong[i] / result.tested[i] if result.tested[i] else 0.0
             cells.append(f"{result.wrong[i]:,} of {result.tested[i]:,} ({share:.0%})")
-        table.add_row(f"{i + 1}", _short(found.labels[i]), *cells)
+        table.add_row(f"{i + 1}", shown(found.labels[i]), *cells)
     console.print(table)
 
 
 def _print_confusion(name: str, result: ModelResult, console: Console) -> None:
     classes = list(result.confusion)
-    table = new_table(f"{_short(name)} took", *(printable(one[:8]) for one in classes))
+    table = new_table(f"{shown(name)} took", *(shown(one, 8) for one in classes))
     for true, row in result.confusion.items():
         whole = sum(row.values()) or 1
         cells = [f"{row[one] / whole:.1%}" if row[one] else "" for one in classes]
-        table.add_row(printable(true[:20]), *cells)
+        table.add_row(shown(true, 20), *cells)
     console.print(table)

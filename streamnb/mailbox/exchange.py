@@ -9,13 +9,13 @@ import stat
 import sys
 import tempfile
 from collections.abc import Iterator
-from typing import IO, Any, BinaryIO
+from typing import IO, Any
 
 import numpy as np
 
 from streamnb.classifier import Classifier
 from streamnb.errors import OutputError, StateError
-from streamnb.files import replacing
+from streamnb.files import writing
 from streamnb.mailbox.bogofilter import read_dump, write_dump
 from streamnb.mailbox.lines import read_lines, write_lines
 from streamnb.mailbox.parcel import Absorbed, Parcel, absorb, digest_of_file, of_counts, of_mailbox
@@ -26,17 +26,6 @@ from streamnb.tokens import TokenCounts
 __all__ = ["FORMATS", "export", "import_file", "merge"]
 
 FORMATS = ("lines", "model", "bogofilter")
-
-
-@contextlib.contextmanager
-def _written(path: str) -> Iterator[BinaryIO]:
-    """A file for its owner alone, whole or not there; "-" for output."""
-    if path != "-":
-        with replacing(path, "the export", private=True) as file:
-            yield file
-        return
-    yield sys.stdout.buffer
-    sys.stdout.buffer.flush()
 
 
 def export(mailbox: Mailbox, path: str, kind: str = "lines", messages: bool = True) -> None:
@@ -61,7 +50,7 @@ def export(mailbox: Mailbox, path: str, kind: str = "lines", messages: bool = Tr
             _export_model(mailbox, path)
             return
         lines = write_lines(mailbox, messages) if kind == "lines" else write_dump(mailbox)
-        with _written(path) as file:
+        with writing(path, "the export", private=True) as file:
             for line in lines:
                 file.write(line)
 
@@ -77,7 +66,10 @@ def _export_model(mailbox: Mailbox, path: str) -> None:
             cells, counts.labels, counts.weights,
         )  # fmt: skip
     made = Classifier.from_settings(model, mailbox.classifier.settings())
-    with tempfile.TemporaryDirectory(prefix="streamnb-") as folder, _written(path) as target:
+    with (
+        tempfile.TemporaryDirectory(prefix="streamnb-") as folder,
+        writing(path, "the export", private=True) as target,
+    ):
         made.save(f"{folder}/model")
         with open(f"{folder}/model", "rb") as file:
             shutil.copyfileobj(file, target)

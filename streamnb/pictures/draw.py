@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from streamnb.errors import shown
 from streamnb.evaluate.compare import Run
-from streamnb.pictures.style import COLOURS, DASHES, shown
+from streamnb.pictures.style import COLOURS, DASHES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

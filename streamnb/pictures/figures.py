@@ -6,9 +6,10 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from streamnb.errors import shown
 from streamnb.pictures import draw
 from streamnb.pictures.read import ReadRun, read_folder
-from streamnb.pictures.style import COLOURS, new_figure, save, shown, styled
+from streamnb.pictures.style import COLOURS, new_figure, save, styled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -20,6 +20,7 @@ _LARGEST = 1 << 28
 Share = Annotated[float, Meta(ge=0, le=1)]
 Count = Annotated[int, Meta(ge=0, le=1 << 53)]
 Number = Annotated[float, Meta(ge=-1e300, le=1e300)]
+Side = Annotated[int, Meta(ge=1, le=1 << 14)]
 Table = dict[str, dict[str, Count]]
 
 
@@ -81,7 +82,6 @@ class _Experiment(Struct):
     answers: list[_Answer]
 
 
-Side = Annotated[int, Meta(ge=1, le=1 << 14)]
 _Tokens = dict[str, list[tuple[str | int | float | bool, Number]]]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from streamnb import __version__
 from streamnb.errors import CorpusError, printable
 from streamnb.evaluate.compare import compare
 from streamnb.evaluate.outcomes import FIGURES
-from streamnb.files import replacing
+from streamnb.files import writing
 from streamnb.pictures.figures import (
     FEW_ROWS,
     Picture,
@@ -61,13 +60,8 @@ def write_report(folders: list[str], path: str) -> None:
     read = [(folder, read_folder(folder)) for folder in folders]
     with styled():
         page = _page(read)
-    text = page.encode(errors="replace")
-    if path == "-":
-        sys.stdout.buffer.write(text)
-        sys.stdout.buffer.flush()
-        return
-    with replacing(path, "the page") as file:
-        file.write(text)
+    with writing(path, "the page") as file:
+        file.write(page.encode(errors="replace"))
 
 
 def _page(read: list[tuple[str, ReadRun | dict[str, Any]]]) -> str:

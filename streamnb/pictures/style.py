@@ -14,13 +14,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from streamnb.errors import ConfigError, printable
+from streamnb.errors import ConfigError
 from streamnb.files import replacing
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["COLOURS", "DASHES", "as_svg", "check_target", "new_figure", "save", "shown", "styled"]
+__all__ = ["COLOURS", "DASHES", "as_svg", "check_target", "new_figure", "save", "styled"]
 
 COLOURS = ["#000000", "#d55e00", "#0072b2", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"]
 DASHES: list[Any] = ["-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 3)), (0, (7, 3))]
@@ -81,12 +81,6 @@ def new_figure(width: float, height: float) -> Figure:
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="constrained")
-
-
-def shown(text: Any, most: int = 28) -> str:
-    """A name as a picture can hold it: on one line, and not too long."""
-    line = printable(str(text)).encode("utf-8", "replace").decode()
-    return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
 def save(figure: Figure, path: str) -> None:
