@@ -437,6 +437,15 @@ def test_lines_end_where_csv_has_them_end(tmp_path):
     assert found.labels == ["p", "q", "p"]
 
 
+@pytest.mark.parametrize(
+    ("transposed", "text"), [(False, "a,b,y\n1,2,p\n3,x,q\n"), (True, "y,p,q\na,1,2\nb,3,x\n")]
+)
+def test_what_is_no_number_is_named_with_its_line(tmp_path, transposed, text):
+    path = written(tmp_path / "t.csv", text).path
+    found = read_examples(CsvConfig(path=path, transposed=transposed))
+    assert found.text == {"b": "t.csv:3: 'x'"}
+
+
 @pytest.mark.parametrize("prepared", [{"bins": 3}, {"scale": "min-max"}])
 def test_what_is_tested_has_no_part_in_how_values_are_prepared(tmp_path, prepared):
     """Every model sees ranges and scales of the rows that are learned, whatever else there is."""
@@ -562,6 +571,7 @@ def test_the_command_and_its_files(experiments, tmp_path):
     ]
 
 
+WHEAT = ["{weather}", "--set", "data.path={wheat}", "--set", "data.label=variety", "--set"]
 MISUSES = {
     "missing": (["nothing.yaml"], 2, "nothing.yaml: cannot be read"),
     "option": (["{weather}", "--colour"], 2, "No such option"),
@@ -611,28 +621,13 @@ MISUSES = {
         "'none' tests nothing, and nothing is asked",
     ),
     "asked too much": (
-        [
-            "{weather}",
-            "--set",
-            "data.path={wheat}",
-            "--set",
-            "data.label=variety",
-            "--set",
-            "models={g: {kind: gaussian}}",
-            "--set",
-            "ask=[{area: 1e101}]",
-        ],
+        [*WHEAT, "models={g: {kind: gaussian}}", "--set", "ask=[{area: 1e101}]"],
         2,
         "ask: 'area': 1e+101 is not 1e100 at most",
     ),
     "asked of scikit-learn": (
         [
-            "{weather}",
-            "--set",
-            "data.path={wheat}",
-            "--set",
-            "data.label=variety",
-            "--set",
+            *WHEAT,
             "models={g: {kind: scikit-learn, estimator: GaussianNB}}",
             "--set",
             "ask=[{area: 1}]",

@@ -109,9 +109,10 @@ def _only(examples: Examples, wanted: set[str]) -> Examples:
 def _read_csv(config: CsvConfig) -> Examples:
     path = Path(config.path).expanduser()
     header, rows, lines = _csv_rows(path)
+    of_columns = None
     if config.transposed:
         header, rows = _transposed(path, header, rows)
-        lines = [1] * len(rows)
+        of_columns, lines = lines, [1] * len(rows)
     label = header[-1] if config.label is None else config.label
     columns = tuple(name for name in header if name != label)
     if config.columns is not None:
@@ -133,7 +134,8 @@ def _read_csv(config: CsvConfig) -> Examples:
         column, odd = _typed(cells, header[j] in config.text)
         found.append(column)
         if odd is not None:
-            text[header[j]] = f"{path.name}:{lines[odd]}: {cells[odd]!r:.80}"
+            line = lines[odd] if of_columns is None else of_columns[j]
+            text[header[j]] = f"{path.name}:{line}: {cells[odd]!r:.80}"
     kind: Any = np.float64 if all(column.dtype == np.float64 for column in found) else object
     values = np.empty((len(rows), len(places)), dtype=kind)
     for j, column in enumerate(found):
