@@ -103,18 +103,25 @@ cdef inline void exact_carry(int64_t *cell, Py_ssize_t width) noexcept nogil:
     cell[width - 1] += carry
 
 
+cdef inline double exact_sign(int64_t *limbs, Py_ssize_t width) noexcept nogil:
+    """Bring all limbs into [0, 2^32), but for the last: those of the size of a sum. Its sign."""
+    cdef Py_ssize_t i
+    exact_carry(limbs, width)
+    if limbs[width - 1] >= 0:
+        return 1.0
+    for i in range(width):
+        limbs[i] = -limbs[i]
+    exact_carry(limbs, width)
+    return -1.0
+
+
 cdef void exact_read(const int64_t *cell, Py_ssize_t low, Py_ssize_t width, double *hi, double *lo) noexcept nogil:
     """The sum as two doubles, to 106 bits: of its top five limbs."""
     cdef int64_t[EXACT_LIMBS] limbs
     cdef Py_ssize_t i, used = 0
-    cdef double sign = 1.0, sum
+    cdef double sign, sum
     memcpy(limbs, cell, width * sizeof(int64_t))
-    exact_carry(limbs, width)
-    if limbs[width - 1] < 0:
-        sign = -1.0
-        for i in range(width):
-            limbs[i] = -limbs[i]
-        exact_carry(limbs, width)
+    sign = exact_sign(limbs, width)
     hi[0] = 0.0
     lo[0] = 0.0
     for i in range(width - 1, -1, -1):
@@ -136,32 +143,26 @@ cdef inline void exact_divide(const double *a, const double *n, double *hi, doub
     lo[0] = rest - (hi[0] - q)
 
 
-cdef void exact_digits(const int64_t *cell, Py_ssize_t width, uint32_t *digits, int *sign) noexcept nogil:
-    """The size of a sum in width + 1 digits, and its sign."""
+cdef double exact_digits(const int64_t *cell, Py_ssize_t width, uint32_t *digits) noexcept nogil:
+    """The size of a sum in width + 1 digits. Its sign."""
     cdef int64_t[EXACT_LIMBS] limbs
+    cdef double sign
     cdef Py_ssize_t i
     memcpy(limbs, cell, width * sizeof(int64_t))
-    exact_carry(limbs, width)
-    sign[0] = 1
-    if limbs[width - 1] < 0:
-        sign[0] = -1
-        for i in range(width):
-            limbs[i] = -limbs[i]
-        exact_carry(limbs, width)
+    sign = exact_sign(limbs, width)
     for i in range(width):
         digits[i] = <uint32_t> (limbs[i] & 0xffffffffLL)
     digits[width] = <uint32_t> (limbs[width - 1] >> 32)
+    return sign
 
 
 cdef void exact_multiply(const int64_t *a, const int64_t *b, Py_ssize_t width, int sign, int64_t *out) noexcept nogil:
     """Add sign * a b to 2 (width + 1) limbs: to the last bit, as one multiplies on paper."""
     cdef uint32_t[EXACT_LIMBS + 1] x, y
     cdef uint32_t[2 * (EXACT_LIMBS + 1)] product
-    cdef int of_x, of_y
     cdef Py_ssize_t i, j
     cdef uint64_t carry
-    exact_digits(a, width, x, &of_x)
-    exact_digits(b, width, y, &of_y)
+    sign *= <int> (exact_digits(a, width, x) * exact_digits(b, width, y))
     memset(product, 0, sizeof(product))
     for i in range(width + 1):
         carry = 0
@@ -171,7 +172,6 @@ cdef void exact_multiply(const int64_t *a, const int64_t *b, Py_ssize_t width, i
                 product[i + j] = <uint32_t> (carry & 0xffffffffULL)
                 carry >>= 32
             product[i + width + 1] = <uint32_t> carry
-    sign *= of_x * of_y
     for i in range(2 * (width + 1)):
         out[i] += sign * <int64_t> product[i]
 
@@ -183,7 +183,8 @@ cdef double exact_about(const int64_t *s, const int64_t *a, const int64_t *b, co
     cdef double hi, lo, p, rest, sum, back
     cdef int64_t[2 * (EXACT_LIMBS + 1)] limbs
     cdef Py_ssize_t top = 2 * (width + 1) - 1, i
-    cdef int sign = 1, exponent
+    cdef int exponent
+    cdef double sign
     exact_read(s, low, width, &v[0], &v[1])
     exact_read(n, low, width, &v[6], &v[7])
     if v[6] == 0:
@@ -201,12 +202,7 @@ cdef double exact_about(const int64_t *s, const int64_t *a, const int64_t *b, co
     memset(limbs, 0, sizeof(limbs))
     exact_multiply(n, s, width, 1, limbs)
     exact_multiply(a, b, width, -1, limbs)
-    exact_carry(limbs, top + 1)
-    if limbs[top] < 0:
-        sign = -1
-        for i in range(top + 1):
-            limbs[i] = -limbs[i]
-        exact_carry(limbs, top + 1)
+    sign = exact_sign(limbs, top + 1)
     while top and limbs[top] == 0:
         top -= 1
     sum = <double> limbs[top]

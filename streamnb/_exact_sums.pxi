@@ -34,10 +34,16 @@ cdef class ExactSums:
     def __len__(self):
         return self.features
 
+    cdef Py_ssize_t cells_of(self, Py_ssize_t features) noexcept nogil:
+        """How many sums there are of so many features; 0 where that are too many."""
+        if not 0 <= features <= (EXACT_PAIRED if self.pairs else EXACT_FEATURES):
+            return 0
+        return 1 + (2 * features * (features + 1) if self.pairs else 3 * features)
+
     def grow(self, Py_ssize_t features):
         """Make room for features; what is new is 0."""
-        cdef Py_ssize_t cells = 1 + (2 * features * (features + 1) if self.pairs else 3 * features), room
-        if features < self.features or features > (EXACT_PAIRED if self.pairs else EXACT_FEATURES):
+        cdef Py_ssize_t cells = self.cells_of(features), room
+        if features < self.features or not cells:
             raise ValueError(f"{features} features")
         if cells > self.room:
             room = max(cells, self.room + (0 if self.pairs else self.room // 2))
@@ -52,7 +58,7 @@ cdef class ExactSums:
         """Forget the last features, of which nothing was learned."""
         if not 0 <= features <= self.features:
             raise ValueError(f"{features} features")
-        self.cells = 1 + (2 * features * (features + 1) if self.pairs else 3 * features)
+        self.cells = self.cells_of(features)
         self.features = features
 
     cdef int widen(self, int64_t lowest, int64_t highest) except -1:
@@ -107,12 +113,20 @@ cdef class ExactSums:
         self.widen(low_w, high_w)
         if low_x <= high_x:
             self.widen(low_w + min(low_x, 2 * low_x), high_w + max(high_x, 2 * high_x))
-        self.waiting += 4 * rows
-        if self.waiting > EXACT_LATER:
-            for r in range(self.cells):
-                exact_carry(self.limbs + r * self.width, self.width)
-            self.waiting = 4 * rows
+        self.expect(4 * rows)
         return 0
+
+    cdef void expect(self, int64_t additions) noexcept nogil:
+        """Have the carries done that cannot wait for so many more additions."""
+        self.waiting += additions
+        if self.waiting > EXACT_LATER:
+            self.carry()
+            self.waiting = additions
+
+    cdef void carry(self) noexcept nogil:
+        cdef Py_ssize_t i
+        for i in range(self.cells):
+            exact_carry(self.limbs + i * self.width, self.width)
 
     def add(self, X, labels, int64_t k, weights, double sign=1.0):
         """Add the rows of X that belong to class k; take them away with sign -1.
@@ -150,7 +164,7 @@ cdef class ExactSums:
             if v[i] != 0:
                 low, high = min(low, exact_lowest(v[i])), max(high, exact_highest(v[i]))
         self.widen(low, high)
-        self.waiting += 1
+        self.expect(1)
         for i in range(self.cells):
             exact_add(self.limbs + i * self.width, self.low, sign * v[i])
 
@@ -185,6 +199,8 @@ cdef class ExactSums:
         if any(not 0 <= place < self.features for place in at) or len(set(at)) != len(at):
             raise IndexError("no such feature")
         self.cover(other.low, other.low + other.width)
+        self.carry()
+        other.carry()
         if self.full() or other.full():
             self.cover(self.low, self.low + self.width + 1)
         self.plus(0, other, 0)
@@ -207,20 +223,16 @@ cdef class ExactSums:
     cdef bint full(self) noexcept nogil:
         """Whether the highest limb of a sum may not hold another such sum."""
         cdef Py_ssize_t i
-        cdef int64_t *cell = self.limbs
         for i in range(self.cells):
-            exact_carry(cell, self.width)
-            if not -(1LL << 60) < cell[self.width - 1] < 1LL << 60:
+            if not -(1LL << 60) < self.limbs[(i + 1) * self.width - 1] < 1LL << 60:
                 return True
-            cell += self.width
         return False
 
     cdef void plus(self, Py_ssize_t ours, ExactSums other, Py_ssize_t theirs) noexcept nogil:
+        """Add another's sum to one of ours, the carries of both done."""
         cdef int64_t *target = self.limbs + ours * self.width
         cdef int64_t *source = other.limbs + theirs * other.width
         cdef Py_ssize_t i
-        exact_carry(source, other.width)
-        exact_carry(target, self.width)
         for i in range(other.width):
             target[i + other.low - self.low] += source[i]
         exact_carry(target, self.width)
@@ -341,10 +353,8 @@ cdef class ExactSums:
 
         Equal sums give equal arrays, whatever they have been through.
         """
-        cdef Py_ssize_t i
         cdef cnp.ndarray copy
-        for i in range(self.cells):
-            exact_carry(self.limbs + i * self.width, self.width)
+        self.carry()
         copy = new_matrix(self.cells, self.width, cnp.NPY_INT64)
         memcpy(cnp.PyArray_DATA(copy), self.limbs, self.cells * self.width * sizeof(int64_t))
         limbs, low = copy, self.low
@@ -359,9 +369,10 @@ cdef class ExactSums:
 
     def load(self, Py_ssize_t features, Py_ssize_t low, limbs):
         """Take over what `arrays` gave; ValueError where it is none."""
-        cdef Py_ssize_t cells = 1 + (2 * features * (features + 1) if self.pairs else 3 * features), width, i
+        cdef Py_ssize_t cells = self.cells_of(features), width
+        cdef int64_t *block
         cdef cnp.ndarray values
-        if self.features or features < 0 or features > 1 << 24 or limbs.ndim != 2 or limbs.shape[0] != cells:
+        if self.features or not cells or limbs.ndim != 2 or limbs.shape[0] != cells:
             raise ValueError("the sums are damaged: their number is wrong")
         width = limbs.shape[1]
         if not 1 <= width < EXACT_LIMBS or not 0 <= low < EXACT_LIMBS - width:
@@ -370,13 +381,11 @@ cdef class ExactSums:
         if high[:, :-1].any() or (high[:, -1] < -1).any() or (high[:, -1] > 0).any():
             raise ValueError("the sums are damaged: a digit is too large")
         values = checked(np.ascontiguousarray(limbs, dtype=np.int64), cnp.NPY_INT64, cells * width, "limbs")
+        block = <int64_t *> grown(NULL, cells * width * sizeof(int64_t))
+        memcpy(block, cnp.PyArray_DATA(values), cells * width * sizeof(int64_t))
         free(self.limbs)
-        self.limbs = NULL
-        self.room = 0
-        self.cells = 0
-        self.low, self.width = low, width
-        self.grow(features)
-        memcpy(self.limbs, cnp.PyArray_DATA(values), cells * width * sizeof(int64_t))
+        self.limbs, self.low, self.width = block, low, width
+        self.features, self.cells, self.room = features, cells, cells
         self.cover(low, low + width + 1)  # room for sums with others
 
     def copy(self):

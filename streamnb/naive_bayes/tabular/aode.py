@@ -143,7 +143,7 @@ class PairCounts(LevelCounts):
             self.pairs.subtract(*self._entries(row), place, weight)
         except ValueError:
             raise ValueError("cannot unlearn: this was never learned") from None
-        super().unlearn(rows, place, weight, left)
+        self.take(rows, place, weight)
 
     def check_merge(self, other: Any) -> None:
         """Raise ValueError where others count different pairs."""

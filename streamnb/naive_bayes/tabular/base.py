@@ -152,7 +152,7 @@ class TabularNB(Scored, ManyPredictions):
     def _learn(
         self, rows: Any, labels: list[Label], weights: NDArray[np.float64], classes: Iterable[Label]
     ) -> None:
-        if (weights < SMALLEST_WEIGHT).any() and (weights[weights < SMALLEST_WEIGHT] > 0).any():
+        if weights[weights < SMALLEST_WEIGHT].any():
             raise ValueError(f"a weight is neither 0 nor from {SMALLEST_WEIGHT:g} to 1e100")
         self._declare([*classes, *labels])
         places = np.array([self._places[label] for label in labels], dtype=np.int64)

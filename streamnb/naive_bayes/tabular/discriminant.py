@@ -152,8 +152,8 @@ _PATTERNS = 64  # of missing values whose factors are kept
 
 def _alike(there: NDArray[np.bool_]) -> dict[bytes, NDArray[np.int64]]:
     """The rows that have the same features, by which those are."""
-    if there.all():
-        return {b"": np.arange(len(there))} if len(there) else {}
+    if len(there) and there.all():
+        return {np.packbits(there[0]).tobytes(): np.arange(len(there))}
     rows: dict[bytes, list[int]] = {}
     for i, row in enumerate(np.packbits(there, axis=1)):
         rows.setdefault(row.tobytes(), []).append(i)

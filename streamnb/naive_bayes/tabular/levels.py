@@ -156,6 +156,10 @@ class LevelCounts(Statistics):
     def unlearn(self, rows: Levels, place: int, weight: float, left: float) -> None:
         """Take a row away."""
         self.check_unlearn(rows, place, weight, left)
+        self.take(rows, place, weight)
+
+    def take(self, rows: Levels, place: int, weight: float) -> None:
+        """Take a row away of which `check_unlearn` has said that it was learned."""
         if not weight:
             return
         features, codes = self.codes(rows)

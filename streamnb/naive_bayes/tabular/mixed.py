@@ -75,7 +75,7 @@ class MixedStatistics(Statistics):
         """Take a row away."""
         self.levels.check_unlearn(rows.levels, place, weight, left)
         self.numbers.unlearn(rows.numeric, place, weight, left)
-        self.levels.unlearn(rows.levels, place, weight, left)
+        self.levels.take(rows.levels, place, weight)
 
     def check_merge(self, other: MixedStatistics) -> None:
         """Raise ValueError where others count different things."""
