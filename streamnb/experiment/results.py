@@ -95,7 +95,7 @@ class Experiment:
     name, rows, features, classes
         What it is about.
     kind
-        How rows were split: random, stratified or prequential.
+        How rows were split: random, stratified or prequential; "none" where they were not.
     models
         The result of each model.
     labels
