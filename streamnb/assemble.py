@@ -74,6 +74,11 @@ TOKENIZERS = {kind: made.tokenizer_class for kind, made in READY.items()}
 def make_tokenizer(config: Config, corpus: Corpus) -> MailTokenizer | Tokenizer:
     """Make the tokenizer that a configuration asks for, or that the corpus's content wants."""
     kind = corpus.content if config.tokenizer.kind == "auto" else config.tokenizer.kind
+    if kind != "mail" and corpus.drop_headers:
+        raise ConfigError(
+            f"tokenizer.kind: {kind!r} would read the field {corpus.drop_headers[0]}, which holds "
+            "the label, as part of the message; corpus.label_header goes with kind 'mail'"
+        )
     options = config.tokenizer.options()
     known = inspect.signature(TOKENIZERS[kind]).parameters
     for key in options:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import multiprocessing
+import os
 import signal
 import sys
 import threading
@@ -16,6 +17,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from multiprocessing.connection import Connection
+from queue import SimpleQueue
 from typing import Any, Protocol
 
 import numpy as np
@@ -207,12 +209,26 @@ def _work(
     gc.freeze()  # what was there before lives on: looking at it would copy its pages
     for end in inherited:
         end.close()
+    waiting: SimpleQueue[list[Entry]] = SimpleQueue()
+    threading.Thread(target=_receive, args=(tasks, waiting), daemon=True).start()
     try:
         while True:
-            entries = tasks.recv()
-            _pack(answers, [_count(entry, tokenizer) for entry in entries])
-    except (EOFError, OSError):
+            _pack(answers, [_count(entry, tokenizer) for entry in waiting.get()])
+    except OSError:  # nobody is left to read it
         return
+
+
+def _receive(tasks: Connection, waiting: SimpleQueue[list[Entry]]) -> None:
+    """Take tasks as they come, so that whoever gives them never waits.
+
+    A main process that waited to give a task would not read answers, and this one would wait for
+    that: long messages, of which a few fill a pipe, held both up for ever.
+    """
+    try:
+        while True:
+            waiting.put(tasks.recv())
+    except (EOFError, OSError):  # the main process has gone
+        os._exit(0)
 
 
 def _pack(answers: Connection, results: list[Result]) -> None:

@@ -129,7 +129,9 @@ def replay(config: Config, on_step: OnStep | None = None) -> Report:
     return report
 
 
-def replay_together(configs: list[Config], on_step: OnStep | None = None) -> list[Report]:
+def replay_together(
+    configs: list[Config], on_step: OnStep | None = None, ended: Callable[[], bool] = bool
+) -> list[Report]:
     """Replay a corpus once for several models.
 
     Parameters
@@ -139,6 +141,8 @@ def replay_together(configs: list[Config], on_step: OnStep | None = None) -> lis
         done once for all of them.
     on_step
         As for `replay`; it is told the figures of the first.
+    ended
+        Asked between messages, beside Ctrl-C: whether somebody else wants the replay to end.
     """
     config = configs[0]
     corpus = _open(config)
@@ -150,7 +154,7 @@ def replay_together(configs: list[Config], on_step: OnStep | None = None) -> lis
         if corpus.size is None
         else min(corpus.size, config.corpus.limit or corpus.size)
     )
-    with ExitStack() as files, _Interruption() as interruption:
+    with ExitStack() as files, _Interruption(ended) as interruption:
         for run in runs:
             files.enter_context(run.files)
         began = time.perf_counter()
@@ -167,7 +171,8 @@ def replay_together(configs: list[Config], on_step: OnStep | None = None) -> lis
                 on_step(runs[0].tally, total)
         seconds = time.perf_counter() - began
         for run in runs:
-            run.finish(seconds, interruption.asked, with_intervals=len(runs) == 1)
+            intervals = config.evaluate.intervals and len(runs) == 1
+            run.finish(seconds, interruption.asked, intervals)
     if not interruption.asked:
         for run in runs:
             run.report.trouble = _trouble(corpus, run.config, run.report)
@@ -269,22 +274,20 @@ def _trouble(corpus: Corpus, config: Config, report: Report) -> StreamNBError | 
     return None
 
 
-# Asked between messages, beside Ctrl-C: whether somebody else wants the replay to end (bool(): no).
-asked_to_end: Callable[[], bool] = bool
-
-
 class _Interruption:
     """Ctrl-C ends the stream after the message at hand; a second one ends the program.
 
     An exception could come between recording a message and writing it down.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, ended: Callable[[], bool]) -> None:
         self.asked = False
+        self._ended = ended
         self._before: Any = None
 
     def __enter__(self) -> _Interruption:
-        if threading.current_thread() is threading.main_thread():
+        ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN  # as under nohup
+        if threading.current_thread() is threading.main_thread() and not ignored:
             self._before = signal.signal(signal.SIGINT, self._ask)
         return self
 
@@ -300,7 +303,7 @@ class _Interruption:
     def until(self, items: Iterable[Any]) -> Iterator[Any]:
         """The items, until Ctrl-C."""
         for item in items:
-            self.asked = self.asked or asked_to_end()
+            self.asked = self.asked or self._ended()
             if self.asked:
                 return
             yield item

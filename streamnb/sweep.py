@@ -18,7 +18,6 @@ from typing import Any
 
 import msgspec
 
-import streamnb.replay as replay_module
 from streamnb.assemble import what_is_learned
 from streamnb.config import Config, build, replaced
 from streamnb.errors import ConfigError, StreamNBError
@@ -135,7 +134,7 @@ def _in_processes(
     ) as crew:
         # Born with Ctrl-C held back, so that none hears of it before it knows what to do.
         held = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        waiting = [crew.submit(replay_together, group) for group in alone]
+        waiting = [crew.submit(_replay_until_told, group) for group in alone]
 
         def stop(number: int, frame: object) -> None:
             end.set()  # those that run end with what they have; the others need not begin
@@ -161,9 +160,17 @@ def _in_processes(
                 signal.signal(signal.SIGINT, before)
 
 
+_end: Event  # in a process of a sweep: set when it is to end
+
+
+def _replay_until_told(group: list[Config]) -> list[Report]:
+    return replay_together(group, ended=_end.is_set)
+
+
 def _patient(end: Event) -> None:
     """End when told to, after the message at hand; Ctrl-C is for the one who tells."""
-    replay_module.asked_to_end = end.is_set
+    global _end
+    _end = end
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 

@@ -147,15 +147,16 @@ class TokenCounts:
         name: Feature = _core.decode_name(self.names[start : int(self.ends[i])])
         return name
 
-    def select(self, mask: NDArray[np.bool_]) -> TokenCounts:
-        """Keep the features where the mask, shape (n,), is true."""
+    def select(self, kept: NDArray[np.bool_] | NDArray[np.int64]) -> TokenCounts:
+        """Keep some features, given by a mask of shape (n,) or by their numbers, rising."""
         names, ends = self.names, self.ends
         if names is not None and ends is not None:
-            starts = np.concatenate(([0], ends[:-1]))
-            kept = [names[a:b] for a, b in zip(starts[mask], ends[mask], strict=True)]
-            names = b"".join(kept)
-            ends = np.cumsum([len(name) for name in kept], dtype=np.uint32)
-        return TokenCounts._trusted(self.fingerprints[mask], self.counts[mask], names, ends)
+            places = np.flatnonzero(kept) if kept.dtype == bool else kept
+            starts = np.where(places > 0, ends[places - 1], 0)
+            texts = [names[a:b] for a, b in zip(starts, ends[places], strict=True)]
+            names = b"".join(texts)
+            ends = np.cumsum([len(text) for text in texts], dtype=np.uint32)
+        return TokenCounts._trusted(self.fingerprints[kept], self.counts[kept], names, ends)
 
     def to_dict(self) -> dict[Feature, float]:
         """The features by name."""

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 from pathlib import Path
 
 # scikit-learn skips one of its contract checks without this; scipy reads it when imported.
@@ -14,6 +15,9 @@ import streamnb
 
 settings.register_profile("any machine", deadline=None)  # what is slow is measured elsewhere
 settings.load_profile("any machine")
+
+# Whoever runs the tests may ignore Ctrl-C (nohup, some CI runners); what they start must not.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 REPOSITORY = Path(__file__).parents[1]
 

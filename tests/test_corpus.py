@@ -1,3 +1,4 @@
+import csv
 import mailbox
 import time
 from pathlib import Path
@@ -304,3 +305,19 @@ def test_all_recipients_are_read(tmp_path):
     _, recipients = message_envelope(Entry("m", "ham", str(tmp_path / "m")))
     assert sorted(recipients) == ["ann@a.org", "bob@b.org", "c@c.org", "d@d.org"]
     assert message_envelope(Entry("m", "ham", str(tmp_path / "none"))) == (None, [])
+
+
+def test_every_mbox_of_a_folder_is_read(tmp_path):
+    box = "From a Thu Jan  1 00:00:00 2026\nSubject: {}\n\nhi\n"
+    write(tmp_path, {f"{n:03}-spam": box.format(n) for n in range(150)})
+    assert len(list(open_corpus(tmp_path))) == 150
+
+
+def test_reading_csv_leaves_the_limit_of_the_process_alone(tmp_path):
+    before = csv.field_size_limit()
+    long = "x" * (before + 1)
+    write(tmp_path, {"a.csv": f"label,text\nham,{long}\nspam,b\n"})
+    entries = iter(open_corpus(tmp_path / "a.csv"))
+    assert next(entries).text == long
+    assert csv.field_size_limit() == before
+    assert [entry.text for entry in entries] == ["b"]

@@ -273,3 +273,12 @@ def test_unheard_of_charsets_are_not_remembered_for_ever():
     before = len(encodings._cache)
     parse(HOSTILE["charsets"]).get("subject")
     assert len(encodings._cache) <= before + 1
+
+
+def test_a_boundary_that_looks_like_an_encoded_word_is_taken_as_it_stands():
+    mail = parse(
+        b'Content-Type: multipart/mixed;\n boundary="=?utf-8?Q?=41?="\n\n'
+        b"--=?utf-8?Q?=41?=\n\none\n--=?utf-8?Q?=41?=--\n"
+    )
+    assert [part.payload for part in mail.parts] == [b"one"]
+    assert mail.defects == []

@@ -2,6 +2,7 @@ import math
 import pickle
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pandas as pd
@@ -23,6 +24,7 @@ from streamnb import (
     MultinomialNB,
     TokenCounts,
 )
+from streamnb.naive_bayes.rows import Rows
 
 MODELS = [MultinomialNB, BernoulliNB, ComplementNB]
 by_model = pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__)
@@ -578,3 +580,23 @@ def test_many_discriminative_messages_are_learned_in_turn():
     assert many.counts == one.counts
     scores = [one._scores({int(c): 1}) for c in range(12)]
     np.testing.assert_array_equal(many._score_rows(sparse.csr_array(np.eye(12))), scores)
+
+
+@given(st.integers(0, 2**32), st.integers(1, 6))
+def test_rows_one_by_one_are_the_rows(seed, width):
+    rng = np.random.default_rng(seed)
+    dense = rng.integers(0, 3, (5, width)) * (rng.random((5, width)) < 0.5)
+    rows = Rows.of(sparse.csr_matrix(dense), True, canonical=False)
+    for row, tokens in zip(dense, rows.messages(), strict=True):
+        assert tokens.to_dict() == {j: float(n) for j, n in enumerate(row) if n}
+
+
+def test_learning_a_sparse_row_does_not_depend_on_the_width_of_the_matrix():
+    def seconds(width):
+        X = sparse.random(400, width, 100 / width, "csr", rng=np.random.default_rng(1))
+        model = DiscriminativeMultinomialNB(keep_names=False)
+        began = time.perf_counter()
+        model.learn_many(X, [n % 2 for n in range(400)])
+        return time.perf_counter() - began
+
+    assert min(seconds(30_000) for _ in range(3)) < 4 * min(seconds(300) for _ in range(3))

@@ -1,5 +1,6 @@
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -220,6 +221,22 @@ def test_feed_is_the_same_for_every_number_of_jobs(sample):
         assert [entry for entry, _ in together] == entries
         for (_, mine), (_, theirs) in zip(alone, together, strict=True):
             assert mine.to_dict() == theirs.to_dict()
+
+
+def test_long_messages_do_not_hold_two_processes_up(tmp_path):
+    """Some messages together fill the pipe to a process, their features the one from it."""
+    rng = random.Random(1)
+    rows = [
+        f"{rng.choice(['ham', 'spam'])},{' '.join(f'{rng.getrandbits(36):x}' for _ in range(300))}\n"
+        for _ in range(1200)
+    ]
+    (tmp_path / "long.csv").write_text("label,text\n" + "".join(rows))
+    found = []
+    for jobs in (1, 2):
+        command = [*STREAMNB, "replay", str(tmp_path / "long.csv"), "--jobs", str(jobs), "--json"]
+        done = subprocess.run(command, capture_output=True, timeout=60, check=True)
+        found.append(json.loads(done.stdout)["log_loss"])
+    assert found[0] == found[1]
 
 
 def test_feed_can_be_left_early(sample):
@@ -510,3 +527,24 @@ def test_the_table_is_readable(sample):
     assert (
         CliRunner().invoke(streamnb.cli.commands, ["replay", str(sample), "--quiet"]).output == ""
     )
+
+
+def test_the_field_with_the_label_is_never_read_as_text(tmp_path):
+    box = "".join(
+        f"From a Thu Jan  1 00:00:00 2026\nX-Label: {label}\nSubject: hi\n\nhello\n\n"
+        for label in ["ham", "spam"] * 5
+    )
+    (tmp_path / "box").write_text(box)
+    asked = ["replay", tmp_path / "box", "--set", "corpus.label_header=X-Label"]
+    status, _, error = streamnb_command(*asked, "--set", "tokenizer.kind=text")
+    assert status == 2
+    assert "tokenizer.kind" in error
+    assert "X-Label" in error
+    status, out, _ = streamnb_command(*asked, "--json")
+    assert status == 0
+    assert json.loads(out)["accuracy"] <= 0.5  # the messages are alike
+
+
+def test_intervals_can_be_left_out(sample):
+    status, out, _ = streamnb_command("replay", sample, "--limit", 40, "--no-intervals", "--json")
+    assert (status, json.loads(out)["intervals"]) == (0, {})

@@ -169,8 +169,8 @@ def test_other_streams_are_refused(runs, tmp_path):
 
 def test_scores_of_the_other_class_are_turned_round(runs):
     spam, ham = (read_run(runs[1], positive).outcomes() for positive in ("spam", "ham"))
-    assert ham.figure("one_minus_roca_percent") == spam.figure("one_minus_roca_percent")
-    assert ham.figure("sm_percent") == spam.figure("hm_percent")
+    assert ham.figures()["one_minus_roca_percent"] == spam.figures()["one_minus_roca_percent"]
+    assert ham.figures()["sm_percent"] == spam.figures()["hm_percent"]
 
 
 def test_hostile_results_end_at_once(runs, tmp_path):

@@ -51,6 +51,11 @@ Found = TypeVar("Found")
 @click.option(
     "--on-error", type=click.Choice(["stop", "skip"]), help="What to do with an unreadable message."
 )
+@click.option(
+    "--intervals/--no-intervals",
+    default=None,
+    help="Work out 95 % intervals by resampling, or save the time.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("--details", is_flag=True, help="Print also how far probabilities can be trusted.")
 @click.option(
@@ -142,6 +147,7 @@ _KEYS = {
     "limit": ("corpus", "limit"),
     "order": ("corpus", "order"),
     "on_error": ("corpus", "on_error"),
+    "intervals": ("evaluate", "intervals"),
     "out": ("output", "folder"),
     "save_to": ("output", "model"),
     "jobs": ("jobs",),

@@ -40,7 +40,7 @@ def build(data: dict[str, Any], source: str = "configuration") -> Config:
         ...
     streamnb.errors.ConfigError: configuration: model.alhpa: unknown key; did you mean 'alpha'?
     """
-    data = _with_exponents(data)
+    data = dict(data)
     if isinstance(data.get("model"), dict) or data.get("model", 0) is None:
         data["model"] = {"kind": "classifier", **(data["model"] or {})}
     return converted(data, Config, {"model": MODELS, "feedback": REGIMES}, source)
@@ -65,7 +65,7 @@ def converted(data: dict[str, Any], made: type[Made], kinds: Kinds, source: str)
     ConfigError
         With the key's path, what was expected, and the nearest known key.
     """
-    data = _with_exponents(data)
+    data = dict(data)
     for section, value in data.items():
         if value is None and section in made.__struct_fields__:
             data[section] = {}  # a section that is only commented out
@@ -88,20 +88,6 @@ def _narrowed(message: str, data: dict[str, Any], made: type[Made]) -> tuple[str
         except msgspec.ValidationError as error:
             return str(error), alone
     return message, data
-
-
-_EXPONENT = re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]{1,4}")
-
-
-def _with_exponents(value: Any) -> Any:
-    """Take 1e-3 for the number it is in YAML 1.2; to PyYAML, which reads YAML 1.1, it is text."""
-    if isinstance(value, dict):
-        return {key: _with_exponents(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_with_exponents(item) for item in value]
-    if isinstance(value, str) and _EXPONENT.fullmatch(value):
-        return float(value)
-    return value
 
 
 def _explained(message: str, data: dict[str, Any], made: type[Struct], kinds: Kinds) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,22 @@ __all__ = ["as_yaml", "read_yaml", "replaced", "set_key"]
 
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 50
+
+# 1e-3 is a number in YAML 1.2 and in every other language; PyYAML, which reads YAML 1.1, takes it
+# for text. Written text that looks so is put in quotes.
+_EXPONENT = re.compile(r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)[eE][-+]?[0-9]{1,4}\Z")
+
+
+class _Loader(yaml.SafeLoader):
+    """Plain data only, as `yaml.safe_load`."""
+
+
+class _Dumper(yaml.SafeDumper):
+    """Plain data only, as `yaml.safe_dump`."""
+
+
+for made in (_Loader, _Dumper):
+    made.add_implicit_resolver("tag:yaml.org,2002:float", _EXPONENT, list("-+.0123456789"))
 
 
 def read_yaml(path: str | Path) -> dict[str, Any]:
@@ -37,8 +54,8 @@ def read_yaml(path: str | Path) -> dict[str, Any]:
     try:
         text = raw.decode("utf-8-sig")
         _refuse_traps(text, lambda line: f"{path}:{line}")
-        _refuse_repeated(path, yaml.compose(text, Loader=yaml.SafeLoader))
-        data = yaml.safe_load(text)
+        _refuse_repeated(path, yaml.compose(text, Loader=_Loader))
+        data = yaml.load(text, Loader=_Loader)  # noqa: S506 (it is a SafeLoader)
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: not UTF-8 text (byte {error.start})") from None
     except yaml.MarkedYAMLError as error:
@@ -56,7 +73,7 @@ def read_yaml(path: str | Path) -> dict[str, Any]:
 def _refuse_traps(text: str, at: Callable[[int], str]) -> None:
     """Refuse aliases, and depths that take time that grows with their square."""
     depth = 0
-    for event in yaml.parse(text, Loader=yaml.SafeLoader):
+    for event in yaml.parse(text, Loader=_Loader):
         if isinstance(event, yaml.AliasEvent):
             raise ConfigError(f"{at(_line(event.start_mark))}: aliases (*name) are not allowed")
         depth += isinstance(event, yaml.CollectionStartEvent)
@@ -106,7 +123,7 @@ def set_key(data: dict[str, Any], assignment: str) -> None:
         raise ConfigError(f"--set {assignment}: expected KEY=VALUE, such as model.alpha=0.5")
     try:
         _refuse_traps(text, lambda line: f"--set {assignment:.80}")
-        value = yaml.safe_load(text)
+        value = yaml.load(text, Loader=_Loader)  # noqa: S506 (it is a SafeLoader)
     except (yaml.YAMLError, ValueError, RecursionError):
         raise ConfigError(f"--set {assignment}: the value is not YAML") from None
     *sections, last = key.split(".")
@@ -145,5 +162,7 @@ def replaced(data: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
 
 def as_yaml(config: Struct) -> str:
     """Write a configuration out, every default included."""
-    text: str = yaml.safe_dump(msgspec.to_builtins(config), sort_keys=False, allow_unicode=True)
+    text: str = yaml.dump(
+        msgspec.to_builtins(config), Dumper=_Dumper, sort_keys=False, allow_unicode=True
+    )
     return text

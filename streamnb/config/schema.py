@@ -212,6 +212,7 @@ class EvaluateConfig(_Section, frozen=True):
     window: Length = 1000
     fading: Annotated[float, Meta(gt=0, lt=1)] = 0.999
     every: Natural = 100
+    intervals: bool = True
 
 
 class OutputConfig(_Section, frozen=True):

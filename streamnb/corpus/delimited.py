@@ -107,15 +107,30 @@ def csv_columns(
     return found_label, found_text
 
 
+def _csv_rows(reader: csv.DictReader[str]) -> Iterator[dict[str, str]]:
+    """The rows of a reader, with room for long fields.
+
+    The csv module has one limit for the whole process: it is changed while a row is read only.
+    """
+    while True:
+        before = csv.field_size_limit(MAX_FIELD)
+        try:
+            row = next(reader, None)
+        finally:
+            csv.field_size_limit(before)
+        if row is None:
+            return
+        yield row
+
+
 def delimited_csv(path: Path, label: str, text: str) -> Corpus:
     """Read a CSV file with named columns for label and text."""
 
     def entries() -> Iterator[Entry]:
-        csv.field_size_limit(MAX_FIELD)
         try:
             with open(path, "rb") as raw:
                 reader = csv.DictReader((_decoded(line) for _, line in _lines(raw)), strict=True)
-                for number, row in enumerate(reader, 1):
+                for number, row in enumerate(_csv_rows(reader), 1):
                     if row.get(label) is None or row.get(text) is None:
                         raise CorpusError(
                             f"{path}:{reader.line_num}: fewer columns than the first line has"

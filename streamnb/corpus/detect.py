@@ -108,17 +108,22 @@ def _open_folder(path: Path, kind: str | None, label_header: str | None) -> Corp
             return trec_index(index)
     if kind in (None, "maildir") and is_maildir(path):
         return maildir(path, None, label_header)
+    folders = class_folders(path) if kind in (None, "folders") else None
+    if folders is not None:
+        return folders
     files = sorted(
         (item for item in path.iterdir() if item.is_file() and not item.name.startswith(".")),
         # Where a corpus is split, what is to be learned from comes first.
         key=lambda item: ("train" not in item.name.lower(), item.name),
     )
-    heads = {item: _head(item) for item in files[:100]}
-    boxes = [item for item, head in heads.items() if head.startswith(b"From ")]
-    tabbed = [item for item, head in heads.items() if looks_tabbed(head)]
-    folders = class_folders(path) if kind in (None, "folders") else None
-    if folders is not None:
-        return folders
+    boxes: list[Path] = []
+    tabbed: list[Path] = []
+    for item in files:
+        head = _head(item)
+        if head.startswith(b"From "):
+            boxes.append(item)
+        elif looks_tabbed(head):
+            tabbed.append(item)
     if kind in (None, "mbox") and boxes:
         return mbox(boxes, path, label_header)
     if kind in (None, "tabs") and tabbed:

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from streamnb import _core
 from streamnb.errors import CorpusError, printable
-from streamnb.evaluate.intervals import RESAMPLES, Interval, difference_intervals, intervals
+from streamnb.evaluate.intervals import RESAMPLES, Interval, interval, resample
 from streamnb.evaluate.outcomes import LEAST_PROBABILITY, Outcomes
 
 __all__ = ["Comparison", "Run", "compare", "read_run"]
@@ -56,9 +57,9 @@ class Run:
             return Outcomes(right, self.scores)
         positive = np.array([label == self.positive for label in self.judges])
         claimed = np.array([label == self.positive for label in self.given])
-        with np.errstate(over="ignore"):
-            p = 1 / (1 + np.exp(-self.scores))
-        losses = -np.log(np.maximum(np.where(positive, p, 1 - p), LEAST_PROBABILITY))
+        p = np.array([1 / (1 + _core.exp(min(-score, 700.0))) for score in self.scores.tolist()])
+        likely = np.maximum(np.where(positive, p, 1 - p), LEAST_PROBABILITY)
+        losses = -_core.log_cells(likely[:, None])[:, 0]
         return Outcomes(right, self.scores, positive, claimed, losses, (p - positive) ** 2)
 
 
@@ -184,17 +185,18 @@ def compare(runs: list[Run], times: int = RESAMPLES) -> Comparison:
         _refuse_another_stream(first, run)
     of = [run.outcomes() for run in runs]
     names = [name for name in of[0].known if all(name in other.known for other in of)]
-    each = [intervals(one, times) for one in of]
-    values = {name: [one.figure(name) for one in of] for name in names}
-    pairs = [difference_intervals(one, of[0], times) for one in of[1:]]
+    figures = [one.figures() for one in of]
+    drawn = [resample(one, times) for one in of]
+    values = {name: [one[name] for one in figures] for name in names}
     return Comparison(
         [str(run.path.parent if run.path.name == "results.txt" else run.path) for run in runs],
         len(first.names),
         values,
-        {name: [one[name] for one in each] for name in names},
+        {name: [interval(one[name]) for one in drawn] for name in names},
         {
             name: [
-                (values[name][k] - values[name][0], pair[name]) for k, pair in enumerate(pairs, 1)
+                (value - values[name][0], interval(one[name] - drawn[0][name]))
+                for value, one in zip(values[name][1:], drawn[1:], strict=True)
             ]
             for name in names
         },

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamnb import _core
-from streamnb.evaluate.intervals import intervals
+from streamnb.evaluate.intervals import interval, resample
 from streamnb.evaluate.outcomes import LEAST_PROBABILITY, Outcomes
 from streamnb.evaluate.prequential import Step
 from streamnb.evaluate.summary import (
@@ -182,7 +182,7 @@ class Tally:
         Parameters
         ----------
         with_intervals
-            Whether intervals are wanted: a tenth of a second for a thousand messages.
+            Whether intervals are wanted: a hundredth of a second for a thousand messages.
         """
         if not self.messages:
             return Summary(0)
@@ -205,7 +205,7 @@ class Tally:
             messages=self.messages,
             accuracy=right,
             accuracy_interval=wilson(self.correct, self.messages),
-            kappa=kappa(right, float(shares.sum(axis=0) @ shares.sum(axis=1))),
+            kappa=kappa(right, math.fsum(shares.sum(axis=0) * shares.sum(axis=1))),
             kappa_temporal=kappa(right, float((truth[1:] == truth[:-1]).sum()) / self.messages),
             expected_calibration_error=calibration_error(bins),
             reliability=bins,
@@ -216,7 +216,9 @@ class Tally:
             confusion={str(label): self._taken_for(confusion, label) for label in occurring},
             positive=None if self.positive is None else str(self.positive),
             score_ties_percent=self._ties() if run.positive is not None else None,
-            intervals=intervals(run) if with_intervals else {},
+            intervals={name: interval(drawn) for name, drawn in resample(run).items()}
+            if with_intervals
+            else {},
             **{name: value for name, value in run.figures().items() if name != "accuracy"},
         )
 

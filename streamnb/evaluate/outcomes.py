@@ -1,4 +1,8 @@
-"""What a run gave, message by message, and the figures of it or of any resampling of it."""
+"""What a run gave, message by message, and the figures of it or of any resampling of it.
+
+Sums are of whole numbers, or exact, and logarithms are our own: the figures are the same on every
+machine, whatever its linear algebra library and its processor make of a dot product.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,8 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
+
+from streamnb import _core
 
 __all__ = ["FIGURES", "LEAST_PROBABILITY", "Outcomes", "lower_is_better"]
 
@@ -27,7 +33,7 @@ _HM = {"sm_at_hm_0_1_percent": 0.001, "sm_at_hm_0_5_percent": 0.005, "sm_at_hm_1
 
 LEAST_PROBABILITY = 1e-15  # that log loss reckons with, as river and scikit-learn
 
-Weights = NDArray[np.float64]
+_GRAIN = 2.0**-30  # of losses where resamplings are summed: an error of 5e-10 at most
 
 
 def lower_is_better(figure: str) -> bool:
@@ -37,7 +43,7 @@ def lower_is_better(figure: str) -> bool:
 
 def _logit(errors: float, n: float) -> float:
     p = (errors + 0.5) / (n + 1)
-    return math.log(p / (1 - p))
+    return _core.log(p / (1 - p))
 
 
 @dataclass(frozen=True)
@@ -48,11 +54,11 @@ class Outcomes:
     ----------
     right
         bool, shape (n,): whether the class given was the true one.
+    scores
+        float64, shape (n,): log-odds of the positive class.
     positive, claimed
         bool, shape (n,): whether the message is of the positive class, and was taken for it; None
         where there are not two classes.
-    scores
-        float64, shape (n,): log-odds of the positive class.
     losses, squares
         float64, shape (n,), or None: log loss and Brier score of each message.
     """
@@ -67,12 +73,6 @@ class Outcomes:
     def __len__(self) -> int:
         return len(self.right)
 
-    @cached_property
-    def _places(self) -> tuple[NDArray[np.intp], int]:
-        """The place of each message among the distinct scores, and how many of those there are."""
-        values, places = np.unique(self.scores, return_inverse=True)
-        return places, len(values)
-
     @property
     def known(self) -> list[str]:
         """The figures that have a meaning for this run."""
@@ -85,56 +85,112 @@ class Outcomes:
         ranks = [name for name in FIGURES if name not in ("accuracy", "log_loss", "brier")]
         return [name for name in FIGURES if name in ["accuracy", *means, *(ranks if two else ())]]
 
-    def figure(self, name: str, weights: Weights | None = None) -> float:
-        """One figure, each message counted `weights` times (None: once).
+    def figures(self) -> dict[str, float]:
+        """All figures that have a meaning."""
+        n = len(self)
+        found = {"accuracy": int(self.right.sum()) / n}
+        for name, values in (("log_loss", self.losses), ("brier", self.squares)):
+            if values is not None:
+                found[name] = math.fsum(values.tolist()) / n
+        if len(self.known) > len(found):
+            found |= self._ranking(np.ones(n, dtype=np.int64))
+            found |= self._errors(*(int(column.sum()) for column in self._kinds))
+        return {name: found[name] for name in self.known}
+
+    def resampled(
+        self, starts: NDArray[np.int64], ends: NDArray[np.int64]
+    ) -> dict[str, NDArray[np.float64]]:
+        """The figures of resamplings of the run, NaN where one of the classes is not in one.
 
         Parameters
         ----------
-        name
-            One of `known`.
-        weights
-            float64 of whole numbers, shape (n,).
+        starts, ends
+            Shape (m, b): first message, and the one after the last, of each block of each of m
+            resamplings. Blocks begin within the run; one that goes beyond its end goes on at its
+            beginning.
+
+        Returns
+        -------
+        dict
+            For each of `known`, float64 of shape (m,).
         """
-        w = np.ones(len(self)) if weights is None else weights
-        if name == "accuracy":
-            return float(w @ self.right / w.sum())
-        if name in ("log_loss", "brier"):
-            values = self.losses if name == "log_loss" else self.squares
-            return float(w @ np.asarray(values) / w.sum())
+
+        def sums(column: NDArray[np.int64]) -> NDArray[np.int64]:
+            before = np.concatenate(([0], np.cumsum(np.concatenate((column, column)))))
+            found: NDArray[np.int64] = (before[ends] - before[starts]).sum(axis=1)
+            return found
+
+        n = len(self)
+        found = {"accuracy": sums(self.right.astype(np.int64)) / n}
+        for name, values in (("log_loss", self.losses), ("brier", self.squares)):
+            if values is not None:
+                found[name] = sums(np.rint(values / _GRAIN).astype(np.int64)) * _GRAIN / n
+        if len(self.known) > len(found):
+            kinds = zip(*(sums(column).tolist() for column in self._kinds), strict=True)
+            rows = [
+                self._ranking(_taken(first, after, n)) | self._errors(*counts)
+                for first, after, counts in zip(starts, ends, kinds, strict=True)
+            ]
+            found |= {name: np.array([row[name] for row in rows]) for name in rows[0]}
+        return {name: found[name] for name in self.known}
+
+    @cached_property
+    def _kinds(self) -> tuple[NDArray[np.int64], ...]:
+        """Of each message, as 0 or 1: negative, positive, false alarm, miss."""
         if self.positive is None or self.claimed is None:
-            raise ValueError(f"{name} needs two classes")
-        ups, downs = w * self.positive, w * ~self.positive
-        if not ups.any() or not downs.any():
-            return math.nan  # a resampling without one of the classes
-        if name == "one_minus_roca_percent":
-            return self._one_minus_roca(ups, downs)
-        if name in _HM:
-            return self._sm_at_hm(ups, downs, _HM[name])
-        false_alarms, misses = float(downs @ self.claimed), float(ups @ ~self.claimed)
-        hams, spams = float(downs.sum()), float(ups.sum())
-        if name == "hm_percent":
-            return 100 * false_alarms / hams
-        if name == "sm_percent":
-            return 100 * misses / spams
+            raise ValueError("there are not two classes")
+        kinds = (
+            ~self.positive,
+            self.positive,
+            ~self.positive & self.claimed,
+            self.positive & ~self.claimed,
+        )
+        return tuple(kind.astype(np.int64) for kind in kinds)
+
+    @staticmethod
+    def _errors(hams: int, spams: int, false_alarms: int, misses: int) -> dict[str, float]:
+        if not hams or not spams:
+            return dict.fromkeys(("hm_percent", "sm_percent", "lam_percent"), math.nan)
         lam = (_logit(false_alarms, hams) + _logit(misses, spams)) / 2
-        return 100 / (1 + math.exp(-lam))
+        return {
+            "hm_percent": 100 * false_alarms / hams,
+            "sm_percent": 100 * misses / spams,
+            "lam_percent": 100 / (1 + _core.exp(-lam)),
+        }
 
-    def _one_minus_roca(self, ups: Weights, downs: Weights) -> float:
-        places, values = self._places
-        up = np.bincount(places, ups, values)
-        down = np.bincount(places, downs, values)
-        above = down[::-1].cumsum()[::-1] - down
-        # Whole numbers below 2^53, so the sums are exact.
-        inversions = float(up @ above) + float(up @ down) / 2
-        return 100 * inversions / (float(ups.sum()) * float(downs.sum()))
+    @cached_property
+    def _by_score(self) -> tuple[NDArray[np.intp], NDArray[np.int64], NDArray[np.intp]]:
+        """The messages by rising score, which of those are positive, where each score begins."""
+        order = np.argsort(self.scores, kind="stable")
+        ordered = self.scores[order]
+        firsts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
+        return order, self._kinds[1][order], firsts
 
-    def _sm_at_hm(self, ups: Weights, downs: Weights, hm: float) -> float:
-        places, values = self._places
-        from_the_top = np.bincount(places, downs, values)[::-1].cumsum()
-        # The highest threshold that so many negatives do not exceed.
-        at = values - 1 - int(np.searchsorted(from_the_top, int(hm * downs.sum()), side="right"))
-        return 100 * float(ups[places <= at].sum() / ups.sum())
+    def _ranking(self, taken: NDArray[np.int64]) -> dict[str, float]:
+        """What depends on the order of the scores, each message taken so many times."""
+        order, positive, firsts = self._by_score
+        taken = taken[order]
+        ups = taken * positive
+        downs = taken - ups
+        if len(firsts) < len(order):
+            ups, downs = np.add.reduceat(ups, firsts), np.add.reduceat(downs, firsts)
+        up, down = np.cumsum(ups), np.cumsum(downs)
+        spams, hams = int(up[-1]), int(down[-1])
+        if not spams or not hams:
+            return dict.fromkeys(("one_minus_roca_percent", *_HM), math.nan)
+        # Of a pair with equal scores half is wrong. Whole numbers below 2^63.
+        wrong = int(np.dot(ups, 2 * (hams - down) + downs)) / 2
+        found = {"one_minus_roca_percent": 100 * wrong / (spams * hams)}
+        for name, hm in _HM.items():
+            # The highest threshold that so many negatives do not exceed.
+            at = int(np.searchsorted(down, hams - int(hm * hams)))
+            found[name] = 100 * int(up[at]) / spams
+        return found
 
-    def figures(self, weights: Weights | None = None) -> dict[str, float]:
-        """All figures that have a meaning."""
-        return {name: self.figure(name, weights) for name in self.known}
+
+def _taken(starts: NDArray[np.int64], ends: NDArray[np.int64], n: int) -> NDArray[np.int64]:
+    """How often each of n messages is taken by blocks, the last message joined to the first."""
+    steps = np.bincount(starts, minlength=2 * n + 1) - np.bincount(ends, minlength=2 * n + 1)
+    taken = np.cumsum(steps)
+    folded: NDArray[np.int64] = taken[:n] + taken[n : 2 * n]
+    return folded

@@ -12,9 +12,10 @@ from collections.abc import Mapping
 from encodings import normalize_encoding
 from encodings.aliases import aliases
 from functools import lru_cache
+from itertools import islice
 from types import MappingProxyType
 
-__all__ = ["decode_text", "decode_transfer", "decode_words", "parameters", "to_utf8"]
+__all__ = ["boundary", "decode_text", "decode_transfer", "decode_words", "parameters", "to_utf8"]
 
 # Codecs that are no charset of mail, and cost more than linear time or run escapes.
 _REFUSED = frozenset(
@@ -191,6 +192,24 @@ def decode_transfer(data: bytes, encoding: bytes) -> bytes:
 
 def _plain(text: bytes) -> bool:
     return text.isascii() and b"=?" not in text and b"\n" not in text
+
+
+def boundary(value: bytes) -> bytes:
+    """The boundary of a multipart Content-Type, b"" where it has none.
+
+    It is compared with lines of the body, so it is taken as it stands: one that looks like an
+    encoded word is none.
+
+    Examples
+    --------
+    >>> boundary(b'multipart/mixed; boundary="=?x?Q?1?="')
+    b'=?x?Q?1?='
+    """
+    for match in islice(_PARAMETER.finditer(value), _MAX_PARAMETERS):
+        if match[1].lower() == b"boundary":
+            text = match[3] if match[2] is None else _QUOTED_PAIR.sub(rb"\1", match[2])
+            return text.replace(b"\n", b"").rstrip()  # it may be folded
+    return parameters(value).get("boundary", "").rstrip().encode("utf-8", "replace")
 
 
 def parameters(value: bytes) -> Mapping[str, str]:

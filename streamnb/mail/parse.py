@@ -8,7 +8,14 @@ from functools import cached_property
 from typing import NamedTuple
 
 from streamnb._core import split_header
-from streamnb.mail.decode import decode_text, decode_transfer, decode_words, parameters, to_utf8
+from streamnb.mail.decode import (
+    boundary,
+    decode_text,
+    decode_transfer,
+    decode_words,
+    parameters,
+    to_utf8,
+)
 
 __all__ = ["Limits", "Mail", "Part", "parse"]
 
@@ -148,16 +155,11 @@ def _content_type(value: bytes, default: str) -> str:
     return f"{match[1].decode('latin-1')}/{match[2].decode('latin-1')}".lower()
 
 
-def _boundary(value: bytes) -> bytes:
-    found = parameters(value).get("boundary", "")
-    return found.rstrip().encode("utf-8", "replace")
-
-
 def _delimiters(
-    data: bytes, start: int, end: int, boundary: bytes, limit: int
+    data: bytes, start: int, end: int, marked: bytes, limit: int
 ) -> list[tuple[int, int, bool]]:
-    """Find lines that are --boundary or --boundary--: (line start, next line, closing)."""
-    mark = b"--" + boundary
+    """Find lines that are --marked or --marked--: (line start, next line, closing)."""
+    mark = b"--" + marked
     out: list[tuple[int, int, bool]] = []
     at = data.find(mark, start, end)
     while at >= 0 and len(out) < limit:
@@ -249,12 +251,10 @@ class _Parser:
         self, kind: str, value: bytes, body: int, end: int, depth: int, stack: list[Slice]
     ) -> bool:
         """Put the parts of a container on the stack; False where it has none."""
-        boundary = _boundary(value)
-        marks = (
-            _delimiters(self.data, body, end, boundary, self.limits.parts + 2) if boundary else []
-        )
+        mark = boundary(value)
+        marks = _delimiters(self.data, body, end, mark, self.limits.parts + 2) if mark else []
         if not marks:
-            self.defect("multipart without a boundary" if not boundary else "boundary not found")
+            self.defect("multipart without a boundary" if not mark else "boundary not found")
             return False
         pieces: list[Slice] = []
         if marks[0][0] > body:

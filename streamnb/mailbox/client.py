@@ -54,8 +54,10 @@ def socket_path(database: str | Path) -> str:
     return os.environ.get("STREAMNB_SOCKET") or f"{os.path.realpath(database)}.sock"
 
 
-def _owner(connection: socket.socket) -> int:
-    """Who is at the other end of a Unix socket."""
+def _owner(connection: socket.socket, path: str) -> int:
+    """Who is at the other end of a Unix socket, or at least made it."""
+    if not hasattr(socket, "SO_PEERCRED"):  # not Linux
+        return os.lstat(path).st_uid
     packed = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     return int(struct.unpack("3i", packed)[1])
 
@@ -125,8 +127,9 @@ class Asking:
         }
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
             connection.settimeout(_PATIENCE + self.wait)
-            connection.connect(socket_path(self.database))
-            if _owner(connection) not in (os.getuid(), 0):
+            path = socket_path(self.database)
+            connection.connect(path)
+            if _owner(connection, path) not in (os.getuid(), 0):
                 raise OSError("somebody else listens there")
             connection.sendall(json.dumps(request).encode() + b"\n" + message)
             with connection.makefile("rb") as file:

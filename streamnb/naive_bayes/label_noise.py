@@ -9,6 +9,7 @@ __all__ = ["LabelNoise"]
 
 # Changes are multiples of this, so that sums of them are exact and any of them can be taken back.
 _GRAIN = 2.0**-44
+_FIRST_SHARE, _FIRST_LABELS = round(0.1 / _GRAIN) * _GRAIN, 10
 
 
 class LabelNoise:
@@ -52,7 +53,7 @@ class LabelNoise:
         if share is not None and not 0 <= share < 0.5:
             raise ValueError(f"label_noise: {share!r} is neither None nor a share from 0 to .5")
         self.fixed = share
-        self._share, self._labels = 0.1, 10
+        self._share, self._labels = _FIRST_SHARE, _FIRST_LABELS
 
     @property
     def share(self) -> float:

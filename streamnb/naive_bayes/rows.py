@@ -71,13 +71,10 @@ class Rows:
 
     def messages(self) -> Iterator[TokenCounts]:
         """Each row by itself: the features above zero."""
-        width = len(self.features)
         for start, end in zip(self.indptr[:-1].tolist(), self.indptr[1:].tolist(), strict=True):
             columns, places = np.unique(self.indices[start:end], return_inverse=True)
             values = np.bincount(places, self.data[start:end], len(columns)).astype(np.float64)
-            present = np.zeros(width, bool)
-            present[columns[values > 0]] = True
-            row = self.features.select(present)
+            row = self.features.select(columns[values > 0])
             yield TokenCounts._trusted(row.fingerprints, values[values > 0], row.names, row.ends)
 
     def check(self, entry: int, signed: bool) -> None:

@@ -141,8 +141,8 @@ def _comparison(runs: list[ReadRun]) -> str:
 def _run(run: ReadRun, salt: str) -> str:
     outcomes = run.run.outcomes()
     rows = [["messages", f"{len(run.run.names):,}"]]
-    for name in outcomes.known:
-        shown = _value(name, outcomes.figure(name))
+    for name, value in outcomes.figures().items():
+        shown = _value(name, value)
         bounds = (run.summary.get("intervals") or {}).get(name)
         if isinstance(bounds, list) and len(bounds) == 2:
             low, high = (_value(name, float(bound)) for bound in bounds)
