@@ -8,10 +8,12 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 
 import numpy as np
 import pytest
+from commands import streamnb_command
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -904,3 +906,113 @@ def test_hostile_dumps_are_refused(box, tmp_path, text):
     with pytest.raises(StateError, match="/x"):
         import_file(box, str(tmp_path / "x"), "bogofilter")
     assert box.verify() == []
+
+
+def damage(path, *statements):
+    connection = sqlite3.connect(path)
+    for statement in statements:
+        connection.execute(statement)
+    connection.commit()
+    connection.close()
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE blocks_0 SET cells = x'00' WHERE block = 0",
+        "DROP TABLE blocks_1",
+        "UPDATE ledger SET receipt = 'x' WHERE id = 4",
+        "UPDATE ledger SET tokens = x'02ff' WHERE id = 4",
+        "UPDATE state SET value = '{' WHERE name = 'now'",
+        "DROP TABLE features_0",
+    ],
+)
+def test_what_is_sound_of_a_damaged_database_is_rescued(tmp_path, statement):
+    path, new = tmp_path / "a.db", tmp_path / "new.db"
+    with Mailbox(path) as mailbox:
+        for n in range(10):
+            mailbox.learn(b"Subject: %d\n\nword%d" % (n, n), ["spam", "ham"][n % 2])
+    damage(path, statement)
+    assert streamnb_command("verify", "--db", path)[0] == 4
+    classes = ["--class", "spam", "--class", "ham"] if "state" in statement else []
+    status, out, error = streamnb_command("rescue", new, "--db", path, *classes)
+    lost = "ledger" in statement
+    left = lost or "features" in statement
+    assert (status, "left out" in error) == ((4, True) if left else (0, False))
+    assert f"{10 - lost} learnings kept" in out
+    with Mailbox(new) as mailbox:
+        assert mailbox.verify() == []
+        assert mailbox.labels == ["spam", "ham"]
+    assert streamnb_command("rescue", new, "--db", path)[0] == 4  # it exists already
+
+
+def test_a_rescue_that_can_keep_nothing_makes_nothing(tmp_path):
+    path, new = tmp_path / "a.db", tmp_path / "new.db"
+    with Mailbox(path) as mailbox:
+        mailbox.learn(b"Subject: a\n\nb", "ham")
+    damage(path, "UPDATE state SET value = '{' WHERE name = 'now'")
+    status, _, error = streamnb_command("rescue", new, "--db", path)
+    assert (status, "--class" in error) == (4, True)
+    damage(path, "UPDATE state SET value = '{' WHERE name = 'identity'")
+    status, _, error = streamnb_command("rescue", new, "--db", path)
+    assert (status, "is lost" in error) == (4, True)
+    assert not new.exists()
+
+
+def test_links_in_a_folder_are_not_followed(tmp_path):
+    (tmp_path / "secret").write_text("Subject: secret\n\nsecret")
+    (tmp_path / "secrets" / "new").mkdir(parents=True)
+    (tmp_path / "secrets" / "new" / "1").write_text("Subject: hidden\n\nhidden")
+    box = tmp_path / "box"
+    for place in ("cur", "tmp"):
+        (box / place).mkdir(parents=True)
+    (box / "cur" / "1:2,S").write_text("Subject: hi\n\nhello")
+    (box / "cur" / "2:2,S").symlink_to(tmp_path / "secret")
+    (box / "new").symlink_to(tmp_path / "secrets" / "new")
+    for command in (["learn", "ham"], ["classify"]):
+        status, out, error = streamnb_command(*command, box, "--db", tmp_path / "mail.db")
+        assert (status, error.count("symbolic link")) == (3, 2)
+        assert "1:2,S" in out
+        assert "secret" not in out
+    plain = tmp_path / "plain"
+    plain.mkdir()
+    (plain / "a").symlink_to(tmp_path / "secret")
+    assert streamnb_command("classify", plain, "--db", tmp_path / "mail.db")[0] == 3
+    # What is named is meant.
+    assert streamnb_command("learn", "ham", plain / "a", "--db", tmp_path / "mail.db")[0] == 0
+
+
+def test_threads_share_a_mailbox(tmp_path):
+    with Mailbox(tmp_path / "mail.db") as mailbox, ThreadPoolExecutor(4) as pool:
+
+        def use(n):
+            mailbox.learn(b"Subject: %d\n\nword%d common" % (n, n), ["spam", "ham"][n % 2])
+            return mailbox.classify(b"Subject: x\n\nword%d common" % n).probability
+
+        assert all(0 < p <= 1 for p in pool.map(use, range(60)))
+        assert mailbox.verify() == []
+        assert sum(mailbox.counts[0].weights) == 60
+
+
+def test_a_mailbox_says_what_it_is_misused_for(tmp_path):
+    mailbox = Mailbox(tmp_path / "mail.db")
+    mailbox.learn(b"Subject: a\n\nb", "ham")
+    with mailbox.reading():
+        assert mailbox.classify(b"Subject: a\n\nb").label == "ham"
+        with pytest.raises(RuntimeError, match="within a transaction"):
+            mailbox.learn(b"Subject: c\n\nd", "spam")
+    mailbox.learn(b"Subject: c\n\nd", "spam", also=lambda: mailbox.label_of(b"0" * 32))
+    assert mailbox.verify() == []
+    mailbox.close()
+    for use in (mailbox.verify, lambda: mailbox.learn(b"x", "ham"), lambda: mailbox.classify(b"x")):
+        with pytest.raises(ValueError, match="was closed"):
+            use()
+
+
+def test_unknown_faults_of_sqlite_are_not_called_damage(tmp_path):
+    with (
+        Mailbox(tmp_path / "mail.db") as mailbox,
+        pytest.raises(sqlite3.OperationalError),
+        mailbox.database.reading() as connection,
+    ):
+        connection.execute("SELECT nonsense(")

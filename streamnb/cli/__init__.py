@@ -30,6 +30,7 @@ _COMMANDS = {
     "watch": "watch",
     "status": "state",
     "verify": "state",
+    "rescue": "state",
     "undo": "state",
     "compact": "state",
     "export": "state",

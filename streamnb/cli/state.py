@@ -15,7 +15,7 @@ from streamnb.errors import StateError, printable
 if TYPE_CHECKING:
     from streamnb.mailbox.parcel import Absorbed
 
-__all__ = ["compact", "export", "import_", "merge", "status", "undo", "verify"]
+__all__ = ["compact", "export", "import_", "merge", "rescue", "status", "undo", "verify"]
 
 _json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 _dry_run = click.option("--dry-run", is_flag=True, help="Only say what would be done.")
@@ -72,12 +72,46 @@ def verify(db: str | None, wait: float) -> None:
         click.echo(printable(f"{path}: {problem}"), err=True)
     if problems:
         click.echo(
-            "streamnb: the database is damaged; `streamnb export` and `streamnb import` into a new "
-            "one keep what the ledger has",
+            "streamnb: the database is damaged; `streamnb rescue NEW.db` makes a new one of what "
+            "the ledger still has",
             err=True,
         )
         raise click.exceptions.Exit(4)
     click.echo(printable(f"{path}: counts and ledger agree"))
+
+
+@click.command()
+@click.argument("new")
+@click.option(
+    "--class",
+    "classes",
+    multiple=True,
+    metavar="NAME",
+    help="A class, in the order they were first learned: where the database has lost their names.",
+)
+@database_options
+def rescue(new: str, classes: tuple[str, ...], db: str | None, wait: float) -> None:
+    """Make the database NEW of every sound row of a damaged one's ledger; the old one is only read.
+
+    What is left out is said on standard error. Messages whose rows are damaged can be learned again
+    from the mail itself.
+
+    \b
+    Example:
+      streamnb rescue new.db --db damaged.db
+
+    Exit status: 0 all was kept, 4 something was left out, or nothing could be kept.
+    """  # noqa: D301 (click's mark for lines that stay as they are)
+    from streamnb.mailbox.database import default_path
+    from streamnb.mailbox.rescue import rescue as rescued
+
+    damaged = str(db or default_path())
+    done = rescued(damaged, new, classes, wait)
+    for line in done.left:
+        click.echo(printable(f"{damaged}: left out: {line}"), err=True)
+    click.echo(printable(f"{new}: {done.added:,} learnings kept"))
+    if done.left:
+        raise click.exceptions.Exit(4)
 
 
 @click.command()

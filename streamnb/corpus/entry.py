@@ -87,8 +87,17 @@ def _unquoted(message: bytes) -> bytes:
     return _QUOTED.sub(rb"\1", message) if b">From " in message else message
 
 
-def read(entry: Entry, most: int = MAX_MESSAGE) -> bytes | str:
+def read(entry: Entry, most: int = MAX_MESSAGE, follow: bool = True) -> bytes | str:
     """Fetch the content of a message, at most so many bytes of it.
+
+    Parameters
+    ----------
+    entry
+        Where it lies.
+    most
+        Bytes that are read at the most.
+    follow
+        Whether the file may be a symbolic link.
 
     Raises
     ------
@@ -99,7 +108,8 @@ def read(entry: Entry, most: int = MAX_MESSAGE) -> bytes | str:
         return entry.text
     try:
         # Not blocking: a pipe that nobody writes to must not hold the replay up.
-        descriptor = os.open(entry.path, os.O_RDONLY | os.O_NONBLOCK)
+        flags = os.O_RDONLY | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW)
+        descriptor = os.open(entry.path, flags)
         try:
             if entry.end >= 0:
                 size = min(entry.end - entry.start, most)

@@ -7,6 +7,7 @@ import json
 import os
 import sqlite3
 import stat
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -69,13 +70,34 @@ def default_path() -> Path:
         base = Path(data) if data and os.path.isabs(data) else Path.home() / ".local" / "share"
     except RuntimeError:
         raise StateError(
-            "nobody knows where your home is: name the database by --db or STREAMNB_DB"
+            "the home directory cannot be determined: name the database by --db or STREAMNB_DB"
         ) from None
     return base / "streamnb" / "mail.db"
 
 
+# What SQLite says of a file that is not what it should be.
+_DAMAGED = (
+    sqlite3.SQLITE_CORRUPT,
+    sqlite3.SQLITE_NOTADB,
+    sqlite3.SQLITE_FORMAT,
+    sqlite3.SQLITE_CONSTRAINT,
+    sqlite3.SQLITE_MISMATCH,
+    sqlite3.SQLITE_TOOBIG,
+)
+_UNUSABLE = (
+    sqlite3.SQLITE_READONLY,
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_PERM,
+    sqlite3.SQLITE_AUTH,
+    sqlite3.SQLITE_NOLFS,
+)
+
+
 class Database:
     """A connection to the file, which is made where it is missing and `create` says so.
+
+    Threads can share it: a transaction of one waits for that of another, as long as `wait` says.
 
     Parameters
     ----------
@@ -100,11 +122,14 @@ class Database:
         self.path = Path(os.path.abspath(path))  # SQLite gives some names a meaning
         self.wait = wait
         self.changes = 0  # a number that grows whenever what was read may no longer hold
+        self.open = True
+        self.within = ""  # "BEGIN" or "BEGIN IMMEDIATE" within a transaction
+        self._lock = threading.RLock()
         with self.speaking():
             if create:
                 self._make_file()
             self._check_file()
-            # check_same_thread: `serve` and `watch` close from where they were told to stop.
+            # check_same_thread: the lock keeps threads apart.
             self.connection = sqlite3.connect(
                 self.path, timeout=wait, isolation_level=None, check_same_thread=False
             )
@@ -212,7 +237,10 @@ class Database:
         try:
             yield
         except sqlite3.Error as error:
-            raise self._said(error) from None
+            said = self._said(error)
+            if said is error:
+                raise
+            raise said from error
 
     def _said(self, error: sqlite3.Error) -> Exception:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
@@ -223,31 +251,64 @@ class Database:
             )
         if code == sqlite3.SQLITE_FULL:
             return OutputError(f"{self.path}: the disk is full; nothing was changed")
-        if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR):
+        if code in _UNUSABLE:
             return OutputError(
                 f"{self.path}: the database cannot be used: {error}; whoever uses it must be able "
                 "to write it and its folder"
             )
-        return StateError(
-            f"{self.path}: not a streamnb database, or a damaged one ({error}); restore it from a "
-            "backup or from what `streamnb export` wrote"
-        )
+        missing = code == sqlite3.SQLITE_ERROR and str(error).startswith(
+            "no such "
+        )  # table, column
+        if code in _DAMAGED or missing:
+            return StateError(
+                f"{self.path}: not a streamnb database, or a damaged one ({error}); restore it "
+                "from a backup or from what `streamnb export` wrote, or try `streamnb rescue`"
+            )
+        return error
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """A transaction that sees one state of the database, whatever others write."""
+        """A transaction that sees one state of the database, whatever others write.
+
+        Within another one it is part of that.
+        """
         yield from self._transaction("BEGIN")
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """A transaction that is done as a whole, and on the disk, or not at all."""
+        """A transaction that is done as a whole, and on the disk, or not at all.
+
+        Raises
+        ------
+        RuntimeError
+            Within another transaction of this connection.
+        """
         yield from self._transaction("BEGIN IMMEDIATE")
 
     def _transaction(self, begin: str) -> Iterator[sqlite3.Connection]:
+        if not self._lock.acquire(timeout=self.wait):
+            raise BusyError(
+                f"{self.path}: another thread holds the database; waited {self.wait:g} s: "
+                "try again later"
+            )
+        try:
+            if not self.open:
+                raise ValueError(f"{self.path}: the database was closed")
+            if not self.within:
+                yield from self._outermost(begin)
+            elif begin == "BEGIN":
+                yield self.connection
+            else:
+                raise RuntimeError("nothing can be learned within a transaction that is open")
+        finally:
+            self._lock.release()
+
+    def _outermost(self, begin: str) -> Iterator[sqlite3.Connection]:
         if self.replaced():
             raise StateError(f"{self.path}: the database was removed or replaced: start again")
         with self.speaking():
             self.connection.execute(begin)
+            self.within = begin
             self.changes += 1
             try:
                 yield self.connection
@@ -256,6 +317,8 @@ class Database:
                 self.changes += 1
                 self._roll_back()
                 raise
+            finally:
+                self.within = ""
 
     def _roll_back(self) -> None:
         if self.connection.in_transaction:
@@ -286,7 +349,8 @@ class Database:
 
     def close(self) -> None:
         """Close the file; what was committed is safe with or without this."""
-        with self.speaking():
+        with self._lock, self.speaking():
+            self.open = False
             self.connection.close()
 
 

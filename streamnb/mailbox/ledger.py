@@ -23,6 +23,8 @@ __all__ = [
     "Row",
     "pack_tokens",
     "receipt_of",
+    "row_of",
+    "select_row",
     "unpack_tokens",
 ]
 
@@ -137,6 +139,25 @@ def _storable(columns: Sequence[Any]) -> list[Any]:
     ]
 
 
+def row_of(columns: Sequence[Any]) -> Row:
+    """The row that the columns of the table are; any exception where they are not sound."""
+    *plain, receipt, tokens = columns
+    if not all(isinstance(x, kind) for x, kind in zip(plain, _TYPES, strict=True)):
+        raise ValueError("a column of another type")
+    return Row._make(
+        (*plain, receipt_of(receipt), None if tokens is None else unpack_tokens(tokens))
+    )
+
+
+def select_row(database: Database, number: int) -> Sequence[Any] | None:
+    """The columns of one row; None where there is none of that number."""
+    found: Sequence[Any] | None = database.connection.execute(
+        f"SELECT {_COLUMNS} FROM ledger WHERE id = ?",  # noqa: S608 (a constant)
+        (number,),
+    ).fetchone()
+    return found
+
+
 class Ledger:
     """The rows of a database's ledger, within its transactions.
 
@@ -153,18 +174,14 @@ class Ledger:
         self.check = check
 
     def _row(self, columns: Sequence[Any]) -> Row:
-        *plain, receipt, tokens = columns
         try:
-            if not all(isinstance(x, kind) for x, kind in zip(plain, _TYPES, strict=True)):
-                raise ValueError("a column of another type")
-            views = None if tokens is None else unpack_tokens(tokens)
-            row = Row._make((*plain, receipt_of(receipt), views))
+            row = row_of(columns)
             self.check(row)
             return row
         except Exception as error:  # whatever was done to the file
             raise StateError(
-                f"{self.database.path}: the database is damaged: row {plain[0]} of the ledger "
-                f"({error}); restore it from a backup"
+                f"{self.database.path}: the database is damaged: row {columns[0]} of the ledger "
+                f"({error}); restore it from a backup, or see `streamnb rescue`"
             ) from None
 
     def active(self, digest: bytes) -> Row | None:

@@ -168,9 +168,9 @@ def _naming(where: str) -> Iterator[None]:
     """Blame the parcel for what its rows do to the database."""
     try:
         yield
-    except sqlite3.IntegrityError as error:
-        raise StateError(f"{where}: what it holds is not sound ({error})") from None
     except StateError as error:
+        if isinstance(error.__cause__, sqlite3.IntegrityError):
+            raise StateError(f"{where}: what it holds is not sound ({error.__cause__})") from None
         if "the database is damaged: its state" not in str(error):
             raise
         raise StateError(f"{where}: what it holds is not sound") from None

@@ -17,6 +17,8 @@ from streamnb.errors import CorpusError, StreamNBError
 
 __all__ = ["Found", "messages", "read_one"]
 
+_LINK = "not read: a symbolic link in a folder is not followed; name what it leads to"
+
 
 class Found(NamedTuple):
     """A message, or why it could not be read.
@@ -82,17 +84,24 @@ def read_one(path: str) -> bytes:
 
 
 def _folder(path: Path) -> Iterator[Found]:
-    """All messages in a folder and those below it, in the order of their names."""
+    """All messages in a folder and those below it, in the order of their names.
+
+    Symbolic links in it are not followed: whoever may write there could have any file learned that
+    this process can read.
+    """
     waiting = [(path, True)]
     while waiting:
         here, folder = waiting.pop()
         if not folder:
-            yield from _file(here)
-        elif is_maildir(here):
-            for place in ("new", "cur"):
-                waiting += reversed([item for item in _listed(here / place) if _is_mail(item)])
-        else:
+            yield from _file(here, follow=False)
+        elif not is_maildir(here):
             waiting += reversed(_listed(here))
+        else:
+            for place in (here / "new", here / "cur"):
+                if place.is_symlink():
+                    yield Found(str(place), CorpusError(f"{place}: {_LINK}"))
+                else:
+                    waiting += reversed([item for item in _listed(place) if _is_mail(item)])
 
 
 def _is_mail(item: tuple[Path, bool]) -> bool:
@@ -111,27 +120,26 @@ def _listed(path: Path) -> list[tuple[Path, bool]]:
     return [(path / name, folder) for name, folder in items if not name.startswith(".")]
 
 
-def _file(path: Path) -> Iterator[Found]:
+def _file(path: Path, follow: bool = True) -> Iterator[Found]:
     whole = Entry(str(path), "", str(path))
+    if not follow and path.is_symlink():
+        yield Found(str(path), CorpusError(f"{path}: {_LINK}"))
+        return
     try:
-        if not _begins_mbox(path):
-            yield _read(whole)
+        head = _read(whole, follow, 5)
+        if head.content != b"From ":
+            yield head if isinstance(head.content, StreamNBError) else _read(whole, follow)
             return
         for entry in mbox([path], path):
-            yield _read(entry._replace(name=f"{path}:{entry.name.rpartition(':')[2]}"))
+            name = f"{path}:{entry.name.rpartition(':')[2]}"
+            yield _read(entry._replace(name=name), follow)
     except StreamNBError as error:
         yield Found(str(path), error)
 
 
-def _begins_mbox(path: Path) -> bool:
-    return isinstance(head := _read(Entry("", "", str(path)), 5).content, bytes) and (
-        head == b"From "
-    )
-
-
-def _read(entry: Entry, most: int = MAX_MESSAGE) -> Found:
+def _read(entry: Entry, follow: bool, most: int = MAX_MESSAGE) -> Found:
     try:
-        content = read(entry, most)
+        content = read(entry, most, follow)
     except StreamNBError as error:
         return Found(entry.name, error)
     return Found(entry.name, content if isinstance(content, bytes) else content.encode())

@@ -23,7 +23,7 @@ from streamnb.naive_bayes.recalibration import Recalibration
 from streamnb.naive_bayes.storage import from_outline, outline
 from streamnb.tokens import TokenCounts
 
-__all__ = ["Mailbox", "Outcome", "Undone", "check_kind"]
+__all__ = ["Mailbox", "Outcome", "Undone", "check_kind", "check_row"]
 
 _KINDS = (MultinomialNB, ComplementNB, DiscriminativeMultinomialNB)
 
@@ -47,9 +47,9 @@ class Outcome(NamedTuple):
 
 
 class Undone(NamedTuple):
-    """How many learnings `Mailbox.undo` takes back, lets hold again, and cannot take back.
+    """How many learnings `Mailbox.undo` takes back, restores, and cannot take back.
 
-    (Those of which the ledger has let go of the features.)
+    It cannot take back a message whose features the ledger no longer has (`compact`).
     """
 
     unlearned: int
@@ -66,6 +66,17 @@ def check_kind(classifier: Classifier, where: str) -> None:
             raise StateError(f"{where}: a model that decays cannot be kept in a database")
 
 
+def check_row(row: Row, classes: int, views: int) -> None:
+    """Raise ValueError for a row of other classes or views than there are so many of."""
+    if row.label not in range(classes) or row.expected not in (None, *range(classes)):
+        raise ValueError("a class that is not known")
+    found = views if row.tokens is None else len(row.tokens)
+    if not len(row.receipt.weights) == found == views:
+        raise ValueError("other views")
+    if row.teacher not in TEACHERS:
+        raise ValueError("nobody we know said so")
+
+
 class Mailbox:
     r"""A classifier whose counts and whole history are in a database.
 
@@ -73,6 +84,7 @@ class Mailbox:
     The ledger holds what each message added: learning it twice is learning it once, another label
     takes the first one back exactly, and so do `forget` and `undo`, also when the message is
     gone. Several processes can use one database; classifying reads only a message's own counts.
+    Threads can share one object: what one of them does waits for what another does.
 
     Parameters
     ----------
@@ -117,6 +129,7 @@ class Mailbox:
         self.ledger = Ledger(self.database, self._check_row)
         self._identity = ""
         self._moment = 0.0
+        self._loaded = False  # whether a transaction is open that has read what there is
         try:
             self._open(classifier)
         except BaseException:
@@ -209,17 +222,29 @@ class Mailbox:
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """A transaction in which the classifier knows what the database does."""
+        """A transaction in which the classifier knows what the database does.
+
+        Within another one it is part of that.
+        """
         with self.database.reading():
-            self._load()
-            yield
+            if not self._loaded:
+                self._load()
+            self._loaded, before = True, self._loaded
+            try:
+                yield
+            finally:
+                self._loaded = before
 
     @contextmanager
     def writing(self) -> Iterator[None]:
         """A transaction in which the classifier can learn; all of it is done, or nothing."""
         with self.database.writing():
             self._load()
-            yield
+            self._loaded = True
+            try:
+                yield
+            finally:
+                self._loaded = False
             self._keep()
 
     def _load(self) -> None:
@@ -246,15 +271,7 @@ class Mailbox:
             ) from None
 
     def _check_row(self, row: Row) -> None:
-        """Raise ValueError for a row of other classes or views."""
-        classes, views = range(len(self.labels)), len(self.counts)
-        if row.label not in classes or row.expected not in (None, *classes):
-            raise ValueError("a class that is not known")
-        found = views if row.tokens is None else len(row.tokens)
-        if not len(row.receipt.weights) == found == views:
-            raise ValueError("other views")
-        if row.teacher not in TEACHERS:
-            raise ValueError("nobody we know said so")
+        check_row(row, len(self.labels), len(self.counts))
 
     def _keep(self) -> None:
         now: dict[str, Any] = {

@@ -1,0 +1,167 @@
+"""What can still be read of a damaged database, into a new one."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from streamnb.classifier import Classifier
+from streamnb.counts import Label
+from streamnb.errors import StateError
+from streamnb.mailbox.database import WAIT, Database
+from streamnb.mailbox.ledger import Row, row_of, select_row
+from streamnb.mailbox.parcel import Parcel, absorb
+from streamnb.mailbox.store import Mailbox, check_row
+from streamnb.naive_bayes.storage import from_outline, read_label
+
+__all__ = ["Rescued", "rescue"]
+
+
+class Rescued(NamedTuple):
+    """What came of a rescue.
+
+    Attributes
+    ----------
+    added
+        Rows of the ledger that are in the new database.
+    left
+        What could not be kept, a line each.
+    """
+
+    added: int
+    left: list[str]
+
+
+def rescue(
+    damaged: str | Path, new: str | Path, classes: Sequence[str] = (), wait: float = WAIT
+) -> Rescued:
+    """Make a new database of every sound row of a damaged one's ledger.
+
+    The counts are added up again from those rows, so no damage to the counts matters. What was
+    taken back earlier is not kept, and so cannot be restored by `undo`.
+
+    Parameters
+    ----------
+    damaged
+        The database; it is only read.
+    new
+        The database that is made.
+    classes
+        The names of the classes in the order they came, where the database has lost them.
+    wait
+        Seconds to wait for other processes.
+
+    Raises
+    ------
+    StateError
+        Where nothing can be kept: the file is no database, how features were made is lost, or the
+        new one exists already. Nothing was made.
+    """
+    if os.path.lexists(new):
+        raise StateError(f"{new}: it exists already: name a new database")
+    left: Counter[str] = Counter()
+    database = Database(damaged, create=False, wait=wait)
+    try:
+        classifier = _classifier(database)
+        labels = _labels(database, classes)
+        numbers = _numbers(database)
+        views = len(classifier.models)
+
+        def rows() -> Iterator[Row]:
+            for number in numbers:
+                row = _row(database, number, len(labels), views, left)
+                if row is not None:
+                    yield row
+
+        parcel = Parcel(
+            str(damaged), classifier, labels, rows, lambda: _names(database, views, left)
+        )
+        with Mailbox(new, wait=wait) as mailbox:
+            done = absorb(mailbox, parcel)
+    finally:
+        database.close()
+    if done.known or done.overruled:
+        left["a message that is in the ledger twice"] += done.known + done.overruled
+    return Rescued(
+        done.added + done.overruling,
+        [f"{why}: {times:,} times" if times > 1 else why for why, times in sorted(left.items())],
+    )
+
+
+def _state(database: Database, name: str, read: Callable[[Any], Any]) -> Any:
+    """What `read` makes of a value of the table of state; None where that is damaged."""
+    try:
+        return read(database.value(name))
+    except Exception:  # whatever was done to the file
+        return None
+
+
+def _classifier(database: Database) -> Classifier:
+    def made(identity: Any) -> Classifier:
+        return Classifier.from_settings(from_outline(identity["model"]), identity["settings"])
+
+    classifier: Classifier | None = _state(database, "identity", made)
+    if classifier is None:
+        raise StateError(
+            f"{database.path}: how its features were made is lost, so nothing can be kept; restore "
+            "it from a backup"
+        )
+    return classifier
+
+
+def _labels(database: Database, classes: Sequence[str]) -> list[Label]:
+    known = _state(
+        database, "now", lambda now: [read_label(pair) for pair in now["views"][0]["labels"]]
+    )
+    labels: list[Label] = list(known or classes)
+    if not labels:
+        raise StateError(
+            f"{database.path}: the names of the classes are lost; name them in the order they "
+            "came, as --class ham --class spam"
+        )
+    return labels
+
+
+def _numbers(database: Database) -> range:
+    """Numbers that rows of the ledger may have; a damaged page hides none of those after it."""
+    run = database.connection.execute
+    last = 0
+    for statement in ("SELECT max(id) FROM ledger", "SELECT seq FROM sqlite_sequence"):
+        try:
+            last = max(last, *(int(found or 0) for (found,) in run(statement)), 0)
+        except (sqlite3.Error, TypeError, ValueError):
+            continue
+    if last == 0:
+        raise StateError(f"{database.path}: no row of its ledger can be read")
+    return range(1, last + 1)
+
+
+def _row(
+    database: Database, number: int, classes: int, views: int, left: Counter[str]
+) -> Row | None:
+    """A row that holds and is sound; what is wrong with another one is counted."""
+    try:
+        columns = select_row(database, number)
+        if columns is None or columns[7] is not None:  # none of that number, or taken back
+            return None
+        row = row_of(columns)
+        check_row(row, classes, views)
+        return row
+    except Exception as error:  # whatever was done to the file
+        left[f"a row of the ledger ({error!s:.100})"] += 1
+        return None
+
+
+def _names(database: Database, views: int, left: Counter[str]) -> Iterator[tuple[int, int, bytes]]:
+    for view in range(views):
+        statement = f"SELECT fingerprint, name FROM features_{view} WHERE name IS NOT NULL"  # noqa: S608
+        try:
+            for key, name in database.connection.execute(statement):
+                if isinstance(key, int) and isinstance(name, bytes):
+                    yield view, key % (1 << 64), name
+        except sqlite3.Error as error:
+            left[f"names of words ({error!s:.100})"] += 1
