@@ -19,25 +19,28 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from streamnb.any_model import load
     from streamnb.classifier import Classifier, MailClassifier, TextClassifier
-    from streamnb.mail_tokens import MailTokenizer
+    from streamnb.features.mail_words import MailTokenizer
+    from streamnb.features.token_counts import TokenCounts
+    from streamnb.features.words import Tokenizer
     from streamnb.mailbox.store import Mailbox
     from streamnb.naive_bayes import (
-        AODE,
         BernoulliNB,
-        CategoricalNB,
         ComplementNB,
         DiscriminativeMultinomialNB,
+        MultinomialNB,
+        ViewsNB,
+        WindowNB,
+    )
+    from streamnb.tables import (
+        AODE,
+        CategoricalNB,
         GaussianDiscriminantAnalysis,
         GaussianNB,
         LazyBayesianRules,
         MixedNB,
-        MultinomialNB,
-        ViewsNB,
-        WindowNB,
-        load,
     )
-    from streamnb.tokens import TokenCounts, Tokenizer
 
 __all__ = [
     "AODE",
@@ -64,26 +67,26 @@ __all__ = [
 ]
 
 _HOMES = {
-    "AODE": "streamnb.naive_bayes",
+    "AODE": "streamnb.tables",
     "BernoulliNB": "streamnb.naive_bayes",
-    "CategoricalNB": "streamnb.naive_bayes",
+    "CategoricalNB": "streamnb.tables",
     "Classifier": "streamnb.classifier",
     "ComplementNB": "streamnb.naive_bayes",
     "DiscriminativeMultinomialNB": "streamnb.naive_bayes",
-    "GaussianDiscriminantAnalysis": "streamnb.naive_bayes",
-    "GaussianNB": "streamnb.naive_bayes",
-    "LazyBayesianRules": "streamnb.naive_bayes",
+    "GaussianDiscriminantAnalysis": "streamnb.tables",
+    "GaussianNB": "streamnb.tables",
+    "LazyBayesianRules": "streamnb.tables",
     "MailClassifier": "streamnb.classifier",
-    "MailTokenizer": "streamnb.mail_tokens",
+    "MailTokenizer": "streamnb.features.mail_words",
     "Mailbox": "streamnb.mailbox.store",
-    "MixedNB": "streamnb.naive_bayes",
+    "MixedNB": "streamnb.tables",
     "MultinomialNB": "streamnb.naive_bayes",
     "TextClassifier": "streamnb.classifier",
-    "TokenCounts": "streamnb.tokens",
-    "Tokenizer": "streamnb.tokens",
+    "TokenCounts": "streamnb.features.token_counts",
+    "Tokenizer": "streamnb.features.words",
     "ViewsNB": "streamnb.naive_bayes",
     "WindowNB": "streamnb.naive_bayes",
-    "load": "streamnb.naive_bayes",
+    "load": "streamnb.any_model",
 }
 
 
@@ -93,7 +96,8 @@ def __getattr__(name: str) -> Any:
     try:
         value = getattr(import_module(_HOMES[name]), name)
     except ImportError as error:
-        if find_spec("streamnb._core") is not None:
+        core = find_spec("streamnb._core")
+        if core is not None and core.origin is not None:  # without one it is a folder of sources
             raise
         raise ImportError(
             "streamnb's compiled module is not in this folder: this is the source, not what is "

@@ -6,7 +6,7 @@ Import them from here; scikit-learn is an extra (`pip install streamnb[sklearn]`
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,13 +23,20 @@ from sklearn.utils.validation import (
 )
 
 from streamnb import naive_bayes
-from streamnb.naive_bayes.base import CountingNB
-from streamnb.naive_bayes.parameters import Prior
-from streamnb.naive_bayes.predictions import log_normalised
+from streamnb.features.words import ScanningTransformer, Tokenizer
+from streamnb.naive_bayes.bernoulli import BernoulliParameters
+from streamnb.naive_bayes.complement import ComplementParameters
+from streamnb.naive_bayes.counting import CountingNB, CountingParameters
+from streamnb.naive_bayes.discriminative import DiscriminativeParameters
+from streamnb.naive_bayes.mini_batches import log_normalised
 from streamnb.naive_bayes.rows import as_weights
-from streamnb.tokens import ScanningTransformer, Tokenizer
+from streamnb.parameters import Other, parameter, parameterised
 
 __all__ = ["BernoulliNB", "ComplementNB", "DiscriminativeMultinomialNB", "MultinomialNB"]
+
+TOKENIZER = parameter(
+    Other(), "counts", "What makes tokens of texts; None for `streamnb.Tokenizer()`.", default=None
+)
 
 
 def _is_text(X: Any) -> bool:
@@ -41,21 +48,23 @@ def _is_text(X: Any) -> bool:
 
 
 class _Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
-    """What the three estimators share: everything but the model."""
+    """What the estimators share: everything but the parameters."""
 
+    made: ClassVar[type[CountingNB]]
+    any_sign: ClassVar[bool] = False  # whether values may be below zero
     tokenizer: ScanningTransformer | None
     model_: CountingNB
     classes_: NDArray[Any]
     text_: bool
 
     def _new_model(self) -> CountingNB:
-        raise NotImplementedError
+        return self.made(**{name: getattr(self, name) for name in self.made._table})
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.input_tags.string = True
-        tags.input_tags.positive_only = not hasattr(self, "binarize")
+        tags.input_tags.positive_only = not self.any_sign
         tags.classifier_tags.poor_score = True
         return tags
 
@@ -83,7 +92,7 @@ class _Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sciki
         assert_all_finite(y, input_name="y")
         check_classification_targets(y)
         texts = isinstance(matrix, list)
-        if not texts and not hasattr(self, "binarize"):
+        if not texts and not self.any_sign:
             check_non_negative(matrix, f"{type(self).__name__}: counts are wanted")
         n = len(matrix) if texts else matrix.shape[0]
         if len(y) != n:
@@ -128,9 +137,8 @@ class _Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sciki
 
     def _current(self) -> CountingNB:
         """The model with the parameters as they are now: nothing has to be learned again."""
-        for name in ("alpha", "prior", "unseen", "binarize", "tau", "length_power"):
-            if hasattr(self, name):
-                setattr(self.model_, name, getattr(self, name))
+        for name in self.model_._mutable_attributes:
+            setattr(self.model_, name, getattr(self, name))
         return self.model_
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -148,15 +156,9 @@ class _Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sciki
         return np.exp(self.predict_log_proba(X))
 
 
-class MultinomialNB(_Estimator):
+@parameterised()
+class MultinomialNB(CountingParameters, _Estimator):
     """`streamnb.MultinomialNB` as a scikit-learn estimator.
-
-    Parameters
-    ----------
-    alpha, prior, unseen, tau
-        As for `streamnb.MultinomialNB`.
-    tokenizer
-        What makes tokens of texts; None for `streamnb.Tokenizer()`.
 
     Attributes
     ----------
@@ -173,136 +175,34 @@ class MultinomialNB(_Estimator):
     'spam'
     """
 
-    def __init__(
-        self,
-        alpha: float = 1.0,
-        prior: Prior = "learned",
-        unseen: str = "ignore",
-        tau: float | None = None,
-        tokenizer: ScanningTransformer | None = None,
-    ) -> None:
-        self.alpha = alpha
-        self.prior = prior
-        self.unseen = unseen
-        self.tau = tau
-        self.tokenizer = tokenizer
-
-    def _new_model(self) -> CountingNB:
-        return naive_bayes.MultinomialNB(self.alpha, self.prior, self.unseen, self.tau)
+    tokenizer: ScanningTransformer | None = TOKENIZER
+    made = naive_bayes.MultinomialNB
 
 
-class BernoulliNB(_Estimator):
-    """`streamnb.BernoulliNB` as a scikit-learn estimator.
+@parameterised()
+class BernoulliNB(BernoulliParameters, _Estimator):
+    """`streamnb.BernoulliNB` as a scikit-learn estimator; attributes as for `MultinomialNB`."""
 
-    Parameters
-    ----------
-    alpha, prior, unseen, binarize, tau
-        As for `streamnb.BernoulliNB`.
-    tokenizer
-        What makes tokens of texts; None for `streamnb.Tokenizer()`.
-
-    Attributes
-    ----------
-    model_ : streamnb.BernoulliNB
-        The model.
-    classes_ : ndarray
-        The classes.
-    """
-
-    def __init__(
-        self,
-        alpha: float = 1.0,
-        prior: Prior = "learned",
-        unseen: str = "ignore",
-        binarize: float = 0.0,
-        tau: float | None = None,
-        tokenizer: ScanningTransformer | None = None,
-    ) -> None:
-        self.alpha = alpha
-        self.prior = prior
-        self.unseen = unseen
-        self.binarize = binarize
-        self.tau = tau
-        self.tokenizer = tokenizer
-
-    def _new_model(self) -> CountingNB:
-        return naive_bayes.BernoulliNB(self.alpha, self.prior, self.unseen, self.binarize, self.tau)
+    tokenizer: ScanningTransformer | None = TOKENIZER
+    made = naive_bayes.BernoulliNB
+    any_sign = True
 
 
-class ComplementNB(_Estimator):
-    """`streamnb.ComplementNB` as a scikit-learn estimator.
+@parameterised()
+class ComplementNB(ComplementParameters, _Estimator):
+    """`streamnb.ComplementNB` as a scikit-learn estimator; attributes as for `MultinomialNB`."""
 
-    Parameters
-    ----------
-    alpha, prior, unseen, tau
-        As for `streamnb.ComplementNB`.
-    tokenizer
-        What makes tokens of texts; None for `streamnb.Tokenizer()`.
-
-    Attributes
-    ----------
-    model_ : streamnb.ComplementNB
-        The model.
-    classes_ : ndarray
-        The classes.
-    """
-
-    def __init__(
-        self,
-        alpha: float = 1.0,
-        prior: Prior = "none",
-        unseen: str = "ignore",
-        tau: float | None = None,
-        tokenizer: ScanningTransformer | None = None,
-    ) -> None:
-        self.alpha = alpha
-        self.prior = prior
-        self.unseen = unseen
-        self.tau = tau
-        self.tokenizer = tokenizer
-
-    def _new_model(self) -> CountingNB:
-        return naive_bayes.ComplementNB(self.alpha, self.prior, self.unseen, self.tau)
+    tokenizer: ScanningTransformer | None = TOKENIZER
+    made = naive_bayes.ComplementNB
 
 
-class DiscriminativeMultinomialNB(_Estimator):
+@parameterised()
+class DiscriminativeMultinomialNB(DiscriminativeParameters, _Estimator):
     """`streamnb.DiscriminativeMultinomialNB` as a scikit-learn estimator.
 
     Rows are learned in their order, which makes a difference; `fit` goes through them once.
-
-    Parameters
-    ----------
-    alpha, prior, unseen, tau, length_power
-        As for `streamnb.DiscriminativeMultinomialNB`. What was learned depends on them: changed
-        later, they hold for what is learned and predicted from then on.
-    tokenizer
-        What makes tokens of texts; None for `streamnb.Tokenizer()`.
-
-    Attributes
-    ----------
-    model_ : streamnb.DiscriminativeMultinomialNB
-        The model.
-    classes_ : ndarray
-        The classes.
+    Attributes are as for `MultinomialNB`.
     """
 
-    def __init__(
-        self,
-        alpha: float = 0.1,
-        prior: Prior = "learned",
-        unseen: str = "ignore",
-        tau: float | None = 0.8,
-        length_power: float = 2 / 3,
-        tokenizer: ScanningTransformer | None = None,
-    ) -> None:
-        self.alpha = alpha
-        self.prior = prior
-        self.unseen = unseen
-        self.tau = tau
-        self.length_power = length_power
-        self.tokenizer = tokenizer
-
-    def _new_model(self) -> CountingNB:
-        return naive_bayes.DiscriminativeMultinomialNB(
-            self.alpha, self.prior, self.unseen, self.tau, length_power=self.length_power
-        )
+    tokenizer: ScanningTransformer | None = TOKENIZER
+    made = naive_bayes.DiscriminativeMultinomialNB

@@ -32,7 +32,7 @@ class Reference:
         alpha: float = 1.0,
         prior: str | Mapping[Any, float] = "learned",
         unseen: str = "ignore",
-        tau: float | None = None,
+        length_norm: float | None = None,
         binarize: float = 0.0,
     ) -> None:
         """Set the formula; `prior` may also be "none" when `kind` is "complement"."""
@@ -55,7 +55,7 @@ class Reference:
         self.alpha = alpha
         self.prior = prior
         self.unseen = unseen
-        self.tau = tau
+        self.length_norm = length_norm
         self.binarize = binarize
         self.observations: list[Observation] = []
         self.ever_seen: list[Label] = []
@@ -89,7 +89,7 @@ class Reference:
         return {f for f, count in self._counts(self.observations).items() if count != 0}
 
     def joint_log_likelihood(self, x: Mapping[Any, float]) -> dict[Label, float]:
-        """log prior_c + evidence_c, the evidence divided by tau * sqrt(L) if tau is given."""
+        """log prior_c + evidence_c, the evidence divided by length_norm * sqrt(L) if length_norm is given."""
         values = self._values(x)
         vocabulary = self.vocabulary()
         if self.unseen == "smooth":
@@ -104,8 +104,8 @@ class Reference:
                 evidence = self._bernoulli(values, vocabulary, label)
             else:
                 evidence = self._complement(values, vocabulary, label)
-            if self.tau is not None and length > 0:
-                evidence = evidence / (self.tau * math.sqrt(length))
+            if self.length_norm is not None and length > 0:
+                evidence = evidence / (self.length_norm * math.sqrt(length))
             scores[label] = log_prior + evidence
         return scores
 

@@ -31,11 +31,11 @@ class Histories(RuleBasedStateMachine):
         kind=st.sampled_from(sorted(MODELS)),
         alpha=st.sampled_from([0.01, 1.0, 2.5]),
         unseen=st.sampled_from(["ignore", "smooth"]),
-        tau=st.sampled_from([None, 2.0]),
+        length_norm=st.sampled_from([None, 2.0]),
     )
-    def begin(self, kind, alpha, unseen, tau):
-        self.model = MODELS[kind](alpha=alpha, unseen=unseen, tau=tau)
-        self.slow = Reference(kind, alpha, self.model.prior, unseen, tau)
+    def begin(self, kind, alpha, unseen, length_norm):
+        self.model = MODELS[kind](alpha=alpha, unseen=unseen, length_norm=length_norm)
+        self.slow = Reference(kind, alpha, self.model.prior, unseen, length_norm)
 
     @rule(target=learned, x=messages, y=labels, w=weights)
     def learn(self, x, y, w):

@@ -11,7 +11,7 @@ from test_replay import streamnb_command
 
 from streamnb.classifier import Classifier, TextClassifier
 from streamnb.config import build
-from streamnb.replay import replay
+from streamnb.replay.run import replay
 
 
 @pytest.fixture

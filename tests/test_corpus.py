@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamnb.corpus import Entry, open_corpus, ordered, read
-from streamnb.corpus.peek import message_envelope
+from streamnb.corpus.headers import message_envelope
 from streamnb.errors import ConfigError, CorpusError
 
 

@@ -20,11 +20,11 @@ from hypothesis import strategies as st
 from streamnb import Mailbox
 from streamnb.corpus import open_corpus, read
 from streamnb.errors import BusyError
+from streamnb.features.mail_words import MailTokenizer
 from streamnb.mail import parse
-from streamnb.mail_tokens import MailTokenizer
-from streamnb.mailbox.client import Answer, Asking, answer, socket_path
 from streamnb.mailbox.digest import digest, header_key
-from streamnb.mailbox.passthrough import field_of, pass_through
+from streamnb.mailbox.service.client import Answer, Asking, answer, socket_path
+from streamnb.mailbox.service.passthrough import field_of, pass_through
 
 ANSWER = Answer("S", 0, 3.25, "spam", 0.96, [])
 FIELD = field_of(ANSWER).encode()

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from streamnb.config import build
-from streamnb.replay import replay
+from streamnb.replay.run import replay
 
 pytestmark = pytest.mark.corpora
 MESSAGES = {

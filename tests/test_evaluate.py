@@ -36,8 +36,7 @@ from streamnb.evaluate.feedback import (
 from streamnb.evaluate.intervals import blocks, interval, resample
 from streamnb.evaluate.outcomes import FIGURES, Outcomes
 from streamnb.evaluate.summary import wilson
-from streamnb.margin import log_odds
-from streamnb.naive_bayes.scores import probabilities
+from streamnb.scores import log_odds, probabilities
 
 
 def stream(labels, n=400):

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamnb._core import ExactSums
-from streamnb.naive_bayes.tabular.slices import cells_of_rows
+from streamnb.tables.exact_products import cells_of_rows
 
 # What is below 2^-640 is cut off; products of these are not.
 numbers = (

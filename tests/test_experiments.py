@@ -26,9 +26,9 @@ from streamnb.config.experiment import (
     build_experiment,
 )
 from streamnb.errors import ConfigError, CorpusError
-from streamnb.experiment import run
-from streamnb.experiment.data import read_examples
-from streamnb.experiment.splits import shares_of, splits
+from streamnb.tables.experiment import run
+from streamnb.tables.experiment.data import read_examples
+from streamnb.tables.experiment.splits import shares_of, splits
 
 
 @pytest.fixture
@@ -293,7 +293,7 @@ def test_prequential_beside_scikit_learn(experiments):
         experiments,
         {
             "bernoulli": {"kind": "bernoulli"},
-            "multinomial": {"kind": "multinomial", "length_power": 0},
+            "multinomial": {"kind": "multinomial", "length_norm_power": 0},
             "their bernoulli": {**theirs, "estimator": "BernoulliNB"},
             "their multinomial": {**theirs, "estimator": "MultinomialNB"},
             "their gaussian": {**theirs, "estimator": "GaussianNB"},
@@ -643,7 +643,7 @@ MISUSES = {
     "second model": (
         ["{weather}", "--set", "models={a: {kind: aode}, b: {kind: aode, alpha: x}}"],
         2,
-        "models.b.alpha: expected",
+        "models.b.alpha: 'x' is not a number",
     ),
     "no kind": (["{weather}", "--set", "splits={test: 0.5}"], 2, "splits.kind: missing: one of"),
     "alias": (["{weather}", "--set", "splits.trials=&a [*a]"], 2, "aliases (*name)"),
@@ -684,16 +684,16 @@ def test_misuse_is_one_line(experiments, tmp_path, arguments, wanted, why):
 def test_interrupted_it_says_so(experiments, tmp_path):
     program = """
 import os, signal
-import streamnb.experiment
+import streamnb.tables.experiment
 from streamnb.cli import main
 
-run = streamnb.experiment.run
+run = streamnb.tables.experiment.run
 
 def interrupt(done, total):
     if done == 3:
         os.kill(os.getpid(), signal.SIGINT)
 
-streamnb.experiment.run = lambda config: run(config, interrupt)
+streamnb.tables.experiment.run = lambda config: run(config, interrupt)
 main()
 """
     arguments = ["experiment", experiments / "wheat.yaml", "--json", "--out", tmp_path / "wheat"]

@@ -5,9 +5,9 @@ import stat
 
 import pytest
 
-from streamnb import files
+from streamnb import storage as files
 from streamnb.errors import OutputError
-from streamnb.files import replacing
+from streamnb.storage import replacing
 
 
 def write(path, data=b"new", **options):

@@ -13,10 +13,10 @@ from servers import PASSWORD, PROGRAM, Cut, Dovecot
 from streamnb import Mailbox
 from streamnb.corpus import open_corpus, read
 from streamnb.errors import ConfigError, MailServerError
-from streamnb.mailbox.access import Access, address_of
 from streamnb.mailbox.digest import digest
-from streamnb.mailbox.imap import ImapAccount, folder_messages
-from streamnb.mailbox.watch import Plan, Watcher
+from streamnb.mailbox.watch.access import Access, address_of
+from streamnb.mailbox.watch.imap import ImapAccount, folder_messages
+from streamnb.mailbox.watch.watcher import Plan, Watcher
 
 pytestmark = pytest.mark.dovecot
 users = map("user{}".format, itertools.count())

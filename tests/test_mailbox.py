@@ -21,15 +21,15 @@ from streamnb import Mailbox, MailClassifier, MultinomialNB
 from streamnb.classifier import Classifier
 from streamnb.corpus import open_corpus, read
 from streamnb.errors import BusyError, OutputError, StateError
-from streamnb.mail_tokens import MailTokenizer
+from streamnb.features.mail_words import MailTokenizer
+from streamnb.features.token_counts import TokenCounts
 from streamnb.mailbox.compact import compact
 from streamnb.mailbox.database import default_path
 from streamnb.mailbox.digest import digest, header_key
-from streamnb.mailbox.exchange import export, import_file, merge
 from streamnb.mailbox.ledger import HUMAN, PROGRAM, pack_tokens, unpack_tokens
 from streamnb.mailbox.status import status
+from streamnb.mailbox.transfer.formats import export, import_file, merge
 from streamnb.naive_bayes import BernoulliNB
-from streamnb.tokens import TokenCounts
 
 SPAM = b"From: Pills <p@example.com>\nSubject: Cheap pills\n\nBuy pills now\n"
 HAM = b"From: Ann <a@example.org>\nSubject: Lunch\n\nShall we meet at noon?\n"

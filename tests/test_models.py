@@ -33,7 +33,7 @@ by_model = pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__na
 def variants():
     for model in (*MODELS, DiscriminativeMultinomialNB):
         yield model()
-        yield model(alpha=0.1, prior="uniform", unseen="smooth", tau=2.0)
+        yield model(alpha=0.1, prior="uniform", unseen="smooth", length_norm=2.0)
 
 
 @pytest.mark.parametrize(
@@ -246,7 +246,7 @@ def test_a_bad_value_is_named():
         ("alpha", [0, -1, math.nan, math.inf, "1", None, True, 10**400]),
         ("prior", ["best", None, {"a": -1}, {"a": 0}, {"a": math.nan}, {}, 3]),
         ("unseen", ["maybe", None]),
-        ("tau", [0, -2, math.inf, "4", True]),
+        ("length_norm", [0, -2, math.inf, "4", True]),
     ],
 )
 def test_bad_parameters_are_refused_when_set(model, parameter, values):
@@ -322,10 +322,10 @@ def test_models_that_count_different_things_do_not_merge():
     stream=st.lists(st.tuples(messages, st.sampled_from("xyz")), min_size=1, max_size=8),
     x=messages.map(lambda x: {**x, "never": 1}),
     unseen=st.sampled_from(["ignore", "smooth"]),
-    tau=st.sampled_from([None, 3.0]),
+    length_norm=st.sampled_from([None, 3.0]),
 )
-def test_explanations_add_up(model, stream, x, unseen, tau):
-    one = model(unseen=unseen, tau=tau)
+def test_explanations_add_up(model, stream, x, unseen, length_norm):
+    one = model(unseen=unseen, length_norm=length_norm)
     for message, y in stream:
         one.learn_one(message, y)
     why = one.explain_one(x)

@@ -27,7 +27,7 @@ def trained(model=MultinomialNB, **options):
 @pytest.mark.parametrize("keep_names", [True, False])
 def test_a_model_comes_back_bit_for_bit(tmp_path, model, keep_names):
     one = trained(
-        model, alpha=0.3, tau=2.0, prior={"spam": 1, True: 2, 17: 1}, keep_names=keep_names
+        model, alpha=0.3, length_norm=2.0, prior={"spam": 1, True: 2, 17: 1}, keep_names=keep_names
     )
     one.save(tmp_path / "model")
     for again in (streamnb.load(tmp_path / "model"), model.load(tmp_path / "model")):
@@ -149,7 +149,7 @@ DAMAGE = {
     "names out of order": array("0.name_ends.npy", np.array([9, 1, 2, 3, 4, 5, 6], np.uint64)),
     "names beyond the end": array("0.name_ends.npy", np.full(7, 10**6, np.uint64)),
     "a foreign format": header(format="other"),
-    "a newer version": header(version=3),
+    "a newer version": header(version=4),
     "an older version": header(version=1),
     "no members": header(members=[]),
     "another model in it": member(model="GaussianNB"),

@@ -15,8 +15,8 @@ from test_replay import streamnb_command
 from streamnb.config import build
 from streamnb.errors import ConfigError, CorpusError
 from streamnb.evaluate.compare import compare, read_run
-from streamnb.replay import replay
-from streamnb.sweep import sweep
+from streamnb.replay.run import replay
+from streamnb.replay.sweep import sweep
 
 
 def config(sample, **sections):
@@ -24,7 +24,7 @@ def config(sample, **sections):
 
 
 GRIDS = [
-    {"model.kind": ["multinomial", "bernoulli"], "model.alpha": [0.1, 1.0], "model.tau": [None, 2.0]},
+    {"model.kind": ["multinomial", "bernoulli"], "model.alpha": [0.1, 1.0], "model.length_norm": [None, 2.0]},
     {"model.kind": ["classifier"], "model.alpha": [0.05, 0.5], "model.views": [["words"], ["bytes"]]},
     {"model.kind": ["complement", "discriminative"], "tokenizer.ngrams": [[1, 1], [1, 2]]},
 ]  # fmt: skip
@@ -76,7 +76,7 @@ def test_settings_can_be_listed(sample):
     found = sweep(config(sample, sweep=listed))
     assert sorted(map(str, (one.settings for one in found))) == sorted(map(str, listed))
     noisy = next(one for one in found if "feedback" in one.settings)
-    assert noisy.report.config.feedback.share == 0.3
+    assert noisy.report.config.feedback[0].share == 0.3
     status, out, _ = streamnb_command(
         "replay", sample, "--limit", 60, "--set", f"sweep={json.dumps(listed)}"
     )
@@ -106,11 +106,14 @@ def test_sweeps_rank_and_print(sample):
             [{"feedback": {"kind": "late"}}],
             "feedback.kind: .*'late' is not one of immediate, delayed",
         ),
-        ([3], r"sweep\[0\]: expected"),
+        ([3], r"sweep: expected"),
         ({"model.alpha": []}, "sweep.model.alpha: there are no values"),
         ({"model.alhpa": [1]}, "sweep: model.alhpa: unknown key; did you mean 'alpha'"),
-        ({"model.alpha": [1, -1]}, "sweep: model.alpha: expected float > 0"),
-        ({"model.alpha": list(range(1, 50)), "model.tau": list(range(1, 50))}, "more than 1000"),
+        ({"model.alpha": [1, -1]}, "sweep: model.alpha: -1 is not a number > 0"),
+        (
+            {"model.alpha": list(range(1, 50)), "model.length_norm": list(range(1, 50))},
+            "more than 1000",
+        ),
     ],
 )
 def test_bad_sweeps_are_refused(sample, grid, message):

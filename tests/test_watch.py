@@ -23,8 +23,8 @@ from streamnb.errors import (
 )
 from streamnb.mailbox.digest import digest
 from streamnb.mailbox.ledger import HUMAN, PROGRAM
-from streamnb.mailbox.maildir import MaildirAccount
-from streamnb.mailbox.watch import Plan, Watcher
+from streamnb.mailbox.watch.maildir import MaildirAccount
+from streamnb.mailbox.watch.watcher import Plan, Watcher
 
 
 class Dir:
@@ -237,10 +237,10 @@ def test_read_and_kept_is_ham_by_choice_only_and_no_persons_word(tmp_path, monke
     scene.dir.move(1, "INBOX")  # read; 2 is not
     scene.look()
     now = time.time()
-    monkeypatch.setattr("streamnb.mailbox.watch.time.time", lambda: now + 3000)
+    monkeypatch.setattr("streamnb.mailbox.watch.watcher.time.time", lambda: now + 3000)
     scene.look()
     assert scene.label(1) is None
-    monkeypatch.setattr("streamnb.mailbox.watch.time.time", lambda: now + 4000)
+    monkeypatch.setattr("streamnb.mailbox.watch.watcher.time.time", lambda: now + 4000)
     scene.look()
     assert (scene.label(1), scene.label(2)) == ("ham", None)
     assert scene.box.label_of(digest(mail(1)))[1] == PROGRAM

@@ -5,47 +5,45 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from river import base
 
-from streamnb.classifier.tokenizers import describe, restored
 from streamnb.classifier.verdict import Costs, Reason, Verdict
-from streamnb.counts import Label
+from streamnb.counts.protocol import Label
 from streamnb.errors import ModelFileError
-from streamnb.mail_tokens import MailTokenizer
-from streamnb.margin import log_odds
-from streamnb.naive_bayes.base import CountingNB, Receipt
-from streamnb.naive_bayes.scores import Explanation, probabilities
-from streamnb.naive_bayes.storage import read, save
-from streamnb.naive_bayes.views import ViewsNB
-from streamnb.tokens import Feature, Tokenizer
-from streamnb.views import Views
+from streamnb.features.token_counts import Feature
+from streamnb.features.views import Views, described, restored
+from streamnb.features.words import ScanningTransformer
+from streamnb.naive_bayes.base import TextModel
+from streamnb.naive_bayes.counting import CountingNB
+from streamnb.naive_bayes.explanation import Explanation
+from streamnb.naive_bayes.model_files import read, save
+from streamnb.naive_bayes.receipt import Receipt
+from streamnb.naive_bayes.rows import as_labels, as_weights
+from streamnb.parameters import Other, Parameterised, Text, parameter, parameterised
+from streamnb.scores import log_odds, probabilities
 
 __all__ = ["Classifier"]
 
-Model = CountingNB | ViewsNB
-AnyTokenizer = MailTokenizer | Tokenizer | Views
+
+class _CostsOf(Other):
+    """Three numbers >= 0."""
+
+    def _fits(self, value: Any) -> bool:
+        numbers = isinstance(value, tuple) and len(value) == 3
+        return numbers and all(0 <= cost <= 1e100 for cost in value)
+
+    def _wanted(self) -> str:
+        return "three numbers >= 0: false_alarm, miss and unsure"
 
 
-class Classifier(base.Classifier):
+@parameterised()
+class Classifier(Parameterised, base.Classifier):
     """A tokenizer and a model: learns and classifies messages as they are.
 
-    It is a river classifier, whose x is a message: bytes, str, or with `on` a dict that has one. It
-    belongs to one thread: the tokenizer collects one message at a time.
-
-    Parameters
-    ----------
-    tokenizer
-        What makes features of a message, or `Views` of it.
-    model
-        A counting model, or a `ViewsNB` with a model for each view.
-    positive
-        The class that false alarms are for.
-    costs
-        What decisions cost.
-    on
-        Key of the message where x is a dict.
+    It is a river classifier, whose x is a message: bytes, str, or with `on` a dict that has one.
+    Threads can share it: each call of a method is done as a whole.
 
     Examples
     --------
@@ -60,25 +58,24 @@ class Classifier(base.Classifier):
     [('free', 0.83), ('offer', 0.83), ('lunch', -0.56)]
     """
 
-    def __init__(
-        self,
-        tokenizer: AnyTokenizer,
-        model: Model,
-        positive: Label = "spam",
-        costs: Costs = Costs(),  # noqa: B008 (a constant)
-        on: str | None = None,
-    ) -> None:
-        self.tokenizer = tokenizer
-        self.model = model
-        self.positive = positive
-        self.costs = costs
-        self.on = on
+    tokenizer: ScanningTransformer | Views = parameter(
+        Other(), "counts", "What makes features of a message, or `Views` of it.", default=None
+    )
+    model: TextModel = parameter(
+        Other(),
+        "counts",
+        "A counting model, or a `ViewsNB` with a model for each view.",
+        default=None,
+    )
+    positive: Label = parameter(
+        Other(), "formula", "The class that false alarms are for.", default="spam"
+    )
+    costs: Costs = parameter(_CostsOf(), "formula", "What decisions cost.", default=Costs())
+    on: str | None = parameter(
+        Text(none=True), "formula", "Key of the message where x is a dict.", default=None
+    )
 
-    def __setattr__(self, name: str, value: Any) -> None:
-        if name in ("alpha", "tau", "length_power") and "model" in vars(self):
-            for model in self.models:  # nothing has to be learned again
-                setattr(model, name, value)
-        super().__setattr__(name, value)
+    ready: ClassVar[dict[str, type[Classifier]]] = {}  # those with everything chosen, by name
 
     @property
     def _multiclass(self) -> bool:
@@ -97,18 +94,32 @@ class Classifier(base.Classifier):
         return self.model.receipt
 
     @property
+    def labels(self) -> list[Label]:
+        """The classes, in the order they came."""
+        return self.model.labels
+
+    @property
     def features(self) -> int:
         """How many features are known, of all views."""
-        return sum(model.counts.features for model in self.models)
+        return self.model.features
 
     @property
     def models(self) -> Sequence[CountingNB]:
         """The counting model of each view."""
-        return self.model.models if isinstance(self.model, ViewsNB) else [self.model]
+        return self.model.members
 
     def learn_one(self, x: Any, y: Label, w: float = 1.0) -> None:
         """Learn a message of class y, with weight w."""
         self.model.learn_one(self.count(x), y, w)
+
+    def learn_many(self, X: Any, y: Any, w: Any = None) -> None:
+        """Learn many messages, with labels y and weights w (a number, or one for each)."""
+        messages, labels = list(X), as_labels(y)
+        if len(messages) != len(labels):
+            raise ValueError(f"{len(messages)} messages, but {len(labels)} labels")
+        weights = as_weights(w, len(labels)).tolist()
+        for message, label, weight in zip(messages, labels, weights, strict=True):
+            self.learn_one(message, label, weight)
 
     def unlearn_one(self, x: Any, y: Label, w: float = 1.0, receipt: Receipt | None = None) -> None:
         """Undo `learn_one`, given the `receipt` it left."""
@@ -131,15 +142,22 @@ class Classifier(base.Classifier):
 
         Parameters
         ----------
-        x
+        x : bytes, str, Mail or dict
             The message.
-        reasons
+        reasons : int, default 10
             How many reasons to give; 0 is faster.
         """
         tokens = self.count(x)
-        scores = self.model.joint_log_likelihood(tokens)
-        if not scores:
-            return Verdict(None, 0.0, 0.0, True, {}, [])
+        with self.model._lock:  # the reasons are those of the scores
+            scores = self.model.joint_log_likelihood(tokens)
+            if not scores:
+                return Verdict(None, 0.0, 0.0, True, {}, [])
+            label, shares, unsure = self._decided(scores)
+            why = self._reasons(tokens, label, reasons) if reasons else []
+        return Verdict(label, shares[label], log_odds(scores, label), unsure, shares, why)
+
+    def _decided(self, scores: dict[Label, float]) -> tuple[Label, dict[Label, float], bool]:
+        """The class, the probability of each, and whether a look costs less than any decision."""
         labels = list(scores)
         shares = dict(zip(labels, probabilities(list(scores.values())), strict=True))
         expected = {
@@ -150,46 +168,31 @@ class Classifier(base.Classifier):
         cheapest = min(labels, key=expected.__getitem__)
         alive = sum(score > -math.inf for score in scores.values())
         unsure = alive < 2 or self.costs.unsure < expected[cheapest]
-        label = max(labels, key=shares.__getitem__) if unsure else cheapest
-        return Verdict(
-            label,
-            shares[label],
-            log_odds(scores, label),
-            unsure,
-            shares,
-            self._reasons(tokens, label, reasons) if reasons else [],
-        )
+        return max(labels, key=shares.__getitem__) if unsure else cheapest, shares, unsure
 
     def explain_one(self, x: Any) -> Explanation:
         """Say what each feature of a message added to each class."""
-        why, _ = self._explained(self.count(x))
-        return why
+        tokens = self.count(x)
+        with self.model._lock:
+            return self._explained(tokens)[0]
 
     def _explained(self, tokens: Any) -> tuple[Explanation, dict[Feature, tuple[int, int]]]:
         """An explanation with names a reader knows, and each feature's view and fingerprint."""
-        if isinstance(self.model, ViewsNB):
-            views, seen = self.model.explain_views(tokens), tokens
-        else:
-            views, seen = [self.model.explain_one(tokens)], (tokens,)
+        views = self.model.explain_views(tokens)
         parts: dict[Feature, dict[Label, float]] = {}
-        places: dict[Feature, tuple[int, int]] = {}
-        for j, (view, counted) in enumerate(zip(views, seen, strict=True)):
+        origins: dict[Feature, tuple[int, int]] = {}
+        for j, (view, counted) in enumerate(zip(views, self.model.views_of(tokens), strict=True)):
+            tokenizer = self.tokenizer.tokenizers[j]
             for i in range(len(counted)):
                 part = view.contributions.get(counted.name(i))
                 if part is not None:
                     fingerprint = int(counted.fingerprints[i])
-                    name = self._name(j, fingerprint, counted.name(i))
+                    name = tokenizer.name(fingerprint, counted.name(i))
                     if name in parts:  # two views may have features of one name
                         name = (j, name)
                     parts[name] = part
-                    places[name] = j, fingerprint
-        return Explanation.summed(views, parts), places
-
-    def _name(self, view: int, fingerprint: int, known: Feature) -> Feature:
-        """The name of a feature; `known` is what tokens or model say."""
-        if isinstance(self.tokenizer, Views):
-            return self.tokenizer.name(view, fingerprint, known)
-        return known
+                    origins[name] = j, fingerprint
+        return Explanation.summed(views, parts), origins
 
     def top_features(
         self, label: Label, n: int = 10
@@ -203,68 +206,79 @@ class Classifier(base.Classifier):
             length is allowed for), and how much of it was learned in each class.
         """
         found = []
-        for j, model in enumerate(self.models):
+        for tokenizer, model in zip(self.tokenizer.tokenizers, self.models, strict=True):
             for fingerprint, gain in model.top_fingerprints(label, n):
-                name = self._name(j, fingerprint, model.name_of(fingerprint))
+                name = tokenizer.name(fingerprint, model.name_of(fingerprint))
                 found.append((name, gain, model.counts_of(fingerprint)))
-        return sorted(found, key=lambda one: (-one[1], str(one[0])))[:n]
+        return sorted(found, key=lambda item: (-item[1], str(item[0])))[:n]
 
     def _reasons(self, tokens: Any, label: Label, most: int) -> list[Reason]:
-        why, places = self._explained(tokens)
+        why, origins = self._explained(tokens)
         found = why.strongest(label, len(why.contributions))
         loudest = sorted(found, key=lambda item: (-abs(item[1]), str(item[0])))[:most]
         reasons = []
         for feature, gain in loudest:
-            view, fingerprint = places[feature]
+            view, fingerprint = origins[feature]
             reasons.append(Reason(feature, gain, self.models[view].counts_of(fingerprint)))
         return reasons
 
+    # Files
+
     def save(self, path: str | Path) -> None:
         """Write model and tokenizer to a file; what was there is replaced whole or not at all."""
-        save(self.model, path, self.settings())
+        with self.model._lock:
+            save(self.model, path, self.settings())
 
     def settings(self) -> dict[str, Any]:
         """Everything but the model, as JSON can hold it."""
         return {
-            "tokenizer": describe(self.tokenizer),
+            "tokenizer": described(self.tokenizer),
             "positive": self.positive,
             "costs": list(self.costs),
             "on": self.on,
         }
 
     @classmethod
-    def from_settings(cls, model: Model, settings: Any) -> Classifier:
+    def from_settings(cls, model: TextModel, settings: Any) -> Classifier:
         """A classifier of a model and what `settings` gave; any exception where it is not sound."""
-        return _restored(model, settings)
+        tokenizer = restored(settings["tokenizer"])
+        views = len(tokenizer.tokenizers) if isinstance(tokenizer, Views) else 0
+        if (views or 1) != len(model.members) or (views > 0) != model.takes_views:
+            raise ValueError("tokenizer and model have different views")
+        positive, on = settings["positive"], settings["on"]
+        if not isinstance(positive, str | int):
+            raise ValueError("the positive class is not sound")
+        rest = {
+            "positive": positive,
+            "costs": Costs(*(float(cost) for cost in settings["costs"])),
+            "on": on,
+        }
+        made = cls.ready.get(settings.get("class", ""))
+        if made is not None:
+            return made._of_settings(tokenizer, model, settings["parameters"], rest)
+        return Classifier(tokenizer, model, **rest)
+
+    @classmethod
+    def _of_settings(
+        cls, tokenizer: Any, model: TextModel, plain: Any, rest: dict[str, Any]
+    ) -> Classifier:
+        """A ready classifier of its parts."""
+        raise NotImplementedError
 
     @classmethod
     def load(cls, path: str | Path) -> Classifier:
-        """Read what `save` wrote: a plain `Classifier`, with all that was learned.
+        """Read what `save` wrote, as the class that wrote it, with all that was learned.
 
         Raises
         ------
         ModelFileError
             Where the file is missing, damaged or not ours, or holds a model without a tokenizer.
         """
-        model, extra = read(path)
+        model, extra = read(path, TextModel)
         if not isinstance(extra, dict):
             raise ModelFileError(f"{path}: the model was saved without its tokenizer")
         try:
-            return _restored(model, extra)
+            return cls.from_settings(model, extra)
         except Exception as error:
             why = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise ModelFileError(f"{path}: the tokenizer is not sound ({why:.100})") from None
-
-
-def _restored(model: Model, extra: Any) -> Classifier:
-    tokenizer = restored(extra["tokenizer"])
-    views = len(tokenizer.tokenizers) if isinstance(tokenizer, Views) else 0
-    if views != (len(model.models) if isinstance(model, ViewsNB) else 0):
-        raise ValueError("tokenizer and model have different views")
-    costs = Costs(*(float(cost) for cost in extra["costs"]))
-    if not all(0 <= cost <= 1e100 for cost in costs):
-        raise ValueError("a cost is not a number >= 0")
-    on, positive = extra["on"], extra["positive"]
-    if not isinstance(on, str | None) or not isinstance(positive, str | int):
-        raise ValueError("the key of the message, or the positive class, is not sound")
-    return Classifier(tokenizer, model, positive, costs, on)

@@ -5,125 +5,162 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from streamnb.byte_tokens import ByteGrams
 from streamnb.classifier.general import Classifier
-from streamnb.classifier.verdict import Costs
-from streamnb.counts import Label
-from streamnb.mail_tokens import MailTokenizer
+from streamnb.features.byte_grams import ByteGrams
+from streamnb.features.mail_words import MailTokenizer
+from streamnb.features.views import Views, described
+from streamnb.features.words import Tokenizer
+from streamnb.naive_bayes.base import TextModel
 from streamnb.naive_bayes.discriminative import DiscriminativeMultinomialNB
+from streamnb.naive_bayes.model_files import parameters_of
 from streamnb.naive_bayes.multinomial import MultinomialNB
 from streamnb.naive_bayes.views import ViewsNB
-from streamnb.tokens import Tokenizer
-from streamnb.views import Views
+from streamnb.parameters import (
+    POSITIVE,
+    Flag,
+    Names,
+    Number,
+    Other,
+    Whole,
+    attribute,
+    parameter,
+    parameterised,
+)
 
-__all__ = ["MailClassifier", "TextClassifier"]
+__all__ = ["MailClassifier", "ReadyClassifier", "TextClassifier"]
 
 
-class _Ready(Classifier):
-    """A classifier whose views and parameters were chosen by measurement (README, figures)."""
+@parameterised(kw_only=True)
+class ReadyClassifier(Classifier):
+    """A classifier whose views and parameters were chosen by measurement (see the benchmarks)."""
+
+    tokenizer: Views = attribute(init=False)
+    model: ViewsNB = attribute(init=False)
+    alpha: float = parameter(POSITIVE, "teaching", "Additive smoothing.", default=0.1)
+    length_norm: float | None = parameter(
+        Number(POSITIVE.low, none=True),
+        "teaching",
+        "The evidence of a view is divided by this times a power of the number of its features; "
+        "None for no length normalisation.",
+        default=0.8,
+    )
+    length_norm_power: float = parameter(
+        Number(0, 2), "teaching", "The power of the number of features, from 0 to 2.", default=2 / 3
+    )
+    decay: float = parameter(
+        Number(0.5, 1),
+        "teaching",
+        "How many times as much everything learned so far weighs after each message; 1 forgets "
+        "nothing.",
+        default=1.0,
+    )
+    views: Sequence[str] = parameter(
+        Names(some=True, choices=("words", "bytes")),
+        "counts",
+        'Which views: "words", "bytes" or both.',
+        default=("words", "bytes"),
+    )
+    gram: int = parameter(Whole(1, 8), "counts", "Bytes of a gram.", default=4)
+    first_bytes: int = parameter(
+        Whole(1, 1 << 24),
+        "counts",
+        "How many bytes of a message the view of bytes looks at.",
+        default=2000,
+    )
+    discriminative: bool = parameter(
+        Flag(),
+        "counts",
+        "Whether a message is learned as much as it was a surprise; False learns each as a whole.",
+        default=True,
+    )
+    rate: float = parameter(
+        Number(0, 100),
+        "teaching",
+        "Step size of the recalibration; with 0 the mean of the views is the score.",
+        default=0.3,
+    )
+    label_noise: float | None = parameter(
+        Number(0, 0.5, below=True, none=True),
+        "teaching",
+        "Share of labels that are wrong; None to estimate it, 0 to believe every label.",
+        default=None,
+    )
+    words: MailTokenizer | Tokenizer | None = parameter(
+        Other(), "counts", "Tokenizer of the view of words; None for the default.", default=None
+    )
+    keep_names: bool = parameter(
+        Flag(), "counts", "Keep the words, so that they can be shown.", default=True
+    )
 
     tokenizer_class: ClassVar[type[MailTokenizer | Tokenizer]]
-    word_options: ClassVar[dict[str, Any]]  # of the default tokenizer of the words view
-    model: ViewsNB
+    word_options: ClassVar[dict[str, Any]]  # of the default tokenizer of the view of words
 
-    def __init__(
-        self,
-        alpha: float = 0.1,
-        tau: float | None = 0.8,
-        length_power: float = 2 / 3,
-        decay: float = 1.0,
-        views: Sequence[str] = ("words", "bytes"),
-        gram: int = 4,
-        first_bytes: int = 2000,
-        discriminative: bool = True,
-        rate: float = 0.3,
-        label_noise: float | None = None,
-        words: MailTokenizer | Tokenizer | None = None,
-        keep_names: bool = True,
-        positive: Label = "spam",
-        costs: Costs = Costs(),  # noqa: B008 (a constant)
-        on: str | None = None,
-    ) -> None:
-        self.alpha = alpha
-        self.tau = tau
-        self.length_power = length_power
-        self.decay = decay
-        self.views = views
-        self.gram = gram
-        self.first_bytes = first_bytes
-        self.discriminative = discriminative
-        self.rate = rate
-        self.label_noise = label_noise
-        self.words = words
-        self.keep_names = keep_names
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        Classifier.ready[cls.__name__] = cls
+
+    def __post_init__(self) -> None:
+        words = self.words
         if words is None:
-            words = self.tokenizer_class(**self.word_options, keep_names=keep_names)
-        made = DiscriminativeMultinomialNB if discriminative else MultinomialNB
+            words = self.tokenizer_class(**self.word_options, keep_names=self.keep_names)
+        self.tokenizer = self._views(words)
+        made = DiscriminativeMultinomialNB if self.discriminative else MultinomialNB
+        shared = {name: getattr(self, name) for name in _OF_MEMBERS}
         models = [
-            made(
-                alpha,
-                tau=tau,
-                length_power=length_power,
-                decay=decay,
-                keep_names=keep_names and view == "words",
-            )
-            for view in views
+            made(**shared, keep_names=self.keep_names and view == "words") for view in self.views
         ]
-        super().__init__(
-            self._views(words), ViewsNB(models, rate, label_noise), positive, costs, on
-        )
+        self.model = ViewsNB(models, self.rate, self.label_noise)
 
     def _views(self, words: MailTokenizer | Tokenizer) -> Views:
         mail = isinstance(words, MailTokenizer)
-        grams = ByteGrams(self.gram, self.first_bytes, mail=mail)
+        grams = ByteGrams(n=self.gram, first=self.first_bytes, mail=mail)
         if isinstance(words, MailTokenizer):  # what one view must not read, none reads
             grams.headers, grams.drop_headers = words.headers, words.drop_headers
-        _ = grams.scanner  # refuses what cannot be
         known = {"words": words, "bytes": grams}
-        wrong = [view for view in self.views if view not in known]
-        if wrong or not self.views or len(set(self.views)) < len(self.views):
-            raise ValueError(f"views: {self.views!r} is not a choice of 'words' and 'bytes'")
         return Views([known[view] for view in self.views], mail)
 
-    def __setattr__(self, name: str, value: Any) -> None:
-        if "model" in vars(self) and name in _FIXED:
-            raise AttributeError(f"{name} is chosen when a {type(self).__name__} is made")
-        super().__setattr__(name, value)
+    def _is_taught(self) -> bool:
+        return "model" in vars(self)  # views and counts are settled when it is made
+
+    def _changed(self, name: str) -> None:
+        if "model" not in vars(self):
+            return
+        owners = [self.model] if name in self.model._table else self.models
+        for owner in owners if name in _OF_MEMBERS or name in self.model._table else ():
+            setattr(owner, name, getattr(self, name))
+
+    def settings(self) -> dict[str, Any]:
+        """Everything but the model, as JSON can hold it."""
+        own = set(self._table) - {"positive", "costs", "on", "words"}
+        parameters = {name: getattr(self, name) for name in sorted(own)}
+        return {**super().settings(), "class": type(self).__name__, "parameters": parameters}
+
+    @classmethod
+    def _of_settings(
+        cls, tokenizer: Any, model: TextModel, plain: Any, rest: dict[str, Any]
+    ) -> Classifier:
+        given = {
+            name: cls._table[name].check.of_plain(value)
+            for name, value in parameters_of(plain).items()
+        }
+        words = [of for of in tokenizer.tokenizers if isinstance(of, cls.tokenizer_class)]
+        ready = cls(**given, words=words[0] if words else None, **rest)
+        untaught, loaded = ready.model.outline()["members"], model.outline()["members"]
+        if described(ready.tokenizer) != described(tokenizer) or untaught != loaded:
+            raise ValueError("the parameters are not those of the model")
+        object.__setattr__(ready, "model", model)
+        return ready
 
 
-# What has shaped the counts or the learning so far.
-_FIXED = {
-    "decay", "discriminative", "first_bytes", "gram", "keep_names", "label_noise", "rate", "views",
-    "words",
-}  # fmt: skip
+_OF_MEMBERS = ("alpha", "length_norm", "length_norm_power", "decay")
 
 
-class MailClassifier(_Ready):
+@parameterised(kw_only=True)
+class MailClassifier(ReadyClassifier):
     r"""Tells mail apart: the default, good for any stream of mail without tuning.
 
     Two views of a mail, its words (`MailTokenizer`, each counted once) and its first bytes
     (`ByteGrams`), each with a `DiscriminativeMultinomialNB`, summed and recalibrated by `ViewsNB`.
-
-    Parameters
-    ----------
-    alpha, tau, length_power, decay
-        As for `DiscriminativeMultinomialNB`.
-    views
-        Which views: "words", "bytes" or both.
-    gram, first_bytes
-        n and first of `ByteGrams`.
-    discriminative
-        Whether a message is learned as much as it was a surprise; False learns each as a whole.
-    rate
-        Step size of the recalibration; with 0 the mean of the views is the score.
-    label_noise
-        Share of labels that are wrong; None to estimate it, 0 to believe every label.
-    words
-        Tokenizer of the words view; None for the default.
-    keep_names
-        Keep the words, so that they can be shown.
-    positive, costs, on
-        As for `Classifier`.
 
     Examples
     --------
@@ -143,15 +180,9 @@ class MailClassifier(_Ready):
     word_options: ClassVar[dict[str, Any]] = {"binary": True}
 
 
-class TextClassifier(_Ready):
+@parameterised(kw_only=True)
+class TextClassifier(ReadyClassifier):
     r"""Tells plain texts apart: as `MailClassifier`, with words and pairs of words.
-
-    Parameters
-    ----------
-    alpha, tau, length_power, decay, views, gram, first_bytes, discriminative, rate, label_noise
-        As for `MailClassifier`.
-    words, keep_names, positive, costs, on
-        As for `MailClassifier`.
 
     Examples
     --------

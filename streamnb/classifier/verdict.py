@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from streamnb.counts import Label
+from streamnb.counts.protocol import Label
 from streamnb.errors import printable
-from streamnb.tokens import Feature
+from streamnb.features.token_counts import Feature
 
 __all__ = ["Costs", "Reason", "Verdict", "feature_name"]
 

@@ -28,14 +28,14 @@ _COMMANDS = {
     "filter": "delivery",
     "serve": "delivery",
     "watch": "watch",
-    "status": "state",
-    "verify": "state",
-    "rescue": "state",
-    "undo": "state",
-    "compact": "state",
-    "export": "state",
-    "import": "state",
-    "merge": "state",
+    "status": "maintenance",
+    "verify": "maintenance",
+    "rescue": "maintenance",
+    "undo": "maintenance",
+    "compact": "maintenance",
+    "export": "maintenance",
+    "import": "maintenance",
+    "merge": "maintenance",
 }
 
 

@@ -15,7 +15,7 @@ from streamnb.cli.options import MailCommand, database_options, open_mailbox
 from streamnb.errors import printable
 
 if TYPE_CHECKING:
-    from streamnb.mailbox.client import Answer
+    from streamnb.mailbox.service.client import Answer
 
 __all__ = ["filter_", "serve"]
 
@@ -48,7 +48,7 @@ def filter_(strict: bool, db: str | None, wait: float) -> None:
     Example:
       streamnb filter < message.eml
     """  # noqa: D301 (click's mark for lines that stay as they are)
-    from streamnb.mailbox.client import Asking
+    from streamnb.mailbox.service.client import Asking
 
     if sys.stdin is None or sys.stdout is None:
         click.echo("streamnb: standard input or output is closed", err=True)
@@ -74,7 +74,7 @@ def _give_up(error: BaseException) -> NoReturn:
 
 
 def _passed(ask: Callable[[bytes], Answer]) -> Exception | None:
-    from streamnb.mailbox.passthrough import pass_through
+    from streamnb.mailbox.service.passthrough import pass_through
 
     try:
         return pass_through(sys.stdin.buffer, sys.stdout.buffer, ask)
@@ -94,7 +94,7 @@ def serve(db: str | None, wait: float) -> None:
     Example:
       streamnb serve &
     """  # noqa: D301 (click's mark for lines that stay as they are)
-    from streamnb.mailbox.serve import serve as served
+    from streamnb.mailbox.service.server import serve as served
 
     with open_mailbox(db, wait, create=True) as mailbox:
         served(mailbox, lambda path: click.echo(printable(f"listening on {path}"), err=True))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from streamnb.config.experiment import ExperimentConfig
-    from streamnb.experiment.results import Answer, Experiment, ModelResult
+    from streamnb.tables.experiment.results import Answer, Experiment, ModelResult
 
 __all__ = ["experiment"]
 
@@ -52,7 +52,7 @@ def experiment(
     Exit status: 0 done, 2 wrong option or configuration, 3 the table cannot be read, 5 results
     cannot be written, 130 interrupted (what was measured until then is reported).
     """  # noqa: D301 (click's mark for lines that stay as they are)
-    from streamnb.experiment.files import make_folder, write_experiment
+    from streamnb.tables.experiment.result_files import make_folder, write_experiment
 
     config = _configured(config_file, settings)
     if plot is not None:
@@ -82,7 +82,7 @@ def experiment(
 
 
 def _run(config: ExperimentConfig) -> Experiment:
-    from streamnb.experiment import run
+    from streamnb.tables.experiment import run
 
     return run(config)
 
@@ -123,7 +123,7 @@ def _with_progress(config: ExperimentConfig) -> Experiment:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    from streamnb.experiment import run
+    from streamnb.tables.experiment import run
 
     columns = (
         SpinnerColumn(),

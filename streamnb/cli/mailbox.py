@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from streamnb.cli.options import MailCommand, database_options, json_option, open_mailbox
-from streamnb.cli.servers import access_of, server_options, sources
+from streamnb.cli.sources import access_of, server_options, sources
 from streamnb.errors import BusyError, StreamNBError, UnexpectedError, printable
 
 if TYPE_CHECKING:
@@ -216,7 +216,7 @@ def classify(
     Example:
       streamnb classify message.eml
     """  # noqa: D301 (click's mark for lines that stay as they are)
-    from streamnb.mailbox.client import Asking
+    from streamnb.mailbox.service.client import Asking
 
     statuses: list[int] = []
     with _errors_are_three(), Asking(db, wait) as asking:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from streamnb.config import Config
     from streamnb.evaluate import Summary, Tally
-    from streamnb.replay import OnStep, Report
+    from streamnb.replay.run import OnStep, Report
 
 __all__ = ["replay"]
 
@@ -89,7 +89,7 @@ def replay(
     Exit status: 0 done, 2 wrong option or configuration, 3 the corpus cannot be read, 5 results
     cannot be written, 130 interrupted (what was measured until then is reported).
     """  # noqa: D301 (click's mark for lines that stay as they are)
-    from streamnb.replay import replay as run
+    from streamnb.replay.run import replay as run
 
     config = _configured(target, config_file, settings, options)
     if plot is not None:
@@ -130,14 +130,12 @@ def _drawn(config: Config, plot: str | None) -> Iterator[Config]:
     if plot is None:
         yield config
         return
-    import msgspec
-
     from streamnb.pictures import draw_run
 
     with tempfile.TemporaryDirectory() as scratch:
         if config.output.folder is None:
-            output = msgspec.structs.replace(config.output, folder=scratch)
-            config = msgspec.structs.replace(config, output=output)
+            output = config.output.model_copy(update={"folder": scratch})
+            config = config.model_copy(update={"output": output})
         yield config
         draw_run(config.output.folder or scratch, config.corpus.path or "", plot)
 
@@ -191,7 +189,7 @@ def _resolve(data: dict[str, Any], folder: str) -> None:
 
 
 def _sweep(config: Config, plain: bool, as_json: bool, quiet: bool) -> None:
-    from streamnb.sweep import settings_of, sweep
+    from streamnb.replay.sweep import settings_of, sweep
 
     ranked = sweep(config) if plain else _with_progress(config, sweep)
     if as_json:

@@ -54,7 +54,7 @@ def classify(message: str, rest: tuple[str, ...], state: str) -> None:
     What follows MESSAGE (labels and messages that remain, in the active task) is not looked at.
     """
     from streamnb.classifier import Classifier
-    from streamnb.margin import log_odds
+    from streamnb.scores import log_odds
 
     classifier = Classifier.load(state)
     classifier.on = None  # here a message is a message

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from streamnb.cli.options import Finite, database_options, open_mailbox
-from streamnb.cli.servers import is_server, server_options
+from streamnb.cli.sources import is_server, server_options
 from streamnb.errors import BusyError, MailServerError, OutputError, printable
 
 if TYPE_CHECKING:
-    from streamnb.mailbox.watch import Watcher
+    from streamnb.mailbox.watch.watcher import Watcher
 
 __all__ = ["watch"]
 
@@ -77,7 +77,7 @@ def watch(
       streamnb watch ~/Maildir --spam-folder Junk
       streamnb watch imaps://ann@mail.example.org --move --password-command 'pass show mail'
     """  # noqa: D301 (click's mark for lines that stay as they are)
-    from streamnb.mailbox.watch import Plan, Watcher
+    from streamnb.mailbox.watch.watcher import Plan, Watcher
 
     stopped: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -108,12 +108,12 @@ def _say(line: str) -> None:
 
 def _account(source: str, servers: dict[str, Any]) -> tuple[Any, str]:
     if is_server(source):
-        from streamnb.mailbox.access import Access, address_of
-        from streamnb.mailbox.imap import ImapAccount
+        from streamnb.mailbox.watch.access import Access, address_of
+        from streamnb.mailbox.watch.imap import ImapAccount
 
         address = address_of(source)
         return ImapAccount(address, Access(**servers)), address.folder
-    from streamnb.mailbox.maildir import INBOX, MaildirAccount
+    from streamnb.mailbox.watch.maildir import INBOX, MaildirAccount
 
     return MaildirAccount(os.path.expanduser(source)), INBOX
 

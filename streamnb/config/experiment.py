@@ -2,57 +2,54 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import msgspec
-from msgspec import Meta, Struct
+from pydantic import BeforeValidator, Field
 
-from streamnb.config.build import converted
-from streamnb.config.schema import (
-    BernoulliConfig,
-    ComplementConfig,
-    MultinomialConfig,
-    Name,
-    Positive,
-    Seed,
-    Shares,
-    by_kind,
+from streamnb.config.conversion import Section, converted, one_of_kinds, section_of
+from streamnb.config.schema import Name, Seed, _as_tuple, section_of_counting
+from streamnb.tables import (
+    AODE,
+    CategoricalNB,
+    GaussianDiscriminantAnalysis,
+    GaussianNB,
+    LazyBayesianRules,
+    MixedNB,
 )
 
 __all__ = [
+    "TABULAR",
     "BundledConfig",
     "CsvConfig",
     "ExperimentConfig",
     "IdxConfig",
-    "LearnedModel",
     "NoSplitsConfig",
     "PrequentialConfig",
+    "RandomConfig",
     "ScikitConfig",
-    "SplitsConfig",
+    "StratifiedConfig",
     "TestShares",
     "build_experiment",
 ]
 
-Prior = Literal["learned", "uniform"] | Shares
-Smoothing = Annotated[float, Meta(ge=0, le=1e100)]
-Names = tuple[Name, ...]
+Names = Annotated[tuple[Name, ...], BeforeValidator(_as_tuple)]
+SomeNames = Annotated[tuple[Name, ...], BeforeValidator(_as_tuple), Field(min_length=1)]
 
 
-class _Section(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """A part of the configuration: unknown keys are errors."""
-
-
-class _Data(_Section, frozen=True):
+class _Data(Section):
     """What is done to any table once it is read."""
 
-    classes: Annotated[tuple[Name, ...], Meta(min_length=2)] | None = None
+    classes: Annotated[tuple[Name, ...], BeforeValidator(_as_tuple), Field(min_length=2)] | None = (
+        None
+    )
     scale: Literal["none", "min-max"] = "none"
-    bins: Annotated[int, Meta(ge=2, le=1000)] | None = None
+    bins: Annotated[int, Field(ge=2, le=1000)] | None = None
 
 
-class CsvConfig(_Data, tag_field="kind", tag="csv", frozen=True, kw_only=True):
+class CsvConfig(_Data):
     """A CSV file with a header; transposed, each column but the first is an example."""
 
+    kind: Literal["csv"] = "csv"
     path: Name
     label: Name | None = None
     columns: Names | None = None
@@ -60,81 +57,25 @@ class CsvConfig(_Data, tag_field="kind", tag="csv", frozen=True, kw_only=True):
     transposed: bool = False
 
 
-class IdxConfig(_Data, tag_field="kind", tag="idx", frozen=True, kw_only=True):
+class IdxConfig(_Data):
     """Images in the format of MNIST, compressed or not; several pairs of files are put together."""
 
-    images: Annotated[Names, Meta(min_length=1)]
-    labels: Annotated[Names, Meta(min_length=1)]
+    kind: Literal["idx"] = "idx"
+    images: SomeNames
+    labels: SomeNames
 
 
-class BundledConfig(_Data, tag_field="kind", tag="bundled", frozen=True, kw_only=True):
+class BundledConfig(_Data):
     """Data that scikit-learn brings along."""
 
+    kind: Literal["bundled"] = "bundled"
     name: Literal["digits", "iris", "wine", "breast_cancer"] = "digits"
 
 
-class GaussianConfig(_Section, tag_field="kind", tag="gaussian", frozen=True):
-    """Parameters of `GaussianNB`."""
-
-    prior: Prior = "learned"
-    ddof: Literal[0, 1] = 0
-    var_smoothing: Smoothing = 1e-9
-    epsilon: Smoothing = 0.0
-
-
-class CategoricalConfig(_Section, tag_field="kind", tag="categorical", frozen=True):
-    """Parameters of `CategoricalNB`."""
-
-    alpha: Smoothing = 1.0
-    prior: Prior = "learned"
-    unseen: Literal["ignore", "smooth"] = "ignore"
-
-
-class MixedConfig(_Section, tag_field="kind", tag="mixed", frozen=True):
-    """Parameters of `MixedNB`."""
-
-    numeric: Names | None = None
-    categorical: Names | None = None
-    alpha: Smoothing = 1.0
-    unseen: Literal["ignore", "smooth"] = "ignore"
-    ddof: Literal[0, 1] = 0
-    var_smoothing: Smoothing = 1e-9
-    epsilon: Smoothing = 0.0
-    prior: Prior = "learned"
-
-
-class DiscriminantConfig(_Section, tag_field="kind", tag="discriminant", frozen=True):
-    """Parameters of `GaussianDiscriminantAnalysis`."""
-
-    covariance: Literal["shared", "own"] = "shared"
-    shrinkage: Annotated[float, Meta(ge=0, le=1)] = 0.0
-    ddof: Literal[0, 1] = 0
-    var_smoothing: Smoothing = 1e-9
-    prior: Prior = "learned"
-
-
-class AodeConfig(_Section, tag_field="kind", tag="aode", frozen=True):
-    """Parameters of `AODE`."""
-
-    parents: Annotated[int, Meta(ge=1)] | Names | None = None
-    least: Smoothing = 1.0
-    sparse: bool = False
-    back_off: Positive = 200.0
-    alpha: Smoothing = 1.0
-    prior: Prior = "learned"
-
-
-class LazyConfig(_Section, tag_field="kind", tag="lazy", frozen=True):
-    """Parameters of `LazyBayesianRules`."""
-
-    size: Annotated[int, Meta(ge=2, le=10**6)] = 1000
-    alpha: Positive = 1.0
-    level: Annotated[float, Meta(gt=0, lt=1)] = 0.05
-
-
-class ScikitConfig(_Section, tag_field="kind", tag="scikit-learn", frozen=True, kw_only=True):
+class ScikitConfig(Section):
     """An estimator of scikit-learn, to compare with."""
 
+    kind: Literal["scikit-learn"] = "scikit-learn"
     estimator: Literal[
         "GaussianNB",
         "BernoulliNB",
@@ -142,82 +83,98 @@ class ScikitConfig(_Section, tag_field="kind", tag="scikit-learn", frozen=True, 
         "LinearDiscriminantAnalysis",
         "QuadraticDiscriminantAnalysis",
     ]
-    parameters: dict[str, float | int | str | bool | None] = {}
+    parameters: dict[str, float | int | str | bool | None] = Field(default_factory=dict)
 
 
-LearnedModel = (
-    GaussianConfig
-    | CategoricalConfig
-    | MixedConfig
-    | DiscriminantConfig
-    | AodeConfig
-    | LazyConfig
-    | MultinomialConfig
-    | BernoulliConfig
-    | ComplementConfig
-    | ScikitConfig
-)
+TABULAR = {
+    "gaussian": GaussianNB,
+    "categorical": CategoricalNB,
+    "mixed": MixedNB,
+    "discriminant": GaussianDiscriminantAnalysis,
+    "aode": AODE,
+    "lazy": LazyBayesianRules,
+}
+_tabular = {kind: section_of(made, kind) for kind, made in TABULAR.items()}
 
-Share = Annotated[float, Meta(gt=0, lt=1)]
-Trials = Annotated[int, Meta(ge=1, le=10**6)]
+Share = Annotated[float, Field(gt=0, lt=1)]
+Trials = Annotated[int, Field(ge=1, le=10**6)]
 
 
-class TestShares(_Section, frozen=True):
+class TestShares(Section):
     """Shares at equal distances, both ends included."""
 
     __test__ = False  # no test of pytest's, whatever its name
 
     first: Share
     last: Share
-    steps: Annotated[int, Meta(ge=2, le=10**4)]
+    steps: Annotated[int, Field(ge=2, le=10**4)]
 
 
-class _Splits(_Section, frozen=True):
+class _Splits(Section):
     """Repeated splits into a part to learn and a part to test."""
 
-    test: Share | Annotated[tuple[Share, ...], Meta(min_length=1)] | TestShares = 0.3
-    trials: Trials | Annotated[tuple[Trials, ...], Meta(min_length=1)] = 100
+    test: (
+        Share
+        | Annotated[tuple[Share, ...], BeforeValidator(_as_tuple), Field(min_length=1)]
+        | TestShares
+    ) = 0.3
+    trials: (
+        Trials | Annotated[tuple[Trials, ...], BeforeValidator(_as_tuple), Field(min_length=1)]
+    ) = 100
     seed: Seed = 1
 
 
-class RandomConfig(_Splits, tag_field="kind", tag="random", frozen=True):
+class RandomConfig(_Splits):
     """Any rows may be tested."""
 
+    kind: Literal["random"] = "random"
 
-class StratifiedConfig(_Splits, tag_field="kind", tag="stratified", frozen=True):
+
+class StratifiedConfig(_Splits):
     """Of each class the same share is tested."""
 
+    kind: Literal["stratified"] = "stratified"
 
-class PrequentialConfig(_Section, tag_field="kind", tag="prequential", frozen=True):
+
+class PrequentialConfig(Section):
     """Each row is classified, then learned; in a random order every time."""
 
+    kind: Literal["prequential"] = "prequential"
     trials: Trials = 10
     seed: Seed = 1
 
 
-class NoSplitsConfig(_Section, tag_field="kind", tag="none", frozen=True):
+class NoSplitsConfig(Section):
     """Nothing is tested: all rows are learned, and what is asked is answered."""
 
+    kind: Literal["none"] = "none"
 
-SplitsConfig = RandomConfig | StratifiedConfig
+
+if TYPE_CHECKING:  # made of the models' tables of parameters, of which type checkers know nothing
+    DataConfig = Any
+    LearnedModel = Any
+    SplitsConfig = Any
+else:
+    DataConfig = one_of_kinds(CsvConfig, IdxConfig, BundledConfig)
+    LearnedModel = one_of_kinds(
+        *_tabular.values(),
+        *map(section_of_counting, ("multinomial", "bernoulli", "complement")),
+        ScikitConfig,
+    )
+    SplitsConfig = one_of_kinds(RandomConfig, StratifiedConfig, PrequentialConfig, NoSplitsConfig)
 
 
-class ExperimentConfig(_Section, frozen=True, kw_only=True):
+class ExperimentConfig(Section):
     """A whole experiment."""
 
-    data: CsvConfig | IdxConfig | BundledConfig
-    models: Annotated[dict[Name, LearnedModel], Meta(min_length=1)] = msgspec.field(
-        default_factory=lambda: {"gaussian": GaussianConfig()}
+    data: DataConfig
+    models: Annotated[dict[Name, LearnedModel], Field(min_length=1)] = Field(
+        default_factory=lambda: {"gaussian": _tabular["gaussian"]()}
     )
-    splits: RandomConfig | StratifiedConfig | PrequentialConfig | NoSplitsConfig = RandomConfig()
-    ask: tuple[dict[Name, float | int | str | bool | None], ...] = ()
-
-
-_KINDS = {
-    "data": by_kind(CsvConfig | IdxConfig | BundledConfig),
-    "models": by_kind(LearnedModel),
-    "splits": by_kind(RandomConfig | StratifiedConfig | PrequentialConfig | NoSplitsConfig),
-}
+    splits: SplitsConfig = RandomConfig()
+    ask: Annotated[
+        tuple[dict[Name, float | int | str | bool | None], ...], BeforeValidator(_as_tuple)
+    ] = ()
 
 
 def build_experiment(data: dict[str, Any], source: str = "configuration") -> ExperimentConfig:
@@ -233,4 +190,4 @@ def build_experiment(data: dict[str, Any], source: str = "configuration") -> Exp
     >>> build_experiment({"data": {"kind": "bundled", "name": "digits"}}).splits.trials
     100
     """
-    return converted(data, ExperimentConfig, _KINDS, source)
+    return converted(data, ExperimentConfig, source)

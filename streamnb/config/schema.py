@@ -1,49 +1,67 @@
-"""What a configuration may say: sections, keys, their types and defaults."""
+"""What the configuration of a replay may say: sections, keys, their types and defaults."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, get_args
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import msgspec
-from msgspec import UNSET, Meta, Struct, UnsetType
+from pydantic import BeforeValidator, Field, SerializerFunctionWrapHandler, create_model
+from pydantic import model_serializer as serializer_of
+from pydantic_core import PydanticCustomError
 
+from streamnb.classifier.ready import ReadyClassifier
+from streamnb.config.conversion import Section, converted, leaf, one_of_kinds, section_of
 from streamnb.corpus.order import ORDERS
+from streamnb.features.mail_words import MailTokenizer
+from streamnb.features.words import Tokenizer
+from streamnb.naive_bayes import (
+    BernoulliNB,
+    ComplementNB,
+    DiscriminativeMultinomialNB,
+    MultinomialNB,
+)
+from streamnb.naive_bayes.counting import CountingNB
 
 __all__ = [
-    "MODELS",
-    "REGIMES",
+    "COUNTING",
     "ActiveConfig",
-    "ClassifierConfig",
     "Config",
     "DelayedConfig",
-    "DiscriminativeConfig",
     "ImmediateConfig",
     "MarginConfig",
     "NoisyConfig",
     "OnErrorConfig",
     "PartialConfig",
-    "by_kind",
+    "build",
+    "section_of_counting",
 ]
 
-Positive = Annotated[float, Meta(gt=0, le=1e100)]
-Natural = Annotated[int, Meta(ge=1, le=10**12)]
-Length = Annotated[int, Meta(ge=1, le=10**6)]
-Name = Annotated[str, Meta(min_length=1)]
-Size = Annotated[int, Meta(ge=1, le=8)]
+Natural = Annotated[int, Field(ge=1, le=10**12)]
+Length = Annotated[int, Field(ge=1, le=10**6)]
+Name = Annotated[str, Field(min_length=1)]
+Seed = Annotated[int, Field(ge=0, le=10**18)]
+Share = Annotated[float, Field(ge=0, le=1)]
 
 
-class _Section(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """A part of the configuration: unknown keys are errors."""
+def _as_tuple(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
 
 
-class CorpusConfig(_Section, frozen=True):
+def _order(value: Any) -> Any:
+    kind, colon, seed = str(value).partition(":")
+    seeded = kind == "shuffled" and seed.isdecimal() and len(seed) <= 18
+    if kind not in ORDERS or (colon and not seeded):
+        choices = ", ".join([*ORDERS, "shuffled:SEED"])
+        raise PydanticCustomError("refused", "expected one of {choices}", {"choices": choices})
+    return value
+
+
+class CorpusConfig(Section):
     """Which messages, in which order."""
 
     path: Name | None = None
     kind: Literal["trec", "folders", "maildir", "mbox", "tabs", "csv"] | None = None
-    order: Annotated[str, Meta(pattern=rf"^({'|'.join(ORDERS)}|shuffled:[0-9]{{1,18}})$")] = (
-        "indexed"
-    )
+    order: Annotated[str, BeforeValidator(_order)] = "indexed"
     limit: Natural | None = None
     label_header: str | None = None
     label_column: str | None = None
@@ -51,194 +69,184 @@ class CorpusConfig(_Section, frozen=True):
     on_error: Literal["stop", "skip"] = "stop"
 
 
-class TokenizerConfig(_Section, frozen=True):
+class _TokenizerConfig(Section):
     """What counts as a token; what is not set has the default of the tokenizer that is used."""
 
     kind: Literal["auto", "text", "mail"] = "auto"
-    casefold: bool | UnsetType = UNSET
-    inner: str | UnsetType = UNSET
-    min_length: Length | UnsetType = UNSET
-    max_length: Length | UnsetType = UNSET
-    ngrams: tuple[Size, Size] | UnsetType = UNSET
-    analyzer: Literal["word", "char"] | UnsetType = UNSET
-    stop_words: tuple[str, ...] | UnsetType | None = UNSET
-    urls: bool | UnsetType = UNSET
-    binary: bool | UnsetType = UNSET
-    headers: bool | UnsetType = UNSET
-    drop_headers: tuple[str, ...] | UnsetType | None = UNSET
 
     def options(self) -> dict[str, Any]:
         """The options that are set."""
-        given = msgspec.structs.asdict(self)
-        return {key: value for key, value in given.items() if key != "kind" and value is not UNSET}
+        return {key: getattr(self, key) for key in self.model_fields_set if key != "kind"}
+
+    @serializer_of(mode="wrap")
+    def _set_ones(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        plain = handler(self)
+        return {key: plain[key] for key in plain if key == "kind" or key in self.model_fields_set}
 
 
-Power = Annotated[float, Meta(ge=0, le=2)]
-Decay = Annotated[float, Meta(ge=0.5, le=1)]
+_options = {**Tokenizer._table, **MailTokenizer._table}
+_tokens: dict[str, Any] = {
+    name: (leaf(name, known), None)
+    for name, known in _options.items()
+    if name not in ("keep_names", "on")
+}
+
+COUNTING: dict[str, type[CountingNB]] = {
+    "multinomial": MultinomialNB,
+    "bernoulli": BernoulliNB,
+    "complement": ComplementNB,
+    "discriminative": DiscriminativeMultinomialNB,
+}
+_window = (Natural | None, None)
 
 
-class _Learner(_Section, frozen=True):
-    """What every model has: forgetting, and whether features keep their names."""
-
-    decay: Decay = 1.0
-    window: Natural | None = None
-    keep_names: bool = True
+def section_of_counting(kind: str) -> type[Section]:
+    """The section of a counting model."""
+    return section_of(COUNTING[kind], kind, window=_window)
 
 
-class _Model(_Learner, frozen=True):
-    alpha: Positive = 1.0
-    unseen: Literal["ignore", "smooth"] = "ignore"
-    tau: Positive | None = None
-    length_power: Power = 0.5
-
-
-Shares = dict[str, Annotated[float, Meta(ge=0, le=1e100)]]
-
-
-class MultinomialConfig(_Model, tag_field="kind", tag="multinomial", frozen=True):
-    """Parameters of `MultinomialNB`."""
-
-    prior: Literal["learned", "uniform"] | Shares = "learned"
-
-
-class BernoulliConfig(_Model, tag_field="kind", tag="bernoulli", frozen=True):
-    """Parameters of `BernoulliNB`."""
-
-    prior: Literal["learned", "uniform"] | Shares = "learned"
-    binarize: Annotated[float, Meta(ge=0, le=1e100)] = 0.0
-
-
-class ComplementConfig(_Model, tag_field="kind", tag="complement", frozen=True):
-    """Parameters of `ComplementNB`."""
-
-    prior: Literal["none", "learned", "uniform"] | Shares = "none"
-
-
-class DiscriminativeConfig(_Learner, tag_field="kind", tag="discriminative", frozen=True):
-    """Parameters of `DiscriminativeMultinomialNB`."""
-
-    alpha: Positive = 0.1
-    prior: Literal["learned", "uniform"] | Shares = "learned"
-    unseen: Literal["ignore", "smooth"] = "ignore"
-    tau: Positive | None = 0.8
-    length_power: Power = 2 / 3
-
-
-View = Literal["words", "bytes"]
-
-
-class ClassifierConfig(_Learner, tag_field="kind", tag="classifier", frozen=True):
-    """Parameters of `MailClassifier` and `TextClassifier`."""
-
-    alpha: Positive = 0.1
-    tau: Positive | None = 0.8
-    length_power: Power = 2 / 3
-    views: tuple[View, ...] = ("words", "bytes")
-    gram: Size = 4
-    first_bytes: Annotated[int, Meta(ge=1, le=1 << 20)] = 2000
-    discriminative: bool = True
-    rate: Annotated[float, Meta(ge=0, le=100)] = 0.3
-    label_noise: Annotated[float, Meta(ge=0, lt=0.5)] | None = None
-
-
-ModelConfig = (
-    ClassifierConfig | MultinomialConfig | BernoulliConfig | ComplementConfig | DiscriminativeConfig
+ClassifierConfig = section_of(
+    ReadyClassifier, "classifier", ("positive", "costs", "on", "words"), window=_window
 )
 
 
-Share = Annotated[float, Meta(ge=0, le=1)]
-Seed = Annotated[int, Meta(ge=0, le=10**18)]
-
-
-class ImmediateConfig(_Section, tag_field="kind", tag="immediate", frozen=True):
+class ImmediateConfig(Section):
     """Every label, right after its message."""
 
+    kind: Literal["immediate"] = "immediate"
 
-class DelayedConfig(_Section, tag_field="kind", tag="delayed", frozen=True):
+
+class DelayedConfig(Section):
     """Labels come late: one of these says by how much."""
 
-    messages: Annotated[int, Meta(ge=0, le=10**12)] | None = None
-    hours: Annotated[float, Meta(ge=0, le=1e9)] | None = None
-    mean: Annotated[float, Meta(ge=0, le=1e9)] | None = None
+    kind: Literal["delayed"] = "delayed"
+    messages: Annotated[int, Field(ge=0, le=10**12)] | None = None
+    hours: Annotated[float, Field(ge=0, le=1e9)] | None = None
+    mean: Annotated[float, Field(ge=0, le=1e9)] | None = None
     seed: Seed = 1
 
 
-class PartialConfig(_Section, tag_field="kind", tag="partial", frozen=True):
+class PartialConfig(Section):
     """Some labels never come: a share of them does, or those of some recipients."""
 
+    kind: Literal["partial"] = "partial"
     share: Share | None = None
-    recipients: Annotated[tuple[Name, ...], Meta(min_length=1)] | None = None
+    recipients: (
+        Annotated[tuple[Name, ...], BeforeValidator(_as_tuple), Field(min_length=1)] | None
+    ) = None
     seed: Seed = 1
 
 
-class OnErrorConfig(_Section, tag_field="kind", tag="on_error", frozen=True):
+class OnErrorConfig(Section):
     """Errors only."""
 
+    kind: Literal["on_error"] = "on_error"
 
-class MarginConfig(_Section, tag_field="kind", tag="margin", frozen=True):
+
+class MarginConfig(Section):
     """Errors, and what was right by less than so many log-odds."""
 
-    log_odds: Annotated[float, Meta(ge=0, le=1e9)] = 3.0
+    kind: Literal["margin"] = "margin"
+    log_odds: Annotated[float, Field(ge=0, le=1e9)] = 3.0
 
 
-class ActiveConfig(_Section, tag_field="kind", tag="active", frozen=True):
+class ActiveConfig(Section):
     """A share of the labels, asked for by the learner."""
 
+    kind: Literal["active"] = "active"
     budget: Share = 0.1
 
 
-class NoisyConfig(_Section, tag_field="kind", tag="noisy", frozen=True):
+class NoisyConfig(Section):
     """A share of the labels is wrong; of all classes, or of each that is named."""
 
+    kind: Literal["noisy"] = "noisy"
     share: Share | dict[str, Share] = 0.1
     seed: Seed = 1
 
 
-RegimeConfig = (
-    ImmediateConfig
-    | DelayedConfig
-    | PartialConfig
-    | OnErrorConfig
-    | MarginConfig
-    | ActiveConfig
-    | NoisyConfig
-)
-
-
-class EvaluateConfig(_Section, frozen=True):
+class EvaluateConfig(Section):
     """Which figures."""
 
     positive: str | None = None
     window: Length = 1000
-    fading: Annotated[float, Meta(gt=0, lt=1)] = 0.999
+    fading: Annotated[float, Field(gt=0, lt=1)] = 0.999
     every: Natural = 100
     intervals: bool = True
 
 
-class OutputConfig(_Section, frozen=True):
+class OutputConfig(Section):
     """Where results go."""
 
     folder: Name | None = None
     model: Name | None = None
 
 
-class Config(_Section, frozen=True):
+def _swept(value: Any) -> Any:
+    """Lists of values by key, or a list of settings; lists become tuples."""
+    if isinstance(value, Mapping) and all(
+        isinstance(key, str) and isinstance(values, (list, tuple)) for key, values in value.items()
+    ):
+        return {key: tuple(values) for key, values in value.items()}
+    if isinstance(value, (list, tuple)) and all(isinstance(one, Mapping) for one in value):
+        return tuple(value)
+    raise PydanticCustomError("refused", "expected a list of values for each key, or of settings")
+
+
+def _regimes(value: Any) -> Any:
+    return tuple(value) if isinstance(value, (list, tuple)) else (value,)
+
+
+if TYPE_CHECKING:  # made of the models' tables of parameters, of which type checkers know nothing
+    TokenizerConfig = Any
+    ModelConfig = Any
+    RegimeConfig = Any
+else:
+    TokenizerConfig = create_model("TokenizerConfig", __base__=_TokenizerConfig, **_tokens)
+    ModelConfig = one_of_kinds(
+        ClassifierConfig, *map(section_of_counting, COUNTING), default="classifier"
+    )
+    RegimeConfig = one_of_kinds(
+        ImmediateConfig,
+        DelayedConfig,
+        PartialConfig,
+        OnErrorConfig,
+        MarginConfig,
+        ActiveConfig,
+        NoisyConfig,
+    )
+
+
+class Config(Section):
     """A whole replay."""
 
     corpus: CorpusConfig = CorpusConfig()
-    tokenizer: TokenizerConfig = TokenizerConfig()
+    tokenizer: TokenizerConfig = Field(default_factory=lambda: TokenizerConfig())
     model: ModelConfig = ClassifierConfig()
-    feedback: RegimeConfig | tuple[RegimeConfig, ...] = ImmediateConfig()
+    feedback: Annotated[tuple[RegimeConfig, ...], BeforeValidator(_regimes)] = (ImmediateConfig(),)
     evaluate: EvaluateConfig = EvaluateConfig()
     output: OutputConfig = OutputConfig()
-    sweep: dict[str, tuple[Any, ...]] | tuple[dict[str, Any], ...] = {}
-    jobs: Annotated[int, Meta(ge=1, le=256)] = 1
+    sweep: Annotated[Any, BeforeValidator(_swept)] = Field(default_factory=dict)
+    jobs: Annotated[int, Field(ge=1, le=256)] = 1
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """As plain data: sections that are made of tables have no name to be found by."""
+        return build, (self.model_dump(mode="json"),)
 
 
-def by_kind(union: Any) -> dict[str, type[Struct]]:
-    """The sections that a key can hold, by their `kind`."""
-    return {made.__struct_config__.tag: made for made in get_args(union)}
+def build(data: dict[str, Any], source: str = "configuration") -> Config:
+    """Make the configuration of plain data.
 
+    Raises
+    ------
+    ConfigError
+        With the key's path, what was expected, and the nearest known key.
 
-MODELS = by_kind(ModelConfig)
-REGIMES = by_kind(RegimeConfig)
+    Examples
+    --------
+    >>> build({"model": {"alhpa": 1}})
+    Traceback (most recent call last):
+        ...
+    streamnb.errors.ConfigError: configuration: model.alhpa: unknown key; did you mean 'alpha'?
+    """
+    return converted(data, Config, source)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from streamnb.corpus.entry import Corpus, Entry
-from streamnb.corpus.peek import header_label
+from streamnb.corpus.headers import header_label
 from streamnb.errors import CorpusError
 
 __all__ = ["class_folders", "class_of", "is_maildir", "maildir"]

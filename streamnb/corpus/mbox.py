@@ -9,7 +9,7 @@ from typing import BinaryIO
 
 from streamnb.corpus.entry import MAX_MESSAGE, Corpus, Entry
 from streamnb.corpus.folders import class_of
-from streamnb.corpus.peek import header_label
+from streamnb.corpus.headers import header_label
 from streamnb.errors import CorpusError
 
 __all__ = ["mbox"]

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from streamnb.corpus.entry import Entry
-from streamnb.corpus.peek import header_field, message_date
+from streamnb.corpus.headers import header_field, message_date
 from streamnb.errors import ConfigError
 
 __all__ = ["ORDERS", "ordered"]

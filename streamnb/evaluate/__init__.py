@@ -2,7 +2,7 @@
 
 from streamnb.evaluate.metrics import Tally
 from streamnb.evaluate.prequential import Course, Example, Step, prequential
-from streamnb.evaluate.results import ResultFiles
+from streamnb.evaluate.result_files import ResultFiles
 from streamnb.evaluate.summary import Summary
 
 __all__ = ["Course", "Example", "ResultFiles", "Step", "Summary", "Tally", "prequential"]

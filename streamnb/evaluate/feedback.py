@@ -16,7 +16,7 @@ from statistics import median
 from typing import Any, NamedTuple, Protocol
 
 from streamnb import _core
-from streamnb.margin import log_odds
+from streamnb.scores import log_odds
 
 __all__ = [
     "Active",

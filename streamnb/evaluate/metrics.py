@@ -22,7 +22,7 @@ from streamnb.evaluate.summary import (
     reliability,
     wilson,
 )
-from streamnb.margin import log_odds
+from streamnb.scores import log_odds
 
 __all__ = ["Tally"]
 

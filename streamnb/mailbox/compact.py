@@ -11,12 +11,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from streamnb.counts import MemoryCounts
-from streamnb.mailbox.counts import today
+from streamnb.counts.memory import MemoryCounts
+from streamnb.counts.sqlite import today
+from streamnb.features.token_counts import TokenCounts
 from streamnb.mailbox.ledger import Row, pack_tokens
 from streamnb.mailbox.store import Mailbox
-from streamnb.naive_bayes.base import Receipt
-from streamnb.tokens import TokenCounts
+from streamnb.naive_bayes.receipt import Receipt
 
 __all__ = ["Compacted", "compact"]
 

@@ -51,13 +51,6 @@ CREATE TABLE watched(
 ) WITHOUT ROWID;
 CREATE INDEX watched_key ON watched(account, key);
 """
-# A view's features. Rows of counts lie in blocks in the order in which features came: what is
-# common came early, so a message changes few blocks (a third of the pages, measured, that one row
-# a feature in the order of fingerprints does).
-_VIEW = """
-CREATE TABLE features_{view}(fingerprint INTEGER PRIMARY KEY, place INTEGER NOT NULL, name BLOB);
-CREATE TABLE blocks_{view}(block INTEGER PRIMARY KEY, cells BLOB NOT NULL);
-"""
 
 
 def default_path() -> Path:
@@ -219,17 +212,6 @@ class Database:
                 if not _busy(error) or time.monotonic() > until:
                     raise
                 time.sleep(0.01)
-
-    def make_views(self, views: int) -> None:
-        """Make empty tables for so many views, within a transaction; older ones go."""
-        run = self.connection.execute
-        for (name,) in run(
-            "SELECT name FROM sqlite_master WHERE name GLOB 'features_*' OR name GLOB 'blocks_*'"
-        ).fetchall():
-            run(f'DROP TABLE "{name}"')
-        for view in range(views):
-            for statement in _VIEW.format(view=view).split(";\n"):
-                run(statement)
 
     @contextlib.contextmanager
     def speaking(self) -> Iterator[None]:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 
 from streamnb.corpus.entry import MAX_MESSAGE
-from streamnb.mail_tokens import is_stamped
+from streamnb.features.mail_words import is_stamped
 
 __all__ = ["digest", "header_key", "stamped_as_spam"]
 

@@ -10,10 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streamnb.errors import StateError
+from streamnb.features.token_counts import TokenCounts
 from streamnb.mailbox.database import Database
-from streamnb.naive_bayes.base import Receipt
-from streamnb.naive_bayes.recalibration import Step
-from streamnb.tokens import TokenCounts
+from streamnb.naive_bayes.receipt import Receipt
 
 __all__ = [
     "HUMAN",
@@ -22,7 +21,6 @@ __all__ = [
     "Ledger",
     "Row",
     "pack_tokens",
-    "receipt_of",
     "row_of",
     "select_row",
     "unpack_tokens",
@@ -112,19 +110,6 @@ def unpack_tokens(packed: bytes) -> tuple[TokenCounts, ...]:
     return tuple(views)
 
 
-def receipt_of(text: str) -> Receipt:
-    """The receipt that was written as JSON; ValueError where it is not sound."""
-    exponent, mass, weights, step, noise = json.loads(text)
-    numbers = [mass, *weights, *(noise or [])]
-    if step is not None:
-        step = Step(*(tuple(map(float, part)) for part in step))
-        numbers += [x for part in step for x in part]
-    if exponent != 0 or not all(abs(float(x)) <= 1e100 for x in numbers):
-        raise ValueError("the receipt is not sound")
-    change = None if noise is None else (float(noise[0]), int(noise[1]))
-    return Receipt(0, float(mass), tuple(map(float, weights)), step, change)
-
-
 _COLUMNS = (
     "id, digest, label, teacher, source, time, added, ended, expected, tokenizer, receipt, tokens"
 )
@@ -145,7 +130,7 @@ def row_of(columns: Sequence[Any]) -> Row:
     if not all(isinstance(x, kind) for x, kind in zip(plain, _TYPES, strict=True)):
         raise ValueError("a column of another type")
     return Row._make(
-        (*plain, receipt_of(receipt), None if tokens is None else unpack_tokens(tokens))
+        (*plain, Receipt.of_text(receipt), None if tokens is None else unpack_tokens(tokens))
     )
 
 
@@ -202,7 +187,7 @@ class Ledger:
         """Write a new row."""
         self.database.connection.execute(
             f"INSERT INTO ledger({_COLUMNS}) VALUES (NULL{', ?' * 11})",  # noqa: S608
-            (*_storable(row[1:10]), json.dumps(row.receipt), self._packed(row)),
+            (*_storable(row[1:10]), json.dumps(row.receipt.as_json()), self._packed(row)),
         )
 
     @staticmethod
@@ -213,7 +198,7 @@ class Ledger:
         """Write the tokens and receipt of a row anew."""
         self.database.connection.execute(
             "UPDATE ledger SET receipt = ?, tokens = ? WHERE id = ?",
-            (json.dumps(row.receipt), self._packed(row), row.id),
+            (json.dumps(row.receipt.as_json()), self._packed(row), row.id),
         )
 
     def end(self, row: Row, time: float | None) -> None:

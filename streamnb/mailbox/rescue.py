@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from streamnb.classifier import Classifier
-from streamnb.counts import Label
+from streamnb.counts.protocol import Label
 from streamnb.errors import StateError
 from streamnb.mailbox.database import WAIT, Database
 from streamnb.mailbox.ledger import Row, row_of, select_row
-from streamnb.mailbox.parcel import Parcel, absorb
 from streamnb.mailbox.store import Mailbox, check_row
-from streamnb.naive_bayes.storage import from_outline, read_label
+from streamnb.mailbox.transfer.extract import Extract, absorb
+from streamnb.naive_bayes.base import TextModel
+from streamnb.storage import read_label
 
 __all__ = ["Rescued", "rescue"]
 
@@ -73,15 +74,15 @@ def rescue(
 
         def rows() -> Iterator[Row]:
             for number in numbers:
-                row = _row(database, number, len(labels), views, left)
+                row = _row(database, number, classifier.model, len(labels), left)
                 if row is not None:
                     yield row
 
-        parcel = Parcel(
+        extract = Extract(
             str(damaged), classifier, labels, rows, lambda: _names(database, views, left)
         )
         with Mailbox(new, wait=wait) as mailbox:
-            done = absorb(mailbox, parcel)
+            done = absorb(mailbox, extract)
     finally:
         database.close()
     if done.known or done.overruled:
@@ -102,7 +103,9 @@ def _state(database: Database, name: str, read: Callable[[Any], Any]) -> Any:
 
 def _classifier(database: Database) -> Classifier:
     def made(identity: Any) -> Classifier:
-        return Classifier.from_settings(from_outline(identity["model"]), identity["settings"])
+        return Classifier.from_settings(
+            TextModel.of_outline(identity["model"]), identity["settings"]
+        )
 
     classifier: Classifier | None = _state(database, "identity", made)
     if classifier is None:
@@ -141,7 +144,7 @@ def _numbers(database: Database) -> range:
 
 
 def _row(
-    database: Database, number: int, classes: int, views: int, left: Counter[str]
+    database: Database, number: int, model: TextModel, classes: int, left: Counter[str]
 ) -> Row | None:
     """A row that holds and is sound; what is wrong with another one is counted."""
     try:
@@ -149,7 +152,7 @@ def _row(
         if columns is None or columns[7] is not None:  # none of that number, or taken back
             return None
         row = row_of(columns)
-        check_row(row, classes, views)
+        check_row(row, model, classes)
         return row
     except Exception as error:  # whatever was done to the file
         left[f"a row of the ledger ({error!s:.100})"] += 1

@@ -8,20 +8,19 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, NamedTuple, Self, cast
+from typing import Any, NamedTuple, Self
 
 from streamnb.classifier import Classifier, MailClassifier, Verdict
-from streamnb.counts import Label, MemoryCounts
+from streamnb.counts.protocol import Label
+from streamnb.counts.sqlite import SqlCounts, make_tables
 from streamnb.errors import StateError
-from streamnb.mailbox.counts import SqlCounts
+from streamnb.features.token_counts import TokenCounts
 from streamnb.mailbox.database import WAIT, Database
 from streamnb.mailbox.digest import digest
 from streamnb.mailbox.ledger import HUMAN, PROGRAM, TEACHERS, Ledger, Row
-from streamnb.naive_bayes import ComplementNB, DiscriminativeMultinomialNB, MultinomialNB, ViewsNB
-from streamnb.naive_bayes.label_noise import LabelNoise
-from streamnb.naive_bayes.recalibration import Recalibration
-from streamnb.naive_bayes.storage import from_outline, outline
-from streamnb.tokens import TokenCounts
+from streamnb.naive_bayes import ComplementNB, DiscriminativeMultinomialNB, MultinomialNB
+from streamnb.naive_bayes.base import TextModel
+from streamnb.naive_bayes.counting import CountingNB
 
 __all__ = ["Mailbox", "Outcome", "Undone", "check_kind", "check_row"]
 
@@ -66,15 +65,15 @@ def check_kind(classifier: Classifier, where: str) -> None:
             raise StateError(f"{where}: a model that decays cannot be kept in a database")
 
 
-def check_row(row: Row, classes: int, views: int) -> None:
-    """Raise ValueError for a row of other classes or views than there are so many of."""
+def check_row(row: Row, model: TextModel, classes: int) -> None:
+    """Raise ValueError for a row of another model or of more classes."""
     if row.label not in range(classes) or row.expected not in (None, *range(classes)):
         raise ValueError("a class that is not known")
-    found = views if row.tokens is None else len(row.tokens)
-    if not len(row.receipt.weights) == found == views:
-        raise ValueError("other views")
+    if row.tokens is not None and len(row.tokens) != len(model.members):
+        raise ValueError("a message of other views")
+    model.check_receipt(row.receipt, classes)
     if row.teacher not in TEACHERS:
-        raise ValueError("nobody we know said so")
+        raise ValueError("said by nobody that is known")
 
 
 class Mailbox:
@@ -178,10 +177,10 @@ class Mailbox:
                 self._load()
             else:
                 identity = {
-                    "model": _untaught(classifier.model),
+                    "model": classifier.model.clone().outline(),
                     "settings": classifier.settings(),
                 }
-                self.database.make_views(len(classifier.models))
+                make_tables(self.database, len(classifier.models))
                 self._become(identity)
                 for counts in self.counts:
                     counts.clear()
@@ -193,7 +192,7 @@ class Mailbox:
     def _become(self, identity: Any) -> None:
         """Make the classifier that the database says it holds."""
         try:
-            model = from_outline(identity["model"])
+            model = TextModel.of_outline(identity["model"])
             self.classifier = Classifier.from_settings(model, identity["settings"])
             self.classifier.on = None
         except Exception as error:
@@ -204,14 +203,14 @@ class Mailbox:
         check_kind(self.classifier, str(self.path))
         self.counts = [SqlCounts(self.database, view) for view in range(len(self.models))]
         for member, counts in zip(self.models, self.counts, strict=True):
-            member.counts = cast(MemoryCounts, counts)  # a model does not know which it holds
+            member.counts = counts  # a model does not know which it holds
         text = json.dumps(identity, sort_keys=True)
         self._identity = sha256(text.encode()).hexdigest()[:16]
         described = json.dumps(identity["settings"]["tokenizer"], sort_keys=True)
         self._tokenizer = sha256(described.encode()).hexdigest()[:16]
 
     @property
-    def models(self) -> Sequence[Any]:
+    def models(self) -> Sequence[CountingNB]:
         """The counting model of each view."""
         return self.classifier.models
 
@@ -257,11 +256,7 @@ class Mailbox:
             self._moment = float(now["moment"])
             for counts, state in zip(self.counts, now["views"], strict=True):
                 counts.load(state)
-            if isinstance(self.classifier.model, ViewsNB):
-                model = self.classifier.model
-                model.recalibration = Recalibration.from_state(now["recalibration"])
-                model.noise = LabelNoise.from_state(now["noise"])
-                model.be_cautious()
+            self.classifier.model.restore(now)
         except StateError:
             raise
         except Exception as error:  # whatever was done to the file
@@ -271,17 +266,15 @@ class Mailbox:
             ) from None
 
     def _check_row(self, row: Row) -> None:
-        check_row(row, len(self.labels), len(self.counts))
+        check_row(row, self.classifier.model, len(self.labels))
 
     def _keep(self) -> None:
         now: dict[str, Any] = {
             "identity": self._identity,
             "moment": self._moment,
             "views": [counts.state() for counts in self.counts],
+            **self.classifier.model.state(),
         }
-        if isinstance(self.classifier.model, ViewsNB):
-            now["recalibration"] = self.classifier.model.recalibration.state()
-            now["noise"] = self.classifier.model.noise.state()
         self.database.keep("now", now)
 
     def learn(
@@ -324,10 +317,7 @@ class Mailbox:
                 if outcome is not None:
                     return outcome
             expected = self.classifier.model.predict_one(counted)
-            self.classifier.model.learn_one(counted, label)
-            receipt = self.classifier.receipt
-            if receipt is None:
-                raise AssertionError("a model that learned gave no receipt")
+            receipt = self.classifier.model.learn(counted, label)
             self.ledger.write(
                 Row(
                     0,
@@ -341,7 +331,7 @@ class Mailbox:
                     None if expected is None else self.labels.index(expected),
                     self._tokenizer,
                     receipt,
-                    _views(counted),
+                    self.classifier.model.views_of(counted),
                 )
             )
         if before is None:
@@ -401,13 +391,15 @@ class Mailbox:
             row = self.ledger.active(key)
             return None if row is None else (self.labels[row.label], row.teacher, row.source)
 
+    def _message_of(self, row: Row) -> Any:
+        """A row's message as the model takes it; an empty one where its features are gone."""
+        nothing = (TokenCounts.from_dict({}),) * len(self.counts)
+        return self.classifier.model.of_views(row.tokens or nothing)
+
     def _unlearn(self, row: Row) -> None:
-        views = row.tokens or ()
         try:
-            self.classifier.model.unlearn_one(
-                views if isinstance(self.classifier.model, ViewsNB) else views[0],
-                self.labels[row.label],
-                receipt=row.receipt,
+            self.classifier.model.unlearn(
+                self._message_of(row), self.labels[row.label], row.receipt
             )
         except (ValueError, IndexError) as error:
             raise StateError(
@@ -426,22 +418,7 @@ class Mailbox:
         self.ledger.write(row)
 
     def _relearn(self, row: Row) -> None:
-        label = self.labels[row.label]
-        if row.tokens is None:  # its counts are in the row that holds all retired ones
-            for counts in self.counts:
-                counts.weights[row.label] += row.receipt.mass
-        else:
-            for counts, view, weight in zip(
-                self.counts, row.tokens, row.receipt.weights, strict=True
-            ):
-                counts.add(view, label, weight, row.receipt.mass)
-        model = self.classifier.model
-        if isinstance(model, ViewsNB):
-            if row.receipt.step is not None:
-                model.recalibration.relearn(row.receipt.step)
-            if row.receipt.noise is not None:
-                model.noise.relearn(row.receipt.noise)
-                model.be_cautious()
+        self.classifier.model.relearn(self._message_of(row), self.labels[row.label], row.receipt)
 
     def undo(self, since: float, dry_run: bool = False) -> Undone:
         """Go back to what was known at a time: nothing that was done since then has happened.
@@ -496,16 +473,3 @@ class Mailbox:
         from streamnb.mailbox.verify import verify
 
         return verify(self)
-
-
-def _views(counted: Any) -> tuple[TokenCounts, ...]:
-    return counted if isinstance(counted, tuple) else (counted,)
-
-
-def _untaught(model: Any) -> dict[str, Any]:
-    """A model's outline, as it was before it learned anything."""
-    outlined = outline(model)
-    if isinstance(model, ViewsNB):
-        outlined["recalibration"] = Recalibration(len(model.models), model.rate).state()
-        outlined["noise"] = LabelNoise(model.label_noise).state()
-    return outlined

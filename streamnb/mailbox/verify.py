@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from streamnb.counts import MemoryCounts
+from streamnb.counts.memory import MemoryCounts
+from streamnb.counts.protocol import Counts
+from streamnb.counts.sqlite import SqlCounts
 from streamnb.errors import StateError
-from streamnb.mailbox.counts import SqlCounts
-from streamnb.naive_bayes import ViewsNB
-from streamnb.naive_bayes.storage import from_outline
+from streamnb.features.token_counts import TokenCounts
+from streamnb.naive_bayes.base import TextModel
 
 if TYPE_CHECKING:
     from streamnb.mailbox.store import Mailbox
@@ -33,36 +34,31 @@ def verify(mailbox: Mailbox) -> list[str]:
 
 
 def _recounted(mailbox: Mailbox) -> list[str]:
-    model = from_outline(mailbox.database.value("identity")["model"])
-    views = [MemoryCounts(keep_names=False) for _ in mailbox.counts]
-    for counts in views:
-        counts.declare(mailbox.labels)
-    twice: Counter[bytes] = Counter()
+    model = TextModel.of_outline(mailbox.database.value("identity")["model"])
+    for member in model.members:
+        member.keep_names = False
+        member.counts = MemoryCounts(keep_names=False)
+        member.counts.declare(mailbox.labels)
+    nothing = (TokenCounts.from_dict({}),) * len(mailbox.counts)
+    times: Counter[bytes] = Counter()
     for row in mailbox.ledger.rows():
-        twice[row.digest] += 1
-        for j, counts in enumerate(views):
-            label, mass = mailbox.labels[row.label], row.receipt.mass
-            if row.tokens is None:
-                counts.weights[row.label] += mass
-            else:
-                counts.add(row.tokens[j], label, row.receipt.weights[j], mass)
-        if isinstance(model, ViewsNB):
-            if row.receipt.step is not None:
-                model.recalibration.relearn(row.receipt.step)
-            if row.receipt.noise is not None:
-                model.noise.relearn(row.receipt.noise)
-    problems = [f"message {key.hex()} is learned {n} times" for key, n in twice.items() if n > 1]
-    for view, (counts, kept) in enumerate(zip(views, mailbox.counts, strict=True)):
-        problems += _compared(view, counts, kept)
-    if isinstance(model, ViewsNB) and isinstance(mailbox.classifier.model, ViewsNB):
-        if not _close(model.recalibration.state(), mailbox.classifier.model.recalibration.state()):
-            problems.append("the recalibration is not the sum of its steps")
-        if not _close(model.noise.state(), mailbox.classifier.model.noise.state()):
-            problems.append("the estimate of wrong labels is not the sum of its steps")
+        times[row.digest] += 1
+        message = model.of_views(row.tokens or nothing)
+        model.relearn(message, mailbox.labels[row.label], row.receipt)
+    problems = [f"message {key.hex()} is learned {n} times" for key, n in times.items() if n > 1]
+    for view, (member, kept) in enumerate(zip(model.members, mailbox.counts, strict=True)):
+        problems += _compared(view, member.counts, kept)
+    found = mailbox.classifier.model.state()
+    for name, expected in model.state().items():
+        if not _close(expected, found[name]):
+            problems.append(f"{_STATES.get(name, name)} is not the sum of its steps")
     return problems
 
 
-def _compared(view: int, counts: MemoryCounts, kept: SqlCounts) -> list[str]:
+_STATES = {"recalibration": "the recalibration", "noise": "the estimate of wrong labels"}
+
+
+def _compared(view: int, counts: Counts, kept: SqlCounts) -> list[str]:
     problems = []
     for name, mine, theirs in (
         ("messages", counts.weights, kept.weights),

@@ -1,202 +1,194 @@
-"""What all counting models share: learning is adding, predicting is a formula over a few counts."""
+"""The interface of every text model: one view of a message or many, windowed or not."""
 
 from __future__ import annotations
 
-import math
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from river import base
 
 from streamnb import _core
-from streamnb.counts import Label, MemoryCounts, checked_weight
-from streamnb.naive_bayes.many import ManyClassifier
-from streamnb.naive_bayes.parameters import CHECKS, Prior
-from streamnb.naive_bayes.recalibration import Step
-from streamnb.naive_bayes.scores import Explanation, Scored, log_prior
-from streamnb.tokens import Feature, TokenCounts
+from streamnb.counts.protocol import Label
+from streamnb.features.token_counts import Feature, TokenCounts
+from streamnb.naive_bayes.explanation import Explanation
+from streamnb.naive_bayes.model_files import ReadArray, Saved
+from streamnb.naive_bayes.receipt import Receipt
+from streamnb.naive_bayes.rows import Rows, as_labels, as_weights, is_matrix
+from streamnb.parameters import Parameterised
+from streamnb.scores import probabilities
 
-__all__ = ["CountingNB", "Receipt"]
+if TYPE_CHECKING:
+    from streamnb.naive_bayes.counting import CountingNB
 
-
-class Receipt(NamedTuple):
-    """What learning a message added: enough to unlearn it exactly, whatever was learned since.
-
-    Attributes
-    ----------
-    exponent
-        How often 2 the weights have been divided by until then (see `MemoryCounts.age`).
-    mass
-        What it added to the weight of its class.
-    weights
-        How many times its counts went in: one number for each model it was learned by.
-    step
-        What it changed in the recalibration, where there is one.
-    noise
-        What it changed in the estimate of wrong labels, where there is one.
-    """
-
-    exponent: int
-    mass: float
-    weights: tuple[float, ...]
-    step: Step | None = None
-    noise: tuple[float, int] | None = None
+__all__ = ["Scored", "TextModel"]
 
 
-class CountingNB(Scored, ManyClassifier):
-    """A Naive Bayes model over a table of counts.
-
-    A subclass says what a feature's counts mean (`_feature_weights`) and, if need be, what a
-    message without features is worth (`_base_evidence`). Nothing else differs between the models,
-    and nothing is stored but counts, so every parameter can change after training.
-    """
-
-    _track_values = False
-    _caution = 1.0  # more where labels are known to be bad (`LabelNoise`)
-    _memo: tuple[TokenCounts, MemoryCounts, tuple[int, float], tuple[float, ...]] | None = None
-
-    def __init__(
-        self,
-        alpha: float,
-        prior: Prior,
-        unseen: str,
-        tau: float | None,
-        length_power: float,
-        decay: float,
-        keep_names: bool,
-    ) -> None:
-        self.alpha = alpha
-        self.prior = prior
-        self.unseen = unseen
-        self.tau = tau
-        self.length_power = length_power
-        self.decay = decay
-        self.keep_names = keep_names
-        self.counts = self._new_counts()
-        self.receipt: Receipt | None = None
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        check = CHECKS.get(name)
-        if check is not None:
-            check(value)
-            super().__setattr__("_memo", None)
-        super().__setattr__(name, value)
-
-    def _new_counts(self) -> MemoryCounts:
-        return MemoryCounts(self.keep_names, self._track_values)
+class Scored(Parameterised):
+    """A model that gives each of its labels a score: the logarithm of prior times likelihood."""
 
     @property
-    def _labels(self) -> list[Label]:
-        return self.counts.labels
-
-    @property
-    def _smoothing(self) -> float:
-        """Alpha in the unit of the counts: where those have aged, it has not."""
-        return self.alpha * self.counts.scale * self._caution
-
-    def as_tokens(self, x: Any) -> TokenCounts:
-        """A message as the model counts it, good for as long as one likes."""
-        return x if isinstance(x, TokenCounts) else TokenCounts.from_dict(x, None, self.keep_names)
-
-    def _feature_weights(self, cells: NDArray[np.float64]) -> NDArray[np.float64]:
-        """What one occurrence of each feature adds to each class, (n, K), given its counts."""
+    def labels(self) -> list[Label]:
+        """The classes, in the order they came."""
         raise NotImplementedError
 
-    def _base_evidence(self) -> list[float]:
-        """What a message without features has for each class, the prior apart."""
-        return [0.0] * len(self.counts.labels)
-
-    def _unseen_weights(self) -> list[float]:
-        """What one occurrence of a feature that was never learned adds to each class."""
-        nothing = np.zeros((1, len(self.counts.labels)))
-        weights: list[float] = self._feature_weights(nothing)[0].tolist()
-        return weights
-
-    def _log_prior(self) -> list[float]:
-        return log_prior(self.prior, self.counts.labels, self.counts.weights)
-
-    def _weights_of(
-        self, fingerprints: NDArray[np.uint64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.uint8] | None]:
-        """Weights (n, K) of features, and which take part (None: all)."""
-        cells, seen = self.counts.gather(fingerprints)
-        weights = self._feature_weights(cells)
-        if self.unseen == "ignore":
-            return weights, seen
-        weights[seen == 0] = self._unseen_weights()
-        return weights, None
-
-    def _scale(self, used: int) -> float:
-        """What the evidence of that many features is divided by."""
-        if not self.tau or not used:
-            return 1.0
-        if self.length_power == 0.5:
-            return self.tau * math.sqrt(used)
-        return self.tau * _core.exp(self.length_power * _core.log(used))
-
-    def evidence(self, x: Any) -> list[float]:
-        """What a message says for each class, the prior apart, its length allowed for."""
-        memo = self._memo
-        state = (self.counts.version, self._caution)
-        if memo is not None and memo[0] is x and memo[1] is self.counts and memo[2] == state:
-            return list(memo[3])
-        tokens = self.as_tokens(x)
-        weights, seen = self._weights_of(tokens.fingerprints)
-        sums, used = _core.weighted_sums(tokens.counts, weights, seen)
-        scale = self._scale(used)
-        evidence = [
-            (base + total) / scale for base, total in zip(self._base_evidence(), sums, strict=True)
-        ]
-        if isinstance(x, TokenCounts):  # a message is often classified and then learned
-            self._memo = (x, self.counts, state, tuple(evidence))
-        return evidence
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_memo": None}
-
     def _scores(self, x: Any) -> list[float]:
-        return [
-            prior + evidence
-            for prior, evidence in zip(self._log_prior(), self.evidence(x), strict=True)
-        ]
+        raise NotImplementedError
 
-    def _lesson(self, x: TokenCounts, y: Label) -> float:
-        """How many times a message's counts are learned."""
-        return 1.0
+    @property
+    def _multiclass(self) -> bool:
+        return True
+
+    def joint_log_likelihood(self, x: Any) -> dict[Label, float]:
+        """Log of prior times likelihood, for each class."""
+        with self._lock:
+            return dict(zip(self.labels, self._scores(x), strict=True))
+
+    def predict_proba_one(self, x: Any, **kwargs: Any) -> dict[Label, float]:
+        """Probability of each class; {} before anything was learned."""
+        with self._lock:
+            if not self.labels:
+                return {}
+            return dict(zip(self.labels, probabilities(self._scores(x)), strict=True))
+
+    def predict_one(self, x: Any, **kwargs: Any) -> Label | None:
+        """The most probable class, the first learned of equals; None where nothing was learned."""
+        with self._lock:
+            if not self.labels:
+                return None
+            scores = self._scores(x)
+            return self.labels[scores.index(max(scores))]
+
+
+class TextModel(Scored, Saved, base.Classifier):
+    """A model of messages: what a message is, its features or several views of it, is its own.
+
+    Everything above the models (classifiers, mailboxes, replays) speaks to this interface alone. A
+    new model says who its `members` are and how it learns, unlearns and scores; what it keeps
+    beside the counts of its members it gives and takes by `state` and `restore`, and what a message
+    changed of that is a part of the receipt, under a name of its own.
+
+    Threads can share a model: each call of a public method is done as a whole.
+    """
+
+    receipt: Receipt | None
+
+    @property
+    def takes_views(self) -> bool:
+        """Whether a message is a sequence of views."""
+        return False
+
+    # What a model says of itself
+
+    @property
+    def members(self) -> Sequence[CountingNB]:
+        """The counting models, one for each view of a message."""
+        raise NotImplementedError
+
+    @property
+    def labels(self) -> list[Label]:
+        """The classes, in the order they came."""
+        return self.members[0].counts.labels
+
+    def as_tokens(self, x: Any) -> Any:
+        """A message as the model counts it, good for as long as one likes."""
+        raise NotImplementedError
+
+    def views_of(self, tokens: Any) -> tuple[TokenCounts, ...]:
+        """The features of each view of what `as_tokens` gave."""
+        raise NotImplementedError
+
+    def of_views(self, views: tuple[TokenCounts, ...]) -> Any:
+        """The message that has these views."""
+        raise NotImplementedError
+
+    def learn(self, x: Any, y: Label, w: float = 1.0) -> Receipt:
+        """Learn a message; the receipt is what `unlearn` wants."""
+        raise NotImplementedError
+
+    def unlearn(self, x: Any, y: Label, receipt: Receipt) -> None:
+        """Take back what a receipt says, or raise ValueError and change nothing."""
+        raise NotImplementedError
+
+    def relearn(self, x: Any, y: Label, receipt: Receipt) -> None:
+        """Do again what a receipt says, exactly."""
+        raise NotImplementedError
+
+    def check_merge(self, other: Any) -> None:
+        """Raise ValueError where another model counts different things."""
+        raise NotImplementedError
+
+    def _merge(self, other: Any) -> None:
+        raise NotImplementedError
+
+    def explain_views(self, x: Any) -> list[Explanation]:
+        """Say what each feature added to each class: an explanation for each view.
+
+        The scores of the views add up to those of the message.
+        """
+        raise NotImplementedError
+
+    @property
+    def _needs_receipt(self) -> bool:
+        """Whether unlearning wants the receipt."""
+        return True
+
+    def _without_receipt(self, w: float) -> Receipt:
+        """What learning must have added where no receipt was kept."""
+        raise NotImplementedError
+
+    # What a model keeps beside the counts of its members: nothing, unless it says so
+
+    def state(self) -> dict[str, Any]:
+        """What was learned beside the counts, as JSON can hold it."""
+        return {}
+
+    def restore(self, state: Any) -> None:
+        """Take over what `state` gave; any exception where it is not sound."""
+
+    def parts_since(self, before: Any) -> dict[str, Any]:
+        """What a receipt would say that leads from another model's state to this one's."""
+        return {}
+
+    def check_receipt(self, receipt: Receipt, classes: int) -> None:
+        """Raise ValueError for a receipt of other members or more classes."""
+        if len(receipt.weights) != len(self.members):
+            raise ValueError("a message of other views")
+        if receipt.parts:
+            raise ValueError("a receipt of another model")
+
+    def renumbered(self, receipt: Receipt, order: Sequence[int | None]) -> Receipt:
+        """A receipt where class k was number order[k] before; None: there was none."""
+        return receipt
+
+    @classmethod
+    def _of_members(cls, members: list[Any], outlined: Mapping[str, Any]) -> Self:
+        """The model of some members; any exception where they are not its own."""
+        raise NotImplementedError
+
+    # The same for all
 
     def learn_one(self, x: Any, y: Label, w: float = 1.0) -> None:
         """Learn a message.
 
         Parameters
         ----------
-        x
-            A dict of features and their counts, or a `TokenCounts`.
-        y
-            Its label: str, bool, int or any other hashable.
-        w
+        x : mapping, TokenCounts or sequence of those
+            Features and their counts; with several views of a message, one for each.
+        y : str, bool or int
+            Its label. Other hashable labels work too, but only those and float can be saved.
+        w : float, default 1.0
             Its weight, >= 0.
 
         Raises
         ------
+        TypeError
+            For what is no message.
         ValueError
             For a count or weight that is NaN, infinite, negative or no number. Nothing has changed.
         """
-        tokens = self.as_tokens(x)
-        weight = 1.0 if w == 1 else checked_weight(w)
-        self._teach(tokens, y, weight, self._lesson(tokens, y))
-
-    def _teach(self, tokens: TokenCounts, y: Label, w: float, lesson: float) -> None:
-        counts = self.counts
-        mass = w * counts.scale
-        receipt = Receipt(counts.exponent, mass, (mass * lesson,))
-        counts.add(tokens, y, mass * lesson, mass)
-        if self.decay != 1:
-            counts.age(self.decay)
-        self.receipt = receipt
-
-    @property
-    def _needs_receipt(self) -> bool:
-        return self.decay != 1
+        with self._lock:
+            self.receipt = self.learn(x, y, w)
 
     def unlearn_one(self, x: Any, y: Label, w: float = 1.0, receipt: Receipt | None = None) -> None:
         """Undo `learn_one` with the same arguments: exactly, while weights are whole numbers.
@@ -207,10 +199,10 @@ class CountingNB(Scored, ManyClassifier):
         ----------
         x, y, w
             What was learned.
-        receipt
+        receipt : Receipt, default None
             `receipt` as it was right after the learning. A model whose messages do not all weigh
-            the same (discriminative ones, and those that decay) needs it; `w` is then not looked
-            at.
+            the same (discriminative ones, those that decay, several views) needs it; `w` is then
+            not looked at.
 
         Raises
         ------
@@ -219,127 +211,125 @@ class CountingNB(Scored, ManyClassifier):
             Nothing has changed. Where weights decay, what is left of a message cannot be told from
             the rest: no more is taken than is there.
         """
-        if receipt is None:
-            if self._needs_receipt:
-                raise ValueError(
-                    "to unlearn, this model needs the receipt: keep `model.receipt` after learn_one"
-                )
-            weight = checked_weight(w)
-            receipt = Receipt(self.counts.exponent, weight, (weight,))
-        self._untake(self.as_tokens(x), y, receipt.exponent, receipt.mass, receipt.weights[0])
+        with self._lock:
+            if receipt is None:
+                if self._needs_receipt:
+                    raise ValueError(
+                        "to unlearn, this model needs the receipt: keep `model.receipt` after "
+                        "learn_one"
+                    )
+                receipt = self._without_receipt(w)
+            self.unlearn(x, y, receipt)
 
-    def _untake(self, tokens: TokenCounts, y: Label, exponent: int, mass: float, w: float) -> None:
-        counts = self.counts
-        if self.decay == 1 and exponent == counts.exponent:
-            counts.subtract(tokens, y, w, mass)
-            return
-        # Ageing rounds, and drops what is too small to matter: no more can be taken than is left.
-        k = counts.index(y)
-        if k is None:
-            raise ValueError(f"cannot unlearn: nothing was ever learned of class {y!r:.80}")
-        shrunk = 2.0 ** (exponent - counts.exponent)
-        cells, _ = counts.gather(tokens.fingerprints)
-        left = np.minimum(tokens.counts * (w * shrunk), cells[:, k])
-        some = left > 0
-        kept = TokenCounts._trusted(tokens.fingerprints[some], left[some], None, None)
-        counts.subtract(kept, y, 1.0, min(mass * shrunk, counts.weights[k]))
+    def learn_many(self, X: Any, y: Any, w: Any = None) -> None:
+        """Learn many messages, one after the other.
 
-    def merge(self, other: CountingNB) -> None:
+        Parameters
+        ----------
+        X : iterable of messages, matrix or frame
+            A row of a matrix or frame is a message of its columns' features.
+        y : sequence
+            Their labels.
+        w : float or sequence of float, default None
+            Their weights; None for 1.
+        """
+        messages = list(Rows.of(X, True, canonical=False).messages() if is_matrix(X) else X)
+        labels = as_labels(y)
+        if len(messages) != len(labels):
+            raise ValueError(f"{len(messages)} examples, but {len(labels)} labels")
+        weights = as_weights(w, len(labels)).tolist()
+        with self._lock:
+            for message, label, weight in zip(messages, labels, weights, strict=True):
+                self.learn_one(message, label, weight)
+
+    def predict_proba_many(self, X: Any) -> Any:
+        """Probabilities (n, K) of many messages."""
+        messages = Rows.of(X, True, canonical=False).messages() if is_matrix(X) else X
+        return np.array([list(self.predict_proba_one(x).values()) for x in messages])
+
+    def merge(self, other: Self) -> None:
         """Add what another model learned: the same as having learned both streams.
 
         Raises
         ------
         ValueError
-            Where the models count different things.
+            Where the models count different things. Nothing has changed.
         """
-        self.check_merge(other)
-        self.counts.merge(other.counts)
-
-    def check_merge(self, other: CountingNB) -> None:
-        """Raise ValueError where another model counts different things."""
-        if type(other) is not type(self):
-            raise ValueError(f"cannot merge a {type(other).__name__} into a {type(self).__name__}")
-        if other.decay != self.decay:
-            raise ValueError("cannot merge: the models forget at different rates")
-        if getattr(other, "binarize", None) != getattr(self, "binarize", None):
-            raise ValueError("cannot merge: the models binarize differently")
-        self.counts.check_merge(other.counts)
+        with self._lock:
+            self.check_merge(other)
+            self._merge(other)
 
     def explain_one(self, x: Any) -> Explanation:
         """Say what each feature of a message added to each class.
 
-        Examples
-        --------
-        >>> from streamnb import MultinomialNB
-        >>> model = MultinomialNB()
-        >>> model.learn_one({"free": 2, "now": 1}, "spam")
-        >>> model.learn_one({"lunch": 1, "now": 1}, "ham")
-        >>> why = model.explain_one({"free": 1, "lunch": 1, "moon": 1})
-        >>> [(word, round(gain, 3)) for word, gain in why.strongest("spam")]
-        [('free', 0.916), ('lunch', -0.875)]
+        With several views, features are named by pairs of the view's number and their name.
         """
-        tokens = self.as_tokens(x)
-        labels = self.counts.labels
-        weights, seen = self._weights_of(tokens.fingerprints)
-        took_part = np.ones(len(tokens), bool) if seen is None else seen.astype(bool)
-        scale = self._scale(int(took_part.sum()))
-        parts = tokens.counts[:, None] * weights / scale
-        base = [
-            prior + evidence / scale
-            for prior, evidence in zip(self._log_prior(), self._base_evidence(), strict=True)
-        ]
-        return Explanation(
-            self.joint_log_likelihood(x),
-            dict(zip(labels, base, strict=True)),
-            {
-                tokens.name(i): dict(zip(labels, parts[i].tolist(), strict=True))
-                for i in np.flatnonzero(took_part).tolist()
-            },
-        )
+        with self._lock:
+            views = self.explain_views(x)
+        if len(views) == 1:
+            return views[0]
+        parts: dict[Feature, dict[Label, float]] = {
+            (j, feature): of
+            for j, view in enumerate(views)
+            for feature, of in view.contributions.items()
+        }
+        return Explanation.summed(views, parts)
 
-    def feature_counts(self, feature: Feature) -> dict[Label, float]:
-        """How often a feature was counted in each class, by its name."""
-        return self.counts_of(_core.fingerprint(feature))
+    @property
+    def features(self) -> int:
+        """How many features are known, of all views."""
+        return sum(member.counts.features for member in self.members)
 
-    def counts_of(self, fingerprint: int) -> dict[Label, float]:
-        """How often a feature was counted in each class, by its fingerprint."""
-        cells, _ = self.counts.gather(np.array([fingerprint], dtype=np.uint64))
-        return dict(zip(self.counts.labels, (cells[0] / self.counts.scale).tolist(), strict=True))
+    def _is_taught(self) -> bool:
+        return "counts" in vars(self) and any(vars(self)["counts"].weights)
 
-    def top_features(self, label: Label, n: int = 10) -> list[tuple[Feature, float]]:
-        """The n features that speak most for a class, and by how much.
+    # Files
 
-        Parameters
-        ----------
-        label
-            A class that was learned.
-        n
-            How many.
+    def outline(self) -> dict[str, Any]:
+        """The model without its counts, as JSON can hold it."""
+        return {
+            "model": type(self).__name__,
+            "members": [member.outlined() for member in self.members],
+            "key": _core.DEFAULT_KEY.hex(),
+            **self.state(),
+        }
 
-        Returns
-        -------
-        list
-            Pairs of name and the log-odds one occurrence adds, against the best other class, the
-            strongest first. Features whose names were not kept are shown as #fingerprint.
-        """
-        return [(self.name_of(of), gain) for of, gain in self.top_fingerprints(label, n)]
+    def outline_of(self, order: Sequence[int]) -> dict[str, Any]:
+        """As `outline`, class k being that of number order[k]."""
+        return self.outline()
 
-    def top_fingerprints(self, label: Label, n: int = 10) -> list[tuple[int, float]]:
-        """As `top_features`, by fingerprint."""
-        k = self.counts.index(label)
-        if k is None:
-            raise ValueError(f"nothing was ever learned of class {label!r:.80}")
-        fingerprints, cells = self.counts.everything()
-        if not len(fingerprints):
-            return []
-        weights = self._feature_weights(cells)
-        others = np.delete(weights, k, axis=1)
-        gain = weights[:, k] - (others.max(axis=1) if others.shape[1] else 0.0)
-        # Of equals, those with the smaller fingerprint, so that the order has no history.
-        order = np.lexsort((fingerprints, -gain))[:n]
-        return [(int(fingerprints[i]), float(gain[i])) for i in order]
+    @staticmethod
+    def of_outline(outlined: Mapping[str, Any]) -> TextModel:
+        """The model that `outline` described; any exception where it is not sound."""
+        members = [Saved.known[of["model"]].of_outlined(of) for of in outlined["members"]]
+        model: TextModel = Saved.known[outlined["model"]]._of_members(members, outlined)
+        model.restore(outlined)
+        return model
 
-    def name_of(self, fingerprint: int) -> Feature:
-        """The name of a feature; #fingerprint where it was not kept."""
-        name = self.counts.name(int(fingerprint))
-        return f"#{fingerprint:016x}" if name is None or not self.keep_names else name
+    def _file_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        outlined = self.outline()
+        arrays: dict[str, Any] = {}
+        for number, (described, member) in enumerate(
+            zip(outlined["members"], self.members, strict=True)
+        ):
+            numbers, of_member = member.counts_parts()
+            described.update(numbers)
+            arrays |= {f"{number}.{name}": array for name, array in of_member.items()}
+        return outlined, arrays
+
+    @classmethod
+    def _of_file(cls, header: Any, array: ReadArray) -> Self:
+        model = cls.of_outline(header)
+        if not isinstance(model, cls):
+            raise TypeError("not a text model")
+        for number, (described, member) in enumerate(
+            zip(header["members"], model.members, strict=True)
+        ):
+            prefix = f"{number}."
+            member.fill(
+                described,
+                lambda name, *more, prefix=prefix, **how: array(prefix + name, *more, **how),
+            )
+        if any(member.counts.labels != model.labels for member in model.members):
+            raise ValueError("the views do not belong together")
+        return model

@@ -9,14 +9,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamnb import _core
-from streamnb.naive_bayes.base import CountingNB
-from streamnb.naive_bayes.parameters import Prior
-from streamnb.tokens import TokenCounts
+from streamnb.features.token_counts import TokenCounts
+from streamnb.naive_bayes.counting import CountingNB, CountingParameters
+from streamnb.parameters import Number, parameter, parameterised
 
-__all__ = ["BernoulliNB"]
+__all__ = ["BernoulliNB", "BernoulliParameters"]
 
 
-class BernoulliNB(CountingNB):
+@parameterised()
+class BernoulliParameters(CountingParameters):
+    """Parameters of `BernoulliNB`."""
+
+    binarize: float = parameter(
+        Number(), "counts", "A feature is present where its value is above this.", default=0.0
+    )
+
+
+@parameterised()
+class BernoulliNB(BernoulliParameters, CountingNB):
     r"""Naive Bayes over which features are present and which are absent.
 
     With n_cw the weight of messages of class c that hold feature w and D_c the weight of all its
@@ -29,21 +39,8 @@ class BernoulliNB(CountingNB):
     are a hundred thousand features. (Weights that are no whole numbers make more values, and
     predictions slower.)
 
-    Parameters
-    ----------
-    alpha
-        Additive smoothing, > 0.
-    prior
-        "learned", "uniform", or a dict of labels to probabilities.
-    unseen
-        Whether a present feature that was never learned is left out ("ignore") or has probability
-        alpha / (D_c + 2 alpha) ("smooth").
-    binarize
-        A feature is present where its value is above this, >= 0.
-    tau
-        Length normalisation, as in `MultinomialNB`, by the number of features present.
-    keep_names
-        Keep the names of features, so that they can be shown.
+    A present feature that was never learned is left out, as in river, or with `unseen="smooth"` has
+    probability alpha / (D_c + 2 alpha).
 
     Attributes
     ----------
@@ -87,19 +84,9 @@ class BernoulliNB(CountingNB):
 
     _track_values = True
 
-    def __init__(
-        self,
-        alpha: float = 1.0,
-        prior: Prior = "learned",
-        unseen: str = "ignore",
-        binarize: float = 0.0,
-        tau: float | None = None,
-        keep_names: bool = True,
-        length_power: float = 0.5,
-        decay: float = 1.0,
-    ) -> None:
-        self.binarize = binarize
-        super().__init__(alpha, prior, unseen, tau, length_power, decay, keep_names)
+    @property
+    def _threshold(self) -> float:
+        return self.binarize
 
     def as_tokens(self, x: Any) -> TokenCounts:
         """A message as the model counts it: what is above the threshold, once."""

@@ -6,13 +6,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamnb import _core
-from streamnb.naive_bayes.base import CountingNB
-from streamnb.naive_bayes.parameters import Prior
+from streamnb.naive_bayes.counting import CountingNB, CountingParameters
+from streamnb.parameters import Prior, PriorOf, parameter, parameterised
 
-__all__ = ["ComplementNB"]
+__all__ = ["ComplementNB", "ComplementParameters"]
 
 
-class ComplementNB(CountingNB):
+@parameterised()
+class ComplementParameters(CountingParameters):
+    """Parameters of `ComplementNB`."""
+
+    prior: Prior = parameter(
+        PriorOf(("none", "learned", "uniform")),
+        "formula",
+        '"none", "learned", "uniform", or a dict of labels to probabilities.',
+        default="none",
+    )
+
+
+@parameterised()
+class ComplementNB(ComplementParameters, CountingNB):
     r"""Naive Bayes over how badly a message fits all the other classes.
 
     With n_cw the count of feature w in class c, T_w = sum of n_cw over the classes, N_c the sum of
@@ -24,20 +37,6 @@ class ComplementNB(CountingNB):
     estimated better. There is no prior unless one is asked for. The scores are no log-likelihoods
     of the class, so the "probabilities" made of them are only good for ranking. With two classes
     this is the multinomial model without its prior.
-
-    Parameters
-    ----------
-    alpha
-        Additive smoothing, > 0.
-    prior
-        "none", "learned", "uniform", or a dict of labels to probabilities.
-    unseen
-        Whether features that were never learned are left out ("ignore") or count as alpha
-        ("smooth", as river has it).
-    tau
-        Length normalisation, as in `MultinomialNB`.
-    keep_names
-        Keep the names of features, so that they can be shown.
 
     Attributes
     ----------
@@ -59,18 +58,6 @@ class ComplementNB(CountingNB):
     >>> model.predict_one({"team": 1, "goal": 1})
     'sport'
     """
-
-    def __init__(
-        self,
-        alpha: float = 1.0,
-        prior: Prior = "none",
-        unseen: str = "ignore",
-        tau: float | None = None,
-        keep_names: bool = True,
-        length_power: float = 0.5,
-        decay: float = 1.0,
-    ) -> None:
-        super().__init__(alpha, prior, unseen, tau, length_power, decay, keep_names)
 
     def _more_tags(self) -> set[str]:
         return {"positive input"}

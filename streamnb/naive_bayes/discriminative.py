@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-from streamnb.counts import Label
+from streamnb.counts.protocol import Label
+from streamnb.features.token_counts import TokenCounts
+from streamnb.naive_bayes.counting import CountingParameters, in_steps
 from streamnb.naive_bayes.multinomial import MultinomialNB
-from streamnb.naive_bayes.parameters import Prior
-from streamnb.naive_bayes.scores import probabilities
-from streamnb.tokens import TokenCounts
+from streamnb.parameters import POSITIVE, Number, parameter, parameterised
+from streamnb.scores import probabilities
 
-__all__ = ["DiscriminativeMultinomialNB", "in_steps", "lesson"]
-
-# Lessons are multiples of this, so that sums of them are exact and unlearning is too; what rounds
-# to nothing need not be learned.
-_STEP = 2.0**-10
+__all__ = ["DiscriminativeMultinomialNB", "DiscriminativeParameters", "novelty"]
 
 
-def in_steps(amount: float) -> float:
-    """The amount, rounded so that sums of such amounts are exact."""
-    return round(amount / _STEP) * _STEP
-
-
-def lesson(scores: list[float], weights: list[float], k: int | None, trust: float = 1.0) -> float:
+def novelty(scores: list[float], weights: list[float], k: int | None, trust: float = 1.0) -> float:
     """How much of a message of class k is new to a model that scores it so: 1 - P(k | message).
 
     Parameters
@@ -32,7 +24,7 @@ def lesson(scores: list[float], weights: list[float], k: int | None, trust: floa
     k
         The class, None for one that was never heard of.
     trust
-        How probably the label is right; the lesson is as many times smaller.
+        How probably the label is right; the amount is as many times smaller.
 
     Returns
     -------
@@ -48,7 +40,29 @@ def lesson(scores: list[float], weights: list[float], k: int | None, trust: floa
     return in_steps(trust * sum(shares[:k] + shares[k + 1 :]))
 
 
-class DiscriminativeMultinomialNB(MultinomialNB):
+@parameterised()
+class DiscriminativeParameters(CountingParameters):
+    """Parameters of `DiscriminativeMultinomialNB`; what was learned depends on them."""
+
+    alpha: float = parameter(
+        POSITIVE,
+        "teaching",
+        "Additive smoothing. Counts are smaller than in `MultinomialNB`, and so is a good alpha.",
+        default=0.1,
+    )
+    length_norm: float | None = parameter(
+        Number(POSITIVE.low, none=True),
+        "teaching",
+        "As for `MultinomialNB`. The probabilities that say what is left to learn want it.",
+        default=0.8,
+    )
+    length_norm_power: float = parameter(
+        Number(0, 2), "teaching", "The power of the number of features, from 0 to 2.", default=2 / 3
+    )
+
+
+@parameterised()
+class DiscriminativeMultinomialNB(DiscriminativeParameters, MultinomialNB):
     r"""Multinomial Naive Bayes that learns from a message as much as it was surprised by it.
 
     The formula is that of `MultinomialNB`; the counts of a message x of class y go in
@@ -57,12 +71,6 @@ class DiscriminativeMultinomialNB(MultinomialNB):
     in one pass, and needs no step size. In how much order messages come makes a difference.
 
     What a message added is in `receipt`; `unlearn_one` takes it away again, exactly.
-
-    Parameters
-    ----------
-    alpha, prior, unseen, tau, keep_names, length_power, decay
-        As for `MultinomialNB`. Counts are smaller than there, and so is a good alpha; and the
-        probabilities that say what is left to learn want length normalisation.
 
     Attributes
     ----------
@@ -79,7 +87,7 @@ class DiscriminativeMultinomialNB(MultinomialNB):
     Examples
     --------
     >>> from streamnb import DiscriminativeMultinomialNB
-    >>> model = DiscriminativeMultinomialNB(alpha=1.0, tau=None)
+    >>> model = DiscriminativeMultinomialNB(alpha=1.0, length_norm=None)
     >>> for text, label in [("free offer", "spam"), ("lunch offer", "ham"), ("free", "spam")]:
     ...     model.learn_one(dict.fromkeys(text.split(), 1), label)
     ...     print(label, model.receipt.weights)
@@ -94,18 +102,6 @@ class DiscriminativeMultinomialNB(MultinomialNB):
     {'spam': 1.0, 'ham': 0.0}
     """
 
-    def __init__(
-        self,
-        alpha: float = 0.1,
-        prior: Prior = "learned",
-        unseen: str = "ignore",
-        tau: float | None = 0.8,
-        keep_names: bool = True,
-        length_power: float = 2 / 3,
-        decay: float = 1.0,
-    ) -> None:
-        super().__init__(alpha, prior, unseen, tau, keep_names, length_power, decay)
-
     @property
     def _in_turn(self) -> bool:
         return True
@@ -114,8 +110,15 @@ class DiscriminativeMultinomialNB(MultinomialNB):
     def _needs_receipt(self) -> bool:
         return True
 
-    def _lesson(self, x: TokenCounts, y: Label) -> float:
+    def novelty(
+        self, evidence: list[float], prior: list[float], k: int | None, trust: float
+    ) -> float:
+        """1 - P(k | message) times how probably the label is right (see `novelty`)."""
+        scores = [a + b for a, b in zip(evidence, prior, strict=True)]
+        return novelty(scores, self.counts.weights, k, trust)
+
+    def _times(self, tokens: TokenCounts, y: Label) -> float:
         counts = self.counts
         if not counts.labels:
             return 1.0
-        return lesson(self._scores(x), counts.weights, counts.index(y))
+        return novelty(self._scores(tokens), counts.weights, counts.index(y))

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 __all__ = ["LabelNoise"]
 
 # Changes are multiples of this, so that sums of them are exact and any of them can be taken back.
 _GRAIN = 2.0**-44
+_OPEN = 0.002  # how much is left open of a class with one message, for each message of others
+_LEAST_WEIGHT = 2.0**-60  # of what has all but decayed
 _FIRST_SHARE, _FIRST_LABELS = round(0.1 / _GRAIN) * _GRAIN, 10
 
 
@@ -20,9 +23,18 @@ class LabelNoise:
 
         trust = (1 - e) p / ((1 - e) p + e (1 - p) / (K - 1))
 
-    and e is the mean of 1 - trust over what was learned: expectation maximisation, one message at a
-    time, the n-th with weight (10 + n)^-.75, so that what was thought at first is soon forgotten.
-    It begins with e = .1: a stream has to show that its labels are good, which takes a few dozen.
+    But p is the opinion of N - n messages learned of the other classes against n of its own: while
+    those are few, a true label of a new kind of its class looks as wrong as a false one. So p is
+    taken for p' = (p + d) / (1 + d) with d = .002 (N - n) / n^2: the chance, about 1 / n, that a
+    message is of a kind not met yet, times the messages of others that stand against each of its
+    own. A class that has just come is believed, and with two classes and some dozens of messages of
+    each d makes no difference. (The constant was chosen on spamassassin, sms and 20 Newsgroups,
+    clean and with 10 to 30 % of labels flipped; .001 to .004 differ little.)
+
+    The share e is the mean of 1 - trust over what was learned: expectation maximisation, one
+    message at a time, the n-th with weight (10 + n)^-.75, so that what was thought at first is soon
+    forgotten. It begins with e = .1: a stream has to show that its labels are good, which takes a
+    few dozen.
 
     Where labels are bad, counts are too: alpha is `caution` = 1 + 10 e times what it is else.
 
@@ -43,6 +55,8 @@ class LabelNoise:
     >>> noise = LabelNoise()
     >>> [round(noise.trust(p, 2), 3) for p in (0.9, 0.5, 0.01)]
     [0.988, 0.9, 0.083]
+    >>> round(noise.trust(0.01, 20, own=3, others=60), 3)  # a class that has just come
+    0.801
     >>> for _ in range(1000):
     ...     _ = noise.learn(0.999)
     >>> round(noise.share, 4), round(noise.trust(0.01, 2), 3)  # these labels are good
@@ -65,29 +79,37 @@ class LabelNoise:
         """How many times alpha is to be taken."""
         return 1 + 10 * self.share
 
-    def trust(self, p: float, classes: int) -> float:
-        """How probably a label is right that the model gives probability p, of so many classes."""
+    def trust(self, p: float, classes: int, own: float = math.inf, others: float = 0.0) -> float:
+        """How probably a label is right that the model gives probability p, of so many classes.
+
+        Parameters
+        ----------
+        p : float
+            The probability.
+        classes : int
+            How many classes are known, 2 at least.
+        own, others : float, default inf and 0.0
+            Weight of the messages learned of its class, and of all others.
+        """
         share = self.share
-        right, wrong = (1 - share) * p, share * (1 - p) / (classes - 1)
+        own = max(own, _LEAST_WEIGHT)
+        doubt = (1 - p) / (1 + _OPEN * others / own / own)
+        right, wrong = (1 - share) * (1 - doubt), share * doubt / (classes - 1)
         return right / (right + wrong) if right + wrong > 0 else 1.0
 
     def learn(self, trust: float) -> tuple[float, int]:
-        """Take into account how far a label was believed; gives the change, for `unlearn`."""
+        """Take into account how far a label was believed; gives the change, for `move`."""
         # x^-.75 of operations that are the same on every machine.
         n = self._labels + 1
         step = 1 / math.sqrt(n * math.sqrt(n))
         change = round(step * (1 - trust - self._share) / _GRAIN) * _GRAIN, 1
-        self.relearn(change)
+        self.move(change, 1)
         return change
 
-    def unlearn(self, change: tuple[float, int]) -> None:
-        """Take a change back, exactly; in which order makes no difference."""
-        self.relearn((-change[0], -change[1]))
-
-    def relearn(self, change: tuple[float, int]) -> None:
-        """Make a change again that was taken back: of the share, by so many labels."""
-        self._share += change[0]
-        self._labels += change[1]
+    def move(self, change: Sequence[float], sign: int) -> None:
+        """Make a change again (sign 1), or take it back (-1), exactly; in any order."""
+        self._share += sign * change[0]
+        self._labels += sign * int(change[1])
 
     def since(self, before: LabelNoise) -> tuple[float, int]:
         """The change that leads here from another state."""

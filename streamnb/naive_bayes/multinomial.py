@@ -6,12 +6,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamnb import _core
-from streamnb.naive_bayes.base import CountingNB
-from streamnb.naive_bayes.parameters import Prior
+from streamnb.naive_bayes.counting import CountingNB
+from streamnb.parameters import parameterised
 
 __all__ = ["MultinomialNB"]
 
 
+@parameterised()
 class MultinomialNB(CountingNB):
     r"""Naive Bayes over how often each feature occurs.
 
@@ -20,29 +21,12 @@ class MultinomialNB(CountingNB):
 
         log P(c) + sum over w of x_w [log(n_cw + alpha) - log(N_c + alpha V)]
 
-    Parameters
-    ----------
-    alpha
-        Additive (Laplace, Lidstone) smoothing, > 0.
-    prior
-        "learned" (share of the weight learned), "uniform", or a dict of labels to probabilities.
-    unseen
-        What a feature that was never learned says: nothing ("ignore"), or alpha / (N_c + alpha V)
-        ("smooth", as river has it; it favours the class with the fewest tokens).
-    tau
-        Length normalisation: the evidence is divided by tau times the square root of the number of
-        distinct features that took part; None for none. Words depend on each other, so a long
-        message's evidence is counted many times over; this is what lets messages of different
-        length be ranked together.
-    keep_names
-        Keep the names of features, so that they can be shown.
-
     Attributes
     ----------
     counts : MemoryCounts
         Everything that was learned.
 
-    All parameters but `keep_names` can be set after training; nothing has to be learned again.
+    All parameters can be set after training; nothing has to be learned again.
 
     References
     ----------
@@ -74,18 +58,6 @@ class MultinomialNB(CountingNB):
 
     (The text cuts .01557 off where it could have rounded.)
     """
-
-    def __init__(
-        self,
-        alpha: float = 1.0,
-        prior: Prior = "learned",
-        unseen: str = "ignore",
-        tau: float | None = None,
-        keep_names: bool = True,
-        length_power: float = 0.5,
-        decay: float = 1.0,
-    ) -> None:
-        super().__init__(alpha, prior, unseen, tau, length_power, decay, keep_names)
 
     def _more_tags(self) -> set[str]:
         return {"positive input"}

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from streamnb.naive_bayes.scores import probabilities
+from streamnb.scores import probabilities
 
-__all__ = ["Recalibration", "Step"]
+__all__ = ["Adjustment", "Recalibration"]
 
 _LEAST_GAIN = 0.02  # evidence may come to be worth little, but never speaks for its opposite
 # Steps are multiples of these, so that sums of them are exact and any of them can be taken back.
 _GRAIN, _SQUARES_GRAIN = 2.0**-36, 2.0**-16
 
 
-class Step(NamedTuple):
+class Adjustment(NamedTuple):
     """What a message changed: enough to take it back exactly, whatever was learned since."""
 
     gains: tuple[float, ...]
@@ -63,7 +64,7 @@ class Recalibration:
     >>> for _ in range(20):  # sure of the first class, and wrong a third of the time
     ...     for k in (0, 0, 1):
     ...         _ = recalibration.learn([[9.0, 0.0]], k, [0, 1])
-    >>> from streamnb.naive_bayes.scores import probabilities
+    >>> from streamnb.scores import probabilities
     >>> p = probabilities(recalibration.scores([[9.0, 0.0]], [0, 1]))[0]
     >>> 0.6 < p < 0.73
     True
@@ -104,7 +105,7 @@ class Recalibration:
 
     def learn(
         self, evidence: list[list[float]], k: int, known: list[int], trust: float = 1.0
-    ) -> Step:
+    ) -> Adjustment:
         """Learn that a message with this evidence is, so far as trusted, of class k of `known`."""
         classes = known[-1] + 1
         shares = probabilities(self.scores(evidence, known))
@@ -124,28 +125,49 @@ class Recalibration:
             -self._descent(g, self._bias_squares[number] + more)
             for (number, g), more in zip(errors.items(), bias_squares, strict=True)
         ]
-        step = Step(
+        step = Adjustment(
             tuple(map(_rounded, gains)),
             tuple(gain_squares),
             tuple(map(_rounded, biases)),
             tuple(bias_squares),
         )
-        self._move(step, 1)
+        self.move(step, 1)
         return step
 
-    def unlearn(self, step: Step) -> None:
-        """Take a step back, exactly; in which order makes no difference."""
-        self._move(step, -1)
+    def move(self, step: Sequence[Sequence[float]], sign: int) -> None:
+        """Make an adjustment again (sign 1), or take it back (-1), exactly; in any order."""
+        self._widen(len(step[2]))
+        for numbers, changes in zip(
+            (self.gains, self._gain_squares, self.biases, self._bias_squares), step, strict=True
+        ):
+            for i, change in enumerate(changes):
+                numbers[i] += sign * change
 
-    def relearn(self, step: Step) -> None:
-        """Make a step again that was taken back."""
-        self._move(step, 1)
+    def check(self, step: Sequence[Sequence[float]], classes: int) -> None:
+        """Raise ValueError for an adjustment of other models or more classes."""
+        gains, gain_squares, biases, bias_squares = step
+        models = len(self.gains)
+        if not len(gains) == len(gain_squares) == models or not (
+            len(biases) == len(bias_squares) <= classes
+        ):
+            raise ValueError("a step of other views or classes")
 
-    def since(self, before: Recalibration) -> Step:
+    def renumbered(
+        self, step: Sequence[Sequence[float]], order: Sequence[int | None]
+    ) -> Adjustment:
+        """An adjustment where class k was number order[k] before; None: there was none."""
+        gains, gain_squares, *of_classes = step
+        biases, squares = (
+            tuple(part[k] if k is not None and k < len(part) else 0.0 for k in order)
+            for part in of_classes
+        )
+        return Adjustment(tuple(gains), tuple(gain_squares), biases, squares)
+
+    def since(self, before: Recalibration) -> Adjustment:
         """The step that leads here from another state of no more classes."""
         more = len(self.biases) - len(before.biases)
         zeros, ones = before.biases + [0.0] * more, before._bias_squares + [1.0] * more
-        return Step(
+        return Adjustment(
             _differences(self.gains, before.gains),
             _differences(self._gain_squares, before._gain_squares),
             _differences(self.biases, zeros),
@@ -159,14 +181,6 @@ class Recalibration:
         more = classes - len(self.biases)
         self.biases += [0.0] * more
         self._bias_squares += [1.0] * more
-
-    def _move(self, step: Step, sign: int) -> None:
-        self._widen(len(step.biases))
-        for numbers, changes in zip(
-            (self.gains, self._gain_squares, self.biases, self._bias_squares), step, strict=True
-        ):
-            for i, change in enumerate(changes):
-                numbers[i] += sign * change
 
     def of_classes(self, places: list[int | None]) -> Recalibration:
         """The same for classes in another order: class k was number places[k], or not known."""

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamnb import _core
-from streamnb.counts import checked_weight
-from streamnb.tokens import TokenCounts
+from streamnb.counts.protocol import checked_weight
+from streamnb.features.token_counts import TokenCounts
 
-__all__ = ["Rows", "as_labels", "as_weights", "is_frame"]
+__all__ = ["Rows", "as_labels", "as_weights", "is_frame", "is_matrix"]
 
 
 @dataclass(frozen=True)
@@ -100,6 +100,11 @@ def is_frame(X: Any) -> bool:
         if loaded is not None and isinstance(X, getattr(loaded, name)):
             return True
     return False
+
+
+def is_matrix(X: Any) -> bool:
+    """Whether X is a matrix or a data frame, and not an iterable of messages."""
+    return hasattr(X, "tocsr") or getattr(X, "ndim", 0) == 2 or is_frame(X)
 
 
 def _frame_values(frame: Any) -> tuple[list[Any], Any]:

@@ -3,41 +3,37 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any
-
-from river import base
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
 
 from streamnb import _core
-from streamnb.counts import Label, checked_weight
-from streamnb.naive_bayes.base import CountingNB, Receipt
-from streamnb.naive_bayes.discriminative import DiscriminativeMultinomialNB, in_steps, lesson
+from streamnb.counts.protocol import Label, checked_weight
+from streamnb.features.token_counts import TokenCounts
+from streamnb.naive_bayes.base import TextModel
+from streamnb.naive_bayes.counting import CountingNB
+from streamnb.naive_bayes.discriminative import DiscriminativeMultinomialNB
+from streamnb.naive_bayes.explanation import Explanation
 from streamnb.naive_bayes.label_noise import LabelNoise
-from streamnb.naive_bayes.recalibration import Recalibration, Step
-from streamnb.naive_bayes.scores import Explanation, Scored, probabilities
-from streamnb.tokens import Feature, TokenCounts
+from streamnb.naive_bayes.recalibration import Recalibration
+from streamnb.naive_bayes.receipt import Receipt
+from streamnb.parameters import Number, Other, attribute, parameter, parameterised
+from streamnb.scores import probabilities
 
 __all__ = ["ViewsNB"]
 
 
-class ViewsNB(Scored, base.Classifier):
+@parameterised()
+class ViewsNB(TextModel):
     r"""A counting model for each view of a message; what they say is added up and recalibrated.
 
     A view is one way to make features of a message: its words, say, or its first bytes. Views err
     in different places, so their sum ranks better than any of them (Lynam and Cormack 2006). Each
-    model learns by itself: its lesson is 1 - P(y | view), with its own evidence and its share of
-    the prior, which all of them together count once. Then `Recalibration` learns what each view's
-    evidence is worth.
+    model learns by itself: how much it learns of a message is 1 - P(y | view), with its own
+    evidence and its share of the prior, which all of them together count once. Then
+    `Recalibration` learns what each view's evidence is worth.
 
-    Parameters
-    ----------
-    models
-        One `DiscriminativeMultinomialNB` (or another counting model) for each view.
-    rate
-        Step size of the recalibration.
-    label_noise
-        Share of labels that are wrong; None to estimate it. What is learned of a message is weighed
-        by how far its label can be believed (`LabelNoise`).
+    A message is a sequence of views, a `TokenCounts` or a dict of counts for each model; one alone
+    is seen by all of them.
 
     Attributes
     ----------
@@ -58,137 +54,220 @@ class ViewsNB(Scored, base.Classifier):
     'spam'
     """
 
-    def __init__(
-        self,
-        models: Sequence[CountingNB] | None = None,
-        rate: float = 0.3,
-        label_noise: float | None = None,
-    ) -> None:
-        self.models = [DiscriminativeMultinomialNB()] if models is None else list(models)
-        self.recalibration = Recalibration(len(self.models), rate)
-        self.noise = LabelNoise(label_noise)
-        self.be_cautious()
-        self.receipt: Receipt | None = None
+    models: Sequence[CountingNB] | None = parameter(
+        Other(),
+        "counts",
+        "A `DiscriminativeMultinomialNB` or another counting model for each view; None for one.",
+        default=None,
+    )
+    rate: float = parameter(
+        Number(0, 100), "teaching", "Step size of the recalibration.", default=0.3
+    )
+    label_noise: float | None = parameter(
+        Number(0, 0.5, below=True, none=True),
+        "teaching",
+        "Share of labels that are wrong; None to estimate it. What is learned of a message is "
+        "weighed by how far its label can be believed (`LabelNoise`).",
+        default=None,
+    )
+    receipt: Receipt | None = attribute(init=False)
+    recalibration: Recalibration = attribute(init=False)
+    noise: LabelNoise = attribute(init=False)
 
     @property
-    def rate(self) -> float:
-        """Step size of the recalibration."""
-        return self.recalibration.rate
+    def takes_views(self) -> bool:
+        """Whether a message is a sequence of views."""
+        return True
+
+    def __post_init__(self) -> None:
+        models: list[CountingNB] = list(self.models or [DiscriminativeMultinomialNB()])
+        object.__setattr__(self, "models", models)
+        self._members = models
+        self.recalibration = Recalibration(len(models), self.rate)
+        self.noise = LabelNoise(self.label_noise)
+        self._be_cautious()
+        self.receipt = None
+
+    def _changed(self, name: str) -> None:
+        if "noise" in vars(self):
+            self.recalibration.rate = self.rate
+            self.noise.fixed = self.label_noise
+            self._be_cautious()
+
+    def _get_params(self) -> dict[str, Any]:
+        """As river asks for them to make a clone, which has learned nothing."""
+        return {**super()._get_params(), "models": [member.clone() for member in self._members]}
+
+    def _is_taught(self) -> bool:
+        return "_members" in vars(self)
 
     @property
-    def label_noise(self) -> float | None:
-        """The share of wrong labels, where it is not estimated."""
-        return self.noise.fixed
-
-    @property
-    def _labels(self) -> list[Label]:
-        return self.models[0].counts.labels
+    def members(self) -> list[CountingNB]:
+        """The counting model of each view."""
+        return self._members
 
     def as_tokens(self, x: Any) -> tuple[TokenCounts, ...]:
         """A message's views as the models count them, good for as long as one likes."""
-        if len(x) != len(self.models):
-            raise ValueError(f"a message of {len(x)} views for {len(self.models)} models")
-        return tuple(model.as_tokens(view) for model, view in zip(self.models, x, strict=True))
+        if isinstance(x, (Mapping, TokenCounts)):
+            x = (x,) * len(self._members)
+        if len(x) != len(self._members):
+            raise ValueError(f"a message of {len(x)} views for {len(self._members)} models")
+        return tuple(model.as_tokens(view) for model, view in zip(self._members, x, strict=True))
+
+    def views_of(self, tokens: tuple[TokenCounts, ...]) -> tuple[TokenCounts, ...]:
+        """The views."""
+        return tokens
+
+    def of_views(self, views: tuple[TokenCounts, ...]) -> tuple[TokenCounts, ...]:
+        """The views."""
+        return views
 
     def _evidence(self, x: tuple[TokenCounts, ...]) -> list[list[float]]:
-        return [model.evidence(view) for model, view in zip(self.models, x, strict=True)]
+        return [model.evidence(view) for model, view in zip(self._members, x, strict=True)]
 
     def _known(self) -> list[int]:
-        weights = self.models[0].counts.weights
+        """Numbers of the classes that anything was learned of."""
+        weights = self._members[0].counts.weights
         return [k for k, weight in enumerate(weights) if weight > 0]
 
     def _scores(self, x: Any) -> list[float]:
         views = self.as_tokens(x)
         known = self._known()
-        scores = [-math.inf] * len(self._labels)
+        scores = [-math.inf] * len(self.labels)
         if len(known) < 2:  # of one class alone nothing can be said
             return [0.0 if k in known or not known else -math.inf for k in range(len(scores))]
-        for k, score in zip(
-            known, self.recalibration.scores(self._evidence(views), known), strict=True
-        ):
+        found = self.recalibration.scores(self._evidence(views), known)
+        for k, score in zip(known, found, strict=True):
             scores[k] = score
         return scores
 
-    def learn_one(self, x: Any, y: Label, w: float = 1.0) -> None:
-        """Learn a message.
+    # Learning
 
-        Parameters
-        ----------
-        x
-            A view for each model: a `TokenCounts` or a dict of counts.
-        y
-            Its label.
-        w
-            Its weight, >= 0.
-        """
+    def learn(self, x: Any, y: Label, w: float = 1.0) -> Receipt:
+        """Learn a message; the receipt is what `unlearn` wants."""
         views = self.as_tokens(x)
         weight = 1.0 if w == 1 else checked_weight(w)
-        lessons, step, noise = self._lessons(views, y, weight)
-        for model, view, amount in zip(self.models, views, lessons, strict=True):
-            model._teach(view, y, weight, amount)
-        receipts = [model.receipt for model in self.models if model.receipt is not None]
-        self.receipt = receipts[0]._replace(
-            weights=tuple(of.weights[0] for of in receipts), step=step, noise=noise
-        )
+        with self._lock:
+            times, parts = self._weighed(views, y, weight)
+            receipts = [
+                model.add(view, y, weight, amount)
+                for model, view, amount in zip(self._members, views, times, strict=True)
+            ]
+        weights = tuple(receipt.weights[0] for receipt in receipts)
+        return receipts[0]._replace(weights=weights, parts=parts)
 
-    def _lessons(
+    def _weighed(
         self, views: tuple[TokenCounts, ...], y: Label, w: float
-    ) -> tuple[list[float], Step | None, tuple[float, int] | None]:
-        """How many times each model learns a message's counts; what goes before is recalibrated."""
-        counts = self.models[0].counts
+    ) -> tuple[list[float], dict[str, Any]]:
+        """How many times each model learns a message; what is done before that is done here."""
+        counts = self._members[0].counts
         k = counts.index(y)
         if k is None:
-            return [1.0] * len(views), None, None
+            return [1.0] * len(views), {}
         evidence = self._evidence(views)
         known = self._known()
-        trust, step, noise = 1.0, None, None
+        trust = 1.0
+        parts: dict[str, Any] = {}
         if len(known) >= 2 and k in known and w > 0:
             p = probabilities(self.recalibration.scores(evidence, known))[known.index(k)]
-            trust = self.noise.trust(p, len(known))
-            noise = self.noise.learn(trust)
-            self.be_cautious()
-            step = self.recalibration.learn(evidence, k, known, trust)
+            own = counts.weights[k] / counts.scale
+            others = math.fsum(counts.weights) / counts.scale - own
+            trust = self.noise.trust(p, len(known), own, others)
+            parts["noise"] = self.noise.learn(trust)
+            self._be_cautious()
+            parts["recalibration"] = self.recalibration.learn(evidence, k, known, trust)
         prior = _share_of_prior(counts.weights, len(views))
-        lessons = [
-            lesson([a + b for a, b in zip(of, prior, strict=True)], counts.weights, k, trust)
-            if isinstance(model, DiscriminativeMultinomialNB)
-            else in_steps(trust)
-            for model, of in zip(self.models, evidence, strict=True)
+        times = [
+            model.novelty(of, prior, k, trust)
+            for model, of in zip(self._members, evidence, strict=True)
         ]
-        return lessons, step, noise
+        return times, parts
 
-    def be_cautious(self) -> None:
+    def _be_cautious(self) -> None:
         """Let the models smooth as their labels deserve."""
-        for model in self.models:
+        for model in self._members:
             model._caution = self.noise.caution
 
-    def unlearn_one(self, x: Any, y: Label, w: float = 1.0, receipt: Receipt | None = None) -> None:
-        """Undo `learn_one`, given the `receipt` it left; `w` is not looked at.
-
-        Raises
-        ------
-        ValueError
-            Where this was never learned, or the receipt is missing. Nothing has changed.
-        """
-        if receipt is None or len(receipt.weights) != len(self.models):
-            raise ValueError(
-                "to unlearn, this model needs the receipt: keep `model.receipt` after learn_one"
-            )
+    def unlearn(self, x: Any, y: Label, receipt: Receipt) -> None:
+        """Take back what a receipt says, or raise ValueError and change nothing."""
         views = self.as_tokens(x)
-        done: list[int] = []
-        try:
-            for j, model in enumerate(self.models):
-                model._untake(views[j], y, receipt.exponent, receipt.mass, receipt.weights[j])
-                done.append(j)
-        except ValueError:
-            for j in done:
-                self.models[j].counts.add(views[j], y, receipt.weights[j], receipt.mass)
-            raise
-        if receipt.step is not None:
-            self.recalibration.unlearn(receipt.step)
-        if receipt.noise is not None:
-            self.noise.unlearn(receipt.noise)
-            self.be_cautious()
+        if len(receipt.weights) != len(self._members):
+            raise ValueError("cannot unlearn: a receipt of another model")
+        with self._lock:
+            done: list[int] = []
+            try:
+                for j, model in enumerate(self._members):
+                    model.take(views[j], y, receipt, receipt.weights[j])
+                    done.append(j)
+            except ValueError:
+                for j in done:
+                    self._members[j].counts.add(views[j], y, receipt.weights[j], receipt.mass)
+                raise
+            self._move(receipt, -1)
+
+    def relearn(self, x: Any, y: Label, receipt: Receipt) -> None:
+        """Do again what a receipt says, exactly."""
+        views = self.as_tokens(x)
+        with self._lock:
+            for model, view, times in zip(self._members, views, receipt.weights, strict=True):
+                model.counts.add(view, y, times, receipt.mass)
+            self._move(receipt, 1)
+
+    def _move(self, receipt: Receipt, sign: int) -> None:
+        if "recalibration" in receipt.parts:
+            self.recalibration.move(receipt.parts["recalibration"], sign)
+        if "noise" in receipt.parts:
+            self.noise.move(receipt.parts["noise"], sign)
+            self._be_cautious()
+
+    def _without_receipt(self, w: float) -> Receipt:
+        raise ValueError("several views need a receipt")
+
+    # What is known beside the counts
+
+    def state(self) -> dict[str, Any]:
+        """Recalibration and estimate of wrong labels, as JSON can hold them."""
+        return {"recalibration": self.recalibration.state(), "noise": self.noise.state()}
+
+    def outline_of(self, order: Sequence[int]) -> dict[str, Any]:
+        """As `outline`, class k being that of number order[k]."""
+        recalibration = self.recalibration.of_classes(list(order))
+        return {**self.outline(), "recalibration": recalibration.state()}
+
+    def restore(self, state: Any) -> None:
+        """Take over what `state` gave; any exception where it is not sound."""
+        recalibration = Recalibration.from_state(state["recalibration"])
+        noise = LabelNoise.from_state(state["noise"])
+        if len(recalibration.gains) != len(self._members):
+            raise ValueError("the views do not belong together")
+        with self._lock:
+            self.recalibration, self.noise = recalibration, noise
+            object.__setattr__(self, "rate", recalibration.rate)
+            object.__setattr__(self, "label_noise", noise.fixed)
+            self._be_cautious()
+
+    def parts_since(self, before: ViewsNB) -> dict[str, Any]:
+        """What a receipt would say that leads from another model's state to this one's."""
+        return {
+            "recalibration": self.recalibration.since(before.recalibration),
+            "noise": self.noise.since(before.noise),
+        }
+
+    def check_receipt(self, receipt: Receipt, classes: int) -> None:
+        """Raise ValueError for a receipt of other views or more classes."""
+        super().check_receipt(receipt._replace(parts={}), classes)
+        for name, part in receipt.parts.items():
+            if name == "recalibration":
+                self.recalibration.check(part, classes)
+            elif name != "noise" or len(part) != 2:
+                raise ValueError("a receipt of another model")
+
+    def renumbered(self, receipt: Receipt, order: Sequence[int | None]) -> Receipt:
+        """A receipt where class k was number order[k] before; None: there was none."""
+        if "recalibration" not in receipt.parts:
+            return receipt
+        step = self.recalibration.renumbered(receipt.parts["recalibration"], order)
+        return receipt._replace(parts={**receipt.parts, "recalibration": step})
 
     def explain_views(self, x: Any) -> list[Explanation]:
         """Say what each feature added to each class: an explanation for each view.
@@ -197,65 +276,41 @@ class ViewsNB(Scored, base.Classifier):
         message; the bias of the recalibration is in the base of the first.
         """
         known = self._known()
-        explanations: list[Explanation] = []
         if len(known) < 2:  # of one class alone nothing can be said
-            nothing = dict.fromkeys(self.joint_log_likelihood(x), 0.0)
-            return [Explanation(nothing, nothing, {}) for _ in self.models]
-        for j, (model, view) in enumerate(zip(self.models, self.as_tokens(x), strict=True)):
-            gain = self.recalibration.gain(j)
-            why = model.explain_one(view)
-            prior = dict(zip(self._labels, model._log_prior(), strict=True))
-            bias = {self._labels[k]: self.recalibration.bias(k) for k in known}
-            extra = bias if j == 0 else dict.fromkeys(bias, 0.0)
-
-            def weighed(
-                of: dict[Label, float],
-                gain: float = gain,
-                prior: dict[Label, float] = prior,
-                extra: dict[Label, float] = extra,
-            ) -> dict[Label, float]:
-                return {label: gain * (of[label] - prior[label]) + extra[label] for label in extra}
-
-            parts = {
-                feature: {label: gain * of[label] for label in extra}
-                for feature, of in why.contributions.items()
-            }
-            explanations.append(Explanation(weighed(why.scores), weighed(why.base), parts))
+            nothing = dict.fromkeys(self.labels, 0.0)
+            return [Explanation(nothing, nothing, {}) for _ in self._members]
+        bias = {self.labels[k]: self.recalibration.bias(k) for k in known}
+        explanations: list[Explanation] = []
+        for j, (model, view) in enumerate(zip(self._members, self.as_tokens(x), strict=True)):
+            prior = dict(zip(self.labels, model._log_prior(), strict=True))
+            (why,) = model.explain_views(view)
+            explanations.append(why.scaled(self.recalibration.gain(j), prior, bias))
+            bias = dict.fromkeys(bias, 0.0)
         return explanations
 
-    def explain_one(self, x: Any) -> Explanation:
-        """Say what each feature of each view added to each class.
-
-        Features are named by pairs of the view's number and their name.
-        """
-        views = self.explain_views(x)
-        parts: dict[Feature, dict[Label, float]] = {
-            (j, feature): of
-            for j, view in enumerate(views)
-            for feature, of in view.contributions.items()
-        }
-        return Explanation.summed(views, parts)
-
-    def merge(self, other: ViewsNB) -> None:
-        """Add another model's counts; the recalibration stays that of whichever learned more.
-
-        Raises
-        ------
-        ValueError
-            Where the models count different things. Nothing has changed.
-        """
-        if len(other.models) != len(self.models):
+    def check_merge(self, other: Any) -> None:
+        """Raise ValueError where another model counts different things."""
+        if type(other) is not type(self) or len(other.members) != len(self._members):
             raise ValueError("cannot merge: the models have different views")
-        for model, more in zip(self.models, other.models, strict=True):
+        for model, more in zip(self._members, other.members, strict=True):
             model.check_merge(more)
-        mine, theirs = (sum(model.models[0].counts.weights) for model in (self, other))
-        for model, more in zip(self.models, other.models, strict=True):
+
+    def _merge(self, other: Self) -> None:
+        """Add another model's counts; the recalibration stays that of whichever learned more."""
+        mine, theirs = (sum(model.members[0].counts.weights) for model in (self, other))
+        for model, more in zip(self._members, other.members, strict=True):
             model.merge(more)
         if theirs > mine:
-            index = other.models[0].counts.index
-            self.recalibration = other.recalibration.of_classes([index(y) for y in self._labels])
+            index = other.members[0].counts.index
+            self.recalibration = other.recalibration.of_classes([index(y) for y in self.labels])
             self.noise = LabelNoise.from_state(other.noise.state())
-            self.be_cautious()
+            self._be_cautious()
+
+    @classmethod
+    def _of_members(cls, members: list[Any], outlined: Mapping[str, Any]) -> Self:
+        if not members or not all(isinstance(member, CountingNB) for member in members):
+            raise ValueError("the views are not sound")
+        return cls(members)
 
 
 def _share_of_prior(weights: list[float], views: int) -> list[float]:

@@ -3,26 +3,36 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Self
 
-from river import base
-
-from streamnb.counts import Label, checked_weight
-from streamnb.naive_bayes.base import CountingNB, Receipt
-from streamnb.naive_bayes.views import ViewsNB
+from streamnb.counts.protocol import Label, checked_weight
+from streamnb.errors import OutputError
+from streamnb.features.token_counts import TokenCounts
+from streamnb.naive_bayes.base import TextModel
+from streamnb.naive_bayes.counting import CountingNB
+from streamnb.naive_bayes.explanation import Explanation
+from streamnb.naive_bayes.receipt import Receipt
+from streamnb.parameters import Other, Whole, attribute, parameter, parameterised
 
 __all__ = ["WindowNB"]
 
 
-class WindowNB(base.Classifier):
+class _Learned(NamedTuple):
+    """A message in the window, and what takes it out again."""
+
+    tokens: Any
+    label: Label
+    receipt: Receipt
+
+
+@parameterised()
+class WindowNB(TextModel):
     """A model that knows only the last messages it learned.
 
-    Parameters
-    ----------
-    model
-        Any counting model. It must learn through this object alone.
-    size
-        How many messages it knows; the features of as many are held in memory.
+    The features of as many messages are held in memory. What the evidence is worth (recalibration)
+    and how far labels can be believed is learned for good. It is not written to files: save the
+    model inside, which then knows what the window holds.
 
     Examples
     --------
@@ -34,41 +44,108 @@ class WindowNB(base.Classifier):
     {'spam': 0.0, 'ham': 0.0}
     """
 
-    def __init__(self, model: CountingNB | ViewsNB, size: int) -> None:
-        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-            raise ValueError(f"size: {size!r} is not a whole number >= 1")
-        self.model = model
-        self.size = size
-        self._known: deque[tuple[Any, Label, float, Receipt | None]] = deque()
+    model: TextModel = parameter(
+        Other(),
+        "counts",
+        "Any model of texts or tables. It must learn through this object alone.",
+        default=None,
+    )
+    size: int = parameter(Whole(), "teaching", "How many messages it knows.", default=1000)
+    receipt: Receipt | None = attribute(init=False)
+
+    def __post_init__(self) -> None:
+        self._window: deque[_Learned] = deque()
+        self.receipt = None
 
     @property
-    def _multiclass(self) -> bool:
-        return True
+    def takes_views(self) -> bool:
+        """As the model does."""
+        return self.model.takes_views
 
-    def learn_one(self, x: Any, y: Label, w: float = 1.0) -> None:
+    @property
+    def members(self) -> Sequence[CountingNB]:
+        """Those of the model."""
+        return self.model.members
+
+    @property
+    def labels(self) -> list[Label]:
+        """Those of the model."""
+        return self.model.labels
+
+    def as_tokens(self, x: Any) -> Any:
+        """As the model has it."""
+        return self.model.as_tokens(x)
+
+    def views_of(self, tokens: Any) -> tuple[TokenCounts, ...]:
+        """As the model has it."""
+        return self.model.views_of(tokens)
+
+    def of_views(self, views: tuple[TokenCounts, ...]) -> Any:
+        """As the model has it."""
+        return self.model.of_views(views)
+
+    def _scores(self, x: Any) -> list[float]:
+        return self.model._scores(x)
+
+    def explain_views(self, x: Any) -> list[Explanation]:
+        """As the model has it."""
+        return self.model.explain_views(x)
+
+    def learn(self, x: Any, y: Label, w: float = 1.0) -> Receipt:
         """Learn a message, and unlearn the one that leaves the window.
 
         Weights are rounded to multiples of 2^-16, so that what is added can be taken away exactly.
         """
-        tokens = self.model.as_tokens(x)
+        tokens = self.as_tokens(x)
         if w != 1:
             w = round(checked_weight(w) * 65536) / 65536
-        self.model.learn_one(tokens, y, w)
-        receipt = self.model.receipt
-        if receipt is not None:  # what the evidence is worth was learned for good
-            receipt = receipt._replace(step=None, noise=None)
-        self._known.append((tokens, y, w, receipt))
-        if len(self._known) > self.size:
-            self.model.unlearn_one(*self._known.popleft())
+        with self._lock:
+            receipt = self.model.learn(tokens, y, w)
+            self._window.append(_Learned(tokens, y, receipt._replace(parts={})))
+            while len(self._window) > self.size:
+                self.model.unlearn(*self._window.popleft())
+        return receipt
 
-    def joint_log_likelihood(self, x: Any) -> dict[Label, float]:
-        """As the model has it."""
-        return self.model.joint_log_likelihood(x)
+    def unlearn(self, x: Any, y: Label, receipt: Receipt) -> None:
+        """Take a message out of the window; of one that has left it, what it left behind."""
+        with self._lock:
+            inside = _Learned(self.as_tokens(x), y, receipt._replace(parts={}))
+            at = next((i for i, one in enumerate(self._window) if one == inside), None)
+            if at is None:
+                raise ValueError("cannot unlearn: the message is not in the window")
+            self.model.unlearn(x, y, receipt)
+            del self._window[at]
 
-    def predict_proba_one(self, x: Any, **kwargs: Any) -> dict[Label, float]:
-        """Probability of each class; {} before anything was learned."""
-        return self.model.predict_proba_one(x)
+    def relearn(self, x: Any, y: Label, receipt: Receipt) -> None:
+        """Do again what a receipt says, as the newest message of the window."""
+        with self._lock:
+            self.model.relearn(x, y, receipt)
+            self._window.append(_Learned(self.as_tokens(x), y, receipt._replace(parts={})))
+            while len(self._window) > self.size:
+                self.model.unlearn(*self._window.popleft())
 
-    def predict_one(self, x: Any, **kwargs: Any) -> Label | None:
-        """The most probable class; None where nothing was learned."""
-        return self.model.predict_one(x)
+    @property
+    def _needs_receipt(self) -> bool:
+        return self.model._needs_receipt
+
+    def _without_receipt(self, w: float) -> Receipt:
+        return self.model._without_receipt(w)
+
+    def check_merge(self, other: Any) -> None:
+        """Raise ValueError: which messages are the last of two streams, nothing tells."""
+        raise ValueError("cannot merge: windows over two streams are no window over both")
+
+    def state(self) -> dict[str, Any]:
+        """That of the model."""
+        return self.model.state()
+
+    def restore(self, state: Any) -> None:
+        """Take over what `state` gave."""
+        self.model.restore(state)
+
+    @classmethod
+    def _of_members(cls, members: list[Any], outlined: Mapping[str, Any]) -> Self:
+        raise ValueError("a window is not read from files")
+
+    def _file_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        raise OutputError("a window is not written to files: save the model inside (model.model)")

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-import msgspec
-from msgspec import Meta, Struct
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from streamnb.errors import CorpusError
 from streamnb.evaluate.compare import Run, read_run
@@ -17,14 +16,14 @@ __all__ = ["ReadRun", "read_experiment", "read_folder"]
 
 _LARGEST = 1 << 28
 
-Share = Annotated[float, Meta(ge=0, le=1)]
-Count = Annotated[int, Meta(ge=0, le=1 << 53)]
-Number = Annotated[float, Meta(ge=-1e300, le=1e300)]
-Side = Annotated[int, Meta(ge=1, le=1 << 14)]
+Share = Annotated[float, Field(ge=0, le=1)]
+Count = Annotated[int, Field(ge=0, le=1 << 53)]
+Number = Annotated[float, Field(ge=-1e300, le=1e300)]
+Side = Annotated[int, Field(ge=1, le=1 << 14)]
 Table = dict[str, dict[str, Count]]
 
 
-class _Bin(Struct):
+class _Bin(BaseModel):
     low: Share
     high: Share
     messages: Count
@@ -32,7 +31,7 @@ class _Bin(Struct):
     true: Share
 
 
-class _Summary(Struct):
+class _Summary(BaseModel):
     """What pictures need of `summary.json`."""
 
     reliability: list[_Bin] = []
@@ -40,38 +39,38 @@ class _Summary(Struct):
     intervals: dict[str, tuple[Number, Number]] = {}
 
 
-class _Checkpoint(Struct):
+class _Checkpoint(BaseModel):
     messages: Count
     accuracy: Share
     window_accuracy: Share
     fading_accuracy: Share
 
 
-class _Point(Struct):
+class _Point(BaseModel):
     test: Share
     tested: Count
-    trials: Annotated[int, Meta(ge=1, le=10**9)]
+    trials: Annotated[int, Field(ge=1, le=10**9)]
     mean: Share
     sd: Share
-    accuracies: Annotated[list[Share], Meta(min_length=1)]
+    accuracies: Annotated[list[Share], Field(min_length=1)]
 
 
-class _Model(Struct):
+class _Model(BaseModel):
     points: list[_Point]
     tested: list[Count]
     wrong: list[Count]
-    confusion: Annotated[Table, Meta(min_length=1)]
+    confusion: Annotated[Table, Field(min_length=1)]
     curve: list[Share]
     class_means: dict[str, list[Number]]
 
 
-class _Answer(Struct):
+class _Answer(BaseModel):
     question: dict[str, str | int | float | bool | None]
     likelihoods: dict[str, dict[str, Number]]
     probabilities: dict[str, dict[str, Number]]
 
 
-class _Experiment(Struct):
+class _Experiment(BaseModel):
     """What pictures need of `experiment.json`."""
 
     name: str
@@ -122,10 +121,20 @@ def _read(path: Path, kind: Any, missing: Any) -> Any:
         if not stat.S_ISREG(path.stat().st_mode):
             raise ValueError("not a regular file")
         with open(path, "rb") as file:
-            return msgspec.to_builtins(msgspec.json.decode(file.read(_LARGEST), type=kind))
+            adapter = TypeAdapter(kind)
+            return adapter.dump_python(adapter.validate_json(file.read(_LARGEST)))
+    except ValidationError as error:
+        raise CorpusError(f"{path}: cannot be read: {first_fault(error)}") from None
     except (OSError, ValueError, RecursionError) as error:
         why = getattr(error, "strerror", None) or str(error)
         raise CorpusError(f"{path}: cannot be read: {why:.200}") from None
+
+
+def first_fault(error: ValidationError) -> str:
+    """What is wrong first, after where it is."""
+    first = error.errors(include_url=False)[0]
+    where = ".".join(map(str, first["loc"]))
+    return f"{where}: {first['msg']}" if where else first["msg"]
 
 
 def _checkpoints(path: Path) -> list[dict[str, float]]:
@@ -136,7 +145,7 @@ def _checkpoints(path: Path) -> list[dict[str, float]]:
         with open(path, "rb") as file:
             for number, line in enumerate(file.read(_LARGEST).splitlines(), 1):
                 try:
-                    found.append(msgspec.to_builtins(msgspec.json.decode(line, type=_Checkpoint)))
+                    found.append(_Checkpoint.model_validate_json(line).model_dump())
                 except (ValueError, RecursionError):
                     raise CorpusError(f"{path}:{number}: not a checkpoint of a replay") from None
     except OSError as error:

@@ -10,7 +10,6 @@ from streamnb import __version__
 from streamnb.errors import CorpusError, printable
 from streamnb.evaluate.compare import compare
 from streamnb.evaluate.outcomes import FIGURES
-from streamnb.files import writing
 from streamnb.pictures.figures import (
     FEW_ROWS,
     Picture,
@@ -21,6 +20,7 @@ from streamnb.pictures.figures import (
 )
 from streamnb.pictures.read import ReadRun, read_folder
 from streamnb.pictures.style import as_svg, new_figure, styled
+from streamnb.storage import writing
 
 __all__ = ["write_report"]
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from streamnb.errors import ConfigError
-from streamnb.files import replacing
+from streamnb.storage import replacing
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -18,20 +18,20 @@ from pathlib import Path
 import atheris
 
 with atheris.instrument_imports(include=["streamnb"]):
-    import streamnb.byte_tokens
+    import streamnb.features.byte_grams
+    import streamnb.features.mail_words
     import streamnb.mail
-    import streamnb.mail_tokens
     import streamnb.mailbox.digest
-    import streamnb.mailbox.passthrough
-    from streamnb.mailbox.client import Answer
+    import streamnb.mailbox.service.passthrough
+    from streamnb.mailbox.service.client import Answer
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from hostile import hostile, passed_on
 
 ANSWER = Answer("S", 0, 1.0, "spam", 0.9, [])
-FIELD = streamnb.mailbox.passthrough.field_of(ANSWER).encode()
-WORDS = streamnb.mail_tokens.MailTokenizer()
-GRAMS = streamnb.byte_tokens.ByteGrams()
+FIELD = streamnb.mailbox.service.passthrough.field_of(ANSWER).encode()
+WORDS = streamnb.features.mail_words.MailTokenizer()
+GRAMS = streamnb.features.byte_grams.ByteGrams()
 SLOW = 2.0  # seconds; inputs have at most 64 KiB
 
 
@@ -46,13 +46,15 @@ def check(data: bytes) -> None:
     assert (grams.counts > 0).all()
     key = streamnb.mailbox.digest.digest(data)
     target = io.BytesIO()
-    trouble = streamnb.mailbox.passthrough.pass_through(io.BytesIO(data), target, lambda _: ANSWER)
+    trouble = streamnb.mailbox.service.passthrough.pass_through(
+        io.BytesIO(data), target, lambda _: ANSWER
+    )
     assert trouble is None
     out = target.getvalue()
     assert out == passed_on(data, FIELD)
     # What comes out is the same message, and what comes out of that is it again.
     again = io.BytesIO()
-    streamnb.mailbox.passthrough.pass_through(io.BytesIO(out), again, lambda _: ANSWER)
+    streamnb.mailbox.service.passthrough.pass_through(io.BytesIO(out), again, lambda _: ANSWER)
     assert again.getvalue() == out
     if re.match(rb"[!-9;-~]+:", data):  # of what has no header, our field makes one
         assert streamnb.mailbox.digest.digest(out) == key

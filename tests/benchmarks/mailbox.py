@@ -22,9 +22,9 @@ import numpy as np
 
 from streamnb import Mailbox, MailClassifier
 from streamnb.corpus import open_corpus, read
-from streamnb.mailbox.client import Asking
-from streamnb.mailbox.exchange import import_file
-from streamnb.tokens import TokenCounts
+from streamnb.features.token_counts import TokenCounts
+from streamnb.mailbox.service.client import Asking
+from streamnb.mailbox.transfer.formats import import_file
 
 STREAMNB = str(Path(sys.executable).parent / "streamnb")
 

@@ -28,7 +28,7 @@ from scipy import sparse
 import streamnb
 from streamnb.corpus import Entry, open_corpus
 from streamnb.evaluate import Example, Tally, prequential
-from streamnb.feed import feed
+from streamnb.replay.workers import feed
 
 MODELS = ["MultinomialNB", "BernoulliNB", "ComplementNB"]
 REPEATS = 3

@@ -1,0 +1,263 @@
+"""What a mailbox knows: `streamnb status`, `verify`, `undo`, `compact`, `export` and so on."""
+
+from __future__ import annotations
+
+import json
+import os
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import click
+
+from streamnb.cli.options import Finite, database_options, open_mailbox, time_of
+from streamnb.errors import StateError, printable
+
+if TYPE_CHECKING:
+    from streamnb.mailbox.transfer.extract import Absorbed
+
+__all__ = ["compact", "export", "import_", "merge", "rescue", "status", "undo", "verify"]
+
+_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+_dry_run = click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+
+
+@click.command()
+@database_options
+@_json
+def status(db: str | None, wait: float, as_json: bool) -> None:
+    """Say what was learned: by class and source, with features, size and recent errors.
+
+    \b
+    Example:
+      streamnb status
+    """  # noqa: D301 (click's mark for lines that stay as they are)
+    from streamnb.cli.tables import new_console, new_table
+    from streamnb.mailbox.status import status as status_of
+
+    with open_mailbox(db, wait) as mailbox:
+        found = status_of(mailbox)
+    if as_json:
+        click.echo(json.dumps(found.as_json()))
+        return
+    console = new_console()
+    last = "never" if found.last is None else f"{datetime.fromtimestamp(found.last):%F %T}"
+    words = " + ".join(f"{n:,}" for n in found.features)
+    console.print(printable(f"{found.path}: {found.bytes / 1e6:.1f} MB, {words} features"))
+    console.print(f"last learned: {last}")
+    table = new_table("class", "said by", "source", "messages")
+    for one in found.learned:
+        table.add_row(printable(one.label), one.teacher, printable(one.source), f"{one.messages:,}")
+    console.print(table)
+    if found.recent:
+        console.print(
+            f"of the last {found.recent:,} labels from a person, {found.wrong:,} "
+            f"({found.wrong / found.recent:.1%}) were not what had been expected"
+        )
+    console.print(f"labels corrected: {found.corrected:,}, taken back: {found.taken_back:,}")
+
+
+@click.command()
+@database_options
+def verify(db: str | None, wait: float) -> None:
+    """Add the whole ledger up again and compare it with the counts; exit status 4 if they differ.
+
+    \b
+    Example:
+      streamnb verify
+    """  # noqa: D301 (click's mark for lines that stay as they are)
+    with open_mailbox(db, wait) as mailbox:
+        problems = mailbox.verify()
+        path = mailbox.path
+    for problem in problems:
+        click.echo(printable(f"{path}: {problem}"), err=True)
+    if problems:
+        click.echo(
+            "streamnb: the database is damaged; `streamnb rescue NEW.db` makes a new one of what "
+            "the ledger still has",
+            err=True,
+        )
+        raise click.exceptions.Exit(4)
+    click.echo(printable(f"{path}: counts and ledger agree"))
+
+
+@click.command()
+@click.argument("new")
+@click.option(
+    "--class",
+    "classes",
+    multiple=True,
+    metavar="NAME",
+    help="A class, in the order they were first learned: where the database has lost their names.",
+)
+@database_options
+def rescue(new: str, classes: tuple[str, ...], db: str | None, wait: float) -> None:
+    """Make the database NEW of every sound row of a damaged one's ledger; the old one is only read.
+
+    What is left out is said on standard error. Messages whose rows are damaged can be learned again
+    from the mail itself.
+
+    \b
+    Example:
+      streamnb rescue new.db --db damaged.db
+
+    Exit status: 0 all was kept, 4 something was left out, or nothing could be kept.
+    """  # noqa: D301 (click's mark for lines that stay as they are)
+    from streamnb.mailbox.database import default_path
+    from streamnb.mailbox.rescue import rescue as rescued
+
+    damaged = str(db or default_path())
+    done = rescued(damaged, new, classes, wait)
+    for line in done.left:
+        click.echo(printable(f"{damaged}: left out: {line}"), err=True)
+    click.echo(printable(f"{new}: {done.added:,} learnings kept"))
+    if done.left:
+        raise click.exceptions.Exit(4)
+
+
+@click.command()
+@click.option("--since", required=True, metavar="TIME", help="2026-11-20T14:30, or 2h, 3d ago.")
+@_dry_run
+@database_options
+def undo(since: str, dry_run: bool, db: str | None, wait: float) -> None:
+    """Go back to what was known at TIME: all that was learned and corrected since has not happened.
+
+    \b
+    Example:
+      streamnb undo --since 2h --dry-run
+    """  # noqa: D301 (click's mark for lines that stay as they are)
+    at = time_of(since)
+    with open_mailbox(db, wait) as mailbox:
+        done = mailbox.undo(at, dry_run)
+    would = "would be " if dry_run else ""
+    click.echo(
+        f"since {datetime.fromtimestamp(at):%F %T}: {done.unlearned:,} learnings {would}taken back"
+        f", {done.restored:,} earlier ones {would}restored"
+    )
+    if done.retired:
+        click.echo(f"{done.retired:,} stay: the ledger has let go of their features (`compact`)")
+
+
+@click.command()
+@click.option(
+    "--once",
+    type=Finite(0),
+    default=180,
+    show_default=True,
+    metavar="DAYS",
+    help="Drop features that one message had and none for so long.",
+)
+@click.option(
+    "--ledger",
+    type=Finite(0),
+    metavar="DAYS",
+    help="Let the ledger reach back so far: older messages cannot be forgotten. Default: for ever.",
+)
+@_dry_run
+@database_options
+@_json
+def compact(
+    once: float, ledger: float | None, dry_run: bool, db: str | None, wait: float, as_json: bool
+) -> None:
+    """Drop what is rare and old, and make the file smaller.
+
+    \b
+    Example:
+      streamnb compact --once 365 --ledger 730 --dry-run
+    """  # noqa: D301 (click's mark for lines that stay as they are)
+    from streamnb.mailbox.compact import compact as compacted
+
+    with open_mailbox(db, wait) as mailbox:
+        done = compacted(mailbox, once, ledger, dry_run)
+    if as_json:
+        click.echo(json.dumps(done._asdict()))
+        return
+    would = "would be " if dry_run else ""
+    click.echo(
+        f"features {would}dropped: {done.features:,}; messages that can no longer be forgotten: "
+        f"{done.retired:,}; earlier learnings {would}let go of: {done.history:,}"
+    )
+    if not dry_run:
+        click.echo(f"{done.before / 1e6:.1f} MB before, {done.after / 1e6:.1f} MB after")
+
+
+_kind = click.option(
+    "--format",
+    "kind",
+    type=click.Choice(["lines", "model", "bogofilter"]),
+    help="JSON lines (the default of export), a model file, or bogofilter's dump.",
+)
+
+
+@click.command()
+@click.argument("file")
+@_kind
+@click.option("--no-messages", is_flag=True, help="Leave out which messages were learned.")
+@database_options
+def export(file: str, kind: str | None, no_messages: bool, db: str | None, wait: float) -> None:
+    """Write all that is known to FILE; - for standard output.
+
+    The lines are sorted: equal states give equal bytes. They hold the ledger too, so that
+    importing them gives a database that can do all that this one can.
+
+    \b
+    Example:
+      streamnb export backup.jsonl
+      streamnb export model.snb --format model && streamnb top model.snb --class spam
+    """  # noqa: D301 (click's mark for lines that stay as they are)
+    from streamnb.mailbox.transfer.formats import export as exported
+
+    with open_mailbox(db, wait) as mailbox:
+        exported(mailbox, file, kind or "lines", not no_messages)
+
+
+def _said(done: Absorbed) -> str:
+    return (
+        f"added {done.added:,}, known {done.known:,}, overruled ours {done.overruling:,}, "
+        f"overruled by ours {done.overruled:,}"
+    )
+
+
+@click.command("import")
+@click.argument("file")
+@_kind
+@database_options
+def import_(file: str, kind: str | None, db: str | None, wait: float) -> None:
+    """Add what FILE holds: an export, a model of `streamnb replay --save`, `bogoutil -d`'s output.
+
+    Messages that are known are not added again; nor is the same file.
+
+    \b
+    Example:
+      streamnb import backup.jsonl --db new.db
+      bogoutil -d ~/.bogofilter/wordlist.db | streamnb import -
+    """  # noqa: D301 (click's mark for lines that stay as they are)
+    from streamnb.mailbox.transfer.formats import import_file
+
+    if file != "-" and not os.path.exists(file):
+        raise StateError(f"{file}: no such file")
+    with open_mailbox(db, wait, create=True) as mailbox:
+        click.echo(_said(import_file(mailbox, file, kind)))
+
+
+@click.command()
+@click.argument("other")
+@database_options
+def merge(other: str, db: str | None, wait: float) -> None:
+    """Add what the database OTHER knows, message by message.
+
+    A message that both know is not added again. Of two labels a person's counts before a
+    program's, then the later one. Merge the smaller into the larger: what was learned about
+    calibration stays this one's.
+
+    \b
+    Example:
+      streamnb merge laptop.db
+    """  # noqa: D301 (click's mark for lines that stay as they are)
+    from streamnb.mailbox.store import Mailbox
+    from streamnb.mailbox.transfer.formats import merge as merged
+
+    with (
+        Mailbox(other, create=False, wait=wait) as theirs,
+        open_mailbox(db, wait, create=True) as mailbox,
+    ):
+        click.echo(_said(merged(mailbox, theirs)))

@@ -1,0 +1,65 @@
+"""Sources of messages as commands name them, mail servers included."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from streamnb.mailbox.sources import Found
+    from streamnb.mailbox.watch.access import Access
+
+__all__ = ["access_of", "is_server", "server_options", "sources"]
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def server_options(command: Command) -> Command:
+    """Add what a mail server asks for."""
+    for option in (
+        click.option(
+            "--password-command", metavar="COMMAND", help="Prints the password of imap://."
+        ),
+        click.option(
+            "--password-file",
+            metavar="FILE",
+            help="Holds it; nobody else may read it. Else STREAMNB_PASSWORD, else the keyring.",
+        ),
+        click.option(
+            "--ca-file", metavar="FILE", help="Certificates to trust besides the system's."
+        ),
+        click.option(
+            "--plaintext", is_flag=True, help="Speak to imap:// without TLS (on this machine only)."
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def is_server(name: str) -> bool:
+    """Whether a source is a mail server's."""
+    return name.startswith(("imap://", "imaps://"))
+
+
+def access_of(names: tuple[str, ...], servers: dict[str, Any]) -> Access:
+    """How to reach servers; ConfigError where one of the addresses is none."""
+    from streamnb.mailbox.watch.access import Access, address_of
+
+    for name in filter(is_server, names):
+        address_of(name)
+    return Access(**servers)
+
+
+def sources(names: tuple[str, ...], servers: dict[str, Any]) -> Iterator[Found]:
+    """The messages of all sources."""
+    from streamnb.mailbox.sources import messages
+
+    for name in names:
+        if is_server(name):
+            from streamnb.mailbox.watch.imap import folder_messages
+
+            yield from folder_messages(name, access_of((name,), servers))
+        else:
+            yield from messages(name)

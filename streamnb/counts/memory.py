@@ -1,0 +1,204 @@
+"""Counts in memory: they add, subtract and merge exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamnb import _core
+from streamnb.counts.protocol import Counts, Label
+from streamnb.features.token_counts import Feature, TokenCounts
+
+__all__ = ["MemoryCounts"]
+
+_RESCALE = float(1 << 32)
+_FORGOTTEN = 2.0**-20
+
+
+class MemoryCounts:
+    """Counts in memory.
+
+    Parameters
+    ----------
+    keep_names
+        Whether the names of features are kept beside their counts, so that they can be shown.
+    track_values
+        Whether `value_counts` is wanted.
+
+    Examples
+    --------
+    >>> from streamnb.counts.memory import MemoryCounts
+    >>> from streamnb.features.token_counts import TokenCounts
+    >>> counts = MemoryCounts()
+    >>> counts.add(TokenCounts.from_dict({"free": 2, "now": 1}), "spam", 1.0)
+    >>> counts.add(TokenCounts.from_dict({"now": 1}), "ham", 1.0)
+    >>> counts.labels, counts.totals, counts.features
+    (['spam', 'ham'], [3.0, 1.0], 2)
+    """
+
+    def __init__(self, keep_names: bool = True, track_values: bool = False) -> None:
+        self.labels: list[Label] = []
+        self.weights: list[float] = []
+        self.scale = 1.0
+        self.exponent = 0
+        self.version = 0
+        self._index: dict[Label, int] = {}
+        self.table = _core.CountTable(0, keep_names, track_values)
+
+    @property
+    def totals(self) -> list[float]:
+        """Sum of the counts of each class."""
+        return self.table.totals
+
+    @property
+    def features(self) -> int:
+        """Number of features that have a count."""
+        return len(self.table)
+
+    def index(self, label: Label) -> int | None:
+        """The column of a class, or None where it is not known."""
+        return self._index.get(label)
+
+    def declare(self, labels: Iterable[Label]) -> None:
+        """Make classes known that nothing has been learned of."""
+        new = [label for label in dict.fromkeys(labels) if label not in self._index]
+        if any(label is None or label != label for label in new):
+            raise ValueError("a label must not be None or NaN")
+        self.table.widen(len(self.labels) + len(new))
+        self.version += 1
+        for label in new:
+            self._index[label] = len(self.labels)
+            self.labels.append(label)
+            self.weights.append(0.0)
+
+    def name(self, fingerprint: int) -> Feature | None:
+        """The name of a feature, or None where it is not known."""
+        found: Feature | None = self.table.name(fingerprint)
+        return found
+
+    def everything(self) -> tuple[NDArray[np.uint64], NDArray[np.float64]]:
+        """Every feature (V,) and its counts (V, K): not for a single message."""
+        fingerprints, cells, _, _ = self.table.arrays()
+        return fingerprints, cells
+
+    def add(
+        self, tokens: TokenCounts, label: Label, weight: float, mass: float | None = None
+    ) -> None:
+        """Learn a message: all of it or nothing.
+
+        Its counts go in `weight` times, and it adds `mass` (None: as much) to the class's weight.
+        """
+        k = self._index.get(label)
+        if k is None:
+            self.declare((label,))
+            k = self._index[label]
+        if weight:
+            self.table.add(tokens.fingerprints, tokens.counts, k, weight, tokens.names, tokens.ends)
+        self.weights[k] += weight if mass is None else mass
+        self.version += 1
+
+    def add_matrix(
+        self,
+        tokens: TokenCounts,
+        sums: NDArray[np.float64],
+        labels: Sequence[Label],
+        weights: Sequence[float],
+    ) -> None:
+        """Learn many messages summed up; `sums` has a column for each of `labels`."""
+        self.declare(labels)
+        columns = [self._index[label] for label in labels]
+        self.table.add_matrix(
+            tokens.fingerprints, sums, np.array(columns, dtype=np.int64), tokens.names, tokens.ends
+        )
+        for k, weight in zip(columns, weights, strict=True):
+            self.weights[k] += weight
+        self.version += 1
+
+    def subtract(
+        self, tokens: TokenCounts, label: Label, weight: float, mass: float | None = None
+    ) -> None:
+        """Unlearn a message, or raise ValueError and change nothing."""
+        mass = weight if mass is None else mass
+        k = self._index.get(label)
+        if k is None:
+            raise ValueError(f"cannot unlearn: nothing was ever learned of class {label!r:.80}")
+        left = _core.subtracted(self.weights[k], mass)
+        if left < 0:
+            raise ValueError(
+                f"cannot unlearn weight {mass:g} of class {label!r:.80}: it has {self.weights[k]:g}"
+            )
+        if weight:
+            self.table.subtract(tokens.fingerprints, tokens.counts, k, weight)
+        self.weights[k] = left
+        self.version += 1
+
+    def age(self, decay: float) -> None:
+        """Let everything learned so far weigh `decay` times as much as before.
+
+        Nothing is touched: what is learned from now on weighs more instead. Only when that has
+        grown beyond 2^32 is the table gone through once, and what is left of less than a millionth
+        of an occurrence dropped.
+        """
+        self.scale /= decay
+        self.version += 1
+        if self.scale > _RESCALE:
+            self.scale /= _RESCALE
+            self.exponent += 32
+            self.table.rescale(1 / _RESCALE, _FORGOTTEN * self.scale)
+            self.weights = [weight / _RESCALE for weight in self.weights]
+
+    def gather(
+        self, fingerprints: NDArray[np.uint64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.uint8]]:
+        """Counts (n, K) of features, and which of them have any."""
+        return self.table.gather(fingerprints)
+
+    def value_counts(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Counts that occur (m,), and how many features have each of them in each class (m, K)."""
+        return self.table.value_counts()
+
+    def merge(self, other: Counts) -> None:
+        """Add what other counts know: the same as having learned both streams."""
+        self.check_merge(other)
+        if not isinstance(other, MemoryCounts):
+            fingerprints, cells = other.everything()
+            names = ends = None
+        else:
+            fingerprints, cells, names, ends = other.table.arrays()
+        tokens = TokenCounts._trusted(
+            fingerprints,
+            np.ones(len(fingerprints)),
+            names,
+            None if ends is None else ends.astype(np.uint32),
+        )
+        self.add_matrix(tokens, cells, other.labels, other.weights)
+
+    def check_merge(self, other: Counts) -> None:
+        """Raise ValueError where other counts cannot be added to these."""
+        if self.scale != other.scale or self.exponent != other.exponent:
+            raise ValueError("cannot merge: the counts have aged differently")
+        if isinstance(other, MemoryCounts) and other.table.names_size >= 1 << 32:
+            raise ValueError("cannot merge: the names of the features are longer than 4 GiB")
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, MemoryCounts):
+            return NotImplemented
+        return self.as_dict() == other.as_dict()
+
+    __hash__ = None  # type: ignore[assignment]  # counts change
+
+    def as_dict(self) -> dict[str, Any]:
+        """Everything that is counted, in an order that does not depend on history."""
+        fingerprints, cells, _, _ = self.table.arrays()
+        order = np.argsort(fingerprints)
+        columns = sorted(range(len(self.labels)), key=lambda k: str(self.labels[k]))
+        return {
+            "labels": [self.labels[k] for k in columns],
+            "weights": [self.weights[k] for k in columns],
+            "totals": [self.totals[k] for k in columns],
+            "fingerprints": fingerprints[order].tolist(),
+            "cells": cells[order][:, columns].tolist(),
+        }

@@ -1,0 +1,117 @@
+"""What models need of a table of counts, wherever it is kept."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamnb.features.token_counts import Feature, TokenCounts
+
+__all__ = ["Counts", "Label", "UnsupportedError", "checked_weight"]
+
+Label = str | bool | int
+
+
+class UnsupportedError(TypeError):
+    """What these counts cannot do where they are kept."""
+
+
+def checked_weight(w: Any) -> float:
+    """Give an example's weight as a float, or raise ValueError: finite, >= 0 and at most 1e100."""
+    try:
+        weight = math.nan if isinstance(w, (str, bytes)) else float(w)
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(f"the weight is not a number: {w!r:.80}") from None
+    if not 0 <= weight <= 1e100:
+        raise ValueError(f"the weight is {w!r:.80}: it must be finite, >= 0 and at most 1e100")
+    return weight
+
+
+class Counts(Protocol):
+    """Where counts are kept: in memory, or in a database. Models do not know which.
+
+    With K classes and V features: `labels` (K) in the order they came, `weights` the weight of the
+    messages learned of each class (D_c), `totals` the sum of counts of each class (N_c), and
+    `features` how many features have a count (V).
+
+    A store that cannot do what few models ask for (`age`, `value_counts`, `merge`) says so by
+    raising `UnsupportedError`.
+    """
+
+    labels: list[Label]
+    weights: list[float]
+
+    @property
+    def totals(self) -> list[float]:
+        """N_c."""
+
+    @property
+    def features(self) -> int:
+        """V."""
+
+    @property
+    def scale(self) -> float:
+        """What the newest message weighs; counts and weights are in this unit (see `age`)."""
+
+    @property
+    def exponent(self) -> int:
+        """How often 2 all weights have been divided by (see `age`)."""
+
+    @property
+    def version(self) -> int:
+        """A number that changes whenever anything is learned or unlearned."""
+
+    def index(self, label: Label) -> int | None:
+        """The column of a class, or None where it is not known."""
+
+    def name(self, fingerprint: int) -> Feature | None:
+        """The name of a feature, or None where it is not known."""
+
+    def declare(self, labels: Iterable[Label]) -> None:
+        """Make classes known that nothing has been learned of."""
+
+    def add(
+        self, tokens: TokenCounts, label: Label, weight: float, mass: float | None = None
+    ) -> None:
+        """Learn a message: all of it or nothing.
+
+        Its counts go in `weight` times, and it adds `mass` (None: as much) to the class's weight.
+        """
+
+    def subtract(
+        self, tokens: TokenCounts, label: Label, weight: float, mass: float | None = None
+    ) -> None:
+        """Unlearn a message, or raise ValueError and change nothing."""
+
+    def add_matrix(
+        self,
+        tokens: TokenCounts,
+        sums: NDArray[np.float64],
+        labels: Sequence[Label],
+        weights: Sequence[float],
+    ) -> None:
+        """Learn many messages summed up: counts (n, K) of features, weight of each label."""
+
+    def gather(
+        self, fingerprints: NDArray[np.uint64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.uint8]]:
+        """Counts (n, K) of features, and which of them have any."""
+
+    def everything(self) -> tuple[NDArray[np.uint64], NDArray[np.float64]]:
+        """Every feature (V,) and its counts (V, K): not for a single message."""
+
+    def age(self, decay: float) -> None:
+        """Let everything learned so far weigh `decay` times as much as before."""
+
+    def value_counts(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Counts that occur (m,), and how many features have each of them in each class (m, K)."""
+
+    def merge(self, other: Counts) -> None:
+        """Add what other counts know: the same as having learned both streams."""
+
+    def check_merge(self, other: Counts) -> None:
+        """Raise ValueError where other counts cannot be added to these."""

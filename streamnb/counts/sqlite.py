@@ -1,0 +1,468 @@
+"""Counts in a database: only what a message asks for is ever read."""
+
+from __future__ import annotations
+
+import math
+import sqlite3
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamnb import _core
+from streamnb.counts.protocol import Counts, Label, UnsupportedError
+from streamnb.errors import StateError
+from streamnb.features.token_counts import Feature, TokenCounts
+from streamnb.storage import plain_label, read_label
+
+__all__ = ["BLOCK", "SqlCounts", "Store", "make_tables", "today"]
+
+BLOCK = 32  # features a block
+_AT_ONCE = 20_000  # features asked for in one statement
+
+
+def today() -> int:
+    """Days since 1970."""
+    return int(time.time() // 86400)
+
+
+def _key(fingerprint: int) -> int:
+    """A fingerprint as SQLite's integers are: with a sign."""
+    return fingerprint - (1 << 64) if fingerprint >= 1 << 63 else fingerprint
+
+
+class Store(Protocol):
+    """What the counts need of a database."""
+
+    connection: sqlite3.Connection
+    path: Path
+    changes: int  # grows whenever what was read may no longer hold
+
+
+# A view's features. Rows of counts lie in blocks in the order in which features came: what is
+# common came early, so a message changes few blocks (a third of the pages, measured, that one row
+# a feature in the order of fingerprints does).
+_TABLES = (
+    "CREATE TABLE features_{view}"
+    "(fingerprint INTEGER PRIMARY KEY, place INTEGER NOT NULL, name BLOB)",
+    "CREATE TABLE blocks_{view}(block INTEGER PRIMARY KEY, cells BLOB NOT NULL)",
+)
+
+
+def make_tables(database: Store, views: int) -> None:
+    """Make empty tables for so many views, within a transaction; older ones go."""
+    run = database.connection.execute
+    for (name,) in run(
+        "SELECT name FROM sqlite_master WHERE name GLOB 'features_*' OR name GLOB 'blocks_*'"
+    ).fetchall():
+        run(f'DROP TABLE "{name}"')
+    for view in range(views):
+        for statement in _TABLES:
+            run(statement.format(view=view))
+
+
+class _Page:
+    """What a message's features are about: the blocks they lie in, read into memory.
+
+    Parameters
+    ----------
+    fingerprints
+        The features, shape (n,).
+    places
+        Where each lies, shape (n,); -1 for a feature that was never heard of.
+    blocks
+        Numbers of the blocks, shape (b,), rising.
+    data
+        Their rows, shape (b * BLOCK, K + 1): the counts of a feature, and in the bytes of one more
+        number how many messages it was learned from, and on what day last.
+    """
+
+    def __init__(
+        self,
+        fingerprints: NDArray[np.uint64],
+        places: NDArray[np.int64],
+        blocks: NDArray[np.int64],
+        data: NDArray[np.float64],
+    ) -> None:
+        self.fingerprints = fingerprints
+        self.places = places
+        self.blocks = blocks
+        self.data = data
+        self.cells = data[:, :-1]
+        self.seen = data[:, -1:].view(np.uint32)
+
+    def rows(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Which rows of `cells` the places are."""
+        rows: NDArray[np.int64] = np.searchsorted(self.blocks, places // BLOCK) * BLOCK
+        return rows + places % BLOCK
+
+
+class SqlCounts:
+    """The counts of one view; a `Counts` within a transaction of a database.
+
+    Parameters
+    ----------
+    database
+        Where they are kept.
+    view
+        Number of the view.
+    """
+
+    scale = 1.0
+    exponent = 0
+
+    def __init__(self, database: Store, view: int) -> None:
+        self.database = database
+        self.view = view
+        self.labels: list[Label] = []
+        self.weights: list[float] = []
+        self._totals: list[float] = []
+        self._features = 0
+        self._places = 0
+        self._page: tuple[int, _Page] | None = None
+
+    def state(self) -> dict[str, Any]:
+        """The few numbers that every classification needs, as JSON can hold them."""
+        return {
+            "labels": [plain_label(label) for label in self.labels],
+            "weights": self.weights,
+            "totals": self._totals,
+            "features": self._features,
+            "places": self._places,
+        }
+
+    def load(self, state: Any) -> None:
+        """Take over what `state` gave; any exception where it is not sound."""
+        self.labels = [read_label(pair) for pair in state["labels"]]
+        self.weights = [float(x) for x in state["weights"]]
+        self._totals = [float(x) for x in state["totals"]]
+        self._features, self._places = int(state["features"]), int(state["places"])
+        if not len(self.labels) == len(self.weights) == len(self._totals):
+            raise ValueError("labels, weights and totals do not belong together")
+        self._page = None
+
+    @property
+    def totals(self) -> list[float]:
+        """Sum of the counts of each class."""
+        return self._totals
+
+    @property
+    def features(self) -> int:
+        """Number of features that have a count."""
+        return self._features
+
+    @property
+    def version(self) -> int:
+        """A number that changes whenever what was read may no longer hold."""
+        return self.database.changes
+
+    def age(self, decay: float) -> None:
+        """Not here: what a database counts does not age."""
+        raise UnsupportedError("counts in a database do not age")
+
+    def index(self, label: Label) -> int | None:
+        """The column of a class, or None where it is not known."""
+        return self.labels.index(label) if label in self.labels else None
+
+    def declare(self, labels: Iterable[Label]) -> None:
+        """Make classes known that nothing has been learned of."""
+        for label in labels:
+            if label not in self.labels:
+                self.labels.append(label)
+                self.weights.append(0.0)
+                self._totals.append(0.0)
+        self._changed()
+
+    def _changed(self) -> None:
+        self.database.changes += 1
+        self._page = None
+
+    def name(self, fingerprint: int) -> Feature | None:
+        """The name of a feature, or None where it is not known."""
+        statement = f"SELECT name FROM features_{self.view} WHERE fingerprint = ?"  # noqa: S608
+        row = self.database.connection.execute(statement, (_key(fingerprint),)).fetchone()
+        if row is None or row[0] is None:
+            return None
+        found: Feature = _core.decode_name(row[0])
+        return found
+
+    def name_feature(self, fingerprint: int, name: bytes) -> None:
+        """Say what a feature is called, where that is not known."""
+        self.database.connection.execute(
+            f"UPDATE features_{self.view} SET name = ? "  # noqa: S608 (a number)
+            "WHERE fingerprint = ? AND name IS NULL",
+            (name, _key(fingerprint)),
+        )
+
+    def gather(
+        self, fingerprints: NDArray[np.uint64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.uint8]]:
+        """Counts (n, K) of features, and which of them have any."""
+        page = self._read(fingerprints)
+        cells = np.zeros((len(fingerprints), len(self.labels)))
+        known = page.places >= 0
+        cells[known] = page.cells[page.rows(page.places[known])]
+        seen: NDArray[np.uint8] = np.any(cells, axis=1).astype(np.uint8)
+        return cells, seen
+
+    def _read(self, fingerprints: NDArray[np.uint64]) -> _Page:
+        """Read what a message is about, or take what was read last."""
+        if self._page is not None and self._page[0] == self.version:
+            page = self._page[1]
+            if page.fingerprints is fingerprints:
+                return page
+        page = self._read_blocks(fingerprints, self._find(fingerprints))
+        self._page = self.version, page
+        return page
+
+    def _ask(self, statement: str, keys: NDArray[np.int64]) -> list[tuple[Any, Any]]:
+        """Pairs for those of the keys that are there: the key's number, and what was asked for."""
+        run = self.database.connection.execute
+        if len(keys) <= _AT_ONCE:
+            return run(statement, (str(keys.tolist()),)).fetchall()
+        return [
+            (start + number, found)
+            for start in range(0, len(keys), _AT_ONCE)
+            for number, found in run(statement, (str(keys[start : start + _AT_ONCE].tolist()),))
+        ]
+
+    def _find(self, fingerprints: NDArray[np.uint64]) -> NDArray[np.int64]:
+        keys = fingerprints.view(np.int64)
+        order = np.argsort(keys)  # neighbours lie on one page
+        found = self._ask(
+            f"SELECT j.key, f.place FROM json_each(?) j "  # noqa: S608 (a number)
+            f"CROSS JOIN features_{self.view} f ON f.fingerprint = j.value",
+            keys[order],
+        )
+        places = np.full(len(keys), -1, dtype=np.int64)
+        if found:
+            numbers, at = np.array(found, dtype=np.int64).T
+            places[order[numbers]] = self._checked(at)
+        return places
+
+    def _checked(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
+        if len(places) and (places.min() < 0 or places.max() >= self._places):
+            raise StateError(f"{self.database.path}: the database is damaged: a place")
+        return places
+
+    def _read_blocks(self, fingerprints: NDArray[np.uint64], places: NDArray[np.int64]) -> _Page:
+        blocks = np.unique(places[places >= 0] // BLOCK)
+        classes = len(self.labels)
+        found = self._ask(
+            f"SELECT j.key, b.cells FROM json_each(?) j "  # noqa: S608 (a number)
+            f"CROSS JOIN blocks_{self.view} b ON b.block = j.value",
+            blocks,
+        )
+        rows = np.zeros((len(blocks), BLOCK, classes + 1))
+        try:
+            data = bytearray().join([some for _, some in found])
+        except TypeError:
+            raise StateError(f"{self.database.path}: the database is damaged: a block") from None
+        if len(found) == len(blocks) and len(data) == rows.nbytes:  # as it nearly always is
+            rows = np.frombuffer(data, dtype="<f8").reshape(rows.shape)
+        else:
+            self._spread(found, rows)
+        return _Page(fingerprints, places, blocks, rows.reshape(-1, classes + 1))
+
+    def _spread(self, found: list[tuple[Any, Any]], rows: NDArray[np.float64]) -> None:
+        """Read blocks of which some are new, or were written when fewer classes were known."""
+        classes = rows.shape[2] - 1
+        for number, some in found:
+            fewer = len(some) // (8 * BLOCK) - 1
+            if not 0 <= fewer <= classes or 8 * BLOCK * (fewer + 1) != len(some):
+                raise StateError(f"{self.database.path}: the database is damaged: a block")
+            block = np.frombuffer(some, dtype="<f8").reshape(BLOCK, fewer + 1)
+            rows[number, :, :fewer] = block[:, :fewer]
+            rows[number, :, classes] = block[:, fewer]
+
+    def _write(self, page: _Page, rows: NDArray[np.int64]) -> None:
+        """Write the blocks that some rows lie in."""
+        if not len(rows):
+            return
+        data = page.data.astype("<f8", copy=False).reshape(len(page.blocks), -1)
+        touched = np.unique(rows // BLOCK)
+        self.database.connection.executemany(
+            f"REPLACE INTO blocks_{self.view} VALUES (?, ?)",  # noqa: S608 (a number)
+            [
+                (block, data[i].tobytes())
+                for i, block in zip(touched.tolist(), page.blocks[touched].tolist(), strict=True)
+            ],
+        )
+
+    def add(
+        self, tokens: TokenCounts, label: Label, weight: float, mass: float | None = None
+    ) -> None:
+        """Learn a message: all of it or nothing, as the transaction has it.
+
+        Its counts go in `weight` times, and it adds `mass` (None: as much) to the class's weight.
+        """
+        self.declare((label,)) if label not in self.labels else None
+        k = self.labels.index(label)
+        if weight and len(tokens):
+            page = self._read(tokens.fingerprints)
+            if (page.places < 0).any():
+                page = self._with_places(page, tokens)
+            rows = page.rows(page.places)
+            amounts = tokens.counts * weight
+            before = page.cells[rows].any(axis=1)
+            page.cells[rows, k] += amounts
+            page.seen[rows, 0] += 1
+            page.seen[rows, 1] = today()
+            self._totals[k] += math.fsum(amounts.tolist())
+            self._features += int((page.cells[rows].any(axis=1) & ~before).sum())
+            self._write(page, rows)
+        self.weights[k] += weight if mass is None else mass
+        self._changed()
+
+    def _with_places(self, page: _Page, tokens: TokenCounts) -> _Page:
+        """Give the features that are new places of their own, the most frequent ones together."""
+        new = np.flatnonzero(page.places < 0)
+        new = new[np.argsort(-tokens.counts[new], kind="stable")]
+        places = page.places.copy()
+        places[new] = self._places + np.arange(len(new))
+        self._places += len(new)
+        self._insert(tokens, new, places[new])
+        fresh = self._read_blocks(page.fingerprints, places[new])
+        more = ~np.isin(fresh.blocks, page.blocks)
+        blocks = np.concatenate((page.blocks, fresh.blocks[more]))
+        order = np.argsort(blocks)
+        width = page.data.shape[1]
+        data = np.concatenate(
+            (page.data.reshape(-1, BLOCK, width), fresh.data.reshape(-1, BLOCK, width)[more])
+        )
+        return _Page(page.fingerprints, places, blocks[order], data[order].reshape(-1, width))
+
+    def _insert(
+        self, tokens: TokenCounts, new: NDArray[np.int64], places: NDArray[np.int64]
+    ) -> None:
+        names: list[bytes | None] = [None] * len(new)
+        if tokens.names is not None and tokens.ends is not None:
+            ends = [0, *tokens.ends.tolist()]
+            text = tokens.names
+            names = [text[ends[i] : ends[i + 1]] for i in new.tolist()]
+        keys = tokens.fingerprints[new].view(np.int64).tolist()
+        self.database.connection.executemany(
+            f"INSERT INTO features_{self.view} VALUES (?, ?, ?)",  # noqa: S608 (a number)
+            sorted(zip(keys, places.tolist(), names, strict=True)),
+        )
+
+    def subtract(
+        self, tokens: TokenCounts, label: Label, weight: float, mass: float | None = None
+    ) -> None:
+        """Unlearn a message, or raise ValueError and change nothing."""
+        mass = weight if mass is None else mass
+        k = self.index(label)
+        left = -1.0 if k is None else _core.subtracted(self.weights[k], mass)
+        if k is None or left < 0:
+            raise ValueError(f"cannot unlearn weight {mass:g} of class {label!r:.80}")
+        if weight and len(tokens):
+            self._take(tokens, k, weight)
+        self.weights[k] = left
+        self._changed()
+
+    def _take(self, tokens: TokenCounts, k: int, weight: float) -> None:
+        page = self._read(tokens.fingerprints)
+        if (page.places < 0).any():
+            raise ValueError("cannot unlearn: a feature was never learned")
+        rows = page.rows(page.places)
+        amounts = tokens.counts * weight
+        column = page.cells[rows, k]
+        rest = column - amounts
+        rest[np.abs(rest) <= 1e-12 * column] = 0.0  # of sums that are not exact
+        if (rest < 0).any() or (page.seen[rows, 0] < 1).any():
+            raise ValueError("cannot unlearn: more than was learned of a feature")
+        before = page.cells[rows].any(axis=1)
+        page.cells[rows, k] = rest
+        page.seen[rows, 0] -= 1
+        left = page.cells[rows].any(axis=1)
+        self._totals[k] = max(0.0, self._totals[k] - math.fsum((column - rest).tolist()))
+        self._features -= int((before & ~left).sum())
+        self._write(page, rows)
+
+    def add_matrix(
+        self,
+        tokens: TokenCounts,
+        sums: NDArray[np.float64],
+        labels: Sequence[Label],
+        weights: Sequence[float],
+    ) -> None:
+        """Learn many messages summed up; `sums` has a column for each of `labels`."""
+        for column, label, weight in zip(sums.T, labels, weights, strict=True):
+            some = tokens.select(column > 0)
+            part = TokenCounts._trusted(
+                some.fingerprints, column[column > 0], some.names, some.ends
+            )
+            self.add(part, label, 1.0, weight)
+
+    def everything(self) -> tuple[NDArray[np.uint64], NDArray[np.float64]]:
+        """Every feature (V,) and its counts (V, K): not for a single message."""
+        fingerprints, cells, _, _ = self.rows()
+        return fingerprints, cells
+
+    def rows(
+        self,
+    ) -> tuple[NDArray[np.uint64], NDArray[np.float64], NDArray[np.uint32], list[bytes | None]]:
+        """Every feature that has a count: fingerprints, counts, `_Page.seen` and names."""
+        run = self.database.connection.execute
+        found = run(
+            f"SELECT fingerprint, place, name FROM features_{self.view} "  # noqa: S608 (a number)
+            "ORDER BY fingerprint"
+        ).fetchall()
+        keys = np.array([row[0] for row in found], dtype=np.int64)
+        places = self._checked(np.array([row[1] for row in found], dtype=np.int64))
+        fingerprints = keys.view(np.uint64)
+        page = self._read_blocks(fingerprints, places)
+        at = page.rows(places)
+        cells = page.cells[at]
+        some: NDArray[np.bool_] = np.any(cells, axis=1)
+        names = [row[2] for row, there in zip(found, some.tolist(), strict=True) if there]
+        return fingerprints[some], cells[some], page.seen[at][some], names
+
+    def value_counts(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Not here: no model of a database asks for it."""
+        raise UnsupportedError("counts in a database are not told by their value")
+
+    def merge(self, other: Counts) -> None:
+        """Not here: databases are merged message by message."""
+        raise UnsupportedError("counts in a database are merged by its ledger")
+
+    def check_merge(self, other: Counts) -> None:
+        """Not here."""
+        self.merge(other)
+
+    def clear(self) -> None:
+        """Know nothing, as in a database that was just made."""
+        self.labels, self.weights, self._totals = [], [], []
+        self._features = self._places = 0
+        self._changed()
+
+    def lay_out(self, kept: NDArray[np.uint64]) -> None:
+        """Write anew, keeping only these features, the most used ones together."""
+        page = self._read_blocks(kept, self._find(kept))
+        rows = page.rows(page.places)
+        order = np.argsort(-page.seen[rows, 0].astype(np.int64), kind="stable")
+        data = page.data[rows[order]]
+        run = self.database.connection.execute
+        many = self.database.connection.executemany
+        run("CREATE TEMP TABLE kept(fingerprint INTEGER PRIMARY KEY, place INTEGER)")
+        keys = kept.view(np.int64)[order].tolist()
+        many("INSERT INTO kept VALUES (?, ?)", list(zip(keys, range(len(keys)), strict=True)))
+        features = f"features_{self.view}"
+        run(f"DELETE FROM {features} WHERE fingerprint NOT IN (SELECT fingerprint FROM kept)")  # noqa: S608
+        run(
+            f"UPDATE {features} SET place = "  # noqa: S608 (a number)
+            f"(SELECT place FROM kept WHERE kept.fingerprint = {features}.fingerprint)"
+        )
+        run("DROP TABLE kept")
+        run(f"DELETE FROM blocks_{self.view}")  # noqa: S608 (a number)
+        self._places = len(keys)
+        blocks = np.arange(-(-len(keys) // BLOCK))
+        data = np.pad(data, ((0, len(blocks) * BLOCK - len(keys)), (0, 0)))
+        fresh = _Page(kept[order], np.arange(len(keys)), blocks, data)
+        self._write(fresh, fresh.places)
+        self._totals = [math.fsum(column.tolist()) for column in fresh.cells.T]
+        self._features = int(np.any(fresh.cells, axis=1).sum())
+        self._changed()

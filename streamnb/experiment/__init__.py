@@ -1,6 +1,0 @@
-"""Experiments over tables: repeated splits, learning curves, and what goes wrong how often."""
-
-from streamnb.experiment.results import Experiment, ModelResult, Point
-from streamnb.experiment.run import run
-
-__all__ = ["Experiment", "ModelResult", "Point", "run"]

@@ -1,0 +1,138 @@
+"""Mail to tokens: header fields, bodies, HTML, web addresses and attachments."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from streamnb import _core
+from streamnb.features.token_counts import TokenCounts
+from streamnb.features.words import ScanningTransformer, WordParameters
+from streamnb.mail import Limits, Mail, Part, parse
+from streamnb.mail.decode import decode_words
+from streamnb.mail.parse import DEFAULT_LIMITS
+from streamnb.parameters import Flag, Names, parameter, parameterised
+
+__all__ = ["HeaderParameters", "MailTokenizer", "as_mail", "is_stamped"]
+
+# Fields that filters stamp, our own included, and fields in which mail programs keep what the user
+# did with a message: to learn from them is to learn from the answer.
+STAMPED = re.compile(
+    rb"x-(?:spam|bogosity|bogofilter|crm114|dspam|spambayes|spamprobe|spamd|rspamd|text-classification"
+    rb"|streamnb|antispam|anti-spam|asf-spam|sa-|scanned|virus|amavis|mailscanner|barracuda|ironport"
+    rb"|proofpoint|mimedefang|microsoft-antispam|ms-exchange-organization-scl|forefront-antispam"
+    rb"|ham|junk|pyzor|razor|dcc|hits|perlmx|pmx|cloudmark|gmail-labels|keywords|label|mozilla|status|uid"
+    rb"|evolution|gnus|imap|folder)"
+    rb"|(?:status|content-length|lines|old-x-spam|spam)"
+)
+
+
+def is_stamped(name: bytes) -> bool:
+    """Whether a header field, in lower case, is one that filters or mail programs stamp."""
+    return STAMPED.match(name) is not None
+
+
+def as_mail(x: Any, limits: Limits = DEFAULT_LIMITS) -> Mail:
+    """A mail as it was parsed, or parsed from its bytes or text."""
+    if isinstance(x, Mail):
+        return x
+    if isinstance(x, str):
+        x = x.encode("utf-8", "surrogatepass")
+    if not isinstance(x, bytes):
+        raise TypeError(f"a mail must be bytes, str or Mail, not {type(x).__name__}")
+    return parse(x, limits)
+
+
+_REMEMBERED = 1000  # names of fields: senders invent them
+
+
+@parameterised(kw_only=True)
+class HeaderParameters:
+    """Which fields of a mail's header are read; those that filters stamp never are."""
+
+    headers: bool = parameter(
+        Flag(), "counts", "Whether header fields other than the subject are read.", default=True
+    )
+    drop_headers: Sequence[str] | None = parameter(
+        Names(none=True),
+        "counts",
+        "Further fields to leave out: one that holds the label, for instance.",
+        default=None,
+    )
+
+    def reads(self, lower: bytes) -> bool:
+        """Whether a field is read, by its name in lower case."""
+        dropped = (drop.lower().encode() for drop in self.drop_headers or ())
+        wanted = self.headers or lower == b"subject"
+        return wanted and not is_stamped(lower) and lower not in dropped
+
+
+@parameterised()
+class MailTokenizer(HeaderParameters, WordParameters, ScanningTransformer):
+    r"""Words of a whole mail, each with the place it was found in; a river transformer.
+
+    Words of a header field carry its name (`subject:offer`), parts of a web address `url:`, tags
+    and attributes of HTML `html:`, types and names of parts `type:` and `name:`; words of the
+    bodies carry nothing. Fields that filters stamp are never tokens. A mail is bytes, a str or a
+    parsed `Mail`. Shouting is evidence, so by default case makes a difference.
+
+    Examples
+    --------
+    >>> from streamnb import MailTokenizer
+    >>> mail = b"Subject: Big offer\nX-Spam-Flag: YES\n\nBuy at http://www.example.com/now!"
+    >>> list(MailTokenizer().transform_one(mail))  # doctest: +NORMALIZE_WHITESPACE
+    ['subject:Big', 'subject:offer', 'type:text/plain', 'Buy', 'at',
+     'url:www.example.com', 'url:example.com', 'url:com', 'url:now']
+    """
+
+    casefold: bool = parameter(Flag(), "counts", "Whether case makes no difference.", default=False)
+
+    def _changed(self, name: str) -> None:
+        super()._changed(name)
+        self._prefixes: dict[bytes, bytes | None] = {}
+
+    def _new_scanner(self) -> _core.Scanner:
+        return _core.Scanner(
+            casefold=self.casefold,
+            inner=self.inner,
+            shortest=self.min_length,
+            longest=self.max_length,
+            first=self.ngrams[0],
+            last=self.ngrams[1],
+            urls=True,
+            binary=self.binary,
+            keep_names=self.keep_names,
+        )
+
+    def _prefix(self, name: bytes) -> bytes | None:
+        """The prefix of a field's words, None for a field that is left out."""
+        lower = name.lower()
+        prefix = lower[:40] + b":" if self.reads(lower) else None
+        if len(self._prefixes) < _REMEMBERED:
+            self._prefixes[name] = prefix
+        return prefix
+
+    def _count_part(self, part: Part) -> None:
+        scanner = self.scanner
+        scanner.token(part.content_type.encode(), b"type:")
+        if part.role == "message":
+            scanner.fields(part.fields, self._prefixes, self._prefix, decode_words)
+            return  # its content follows as a part of its own
+        if part.content_type == "text/html":
+            scanner.html(part.utf8)
+        elif part.is_text:
+            scanner.text(part.utf8)
+        if part.fields and (name := part.filename):
+            scanner.text(name, b"name:")
+
+    def _counted(self, message: bytes | str | Mail) -> TokenCounts:
+        mail = as_mail(message)
+        try:
+            self.scanner.fields(mail.fields, self._prefixes, self._prefix, decode_words)
+            for part in mail.parts:
+                self._count_part(part)
+            return TokenCounts._trusted(*self.scanner.finish())
+        except BaseException:
+            self.scanner.discard()
+            raise

@@ -1,0 +1,189 @@
+"""Words of plain text: a tokenizer, and what tokenizers share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from river import base
+
+from streamnb import _core
+from streamnb.features.token_counts import TokenCounts
+from streamnb.parameters import (
+    Flag,
+    Names,
+    OneOf,
+    Parameterised,
+    Text,
+    Whole,
+    Wholes,
+    parameter,
+    parameterised,
+)
+
+__all__ = ["ScanningTransformer", "Tokenizer", "WordParameters"]
+
+
+class ScanningTransformer(Parameterised, base.Transformer):
+    """What the tokenizers share: one scanner, made when first needed and never pickled.
+
+    Threads can share a tokenizer: each message is counted as a whole.
+    """
+
+    _volatile = ("_lock", "_scanner")
+    _scanner: Any = None
+    on: str | None
+
+    def _new_scanner(self) -> Any:
+        raise NotImplementedError
+
+    @property
+    def scanner(self) -> Any:
+        """The compiled scanner with this tokenizer's options."""
+        if self._scanner is None:
+            self._scanner = self._new_scanner()
+        return self._scanner
+
+    def _changed(self, name: str) -> None:
+        self._scanner = None
+
+    def count(self, x: Any) -> TokenCounts:
+        """Count the tokens of a text or message: the fast path into the models.
+
+        Parameters
+        ----------
+        x : str, bytes, Mail or dict
+            What the tokenizer reads, or (with `on`) a dict that has it under that key.
+
+        Raises
+        ------
+        TypeError
+            For anything else.
+        """
+        message = x if self.on is None else x[self.on]
+        with self._lock:
+            return self._counted(message)
+
+    def _counted(self, message: Any) -> TokenCounts:
+        raise NotImplementedError
+
+    @property
+    def tokenizers(self) -> list[ScanningTransformer]:
+        """The tokenizer itself: it makes one view of a message."""
+        return [self]
+
+    def name(self, fingerprint: int, known: Any) -> Any:
+        """The name of a feature, `known` being what was kept of it."""
+        return known
+
+    def transform_one(  # type: ignore[override]  # a dict of str is a dict of names
+        self, x: Any
+    ) -> dict[str, int]:
+        """Count the tokens of a text or message, as a dict."""
+        counts = self.count(x)
+        return {str(counts.name(i)): int(count) for i, count in enumerate(counts.counts)}
+
+    def _more_tags(self) -> set[str]:
+        return {"text input"}
+
+
+ON = parameter(Text(none=True), "counts", "Key of the message where x is a dict.", default=None)
+
+
+@parameterised()
+class WordParameters:
+    """Parameters of every tokenizer of words."""
+
+    casefold: bool = parameter(Flag(), "counts", "Whether case makes no difference.", default=True)
+    inner: str = parameter(
+        Text(),
+        "counts",
+        "ASCII characters that belong to a word when word characters stand on both sides.",
+        default="'-.$!",
+    )
+    min_length: int = parameter(
+        Whole(1, 10**6), "counts", "Shortest word kept, in characters.", default=1
+    )
+    max_length: int = parameter(
+        Whole(1, 10**6), "counts", "Longest word kept, in characters.", default=40
+    )
+    ngrams: tuple[int, int] = parameter(
+        Wholes(1, 8),
+        "counts",
+        "Sizes of the n-grams, from and to: (1, 2) makes words and pairs of words.",
+        default=(1, 1),
+    )
+    binary: bool = parameter(
+        Flag(),
+        "counts",
+        "Count each token once (Metsis, Androutsopoulos and Paliouras, CEAS 2006).",
+        default=False,
+    )
+    keep_names: bool = parameter(
+        Flag(),
+        "counts",
+        "Pass the tokens' text on to the model, so that it can be shown.",
+        default=True,
+    )
+    on: str | None = ON
+
+
+@parameterised()
+class Tokenizer(WordParameters, ScanningTransformer):
+    """Words of any text, counted; a river transformer.
+
+    A word is a run of letters, digits and low lines of any script, with their combining marks.
+    Characters that are not shown (soft hyphens, zero-width spaces) are passed over, so they cannot
+    split a word. Scripts that are written without spaces (Chinese, Japanese, Thai ...) give each
+    pair of neighbouring characters as a token. A text is a str or UTF-8 bytes.
+
+    Examples
+    --------
+    >>> from streamnb import Tokenizer
+    >>> Tokenizer().transform_one("Don't panic! DON'T, I said: 東京都")
+    {"don't": 2, 'panic': 1, 'i': 1, 'said': 1, '東京': 1, '京都': 1}
+    >>> Tokenizer(ngrams=(2, 2), stop_words=("the",)).transform_one("the quick brown fox")
+    {'quick brown': 1, 'brown fox': 1}
+    >>> Tokenizer(analyzer="char", ngrams=(3, 3)).transform_one("Spam")
+    {'spa': 1, 'pam': 1}
+    """
+
+    analyzer: str = parameter(
+        OneOf(("word", "char")),
+        "counts",
+        '"word", or "char" for n-grams of characters (a run of white space is one space).',
+        default="word",
+    )
+    stop_words: Sequence[str] | None = parameter(
+        Names(none=True), "counts", "Words left out, compared after folding.", default=None
+    )
+    urls: bool = parameter(
+        Flag(),
+        "counts",
+        "Split web addresses into host, domains and words of the path, with the prefix `url:`.",
+        default=False,
+    )
+
+    def _new_scanner(self) -> _core.Scanner:
+        return _core.Scanner(
+            casefold=self.casefold,
+            inner=self.inner,
+            shortest=self.min_length,
+            longest=self.max_length,
+            first=self.ngrams[0],
+            last=self.ngrams[1],
+            by_character=self.analyzer == "char",
+            urls=self.urls,
+            binary=self.binary,
+            keep_names=self.keep_names,
+            stop=[word.casefold() if self.casefold else word for word in self.stop_words or ()],
+        )
+
+    def _counted(self, message: str | bytes) -> TokenCounts:
+        scanner = self.scanner
+        try:
+            scanner.text(message)
+            return TokenCounts._trusted(*scanner.finish())
+        except BaseException:
+            scanner.discard()
+            raise

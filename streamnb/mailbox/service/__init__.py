@@ -1,0 +1,1 @@
+"""A process that stays and answers, and those that ask it."""

@@ -1,0 +1,219 @@
+"""What one database knows, taken out of it to be added to another."""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from streamnb.classifier import Classifier
+from streamnb.counts.protocol import Label
+from streamnb.errors import StateError
+from streamnb.features.token_counts import TokenCounts
+from streamnb.mailbox.ledger import HUMAN, PROGRAM, Row
+from streamnb.mailbox.store import Mailbox, check_kind
+from streamnb.naive_bayes.receipt import Receipt
+
+__all__ = ["Absorbed", "Extract", "absorb", "digest_of_file", "of_counts", "of_mailbox"]
+
+# A view's features that have a name: fingerprint and encoded name.
+Names = Iterable[tuple[int, int, bytes]]
+
+
+@dataclass
+class Extract:
+    """Ledger rows, and what goes with them.
+
+    Attributes
+    ----------
+    where
+        Where it comes from, for errors.
+    classifier
+        The classifier, without counts; its recalibration is the sum of the rows' steps.
+    labels
+        The classes, by the numbers the rows have.
+    rows
+        Makes an iterator over the rows.
+    names
+        Makes an iterator over view, fingerprint and name of features.
+    """
+
+    where: str
+    classifier: Classifier
+    labels: list[Label]
+    rows: Callable[[], Iterator[Row]]
+    names: Callable[[], Names]
+
+
+class Absorbed(NamedTuple):
+    """How many rows were added, were known, overruled one of ours, or were overruled by it."""
+
+    added: int
+    known: int
+    overruling: int
+    overruled: int
+
+
+def of_mailbox(other: Mailbox) -> Extract:
+    """What another mailbox knows; within its `reading`."""
+
+    def names() -> Iterator[tuple[int, int, bytes]]:
+        for view in range(len(other.counts)):
+            for key, name in other.database.connection.execute(
+                f"SELECT fingerprint, name FROM features_{view} WHERE name IS NOT NULL"  # noqa: S608
+            ):
+                yield view, key % (1 << 64), name
+
+    return Extract(
+        str(other.path), other.classifier, list(other.labels), lambda: other.ledger.rows(), names
+    )
+
+
+def digest_of_file(path: str) -> bytes:
+    """What tells one file from another."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").digest()
+
+
+def of_counts(
+    where: str,
+    classifier: Classifier,
+    labels: list[Label],
+    weights: list[float],
+    views: list[tuple[Any, Any]],
+    names: Callable[[], Names],
+    identity: bytes,
+) -> Extract:
+    """Counts without a ledger: a row for each class, as if it were one long message.
+
+    Parameters
+    ----------
+    weights
+        Weight of the messages of each class.
+    views
+        Fingerprints (V,) and counts (V, K) of each view.
+    identity
+        What tells this import from another one: importing it twice is importing it once.
+    """
+    parts = classifier.model.parts_since(classifier.model.clone())
+
+    def rows() -> Iterator[Row]:
+        for k in range(len(labels)):
+            if not weights[k]:
+                continue
+            tokens = []
+            for fingerprints, cells in views:
+                some = cells[:, k] > 0
+                tokens.append(
+                    TokenCounts._trusted(
+                        fingerprints[some], np.ascontiguousarray(cells[some, k]), None, None
+                    )
+                )
+            once = parts if k == 0 else {}
+            receipt = Receipt(0, weights[k], (1.0,) * len(views), once)
+            key = hashlib.sha256(identity + str(labels[k]).encode()).digest()
+            yield Row(
+                0, key, k, "import", f"import {where}", time.time(), 0.0, None, None, "", receipt,
+                tuple(tokens),
+            )  # fmt: skip
+
+    return Extract(where, classifier, labels, rows, names)
+
+
+def absorb(mailbox: Mailbox, extract: Extract) -> Absorbed:
+    """Add what a extract knows: the same as having learned both, exactly.
+
+    A message that both know is not added again; of two labels a person's counts before a
+    program's, then the later one. The recalibration is taken over by a mailbox that has learned
+    nothing; another one keeps its own.
+    """
+    check_kind(extract.classifier, extract.where)
+    tally: Counter[str] = Counter()
+    with _naming(extract.where), mailbox.absorbing(extract.classifier) as new:
+        _check_same(mailbox, extract)
+        now = mailbox.moment()
+        if not new:
+            _check_retired(mailbox, extract)
+        places = _places(mailbox, extract.labels)
+        order = [
+            places.index(k) if k in places else None for k in range(max(places, default=-1) + 1)
+        ]
+        for row in extract.rows():
+            if new:
+                receipt = mailbox.classifier.model.renumbered(row.receipt, order)
+            else:
+                receipt = row.receipt._replace(parts={})
+            row = row._replace(label=places[row.label], receipt=receipt, added=now)
+            tally[_settle(mailbox, row)] += 1
+        for view, fingerprint, name in extract.names():
+            mailbox.counts[view].name_feature(fingerprint, name)
+    return Absorbed(*(tally[what] for what in Absorbed._fields))
+
+
+@contextmanager
+def _naming(where: str) -> Iterator[None]:
+    """Blame the extract for what its rows do to the database."""
+    try:
+        yield
+    except StateError as error:
+        if isinstance(error.__cause__, sqlite3.IntegrityError):
+            raise StateError(f"{where}: what it holds is not sound ({error.__cause__})") from None
+        if "the database is damaged: its state" not in str(error):
+            raise
+        raise StateError(f"{where}: what it holds is not sound") from None
+
+
+def _check_same(mailbox: Mailbox, extract: Extract) -> None:
+    mine, theirs = mailbox.classifier, extract.classifier
+    if mine.settings()["tokenizer"] != theirs.settings()["tokenizer"] or [
+        type(model) for model in mine.models
+    ] != [type(model) for model in theirs.models]:
+        raise StateError(
+            f"{extract.where}: its features were made in another way than those of {mailbox.path}; "
+            "import it into a new database (--db)"
+        )
+
+
+def _check_retired(mailbox: Mailbox, extract: Extract) -> None:
+    """Refuse messages that we know and whose counts cannot be told from those of others."""
+    for row in extract.rows():
+        if row.tokens is None and mailbox.ledger.active(row.digest) is not None:
+            raise StateError(
+                f"{extract.where}: it has let go of the features of messages that {mailbox.path} "
+                "knows too (`compact --ledger`), so they would be counted twice; import it into "
+                "a new database (--db)"
+            )
+
+
+def _places(mailbox: Mailbox, labels: list[Label]) -> list[int]:
+    """Our numbers of their classes."""
+    known = {str(label): label for label in mailbox.labels}
+    ours = [known.setdefault(str(label), label) for label in labels]
+    for counts in mailbox.counts:
+        counts.declare(ours)
+    return [mailbox.labels.index(label) for label in ours]
+
+
+def _settle(mailbox: Mailbox, row: Row) -> str:
+    """Add a row, unless what we know of its message holds; gives a field of `Absorbed`."""
+    before = mailbox.ledger.active(row.digest)
+    if before is None:
+        mailbox.add_row(row)
+        return "added"
+    if before.label == row.label:
+        if row.teacher == HUMAN and before.teacher == PROGRAM:
+            mailbox.confirm(before, row.source, row.added)
+        return "known"
+    rank = (row.teacher == HUMAN, row.time) > (before.teacher == HUMAN, before.time)
+    if not rank or before.tokens is None or row.tokens is None:
+        return "overruled"
+    mailbox.take_back(before, row.added)
+    mailbox.add_row(row)
+    return "overruling"

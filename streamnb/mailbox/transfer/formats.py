@@ -1,0 +1,157 @@
+"""A mailbox as a file and back: JSON lines, a model file, bogofilter's dump."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import stat
+import sys
+import tempfile
+from collections.abc import Iterator
+from typing import IO, Any
+
+import numpy as np
+
+from streamnb.classifier import Classifier
+from streamnb.counts.memory import MemoryCounts
+from streamnb.errors import OutputError, StateError
+from streamnb.features.token_counts import TokenCounts
+from streamnb.mailbox.store import Mailbox
+from streamnb.mailbox.transfer.bogofilter import read_dump, write_dump
+from streamnb.mailbox.transfer.extract import (
+    Absorbed,
+    Extract,
+    absorb,
+    digest_of_file,
+    of_counts,
+    of_mailbox,
+)
+from streamnb.mailbox.transfer.json_lines import read_lines, write_lines
+from streamnb.naive_bayes.base import TextModel
+from streamnb.storage import writing
+
+__all__ = ["FORMATS", "export", "import_file", "merge"]
+
+FORMATS = ("lines", "model", "bogofilter")
+
+
+def export(mailbox: Mailbox, path: str, kind: str = "lines", messages: bool = True) -> None:
+    """Write what a mailbox knows.
+
+    Parameters
+    ----------
+    path
+        The file, "-" for standard output.
+    kind
+        One of `FORMATS`: "lines" is JSON, sorted, and holds everything; equal states give equal
+        bytes. "model" is a model file, for `streamnb explain` and programs. "bogofilter" is what
+        `bogoutil -l` reads: in how many messages each word was.
+    messages
+        Whether "lines" holds the ledger too: which messages were learned, when, from where.
+    """
+    ours = {os.path.realpath(mailbox.path) + ending for ending in ("", "-wal", "-shm", ".sock")}
+    if path != "-" and os.path.realpath(path) in ours:
+        raise OutputError(f"{path}: this is the database itself: export to another file")
+    with mailbox.reading():
+        if kind == "model":
+            _export_model(mailbox, path)
+            return
+        lines = write_lines(mailbox, messages) if kind == "lines" else write_dump(mailbox)
+        with writing(path, "the export", private=True) as file:
+            for line in lines:
+                file.write(line)
+
+
+def _export_model(mailbox: Mailbox, path: str) -> None:
+    model = TextModel.of_outline(mailbox.classifier.model.outline())
+    for member, counts in zip(model.members, mailbox.counts, strict=True):
+        fingerprints, cells, _, names = counts.rows()
+        member.counts.declare(counts.labels)
+        text, ends = _joined(names)
+        member.counts.add_matrix(
+            TokenCounts._trusted(fingerprints, np.ones(len(cells)), text, ends),
+            cells, counts.labels, counts.weights,
+        )  # fmt: skip
+    made = Classifier.from_settings(model, mailbox.classifier.settings())
+    with (
+        tempfile.TemporaryDirectory(prefix="streamnb-") as folder,
+        writing(path, "the export", private=True) as target,
+    ):
+        made.save(f"{folder}/model")
+        with open(f"{folder}/model", "rb") as file:
+            shutil.copyfileobj(file, target)
+
+
+def _joined(names: list[bytes | None]) -> tuple[bytes | None, Any]:
+    if not any(names):
+        return None, None
+    parts = [name or b"" for name in names]
+    return b"".join(parts), np.cumsum([len(part) for part in parts], dtype=np.uint32)
+
+
+def import_file(mailbox: Mailbox, path: str, kind: str | None = None) -> Absorbed:
+    """Add what a file holds that `export`, `streamnb replay --save` or `bogoutil -d` wrote.
+
+    Parameters
+    ----------
+    path
+        The file, "-" for standard input.
+    kind
+        One of `FORMATS`; None to find out.
+    """
+    with contextlib.ExitStack() as stack:
+        if path == "-":
+            copy = stack.enter_context(tempfile.NamedTemporaryFile(prefix="streamnb-"))
+            if sys.stdin is None:
+                raise StateError("-: standard input is closed")
+            shutil.copyfileobj(sys.stdin.buffer, copy)
+            copy.flush()
+            real = copy.name
+        else:
+            real = path
+        try:
+            with open(real, "rb") as file:
+                head = file.read(4)
+                if not _is_regular(file):
+                    raise OSError(None, "not a regular file")
+        except (OSError, ValueError) as error:
+            why = getattr(error, "strerror", None) or error
+            raise StateError(f"{path}: cannot be read: {why}") from None
+        kind = kind or {b"PK": "model", b'{"': "lines"}.get(head[:2], "bogofilter")
+        reader = {"model": _model_extract, "lines": read_lines, "bogofilter": read_dump}
+        return absorb(mailbox, reader[kind](real, path))
+
+
+def _is_regular(file: IO[bytes]) -> bool:
+    """Whether an open file is a regular one."""
+    return stat.S_ISREG(os.fstat(file.fileno()).st_mode)
+
+
+def merge(mailbox: Mailbox, other: Mailbox) -> Absorbed:
+    """Add what another mailbox knows."""
+    if os.path.samefile(mailbox.path, other.path):
+        raise StateError(f"{other.path}: a database cannot be merged with itself")
+    with other.reading():
+        return absorb(mailbox, of_mailbox(other))
+
+
+def _model_extract(path: str, shown: str) -> Extract:
+    classifier = Classifier.load(path)
+    tables = [model.counts for model in classifier.models]
+
+    def names() -> Iterator[tuple[int, int, bytes]]:
+        for view, counts in enumerate(tables):
+            if not isinstance(counts, MemoryCounts):
+                continue
+            fingerprints, _, text, ends = counts.table.arrays()
+            if text is None or ends is None:
+                continue
+            spans = [0, *ends.tolist()]
+            for i, fingerprint in enumerate(fingerprints.tolist()):
+                yield view, fingerprint, text[spans[i] : spans[i + 1]]
+
+    return of_counts(
+        shown, classifier, list(tables[0].labels), list(tables[0].weights),
+        [counts.everything() for counts in tables], names, digest_of_file(path),
+    )  # fmt: skip

@@ -1,0 +1,208 @@
+"""A mailbox as JSON lines: sorted, so that equal states give equal bytes.
+
+The first line is the classifier; a line a feature, with its counts for people to read; a line a
+message with what it added, which is what is added up again when they are read.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from streamnb import _core
+from streamnb.classifier import Classifier
+from streamnb.errors import StateError
+from streamnb.mailbox.ledger import Row, pack_tokens, unpack_tokens
+from streamnb.mailbox.store import Mailbox, check_row
+from streamnb.mailbox.transfer.extract import Extract, digest_of_file, of_counts
+from streamnb.naive_bayes.base import TextModel
+from streamnb.naive_bayes.receipt import Receipt
+from streamnb.storage import plain_label, read_label
+
+__all__ = ["read_lines", "write_lines"]
+
+_HEAD = "streamnb mailbox"
+_LINE = 1 << 28  # bytes of a line: one import may be a whole model
+
+
+def _json(value: Any) -> bytes:
+    return json.dumps(value, sort_keys=True, separators=(",", ":")).encode() + b"\n"
+
+
+def write_lines(mailbox: Mailbox, messages: bool) -> Iterator[bytes]:
+    """All lines; without `messages`, only what is counted."""
+    labels = [str(label) for label in mailbox.labels]
+    weights = mailbox.counts[0].weights
+    alive = [k for k in sorted(range(len(labels)), key=labels.__getitem__) if weights[k] > 0]
+    head: dict[str, Any] = {
+        "format": _HEAD,
+        "version": 1,
+        "model": mailbox.classifier.model.outline_of(alive),
+        "settings": mailbox.classifier.settings(),
+        "classes": [[plain_label(mailbox.labels[k]), weights[k]] for k in alive],
+    }
+    yield _json(head)
+    for view, counts in enumerate(mailbox.counts):
+        fingerprints, cells, _, names = counts.rows()
+        for i in np.argsort(fingerprints).tolist():
+            found = {labels[k]: cells[i, k] for k in alive if cells[i, k]}
+            line: dict[str, Any] = {"view": view, "counts": found}
+            line["fingerprint"] = f"{int(fingerprints[i]):016x}"
+            if names[i] is not None:
+                line["name"] = _shown(names[i])
+            yield _json(line)
+    if messages:
+        connection = mailbox.database.connection
+        order = connection.execute("SELECT id FROM ledger WHERE ended IS NULL ORDER BY digest")
+        for number in order.fetchall():
+            (row,) = mailbox.ledger.rows("id = ?", number)
+            yield _json(_row_line(row, mailbox.classifier.model, labels, alive))
+
+
+def _shown(name: Any) -> str:
+    decoded = _core.decode_name(name)
+    return decoded if isinstance(decoded, str) else f"\0{name.hex()}"
+
+
+def _row_line(row: Row, model: TextModel, labels: list[str], alive: list[int]) -> dict[str, Any]:
+    # Classes by our order, so that histories make no difference.
+    receipt = model.renumbered(row.receipt, alive)
+    return {
+        "digest": row.digest.hex(),
+        "label": labels[row.label],
+        "teacher": row.teacher,
+        "source": row.source,
+        "time": row.time,
+        "expected": labels[row.expected] if row.expected in alive else None,
+        "tokenizer": row.tokenizer,
+        "receipt": receipt.as_json(),
+        "tokens": None
+        if row.tokens is None
+        else base64.b64encode(pack_tokens(row.tokens)).decode(),
+    }
+
+
+def _numbered(path: str, shown: str) -> Iterator[tuple[int, Any]]:
+    with open(path, "rb") as file:
+        number = 0
+        while line := file.readline(_LINE):
+            number += 1
+            try:
+                value = json.loads(line)
+                if not isinstance(value, dict):
+                    raise ValueError("not an object")
+            except (ValueError, RecursionError) as error:
+                raise StateError(
+                    f"{shown}:{number}: not what export writes ({error!s:.100})"
+                ) from None
+            yield number, value
+
+
+@contextlib.contextmanager
+def _sound(shown: str, number: int) -> Iterator[None]:
+    """Say which line is not what `export` writes."""
+    try:
+        yield
+    except StateError:
+        raise
+    except Exception as error:
+        why = f"{type(error).__name__}: {error!s:.100}"
+        raise StateError(f"{shown}:{number}: not what export writes ({why})") from None
+
+
+def read_lines(path: str, shown: str) -> Extract:
+    """What a file holds that `write_lines` wrote; `shown` is its name in errors."""
+    first: dict[str, Any] = next((line for _, line in _numbered(path, shown)), {})
+    with _sound(shown, 1):
+        if first.get("format") != _HEAD or first.get("version") != 1:
+            raise StateError(f"{shown}:1: not what `streamnb export` of this version wrote")
+        classifier = Classifier.from_settings(
+            TextModel.of_outline(first["model"]), first["settings"]
+        )
+        labels = [read_label(label) for label, _ in first["classes"]]
+        weights = [float(weight) for _, weight in first["classes"]]
+        if len(set(map(str, labels))) != len(labels) or not all(0 <= w < 1e100 for w in weights):
+            raise ValueError("the classes are not sound")
+    place = {str(label): k for k, label in enumerate(labels)}
+
+    def names() -> Iterator[tuple[int, int, bytes]]:
+        for number, line in _numbered(path, shown):
+            with _sound(shown, number):
+                if isinstance(line.get("name"), str):
+                    text = line["name"]
+                    hidden = text.startswith("\0")
+                    name = bytes.fromhex(text[1:]) if hidden else _core.encode_name(text)
+                    view, fingerprint = int(line["view"]), int(line["fingerprint"], 16)
+                    if not 0 <= view < len(classifier.models) or not 0 <= fingerprint < 1 << 64:
+                        raise ValueError("no such feature")
+                    yield view, fingerprint, name
+
+    def rows() -> Iterator[Row]:
+        for number, line in _numbered(path, shown):
+            if "digest" in line:
+                with _sound(shown, number):
+                    row = _row_of(line, place, classifier.model)
+                yield row
+
+    if any("digest" in line for _, line in _numbered(path, shown)):
+        return Extract(shown, classifier, labels, rows, names)
+    tables = _tables(path, shown, place, len(classifier.models))
+    return of_counts(shown, classifier, labels, weights, tables, names, digest_of_file(path))
+
+
+def _row_of(line: dict[str, Any], place: dict[str, int], model: TextModel) -> Row:
+    tokens = line["tokens"]
+    receipt = Receipt.of_json(line["receipt"])
+    if receipt.mass < 0 or min(receipt.weights, default=-1.0) < 0:
+        raise ValueError("a weight below zero")
+    if not abs(float(line["time"])) < 1e12:
+        raise ValueError("no such time")
+    key = bytes.fromhex(line["digest"])
+    if len(key) != 32:
+        raise ValueError("no such message")
+    expected = line["expected"]
+    row = Row(
+        id=0,
+        digest=key,
+        label=place[line["label"]],
+        teacher=line["teacher"],
+        source=str(line["source"]),
+        time=float(line["time"]),
+        added=0.0,
+        ended=None,
+        expected=None if expected is None else place.get(expected),
+        tokenizer=str(line["tokenizer"]),
+        receipt=receipt,
+        tokens=None if tokens is None else unpack_tokens(base64.b64decode(tokens, validate=True)),
+    )
+    check_row(row, model, len(place))
+    return row
+
+
+def _tables(path: str, shown: str, place: dict[str, int], views: int) -> list[tuple[Any, Any]]:
+    keys: list[list[int]] = [[] for _ in range(views)]
+    cells: list[list[list[float]]] = [[] for _ in range(views)]
+    for number, line in _numbered(path, shown):
+        if "fingerprint" in line:
+            with _sound(shown, number):
+                found = [0.0] * len(place)
+                for label, count in line["counts"].items():
+                    if not 0 <= float(count) < 1e100:
+                        raise ValueError("a count below zero, or too large")
+                    found[place[label]] = float(count)
+                keys[line["view"]].append(int(line["fingerprint"], 16))
+                cells[line["view"]].append(found)
+    if any(len(set(some)) != len(some) for some in keys):
+        raise StateError(f"{shown}: a feature occurs twice")
+    return [
+        (
+            np.array(keys[j], dtype=np.uint64),
+            np.array(cells[j], dtype=np.float64).reshape(len(keys[j]), len(place)),
+        )
+        for j in range(views)
+    ]

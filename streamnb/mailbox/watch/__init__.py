@@ -1,0 +1,1 @@
+"""Watching an account: what its owner moves teaches, new mail is sorted."""

@@ -1,0 +1,169 @@
+"""A Maildir as an account: folders of files, in which a move is a rename."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from pathlib import Path
+
+from streamnb.corpus.entry import MAX_MESSAGE
+from streamnb.corpus.folders import is_maildir
+from streamnb.errors import CorpusError, OutputError
+from streamnb.mailbox.watch.ignored_folders import is_bin
+from streamnb.mailbox.watch.watcher import Listed
+
+__all__ = ["INBOX", "MaildirAccount"]
+
+INBOX = "INBOX"
+_HEADER = 1 << 16
+
+
+class MaildirAccount:
+    """The folders of a Maildir: itself, `.Junk` as Maildir++ has it, and `Junk` beside `cur`.
+
+    Parameters
+    ----------
+    path
+        The Maildir.
+
+    Raises
+    ------
+    CorpusError
+        Where it is none.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.root = Path(path)
+        if not is_maildir(self.root):
+            raise CorpusError(f"{path}: not a Maildir: it has no folders cur and new")
+        self.name = f"maildir:{os.path.realpath(path)}"
+        self._paths: dict[str, dict[str, str]] = {}
+
+    def folders(self) -> list[str]:
+        """The names of all folders but the bin and such."""
+        found = [INBOX]
+        for item in sorted(self.root.iterdir()):
+            name = _shown(item.name.removeprefix("."))
+            if item.name not in ("cur", "new", "tmp") and is_maildir(item) and not is_bin(name):
+                found.append(name)
+        return found
+
+    def _folder(self, folder: str) -> Path:
+        if folder == INBOX:
+            return self.root
+        names = [folder]
+        if not folder.isascii():  # as mail servers write them on disk
+            with contextlib.suppress(ImportError):
+                from imapclient.imap_utf7 import encode
+
+                names.append(encode(folder).decode("ascii"))
+        for name in names:
+            for path in (self.root / f".{name}", self.root / name):
+                if is_maildir(path):
+                    return path
+        raise CorpusError(f"{self.root}: no folder {folder!r}; there are {self.folders()}")
+
+    def state(self, folder: str) -> object:
+        """None: a folder is always listed, which costs little."""
+        self._folder(folder)  # it is there
+        return None
+
+    def listing(self, folder: str) -> dict[str, Listed]:
+        """All messages by their unique names."""
+        here = self._folder(folder)
+        found: dict[str, Listed] = {}
+        paths: dict[str, str] = {}
+        for place in ("cur", "new"):
+            try:
+                with os.scandir(here / place) as items:
+                    names = [item.name for item in items if not item.is_dir(follow_symlinks=False)]
+            except OSError as error:
+                raise CorpusError(f"{here / place}: cannot be listed: {error.strerror}") from None
+            for name in names:
+                unique, _, info = name.partition(":2,")
+                if name.startswith(".") or "T" in info:  # T: deleted, not yet removed
+                    continue
+                unique = _shown(unique)
+                paths[unique] = f"{here}/{place}/{name}"
+                found[unique] = Listed("", "S" in info)
+        self._paths[folder] = paths
+        return found
+
+    def _open(self, folder: str, uid: str, most: int) -> bytes | None:
+        for again in (False, True):
+            if again:  # it was read or marked meanwhile, and is called otherwise now
+                self.listing(folder)
+            try:
+                descriptor = os.open(
+                    self._paths[folder][uid], os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW
+                )
+            except (KeyError, FileNotFoundError):
+                continue
+            with open(descriptor, "rb") as file:
+                return file.read(most)
+        return None
+
+    def headers(self, folder: str, uids: list[str]) -> dict[str, bytes]:
+        """The beginnings of messages."""
+        found: dict[str, bytes] = {}
+        for uid in uids:
+            try:
+                head = self._open(folder, uid, _HEADER)
+            except OSError:
+                head = uid.encode()  # it cannot be read; that is said when it is fetched
+            if head is not None:
+                found[uid] = head
+        return found
+
+    def fetch(self, folder: str, uid: str) -> bytes | None:
+        """The message; None where it is gone."""
+        return self._open(folder, uid, MAX_MESSAGE)
+
+    def file(self, folder: str, uid: str, target: str) -> bool:
+        """Move a message, so that at any moment it is in one of both folders, or in both."""
+        goal = self._folder(target) / "cur"
+        for _ in range(2):
+            source = self._paths.get(folder, {}).get(uid)
+            if source is not None and self._moved(source, goal):
+                return True
+            self.listing(folder)  # it was read or marked meanwhile, and is called otherwise now
+        return False
+
+    def _moved(self, source: str, goal: Path) -> bool:
+        unique, mark, info = os.path.basename(source).partition(":2,")
+        for number in range(100):
+            name = f"{unique}{f'.{number}' if number else ''}{mark or ':2,'}{info}"
+            try:
+                _move(source, f"{goal}/{name}")
+            except FileNotFoundError:
+                return False
+            except FileExistsError:
+                continue  # another message's: take another name
+            except OSError as error:
+                why = error.strerror
+                raise OutputError(f"{goal}/{name}: the message cannot be moved: {why}") from None
+            return True
+        raise OutputError(f"{goal}/{unique}: the message cannot be moved: its names are taken")
+
+
+def _move(source: str, goal: str) -> None:
+    """Move a file, never over another one; what a kill left half done is finished."""
+    try:
+        os.link(source, goal)
+    except FileExistsError:
+        if not os.path.samefile(source, goal):
+            raise
+    except OSError as error:
+        if error.errno not in (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS):
+            raise
+        if os.path.lexists(goal):  # a file system without links: the names are unique anyway
+            raise FileExistsError(errno.EEXIST, "it exists", goal) from None
+        os.rename(source, goal)
+        return
+    os.unlink(source)
+
+
+def _shown(name: str) -> str:
+    """A name as text, whatever its bytes are."""
+    return os.fsencode(name).decode("utf-8", "backslashreplace")

@@ -1,0 +1,333 @@
+"""Watching an account: new mail is classified, and what its owner does with mail is learned.
+
+Moves are told by comparing what lies in the folders now with what lay there before, so they are
+noticed also when they were made while nobody watched.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from streamnb.errors import (
+    BusyError,
+    MailCopyError,
+    MailRefusedError,
+    OutputError,
+    StateError,
+    StreamNBError,
+)
+from streamnb.mailbox.digest import digest, header_key, stamped_as_spam
+from streamnb.mailbox.ledger import HUMAN, PROGRAM
+from streamnb.mailbox.service.client import answer
+from streamnb.mailbox.store import Mailbox
+from streamnb.mailbox.watch.locations import Place, Places
+
+__all__ = ["Account", "Listed", "Plan", "Watcher"]
+
+_HEADERS_AT_ONCE = 500
+_RECENT = 86400.0  # seconds that a watcher may have been away for while a message was moved
+_AGED = 1e12  # `Place.since` of what has lain there long enough, and was seen to
+
+
+class Listed(NamedTuple):
+    """A message as a folder lists it.
+
+    Attributes
+    ----------
+    said
+        "junk" or "notjunk" where exactly one of the keywords $Junk and $NotJunk is set; else "".
+    read
+        Whether it was read.
+    """
+
+    said: str
+    read: bool
+
+
+class Account(Protocol):
+    """Folders of messages, on a server or a disk."""
+
+    name: str
+
+    def state(self, folder: str) -> object:
+        """Something that differs when the folder has changed; None where that cannot be told."""
+
+    def listing(self, folder: str) -> dict[str, Listed]:
+        """All messages of a folder by uid; a uid never means another message."""
+
+    def headers(self, folder: str, uids: list[str]) -> dict[str, bytes]:
+        """Header fields of messages, of those that are still there."""
+
+    def fetch(self, folder: str, uid: str) -> bytes | None:
+        """The message, as much of it as is looked at; None where it is gone."""
+
+    def file(self, folder: str, uid: str, target: str) -> bool:
+        """Move a message into another folder, as junk; False where it is not there any more."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to do with an account.
+
+    Attributes
+    ----------
+    inbox
+        The folder where new mail is classified.
+    junk
+        The folder of spam.
+    others
+        Folders where mail is that was moved out of either.
+    move
+        Whether spam is moved into the junk folder.
+    ham_after
+        Seconds after which what lies read in the inbox is taken for ham; None for never.
+    existing
+        Whether what lies in the inbox at the first look is classified too.
+    """
+
+    inbox: str
+    junk: str
+    others: tuple[str, ...] = ()
+    move: bool = False
+    ham_after: float | None = None
+    existing: bool = False
+
+    @property
+    def folders(self) -> list[str]:
+        """All folders to look at, the junk folder last.
+
+        (What is moved out of it during a look is then not yet seen where it went.)
+        """
+        return [
+            folder for folder in dict.fromkeys((self.inbox, *self.others)) if folder != self.junk
+        ] + [self.junk]
+
+
+class Watcher:
+    """Looks at an account again and again.
+
+    Parameters
+    ----------
+    mailbox
+        What classifies and learns.
+    account, plan
+        What is watched, and how.
+    say
+        Called with a line for everything that is done.
+    stopping
+        Tells whether to stop; asked between messages.
+    """
+
+    def __init__(
+        self,
+        mailbox: Mailbox,
+        account: Account,
+        plan: Plan,
+        say: Callable[[str], None],
+        stopping: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self.mailbox = mailbox
+        self.account = account
+        self.plan = plan
+        self.say = say
+        self.stopping = stopping
+        self.places = Places(mailbox.database, account.name)
+        self._states: dict[str, object] = {}
+        self._put_off: set[tuple[str, str]] = set()
+        self._before = time.time() - _RECENT  # when it was looked at before
+
+    def look(self) -> None:
+        """Look at all folders once, and do what there is to do."""
+        now = time.time()
+        if self.mailbox.database.replaced():
+            raise StateError(f"{self.mailbox.path}: the database was removed or replaced")
+        appeared: list[Place] = []
+        try:
+            states = {folder: self.account.state(folder) for folder in self.plan.folders}
+            for folder, state in states.items():
+                waiting = folder == self.plan.inbox and self.plan.ham_after is not None
+                if state is not None and self._states.get(folder) == state and not waiting:
+                    continue
+                self._states[folder] = state
+                appeared += self._compare(folder, self.account.listing(folder), now)
+            for place in appeared:
+                if self.stopping():
+                    return
+                self._attempt(self._appeared, place)
+        except BaseException:
+            self._states.clear()  # look at everything again
+            raise
+        self.places.purge(now)
+        self._before = now
+
+    def _attempt(self, act: Callable[..., None], place: Place, *rest: object) -> None:
+        """Do something with a message; one that cannot be handled does not stop the others."""
+        try:
+            act(place, *rest)
+            self._put_off.discard((place.folder, place.uid))
+        except MailCopyError as error:
+            self.say(f"{place.folder}/{place.uid}: left alone: {error}")
+        except (BusyError, OutputError, MailRefusedError) as error:
+            if (place.folder, place.uid) not in self._put_off:  # said once
+                self.say(f"{place.folder}/{place.uid}: later: {error}")
+                self._put_off.add((place.folder, place.uid))
+            self._states.clear()
+        except StreamNBError:
+            raise
+        except Exception as error:  # whatever is in a mail must not end the watching
+            self.say(f"{place.folder}/{place.uid}: left alone: {type(error).__name__}: {error}")
+            self.places.put_all([place])
+
+    def _compare(self, folder: str, listing: dict[str, Listed], now: float) -> list[Place]:
+        """What has come to a folder; what has gone is noted, and what keywords say is learned."""
+        known = self.places.of_folder(folder)
+        gone = [place._replace(gone=now) for uid, place in known.items() if uid not in listing]
+        if gone:
+            self.places.put_all(gone)
+        for uid, place in known.items():
+            if uid in listing and not self.stopping():
+                self._attempt(self._stayed, place, listing[uid], now)
+        new = [uid for uid in listing if uid not in known]
+        appeared = [
+            (Place(folder, uid, header_key(header), listing[uid].said, False, now, None), header)
+            for uid, header in self._headers(folder, new)
+        ]
+        if not self.places.looked_at(folder):  # what lay there before tells nothing
+            self.places.put_all((place for place, _ in appeared), folder)
+            self.say(f"{folder}: {len(appeared):,} messages are there already")
+            if folder == self.plan.inbox and self.plan.existing:
+                return [place for place, _ in appeared]
+            return []
+        return [place._replace(filed=stamped_as_spam(header)) for place, header in appeared]
+
+    def _headers(self, folder: str, uids: list[str]) -> Iterable[tuple[str, bytes]]:
+        for start in range(0, len(uids), _HEADERS_AT_ONCE):
+            some = self.account.headers(folder, uids[start : start + _HEADERS_AT_ONCE])
+            yield from some.items()
+
+    def _stayed(self, place: Place, listed: Listed, now: float) -> None:
+        """A message is where it was: its keywords may have changed, or it may have aged."""
+        again = place.filed or (place.folder, place.uid) in self._put_off
+        if again and place.folder == self.plan.inbox:  # we were stopped while filing it, or refused
+            self._appeared(place._replace(said=listed.said))
+        elif listed.said != place.said:
+            self._teach(place._replace(said=listed.said), listed.said)
+        elif (
+            self.plan.ham_after is not None
+            and place.folder == self.plan.inbox
+            and listed.read
+            and now - place.since > self.plan.ham_after
+        ):
+            self._grown_old(place)
+
+    def _grown_old(self, place: Place) -> None:
+        """Take what was read and kept for ham, unless something was said of it; once."""
+        message = self.account.fetch(place.folder, place.uid)
+        if message is None:
+            return
+        done = place._replace(since=_AGED)
+        if self.mailbox.label_of(digest(message)) is not None:
+            self._arrive(done, None)
+            return
+        source = f"watch {place.folder}"
+        self.mailbox.learn(message, "ham", PROGRAM, source, also=lambda: self._note(done, None))
+        self.say(f"{place.folder}/{place.uid}: read and kept: ham")
+
+    def _appeared(self, place: Place) -> None:
+        """A message has come: by delivery, or by its owner's hand."""
+        before = self.places.of_message(place.key, (place.folder, place.uid), self._before)
+        moved = before is not None and before.gone is not None
+        if place.folder == self.plan.junk:
+            self._into_junk(place, before)
+        elif before is not None and moved and before.folder == place.folder:
+            if before.filed and place.folder == self.plan.inbox:  # we filed it; here it is again
+                self._teach(place._replace(filed=False), "notjunk", before)
+            else:  # only its uid is new
+                self._arrive(place._replace(filed=before.filed, since=before.since), before)
+        elif before is not None and moved and before.folder == self.plan.junk:
+            if before.gone is not None and before.gone >= self._before:
+                self._teach(place._replace(filed=False), "notjunk", before)
+            else:  # out of the bin, or another mail of the same header
+                self._arrive(place._replace(filed=False), before)
+        elif place.folder == self.plan.inbox and not moved:
+            self._delivered(place._replace(filed=False))
+        else:
+            self._arrive(place._replace(filed=False), before)
+
+    def _arrive(self, place: Place, before: Place | None) -> None:
+        """Note where a message is; where it was is not where it is any more."""
+        with self.mailbox.database.writing():
+            self._note(place, before)
+
+    def _note(self, place: Place, before: Place | None) -> None:
+        if before is not None and before.gone is not None:
+            self.places.drop(before)
+        self.places.put(place)  # last: a file that comes back to a Maildir has its old name
+
+    def _into_junk(self, place: Place, before: Place | None) -> None:
+        """Only what its owner moved there is learned, not what a program did."""
+        if before is not None and before.folder == place.folder:
+            self._arrive(place._replace(filed=before.filed), before)
+        elif not (place.filed if before is None else before.filed):
+            self._teach(place._replace(filed=False), "junk", before)
+        else:
+            self._arrive(place._replace(filed=True), before)
+
+    def _teach(self, place: Place, said: str, before: Place | None = None) -> None:
+        """Learn what the owner says of a message; taking back what he said takes it back."""
+        message = self.account.fetch(place.folder, place.uid)
+        if message is None:
+            return  # it has moved on; where it has come to, it is found
+        where = f"{place.folder}/{place.uid}"
+        key = digest(message)
+        known = self.mailbox.label_of(key)
+        label = {"junk": "spam", "notjunk": "ham"}.get(said)
+        ours = known is not None and known[1] == HUMAN and known[2].startswith("watch ")
+        if ours and known is not None and known[0] != label:
+            self.mailbox.forget_digest(key, also=lambda: self._note(place, before))
+            self.say(f"{where}: taken back: {known[0]}")
+        elif label is None:
+            self._arrive(place, before)
+        else:
+            outcome = self.mailbox.learn(
+                message,
+                label,
+                HUMAN,
+                f"watch {place.folder}",
+                also=lambda: self._note(place, before),
+            )
+            self.say(f"{where}: {label} ({outcome.what})")
+
+    def _delivered(self, place: Place) -> None:
+        """Classify new mail, and file it if told so."""
+        message = self.account.fetch(place.folder, place.uid)
+        if message is None:
+            return
+        found = answer(self.mailbox, message)
+        line = f"{place.folder}/{place.uid}: {found.mark} {found.score:.4f}"
+        if found.mark != "S":
+            self._arrive(place, None)
+            self.say(line)
+        elif not self.plan.move:
+            self._arrive(place, None)
+            self.say(f"{line}: would be moved to {self.plan.junk} (--move)")
+        else:
+            self._file(place, line)
+
+    def _file(self, place: Place, line: str) -> None:
+        """Move spam; noted before, so that its owner is not taken for having done it."""
+        self._arrive(place._replace(filed=True), None)
+        try:
+            moved = self.account.file(place.folder, place.uid, self.plan.junk)
+        except (MailRefusedError, OutputError):
+            self._arrive(place, None)
+            raise
+        if moved:
+            self._arrive(place._replace(filed=True, gone=time.time()), None)
+            self.say(f"{line}: moved to {self.plan.junk}")
+        else:
+            self._arrive(place, None)
+            self.say(f"{line}: it was moved meanwhile")

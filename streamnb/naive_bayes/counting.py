@@ -1,0 +1,462 @@
+"""What all counting models share: learning is adding, predicting is a formula over a few counts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamnb import _core
+from streamnb.counts.memory import MemoryCounts
+from streamnb.counts.protocol import Counts, Label, checked_weight
+from streamnb.features.token_counts import Feature, TokenCounts
+from streamnb.naive_bayes.base import TextModel
+from streamnb.naive_bayes.explanation import Explanation
+from streamnb.naive_bayes.matrices import LearnsMatrices
+from streamnb.naive_bayes.model_files import ReadArray, parameters_of, plain_parameters
+from streamnb.naive_bayes.prior import log_prior
+from streamnb.naive_bayes.receipt import Receipt
+from streamnb.parameters import (
+    POSITIVE,
+    Flag,
+    Number,
+    OneOf,
+    Prior,
+    PriorOf,
+    attribute,
+    parameter,
+    parameterised,
+)
+from streamnb.storage import plain_label, read_label
+
+__all__ = ["CountingNB", "CountingParameters", "in_steps"]
+
+# How many times a message is learned is a multiple of this, so that sums are exact and unlearning
+# is too; what rounds to nothing need not be learned.
+_STEP = 2.0**-10
+
+
+def in_steps(amount: float) -> float:
+    """The amount, rounded so that sums of such amounts are exact."""
+    return round(amount / _STEP) * _STEP
+
+
+@parameterised(kw_only=True)
+class LearnerParameters:
+    """Parameters of every counting model that are given by name."""
+
+    length_norm: float | None = parameter(
+        Number(POSITIVE.low, none=True),
+        "formula",
+        "Length normalisation: the evidence is divided by this times a power of the number of "
+        "distinct features that took part; None for none. Words depend on each other, so a long "
+        "message's evidence is counted many times over; this is what lets messages of different "
+        "length be ranked together.",
+        default=None,
+    )
+    length_norm_power: float = parameter(
+        Number(0, 2), "formula", "The power of the number of features, from 0 to 2.", default=0.5
+    )
+    decay: float = parameter(
+        Number(0.5, 1),
+        "teaching",
+        "How many times as much everything learned so far weighs after each message; 1 forgets "
+        "nothing.",
+        default=1.0,
+    )
+    keep_names: bool = parameter(
+        Flag(), "teaching", "Keep the names of features, so that they can be shown.", default=True
+    )
+
+
+@parameterised()
+class CountingParameters(LearnerParameters):
+    """Parameters of every counting model."""
+
+    alpha: float = parameter(
+        POSITIVE, "formula", "Additive (Laplace, Lidstone) smoothing.", default=1.0
+    )
+    prior: Prior = parameter(
+        PriorOf(),
+        "formula",
+        '"learned" (the share of the weight learned), "uniform", or a dict of labels to '
+        "probabilities.",
+        default="learned",
+    )
+    unseen: str = parameter(
+        OneOf(("ignore", "smooth")),
+        "formula",
+        'What a feature that was never learned says: nothing ("ignore"), or what its smoothed '
+        'count of zero says ("smooth").',
+        default="ignore",
+    )
+
+
+class _Remembers:
+    """What was said of the last message: it is often classified and then learned."""
+
+    _memo: tuple[TokenCounts, Counts, tuple[int, float], tuple[float, ...]] | None = None
+
+
+@parameterised()
+class CountingNB(_Remembers, CountingParameters, LearnsMatrices, TextModel):
+    """A Naive Bayes model over a table of counts.
+
+    A subclass says what a feature's counts mean (`_feature_weights`) and, if need be, what a
+    message without features is worth (`_base_evidence`). Nothing else differs between the models,
+    and nothing is stored but counts.
+    """
+
+    counts: Counts = attribute(init=False)
+    receipt: Receipt | None = attribute(init=False)
+
+    _track_values: ClassVar[bool] = False
+    _volatile = ("_lock", "_memo")
+    _caution = 1.0  # more where labels are known to be bad (`LabelNoise`)
+
+    def __post_init__(self) -> None:
+        self._reset()
+
+    def _reset(self) -> None:
+        """Forget everything."""
+        self.counts = MemoryCounts(self.keep_names, self._track_values)
+        self.receipt = None
+
+    def _changed(self, name: str) -> None:
+        self._memo = None
+
+    @property
+    def members(self) -> list[CountingNB]:
+        """The model itself: it has one view of a message."""
+        return [self]
+
+    @property
+    def _smoothing(self) -> float:
+        """Alpha in the unit of the counts: where those have aged, it has not."""
+        return self.alpha * self.counts.scale * self._caution
+
+    def as_tokens(self, x: Any) -> TokenCounts:
+        """A message as the model counts it, good for as long as one likes."""
+        return x if isinstance(x, TokenCounts) else TokenCounts.from_dict(x, None, self.keep_names)
+
+    def views_of(self, tokens: TokenCounts) -> tuple[TokenCounts, ...]:
+        """Its one view."""
+        return (tokens,)
+
+    def of_views(self, views: tuple[TokenCounts, ...]) -> TokenCounts:
+        """The message that has this one view."""
+        (view,) = views
+        return view
+
+    # What counts mean
+
+    def _feature_weights(self, cells: NDArray[np.float64]) -> NDArray[np.float64]:
+        """What one occurrence of each feature adds to each class, (n, K), given its counts."""
+        raise NotImplementedError
+
+    def _base_evidence(self) -> list[float]:
+        """What a message without features has for each class, the prior apart."""
+        return [0.0] * len(self.counts.labels)
+
+    def _unseen_weights(self) -> list[float]:
+        """What one occurrence of a feature that was never learned adds to each class."""
+        nothing = np.zeros((1, len(self.counts.labels)))
+        weights: list[float] = self._feature_weights(nothing)[0].tolist()
+        return weights
+
+    def _log_prior(self) -> list[float]:
+        return log_prior(self.prior, self.counts.labels, self.counts.weights)
+
+    def _weights_of(
+        self, fingerprints: NDArray[np.uint64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.uint8] | None]:
+        """Weights (n, K) of features, and which take part (None: all)."""
+        cells, seen = self.counts.gather(fingerprints)
+        weights = self._feature_weights(cells)
+        if self.unseen == "ignore":
+            return weights, seen
+        weights[seen == 0] = self._unseen_weights()
+        return weights, None
+
+    def _length_divisor(self, used: int) -> float:
+        """What the evidence of that many features is divided by."""
+        if not self.length_norm or not used:
+            return 1.0
+        if self.length_norm_power == 0.5:
+            return self.length_norm * math.sqrt(used)
+        return self.length_norm * _core.exp(self.length_norm_power * _core.log(used))
+
+    def evidence(self, x: Any) -> list[float]:
+        """What a message says for each class, the prior apart, its length allowed for."""
+        memo = self._memo
+        state = (self.counts.version, self._caution)
+        if memo is not None and memo[0] is x and memo[1] is self.counts and memo[2] == state:
+            return list(memo[3])
+        tokens = self.as_tokens(x)
+        weights, seen = self._weights_of(tokens.fingerprints)
+        sums, used = _core.weighted_sums(tokens.counts, weights, seen)
+        divisor = self._length_divisor(used)
+        evidence = [
+            (base + total) / divisor
+            for base, total in zip(self._base_evidence(), sums, strict=True)
+        ]
+        if isinstance(x, TokenCounts):
+            self._memo = (x, self.counts, state, tuple(evidence))
+        return evidence
+
+    def _scores(self, x: Any) -> list[float]:
+        return [
+            prior + evidence
+            for prior, evidence in zip(self._log_prior(), self.evidence(x), strict=True)
+        ]
+
+    # Learning
+
+    def novelty(
+        self, evidence: list[float], prior: list[float], k: int | None, trust: float
+    ) -> float:
+        """How many times a message of class k is learned, given what was said of it before.
+
+        Parameters
+        ----------
+        evidence, prior : list of float
+            For each class; their sums are the scores.
+        k : int or None
+            Number of its class; None for one that was never heard of.
+        trust : float
+            How probably the label is right.
+        """
+        return in_steps(trust)
+
+    def learn(self, x: Any, y: Label, w: float = 1.0) -> Receipt:
+        """Learn a message; the receipt is what `unlearn` wants."""
+        tokens = self.as_tokens(x)
+        weight = 1.0 if w == 1 else checked_weight(w)
+        with self._lock:
+            return self.add(tokens, y, weight, self._times(tokens, y))
+
+    def _times(self, tokens: TokenCounts, y: Label) -> float:
+        """How many times a message's counts are learned."""
+        return 1.0
+
+    def add(self, tokens: TokenCounts, y: Label, w: float, times: float) -> Receipt:
+        """Learn a message of weight w; its counts go in that many times."""
+        counts = self.counts
+        mass = w * counts.scale
+        receipt = Receipt(counts.exponent, mass, (mass * times,))
+        counts.add(tokens, y, mass * times, mass)
+        if self.decay != 1:
+            counts.age(self.decay)
+        return receipt
+
+    @property
+    def _needs_receipt(self) -> bool:
+        return self.decay != 1
+
+    def _without_receipt(self, w: float) -> Receipt:
+        weight = checked_weight(w)
+        return Receipt(self.counts.exponent, weight, (weight,))
+
+    def unlearn(self, x: Any, y: Label, receipt: Receipt) -> None:
+        """Take back what a receipt says, or raise ValueError and change nothing."""
+        with self._lock:
+            self.take(self.as_tokens(x), y, receipt, receipt.weights[0])
+
+    def take(self, tokens: TokenCounts, y: Label, receipt: Receipt, times: float) -> None:
+        """Take away what `add` added, with the same number of times."""
+        counts = self.counts
+        if self.decay == 1 and receipt.exponent == counts.exponent:
+            counts.subtract(tokens, y, times, receipt.mass)
+            return
+        # Ageing rounds, and drops what is too small to matter: no more can be taken than is left.
+        k = counts.index(y)
+        if k is None:
+            raise ValueError(f"cannot unlearn: nothing was ever learned of class {y!r:.80}")
+        shrunk = 2.0 ** (receipt.exponent - counts.exponent)
+        cells, _ = counts.gather(tokens.fingerprints)
+        left = np.minimum(tokens.counts * (times * shrunk), cells[:, k])
+        some = left > 0
+        kept = TokenCounts._trusted(tokens.fingerprints[some], left[some], None, None)
+        counts.subtract(kept, y, 1.0, min(receipt.mass * shrunk, counts.weights[k]))
+
+    def relearn(self, x: Any, y: Label, receipt: Receipt) -> None:
+        """Do again what a receipt says, exactly."""
+        with self._lock:
+            self.counts.add(self.as_tokens(x), y, receipt.weights[0], receipt.mass)
+
+    def check_merge(self, other: Any) -> None:
+        """Raise ValueError where another model counts different things."""
+        if type(other) is not type(self):
+            raise ValueError(f"cannot merge a {type(other).__name__} into a {type(self).__name__}")
+        for name, known in self._table.items():
+            if (known.role == "counts" or name == "decay") and getattr(self, name) != getattr(
+                other, name
+            ):
+                raise ValueError(f"cannot merge: the models differ in {name}")
+        self.counts.check_merge(other.counts)
+
+    def _merge(self, other: Self) -> None:
+        self.counts.merge(other.counts)
+
+    # What it knows
+
+    def explain_views(self, x: Any) -> list[Explanation]:
+        """Say what each feature of a message added to each class.
+
+        Examples
+        --------
+        >>> from streamnb import MultinomialNB
+        >>> model = MultinomialNB()
+        >>> model.learn_one({"free": 2, "now": 1}, "spam")
+        >>> model.learn_one({"lunch": 1, "now": 1}, "ham")
+        >>> why = model.explain_one({"free": 1, "lunch": 1, "moon": 1})
+        >>> [(word, round(gain, 3)) for word, gain in why.strongest("spam")]
+        [('free', 0.916), ('lunch', -0.875)]
+        """
+        tokens = self.as_tokens(x)
+        labels = self.counts.labels
+        weights, seen = self._weights_of(tokens.fingerprints)
+        took_part = np.ones(len(tokens), bool) if seen is None else seen.astype(bool)
+        divisor = self._length_divisor(int(took_part.sum()))
+        parts = tokens.counts[:, None] * weights / divisor
+        base = [
+            prior + evidence / divisor
+            for prior, evidence in zip(self._log_prior(), self._base_evidence(), strict=True)
+        ]
+        contributions: dict[Feature, dict[Label, float]] = {
+            tokens.name(i): dict(zip(labels, parts[i].tolist(), strict=True))
+            for i in np.flatnonzero(took_part).tolist()
+        }
+        scores = dict(zip(labels, self._scores(x), strict=True))
+        return [Explanation(scores, dict(zip(labels, base, strict=True)), contributions)]
+
+    def feature_counts(self, feature: Feature) -> dict[Label, float]:
+        """How often a feature was counted in each class, by its name."""
+        return self.counts_of(_core.fingerprint(feature))
+
+    def counts_of(self, fingerprint: int) -> dict[Label, float]:
+        """How often a feature was counted in each class, by its fingerprint."""
+        with self._lock:
+            cells, _ = self.counts.gather(np.array([fingerprint], dtype=np.uint64))
+            shares = (cells[0] / self.counts.scale).tolist()
+            return dict(zip(self.counts.labels, shares, strict=True))
+
+    def top_features(self, label: Label, n: int = 10) -> list[tuple[Feature, float]]:
+        """The n features that speak most for a class, and by how much.
+
+        Parameters
+        ----------
+        label : str, bool or int
+            A class that was learned.
+        n : int, default 10
+            How many.
+
+        Returns
+        -------
+        list
+            Pairs of name and the log-odds one occurrence adds, against the best other class, the
+            strongest first. Features whose names were not kept are shown as #fingerprint.
+        """
+        return [(self.name_of(of), gain) for of, gain in self.top_fingerprints(label, n)]
+
+    def top_fingerprints(self, label: Label, n: int = 10) -> list[tuple[int, float]]:
+        """As `top_features`, by fingerprint."""
+        with self._lock:
+            k = self.counts.index(label)
+            if k is None:
+                raise ValueError(f"nothing was ever learned of class {label!r:.80}")
+            fingerprints, cells = self.counts.everything()
+            if not len(fingerprints):
+                return []
+            weights = self._feature_weights(cells)
+        others = np.delete(weights, k, axis=1)
+        gain = weights[:, k] - (others.max(axis=1) if others.shape[1] else 0.0)
+        # Of equals, those with the smaller fingerprint, so that the order has no history.
+        order = np.lexsort((fingerprints, -gain))[:n]
+        return [(int(fingerprints[i]), float(gain[i])) for i in order]
+
+    def name_of(self, fingerprint: int) -> Feature:
+        """The name of a feature; #fingerprint where it was not kept."""
+        name = self.counts.name(int(fingerprint))
+        return f"#{fingerprint:016x}" if name is None or not self.keep_names else name
+
+    # Files
+
+    @classmethod
+    def _of_members(cls, members: list[TextModel], outlined: Mapping[str, Any]) -> Self:
+        (member,) = members
+        if type(member) is not cls:
+            raise ValueError("model and member are of different kinds")
+        return member
+
+    def outlined(self) -> dict[str, Any]:
+        """The model without its counts, as JSON can hold it."""
+        return {"model": type(self).__name__, "parameters": plain_parameters(self)}
+
+    @classmethod
+    def of_outlined(cls, outlined: Mapping[str, Any]) -> Self:
+        """What `outlined` gave."""
+        return cls(**parameters_of(outlined["parameters"]))
+
+    def counts_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The counts: a few numbers as JSON can hold them, and arrays in order of fingerprints."""
+        counts = self.counts
+        if not isinstance(counts, MemoryCounts):
+            raise ValueError("only what is in memory is written to a model file")
+        fingerprints, cells, names, ends = counts.table.arrays()
+        order = np.argsort(fingerprints)
+        arrays = {"fingerprints": fingerprints[order], "counts": cells[order]}
+        if names is not None and ends is not None:
+            starts = np.concatenate((np.zeros(1, np.uint64), ends[:-1])) if len(ends) else ends
+            ordered = [names[starts[i] : ends[i]] for i in order.tolist()]
+            arrays["names"] = np.frombuffer(b"".join(ordered), dtype=np.uint8)
+            arrays["name_ends"] = np.cumsum([len(name) for name in ordered], dtype=np.uint64)
+        return {
+            "labels": [plain_label(label) for label in counts.labels],
+            "weights": counts.weights,
+            "totals": counts.totals,
+            "scale": counts.scale,
+            "exponent": counts.exponent,
+        }, arrays
+
+    def fill(self, header: Any, array: ReadArray) -> None:
+        """Take over what `counts_parts` gave; any exception where it is not sound."""
+        labels = [read_label(pair) for pair in header["labels"]]
+        weights = np.array(header["weights"], dtype=np.float64)
+        totals = np.array(header["totals"], dtype=np.float64)
+        fingerprints, cells = array("fingerprints", "<u8"), array("counts", "<f8", 2)
+        if not weights.shape == totals.shape == (len(labels),) or cells.shape != (
+            len(fingerprints),
+            len(labels),
+        ):
+            raise ValueError("labels, weights and counts do not belong together")
+        if len(set(labels)) != len(labels):
+            raise ValueError("a label occurs twice")
+        for numbers in (weights, totals, cells):
+            if not ((numbers >= 0) & (numbers <= 1e300)).all():
+                raise ValueError("a count is negative or not finite")
+        if (cells.any(axis=0) & (weights <= 0)).any():
+            raise ValueError("a class has counts but no messages")
+        if not np.allclose(cells.sum(axis=0), totals, rtol=1e-6, atol=1e-6):
+            raise ValueError("the totals are not the sums of the counts")
+        scale, exponent = float(header["scale"]), header["exponent"]
+        if not 1 <= scale <= 2**33 or type(exponent) is not int or exponent < 0:
+            raise ValueError("the scale of the counts is not sound")
+        names, ends = array("names", "u1", optional=True), None
+        if names is not None:
+            names, ends = names.tobytes(), np.ascontiguousarray(array("name_ends", "<u8"))
+        counts = MemoryCounts(self.keep_names, self._track_values)
+        counts.scale, counts.exponent = scale, exponent
+        counts.declare(labels)
+        counts.weights[:] = weights.tolist()
+        counts.table.load(
+            np.ascontiguousarray(fingerprints),
+            np.ascontiguousarray(cells),
+            totals.tolist(),
+            names,
+            ends,
+        )
+        self.counts = counts

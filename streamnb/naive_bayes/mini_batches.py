@@ -1,0 +1,186 @@
+"""Predictions for many examples at once: river's mini-batches and scikit-learn's matrices."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from river import base
+
+from streamnb.naive_bayes.rows import as_labels, is_frame
+
+if TYPE_CHECKING:
+    from streamnb.counts.protocol import Label
+
+__all__ = ["MiniBatches", "log_normalised"]
+
+
+def log_normalised(joint: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Logarithms of the probabilities, (n, K), of joint log-likelihoods."""
+    if not joint.size:
+        return joint
+    top = joint.max(axis=1, keepdims=True)
+    # A message that no class can have said (priors of zero all over): every class alike.
+    joint = np.where(np.isneginf(top), 0.0, joint - np.where(np.isneginf(top), 0.0, top))
+    normalised: NDArray[np.float64] = joint - np.log(np.exp(joint).sum(axis=1, keepdims=True))
+    return normalised
+
+
+class MiniBatches(base.MiniBatchClassifier):
+    """River's and scikit-learn's methods for many examples, for a model that scores rows."""
+
+    _lock: threading.RLock
+
+    if TYPE_CHECKING:
+
+        @property
+        def labels(self) -> list[Label]: ...  # noqa: D102
+
+    def _learn_rows(self, X: Any, y: Any, w: Any, classes: Iterable[Label] = ()) -> None:
+        """Learn the rows of X; all of them or none."""
+        raise NotImplementedError
+
+    def _score_rows(self, X: Any) -> NDArray[np.float64]:
+        """Joint log-likelihoods (n, K)."""
+        raise NotImplementedError
+
+    def _reset(self) -> None:
+        """Forget everything."""
+        raise NotImplementedError
+
+    def _probabilities(self, X: Any) -> NDArray[np.float64]:
+        return np.exp(self._log_probabilities(X))
+
+    def _log_probabilities(self, X: Any) -> NDArray[np.float64]:
+        return log_normalised(self._score_rows(X))
+
+    def _label_array(self, columns: NDArray[np.intp]) -> NDArray[Any]:
+        labels = self.labels
+        kinds = {type(label) for label in labels}
+        if len(kinds) == 1 and kinds <= {str, int, bool}:
+            return np.array(labels)[columns]
+        array = np.empty(len(labels), dtype=object)
+        array[:] = labels
+        return array[columns]
+
+    # river
+
+    def learn_many(self, X: Any, y: Any, w: Any = None) -> None:
+        """Learn the rows of X, with labels y and weights w (a number, or one for each row)."""
+        self._learn_rows(X, y, w)
+
+    def predict_proba_many(self, X: Any) -> Any:
+        """Probabilities, a row for each of X and a column for each class, as a frame like X.
+
+        A frame keeps its library and its index. Polars and pyarrow want str for column names, so
+        there labels are written out; a matrix gives an array.
+        """
+        probabilities = self._probabilities(X)
+        return _frame_like(X, dict(zip(self.labels, probabilities.T, strict=True)))
+
+    def predict_many(self, X: Any) -> Any:
+        """The most probable class of each row, as a series like X; empty if nothing was learned."""
+        if not self.labels:
+            return _series_like(X, np.empty(0, dtype=object))
+        return _series_like(X, self.predict(X))
+
+    def joint_log_likelihood_many(self, X: Any) -> Any:
+        """Log of prior times likelihood: a row for each of X, a column for each class."""
+        return _frame_like(X, dict(zip(self.labels, self._score_rows(X).T, strict=True)))
+
+    # scikit-learn
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """The classes, in the order of the columns of `predict_proba`."""
+        return self._label_array(np.arange(len(self.labels)))
+
+    def partial_fit(
+        self,
+        X: Any,
+        y: Any,
+        classes: Iterable[Label] | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
+        """Learn the rows of X.
+
+        Parameters
+        ----------
+        X
+            Matrix or frame of n rows.
+        y
+            n labels.
+        classes
+            Classes to know from now on, learned of or not; it settles the order of the columns.
+        sample_weight
+            n weights, >= 0.
+
+        Raises
+        ------
+        ValueError
+            Where a value, weight or length is wrong. Nothing has changed.
+        """
+        self._learn_rows(X, y, sample_weight, () if classes is None else as_labels(classes))
+        return self
+
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+        """Forget everything and learn the rows of X, with the classes in sorted order."""
+        labels = as_labels(y)
+        try:
+            classes = sorted(set(labels))
+        except TypeError:
+            classes = list(dict.fromkeys(labels))
+        before = vars(self).copy()
+        self._reset()
+        try:
+            return self.partial_fit(X, labels, classes, sample_weight)
+        except BaseException:
+            vars(self).update(before)
+            raise
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The most probable class of each row, the first of equals."""
+        if not self.labels:
+            raise ValueError(
+                "nothing has been learned yet: call fit, partial_fit or learn_one first"
+            )
+        return self._label_array(np.argmax(self._score_rows(X), axis=1))
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Probabilities (n, K), columns as in `classes_`."""
+        return self._probabilities(X)
+
+    def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
+        """Logarithms of the probabilities (n, K), exact where those round to 0."""
+        return self._log_probabilities(X)
+
+    def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
+        """Accuracy over the rows of X."""
+        right = [a == b for a, b in zip(as_labels(self.predict(X)), as_labels(y), strict=True)]
+        return float(
+            np.average(right, weights=None if sample_weight is None else np.asarray(sample_weight))
+        )
+
+
+def _frame_like(X: Any, columns: dict[Label, NDArray[np.float64]]) -> Any:
+    if not is_frame(X):
+        return np.column_stack(list(columns.values())) if columns else np.empty((X.shape[0], 0))
+    library = sys.modules[type(X).__module__.partition(".")[0]]
+    if hasattr(X, "index"):
+        return library.DataFrame(columns, index=X.index)
+    named = {str(label): values for label, values in columns.items()}
+    return library.DataFrame(named) if hasattr(library, "DataFrame") else library.table(named)
+
+
+def _series_like(X: Any, values: NDArray[Any]) -> Any:
+    if not is_frame(X):
+        return values
+    library = sys.modules[type(X).__module__.partition(".")[0]]
+    if hasattr(X, "index"):
+        return library.Series(values, index=X.index if len(values) else X.index[:0])
+    plain = values.tolist()
+    return library.Series(plain) if hasattr(library, "Series") else library.array(plain)

@@ -1,0 +1,188 @@
+"""Model files: arrays and JSON, checked before they are believed."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import zipfile
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from streamnb import _core
+from streamnb.errors import ModelFileError, OutputError
+from streamnb.parameters import OLD_NAMES, Names, Parameter, PriorOf
+from streamnb.storage import array_of, plain_label, read_label, write_arrays
+
+__all__ = ["ReadArray", "Saved", "parameters_of", "plain_parameters", "read", "save"]
+
+FORMAT = "streamnb model"
+VERSION = 3
+_READABLE = (2, 3)  # 2 had other names for some parameters
+
+# Gives an array of a file by its name, of a type and number of dimensions.
+ReadArray = Callable[..., Any]
+
+
+class ForeignError(Exception):
+    """A sound file of another kind."""
+
+
+class Saved:
+    """A model that can be written to a file, and read again by its class or by any."""
+
+    known: ClassVar[dict[str, type[Any]]] = {}
+    _table: ClassVar[dict[str, Parameter]]
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if cls.__module__.startswith("streamnb."):  # files name no classes of others
+            Saved.known[cls.__name__] = cls
+
+    def _file_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """What describes the model, as JSON can hold it, and its arrays by name."""
+        raise NotImplementedError
+
+    @classmethod
+    def _of_file(cls, header: Any, array: ReadArray) -> Self:
+        """The model of a file; any exception where it is not sound."""
+        raise NotImplementedError
+
+    def save(self, path: str | Path) -> None:
+        """Write the model to a file; what was there is replaced whole or not at all.
+
+        Raises
+        ------
+        OutputError
+            Where the file cannot be written, or a label is of a type that cannot be.
+        """
+        save(self, path)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a model that `save` wrote.
+
+        Raises
+        ------
+        ModelFileError
+            Where the file is missing, damaged, not ours or of another model.
+        """
+        model: Self = read(path, cls)[0]
+        return model
+
+
+def plain_parameters(model: Any) -> dict[str, Any]:
+    """The parameters of a model as JSON can hold them."""
+    plain = {}
+    for name, known in model._table.items():
+        value = getattr(model, name)
+        if isinstance(value, np.generic):
+            value = value.item()
+        if isinstance(known.check, Names) and isinstance(value, Collection):
+            value = sorted(value, key=repr)
+        if isinstance(known.check, PriorOf) and isinstance(value, Mapping):
+            value = [[plain_label(label), float(p)] for label, p in value.items()]
+        plain[name] = value
+    return plain
+
+
+def parameters_of(plain: Mapping[str, Any]) -> dict[str, Any]:
+    """What `plain_parameters` gave, as a constructor takes it; also by the names of older files."""
+    given = {OLD_NAMES.get(name, name): value for name, value in plain.items()}
+    if not isinstance(given.get("prior", ""), str):
+        given["prior"] = {read_label(label): float(p) for label, p in given["prior"]}
+    return given
+
+
+def save(model: Saved, path: str | Path, extra: Any = None) -> None:
+    """Write a model; in which order its features came makes no difference to the bytes.
+
+    Parameters
+    ----------
+    model : Saved
+        The model.
+    path : str or Path
+        The file.
+    extra : object that JSON can hold, default None
+        To be read back with the model: which tokenizer it wants.
+
+    Raises
+    ------
+    OutputError
+        Where the file cannot be written, or a label is of a type that cannot be.
+    """
+    described, arrays = model._file_parts()
+    header = {
+        "format": FORMAT,
+        "version": VERSION,
+        "key": _core.DEFAULT_KEY.hex(),
+        "model": type(model).__name__,
+        "extra": extra,
+        **described,
+    }
+    try:
+        text = json.dumps(header, sort_keys=True).encode()
+    except TypeError as error:
+        raise OutputError(f"{path}: the model cannot be written: {error}") from None
+    with_header = {"header": np.frombuffer(text, dtype=np.uint8), **arrays}
+    write_arrays(Path(path), with_header)
+
+
+def read(path: str | Path, kind: type[Any] | None = None) -> tuple[Any, Any]:
+    """Read a model, and the `extra` that was saved with it.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file.
+    kind : type, default None
+        The class it must be of; None for any that was imported.
+
+    Raises
+    ------
+    ModelFileError
+        Where the file is missing, damaged, not ours, of another version or of another model.
+    """
+    try:
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            raise OSError("not a regular file")
+        with zipfile.ZipFile(path) as archive:
+            header = json.loads(array_of(archive, "header", "u1").tobytes())
+            return _restored(archive, header, kind), header["extra"]
+    except OSError as error:
+        raise ModelFileError(
+            f"{path}: the model cannot be read: {error.strerror or error}"
+        ) from None
+    except ForeignError as error:
+        raise ModelFileError(f"{path}: {error}") from None
+    except Exception as error:  # a damaged archive can fail in any way
+        why = str(error).splitlines()[0][:120] if str(error) else type(error).__name__
+        raise ModelFileError(
+            f"{path}: not a streamnb model, or a damaged one ({why}); "
+            "restore it from a backup or train anew"
+        ) from None
+
+
+def _restored(archive: zipfile.ZipFile, header: Any, kind: type[Any] | None) -> Any:
+    if header["format"] != FORMAT:
+        raise ValueError(f"format is {header['format']!r:.40}")
+    if header["version"] not in _READABLE:
+        raise ForeignError(
+            f"a model file of version {header['version']!r:.20}, and this streamnb reads "
+            f"version {VERSION}: use the streamnb that wrote it, or train anew"
+        )
+    if header["key"] != _core.DEFAULT_KEY.hex():
+        raise ForeignError("the model's fingerprints were made with another key")
+    made = Saved.known[header["model"]]
+    if kind is not None and not issubclass(made, kind):
+        raise ForeignError(f"the file holds a {made.__name__}, not a {kind.__name__}")
+
+    def array(name: str, dtype: str, ndim: int = 1, optional: bool = False) -> Any:
+        if optional and f"{name}.npy" not in archive.namelist():
+            return None
+        return array_of(archive, name, dtype, ndim)
+
+    return made._of_file(header, array)

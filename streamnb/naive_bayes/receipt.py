@@ -1,0 +1,72 @@
+"""What learning a message changed, as the learner hands it out and takes it back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+__all__ = ["NOTHING", "Receipt"]
+
+NOTHING: Mapping[str, Any] = {}
+_FIRST = ("recalibration", "noise")  # parts that have a place of their own in JSON
+
+
+class Receipt(NamedTuple):
+    """What learning a message added: enough to unlearn it exactly, whatever was learned since.
+
+    Attributes
+    ----------
+    exponent : int
+        How often 2 the weights had been divided by until then (see `MemoryCounts.age`).
+    mass : float
+        What it added to the weight of its class.
+    weights : tuple of float
+        How many times its counts went in: one number for each member of the model.
+    parts : mapping of str
+        What else it changed, by the name of whoever changed it; nobody else reads it.
+
+    Examples
+    --------
+    >>> Receipt.of_json(Receipt(0, 1.0, (0.5,), {"noise": [0.25, 1]}).as_json())
+    Receipt(exponent=0, mass=1.0, weights=(0.5,), parts={'noise': [0.25, 1]})
+    """
+
+    exponent: int
+    mass: float
+    weights: tuple[float, ...]
+    parts: Mapping[str, Any] = NOTHING
+
+    def as_json(self) -> list[Any]:
+        """As JSON can hold it."""
+        first = [self.parts.get(name) for name in _FIRST]
+        rest = {name: part for name, part in self.parts.items() if name not in _FIRST}
+        return [self.exponent, self.mass, list(self.weights), *first, *([rest] if rest else [])]
+
+    @classmethod
+    def of_json(cls, found: Any) -> Receipt:
+        """What `as_json` gave, ValueError where it is not sound; owners check their own parts."""
+        exponent, mass, weights, *first = found[: 3 + len(_FIRST)]
+        parts = {name: of for name, of in zip(_FIRST, first, strict=True) if of is not None}
+        for rest in found[3 + len(_FIRST) :]:
+            parts |= rest
+        numbers = [mass, *weights, *_numbers(list(parts.values()))]
+        if exponent != 0 or not all(abs(float(x)) <= 1e100 for x in numbers):
+            raise ValueError("the receipt is not sound")
+        return cls(0, float(mass), tuple(map(float, weights)), parts or NOTHING)
+
+    @classmethod
+    def of_text(cls, text: str) -> Receipt:
+        """What was written as JSON text."""
+        return cls.of_json(json.loads(text))
+
+
+def _numbers(of: Sequence[Any]) -> list[float]:
+    """All numbers in lists of lists."""
+    flat: list[float] = []
+    for item in of:
+        if isinstance(item, list):
+            flat += _numbers(item)
+        else:
+            flat.append(float(item))
+    return flat

@@ -1,1 +1,0 @@
-"""Generative models of tables: rows of named values, numeric or not."""

@@ -1,0 +1,359 @@
+"""Parameters as data: one table a class, from which everything else about them is derived.
+
+A class declares each parameter once, with its default, what it may be, its role and a line of help.
+From that come the constructor, the checks, the section of the documentation, the keys of the YAML
+configuration, what a sweep shares, what may change after training and what files hold.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import inspect
+import textwrap
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, Protocol, TypeVar, dataclass_transform
+
+import numpy as np
+
+__all__ = [
+    "OLD_NAMES",
+    "POSITIVE",
+    "Check",
+    "Flag",
+    "Names",
+    "Number",
+    "OneOf",
+    "Other",
+    "Parameter",
+    "Parameterised",
+    "Prior",
+    "PriorOf",
+    "Text",
+    "Whole",
+    "Wholes",
+    "attribute",
+    "parameter",
+    "parameterised",
+]
+
+Prior = str | Mapping[Any, float]
+
+# "formula": what is worked out when asked; it can change at any time, and runs that differ in it
+# alone share what they learn. "counts": what is counted; it is settled once something was learned.
+# "teaching": how much of a message is learned; it holds for what is learned from then on.
+Role = Literal["formula", "counts", "teaching"]
+
+# Names that parameters had in files written before.
+OLD_NAMES = {"tau": "length_norm", "length_power": "length_norm_power"}
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
+
+
+class Check(Protocol):
+    """What a parameter may be."""
+
+    def __call__(self, name: str, value: Any) -> None:
+        """Raise ValueError where a value is not one of them."""
+
+    def of_plain(self, value: Any) -> Any:
+        """A value as YAML and JSON have it, as the parameter wants it."""
+
+
+@dataclass(frozen=True)
+class _Simple:
+    none: bool = field(default=False, kw_only=True)
+
+    def of_plain(self, value: Any) -> Any:
+        return value
+
+    def _refused(self, name: str, value: Any, wanted: str) -> ValueError:
+        nothing = ", or None" if self.none else ""
+        return ValueError(f"{name}: {value!r:.80} is not {wanted}{nothing}")
+
+    def _fits(self, value: Any) -> bool:
+        raise NotImplementedError
+
+    def _wanted(self) -> str:
+        raise NotImplementedError
+
+    def __call__(self, name: str, value: Any) -> None:
+        if not (value is None and self.none) and not self._fits(value):
+            raise self._refused(name, value, self._wanted())
+
+
+@dataclass(frozen=True)
+class Number(_Simple):
+    """A number from `low` to `high`; with `below`, not `high` itself."""
+
+    low: float = 0.0
+    high: float = 1e100
+    below: bool = False
+
+    def _fits(self, value: Any) -> bool:
+        inside = _is_number(value) and self.low <= value <= self.high
+        return inside and not (self.below and value == self.high)
+
+    def _wanted(self) -> str:
+        if self.low == _LEAST and self.high == 1e100:
+            return f"a number > 0 (from {_LEAST:g} to 1e+100)"
+        return f"a number from {self.low:g} to {self.high:g}{' (not itself)' * self.below}"
+
+
+_LEAST = 1e-100
+POSITIVE = Number(_LEAST)
+
+
+@dataclass(frozen=True)
+class Whole(_Simple):
+    """A whole number from `low` to `high`."""
+
+    low: int = 1
+    high: int = 10**12
+
+    def _fits(self, value: Any) -> bool:
+        whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+        return whole and self.low <= value <= self.high
+
+    def _wanted(self) -> str:
+        return f"a whole number from {self.low} to {self.high}"
+
+
+@dataclass(frozen=True)
+class Flag(_Simple):
+    """True or False."""
+
+    def _fits(self, value: Any) -> bool:
+        return isinstance(value, (bool, np.bool_))
+
+    def _wanted(self) -> str:
+        return "true or false"
+
+
+@dataclass(frozen=True)
+class Text(_Simple):
+    """Text."""
+
+    def _fits(self, value: Any) -> bool:
+        return isinstance(value, str)
+
+    def _wanted(self) -> str:
+        return "text"
+
+
+@dataclass(frozen=True)
+class OneOf(_Simple):
+    """One of a few values."""
+
+    choices: tuple[Any, ...] = ()
+
+    def _fits(self, value: Any) -> bool:
+        truth = isinstance(value, bool) and not isinstance(self.choices[0], bool)
+        return isinstance(value, type(self.choices[0])) and value in self.choices and not truth
+
+    def _wanted(self) -> str:
+        return f"one of {', '.join(map(str, self.choices))}"
+
+
+@dataclass(frozen=True)
+class Names(_Simple):
+    """A list of names: `of` says of which type, and `some` whether it must not be empty."""
+
+    of: type = str
+    some: bool = False
+    choices: tuple[str, ...] | None = None
+
+    def of_plain(self, value: Any) -> Any:
+        """A list as a tuple."""
+        return tuple(value) if isinstance(value, list) else value
+
+    def _fits(self, value: Any) -> bool:
+        return (
+            isinstance(value, (tuple, list, set, frozenset))
+            and all(isinstance(name, self.of) for name in value)
+            and (self.choices is None or all(name in self.choices for name in value))
+            and (not self.some or 0 < len(value) == len(set(value)))
+        )
+
+    def _wanted(self) -> str:
+        return "a list of " + (
+            "names" if self.choices is None else f"some of {', '.join(self.choices)}"
+        )
+
+
+@dataclass(frozen=True)
+class Wholes(_Simple):
+    """Two whole numbers, the second not the smaller one."""
+
+    low: int = 1
+    high: int = 8
+
+    def of_plain(self, value: Any) -> Any:
+        """A list as a tuple."""
+        return tuple(value) if isinstance(value, list) else value
+
+    def _fits(self, value: Any) -> bool:
+        one = Whole(self.low, self.high)
+        return (
+            isinstance(value, tuple)
+            and len(value) == 2
+            and all(map(one._fits, value))
+            and value[0] <= value[1]
+        )
+
+    def _wanted(self) -> str:
+        return f"a pair of whole numbers from {self.low} to {self.high}, rising"
+
+
+@dataclass(frozen=True)
+class PriorOf(_Simple):
+    """A word that names a prior, or a mapping of labels to probabilities."""
+
+    words: tuple[str, ...] = ("learned", "uniform")
+
+    def __call__(self, name: str, value: Any) -> None:
+        """Raise ValueError for what is neither."""
+        if isinstance(value, Mapping):
+            shares = list(value.values())
+            if not all(_is_number(share) and 0 <= share <= 1e100 for share in shares):
+                raise ValueError(f"{name}: {value!r:.80} has a value that is not a number >= 0")
+            if not sum(shares) > 0:
+                raise ValueError(f"{name}: no class has a probability above 0")
+        elif not isinstance(value, str) or value not in self.words:
+            words = ", ".join(self.words)
+            raise self._refused(name, value, f"one of {words}, or probabilities by class")
+
+
+@dataclass(frozen=True)
+class Other(_Simple):
+    """Anything: it is checked where it is used."""
+
+    def _fits(self, value: Any) -> bool:
+        return True
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter of a class.
+
+    Attributes
+    ----------
+    default
+        What it is where nothing is said.
+    check
+        What it may be.
+    role
+        What it decides: "formula", "counts" or "teaching".
+    help
+        What it means, in a sentence or two.
+    """
+
+    default: Any
+    check: Check
+    role: Role
+    help: str
+
+
+def parameter(check: Check, role: Role, help: str, *, default: Any) -> Any:  # noqa: A002
+    """Declare a parameter: a field of a class that `parameterised` decorates."""
+    return field(default=default, metadata={"parameter": Parameter(default, check, role, help)})
+
+
+def attribute(*, init: bool = False) -> Any:
+    """Declare an attribute that is no parameter (`init=False`, which type checkers want to see)."""
+    return field(init=init)
+
+
+Made = TypeVar("Made", bound=type)
+
+
+@dataclass_transform(eq_default=False, field_specifiers=(parameter, attribute))
+def parameterised(*, kw_only: bool = False) -> Callable[[Made], Made]:
+    """Make a constructor and documentation of the parameters a class declares and inherits."""
+
+    def decorated(made: Made) -> Made:
+        done: Any = dataclass(eq=False, repr=False, kw_only=kw_only)(made)
+        fields = [of for of in dataclasses.fields(done) if of.init]
+        done._table = {of.name: of.metadata["parameter"] for of in fields}
+        annotated = [vars(base).get("__annotations__", {}) for base in done.__mro__]
+        done._attributes = frozenset(dir(done)).union(*annotated)
+        if done.__doc__ is not None and fields:
+            done.__doc__ = _documented(inspect.cleandoc(done.__doc__), fields)
+        return made
+
+    return decorated
+
+
+_SECTIONS = ("Attributes", "Raises", "Notes", "References", "Examples")
+
+
+def _documented(text: str, fields: list[dataclasses.Field[Any]]) -> str:
+    """A docstring with its section of parameters, in numpydoc's form."""
+    lines = ["Parameters", "----------"]
+    for of in fields:
+        lines.append(f"{of.name} : {of.type}, default {of.metadata['parameter'].default!r}")
+        lines += textwrap.wrap(
+            of.metadata["parameter"].help, 92, initial_indent="    ", subsequent_indent="    "
+        )
+    at = min(
+        (place for name in _SECTIONS if (place := text.find(f"\n{name}\n---")) >= 0),
+        default=len(text),
+    )
+    section = "\n".join(lines)
+    return f"{text[:at].rstrip()}\n\n{section}\n\n{text[at:].lstrip()}"
+
+
+class Parameterised:
+    """An object with declared parameters, which are checked whenever they are set.
+
+    Attributes that were not declared are refused, so a misspelt name is no silent no-op. Threads
+    can share the object: every public method holds its lock.
+    """
+
+    _table: ClassVar[dict[str, Parameter]] = {}
+    _attributes: ClassVar[frozenset[str]] = frozenset()
+    _volatile: ClassVar[tuple[str, ...]] = ("_lock",)  # what is neither pickled nor copied
+    _lock: threading.RLock
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        """Make the object and its lock, also where it is unpickled or copied."""
+        self = super().__new__(cls)
+        object.__setattr__(self, "_lock", threading.RLock())
+        return self
+
+    def _is_taught(self) -> bool:
+        """Whether something was learned, so that what is counted is settled."""
+        return False
+
+    def _changed(self, name: str) -> None:
+        """Called after a parameter was set."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        known = self._table.get(name)
+        if known is None:
+            if name[0] != "_" and name not in self._attributes:
+                near = difflib.get_close_matches(name, self._table, n=1)
+                hint = f"; did you mean {near[0]!r}?" if near else ""
+                raise AttributeError(f"a {type(self).__name__} has no attribute {name!r}{hint}")
+            object.__setattr__(self, name, value)
+            return
+        known.check(name, value)
+        if known.role == "counts" and name in vars(self) and self._is_taught():
+            raise ValueError(f"{name}: it is settled once something was learned: make a new model")
+        object.__setattr__(self, name, value)
+        self._changed(name)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: of for name, of in vars(self).items() if name not in self._volatile}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+
+    @property
+    def _mutable_attributes(self) -> set[str]:
+        """What river's `mutate` may change."""
+        return {name for name, known in self._table.items() if known.role != "counts"}

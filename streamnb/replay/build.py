@@ -1,0 +1,184 @@
+"""From a configuration to the objects it names: tokenizer, classifier, feedback."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+from streamnb.classifier import Classifier, MailClassifier, TextClassifier
+from streamnb.config import Config, as_yaml
+from streamnb.config.schema import (
+    COUNTING,
+    ActiveConfig,
+    DelayedConfig,
+    ImmediateConfig,
+    MarginConfig,
+    NoisyConfig,
+    OnErrorConfig,
+    PartialConfig,
+)
+from streamnb.corpus import Corpus
+from streamnb.errors import ConfigError
+from streamnb.evaluate import Course
+from streamnb.evaluate.feedback import (
+    Active,
+    Delayed,
+    DelayedAtRandom,
+    DelayedByTime,
+    Margin,
+    Noisy,
+    OnError,
+    Partial,
+    Recipients,
+    Regime,
+)
+from streamnb.features.mail_words import MailTokenizer
+from streamnb.features.words import Tokenizer
+from streamnb.naive_bayes.window import WindowNB
+
+__all__ = [
+    "complete",
+    "make_classifier",
+    "make_course",
+    "make_feedback",
+    "make_tokenizer",
+    "wants_envelope",
+    "what_is_learned",
+]
+
+READY: dict[str, type[MailClassifier | TextClassifier]] = {
+    "text": TextClassifier,
+    "mail": MailClassifier,
+}
+TOKENIZERS = {kind: made.tokenizer_class for kind, made in READY.items()}
+
+
+def make_tokenizer(config: Config, corpus: Corpus) -> MailTokenizer | Tokenizer:
+    """Make the tokenizer that a configuration asks for, or that the corpus's content wants."""
+    kind = corpus.content if config.tokenizer.kind == "auto" else config.tokenizer.kind
+    if kind != "mail" and corpus.drop_headers:
+        raise ConfigError(
+            f"tokenizer.kind: {kind!r} would read the field {corpus.drop_headers[0]}, which holds "
+            "the label, as part of the message; corpus.label_header goes with kind 'mail'"
+        )
+    options = config.tokenizer.options()
+    for key in options:
+        if key not in TOKENIZERS[kind]._table:
+            raise ConfigError(f"tokenizer.{key}: the tokenizer for {kind} has no such option")
+    if config.model.kind == "classifier":
+        options = {**READY[kind].word_options, **options}
+    if corpus.drop_headers and kind == "mail":
+        options["drop_headers"] = (*(options.get("drop_headers") or ()), *corpus.drop_headers)
+    try:
+        tokenizer = TOKENIZERS[kind](**options, keep_names=config.model.keep_names)
+        _ = tokenizer.scanner
+    except ValueError as error:
+        raise ConfigError(f"tokenizer.{error}") from None
+    return tokenizer
+
+
+def make_classifier(config: Config, tokenizer: MailTokenizer | Tokenizer) -> Classifier:
+    """Make the tokenizer and model that a configuration asks for."""
+    kind = config.model.kind
+    parameters = {name: getattr(config.model, name) for name in _parameters(config)}
+    try:
+        if kind != "classifier":
+            return Classifier(tokenizer, COUNTING[kind](**parameters))
+        ready = next(made for made in READY.values() if type(tokenizer) is made.tokenizer_class)
+        return ready(**parameters, words=tokenizer)
+    except ValueError as error:
+        raise ConfigError(f"model.{error}") from None
+
+
+def _parameters(config: Config) -> list[str]:
+    """Which keys of the section of the model are its parameters."""
+    return [name for name in type(config.model).model_fields if name not in ("kind", "window")]
+
+
+def make_course(config: Config, classifier: Classifier) -> Course:
+    """Make the evaluation of a classifier's model that a configuration asks for."""
+    model: Any = classifier.model
+    if config.model.window is not None:
+        model = WindowNB(model, config.model.window)
+    return Course(model, make_feedback(config))
+
+
+# Which lessons these regimes give does not depend on what the model said.
+_BLIND = (ImmediateConfig, DelayedConfig, PartialConfig, NoisyConfig)
+
+
+def what_is_learned(config: Config) -> str:
+    """What decides what a model learns, as one text; "" where its predictions have a say in it."""
+    kind = config.model.kind
+    if kind == "classifier" or not all(isinstance(one, _BLIND) for one in config.feedback):
+        return ""
+    table = COUNTING[kind]._table
+    if any(table[name].role == "teaching" for name in ("alpha", "length_norm")):
+        return ""  # what is learned depends on what was predicted
+    plain = config.model.model_dump()
+    learned = {key: plain[key] for key in plain if key not in table or table[key].role != "formula"}
+    return repr((learned, config.feedback))
+
+
+def wants_envelope(config: Config) -> bool:
+    """Whether dates or recipients of the messages are wanted."""
+    return any(
+        (isinstance(regime, DelayedConfig) and regime.hours is not None)
+        or (isinstance(regime, PartialConfig) and regime.recipients is not None)
+        for regime in config.feedback
+    )
+
+
+def make_feedback(config: Config) -> list[Regime]:
+    """Make the feedback regimes that a configuration asks for."""
+    asked = config.feedback
+    return [
+        regime
+        for number, one in enumerate(asked)
+        for regime in _regimes(one, f"feedback[{number}]" if len(asked) > 1 else "feedback")
+    ]
+
+
+def _regimes(one: Any, path: str) -> list[Regime]:
+    made: dict[str, Callable[[Any], Regime]] = {}  # of the keys that exclude each other
+    if isinstance(one, DelayedConfig):
+        made = {
+            "messages": Delayed,
+            "hours": lambda hours: DelayedByTime(3600 * hours),
+            "mean": lambda mean: DelayedAtRandom(mean, one.seed),
+        }
+    elif isinstance(one, PartialConfig):
+        made = {"share": lambda share: Partial(share, one.seed), "recipients": Recipients}
+    elif isinstance(one, OnErrorConfig):
+        return [OnError()]
+    elif isinstance(one, MarginConfig):
+        return [Margin(one.log_odds)]
+    elif isinstance(one, ActiveConfig):
+        return [Active(one.budget)]
+    elif isinstance(one, NoisyConfig):
+        return [Noisy(one.share, one.seed)]
+    else:
+        return []
+    given = [(make, getattr(one, key)) for key, make in made.items()]
+    given = [(make, value) for make, value in given if value is not None]
+    if len(given) != 1:
+        raise ConfigError(f"{path}: give one of {', '.join(made)}")
+    return [make(value) for make, value in given]
+
+
+def complete(config: Config, corpus: Corpus, tokenizer: MailTokenizer | Tokenizer) -> str:
+    """The configuration as YAML with nothing left open: replaying it gives the same results."""
+    where = {"path": os.path.abspath(str(config.corpus.path)), "kind": corpus.kind}
+    kind = next(kind for kind, made in TOKENIZERS.items() if type(tokenizer) is made)
+    known = set(type(config.tokenizer).model_fields) - {"drop_headers"}
+    options = {name: getattr(tokenizer, name) for name in tokenizer._table if name in known}
+    return as_yaml(
+        config.model_copy(
+            update={
+                "corpus": config.corpus.model_copy(update=where),
+                "tokenizer": config.tokenizer.model_copy(update={"kind": kind, **options}),
+                "output": config.output.model_copy(update={"folder": None, "model": None}),
+            }
+        )
+    )

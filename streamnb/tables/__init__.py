@@ -1,0 +1,17 @@
+"""Models of tables: rows of named values, learned by adding to a few sums."""
+
+from streamnb.tables.aode import AODE
+from streamnb.tables.categorical import CategoricalNB
+from streamnb.tables.discriminant import GaussianDiscriminantAnalysis
+from streamnb.tables.gaussian import GaussianNB
+from streamnb.tables.lazy import LazyBayesianRules
+from streamnb.tables.mixed import MixedNB
+
+__all__ = [
+    "AODE",
+    "CategoricalNB",
+    "GaussianDiscriminantAnalysis",
+    "GaussianNB",
+    "LazyBayesianRules",
+    "MixedNB",
+]

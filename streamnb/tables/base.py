@@ -1,0 +1,307 @@
+"""What all models of tables share: classes, priors, and learning that is adding."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamnb._core import ExactSums
+from streamnb.counts.protocol import Label, checked_weight
+from streamnb.naive_bayes.base import Scored
+from streamnb.naive_bayes.mini_batches import MiniBatches
+from streamnb.naive_bayes.model_files import ReadArray, Saved, parameters_of, plain_parameters
+from streamnb.naive_bayes.prior import log_prior
+from streamnb.naive_bayes.receipt import Receipt
+from streamnb.naive_bayes.rows import as_labels, as_weights
+from streamnb.parameters import Prior
+from streamnb.storage import plain_label, read_label
+from streamnb.tables.columns import Columns, is_missing, plain_value
+
+__all__ = ["Statistics", "TabularNB", "arrival_independent"]
+
+SMALLEST_WEIGHT = 1e-100  # sums of weights lose nothing where sums are cut off, at 2^-640
+
+
+def arrival_independent(names: Sequence[Hashable]) -> list[int]:
+    """An order of features that does not depend on which came first, nor do roundings and ties."""
+    return sorted(range(len(names)), key=lambda j: (type(names[j]).__name__, repr(names[j])))
+
+
+class Statistics:
+    """What is known of the examples: sums that add, subtract and merge, for K classes.
+
+    Subclasses are what models are made of; none of them knows a formula's parameters.
+    """
+
+    def declare(self, classes: int) -> None:
+        """Have room for so many classes."""
+        raise NotImplementedError
+
+    def read(self, table: Columns) -> Any:
+        """Rows as `learn` and the formulas want them, checked; nothing is changed by reading.
+
+        Raises
+        ------
+        ValueError
+            For a value that cannot be.
+        """
+        raise NotImplementedError
+
+    def learn(self, rows: Any, places: NDArray[np.int64], weights: NDArray[np.float64]) -> None:
+        """Add rows of classes `places`."""
+        raise NotImplementedError
+
+    def unlearn(self, rows: Any, place: int, weight: float, left: float) -> None:
+        """Take one row away again, which leaves its class the weight `left`.
+
+        Raises
+        ------
+        ValueError
+            Where it was never learned. Nothing has changed.
+        """
+        raise NotImplementedError
+
+    def check_merge(self, other: Any) -> None:
+        """Raise ValueError where `merge` cannot be."""
+
+    def merge(self, other: Any, places: list[int]) -> None:
+        """Add what others know; class k of theirs is class places[k] of ours."""
+        raise NotImplementedError
+
+    def state(self) -> tuple[Any, dict[str, NDArray[Any]]]:
+        """All of it, as JSON and arrays."""
+        raise NotImplementedError
+
+    def restore(self, described: Any, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Take over what `state` gave; any exception where it is not sound."""
+        raise NotImplementedError
+
+
+class TabularNB(Scored, Saved, MiniBatches):
+    """A generative classifier of rows with named values.
+
+    What it knows is `statistics`; what it makes of that is `_evidence`, a formula with parameters
+    that can change after training. Threads can share a model: each call of a public method is done
+    as a whole.
+    """
+
+    _volatile = ("_lock", "_memo")
+    _memo: Any = None  # what was worked out of the sums as they are
+    statistics: Any
+    prior: Prior
+    receipt: None = None  # these unlearn without one
+
+    def __post_init__(self) -> None:
+        self._reset()
+
+    def _is_taught(self) -> bool:
+        return "statistics" in vars(self)  # what is counted is settled when a model is made
+
+    def _changed(self, name: str) -> None:
+        self._memo = None
+
+    def _reset(self) -> None:
+        """Forget everything."""
+        self._labels: list[Label] = []
+        self._places: dict[Label, int] = {}
+        self._weights: list[ExactSums] = []
+        self._memo = None
+        self.statistics = self._new_statistics()
+
+    @property
+    def labels(self) -> list[Label]:
+        """The classes, in the order they came."""
+        return self._labels
+
+    def _new_statistics(self) -> Statistics:
+        raise NotImplementedError
+
+    def _evidence(self, rows: Any) -> NDArray[np.float64]:
+        """What rows say for each class, (n, K), the prior apart."""
+        raise NotImplementedError
+
+    @property
+    def class_weights(self) -> dict[Label, float]:
+        """The weight of the examples learned of each class."""
+        return {label: one.weight for label, one in zip(self.labels, self._weights, strict=True)}
+
+    def _found(
+        self, features: Mapping[Hashable, int], label: Label, feature: Hashable
+    ) -> tuple[int, int]:
+        """The places of a class and of a feature; ValueError where one was never learned."""
+        place, j = self._places.get(label), features.get(feature)
+        if place is None or j is None:
+            raise ValueError(f"nothing was ever learned of {feature!r:.80} in class {label!r:.80}")
+        return place, j
+
+    def as_tokens(self, x: Mapping[Any, Any]) -> dict[Any, Any]:
+        """An example, good for as long as one likes."""
+        return dict(x)
+
+    def _declare(self, labels: Iterable[Label]) -> None:
+        new = [label for label in dict.fromkeys(labels) if label not in self._places]
+        if any(map(is_missing, new)):
+            raise ValueError("a label is missing (None or NaN)")
+        for label in new:
+            self._places[label] = len(self.labels)
+            self._labels.append(label)
+            self._weights.append(ExactSums())
+        self.statistics.declare(len(self.labels))
+
+    def _learn(
+        self, rows: Any, labels: list[Label], weights: NDArray[np.float64], classes: Iterable[Label]
+    ) -> None:
+        if weights[weights < SMALLEST_WEIGHT].any():
+            raise ValueError(f"a weight is neither 0 nor from {SMALLEST_WEIGHT:g} to 1e100")
+        self._declare([*classes, *labels])
+        places = np.array([self._places[label] for label in labels], dtype=np.int64)
+        nothing = np.empty((len(labels), 0))
+        self.statistics.learn(rows, places, weights)
+        for place in set(places.tolist()):
+            self._weights[place].add(nothing, places, place, weights)
+        self._memo = None
+
+    def learn_one(self, x: Mapping[Any, Any], y: Label, w: float = 1.0) -> None:
+        """Learn an example.
+
+        Parameters
+        ----------
+        x
+            A dict of features and values; None and NaN are values that are missing, and so is
+            what is not there.
+        y
+            Its label: str, bool, int or any other hashable.
+        w
+            Its weight: 0, or from 1e-100 to 1e100.
+
+        Raises
+        ------
+        ValueError
+            For a value or weight that cannot be. Nothing has changed.
+        """
+        with self._lock:
+            rows = self.statistics.read(Columns.of_one(x))
+            self._learn(rows, [y], np.array([checked_weight(w)]), ())
+
+    def unlearn_one(
+        self, x: Mapping[Any, Any], y: Label, w: float = 1.0, receipt: None = None
+    ) -> None:
+        """Undo `learn_one` with the same arguments.
+
+        Sums of numbers are what they were to the last bit. So are counts of levels while weights
+        are whole numbers and their sums below 2^53; of weights that differ by a factor of 10^9 and
+        more roundings can remain, which may even hide that a row was learned. A class of which
+        nothing is left stays known, with probability 0.
+
+        Raises
+        ------
+        ValueError
+            Where this was never learned, as far as the sums can tell. Nothing has changed.
+        """
+        weight = checked_weight(w)
+        with self._lock:
+            rows = self.statistics.read(Columns.of_one(x))
+            place = self._places.get(y)
+            known = -1.0 if place is None else self._weights[place].weight
+            if place is None or known < weight or 0 < weight < SMALLEST_WEIGHT:
+                raise ValueError(f"cannot unlearn: this was never learned of class {y!r:.80}")
+            self.statistics.unlearn(rows, place, weight, known - weight)
+            one = np.zeros(1, dtype=np.int64)
+            self._weights[place].add(np.empty((1, 0)), one, 0, np.array([weight]), -1.0)
+            self._memo = None
+
+    def learn(self, x: Mapping[Any, Any], y: Label, w: float = 1.0) -> Receipt:
+        """Learn an example; the receipt is what `unlearn` wants."""
+        self.learn_one(x, y, w)
+        return self._without_receipt(w)
+
+    def unlearn(self, x: Mapping[Any, Any], y: Label, receipt: Receipt) -> None:
+        """Take back what a receipt says, or raise ValueError and change nothing."""
+        self.unlearn_one(x, y, receipt.mass)
+
+    _needs_receipt = False
+
+    def _without_receipt(self, w: float) -> Receipt:
+        return Receipt(0, checked_weight(w), ())
+
+    def _learn_rows(self, X: Any, y: Any, w: Any, classes: Iterable[Label] = ()) -> None:
+        table = Columns.of(X)
+        labels = as_labels(y)
+        if any(issubclass(kind, np.generic) for kind in set(map(type, labels))):
+            labels = [plain_value(label) for label in labels]
+        if len(labels) != len(table.values):
+            raise ValueError(f"{len(table.values)} examples, but {len(labels)} labels")
+        weights = as_weights(w, len(labels))
+        self._learn(self.statistics.read(table), labels, weights, classes)
+
+    def _score(self, rows: Any) -> NDArray[np.float64]:
+        weights = [one.weight for one in self._weights]
+        prior = np.array(log_prior(self.prior, self.labels, weights))
+        scores: NDArray[np.float64] = prior + self._evidence(rows)
+        return scores
+
+    def _score_rows(self, X: Any) -> NDArray[np.float64]:
+        return self._score(self.statistics.read(Columns.of(X)))
+
+    def _scores(self, x: Any) -> list[float]:
+        scores: list[float] = self._score(self.statistics.read(Columns.of_one(x)))[0].tolist()
+        return scores
+
+    def merge(self, other: TabularNB) -> None:
+        """Add what another model learned: the same as having learned both streams.
+
+        Raises
+        ------
+        ValueError
+            Where the models are of different kinds.
+        """
+        self.check_merge(other)
+        with self._lock:
+            self._declare(other.labels)
+            places = [self._places[label] for label in other.labels]
+            for place, theirs in zip(places, other._weights, strict=True):
+                self._weights[place].merge(theirs)
+            self.statistics.merge(other.statistics, places)
+            self._memo = None
+
+    def check_merge(self, other: TabularNB) -> None:
+        """Raise ValueError where another model counts different things."""
+        if type(other) is not type(self):
+            raise ValueError(f"cannot merge a {type(other).__name__} into a {type(self).__name__}")
+        self.statistics.check_merge(other.statistics)
+
+    def _file_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        described, arrays = self.statistics.state()
+        lows = []
+        for k, one in enumerate(self._weights):
+            low, arrays[f"weight{k}"] = one.arrays()
+            lows.append(low)
+        return {
+            "parameters": plain_parameters(self),
+            "labels": [plain_label(label) for label in self.labels],
+            "lows": lows,
+            "statistics": described,
+            "arrays": {name: [array.dtype.str, array.ndim] for name, array in arrays.items()},
+        }, arrays
+
+    @classmethod
+    def _of_file(cls, header: Any, array: ReadArray) -> Self:
+        model = cls(**parameters_of(header["parameters"]))
+        labels = [read_label(pair) for pair in header["labels"]]
+        if len(set(labels)) != len(labels):
+            raise ValueError("a label occurs twice")
+        arrays = {}
+        for name, (dtype, ndim) in header["arrays"].items():
+            if dtype not in ("<i8", "<u8", "<f8"):
+                raise ValueError(f"{name} is not what it should be")
+            arrays[name] = np.array(array(name, dtype, ndim))
+        model._declare(labels)
+        for k, (one, low) in enumerate(zip(model._weights, header["lows"], strict=True)):
+            one.load(0, low, arrays[f"weight{k}"])
+            if one.weight < 0:
+                raise ValueError("a class has a weight below zero")
+        model.statistics.restore(header["statistics"], arrays)
+        return model

@@ -1,0 +1,72 @@
+"""Categorical Naive Bayes."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamnb.counts.protocol import Label
+from streamnb.parameters import parameterised
+from streamnb.tables.base import TabularNB
+from streamnb.tables.level_counts import LevelCounts, Levels, total_logs
+from streamnb.tables.parameters import LevelParameters, PriorParameter
+
+__all__ = ["CategoricalNB"]
+
+
+@parameterised()
+class CategoricalNB(PriorParameter, LevelParameters, TabularNB):
+    r"""Naive Bayes over features that have one of several levels.
+
+    With n_cv the weight of the examples of class c whose feature j has level v, n_c of those that
+    have the feature at all, and L_j its number of levels,
+
+        log P(c) + sum over j of log((n_cv + alpha) / (n_c + alpha L_j))
+
+    Levels are any hashable values, and new ones may come at any time. All parameters can be set
+    after training. Values that are missing (not in the dict, None or NaN) are left out, in learning
+    and in predicting.
+
+    References
+    ----------
+    Mitchell, T. (1997). Machine Learning, section 6.9: the weather and the tennis player.
+
+    Examples
+    --------
+    >>> from streamnb import CategoricalNB
+    >>> model = CategoricalNB(alpha=0)
+    >>> for outlook, play in zip("oooorrrrrsssss", "yyyyyynynnnnyy"):
+    ...     model.learn_one({"outlook": outlook}, play)
+    >>> round(model.predict_proba_one({"outlook": "s"})["y"], 6)
+    0.4
+    >>> model.alpha = 1  # the cells of K. Serrano's Table IV
+    >>> {level: round(p, 4) for level, p in model.likelihoods("y", "outlook").items()}
+    {'o': 0.4167, 'r': 0.3333, 's': 0.25}
+    """
+
+    def _new_statistics(self) -> LevelCounts:
+        return LevelCounts()
+
+    def _evidence(self, rows: Levels) -> NDArray[np.float64]:
+        return total_logs(*self.statistics.logs(rows, self.alpha, self.unseen == "smooth"))
+
+    def likelihoods(self, label: Label, feature: Hashable) -> dict[Hashable, float]:
+        """P(level | class) of every level of a feature, smoothed.
+
+        Raises
+        ------
+        ValueError
+            Where class or feature were never learned.
+        """
+        place, j = self._found(self.statistics.features, label, feature)
+        levels = list(self.statistics.ids[j])
+        rows = Levels.of_feature(feature, levels)
+        logs, valid = self.statistics.logs(rows, self.alpha, False)
+        shares = np.exp(logs[:, 0, place])
+        return {
+            level: float(share)
+            for level, share, some in zip(levels, shares, valid[:, 0], strict=True)
+            if some
+        }

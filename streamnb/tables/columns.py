@@ -1,0 +1,162 @@
+"""Rows of a table, of whatever kind: dicts, matrices and data frames as names and values."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamnb.naive_bayes.rows import is_frame
+
+__all__ = ["LARGEST", "Columns", "is_missing", "is_number", "plain_value"]
+
+LARGEST = 1e100  # squares and their sums stay finite
+_LARGEST_DENSE = 10**8  # cells that a sparse matrix may have
+
+
+def plain_value(value: Any) -> Any:
+    """A value as Python's own object; numpy's scalars are not."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def is_missing(value: Any) -> bool:
+    """Whether this stands for a value that is not there: None, NaN, and what pandas has."""
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    return isinstance(value, float) and math.isnan(value)
+
+
+def is_number(value: Any) -> bool:
+    """Whether this is a real number; a truth value is a level, not a number."""
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Rows whose values are not looked at yet.
+
+    Attributes
+    ----------
+    names
+        Names of the columns, all different.
+    values
+        Shape (n, d): float64, or object where a column holds anything else.
+    """
+
+    names: list[Hashable]
+    values: NDArray[Any]
+
+    @classmethod
+    def of_one(cls, x: Any) -> Columns:
+        """One row, as river has it: a dict of features and values."""
+        if not isinstance(x, Mapping):
+            raise ValueError(f"expected a dict of features and values, not {type(x).__name__}")
+        values = np.empty((1, len(x)), dtype=object)
+        values[0, :] = list(x.values())
+        return cls(list(x), values)
+
+    @classmethod
+    def of(cls, X: Any) -> Columns:
+        """A matrix, whose columns are named by their numbers, a frame, or a table already.
+
+        Raises
+        ------
+        ValueError
+            Where X is not two-dimensional, or two columns have one name.
+        """
+        if isinstance(X, cls):
+            return X
+        if is_frame(X):
+            names, values = _frame(X)
+            if len(set(names)) != len(names):
+                twice = next(name for name in names if names.count(name) > 1)
+                raise ValueError(f"the column {twice!r:.80} occurs twice")
+            return cls(names, values)
+        if hasattr(X, "toarray"):
+            if X.shape[0] * X.shape[1] > _LARGEST_DENSE:
+                raise ValueError(f"a sparse matrix of shape {X.shape}: its zeros are values here")
+            X = X.toarray()
+        values = X if isinstance(X, np.ndarray) else _of_lists(X)
+        if values.ndim != 2:
+            raise ValueError(
+                f"expected a matrix with a row for each example, got shape {values.shape}"
+            )
+        return cls(list(range(values.shape[1])), values)
+
+    def numbers(self) -> NDArray[np.float64]:
+        """The values as numbers, NaN where they are missing.
+
+        Raises
+        ------
+        ValueError
+            Where a value is no number, or larger than 1e100; row and column are named.
+        """
+        values = self.values
+        if values.dtype.kind in "biuf":
+            found = np.ascontiguousarray(values, dtype=np.float64)
+        elif len(values) == 1:
+            row = values[0].tolist()
+            if set(map(type, row)) == {float} and max(map(abs, row)) <= LARGEST:
+                return np.array([row])  # NaN or not: what is compared with NaN is not larger
+            found = np.array([[self._number(value, 0, j) for j, value in enumerate(row)]])
+        else:
+            found = np.empty(values.shape)
+            for j in range(values.shape[1]):
+                found[:, j] = [self._number(value, i, j) for i, value in enumerate(values[:, j])]
+        bad = np.abs(found) > LARGEST
+        if bad.any():
+            i, j = (int(place[0]) for place in np.nonzero(bad))
+            raise ValueError(
+                f"row {i}, {self.names[j]!r:.80}: the value is {found[i, j]}: it must be finite "
+                "and at most 1e100"
+            )
+        return found
+
+    def _number(self, value: Any, i: int, j: int) -> float:
+        if type(value) is float or (type(value) is int and -LARGEST < value < LARGEST):
+            return float(value)
+        if is_missing(value):
+            return math.nan
+        if isinstance(value, (bool, np.bool_)) or is_number(value):
+            try:
+                return float(value)
+            except OverflowError:
+                return math.inf
+        raise ValueError(f"row {i}, {self.names[j]!r:.80}: {value!r:.80} is not a number")
+
+    def select(self, rows: NDArray[np.int64]) -> Columns:
+        """Some of the rows."""
+        return Columns(self.names, self.values[rows])
+
+
+def _of_lists(X: Any) -> NDArray[Any]:
+    try:
+        rows = [list(row) for row in X]
+    except TypeError:
+        return np.asarray(X)
+    if len({len(row) for row in rows}) > 1:
+        raise ValueError("the rows are not of one length")
+    values = np.empty((len(rows), len(rows[0]) if rows else 0), dtype=object)
+    for i, row in enumerate(rows):
+        values[i, :] = row
+    return values
+
+
+def _frame(frame: Any) -> tuple[list[Hashable], NDArray[Any]]:
+    if hasattr(frame, "column_names"):  # pyarrow
+        names, columns = frame.column_names, [column.to_numpy() for column in frame.columns]
+    elif hasattr(frame, "iloc"):  # pandas
+        names = list(frame.columns)
+        columns = [np.asarray(frame.iloc[:, j]) for j in range(len(names))]
+    else:  # polars
+        names, columns = frame.columns, [column.to_numpy() for column in frame.iter_columns()]
+    kind: Any = np.float64 if all(column.dtype.kind in "iuf" for column in columns) else object
+    values = np.empty((len(frame), len(names)), dtype=kind)
+    for j, column in enumerate(columns):
+        values[:, j] = column
+    return list(names), values

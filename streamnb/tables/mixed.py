@@ -1,0 +1,152 @@
+"""Naive Bayes over numeric and categorical features together."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamnb._core import gaussian_rows, normal_parameters
+from streamnb.parameters import Names, parameter, parameterised
+from streamnb.tables.base import Statistics, TabularNB
+from streamnb.tables.columns import Columns, is_number
+from streamnb.tables.level_counts import LevelCounts, Levels, total_logs
+from streamnb.tables.numeric_sums import Numeric, NumericSums
+from streamnb.tables.parameters import LevelParameters, NormalParameters, PriorParameter
+
+__all__ = ["MixedNB"]
+
+
+class _Mixed(NamedTuple):
+    numeric: Numeric
+    levels: Levels
+
+
+class MixedStatistics(Statistics):
+    """Sums of what is numeric, counts of what is not.
+
+    Parameters
+    ----------
+    numeric, categorical
+        Features that are settled; of all others each value goes by its type.
+    """
+
+    def __init__(self, numeric: Collection[Hashable], categorical: Collection[Hashable]) -> None:
+        self.is_settled = {**dict.fromkeys(numeric, True), **dict.fromkeys(categorical, False)}
+        self.numbers = NumericSums()
+        self.levels = LevelCounts()
+
+    def declare(self, classes: int) -> None:
+        """Have room for so many classes."""
+        self.numbers.declare(classes)
+        self.levels.declare(classes)
+
+    def read(self, table: Columns) -> _Mixed:
+        """Both kinds of columns; a column with values of both types is in both."""
+        numeric: list[int] = []
+        levels: list[int] = []
+        values = table.values.astype(object)
+        numbers = values.copy()
+        for j, name in enumerate(table.names):
+            kind = self.is_settled.get(name)
+            if kind is None:
+                of_number = np.array([is_number(value) for value in values[:, j]], dtype=bool)
+                numbers[~of_number, j] = None
+                values[of_number, j] = None
+            else:
+                of_number = np.full(len(values), kind)
+            if of_number.any():
+                numeric.append(j)
+            if not of_number.all():
+                levels.append(j)
+        names = table.names
+        return _Mixed(
+            self.numbers.read(Columns([names[j] for j in numeric], numbers[:, numeric])),
+            self.levels.read(Columns([names[j] for j in levels], values[:, levels])),
+        )
+
+    def learn(self, rows: _Mixed, places: NDArray[np.int64], weights: NDArray[np.float64]) -> None:
+        """Add rows of classes `places`."""
+        self.numbers.learn(rows.numeric, places, weights)
+        self.levels.learn(rows.levels, places, weights)
+
+    def unlearn(self, rows: _Mixed, place: int, weight: float, left: float) -> None:
+        """Take a row away."""
+        self.levels.check_unlearn(rows.levels, place, weight, left)
+        self.numbers.unlearn(rows.numeric, place, weight, left)
+        self.levels.take(rows.levels, place, weight)
+
+    def check_merge(self, other: MixedStatistics) -> None:
+        """Raise ValueError where others count different things."""
+        if self.is_settled != other.is_settled:
+            raise ValueError("cannot merge: other features are numeric or categorical")
+
+    def merge(self, other: MixedStatistics, places: list[int]) -> None:
+        """Add what others know."""
+        self.numbers.merge(other.numbers, places)
+        self.levels.merge(other.levels, places)
+
+    def state(self) -> tuple[Any, dict[str, NDArray[Any]]]:
+        """Both parts."""
+        (numbers, sums), (levels, counts) = self.numbers.state(), self.levels.state()
+        return {"numbers": numbers, "levels": levels}, {**sums, **counts}
+
+    def restore(self, described: Any, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Take over what `state` gave."""
+        self.numbers.restore(described["numbers"], arrays)
+        self.levels.restore(described["levels"], arrays)
+
+
+@parameterised(kw_only=True)
+class MixedNB(PriorParameter, NormalParameters, LevelParameters, TabularNB):
+    r"""Naive Bayes over numeric features, normally distributed, and categorical ones.
+
+    All parameters but the names can be set after training. Values that are missing (not in the
+    dict, None or NaN) are left out, in learning and in predicting.
+
+    References
+    ----------
+    Witten, I. H. and Frank, E. (2005). Data Mining, section 4.2: the weather with numbers.
+
+    Examples
+    --------
+    >>> from streamnb import MixedNB
+    >>> model = MixedNB()
+    >>> model.learn_one({"outlook": "sunny", "temperature": 85}, "no")
+    >>> model.learn_one({"outlook": "sunny", "temperature": 80}, "no")
+    >>> model.learn_one({"outlook": "overcast", "temperature": 64}, "yes")
+    >>> model.learn_one({"outlook": "rainy", "temperature": 70}, "yes")
+    >>> model.predict_one({"outlook": "sunny", "temperature": 82})
+    'no'
+    """
+
+    numeric: Collection[Hashable] | None = parameter(
+        Names(object, none=True),
+        "counts",
+        "Names of the features that are numeric. Of features not named each value goes by its "
+        "type: numbers are numeric; text, truth values and everything else are levels.",
+        default=None,
+    )
+    categorical: Collection[Hashable] | None = parameter(
+        Names(object, none=True), "counts", "Names of the features that have levels.", default=None
+    )
+
+    def __post_init__(self) -> None:
+        both = set(self.numeric or ()) & set(self.categorical or ())
+        if both:
+            raise ValueError(f"{both.pop()!r:.80} is said to be numeric and categorical")
+        super().__post_init__()
+
+    def _new_statistics(self) -> MixedStatistics:
+        return MixedStatistics(self.numeric or (), self.categorical or ())
+
+    def _evidence(self, rows: _Mixed) -> NDArray[np.float64]:
+        sums, levels = self.statistics.numbers, self.statistics.levels
+        if self._memo is None:
+            normal = normal_parameters(sums.sums, self.ddof, self.var_smoothing, self.epsilon)
+            self._memo = normal
+        numeric = gaussian_rows(sums.aligned(rows.numeric), *self._memo)
+        logs, valid = levels.logs(rows.levels, self.alpha, self.unseen == "smooth")
+        return numeric + total_logs(logs, valid)

@@ -1,0 +1,61 @@
+"""Parameters that several models of tables have."""
+
+from __future__ import annotations
+
+from streamnb.parameters import Number, OneOf, Prior, PriorOf, parameter, parameterised
+
+__all__ = ["LevelParameters", "NormalParameters", "PriorParameter"]
+
+
+@parameterised(kw_only=True)
+class PriorParameter:
+    """The prior of the classes."""
+
+    prior: Prior = parameter(
+        PriorOf(),
+        "formula",
+        '"learned" (share of the weight learned), "uniform", or a dict of labels to probabilities.',
+        default="learned",
+    )
+
+
+@parameterised(kw_only=True)
+class NormalParameters:
+    """What is made of sums of numbers."""
+
+    ddof: int = parameter(
+        OneOf((0, 1)),
+        "formula",
+        "Sums about the mean are divided by the weight less this: 0 for the maximum likelihood "
+        "estimate, 1 for the unbiased one.",
+        default=0,
+    )
+    var_smoothing: float = parameter(
+        Number(),
+        "formula",
+        "This share of the largest variance of a feature is added to every variance "
+        "(scikit-learn's).",
+        default=1e-9,
+    )
+    epsilon: float = parameter(
+        Number(), "formula", "Added to every standard deviation.", default=0.0
+    )
+
+
+@parameterised()
+class LevelParameters:
+    """What is made of counts of levels."""
+
+    alpha: float = parameter(
+        Number(),
+        "formula",
+        "Additive (Laplace) smoothing; with 0, what never happened is impossible.",
+        default=1.0,
+    )
+    unseen: str = parameter(
+        OneOf(("ignore", "smooth")),
+        "formula",
+        'What a level that was never learned says: nothing ("ignore"), or '
+        'alpha / (n_c + alpha L_j) ("smooth").',
+        default="ignore",
+    )
