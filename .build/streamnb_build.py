@@ -13,7 +13,7 @@ from setuptools.command.sdist import sdist
 from setuptools.errors import CCompilerError, ExecError, PlatformError
 
 NO_COMPILER = """
-streamnb needs a C compiler to build its module streamnb._core, and building it failed:
+streamnb needs a C compiler to build its module streamnb._core.core, and building it failed:
     {error}
 Install one and try again: 'apt install gcc python3-dev' on Debian and Ubuntu,
 'dnf install gcc python3-devel' on Fedora, 'xcode-select --install' on macOS.
@@ -21,7 +21,7 @@ Install one and try again: 'apt install gcc python3-dev' on Debian and Ubuntu,
 
 
 class BuildExt(build_ext):
-    """Compile `streamnb._core`, the same arithmetic on every machine."""
+    """Compile `streamnb._core.core`, the same arithmetic on every machine."""
 
     def finalize_options(self) -> None:
         import numpy

@@ -13,7 +13,6 @@ Examples
 """
 
 from importlib import import_module
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
@@ -96,8 +95,7 @@ def __getattr__(name: str) -> Any:
     try:
         value = getattr(import_module(_HOMES[name]), name)
     except ImportError as error:
-        core = find_spec("streamnb._core")
-        if core is not None and core.origin is not None:  # without one it is a folder of sources
+        if error.name != "streamnb._core.core":
             raise
         raise ImportError(
             "streamnb's compiled module is not in this folder: this is the source, not what is "
