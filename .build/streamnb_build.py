@@ -43,9 +43,9 @@ class Sdist(sdist):
     """A source distribution holds what a clone holds."""
 
     def make_distribution(self) -> None:
-        for folder in (".build", "configs", "corpora", "tests"):
+        for folder in (".build", "configs", "corpora", "docs", "tests"):
             for path in sorted(Path(folder).rglob("*")):
                 if path.is_file() and "__pycache__" not in path.parts:
                     self.filelist.append(str(path))
-        self.filelist.append("CHANGELOG.md")
+        self.filelist.extend(["CHANGELOG.md", "mkdocs.yml"])
         super().make_distribution()

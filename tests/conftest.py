@@ -13,8 +13,10 @@ from hypothesis import settings
 
 import streamnb
 
-settings.register_profile("any machine", deadline=None)  # what is slow is measured elsewhere
-settings.load_profile("any machine")
+# No deadlines: what is slow is measured elsewhere. CI runs the properties in full.
+settings.register_profile("quick", deadline=None, max_examples=30)
+settings.register_profile("full", deadline=None)
+settings.load_profile(os.environ.get("STREAMNB_HYPOTHESIS", "quick"))
 
 # Whoever runs the tests may ignore Ctrl-C (nohup, some CI runners); what they start must not.
 signal.signal(signal.SIGINT, signal.default_int_handler)

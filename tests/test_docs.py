@@ -1,10 +1,14 @@
 """What the documentation shows is run."""
 
 import doctest
-import importlib
+import importlib.util
+import os
 import pkgutil
 import re
 import shlex
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -34,32 +38,87 @@ def test_enough_examples_are_run():
     assert len(examples) > 60
 
 
-def test_readme_examples(repository, monkeypatch):
-    monkeypatch.chdir(repository)
-    failed, attempted = doctest.testfile(
-        str(repository / "README.md"), module_relative=False, optionflags=FLAGS
-    )
-    assert (failed, attempted > 5) == (0, True)
+REPOSITORY = Path(__file__).parents[1]
+PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
+by_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 
 
-def test_the_readme_has_no_gaps(repository):
-    text = (repository / "README.md").read_text(encoding="utf-8")
+@by_page
+def test_examples_of_the_pages(page, monkeypatch):
+    monkeypatch.chdir(REPOSITORY)
+    failed, attempted = doctest.testfile(str(page), module_relative=False, optionflags=FLAGS)
+    assert failed == 0
+    assert attempted > 5 or page.stem not in ("README", "models", "tables")
+
+
+@by_page
+def test_the_pages_have_no_gaps(page):
+    text = page.read_text(encoding="utf-8")
     assert re.findall(r"^[A-Z_]{6,}$|TODO|FIXME|TBD", text, re.M) == []
 
 
-def test_every_command_of_the_readme_has_these_options(repository):
-    """Commands shown in the README parse: no misspelt or vanished option."""
-    text = (repository / "README.md").read_text(encoding="utf-8")
-    shown = re.findall(r"^\s*(?:\$ )?(?:\.venv/bin/)?streamnb ([a-z]+ [^|&\n#>]*)", text, re.M)
+def test_the_readme_is_short():
+    assert len((REPOSITORY / "README.md").read_text(encoding="utf-8").splitlines()) <= 200
+
+
+@by_page
+def test_links_between_files_lead_somewhere(page):
+    text = page.read_text(encoding="utf-8")
+    for target in re.findall(r"\]\((?!https?:|#)([^)#]+)(?:#[^)]*)?\)", text):
+        assert (page.parent / target).exists(), target
+
+
+def shown_commands():
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        yield from re.findall(
+            r"^\s*(?:\$ )?(?:\.venv/bin/)?streamnb ([a-z]+ [^|&\n#>]*)", text, re.M
+        )
+
+
+def test_every_command_of_the_pages_has_these_options():
+    """Commands that are shown parse: no misspelt or vanished option."""
+    shown = list(shown_commands())
     context = streamnb.cli.commands.make_context("streamnb", ["replay"])
     known = set(streamnb.cli.commands.list_commands(context))
-    named = {line.split()[0] for line in shown}
-    assert len(named & known) >= 8
+    assert len({line.split()[0] for line in shown} & known) >= 12
     for line in shown:
-        name, *arguments = shlex.split(line)
+        name, *arguments = shlex.split(line.replace("STREAM", "stream"))
         command = streamnb.cli.commands.get_command(context, name)
         assert command is not None, line
         command.make_context(name, arguments)
+
+
+@by_page
+def test_commands_that_are_marked_run(page, tmp_path):
+    """Blocks after `<!-- run -->` are run as they stand, beside the sample and the configurations."""
+    text = page.read_text(encoding="utf-8")
+    blocks = re.findall(r"<!-- run -->\n+```sh\n(.*?)```", text, re.S)
+    for name in ("corpora", "configs"):
+        (tmp_path / name).symlink_to(REPOSITORY / name)
+    program = tmp_path / "bin" / "streamnb"
+    program.parent.mkdir()
+    program.write_text(f"#!{sys.executable} -P\nfrom streamnb.cli import main\nmain()\n")
+    program.chmod(0o755)
+    environment = {
+        **os.environ,
+        "PATH": f"{program.parent}:{os.environ['PATH']}",
+        "HOME": str(tmp_path),
+    }
+    for block in blocks:
+        done = subprocess.run(
+            ["bash", "-euc", block], cwd=tmp_path, env=environment, capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stderr
+
+
+def test_the_table_of_parameters_is_that_of_the_classes():
+    spec = importlib.util.spec_from_file_location(
+        "made", REPOSITORY / "docs" / "make_parameters.py"
+    )
+    made = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    assert made.PAGE.read_text(encoding="utf-8") == made.page()
 
 
 def test_what_the_first_command_prints(repository, monkeypatch):

@@ -1,4 +1,4 @@
-"""The README's walk-through and recipes, word for word, with the real programs."""
+"""The mailbox guide's walk-through and recipes, word for word, with the real programs."""
 
 import importlib.util
 import os
@@ -35,8 +35,8 @@ plugin {{
 
 
 def blocks(repository, after):
-    """The fenced blocks of the README that follow some words."""
-    text = (repository / "README.md").read_text(encoding="utf-8")
+    """The fenced blocks of the mailbox guide that follow some words."""
+    text = (repository / "docs" / "guides" / "mailbox.md").read_text(encoding="utf-8")
     return re.findall(r"```\w*\n(.*?)```", text[text.index(after) :], re.S)
 
 
@@ -158,7 +158,7 @@ def test_dovecots_sieve(repository, environment):
 
 def test_the_walk_through(repository, environment, monkeypatch):
     """From an empty account to mail filed and corrected."""
-    text = (repository / "README.md").read_text(encoding="utf-8")
+    text = (repository / "docs" / "guides" / "mailbox.md").read_text(encoding="utf-8")
     first, second = re.findall(r"<!-- walk-through -->\n```sh\n(.*?)```", text, re.S)
     server = Dovecot()
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from river import base
 
@@ -266,7 +266,7 @@ class Classifier(Parameterised, base.Classifier):
         raise NotImplementedError
 
     @classmethod
-    def load(cls, path: str | Path) -> Classifier:
+    def load(cls, path: str | Path) -> Self:
         """Read what `save` wrote, as the class that wrote it, with all that was learned.
 
         Raises
@@ -278,7 +278,12 @@ class Classifier(Parameterised, base.Classifier):
         if not isinstance(extra, dict):
             raise ModelFileError(f"{path}: the model was saved without its tokenizer")
         try:
-            return cls.from_settings(model, extra)
+            found = cls.from_settings(model, extra)
         except Exception as error:
             why = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise ModelFileError(f"{path}: the tokenizer is not sound ({why:.100})") from None
+        if not isinstance(found, cls):
+            raise ModelFileError(
+                f"{path}: the file holds a {type(found).__name__}, not a {cls.__name__}"
+            )
+        return found

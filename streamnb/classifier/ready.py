@@ -97,7 +97,8 @@ class ReadyClassifier(Classifier):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        Classifier.ready[cls.__name__] = cls
+        if cls.__module__.startswith("streamnb."):  # files name no classes of others
+            Classifier.ready[cls.__name__] = cls
 
     def __post_init__(self) -> None:
         words = self.words

@@ -107,8 +107,13 @@ class TokenCounts:
             Naming the first feature whose count is NaN, infinite, no number, or (without a
             threshold) negative.
         TypeError
-            For a name of another type.
+            For what is no mapping, or a name of another type.
         """
+        if type(x) is not dict and not isinstance(x, Mapping):
+            raise TypeError(
+                f"a message must be a TokenCounts or a dict of features and counts, not "
+                f"{type(x).__name__}; a Tokenizer makes one of text"
+            )
         at = np.nan if threshold is None else threshold
         plain = x if type(x) is dict else dict(x)
         return cls._trusted(*_core.count_mapping(plain, _core.DEFAULT_KEY, at, keep_names))

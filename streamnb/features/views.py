@@ -40,6 +40,9 @@ class Views:
         self.tokenizers = list(tokenizers)
         self.mail = mail
 
+    def __repr__(self) -> str:
+        return f"Views({self.tokenizers!r}, mail={self.mail})"
+
     def count(self, x: Any) -> tuple[TokenCounts, ...]:
         """Count the features of a message, a `TokenCounts` for each view."""
         message = as_mail(x) if self.mail else x

@@ -88,15 +88,24 @@ class ViewsNB(TextModel):
         self._be_cautious()
         self.receipt = None
 
+    def _more_tags(self) -> set[str]:
+        return {"positive input"}
+
     def _changed(self, name: str) -> None:
         if "noise" in vars(self):
             self.recalibration.rate = self.rate
             self.noise.fixed = self.label_noise
             self._be_cautious()
 
-    def _get_params(self) -> dict[str, Any]:
-        """As river asks for them to make a clone, which has learned nothing."""
-        return {**super()._get_params(), "models": [member.clone() for member in self._members]}
+    def clone(
+        self, new_params: dict[str, Any] | None = None, include_attributes: bool = False
+    ) -> Self:
+        """A model with the same parameters that has learned nothing, nor have its members."""
+        params = dict(new_params or {})
+        if params.get("models", self.models) is self.models:  # river hands a model its own
+            params["models"] = [member.clone() for member in self._members]
+        made: Self = super().clone(params, include_attributes)
+        return made
 
     def _is_taught(self) -> bool:
         return "_members" in vars(self)

@@ -57,6 +57,9 @@ class WindowNB(TextModel):
         self._window: deque[_Learned] = deque()
         self.receipt = None
 
+    def _more_tags(self) -> set[str]:
+        return self.model._more_tags()
+
     @property
     def takes_views(self) -> bool:
         """As the model does."""

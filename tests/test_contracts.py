@@ -1,0 +1,279 @@
+"""What every text model and classifier promises, whatever it is made of."""
+
+import copy
+import pickle
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from river import checks
+from sklearn.feature_extraction.text import CountVectorizer
+
+from streamnb import (
+    BernoulliNB,
+    Classifier,
+    ComplementNB,
+    DiscriminativeMultinomialNB,
+    GaussianNB,
+    MailClassifier,
+    MailTokenizer,
+    MultinomialNB,
+    TextClassifier,
+    TokenCounts,
+    Tokenizer,
+    ViewsNB,
+    WindowNB,
+)
+from streamnb.features.views import Views
+
+MODELS = {
+    "views": ViewsNB([DiscriminativeMultinomialNB(), MultinomialNB()]),
+    "one view": ViewsNB(),
+    "window": WindowNB(MultinomialNB(), 100),
+    "window over views": WindowNB(ViewsNB(), 100),
+}
+CLASSIFIERS = {
+    "any": Classifier(Tokenizer(), MultinomialNB()),
+    "any of views": Classifier(
+        Views([Tokenizer(), Tokenizer()], mail=False), MODELS["views"].clone()
+    ),
+    "text": TextClassifier(),
+    "mail": MailClassifier(),
+}
+SINGLE = {
+    made.__name__: made()
+    for made in (MultinomialNB, BernoulliNB, ComplementNB, DiscriminativeMultinomialNB)
+}
+
+
+class OfRows:
+    """River's checks come with rows of numbers: here they are written down as text."""
+
+    def count(self, x):
+        return super().count(" ".join(f"{name} {value:.3g}" for name, value in sorted(x.items())))
+
+
+class AnyOfRows(OfRows, Classifier):
+    """Any tokenizer and model."""
+
+
+class TextOfRows(OfRows, TextClassifier):
+    """The default for text."""
+
+
+class MailOfRows(OfRows, MailClassifier):
+    """The default for mail."""
+
+
+CHECKED = {
+    **MODELS,
+    "any": AnyOfRows(Tokenizer(), MultinomialNB()),
+    "any of views": AnyOfRows(CLASSIFIERS["any of views"].tokenizer, MODELS["views"].clone()),
+    "text": TextOfRows(),
+    "mail": MailOfRows(),
+}
+PAIRS = [(name, check) for name, model in CHECKED.items() for check in checks.yield_checks(model)]
+
+
+@pytest.mark.parametrize(("name", "check"), PAIRS, ids=lambda part: getattr(part, "__name__", part))
+def test_river_contract(name, check):
+    check(CHECKED[name].clone())
+
+
+TEXTS = [("free offer now", "spam"), ("lunch at noon", "ham"), ("free lunch", "ham"), ("buy now", "spam")] * 5  # fmt: skip
+
+
+def message(text):
+    return dict.fromkeys(text.split(), 1)
+
+
+def taught(model):
+    for text, label in TEXTS:
+        model.learn_one(text if isinstance(model, Classifier) else message(text), label)
+    return model
+
+
+ALL = {**MODELS, **CLASSIFIERS, **SINGLE}
+every = pytest.mark.parametrize("name", ALL)
+
+
+@every
+def test_a_clone_has_learned_nothing(name):
+    model = taught(ALL[name].clone())
+    probe = "free" if isinstance(model, Classifier) else {"free": 1}
+    before = model.predict_proba_one(probe)
+    clone = model.clone()
+    assert clone.labels == []
+    assert clone.predict_proba_one(probe) == {}
+    taught(clone)
+    assert clone.predict_proba_one(probe) == pytest.approx(before)
+    assert model.predict_proba_one(probe) == before
+
+
+@pytest.mark.parametrize("name", CLASSIFIERS)
+def test_a_loaded_classifier_is_what_was_saved_and_its_clone_is_fresh(name, tmp_path):
+    classifier = taught(CLASSIFIERS[name].clone())
+    classifier.save(tmp_path / "model")
+    loaded = type(classifier).load(tmp_path / "model")
+    assert type(loaded) is type(classifier)
+    assert loaded._get_params().keys() == classifier._get_params().keys()
+    assert loaded.predict_proba_one("free") == classifier.predict_proba_one("free")
+    assert loaded.clone().labels == []
+    loaded.learn_one("one more", "spam")
+    if name != "any of views" and name != "any":
+        loaded.alpha = 0.5
+        assert [model.alpha for model in loaded.models] == [0.5, 0.5]
+
+
+@every
+def test_copies_and_pickles_know_what_was_learned(name):
+    model = taught(ALL[name].clone())
+    probe = "free" if isinstance(model, Classifier) else {"free": 1}
+    for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        assert other.predict_proba_one(probe) == model.predict_proba_one(probe)
+        taught(other)
+
+
+@every
+def test_many_is_one_after_the_other(name):
+    one, many = taught(ALL[name].clone()), ALL[name].clone()
+    if isinstance(one, Classifier):
+        many.learn_many([text for text, _ in TEXTS], [label for _, label in TEXTS])
+    elif name in SINGLE:
+        vectorizer = CountVectorizer()
+        X = vectorizer.fit_transform([text for text, _ in TEXTS])
+        many.learn_many(X, [label for _, label in TEXTS])
+        assert many.counts.totals == one.counts.totals
+        return
+    else:
+        many.learn_many([message(text) for text, _ in TEXTS], [label for _, label in TEXTS])
+    probe = "free" if isinstance(one, Classifier) else {"free": 1}
+    assert many.predict_proba_one(probe) == one.predict_proba_one(probe)
+
+
+@every
+def test_what_is_learned_is_unlearned_by_its_receipt(name):
+    model = taught(ALL[name].clone())
+    probe = "free" if isinstance(model, Classifier) else {"free": 1}
+    before = model.predict_proba_one(probe)
+    x = "something else" if isinstance(model, Classifier) else {"something": 1, "else": 2}
+    for y in ("ham", "spam"):
+        model.learn_one(x, y)
+        model.unlearn_one(x, y, receipt=model.receipt)
+        if not name.startswith("window over"):  # its recalibration learns for good
+            assert model.predict_proba_one(probe) == before
+
+
+@every
+def test_misspelt_attributes_are_refused(name):
+    model = ALL[name].clone()
+    with pytest.raises(AttributeError, match="has no attribute 'alhpa'"):
+        model.alhpa = 3
+
+
+@pytest.mark.parametrize("name", {**SINGLE, **MODELS})
+def test_text_is_no_message_to_a_model(name):
+    model = ALL[name].clone()
+    with pytest.raises((TypeError, ValueError), match=r"not str; a Tokenizer makes one|4 views"):
+        model.learn_one("text", "spam")
+
+
+def test_threads_share_a_model():
+    """Four threads teach 20 new classes at once: nothing is lost, nothing counted twice."""
+    for made in (MultinomialNB, lambda: ViewsNB([DiscriminativeMultinomialNB()]), GaussianNB):
+        for _ in range(5):
+            model = made()
+
+            def teach(thread, model=model):
+                for n in range(100):
+                    model.learn_one({f"w{n % 7}": 1}, f"class {n % 20}")
+                    model.predict_proba_one({"w1": 1})
+
+            with ThreadPoolExecutor(4) as pool:
+                list(pool.map(teach, range(4)))
+            assert sorted(model.labels) == sorted({f"class {n}" for n in range(20)})
+            weights = (
+                list(model.class_weights.values())
+                if isinstance(model, GaussianNB)
+                else model.members[0].counts.weights
+            )
+            assert weights == [20.0] * 20
+
+
+def test_threads_share_a_tokenizer_and_a_classifier():
+    mail = [b"Subject: %d\n\n" % n + b"word%d " % n * 50 for n in range(40)]
+    tokenizer = MailTokenizer()
+    alone = [tokenizer.count(message) for message in mail]
+    classifier = MailClassifier()
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(tokenizer.count, mail)) == alone
+        list(pool.map(lambda n: classifier.learn_one(mail[n], "ab"[n % 2]), range(40)))
+        verdicts = list(pool.map(classifier.classify, mail))
+    assert sum(classifier.models[0].counts.weights) == 40
+    assert all(verdict.reasons for verdict in verdicts)
+
+
+@pytest.mark.parametrize("model", [MultinomialNB(), DiscriminativeMultinomialNB()])
+def test_fit_leaves_no_receipt_of_what_it_forgot(model):
+    model.learn_one({"a": 1}, "x")
+    model.fit(np.eye(2), ["x", "y"])
+    if isinstance(model, DiscriminativeMultinomialNB):  # it learns row by row
+        assert sum(model.receipt.weights) <= 1
+    else:
+        assert model.receipt is None
+
+
+def test_options_of_a_tokenizer_can_change_after_its_first_use():
+    mail = b"Subject: hi\nX-Foo: secret\n\nhello"
+    tokenizer = MailTokenizer()
+    assert "x-foo:secret" in tokenizer.transform_one(mail)
+    tokenizer.drop_headers = ("X-Foo",)
+    assert "x-foo:secret" not in tokenizer.transform_one(mail)
+    tokenizer.headers, tokenizer.drop_headers = False, None
+    assert set(tokenizer.transform_one(mail)) == {"subject:hi", "type:text/plain", "hello"}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"drop_headers": "X-Foo"}, {"max_length": 0}, {"inner": 3}, {"binary": "yes"}, {"ngrams": 2}],
+)
+def test_options_of_the_wrong_type_are_refused(options):
+    with pytest.raises(ValueError, match=next(iter(options))):
+        MailTokenizer(**options)
+    with pytest.raises(ValueError, match="stop_words"):
+        Tokenizer(stop_words="the")
+
+
+def many_classes(classes, n, noise=0.0, late=(), seed=5):
+    """Messages of many classes, six words each; the late ones come after two thirds."""
+    rng = np.random.default_rng(seed)
+    for number in range(n):
+        known = [k for k in range(classes) if k not in late or number > 2 * n / 3]
+        y = int(rng.choice(known))
+        words = np.concatenate((rng.integers(0, 40, 3) + 40 * y, rng.integers(0, 5000, 5)))
+        told = int(rng.choice(known)) if rng.random() < noise else y
+        yield TokenCounts.from_dict({int(word): 1 for word in words}), y, told
+
+
+def accuracy(model, stream):
+    right = []
+    for x, y, told in stream:
+        right.append(model.predict_one(x) == y)
+        model.learn_one(x, told)
+    return np.mean(right[len(right) // 2 :])
+
+
+@pytest.mark.parametrize(
+    ("classes", "late"), [(2, ()), (20, ()), (60, ()), (2, (1,)), (20, (7, 8))]
+)
+def test_good_labels_cost_nothing_to_doubt(classes, late):
+    n = 60 * classes + 600
+    believing = accuracy(ViewsNB(label_noise=0.0), many_classes(classes, n, late=late))
+    doubting = accuracy(ViewsNB(), many_classes(classes, n, late=late))
+    assert doubting > believing - 0.015
+
+
+def test_bad_labels_are_still_seen_through():
+    believing = accuracy(ViewsNB(label_noise=0.0), many_classes(2, 1200, 0.4))
+    doubting = accuracy(ViewsNB(), many_classes(2, 1200, 0.4))
+    assert doubting > believing + 0.01
