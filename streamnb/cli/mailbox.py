@@ -28,7 +28,7 @@ _SAID = {
     "known": "nothing to do: it was learned as {before} before",
     "confirmed": "{before}, as a program had said: now it is your word",
     "kept": "not learned: a person said {before}",
-    "retired": "not changed: {before} was learned so long ago that its features were let go of",
+    "retired": "not changed: {before} was learned so long ago that its features were dropped",
     "forgotten": "forgotten: it was learned as {before}",
     "unknown": "nothing to forget: it was not learned",
 }

@@ -134,7 +134,7 @@ def undo(since: str, dry_run: bool, db: str | None, wait: float) -> None:
         f", {done.restored:,} earlier ones {would}restored"
     )
     if done.retired:
-        click.echo(f"{done.retired:,} stay: the ledger has let go of their features (`compact`)")
+        click.echo(f"{done.retired:,} stay: the ledger no longer has their features (`compact`)")
 
 
 @click.command()
@@ -174,7 +174,7 @@ def compact(
     would = "would be " if dry_run else ""
     click.echo(
         f"features {would}dropped: {done.features:,}; messages that can no longer be forgotten: "
-        f"{done.retired:,}; earlier learnings {would}let go of: {done.history:,}"
+        f"{done.retired:,}; earlier learnings {would}dropped: {done.history:,}"
     )
     if not dry_run:
         click.echo(f"{done.before / 1e6:.1f} MB before, {done.after / 1e6:.1f} MB after")

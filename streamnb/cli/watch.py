@@ -69,7 +69,7 @@ def watch(
     """Watch SOURCE, a Maildir or imap://USER@HOST: classify new mail, learn its owner's moves.
 
     What is moved into the spam folder is learned as spam, what is moved out of it as ham; what is
-    moved back is taken back. Moves to the rubbish bin teach nothing. We move nothing without
+    moved back is taken back. Moves to the bin teach nothing. Nothing is moved without
     --move. What was done while nobody watched is noticed at the next look. It ends with SIGTERM.
 
     \b

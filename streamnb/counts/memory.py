@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from streamnb import _core
 from streamnb.counts.protocol import Counts, Label
 from streamnb.features.token_counts import Feature, TokenCounts
+from streamnb.storage import plain_label, read_label
 
 __all__ = ["MemoryCounts"]
 
@@ -182,6 +183,71 @@ class MemoryCounts:
             raise ValueError("cannot merge: the counts have aged differently")
         if isinstance(other, MemoryCounts) and other.table.names_size >= 1 << 32:
             raise ValueError("cannot merge: the names of the features are longer than 4 GiB")
+
+    def file_parts(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """A few numbers as JSON can hold them, and arrays in the order of fingerprints."""
+        fingerprints, cells, names, ends = self.table.arrays()
+        order = np.argsort(fingerprints)
+        arrays: dict[str, NDArray[Any]] = {
+            "fingerprints": fingerprints[order],
+            "counts": cells[order],
+        }
+        if names is not None and ends is not None:
+            starts = np.concatenate((np.zeros(1, np.uint64), ends[:-1])) if len(ends) else ends
+            ordered = [names[starts[i] : ends[i]] for i in order.tolist()]
+            arrays["names"] = np.frombuffer(b"".join(ordered), dtype=np.uint8)
+            arrays["name_ends"] = np.cumsum([len(name) for name in ordered], dtype=np.uint64)
+        return {
+            "labels": [plain_label(label) for label in self.labels],
+            "weights": self.weights,
+            "totals": self.totals,
+            "scale": self.scale,
+            "exponent": self.exponent,
+        }, arrays
+
+    def load(self, header: Any, array: Callable[..., Any]) -> None:
+        """Take over what `file_parts` gave; any exception where it is not sound.
+
+        Parameters
+        ----------
+        header : dict
+            The numbers.
+        array : callable
+            Gives an array by its name, type and number of dimensions; with `optional`, None where
+            there is none.
+        """
+        labels = [read_label(pair) for pair in header["labels"]]
+        weights = np.array(header["weights"], dtype=np.float64)
+        totals = np.array(header["totals"], dtype=np.float64)
+        fingerprints, cells = array("fingerprints", "<u8"), array("counts", "<f8", 2)
+        n, k = len(fingerprints), len(labels)
+        if not weights.shape == totals.shape == (k,) or cells.shape != (n, k):
+            raise ValueError("labels, weights and counts do not belong together")
+        if len(set(labels)) != k:
+            raise ValueError("a label occurs twice")
+        for numbers in (weights, totals, cells):
+            if not ((numbers >= 0) & (numbers <= 1e300)).all():
+                raise ValueError("a count is negative or not finite")
+        if (cells.any(axis=0) & (weights <= 0)).any():
+            raise ValueError("a class has counts but no messages")
+        if not np.allclose(cells.sum(axis=0), totals, rtol=1e-6, atol=1e-6):
+            raise ValueError("the totals are not the sums of the counts")
+        scale, exponent = float(header["scale"]), header["exponent"]
+        if not 1 <= scale <= 2**33 or type(exponent) is not int or exponent < 0:
+            raise ValueError("the scale of the counts is not sound")
+        names, ends = array("names", "u1", optional=True), None
+        if names is not None:
+            names, ends = names.tobytes(), np.ascontiguousarray(array("name_ends", "<u8"))
+        self.scale, self.exponent = scale, exponent
+        self.declare(labels)
+        self.weights[:] = weights.tolist()
+        self.table.load(
+            np.ascontiguousarray(fingerprints),
+            np.ascontiguousarray(cells),
+            totals.tolist(),
+            names,
+            ends,
+        )
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, MemoryCounts):

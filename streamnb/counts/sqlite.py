@@ -72,7 +72,7 @@ class _Page:
     fingerprints
         The features, shape (n,).
     places
-        Where each lies, shape (n,); -1 for a feature that was never heard of.
+        Where each lies, shape (n,); -1 for a feature that was never learned.
     blocks
         Numbers of the blocks, shape (b,), rising.
     data

@@ -1,4 +1,4 @@
-"""Bounded growth by choice: let go of what is old, and say of what."""
+"""Bounded growth by choice: drop what is old, and say what was dropped."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ __all__ = ["Compacted", "compact"]
 
 
 class Compacted(NamedTuple):
-    """What `compact` let go of.
+    """What `compact` dropped.
 
     Attributes
     ----------
     features
         Features that only one message had, long ago.
     retired
-        Messages whose features were let go of: their counts stay, and cannot be taken back.
+        Messages whose features were dropped: their counts stay, and cannot be taken back.
     history
         Learnings that had been taken back long ago: `undo` does not reach there any more.
     before, after
@@ -46,7 +46,7 @@ class Compacted(NamedTuple):
 def compact(
     mailbox: Mailbox, once: float | None = 180, ledger: float | None = None, dry_run: bool = False
 ) -> Compacted:
-    """Let go of what is old.
+    """Drop what is old.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ def _kept(
     if once is None:
         return fingerprints, np.ones(len(fingerprints), dtype=bool)
     kept = (seen[:, 0] > 1) | (seen[:, 1].astype(np.int64) >= today() - once)
-    # A row of an import, or of what was let go of, stands for many messages.
+    # A row of an import, or of what was dropped, stands for many messages.
     for row in mailbox.ledger.rows("teacher IN ('import', 'retired') AND ended IS NULL"):
         if row.tokens is not None:
             kept |= _among(fingerprints, np.sort(row.tokens[view].fingerprints))

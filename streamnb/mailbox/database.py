@@ -35,7 +35,7 @@ CREATE TABLE ledger(
     expected INTEGER,          -- number of the class it had been taken for before
     tokenizer TEXT NOT NULL,   -- which tokenizer made the tokens
     receipt TEXT NOT NULL,     -- what learning it added, to take it back exactly
-    tokens BLOB                -- its features; NULL where they were let go of
+    tokens BLOB                -- its features; NULL where they were dropped
 );
 CREATE UNIQUE INDEX ledger_active ON ledger(digest) WHERE ended IS NULL;
 CREATE TABLE watched(

@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 HUMAN, PROGRAM = "human", "program"
-# Rows of an import, and of what was let go of, stand for many messages.
+# Rows of an import, and of what was dropped, stand for many messages.
 TEACHERS = (HUMAN, PROGRAM, "import", "retired")
 _VIEW = struct.Struct("<I?")  # how many features, and whether each occurs once
 
@@ -58,7 +58,7 @@ class Row(NamedTuple):
     receipt
         What was added.
     tokens
-        The features of each view, without their names; None where they were let go of.
+        The features of each view, without their names; None where they were dropped.
     """
 
     id: int

@@ -36,7 +36,7 @@ class Outcome(NamedTuple):
         "learned"; "corrected" (another label was unlearned first); "known" (nothing to do);
         "confirmed" (a person says what a program had said); "kept" (a program contradicts a
         person); "forgotten"; "unknown" (nothing to forget); "retired" (learned so long ago that its
-        features were let go of: nothing changed).
+        features were dropped: nothing changed).
     before
         The label it had, None where it had none.
     """
@@ -435,7 +435,7 @@ class Mailbox:
             run = self.database.connection.execute
             new = run(f"{find} added >= ?", (since,)).fetchall()
             old = run(f"{find} added < ? AND ended >= ?", (since, since)).fetchall()
-            # Of messages whose features were let go of, who said so can be undone, and no more.
+            # Of messages whose features were dropped, who said so can be undone, and no more.
             same = {key for _, key, retired in old if retired}
             lost = {
                 key

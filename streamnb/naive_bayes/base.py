@@ -9,7 +9,9 @@ import numpy as np
 from river import base
 
 from streamnb import _core
+from streamnb.counts.memory import MemoryCounts
 from streamnb.counts.protocol import Label
+from streamnb.errors import OutputError
 from streamnb.features.token_counts import Feature, TokenCounts
 from streamnb.naive_bayes.explanation import Explanation
 from streamnb.naive_bayes.model_files import ReadArray, Saved
@@ -312,7 +314,9 @@ class TextModel(Scored, Saved, base.Classifier):
         for number, (described, member) in enumerate(
             zip(outlined["members"], self.members, strict=True)
         ):
-            numbers, of_member = member.counts_parts()
+            if not isinstance(member.counts, MemoryCounts):
+                raise OutputError("only counts in memory are written to a model file")
+            numbers, of_member = member.counts.file_parts()
             described.update(numbers)
             arrays |= {f"{number}.{name}": array for name, array in of_member.items()}
         return outlined, arrays
@@ -326,10 +330,12 @@ class TextModel(Scored, Saved, base.Classifier):
             zip(header["members"], model.members, strict=True)
         ):
             prefix = f"{number}."
-            member.fill(
+            counts = MemoryCounts(member.keep_names, member.track_values)
+            counts.load(
                 described,
                 lambda name, *more, prefix=prefix, **how: array(prefix + name, *more, **how),
             )
+            member.counts = counts
         if any(member.counts.labels != model.labels for member in model.members):
             raise ValueError("the views do not belong together")
         return model

@@ -82,7 +82,7 @@ class BernoulliNB(BernoulliParameters, CountingNB):
     'no'
     """
 
-    _track_values = True
+    track_values = True
 
     @property
     def _threshold(self) -> float:
@@ -116,7 +116,7 @@ class BernoulliNB(BernoulliParameters, CountingNB):
         for k, weight in enumerate(self.counts.weights):
             mine = features[:, k] > 0
             used = features[mine, k]
-            # Rounding of fractions may leave a hair below zero.
+            # Rounding of fractions may leave it slightly below zero.
             left = np.maximum(weight - values[mine], 0.0)
             logs = _core.log_cells((left + alpha) / (weight + 2 * alpha))
             # fsum: the order in which the table lists the values must not matter.

@@ -68,7 +68,7 @@ class ComplementNB(ComplementParameters, CountingNB):
         totals = self.counts.totals
         total = sum(totals)
         smoothing = self._smoothing * self.counts.features
-        # Rounding of fractions may leave a hair below zero.
+        # Rounding of fractions may leave it slightly below zero.
         rest = [_core.log(max(total - mine, 0.0) + smoothing) for mine in totals]
         others = cells.sum(axis=1, keepdims=True) - cells
         return np.array(rest) - _core.log_cells(others, self._smoothing)

@@ -16,7 +16,7 @@ from streamnb.features.token_counts import Feature, TokenCounts
 from streamnb.naive_bayes.base import TextModel
 from streamnb.naive_bayes.explanation import Explanation
 from streamnb.naive_bayes.matrices import LearnsMatrices
-from streamnb.naive_bayes.model_files import ReadArray, parameters_of, plain_parameters
+from streamnb.naive_bayes.model_files import parameters_of, plain_parameters
 from streamnb.naive_bayes.prior import log_prior
 from streamnb.naive_bayes.receipt import Receipt
 from streamnb.parameters import (
@@ -30,7 +30,6 @@ from streamnb.parameters import (
     parameter,
     parameterised,
 )
-from streamnb.storage import plain_label, read_label
 
 __all__ = ["CountingNB", "CountingParameters", "in_steps"]
 
@@ -113,7 +112,7 @@ class CountingNB(_Remembers, CountingParameters, LearnsMatrices, TextModel):
     counts: Counts = attribute(init=False)
     receipt: Receipt | None = attribute(init=False)
 
-    _track_values: ClassVar[bool] = False
+    track_values: ClassVar[bool] = False
     _volatile = ("_lock", "_memo")
     _caution = 1.0  # more where labels are known to be bad (`LabelNoise`)
 
@@ -122,7 +121,7 @@ class CountingNB(_Remembers, CountingParameters, LearnsMatrices, TextModel):
 
     def _reset(self) -> None:
         """Forget everything."""
-        self.counts = MemoryCounts(self.keep_names, self._track_values)
+        self.counts = MemoryCounts(self.keep_names, self.track_values)
         self.receipt = None
 
     def _changed(self, name: str) -> None:
@@ -225,7 +224,7 @@ class CountingNB(_Remembers, CountingParameters, LearnsMatrices, TextModel):
         evidence, prior : list of float
             For each class; their sums are the scores.
         k : int or None
-            Number of its class; None for one that was never heard of.
+            Number of its class; None for one that was never learned.
         trust : float
             How probably the label is right.
         """
@@ -400,63 +399,3 @@ class CountingNB(_Remembers, CountingParameters, LearnsMatrices, TextModel):
     def of_outlined(cls, outlined: Mapping[str, Any]) -> Self:
         """What `outlined` gave."""
         return cls(**parameters_of(outlined["parameters"]))
-
-    def counts_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The counts: a few numbers as JSON can hold them, and arrays in order of fingerprints."""
-        counts = self.counts
-        if not isinstance(counts, MemoryCounts):
-            raise ValueError("only what is in memory is written to a model file")
-        fingerprints, cells, names, ends = counts.table.arrays()
-        order = np.argsort(fingerprints)
-        arrays = {"fingerprints": fingerprints[order], "counts": cells[order]}
-        if names is not None and ends is not None:
-            starts = np.concatenate((np.zeros(1, np.uint64), ends[:-1])) if len(ends) else ends
-            ordered = [names[starts[i] : ends[i]] for i in order.tolist()]
-            arrays["names"] = np.frombuffer(b"".join(ordered), dtype=np.uint8)
-            arrays["name_ends"] = np.cumsum([len(name) for name in ordered], dtype=np.uint64)
-        return {
-            "labels": [plain_label(label) for label in counts.labels],
-            "weights": counts.weights,
-            "totals": counts.totals,
-            "scale": counts.scale,
-            "exponent": counts.exponent,
-        }, arrays
-
-    def fill(self, header: Any, array: ReadArray) -> None:
-        """Take over what `counts_parts` gave; any exception where it is not sound."""
-        labels = [read_label(pair) for pair in header["labels"]]
-        weights = np.array(header["weights"], dtype=np.float64)
-        totals = np.array(header["totals"], dtype=np.float64)
-        fingerprints, cells = array("fingerprints", "<u8"), array("counts", "<f8", 2)
-        if not weights.shape == totals.shape == (len(labels),) or cells.shape != (
-            len(fingerprints),
-            len(labels),
-        ):
-            raise ValueError("labels, weights and counts do not belong together")
-        if len(set(labels)) != len(labels):
-            raise ValueError("a label occurs twice")
-        for numbers in (weights, totals, cells):
-            if not ((numbers >= 0) & (numbers <= 1e300)).all():
-                raise ValueError("a count is negative or not finite")
-        if (cells.any(axis=0) & (weights <= 0)).any():
-            raise ValueError("a class has counts but no messages")
-        if not np.allclose(cells.sum(axis=0), totals, rtol=1e-6, atol=1e-6):
-            raise ValueError("the totals are not the sums of the counts")
-        scale, exponent = float(header["scale"]), header["exponent"]
-        if not 1 <= scale <= 2**33 or type(exponent) is not int or exponent < 0:
-            raise ValueError("the scale of the counts is not sound")
-        names, ends = array("names", "u1", optional=True), None
-        if names is not None:
-            names, ends = names.tobytes(), np.ascontiguousarray(array("name_ends", "<u8"))
-        counts = MemoryCounts(self.keep_names, self._track_values)
-        counts.scale, counts.exponent = scale, exponent
-        counts.declare(labels)
-        counts.weights[:] = weights.tolist()
-        counts.table.load(
-            np.ascontiguousarray(fingerprints),
-            np.ascontiguousarray(cells),
-            totals.tolist(),
-            names,
-            ends,
-        )
-        self.counts = counts

@@ -22,7 +22,7 @@ def novelty(scores: list[float], weights: list[float], k: int | None, trust: flo
     weights
         Weight of the messages learned of each class.
     k
-        The class, None for one that was never heard of.
+        The class, None for one that was never learned.
     trust
         How probably the label is right; the amount is as many times smaller.
 

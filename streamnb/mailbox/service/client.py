@@ -111,7 +111,7 @@ class Asking:
             try:
                 return self._ask(message[:MOST], reasons)
             except (OSError, ValueError, TypeError, LookupError, RecursionError):
-                self._served = False  # there is none, or it is not well
+                self._served = False  # there is none, or it fails
         if self._mailbox is None:
             from streamnb.mailbox.store import Mailbox
 

@@ -186,7 +186,7 @@ def _check_retired(mailbox: Mailbox, extract: Extract) -> None:
     for row in extract.rows():
         if row.tokens is None and mailbox.ledger.active(row.digest) is not None:
             raise StateError(
-                f"{extract.where}: it has let go of the features of messages that {mailbox.path} "
+                f"{extract.where}: it no longer has the features of messages that {mailbox.path} "
                 "knows too (`compact --ledger`), so they would be counted twice; import it into "
                 "a new database (--db)"
             )

@@ -125,7 +125,7 @@ class ImapAccount:
         """Whether a server that said no goes on."""
         try:
             self._client.noop()
-        except Exception:  # whatever it is, it is not well
+        except Exception:  # whatever it is, it fails
             return False
         return True
 
