@@ -13,10 +13,14 @@ from hypothesis import settings
 
 import streamnb
 
-# No deadlines: what is slow is measured elsewhere. CI runs the properties in full.
+# Properties have fewer examples, and what is long tries a part of its cases, but in CI, which sets
+# STREAMNB_TESTS=full. No deadlines: what is slow is measured elsewhere.
+FULL = os.environ.get("STREAMNB_TESTS") == "full"
 settings.register_profile("quick", deadline=None, max_examples=30)
 settings.register_profile("full", deadline=None)
-settings.load_profile(os.environ.get("STREAMNB_HYPOTHESIS", "quick"))
+settings.load_profile("full" if FULL else "quick")
+# Checks of river that take seconds for each model.
+LONG_CHECKS = ("check_bounded_memory_growth", "LazyBayesianRules-check_predict")
 
 # Whoever runs the tests may ignore Ctrl-C (nohup, some CI runners); what they start must not.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -35,6 +39,11 @@ def pytest_report_header() -> str:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if any(name in item.name for name in LONG_CHECKS):
+            item.add_marker(pytest.mark.long)
+            if not FULL:
+                item.add_marker(pytest.mark.skip(reason="long; STREAMNB_TESTS=full runs it"))
     folder = corpora_folder()
     if not folder.is_dir():
         if os.environ.get("STREAMNB_CORPORA"):
@@ -56,6 +65,12 @@ def skip(items: list[pytest.Item], marker: str, reason: str) -> None:
     for item in items:
         if item.get_closest_marker(marker):
             item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@pytest.fixture(scope="session")
+def full() -> bool:
+    """Whether long tests try all of their cases."""
+    return FULL
 
 
 @pytest.fixture(scope="session")

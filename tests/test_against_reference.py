@@ -1,6 +1,7 @@
 """Random histories of the real models and of the slow ones that recount everything."""
 
 import copy
+import os
 import pickle
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -98,5 +99,6 @@ class Histories(RuleBasedStateMachine):
             assert self.model.counts.features == len(self.slow.vocabulary())
 
 
+FULL = os.environ.get("STREAMNB_TESTS") == "full"
 TestHistories = Histories.TestCase
-TestHistories.settings = settings(max_examples=150, stateful_step_count=30)
+TestHistories.settings = settings(max_examples=150 if FULL else 30, stateful_step_count=30)

@@ -337,16 +337,18 @@ DAMAGED = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", DAMAGED)
-def test_every_damage_is_drawn_or_named(runs, tmp_path, kind):
+def test_every_damage_is_drawn_or_named(runs, tmp_path, kind, full):
     """Warnings are errors here, so what is drawn is drawn without one."""
     file, parts = DAMAGED[kind]
     shutil.copytree(runs / kind, tmp_path / "d")
     at = tmp_path / "d" / f"{file}.json"
     sound = json.loads(at.read_text())
     errors = []
-    for path in places_in(sound):
-        for new in STRANGE if parts.intersection(path) else ():
+    places = [path for path in places_in(sound) if parts.intersection(path)]
+    for number, path in enumerate(places):
+        for new in STRANGE if full else STRANGE[number % 9 :: 9]:
             at.write_text(json.dumps(changed(sound, path, new)))
             try:
                 read_folder(str(tmp_path / "d"))
