@@ -13,7 +13,9 @@ __all__ = ["load"]
 
 
 def load(path: str | Path, kind: type[Any] | None = None) -> Any:
-    """Read a model that `save` wrote.
+    """Read a model that `save` wrote; of a classifier's file, the model without its tokenizer.
+
+    `Classifier.load` reads a classifier as a whole.
 
     Parameters
     ----------

@@ -7,16 +7,19 @@ configuration, what a sweep shares, what may change after training and what file
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import difflib
 import inspect
 import textwrap
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Protocol, TypeVar, dataclass_transform
 
 import numpy as np
+
+from streamnb.storage import plain_label, read_label
 
 __all__ = [
     "OLD_NAMES",
@@ -37,6 +40,8 @@ __all__ = [
     "attribute",
     "parameter",
     "parameterised",
+    "parameters_of",
+    "plain_parameters",
 ]
 
 Prior = str | Mapping[Any, float]
@@ -166,6 +171,7 @@ class Names(_Simple):
     of: type = str
     some: bool = False
     choices: tuple[str, ...] | None = None
+    ordered: bool = False
 
     def of_plain(self, value: Any) -> Any:
         """A list as a tuple."""
@@ -173,7 +179,7 @@ class Names(_Simple):
 
     def _fits(self, value: Any) -> bool:
         return (
-            isinstance(value, (tuple, list, set, frozenset))
+            isinstance(value, (tuple, list) if self.ordered else (tuple, list, set, frozenset))
             and all(isinstance(name, self.of) for name in value)
             and (self.choices is None or all(name in self.choices for name in value))
             and (not self.some or 0 < len(value) == len(set(value)))
@@ -234,6 +240,21 @@ class Other(_Simple):
 
     def _fits(self, value: Any) -> bool:
         return True
+
+
+@dataclass(frozen=True)
+class Having(_Simple):
+    """An object with a method, and what to call such an object."""
+
+    method: str = ""
+    what: str = ""
+
+    def _fits(self, value: Any) -> bool:
+        some = not isinstance(value, type | Sequence)  # a text, too, has a method `count`
+        return some and callable(getattr(value, self.method, None))
+
+    def _wanted(self) -> str:
+        return self.what
 
 
 @dataclass(frozen=True)
@@ -342,10 +363,27 @@ class Parameterised:
             object.__setattr__(self, name, value)
             return
         known.check(name, value)
-        if known.role == "counts" and name in vars(self) and self._is_taught():
-            raise ValueError(f"{name}: it is settled once something was learned: make a new model")
-        object.__setattr__(self, name, value)
-        self._changed(name)
+        with self._lock:
+            if known.role == "counts" and name in vars(self) and self._is_taught():
+                raise ValueError(
+                    f"{name}: it is settled once something was learned: make a new model"
+                )
+            object.__setattr__(self, name, value)
+            self._changed(name)
+
+    def clone(
+        self, new_params: dict[str, Any] | None = None, include_attributes: bool = False
+    ) -> Any:
+        """A new object with the same parameters, or others, that has learned nothing.
+
+        With `include_attributes` it knows what this one does.
+        """
+        if not include_attributes:
+            return super().clone(new_params)  # type: ignore[misc]  # of river's base classes
+        same = copy.deepcopy(self)
+        for name, value in (new_params or {}).items():
+            setattr(same, name, value)
+        return same
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: of for name, of in vars(self).items() if name not in self._volatile}
@@ -357,3 +395,28 @@ class Parameterised:
     def _mutable_attributes(self) -> set[str]:
         """What river's `mutate` may change."""
         return {name for name, known in self._table.items() if known.role != "counts"}
+
+
+def plain_parameters(of: Parameterised, but: Collection[str] = ()) -> dict[str, Any]:
+    """The parameters of an object as JSON can hold them."""
+    plain = {}
+    for name, known in of._table.items():
+        value = getattr(of, name)
+        if name in but:
+            continue
+        if isinstance(value, np.generic):
+            value = value.item()
+        if isinstance(known.check, Names) and isinstance(value, Collection):
+            value = list(value) if known.check.ordered else sorted(value, key=repr)
+        if isinstance(value, Mapping):
+            value = [[plain_label(label), float(p)] for label, p in value.items()]
+        plain[name] = value
+    return plain
+
+
+def parameters_of(plain: Mapping[str, Any], made: type[Parameterised]) -> dict[str, Any]:
+    """What `plain_parameters` gave, as a constructor takes it; also by the names of older files."""
+    given = {OLD_NAMES.get(name, name): value for name, value in plain.items()}
+    if not isinstance(given.get("prior", ""), str):
+        given["prior"] = {read_label(label): float(p) for label, p in given["prior"]}
+    return {name: made._table[name].check.of_plain(value) for name, value in given.items()}

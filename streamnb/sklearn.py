@@ -77,8 +77,6 @@ class _Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sciki
             raise ValueError(
                 f"this {type(self).__name__} learned from {'text' if self.text_ else 'matrices'}"
             )
-        if reset:
-            self.text_ = text
         if text:
             tokenizer = Tokenizer() if self.tokenizer is None else self.tokenizer
             return [tokenizer.count(text) for text in X]
@@ -112,7 +110,7 @@ class _Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sciki
                 model.learn_one(tokens, label, float(w))
         else:
             model.partial_fit(matrix, y, sample_weight=weights)
-        self.model_ = model
+        self.model_, self.text_ = model, texts
         self.classes_ = model.classes_
         return self
 
@@ -137,8 +135,9 @@ class _Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sciki
 
     def _current(self) -> CountingNB:
         """The model with the parameters as they are now: nothing has to be learned again."""
-        for name in self.model_._mutable_attributes:
-            setattr(self.model_, name, getattr(self, name))
+        for name in self.made._table:
+            if getattr(self.model_, name) != getattr(self, name):
+                setattr(self.model_, name, getattr(self, name))
         return self.model_
 
     def predict(self, X: Any) -> NDArray[Any]:

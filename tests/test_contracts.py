@@ -25,6 +25,7 @@ from streamnb import (
     WindowNB,
 )
 from streamnb.features.views import Views
+from streamnb.sklearn import MultinomialNB as MultinomialEstimator
 
 MODELS = {
     "views": ViewsNB([DiscriminativeMultinomialNB(), MultinomialNB()]),
@@ -277,3 +278,111 @@ def test_bad_labels_are_still_seen_through():
     believing = accuracy(ViewsNB(label_noise=0.0), many_classes(2, 1200, 0.4))
     doubting = accuracy(ViewsNB(), many_classes(2, 1200, 0.4))
     assert doubting > believing + 0.01
+
+
+@pytest.mark.parametrize("name", MODELS | CLASSIFIERS | SINGLE)
+def test_a_clone_with_its_attributes_knows_what_was_learned(name):
+    taught = (MODELS | CLASSIFIERS | SINGLE)[name].clone()
+    message = b"free offer" if name in CLASSIFIERS else {"free": 1}
+    taught.learn_one(message, "spam")
+    same = taught.clone(include_attributes=True)
+    assert same.labels == ["spam"]
+    same.learn_one(message, "ham")
+    assert taught.labels == ["spam"]
+
+
+@pytest.mark.parametrize(
+    ("made", "named"),
+    [
+        (lambda: Classifier(), "tokenizer"),
+        (lambda: Classifier(MultinomialNB(), Tokenizer()), "tokenizer"),
+        (lambda: Classifier(Tokenizer(), GaussianNB()), "model"),
+        (lambda: Classifier(Tokenizer(), MultinomialNB(), positive=(1, 2)), "positive"),
+        (lambda: Classifier(Tokenizer(), MultinomialNB(), costs=("a", 1, 2)), "costs"),
+        (lambda: WindowNB(), "model"),
+        (lambda: ViewsNB([GaussianNB()]), "models"),
+        (lambda: ViewsNB([SINGLE["MultinomialNB"]] * 2), "models"),
+        (lambda: MailClassifier(words="x"), "words"),
+        (lambda: TextClassifier(views={"words"}), "views"),
+    ],
+)
+def test_parts_of_the_wrong_type_are_refused_by_name(made, named):
+    with pytest.raises(ValueError, match=f"^{named}: "):
+        made()
+
+
+def test_the_parts_of_a_taught_classifier_are_settled():
+    classifier = Classifier(Tokenizer(), MultinomialNB())
+    classifier.model = BernoulliNB()
+    classifier.learn_one("free", "spam")
+    for name, part in (("tokenizer", Tokenizer()), ("model", MultinomialNB())):
+        with pytest.raises(ValueError, match="settled"):
+            setattr(classifier, name, part)
+    classifier.costs = (9, 1, 0.1)
+    assert classifier.costs.false_alarm == 9
+
+
+@pytest.mark.parametrize("positive", ["x", 1, 1.5, True, np.int64(3)])
+@pytest.mark.parametrize("model", [MultinomialNB(), ViewsNB()])
+def test_one_tokenizer_feeds_one_view_and_is_kept(model, positive, tmp_path):
+    classifier = Classifier(Tokenizer(), model.clone(), positive=positive)
+    classifier.learn_many(["free offer", "lunch"], ["x", "y"])
+    verdict = classifier.classify("free lunch")
+    assert {reason.feature for reason in verdict.reasons} == {"free", "lunch"}
+    classifier.save(tmp_path / "m")
+    loaded = Classifier.load(tmp_path / "m")
+    assert loaded.classify("free lunch") == verdict
+    assert loaded.positive == positive
+
+
+def test_a_classifier_learns_all_messages_or_none():
+    for labels, error in ((["a", None], ValueError), (["a", "b"], TypeError)):
+        classifier = TextClassifier()
+        with pytest.raises(error):
+            classifier.learn_many(["good", "good" if labels[1] is None else 3], labels)
+        assert classifier.labels == []
+
+
+def test_a_ready_classifier_whose_parts_were_changed_is_loaded(tmp_path):
+    classifier = TextClassifier()
+    classifier.learn_many(["free offer", "lunch"], ["x", "y"])
+    classifier.models[0].alpha = 0.7
+    classifier.rate = 0.1
+    classifier.save(tmp_path / "m")
+    loaded = TextClassifier.load(tmp_path / "m")
+    assert loaded.models[0].alpha == 0.7
+    assert loaded.rate == 0.1
+    assert loaded.predict_proba_one("free") == classifier.predict_proba_one("free")
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -1.0])
+def test_rows_of_what_is_no_count_are_refused_by_views(value):
+    model = ViewsNB()
+    with pytest.raises(ValueError, match="row 1"):
+        model.learn_many(np.array([[1.0, 0.0], [value, 1.0]]), ["a", "b"])
+    assert model.features == 0
+
+
+def test_what_was_learned_under_decay_is_unlearned_after_decay_ends():
+    model = MultinomialNB(decay=0.5)
+    receipts = [model.learn({"a": 1.0}, y) for y in "xyxyxy"]
+    model.decay = 1.0
+    for y, receipt in zip("yxyxyx", reversed(receipts), strict=True):
+        model.unlearn({"a": 1.0}, y, receipt)
+    assert model.feature_counts("a") == {"x": 0.0, "y": 0.0}
+
+
+def test_a_window_forgets_weights_that_are_no_sums_of_powers_of_two():
+    model = WindowNB(MultinomialNB(), size=2)
+    for i in range(50):
+        model.learn_one({"a": 1}, "xy"[i % 2], 0.1)
+    model.learn_one({"b": 1}, "x", 0.1)
+    model.learn_one({"b": 1}, "y", 0.1)
+    assert model.model.feature_counts("a") == {"x": 0.0, "y": 0.0}
+
+
+def test_an_estimator_whose_fit_failed_is_what_it_was():
+    estimator = MultinomialEstimator().fit(["free offer", "lunch"], ["x", "y"])
+    with pytest.raises(ValueError, match="labels"):
+        estimator.fit(np.ones((3, 2)), ["x", "y"])
+    assert list(estimator.predict(["free"])) == ["x"]

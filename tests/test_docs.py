@@ -70,10 +70,10 @@ def test_links_between_files_lead_somewhere(page):
 
 def shown_commands():
     for page in PAGES:
-        text = page.read_text(encoding="utf-8")
-        yield from re.findall(
-            r"^\s*(?:\$ )?(?:\.venv/bin/)?streamnb ([a-z]+ [^|&\n#>]*)", text, re.M
-        )
+        for block in re.findall(r"^```.*?^```", page.read_text(encoding="utf-8"), re.M | re.S):
+            yield from re.findall(
+                r"^\s*(?:\$ )?(?:\.venv/bin/)?streamnb ([a-z]+ [^|&\n#<>]*)", block, re.M
+            )
 
 
 def test_every_command_of_the_pages_has_these_options():

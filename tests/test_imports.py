@@ -16,8 +16,8 @@ import streamnb
 MAY_IMPORT = {
     "errors": (),
     "_core": (),
-    "parameters": (),
     "storage": ("errors",),
+    "parameters": ("storage",),
     "scores": ("_core",),
     "mail": ("_core",),
     "features": ("_core", "mail", "parameters"),

@@ -27,6 +27,7 @@ from streamnb.mailbox.compact import compact
 from streamnb.mailbox.database import default_path
 from streamnb.mailbox.digest import digest, header_key
 from streamnb.mailbox.ledger import HUMAN, PROGRAM, pack_tokens, unpack_tokens
+from streamnb.mailbox.rescue import rescue
 from streamnb.mailbox.status import status
 from streamnb.mailbox.transfer.formats import export, import_file, merge
 from streamnb.naive_bayes import BernoulliNB
@@ -925,6 +926,9 @@ def damage(path, *statements):
         "UPDATE ledger SET tokens = x'02ff' WHERE id = 4",
         "UPDATE state SET value = '{' WHERE name = 'now'",
         "DROP TABLE features_0",
+        "UPDATE ledger SET ended = 'x' WHERE id = 4",
+        "UPDATE ledger SET ended = -1 WHERE id = 4",
+        "UPDATE ledger SET ended = 1e400 WHERE id = 4",
     ],
 )
 def test_what_is_sound_of_a_damaged_database_is_rescued(tmp_path, statement):
@@ -946,6 +950,61 @@ def test_what_is_sound_of_a_damaged_database_is_rescued(tmp_path, statement):
     assert streamnb_command("rescue", new, "--db", path)[0] == 4  # it exists already
 
 
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE sqlite_sequence SET seq = 1000000000000",
+        "UPDATE sqlite_sequence SET seq = 1e400",
+        "UPDATE ledger SET id = 1000000000000 WHERE id = 4",
+        "UPDATE ledger SET id = -1 WHERE id = 4",
+    ],
+)
+def test_a_rescue_does_not_trust_numbers(tmp_path, statement):
+    path, new = tmp_path / "a.db", tmp_path / "new.db"
+    with Mailbox(path) as mailbox:
+        for n in range(10):
+            mailbox.learn(b"Subject: %d\n\nword%d" % (n, n), ["spam", "ham"][n % 2])
+    damage(path, statement)
+    assert rescue(path, new) == (10, [])
+
+
+@pytest.mark.parametrize("page", range(3, 12))
+def test_a_page_that_is_lost_takes_few_rows_with_it(tmp_path, page):
+    path, new = tmp_path / "a.db", tmp_path / "new.db"
+    with Mailbox(path) as mailbox:
+        for n in range(60):
+            mailbox.learn(b"Subject: %d\n\n" % n + b"word%d " % n * 30, ["spam", "ham"][n % 2])
+        mailbox.database.shrink()
+    content = bytearray(path.read_bytes())
+    content[page * 4096 : (page + 1) * 4096] = b"\xff" * 4096
+    path.write_bytes(content)
+    try:
+        done = rescue(path, new, ["spam", "ham"])
+    except StateError:
+        assert os.listdir(tmp_path) == ["a.db"]
+        return
+    assert done.added == 60 or done.left
+    with Mailbox(new) as mailbox:
+        assert mailbox.verify() == []
+
+
+def test_status_of_a_ledger_with_text_that_is_none(tmp_path):
+    path = tmp_path / "a.db"
+    with Mailbox(path) as mailbox:
+        mailbox.learn(b"Subject: a\n\nb", "ham")
+    for statement in (
+        "UPDATE ledger SET teacher = x'00ff'",
+        "UPDATE ledger SET source = x'00ff'",
+    ):
+        damage(path, statement)
+        status, _, error = streamnb_command("status", "--db", path)
+        assert (status, error.count("\n")) == (4, 1)
+    damage(path, "UPDATE state SET value = CAST(x'ff00' AS TEXT)")
+    for command in ("status", "verify"):
+        status, _, error = streamnb_command(command, "--db", path)
+        assert (status, "Traceback" in error) == (4, False)
+
+
 def test_a_rescue_that_can_keep_nothing_makes_nothing(tmp_path):
     path, new = tmp_path / "a.db", tmp_path / "new.db"
     with Mailbox(path) as mailbox:
@@ -956,7 +1015,17 @@ def test_a_rescue_that_can_keep_nothing_makes_nothing(tmp_path):
     damage(path, "UPDATE state SET value = '{' WHERE name = 'identity'")
     status, _, error = streamnb_command("rescue", new, "--db", path)
     assert (status, "is lost" in error) == (4, True)
-    assert not new.exists()
+    assert os.listdir(tmp_path) == ["a.db"]
+
+
+def test_a_ledger_without_rows_is_no_rescue(tmp_path):
+    path, new = tmp_path / "a.db", tmp_path / "new.db"
+    with Mailbox(path) as mailbox:
+        mailbox.learn(b"Subject: a\n\nb", "ham")
+    damage(path, "DELETE FROM ledger")
+    with pytest.raises(StateError, match="no row"):
+        rescue(path, new)
+    assert os.listdir(tmp_path) == ["a.db"]
 
 
 def test_links_in_a_folder_are_not_followed(tmp_path):
@@ -1016,3 +1085,48 @@ def test_unknown_faults_of_sqlite_are_not_called_damage(tmp_path):
         mailbox.database.reading() as connection,
     ):
         connection.execute("SELECT nonsense(")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"message": "text"},
+        {"teacher": "somebody"},
+        {"source": 3},
+        {"when": float("nan")},
+        {"when": float("inf")},
+        {"label": None},
+    ],
+)
+def test_what_a_program_passes_wrongly_is_refused_and_changes_nothing(box, wrong):
+    box.learn(SPAM, "spam")
+    with pytest.raises((ValueError, OutputError)) as refused:
+        box.learn(**{"message": HAM, "label": "ham", **wrong})
+    assert "damaged" not in str(refused.value)
+    assert box.verify() == []
+    assert box.labels == ["spam"]
+    with pytest.raises(ValueError, match="since"):
+        box.undo(float("nan"))
+
+
+def test_merging_keeps_what_each_message_had_been_taken_for(tmp_path):
+    with Mailbox(tmp_path / "a") as a, Mailbox(tmp_path / "b") as b:
+        a.learn(HAM, "ham")
+        a.learn(SPAM, "spam")
+        b.learn(SPAM + b"1", "spam")
+        b.learn(HAM + b"1", "ham")
+        b.learn(SPAM + b"2", "spam")
+        theirs = {
+            row.digest: b.labels[row.expected] for row in rows_of(b) if row.expected is not None
+        }
+        merge(a, b)
+        ours = {
+            row.digest: a.labels[row.expected] for row in rows_of(a) if row.expected is not None
+        }
+        assert theirs
+        assert theirs.items() <= ours.items()
+
+
+def rows_of(mailbox):
+    with mailbox.reading():
+        return list(mailbox.ledger.rows())

@@ -3,25 +3,35 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
+import numpy as np
 from river import base
 
 from streamnb.classifier.verdict import Costs, Reason, Verdict
-from streamnb.counts.protocol import Label
+from streamnb.counts.protocol import Label, check_labels
 from streamnb.errors import ModelFileError
 from streamnb.features.token_counts import Feature
 from streamnb.features.views import Views, described, restored
-from streamnb.features.words import ScanningTransformer
+from streamnb.features.words import ScanningTransformer, Tokenizer
 from streamnb.naive_bayes.base import TextModel
 from streamnb.naive_bayes.counting import CountingNB
 from streamnb.naive_bayes.explanation import Explanation
 from streamnb.naive_bayes.model_files import read, save
+from streamnb.naive_bayes.multinomial import MultinomialNB
 from streamnb.naive_bayes.receipt import Receipt
 from streamnb.naive_bayes.rows import as_labels, as_weights
-from streamnb.parameters import Other, Parameterised, Text, parameter, parameterised
+from streamnb.parameters import (
+    Having,
+    Number,
+    Other,
+    Parameterised,
+    Text,
+    parameter,
+    parameterised,
+)
 from streamnb.scores import log_odds, probabilities
 
 __all__ = ["Classifier"]
@@ -31,11 +41,21 @@ class _CostsOf(Other):
     """Three numbers >= 0."""
 
     def _fits(self, value: Any) -> bool:
-        numbers = isinstance(value, tuple) and len(value) == 3
-        return numbers and all(0 <= cost <= 1e100 for cost in value)
+        three = isinstance(value, tuple) and len(value) == 3
+        return three and all(Number()._fits(cost) for cost in value)
 
     def _wanted(self) -> str:
         return "three numbers >= 0: false_alarm, miss and unsure"
+
+
+class _LabelOf(Other):
+    """A label that can be written to files."""
+
+    def _fits(self, value: Any) -> bool:
+        return isinstance(value, str | int | float | np.generic)
+
+    def _wanted(self) -> str:
+        return "a label: str, int, bool or float"
 
 
 @parameterised()
@@ -59,16 +79,19 @@ class Classifier(Parameterised, base.Classifier):
     """
 
     tokenizer: ScanningTransformer | Views = parameter(
-        Other(), "counts", "What makes features of a message, or `Views` of it.", default=None
+        Having(method="count", what="a tokenizer"),
+        "counts",
+        "What makes features of a message, or `Views` of it.",
+        default=None,
     )
     model: TextModel = parameter(
-        Other(),
+        Having(method="explain_views", what="a model of texts"),
         "counts",
         "A counting model, or a `ViewsNB` with a model for each view.",
         default=None,
     )
     positive: Label = parameter(
-        Other(), "formula", "The class that false alarms are for.", default="spam"
+        _LabelOf(), "formula", "The class that false alarms are for.", default="spam"
     )
     costs: Costs = parameter(_CostsOf(), "formula", "What decisions cost.", default=Costs())
     on: str | None = parameter(
@@ -76,6 +99,17 @@ class Classifier(Parameterised, base.Classifier):
     )
 
     ready: ClassVar[dict[str, type[Classifier]]] = {}  # those with everything chosen, by name
+
+    def _changed(self, name: str) -> None:
+        if name == "costs":  # any three numbers will do
+            object.__setattr__(self, "costs", Costs(*self.costs))
+
+    @classmethod
+    def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
+        yield {"tokenizer": Tokenizer(), "model": MultinomialNB()}
+
+    def _is_taught(self) -> bool:
+        return "model" in vars(self) and bool(self.labels)
 
     @property
     def _multiclass(self) -> bool:
@@ -118,8 +152,11 @@ class Classifier(Parameterised, base.Classifier):
         if len(messages) != len(labels):
             raise ValueError(f"{len(messages)} messages, but {len(labels)} labels")
         weights = as_weights(w, len(labels)).tolist()
-        for message, label, weight in zip(messages, labels, weights, strict=True):
-            self.learn_one(message, label, weight)
+        counted = [self.count(message) for message in messages]
+        check_labels(labels)
+        with self.model._lock:
+            for tokens, label, weight in zip(counted, labels, weights, strict=True):
+                self.model.learn_one(tokens, label, weight)
 
     def unlearn_one(self, x: Any, y: Label, w: float = 1.0, receipt: Receipt | None = None) -> None:
         """Undo `learn_one`, given the `receipt` it left."""
@@ -147,6 +184,8 @@ class Classifier(Parameterised, base.Classifier):
         reasons : int, default 10
             How many reasons to give; 0 is faster.
         """
+        if reasons < 0:
+            raise ValueError(f"reasons: at least 0, not {reasons}")
         tokens = self.count(x)
         with self.model._lock:  # the reasons are those of the scores
             scores = self.model.joint_log_likelihood(tokens)
@@ -178,6 +217,7 @@ class Classifier(Parameterised, base.Classifier):
 
     def _explained(self, tokens: Any) -> tuple[Explanation, dict[Feature, tuple[int, int]]]:
         """An explanation with names a reader knows, and each feature's view and fingerprint."""
+        tokens = self.model.as_tokens(tokens)
         views = self.model.explain_views(tokens)
         parts: dict[Feature, dict[Label, float]] = {}
         origins: dict[Feature, tuple[int, int]] = {}
@@ -233,7 +273,9 @@ class Classifier(Parameterised, base.Classifier):
         """Everything but the model, as JSON can hold it."""
         return {
             "tokenizer": described(self.tokenizer),
-            "positive": self.positive,
+            "positive": self.positive.item()
+            if isinstance(self.positive, np.generic)
+            else self.positive,
             "costs": list(self.costs),
             "on": self.on,
         }
@@ -243,10 +285,10 @@ class Classifier(Parameterised, base.Classifier):
         """A classifier of a model and what `settings` gave; any exception where it is not sound."""
         tokenizer = restored(settings["tokenizer"])
         views = len(tokenizer.tokenizers) if isinstance(tokenizer, Views) else 0
-        if (views or 1) != len(model.members) or (views > 0) != model.takes_views:
+        if (views or 1) != len(model.members) or (views > 0 and not model.takes_views):
             raise ValueError("tokenizer and model have different views")
         positive, on = settings["positive"], settings["on"]
-        if not isinstance(positive, str | int):
+        if not isinstance(positive, str | int | float):
             raise ValueError("the positive class is not sound")
         rest = {
             "positive": positive,

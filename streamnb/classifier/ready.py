@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 from streamnb.classifier.general import Classifier
 from streamnb.features.byte_grams import ByteGrams
 from streamnb.features.mail_words import MailTokenizer
-from streamnb.features.views import Views, described
+from streamnb.features.views import Views
 from streamnb.features.words import Tokenizer
 from streamnb.naive_bayes.base import TextModel
 from streamnb.naive_bayes.discriminative import DiscriminativeMultinomialNB
-from streamnb.naive_bayes.model_files import parameters_of
 from streamnb.naive_bayes.multinomial import MultinomialNB
 from streamnb.naive_bayes.views import ViewsNB
 from streamnb.parameters import (
     POSITIVE,
     Flag,
+    Having,
     Names,
     Number,
-    Other,
     Whole,
     attribute,
     parameter,
     parameterised,
+    parameters_of,
+    plain_parameters,
 )
 
 __all__ = ["MailClassifier", "ReadyClassifier", "TextClassifier"]
@@ -55,7 +56,7 @@ class ReadyClassifier(Classifier):
         default=1.0,
     )
     views: Sequence[str] = parameter(
-        Names(some=True, choices=("words", "bytes")),
+        Names(some=True, choices=("words", "bytes"), ordered=True),
         "counts",
         'Which views: "words", "bytes" or both.',
         default=("words", "bytes"),
@@ -86,7 +87,10 @@ class ReadyClassifier(Classifier):
         default=None,
     )
     words: MailTokenizer | Tokenizer | None = parameter(
-        Other(), "counts", "Tokenizer of the view of words; None for the default.", default=None
+        Having(method="count", what="a tokenizer", none=True),
+        "counts",
+        "Tokenizer of the view of words; None for the default.",
+        default=None,
     )
     keep_names: bool = parameter(
         Flag(), "counts", "Keep the words, so that they can be shown.", default=True
@@ -99,6 +103,10 @@ class ReadyClassifier(Classifier):
         super().__init_subclass__(**options)
         if cls.__module__.startswith("streamnb."):  # files name no classes of others
             Classifier.ready[cls.__name__] = cls
+
+    @classmethod
+    def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
+        yield {}
 
     def __post_init__(self) -> None:
         words = self.words
@@ -124,6 +132,7 @@ class ReadyClassifier(Classifier):
         return "model" in vars(self)  # views and counts are settled when it is made
 
     def _changed(self, name: str) -> None:
+        super()._changed(name)
         if "model" not in vars(self):
             return
         owners = [self.model] if name in self.model._table else self.models
@@ -132,23 +141,20 @@ class ReadyClassifier(Classifier):
 
     def settings(self) -> dict[str, Any]:
         """Everything but the model, as JSON can hold it."""
-        own = set(self._table) - {"positive", "costs", "on", "words"}
-        parameters = {name: getattr(self, name) for name in sorted(own)}
+        parameters = plain_parameters(self, but=("positive", "costs", "on", "words"))
         return {**super().settings(), "class": type(self).__name__, "parameters": parameters}
 
     @classmethod
     def _of_settings(
         cls, tokenizer: Any, model: TextModel, plain: Any, rest: dict[str, Any]
     ) -> Classifier:
-        given = {
-            name: cls._table[name].check.of_plain(value)
-            for name, value in parameters_of(plain).items()
-        }
-        words = [of for of in tokenizer.tokenizers if isinstance(of, cls.tokenizer_class)]
+        given = parameters_of(plain, cls)
+        words = [of for of in tokenizer.tokenizers if not isinstance(of, ByteGrams)]
         ready = cls(**given, words=words[0] if words else None, **rest)
-        untaught, loaded = ready.model.outline()["members"], model.outline()["members"]
-        if described(ready.tokenizer) != described(tokenizer) or untaught != loaded:
+        if len(ready.views) != len(model.members) or not isinstance(model, ViewsNB):
             raise ValueError("the parameters are not those of the model")
+        # What was changed in its parts after it was made is changed here, too.
+        object.__setattr__(ready, "tokenizer", tokenizer)
         object.__setattr__(ready, "model", model)
         return ready
 

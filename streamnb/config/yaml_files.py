@@ -127,7 +127,9 @@ def set_key(data: dict[str, Any], assignment: str) -> None:
         raise ConfigError(f"--set {assignment}: the value is not YAML") from None
     *sections, last = key.split(".")
     for section in sections:
-        data = data.setdefault(section, {})
+        if data.get(section) is None:  # also where the file has only the section's name
+            data[section] = {}
+        data = data[section]
         if not isinstance(data, dict):
             raise ConfigError(f"--set {assignment}: {section} has no keys below it")
     data[last] = value

@@ -9,11 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamnb import _core
-from streamnb.counts.protocol import Counts, Label
+from streamnb.counts.protocol import Counts, Label, check_labels
 from streamnb.features.token_counts import Feature, TokenCounts
 from streamnb.storage import plain_label, read_label
 
-__all__ = ["MemoryCounts"]
+__all__ = ["NO_NAME", "MemoryCounts"]
+
+NO_NAME = b"\xff"  # stands in the table for the name of a feature that came without one
 
 _RESCALE = float(1 << 32)
 _FORGOTTEN = 2.0**-20
@@ -66,8 +68,7 @@ class MemoryCounts:
     def declare(self, labels: Iterable[Label]) -> None:
         """Make classes known that nothing has been learned of."""
         new = [label for label in dict.fromkeys(labels) if label not in self._index]
-        if any(label is None or label != label for label in new):
-            raise ValueError("a label must not be None or NaN")
+        check_labels(new)
         self.table.widen(len(self.labels) + len(new))
         self.version += 1
         for label in new:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from streamnb.features.token_counts import Feature, TokenCounts
 
-__all__ = ["Counts", "Label", "UnsupportedError", "checked_weight"]
+__all__ = ["Counts", "Label", "UnsupportedError", "check_labels", "checked_weight"]
 
 Label = str | bool | int
 
@@ -29,6 +29,12 @@ def checked_weight(w: Any) -> float:
     if not 0 <= weight <= 1e100:
         raise ValueError(f"the weight is {w!r:.80}: it must be finite, >= 0 and at most 1e100")
     return weight
+
+
+def check_labels(labels: Iterable[Any]) -> None:
+    """Raise ValueError for what no class can be called."""
+    if any(label is None or label != label for label in labels):
+        raise ValueError("a label must not be None or NaN")
 
 
 class Counts(Protocol):

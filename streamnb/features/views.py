@@ -9,7 +9,7 @@ from streamnb.features.byte_grams import ByteGrams
 from streamnb.features.mail_words import MailTokenizer, as_mail
 from streamnb.features.token_counts import TokenCounts
 from streamnb.features.words import ScanningTransformer, Tokenizer
-from streamnb.parameters import OLD_NAMES
+from streamnb.parameters import parameters_of, plain_parameters
 
 __all__ = ["Views", "described", "restored"]
 
@@ -59,8 +59,7 @@ def described(tokenizer: Any) -> dict[str, Any]:
     if isinstance(tokenizer, Views):
         views = [described(view) for view in tokenizer.tokenizers]
         return {"kind": "Views", "views": views, "mail": tokenizer.mail}
-    options = {name: getattr(tokenizer, name) for name in tokenizer._table}
-    return {"kind": type(tokenizer).__name__, "options": options}
+    return {"kind": type(tokenizer).__name__, "options": plain_parameters(tokenizer)}
 
 
 def restored(description: Any) -> Any:
@@ -78,10 +77,7 @@ def restored(description: Any) -> Any:
 
 def _tokenizer(description: Mapping[str, Any]) -> ScanningTransformer:
     made = _KINDS[description["kind"]]
-    options = {
-        OLD_NAMES.get(name, name): made._table[name].check.of_plain(value)
-        for name, value in description["options"].items()
-    }
+    options = parameters_of(description["options"], made)
     tokenizer: ScanningTransformer = made(**options)
     _ = tokenizer.scanner  # refuses what cannot be
     return tokenizer

@@ -40,9 +40,10 @@ class ScanningTransformer(Parameterised, base.Transformer):
     @property
     def scanner(self) -> Any:
         """The compiled scanner with this tokenizer's options."""
-        if self._scanner is None:
-            self._scanner = self._new_scanner()
-        return self._scanner
+        with self._lock:
+            if self._scanner is None:
+                self._scanner = self._new_scanner()
+            return self._scanner
 
     def _changed(self, name: str) -> None:
         self._scanner = None

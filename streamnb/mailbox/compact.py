@@ -72,9 +72,7 @@ def compact(
             for counts, (features, kept) in zip(mailbox.counts, found, strict=True):
                 counts.lay_out(features[kept])
     if not dry_run:
-        with mailbox.database.speaking():
-            mailbox.database.connection.execute("VACUUM")
-            mailbox.database.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        mailbox.database.shrink()
     return Compacted(dropped, retired, history, before, _size(mailbox))
 
 

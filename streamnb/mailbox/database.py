@@ -306,9 +306,16 @@ class Database:
         if self.connection.in_transaction:
             self.connection.execute("ROLLBACK")
 
+    def shrink(self) -> None:
+        """Give the space that is free in the file back."""
+        with self._lock, self.speaking():
+            self.connection.execute("VACUUM")
+            self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
     def value(self, name: str) -> Any:
         """What is kept under a name, None where nothing is."""
-        row = self.connection.execute("SELECT value FROM state WHERE name = ?", (name,)).fetchone()
+        find = "SELECT CAST(value AS BLOB) FROM state WHERE name = ?"  # it may be no UTF-8
+        row = self.connection.execute(find, (name,)).fetchone()
         if row is None:
             return None
         try:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from streamnb.classifier import Classifier
 from streamnb.counts.protocol import Label
-from streamnb.errors import StateError
+from streamnb.errors import BusyError, StateError
 from streamnb.mailbox.database import WAIT, Database
 from streamnb.mailbox.ledger import Row, row_of, select_row
 from streamnb.mailbox.store import Mailbox, check_row
@@ -20,6 +20,8 @@ from streamnb.naive_bayes.base import TextModel
 from streamnb.storage import read_label
 
 __all__ = ["Rescued", "rescue"]
+
+_PROBES = 20_000  # numbers that are tried in a row where no page can be read
 
 
 class Rescued(NamedTuple):
@@ -69,11 +71,10 @@ def rescue(
     try:
         classifier = _classifier(database)
         labels = _labels(database, classes)
-        numbers = _numbers(database)
         views = len(classifier.models)
 
         def rows() -> Iterator[Row]:
-            for number in numbers:
+            for number in _numbers(database, left):
                 row = _row(database, number, classifier.model, len(labels), left)
                 if row is not None:
                     yield row
@@ -81,8 +82,17 @@ def rescue(
         extract = Extract(
             str(damaged), classifier, labels, rows, lambda: _names(database, views, left)
         )
-        with Mailbox(new, wait=wait) as mailbox:
-            done = absorb(mailbox, extract)
+        making = f"{new}.partial"  # the name says what it is, whenever this is killed
+        _remove(making)
+        try:
+            with database.reading(), Mailbox(making, wait=wait) as mailbox:
+                done = absorb(mailbox, extract)
+            if done.added == 0:
+                raise StateError(f"{damaged}: no row of its ledger can be kept; nothing was made")
+            Path(making).rename(new)
+        except BaseException:
+            _remove(making)
+            raise
     finally:
         database.close()
     if done.known or done.overruled:
@@ -93,10 +103,17 @@ def rescue(
     )
 
 
+def _remove(path: str) -> None:
+    for ending in ("", "-wal", "-shm"):
+        Path(f"{path}{ending}").unlink(missing_ok=True)
+
+
 def _state(database: Database, name: str, read: Callable[[Any], Any]) -> Any:
     """What `read` makes of a value of the table of state; None where that is damaged."""
     try:
         return read(database.value(name))
+    except BusyError:
+        raise
     except Exception:  # whatever was done to the file
         return None
 
@@ -129,18 +146,25 @@ def _labels(database: Database, classes: Sequence[str]) -> list[Label]:
     return labels
 
 
-def _numbers(database: Database) -> range:
-    """Numbers that rows of the ledger may have; a damaged page hides none of those after it."""
-    run = database.connection.execute
-    last = 0
-    for statement in ("SELECT max(id) FROM ledger", "SELECT seq FROM sqlite_sequence"):
+def _numbers(database: Database, left: Counter[str]) -> Iterator[int]:
+    """Numbers of the rows of the ledger; of a damaged page, those that it may have held are tried.
+
+    A leaf of the table holds few rows, and a node above it some hundred leaves.
+    """
+    find = "SELECT id FROM ledger WHERE id > ? ORDER BY id"
+    last, misses = -(1 << 63), 0
+    while misses < _PROBES:
         try:
-            last = max(last, *(int(found or 0) for (found,) in run(statement)), 0)
-        except (sqlite3.Error, TypeError, ValueError):
-            continue
-    if last == 0:
-        raise StateError(f"{database.path}: no row of its ledger can be read")
-    return range(1, last + 1)
+            for (number,) in database.connection.execute(find, (last,)):
+                if number > last:  # it is damaged: numbers may come twice
+                    yield number
+                    last, misses = number, 0
+            return
+        except sqlite3.Error as error:
+            if misses == 0:
+                left[f"what a page of the ledger held ({error!s:.100})"] += 1
+            last, misses = max(last + 1, 0), misses + 1
+    left[f"all rows after number {last:,}, if there are any"] += 1
 
 
 def _row(
@@ -149,11 +173,11 @@ def _row(
     """A row that holds and is sound; what is wrong with another one is counted."""
     try:
         columns = select_row(database, number)
-        if columns is None or columns[7] is not None:  # none of that number, or taken back
+        if columns is None:
             return None
         row = row_of(columns)
         check_row(row, model, classes)
-        return row
+        return row if row.ended is None else None
     except Exception as error:  # whatever was done to the file
         left[f"a row of the ledger ({error!s:.100})"] += 1
         return None

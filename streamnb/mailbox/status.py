@@ -81,6 +81,8 @@ def _status(mailbox: Mailbox) -> Status:
             "SELECT label, teacher, substr(source, 1, instr(source || ' ', ' ') - 1), count(*) "
             "FROM ledger WHERE ended IS NULL GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"
         ).fetchall()
+        if not all(isinstance(text, str) for _, *said, _ in groups for text in said):
+            raise TypeError("a teacher or source that is no text")
         recent = run(
             "SELECT expected != label FROM ledger WHERE ended IS NULL AND teacher = ? "
             "AND expected IS NOT NULL ORDER BY id DESC LIMIT ?",

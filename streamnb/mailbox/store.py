@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -18,13 +19,10 @@ from streamnb.features.token_counts import TokenCounts
 from streamnb.mailbox.database import WAIT, Database
 from streamnb.mailbox.digest import digest
 from streamnb.mailbox.ledger import HUMAN, PROGRAM, TEACHERS, Ledger, Row
-from streamnb.naive_bayes import ComplementNB, DiscriminativeMultinomialNB, MultinomialNB
 from streamnb.naive_bayes.base import TextModel
 from streamnb.naive_bayes.counting import CountingNB
 
 __all__ = ["Mailbox", "Outcome", "Undone", "check_kind", "check_row"]
-
-_KINDS = (MultinomialNB, ComplementNB, DiscriminativeMultinomialNB)
 
 
 class Outcome(NamedTuple):
@@ -58,11 +56,10 @@ class Undone(NamedTuple):
 
 def check_kind(classifier: Classifier, where: str) -> None:
     """Raise StateError where a classifier is not one that a database can hold."""
-    for model in classifier.models:
-        if type(model) not in _KINDS:
-            raise StateError(f"{where}: a {type(model).__name__} cannot be kept in a database")
-        if model.decay != 1:
-            raise StateError(f"{where}: a model that decays cannot be kept in a database")
+    try:
+        classifier.model.check_keepable()
+    except ValueError as error:
+        raise StateError(f"{where}: {error}") from None
 
 
 def check_row(row: Row, model: TextModel, classes: int) -> None:
@@ -72,6 +69,10 @@ def check_row(row: Row, model: TextModel, classes: int) -> None:
     if row.tokens is not None and len(row.tokens) != len(model.members):
         raise ValueError("a message of other views")
     model.check_receipt(row.receipt, classes)
+    if row.receipt.exponent != 0:
+        raise ValueError("counts in a database do not age")
+    if row.ended is not None and not row.added <= row.ended < math.inf:
+        raise ValueError("taken back before it was learned")
     if row.teacher not in TEACHERS:
         raise ValueError("said by nobody that is known")
 
@@ -185,7 +186,11 @@ class Mailbox:
                 for counts in self.counts:
                     counts.clear()
                 self.database.keep("identity", identity)
-            yield not rows
+            self._loaded = True
+            try:
+                yield not rows
+            finally:
+                self._loaded = False
             self._keep()
             self._load()  # what was written is sound, or none of it is written
 
@@ -304,9 +309,18 @@ class Mailbox:
             Called within the transaction, so that what it writes is written with this or not at
             all.
         """
-        counted = self.classifier.count(message)
+        if not isinstance(message, bytes):
+            raise ValueError(f"a message is bytes, not {type(message).__name__}")
+        if teacher not in (HUMAN, PROGRAM) or not isinstance(source, str):
+            raise ValueError(f"teacher: {HUMAN!r} or {PROGRAM!r}, source: text")
+        if when is not None and not math.isfinite(when):
+            raise ValueError(f"when: a finite number, not {when}")
+        used = self.classifier
+        counted = used.count(message)
         key = digest(message)
         with self.writing():
+            if self.classifier is not used:  # another process has made it another kind of database
+                counted = self.classifier.count(message)
             now = self.moment(when)
             label = next((known for known in self.labels if str(known) == str(label)), label)
             if also is not None:
@@ -430,6 +444,8 @@ class Mailbox:
         dry_run
             Only say what would be done.
         """
+        if not math.isfinite(since):
+            raise ValueError(f"since: a finite number, not {since}")
         with self.writing():
             find = "SELECT id, digest, tokens IS NULL FROM ledger WHERE teacher != 'retired' AND "
             run = self.database.connection.execute

@@ -163,6 +163,14 @@ class TextModel(Scored, Saved, base.Classifier):
         """A receipt where class k was number order[k] before; None: there was none."""
         return receipt
 
+    def check_keepable(self) -> None:
+        """Raise ValueError for a model that cannot be kept in a database."""
+        for member in self.members:
+            if member.track_values:
+                raise ValueError(f"a {type(member).__name__} cannot be kept in a database")
+            if member.decay != 1:
+                raise ValueError("a model that decays cannot be kept in a database")
+
     @classmethod
     def _of_members(cls, members: list[Any], outlined: Mapping[str, Any]) -> Self:
         """The model of some members; any exception where they are not its own."""
@@ -257,7 +265,8 @@ class TextModel(Scored, Saved, base.Classifier):
         ValueError
             Where the models count different things. Nothing has changed.
         """
-        with self._lock:
+        first, second = sorted((self, other), key=id)  # two merges crosswise must not wait for ever
+        with first._lock, second._lock:
             self.check_merge(other)
             self._merge(other)
 
@@ -303,6 +312,8 @@ class TextModel(Scored, Saved, base.Classifier):
     @staticmethod
     def of_outline(outlined: Mapping[str, Any]) -> TextModel:
         """The model that `outline` described; any exception where it is not sound."""
+        if outlined["key"] != _core.DEFAULT_KEY.hex():
+            raise ValueError("its fingerprints were made with another key")
         members = [Saved.known[of["model"]].of_outlined(of) for of in outlined["members"]]
         model: TextModel = Saved.known[outlined["model"]]._of_members(members, outlined)
         model.restore(outlined)

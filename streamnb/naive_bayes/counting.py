@@ -16,7 +16,6 @@ from streamnb.features.token_counts import Feature, TokenCounts
 from streamnb.naive_bayes.base import TextModel
 from streamnb.naive_bayes.explanation import Explanation
 from streamnb.naive_bayes.matrices import LearnsMatrices
-from streamnb.naive_bayes.model_files import parameters_of, plain_parameters
 from streamnb.naive_bayes.prior import log_prior
 from streamnb.naive_bayes.receipt import Receipt
 from streamnb.parameters import (
@@ -29,6 +28,8 @@ from streamnb.parameters import (
     attribute,
     parameter,
     parameterised,
+    parameters_of,
+    plain_parameters,
 )
 
 __all__ = ["CountingNB", "CountingParameters", "in_steps"]
@@ -67,7 +68,7 @@ class LearnerParameters:
         default=1.0,
     )
     keep_names: bool = parameter(
-        Flag(), "teaching", "Keep the names of features, so that they can be shown.", default=True
+        Flag(), "counts", "Keep the names of features, so that they can be shown.", default=True
     )
 
 
@@ -97,7 +98,8 @@ class CountingParameters(LearnerParameters):
 class _Remembers:
     """What was said of the last message: it is often classified and then learned."""
 
-    _memo: tuple[TokenCounts, Counts, tuple[int, float], tuple[float, ...]] | None = None
+    _memo: tuple[TokenCounts, Counts, tuple[int, int, float], tuple[float, ...]] | None = None
+    _edition: int = 0  # of the parameters
 
 
 @parameterised()
@@ -125,7 +127,9 @@ class CountingNB(_Remembers, CountingParameters, LearnsMatrices, TextModel):
         self.receipt = None
 
     def _changed(self, name: str) -> None:
-        self._memo = None
+        self._edition += 1
+        if name == "keep_names" and "counts" in vars(self):  # nothing was learned yet
+            self._reset()
 
     @property
     def members(self) -> list[CountingNB]:
@@ -191,7 +195,7 @@ class CountingNB(_Remembers, CountingParameters, LearnsMatrices, TextModel):
     def evidence(self, x: Any) -> list[float]:
         """What a message says for each class, the prior apart, its length allowed for."""
         memo = self._memo
-        state = (self.counts.version, self._caution)
+        state = (self.counts.version, self._edition, self._caution)
         if memo is not None and memo[0] is x and memo[1] is self.counts and memo[2] == state:
             return list(memo[3])
         tokens = self.as_tokens(x)
@@ -253,7 +257,7 @@ class CountingNB(_Remembers, CountingParameters, LearnsMatrices, TextModel):
 
     @property
     def _needs_receipt(self) -> bool:
-        return self.decay != 1
+        return self.decay != 1 or self.counts.scale != 1 or self.counts.exponent > 0
 
     def _without_receipt(self, w: float) -> Receipt:
         weight = checked_weight(w)
@@ -264,36 +268,48 @@ class CountingNB(_Remembers, CountingParameters, LearnsMatrices, TextModel):
         with self._lock:
             self.take(self.as_tokens(x), y, receipt, receipt.weights[0])
 
-    def take(self, tokens: TokenCounts, y: Label, receipt: Receipt, times: float) -> None:
-        """Take away what `add` added, with the same number of times."""
+    def take(
+        self, tokens: TokenCounts, y: Label, receipt: Receipt, times: float
+    ) -> tuple[TokenCounts, Label, float, float]:
+        """Take away what `add` added; gives what was taken, as the counts' `add` wants it."""
         counts = self.counts
         if self.decay == 1 and receipt.exponent == counts.exponent:
             counts.subtract(tokens, y, times, receipt.mass)
-            return
+            return tokens, y, times, receipt.mass
         # Ageing rounds, and drops what is too small to matter: no more can be taken than is left.
         k = counts.index(y)
         if k is None:
             raise ValueError(f"cannot unlearn: nothing was ever learned of class {y!r:.80}")
-        shrunk = 2.0 ** (receipt.exponent - counts.exponent)
+        shrunk = self._shrunk(receipt)
         cells, _ = counts.gather(tokens.fingerprints)
         left = np.minimum(tokens.counts * (times * shrunk), cells[:, k])
         some = left > 0
         kept = TokenCounts._trusted(tokens.fingerprints[some], left[some], None, None)
-        counts.subtract(kept, y, 1.0, min(receipt.mass * shrunk, counts.weights[k]))
+        mass = min(receipt.mass * shrunk, counts.weights[k])
+        counts.subtract(kept, y, 1.0, mass)
+        return kept, y, 1.0, mass
+
+    def _shrunk(self, receipt: Receipt) -> float:
+        """What the numbers of a receipt have become since, by rescaling."""
+        return float(2.0 ** (receipt.exponent - self.counts.exponent))
+
+    def put_back(self, tokens: TokenCounts, y: Label, receipt: Receipt, times: float) -> None:
+        """Add once more what `add` added and `take` took."""
+        shrunk = self._shrunk(receipt)
+        self.counts.add(tokens, y, times * shrunk, receipt.mass * shrunk)
 
     def relearn(self, x: Any, y: Label, receipt: Receipt) -> None:
         """Do again what a receipt says, exactly."""
         with self._lock:
-            self.counts.add(self.as_tokens(x), y, receipt.weights[0], receipt.mass)
+            self.put_back(self.as_tokens(x), y, receipt, receipt.weights[0])
 
     def check_merge(self, other: Any) -> None:
         """Raise ValueError where another model counts different things."""
         if type(other) is not type(self):
             raise ValueError(f"cannot merge a {type(other).__name__} into a {type(self).__name__}")
         for name, known in self._table.items():
-            if (known.role == "counts" or name == "decay") and getattr(self, name) != getattr(
-                other, name
-            ):
+            matters = (known.role == "counts" and name != "keep_names") or name == "decay"
+            if matters and getattr(self, name) != getattr(other, name):
                 raise ValueError(f"cannot merge: the models differ in {name}")
         self.counts.check_merge(other.counts)
 
@@ -398,4 +414,4 @@ class CountingNB(_Remembers, CountingParameters, LearnsMatrices, TextModel):
     @classmethod
     def of_outlined(cls, outlined: Mapping[str, Any]) -> Self:
         """What `outlined` gave."""
-        return cls(**parameters_of(outlined["parameters"]))
+        return cls(**parameters_of(outlined["parameters"], cls))

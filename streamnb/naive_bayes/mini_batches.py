@@ -71,7 +71,8 @@ class MiniBatches(base.MiniBatchClassifier):
 
     def learn_many(self, X: Any, y: Any, w: Any = None) -> None:
         """Learn the rows of X, with labels y and weights w (a number, or one for each row)."""
-        self._learn_rows(X, y, w)
+        with self._lock:
+            self._learn_rows(X, y, w)
 
     def predict_proba_many(self, X: Any) -> Any:
         """Probabilities, a row for each of X and a column for each class, as a frame like X.
@@ -79,18 +80,20 @@ class MiniBatches(base.MiniBatchClassifier):
         A frame keeps its library and its index. Polars and pyarrow want str for column names, so
         there labels are written out; a matrix gives an array.
         """
-        probabilities = self._probabilities(X)
-        return _frame_like(X, dict(zip(self.labels, probabilities.T, strict=True)))
+        with self._lock:
+            probabilities = self._probabilities(X)
+            return _frame_like(X, dict(zip(self.labels, probabilities.T, strict=True)))
 
     def predict_many(self, X: Any) -> Any:
         """The most probable class of each row, as a series like X; empty if nothing was learned."""
-        if not self.labels:
-            return _series_like(X, np.empty(0, dtype=object))
-        return _series_like(X, self.predict(X))
+        with self._lock:
+            found = self.predict(X) if self.labels else np.empty(0, dtype=object)
+        return _series_like(X, found)
 
     def joint_log_likelihood_many(self, X: Any) -> Any:
         """Log of prior times likelihood: a row for each of X, a column for each class."""
-        return _frame_like(X, dict(zip(self.labels, self._score_rows(X).T, strict=True)))
+        with self._lock:
+            return _frame_like(X, dict(zip(self.labels, self._score_rows(X).T, strict=True)))
 
     # scikit-learn
 
@@ -124,7 +127,8 @@ class MiniBatches(base.MiniBatchClassifier):
         ValueError
             Where a value, weight or length is wrong. Nothing has changed.
         """
-        self._learn_rows(X, y, sample_weight, () if classes is None else as_labels(classes))
+        with self._lock:
+            self._learn_rows(X, y, sample_weight, () if classes is None else as_labels(classes))
         return self
 
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
@@ -134,29 +138,33 @@ class MiniBatches(base.MiniBatchClassifier):
             classes = sorted(set(labels))
         except TypeError:
             classes = list(dict.fromkeys(labels))
-        before = vars(self).copy()
-        self._reset()
-        try:
-            return self.partial_fit(X, labels, classes, sample_weight)
-        except BaseException:
-            vars(self).update(before)
-            raise
+        with self._lock:
+            before = vars(self).copy()
+            self._reset()
+            try:
+                return self.partial_fit(X, labels, classes, sample_weight)
+            except BaseException:
+                vars(self).update(before)
+                raise
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The most probable class of each row, the first of equals."""
-        if not self.labels:
-            raise ValueError(
-                "nothing has been learned yet: call fit, partial_fit or learn_one first"
-            )
-        return self._label_array(np.argmax(self._score_rows(X), axis=1))
+        with self._lock:
+            if not self.labels:
+                raise ValueError(
+                    "nothing has been learned yet: call fit, partial_fit or learn_one first"
+                )
+            return self._label_array(np.argmax(self._score_rows(X), axis=1))
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Probabilities (n, K), columns as in `classes_`."""
-        return self._probabilities(X)
+        with self._lock:
+            return self._probabilities(X)
 
     def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
         """Logarithms of the probabilities (n, K), exact where those round to 0."""
-        return self._log_probabilities(X)
+        with self._lock:
+            return self._log_probabilities(X)
 
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
         """Accuracy over the rows of X."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import os
 import stat
+import threading
 import zipfile
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -14,10 +15,9 @@ import numpy as np
 
 from streamnb import _core
 from streamnb.errors import ModelFileError, OutputError
-from streamnb.parameters import OLD_NAMES, Names, Parameter, PriorOf
-from streamnb.storage import array_of, plain_label, read_label, write_arrays
+from streamnb.storage import array_of, write_arrays
 
-__all__ = ["ReadArray", "Saved", "parameters_of", "plain_parameters", "read", "save"]
+__all__ = ["ReadArray", "Saved", "read", "save"]
 
 FORMAT = "streamnb model"
 VERSION = 3
@@ -35,7 +35,7 @@ class Saved:
     """A model that can be written to a file, and read again by its class or by any."""
 
     known: ClassVar[dict[str, type[Any]]] = {}
-    _table: ClassVar[dict[str, Parameter]]
+    _lock: threading.RLock
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -59,7 +59,8 @@ class Saved:
         OutputError
             Where the file cannot be written, or a label is of a type that cannot be.
         """
-        save(self, path)
+        with self._lock:
+            save(self, path)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -72,29 +73,6 @@ class Saved:
         """
         model: Self = read(path, cls)[0]
         return model
-
-
-def plain_parameters(model: Any) -> dict[str, Any]:
-    """The parameters of a model as JSON can hold them."""
-    plain = {}
-    for name, known in model._table.items():
-        value = getattr(model, name)
-        if isinstance(value, np.generic):
-            value = value.item()
-        if isinstance(known.check, Names) and isinstance(value, Collection):
-            value = sorted(value, key=repr)
-        if isinstance(known.check, PriorOf) and isinstance(value, Mapping):
-            value = [[plain_label(label), float(p)] for label, p in value.items()]
-        plain[name] = value
-    return plain
-
-
-def parameters_of(plain: Mapping[str, Any]) -> dict[str, Any]:
-    """What `plain_parameters` gave, as a constructor takes it; also by the names of older files."""
-    given = {OLD_NAMES.get(name, name): value for name, value in plain.items()}
-    if not isinstance(given.get("prior", ""), str):
-        given["prior"] = {read_label(label): float(p) for label, p in given["prior"]}
-    return given
 
 
 def save(model: Saved, path: str | Path, extra: Any = None) -> None:
@@ -172,7 +150,7 @@ def _restored(archive: zipfile.ZipFile, header: Any, kind: type[Any] | None) -> 
     if header["version"] not in _READABLE:
         raise ForeignError(
             f"a model file of version {header['version']!r:.20}, and this streamnb reads "
-            f"version {VERSION}: use the streamnb that wrote it, or train anew"
+            f"versions {_READABLE}: use the streamnb that wrote it, or train anew"
         )
     if header["key"] != _core.DEFAULT_KEY.hex():
         raise ForeignError("the model's fingerprints were made with another key")

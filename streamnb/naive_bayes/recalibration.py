@@ -140,8 +140,10 @@ class Recalibration:
         for numbers, changes in zip(
             (self.gains, self._gain_squares, self.biases, self._bias_squares), step, strict=True
         ):
+            # A merged model may be told to take back a step that it never made itself.
+            least = -math.inf if numbers is self.gains or numbers is self.biases else 1.0
             for i, change in enumerate(changes):
-                numbers[i] += sign * change
+                numbers[i] = max(numbers[i] + sign * change, least)
 
     def check(self, step: Sequence[Sequence[float]], classes: int) -> None:
         """Raise ValueError for an adjustment of other models or more classes."""

@@ -51,9 +51,10 @@ class Receipt(NamedTuple):
         for rest in found[3 + len(_FIRST) :]:
             parts |= rest
         numbers = [mass, *weights, *_numbers(list(parts.values()))]
-        if exponent != 0 or not all(abs(float(x)) <= 1e100 for x in numbers):
+        whole = type(exponent) is int and exponent >= 0
+        if not whole or not all(abs(float(x)) <= 1e100 for x in numbers):
             raise ValueError("the receipt is not sound")
-        return cls(0, float(mass), tuple(map(float, weights)), parts or NOTHING)
+        return cls(exponent, float(mass), tuple(map(float, weights)), parts or NOTHING)
 
     @classmethod
     def of_text(cls, text: str) -> Receipt:

@@ -70,7 +70,9 @@ class Rows:
         return cls(indptr, indices, data, used, _features(columns, names, keep_names))
 
     def messages(self) -> Iterator[TokenCounts]:
-        """Each row by itself: the features above zero."""
+        """Each row by itself: the features above zero; ValueError for a value that is no count."""
+        bad = np.flatnonzero(~((self.data >= 0) & (self.data <= 1e100)))
+        self.check(int(bad[0]) if len(bad) else -1, signed=False)
         for start, end in zip(self.indptr[:-1].tolist(), self.indptr[1:].tolist(), strict=True):
             columns, places = np.unique(self.indices[start:end], return_inverse=True)
             values = np.bincount(places, self.data[start:end], len(columns)).astype(np.float64)

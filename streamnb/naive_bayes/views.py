@@ -22,6 +22,19 @@ from streamnb.scores import probabilities
 __all__ = ["ViewsNB"]
 
 
+class _ModelsOf(Other):
+    """Counting models, each another one, or None."""
+
+    def _fits(self, value: Any) -> bool:
+        if value is None:
+            return True
+        several = isinstance(value, (list, tuple)) and len(value) == len(set(map(id, value))) > 0
+        return several and all(isinstance(model, CountingNB) for model in value)
+
+    def _wanted(self) -> str:
+        return "a list of counting models, another one for each view"
+
+
 @parameterised()
 class ViewsNB(TextModel):
     r"""A counting model for each view of a message; what they say is added up and recalibrated.
@@ -55,7 +68,7 @@ class ViewsNB(TextModel):
     """
 
     models: Sequence[CountingNB] | None = parameter(
-        Other(),
+        _ModelsOf(),
         "counts",
         "A `DiscriminativeMultinomialNB` or another counting model for each view; None for one.",
         default=None,
@@ -102,7 +115,8 @@ class ViewsNB(TextModel):
     ) -> Self:
         """A model with the same parameters that has learned nothing, nor have its members."""
         params = dict(new_params or {})
-        if params.get("models", self.models) is self.models:  # river hands a model its own
+        same = params.get("models", self.models) is self.models  # river hands a model its own
+        if same and not include_attributes:
             params["models"] = [member.clone() for member in self._members]
         made: Self = super().clone(params, include_attributes)
         return made
@@ -203,14 +217,13 @@ class ViewsNB(TextModel):
         if len(receipt.weights) != len(self._members):
             raise ValueError("cannot unlearn: a receipt of another model")
         with self._lock:
-            done: list[int] = []
+            taken = []
             try:
-                for j, model in enumerate(self._members):
-                    model.take(views[j], y, receipt, receipt.weights[j])
-                    done.append(j)
+                for model, view, times in zip(self._members, views, receipt.weights, strict=True):
+                    taken.append(model.take(view, y, receipt, times))
             except ValueError:
-                for j in done:
-                    self._members[j].counts.add(views[j], y, receipt.weights[j], receipt.mass)
+                for model, what in zip(self._members, taken, strict=False):
+                    model.counts.add(*what)
                 raise
             self._move(receipt, -1)
 
@@ -219,7 +232,7 @@ class ViewsNB(TextModel):
         views = self.as_tokens(x)
         with self._lock:
             for model, view, times in zip(self._members, views, receipt.weights, strict=True):
-                model.counts.add(view, y, times, receipt.mass)
+                model.put_back(view, y, receipt, times)
             self._move(receipt, 1)
 
     def _move(self, receipt: Receipt, sign: int) -> None:
@@ -313,6 +326,7 @@ class ViewsNB(TextModel):
             index = other.members[0].counts.index
             self.recalibration = other.recalibration.of_classes([index(y) for y in self.labels])
             self.noise = LabelNoise.from_state(other.noise.state())
+            self.recalibration.rate, self.noise.fixed = self.rate, self.label_noise
             self._be_cautious()
 
     @classmethod

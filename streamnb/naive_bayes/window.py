@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
 from streamnb.counts.protocol import Label, checked_weight
@@ -12,8 +12,9 @@ from streamnb.features.token_counts import TokenCounts
 from streamnb.naive_bayes.base import TextModel
 from streamnb.naive_bayes.counting import CountingNB
 from streamnb.naive_bayes.explanation import Explanation
+from streamnb.naive_bayes.multinomial import MultinomialNB
 from streamnb.naive_bayes.receipt import Receipt
-from streamnb.parameters import Other, Whole, attribute, parameter, parameterised
+from streamnb.parameters import Having, Whole, attribute, parameter, parameterised
 
 __all__ = ["WindowNB"]
 
@@ -45,13 +46,17 @@ class WindowNB(TextModel):
     """
 
     model: TextModel = parameter(
-        Other(),
+        Having(method="unlearn", what="a model of texts or tables"),
         "counts",
         "Any model of texts or tables. It must learn through this object alone.",
         default=None,
     )
     size: int = parameter(Whole(), "teaching", "How many messages it knows.", default=1000)
     receipt: Receipt | None = attribute(init=False)
+
+    @classmethod
+    def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
+        yield {"model": MultinomialNB()}
 
     def __post_init__(self) -> None:
         self._window: deque[_Learned] = deque()
@@ -100,8 +105,7 @@ class WindowNB(TextModel):
         Weights are rounded to multiples of 2^-16, so that what is added can be taken away exactly.
         """
         tokens = self.as_tokens(x)
-        if w != 1:
-            w = round(checked_weight(w) * 65536) / 65536
+        w = _rounded(w)
         with self._lock:
             receipt = self.model.learn(tokens, y, w)
             self._window.append(_Learned(tokens, y, receipt._replace(parts={})))
@@ -132,11 +136,18 @@ class WindowNB(TextModel):
         return self.model._needs_receipt
 
     def _without_receipt(self, w: float) -> Receipt:
-        return self.model._without_receipt(w)
+        return self.model._without_receipt(_rounded(w))
+
+    def _is_taught(self) -> bool:
+        return bool(vars(self).get("_window"))
 
     def check_merge(self, other: Any) -> None:
         """Raise ValueError: which messages are the last of two streams, nothing tells."""
         raise ValueError("cannot merge: windows over two streams are no window over both")
+
+    def check_keepable(self) -> None:
+        """Raise ValueError: which messages are in the window is not kept."""
+        raise ValueError("a window cannot be kept in a database")
 
     def state(self) -> dict[str, Any]:
         """That of the model."""
@@ -152,3 +163,8 @@ class WindowNB(TextModel):
 
     def _file_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
         raise OutputError("a window is not written to files: save the model inside (model.model)")
+
+
+def _rounded(w: float) -> float:
+    """A weight of which sums are exact."""
+    return w if w == 1 else round(checked_weight(w) * 65536) / 65536

@@ -12,11 +12,11 @@ from streamnb._core import ExactSums
 from streamnb.counts.protocol import Label, checked_weight
 from streamnb.naive_bayes.base import Scored
 from streamnb.naive_bayes.mini_batches import MiniBatches
-from streamnb.naive_bayes.model_files import ReadArray, Saved, parameters_of, plain_parameters
+from streamnb.naive_bayes.model_files import ReadArray, Saved
 from streamnb.naive_bayes.prior import log_prior
 from streamnb.naive_bayes.receipt import Receipt
 from streamnb.naive_bayes.rows import as_labels, as_weights
-from streamnb.parameters import Prior
+from streamnb.parameters import Prior, parameters_of, plain_parameters
 from streamnb.storage import plain_label, read_label
 from streamnb.tables.columns import Columns, is_missing, plain_value
 
@@ -222,6 +222,11 @@ class TabularNB(Scored, Saved, MiniBatches):
         """Take back what a receipt says, or raise ValueError and change nothing."""
         self.unlearn_one(x, y, receipt.mass)
 
+    def relearn(self, x: Mapping[Any, Any], y: Label, receipt: Receipt) -> None:
+        """Do again what a receipt says, exactly."""
+        self.learn_one(x, y, receipt.mass)
+
+    takes_views = False
     _needs_receipt = False
 
     def _without_receipt(self, w: float) -> Receipt:
@@ -258,8 +263,9 @@ class TabularNB(Scored, Saved, MiniBatches):
         ValueError
             Where the models are of different kinds.
         """
-        self.check_merge(other)
-        with self._lock:
+        first, second = sorted((self, other), key=id)  # two merges crosswise must not wait for ever
+        with first._lock, second._lock:
+            self.check_merge(other)
             self._declare(other.labels)
             places = [self._places[label] for label in other.labels]
             for place, theirs in zip(places, other._weights, strict=True):
@@ -289,7 +295,7 @@ class TabularNB(Scored, Saved, MiniBatches):
 
     @classmethod
     def _of_file(cls, header: Any, array: ReadArray) -> Self:
-        model = cls(**parameters_of(header["parameters"]))
+        model = cls(**parameters_of(header["parameters"], cls))
         labels = [read_label(pair) for pair in header["labels"]]
         if len(set(labels)) != len(labels):
             raise ValueError("a label occurs twice")

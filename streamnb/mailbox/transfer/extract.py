@@ -105,6 +105,7 @@ def of_counts(
     parts = classifier.model.parts_since(classifier.model.clone())
 
     def rows() -> Iterator[Row]:
+        once = parts
         for k in range(len(labels)):
             if not weights[k]:
                 continue
@@ -116,8 +117,7 @@ def of_counts(
                         fingerprints[some], np.ascontiguousarray(cells[some, k]), None, None
                     )
                 )
-            once = parts if k == 0 else {}
-            receipt = Receipt(0, weights[k], (1.0,) * len(views), once)
+            receipt, once = Receipt(0, weights[k], (1.0,) * len(views), once), {}
             key = hashlib.sha256(identity + str(labels[k]).encode()).digest()
             yield Row(
                 0, key, k, "import", f"import {where}", time.time(), 0.0, None, None, "", receipt,
@@ -128,7 +128,7 @@ def of_counts(
 
 
 def absorb(mailbox: Mailbox, extract: Extract) -> Absorbed:
-    """Add what a extract knows: the same as having learned both, exactly.
+    """Add what an extract knows: the same as having learned both, exactly.
 
     A message that both know is not added again; of two labels a person's counts before a
     program's, then the later one. The recalibration is taken over by a mailbox that has learned
@@ -150,7 +150,10 @@ def absorb(mailbox: Mailbox, extract: Extract) -> Absorbed:
                 receipt = mailbox.classifier.model.renumbered(row.receipt, order)
             else:
                 receipt = row.receipt._replace(parts={})
-            row = row._replace(label=places[row.label], receipt=receipt, added=now)
+            expected = None if row.expected is None else places[row.expected]
+            row = row._replace(
+                label=places[row.label], expected=expected, receipt=receipt, added=now
+            )
             tally[_settle(mailbox, row)] += 1
         for view, fingerprint, name in extract.names():
             mailbox.counts[view].name_feature(fingerprint, name)
