@@ -141,6 +141,63 @@ def test_standard_streams_may_be_closed(sample, model):
         assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "--help",
+        "replay {sample} --limit 20",
+        "replay {sample} --limit 20 --json",
+        "replay {sample} --limit 20 --set 'sweep={{model.alpha: [1]}}'",
+        "replay {sample} --limit 20 --set 'sweep={{model.alpha: [1]}}' --json",
+        "status --db {db}",
+        "learn ham {sample}/data/001.eml --db {db}",
+    ],
+)
+def test_a_reader_that_has_gone_has_its_own_status(sample, tmp_path, command):
+    db = tmp_path / "db"
+    streamnb_command("learn", "ham", sample / "data" / "005.eml", "--db", db)
+    run = f"{sys.executable} -P -c 'from streamnb.cli import main; main()'"
+    piped = f"{run} {command.format(sample=sample, db=db)} | true; exit ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", piped], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (141, "")
+
+
+def test_wrong_options_are_one_line(sample, tmp_path):
+    for arguments, message in (
+        (["replay", sample, "--ordr", "name"], "No such option"),
+        (["replay", sample, "--jobs", "0"], "--jobs"),
+        (["undo", "--since", "2x", "--db", tmp_path / "db"], "is no time"),
+        (["learn", "", sample, "--db", tmp_path / "db"], "'' is not one word"),
+        (["nothing"], "No such command"),
+    ):
+        status, out, error = streamnb_command(*arguments)
+        assert (status, out, error.count("\n")) == (2, "", 1)
+        assert error.startswith("streamnb: ")
+        assert message in error
+        assert "--help" in error or "undo" in arguments
+    assert "Usage: " in streamnb_command()[2]
+
+
+def test_bogofilters_dump_says_which_classes_it_leaves_out(sample, tmp_path):
+    db = ["--db", tmp_path / "db"]
+    for label, name in (("ham", "001"), ("spam", "005"), ("work", "002"), ("lists", "003")):
+        streamnb_command("learn", label, sample / "data" / f"{name}.eml", *db)
+    status, _, error = streamnb_command("export", tmp_path / "d", "--format", "bogofilter", *db)
+    assert (status, error.count("\n")) == (0, 1)
+    assert "left out" in error
+    assert "lists (1 messages), work (1 messages)" in error
+    assert (tmp_path / "d").read_bytes().startswith(b".MSG_COUNT 1 1\n")
+
+
+def test_an_empty_file_that_was_named_is_not_learned(tmp_path):
+    (tmp_path / "box").mkdir()
+    (tmp_path / "box" / "empty").touch()
+    for named in (tmp_path / "box" / "empty", "/dev/null"):
+        status, out, error = streamnb_command("learn", "spam", named, "--db", tmp_path / "db")
+        assert (status, out, error) == (3, "", f"streamnb: {named}: not learned: it is empty\n")
+    assert streamnb_command("learn", "spam", tmp_path / "box", "--db", tmp_path / "db")[0] == 0
+
+
 def test_any_bytes_can_be_explained(model, tmp_path):
     for raw in (b"", bytes(range(256)) * 40, b"\x1b[31mred\n" * 9):
         (tmp_path / "m").write_bytes(raw)

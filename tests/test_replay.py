@@ -184,7 +184,7 @@ def test_ctrl_c_reports_what_was_measured(tmp_path):
             "replay",
             tmp_path,
             "--out",
-            tmp_path / "run",
+            tmp_path / f"run{jobs}",
             "--json",
             "--jobs",
             jobs,
@@ -195,8 +195,8 @@ def test_ctrl_c_reports_what_was_measured(tmp_path):
             stderr=subprocess.PIPE,
             text=True,
         )
-        results = tmp_path / "run" / "results.txt"
-        partial = tmp_path / "run" / "results.txt.partial"
+        results = tmp_path / f"run{jobs}" / "results.txt"
+        partial = tmp_path / f"run{jobs}" / "results.txt.partial"
         deadline = time.monotonic() + 30
         while not (partial.exists() and partial.stat().st_size) and time.monotonic() < deadline:
             time.sleep(0.05)
@@ -209,8 +209,83 @@ def test_ctrl_c_reports_what_was_measured(tmp_path):
         assert figures["interrupted"] is True
         assert 0 < figures["messages"] < 2_000_000
         assert len(results.read_text().splitlines()) == figures["messages"]
-        assert json.loads((tmp_path / "run" / "summary.json").read_text()) == figures
-        results.unlink()
+        assert json.loads((tmp_path / f"run{jobs}" / "summary.json").read_text()) == figures
+
+
+def interrupt(sample, *arguments, after=3):
+    """Replay, with a Ctrl-C after so many messages."""
+    program = f"""
+import signal, sys
+import streamnb.replay.run as run
+from streamnb.cli import main
+until = run._Interruption.until
+def interrupted(self, items):
+    for number, item in enumerate(until(self, items), 1):
+        if number > {after}:
+            signal.raise_signal(signal.SIGINT)
+            return
+        yield item
+run._Interruption.until = interrupted
+main()
+"""
+    command = [sys.executable, "-P", "-c", program, "replay", sample, *arguments]
+    done = subprocess.run([str(part) for part in command], capture_output=True, text=True)
+    assert (done.returncode, "Traceback" in done.stderr) == (130, False)
+    return done.stderr
+
+
+def test_ctrl_c_leaves_earlier_results_and_models_alone(sample, tmp_path):
+    run, model, plot = tmp_path / "run", tmp_path / "model.snb", tmp_path / "p.svg"
+    options = ["--out", run, "--save", model, "--quiet"]
+    assert "model was not" not in interrupt(sample, *options)
+    assert json.loads((run / "summary.json").read_text())["messages"] == 3  # there were none
+    assert streamnb_command("replay", sample, *options)[0] == 0
+    plot.write_text("earlier")
+    before = {file.name: file.read_bytes() for file in run.iterdir()}
+    saved = model.read_bytes()
+    error = interrupt(sample, *options, "--plot", plot)
+    assert {name: (run / name).read_bytes() for name in before} == before
+    assert (model.read_bytes(), plot.read_text()) == (saved, "earlier")
+    assert "model.snb: the model was not written: the run was interrupted" in error
+    assert "run: the earlier results were left alone" in error
+    interrupt(sample, "--out", tmp_path / "none", after=0)
+    assert not (tmp_path / "none").exists()
+
+
+def test_ctrl_c_before_anything_is_one_line():
+    for where in ("click", "streamnb.replay.run"):  # while it is imported
+        program = f"""
+import builtins, signal
+imported = builtins.__import__
+def interrupted(name, *rest):
+    if name == {where!r}:
+        signal.raise_signal(signal.SIGINT)
+    return imported(name, *rest)
+builtins.__import__ = interrupted
+from streamnb.cli import main
+main()
+"""
+        command = [sys.executable, "-P", "-c", program, "replay", "none"]
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert (done.returncode, done.stderr) == (130, "streamnb: interrupted\n")
+
+
+def test_a_class_cannot_be_called_what_stands_for_none(tmp_path):
+    (tmp_path / "t.tsv").write_text("?\tfoo\nham\tbar\nspam\tbaz\n?\tfoo\n")
+    status, _, error = streamnb_command("replay", tmp_path / "t.tsv")
+    assert (status, error.count("\n")) == (3, 1)
+    assert "message t.tsv:1 has the label '?'" in error
+    status, _, error = streamnb_command("learn", "?", tmp_path / "t.tsv", "--db", tmp_path / "db")
+    assert (status, error.count("\n")) == (2, 1)
+
+
+def test_classes_may_be_called_by_numbers(tmp_path):
+    (tmp_path / "t.tsv").write_text("0\tfoo\n1\tbar\n" * 5)
+    noise = "feedback={kind: noisy, share: {0: 0.1}}"
+    status, out, _ = streamnb_command(
+        "replay", tmp_path / "t.tsv", "--json", "--set", "evaluate.positive=1", "--set", noise
+    )
+    assert (status, json.loads(out)["positive"]) == (0, "1")
 
 
 def test_feed_is_the_same_for_every_number_of_jobs(sample):
@@ -314,6 +389,11 @@ BAD_CONFIGURATIONS = {
     "a: !!python/object/apply:os.system [ls]": "not YAML",
     "? [1, 2]\n: 3": "YAML|unknown key",
     "1: 2": "1: unknown key",
+    "null: 2": "null: unknown key",
+    "model: {tau: 0.5, length_norm: 0.7}": "model.tau: the older name of 'length_norm'",
+    "model: {tau: x}": "model.tau: 'x' is not a number",
+    "feedback: {kind: noisy, share: {foo: 0.1}}": "feedback.share: no message is of class 'foo'; there are",
+    "evaluate: {positive: 1}": "evaluate.positive: no message is of class '1'",
     "\x00": "not YAML",
     "model: {alpha: 1" + "[" * 3000: "not YAML",
 }  # fmt: skip
@@ -351,7 +431,7 @@ def test_defaults_are_a_configuration_and_survive_yaml(tmp_path):
     default = build({})
     (tmp_path / "c.yaml").write_text(as_yaml(default))
     assert build(read_yaml(tmp_path / "c.yaml")) == default
-    assert build({"model": None, "corpus": None}) == default
+    assert build(dict.fromkeys(type(default).model_fields)) == default
 
 
 def test_every_configuration_of_the_project_is_sound(repository):
@@ -420,7 +500,8 @@ def test_bad_targets_are_one_line_and_a_status(tmp_path):
 def test_bad_options_are_refused(sample, arguments, message):
     status, out, error = streamnb_command("replay", sample, *arguments)
     assert status in (2, 5)
-    assert out == ""
+    assert (out, error.count("\n")) == ("", 1)
+    assert error.startswith("streamnb: ")
     assert message in error
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from test_replay import streamnb_command
+from test_replay import interrupt, streamnb_command
 
 from streamnb.config import build
 from streamnb.errors import ConfigError, CorpusError
@@ -241,6 +241,19 @@ def test_ctrl_c_ends_a_sweep_with_what_it_has(sample, tmp_path):
     assert "Traceback" not in error
     assert "the figures are of the messages until then" in error
     assert "interrupted" in out
+
+
+def test_ctrl_c_leaves_an_earlier_sweep_alone(sample, tmp_path):
+    run = tmp_path / "run"
+    sweep = ["--out", run, "--set", "sweep={model.alpha: [0.1, 1.0]}", "--quiet"]
+    interrupt(sample, *sweep, after=0)
+    assert not list(run.glob("*/*"))  # nothing for runs that saw no message
+    assert streamnb_command("replay", sample, "--limit", 60, *sweep)[0] == 0
+    before = {file: file.read_bytes() for file in run.rglob("*") if file.is_file()}
+    error = interrupt(sample, *sweep)
+    assert {file: file.read_bytes() for file in before} == before
+    assert "sweep.json: the earlier ranking was left alone" in error
+    assert "1: the earlier results were left alone" in error
 
 
 @pytest.mark.parametrize("arguments", [["--save", "m"], ["--details"]])

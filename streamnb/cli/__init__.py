@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
+from typing import Any
 
-import click
+try:
+    import click
 
-from streamnb import __version__
+    from streamnb import __version__
+except KeyboardInterrupt:  # as early as this there is nothing to tell of
+    sys.stderr.write("streamnb: interrupted\n")
+    sys.exit(130)
 
 __all__ = ["main"]
 
@@ -52,6 +59,25 @@ class _Commands(click.Group):
         found: click.Command = getattr(module, name, None) or getattr(module, f"{name}_")
         return found
 
+    def make_context(self, *args: Any, **extra: Any) -> click.Context:
+        with _ends_plainly():
+            return super().make_context(*args, **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with _ends_plainly():
+            return super().invoke(ctx)
+
+
+@contextmanager
+def _ends_plainly() -> Iterator[None]:
+    """Keep from click what it has ends of its own for: an empty line, and status 1."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise click.Abort from None
+    except BrokenPipeError as error:
+        raise SystemExit(141) from error
+
 
 @click.group(
     cls=_Commands,
@@ -70,6 +96,15 @@ def commands() -> None:
     """  # noqa: D301 (click's mark for lines that stay as they are)
 
 
+def _line(error: click.ClickException) -> str:
+    """What is wrong with the command line, and where to read how it is done."""
+    from streamnb.errors import printable
+
+    said = printable(" ".join(error.format_message().split()))
+    ctx = getattr(error, "ctx", None)
+    return said if ctx is None else f"{said} (see {ctx.command_path} --help)"
+
+
 def main() -> None:
     """Run the command line; every failure is one line and an exit status."""
     from streamnb.errors import StreamNBError, UnexpectedError, printable
@@ -82,7 +117,10 @@ def main() -> None:
         if sys.stdout is not None:
             sys.stdout.flush()
     except click.ClickException as error:
-        error.show()
+        if type(error).__name__ == "NoArgsIsHelpError":  # click before 8.2 has none
+            error.show()
+        else:
+            click.echo(f"streamnb: {_line(error)}", err=True)
         status = error.exit_code
     except StreamNBError as error:
         if isinstance(error, UnexpectedError) and os.environ.get("STREAMNB_TRACEBACK"):
@@ -92,7 +130,11 @@ def main() -> None:
     except (click.Abort, KeyboardInterrupt):
         click.echo("streamnb: interrupted", err=True)
         status = 130
-    except BrokenPipeError:
+    except (BrokenPipeError, SystemExit) as error:
+        # Where nobody reads any more, rich makes a SystemExit of that, and so does _ends_plainly.
+        if isinstance(error, SystemExit) and not isinstance(error.__context__, BrokenPipeError):
+            raise
+        sys.stdout = None  # or Python would try to write to it once more
         if sys.stderr is not None:
             sys.stderr.close()  # whoever read our output has gone; there is nobody to tell
         status = 141

@@ -9,13 +9,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from streamnb.cli.options import MailCommand, database_options, json_option, open_mailbox
 from streamnb.cli.sources import access_of, server_options, sources
-from streamnb.errors import BusyError, StreamNBError, UnexpectedError, printable
+from streamnb.errors import BusyError, CorpusError, StreamNBError, UnexpectedError, printable
 
 if TYPE_CHECKING:
     from streamnb.mailbox.store import Outcome
@@ -35,13 +36,23 @@ _SAID = {
 
 
 def _each(
-    names: tuple[str, ...], servers: dict[str, Any], act: Callable[[str, bytes], Outcome]
+    names: tuple[str, ...],
+    servers: dict[str, Any],
+    act: Callable[[str, bytes], Outcome],
+    refuse_empty: bool = False,
 ) -> Iterator[tuple[str, bytes, Outcome]]:
-    """Do something with every message; what cannot be read is told, and fails in the end."""
+    """Do something with every message; what cannot be read is told, and fails in the end.
+
+    With `refuse_empty`, an empty file that was named itself is such: a slip, where one of many in
+    a folder may be a message.
+    """
     from streamnb.mailbox.digest import digest
 
     failed: StreamNBError | None = None
+    named = {str(Path(name)) for name in names}
     for found in sources(names, servers):
+        if refuse_empty and not found.content and found.name in named:
+            found = found._replace(content=CorpusError(f"{found.name}: not learned: it is empty"))
         if isinstance(found.content, StreamNBError):
             failed = found.content
             click.echo(f"streamnb: {printable(str(failed))}", err=True)
@@ -110,6 +121,8 @@ def learn(
         label = label.lower()
     if label.lower() in ("s", "h", "u", "unsure"):
         raise click.BadParameter(f"{label} is what `classify` says", param_hint="LABEL")
+    if label == "?":
+        raise click.BadParameter("? stands for no class at all", param_hint="LABEL")
     if not label or len(label) > 64 or label.split() != [label] or not label.isprintable():
         raise click.BadParameter(f"{label!r} is not one word", param_hint="LABEL")
     access_of(source, servers)  # before a database is made
@@ -120,6 +133,7 @@ def learn(
                 source,
                 servers,
                 lambda name, content: mailbox.learn(content, label, teacher, f"learn {name}"),
+                refuse_empty=True,
             ),
             as_json,
         )

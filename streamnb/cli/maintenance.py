@@ -207,7 +207,11 @@ def export(file: str, kind: str | None, no_messages: bool, db: str | None, wait:
     from streamnb.mailbox.transfer.formats import export as exported
 
     with open_mailbox(db, wait) as mailbox:
-        exported(mailbox, file, kind or "lines", not no_messages)
+        left_out = exported(mailbox, file, kind or "lines", not no_messages)
+    if left_out:
+        classes = ", ".join(f"{label} ({n:,} messages)" for label, n in sorted(left_out.items()))
+        said = f"streamnb: {file}: left out, for {kind} knows ham and spam only: {classes}"
+        click.echo(printable(said), err=True)
 
 
 def _said(done: Absorbed) -> str:

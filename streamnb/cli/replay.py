@@ -100,8 +100,10 @@ def replay(
             raise ConfigError("--details: not of a sweep; replay one of its settings")
         _sweep(config, plain, as_json, quiet)
         return
-    with _drawn(config, plot) as config:
+    with _folder_to_draw(config, plot) as config:
         report = run(config) if plain else _with_progress(config, run)
+        if plot is not None:
+            _draw(config, report, plot)
     if as_json:
         click.echo(json.dumps(report.as_dict()))
     elif not quiet:
@@ -110,6 +112,7 @@ def replay(
         click.echo(f"streamnb: skipped: {printable(line)}", err=True)
     if len(report.skipped) > 3:
         click.echo(f"streamnb: skipped {len(report.skipped) - 3} more messages", err=True)
+    _tell_left(report.left)
     if report.interrupted:
         click.echo("streamnb: interrupted; the figures are of the messages until then", err=True)
         sys.exit(130)
@@ -125,19 +128,34 @@ def _refuse_plot(config: Config, plot: str) -> None:
 
 
 @contextmanager
-def _drawn(config: Config, plot: str | None) -> Iterator[Config]:
-    """The configuration of a run that is drawn when it is done."""
-    if plot is None:
+def _folder_to_draw(config: Config, plot: str | None) -> Iterator[Config]:
+    """The configuration of a run that writes its results somewhere if it is to be drawn."""
+    if plot is None or config.output.folder is not None:
         yield config
         return
+    with tempfile.TemporaryDirectory() as scratch:
+        output = config.output.model_copy(update={"folder": scratch})
+        yield config.model_copy(update={"output": output})
+
+
+def _draw(config: Config, report: Report, plot: str) -> None:
+    """Draw a run; one that was interrupted never in place of what was there before it."""
     from streamnb.pictures import draw_run
 
-    with tempfile.TemporaryDirectory() as scratch:
-        if config.output.folder is None:
-            output = config.output.model_copy(update={"folder": scratch})
-            config = config.model_copy(update={"output": output})
-        yield config
-        draw_run(config.output.folder or scratch, config.corpus.path or "", plot)
+    folder = config.output.folder or ""
+    if report.interrupted and (
+        report.left or os.path.exists(plot) or not os.path.exists(f"{folder}/summary.json")
+    ):
+        report.left.append(f"{plot}: not drawn: the run was interrupted")
+    else:
+        draw_run(folder, config.corpus.path or "", plot)
+
+
+def _tell_left(lines: list[str]) -> None:
+    for line in lines[:3]:
+        click.echo(f"streamnb: {printable(line)}", err=True)
+    if len(lines) > 3:
+        click.echo(f"streamnb: {len(lines) - 3} more were left alone", err=True)
 
 
 # Where the value of each option goes.
@@ -216,6 +234,7 @@ def _sweep(config: Config, plain: bool, as_json: bool, quiet: bool) -> None:
         console.print(table)
     for line in ranked[0].report.skipped[:3] if ranked else ():
         click.echo(f"streamnb: skipped: {printable(line)}", err=True)
+    _tell_left([line for one in ranked for line in one.report.left])
     if len(ranked) < settings_of(config) or any(one.report.interrupted for one in ranked):
         click.echo("streamnb: interrupted; the figures are of the messages until then", err=True)
         sys.exit(130)

@@ -25,6 +25,11 @@ class Section(BaseModel):
     @classmethod
     def _refuse_unknown(cls, data: Any) -> Any:
         if isinstance(data, dict):
+            for key in data:
+                new = _new_name(cls, key)
+                if new != key and new in data:
+                    hint = f"the older name of {new!r}, which is there too; keep one"
+                    raise PydanticCustomError("unknown_key", "{hint}", {"key": key, "hint": hint})
             data = {_new_name(cls, key): value for key, value in data.items()}
         for key in data if isinstance(data, dict) else ():
             if key not in cls.model_fields:
@@ -32,9 +37,13 @@ class Section(BaseModel):
                 near = difflib.get_close_matches(str(key), known, n=1, cutoff=0.5)
                 hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(known)}"
                 raise PydanticCustomError(
-                    "unknown_key", "unknown key; {hint}", {"key": str(key), "hint": hint}
+                    "unknown_key", "unknown key; {hint}", {"key": _shown(key), "hint": hint}
                 )
         return data
+
+
+def _shown(key: Any) -> str:
+    return "null" if key is None else str(key)
 
 
 def _new_name(section: type[Section], key: Any) -> Any:
@@ -136,11 +145,13 @@ def converted(data: dict[str, Any], made: type[Made], source: str) -> Made:
     ConfigError
         With the key's path, what was expected, and the nearest known key.
     """
-    # A section that is only commented out is there, and empty.
-    plain = {
-        key: {} if value is None and key in made.model_fields else value
-        for key, value in data.items()
-    }
+    plain = dict(data)
+    for key, field in made.model_fields.items():
+        # What is below a key may be commented out: then it has its default.
+        if key in plain and plain[key] is None:
+            del plain[key]
+            if field.is_required():
+                plain[key] = {}
     try:
         return made.model_validate(plain)
     except ValidationError as error:
@@ -168,6 +179,10 @@ def _path(loc: tuple[Any, ...], data: Any, missing: bool) -> list[Any]:
     parts: list[Any] = []
     for number, part in enumerate(loc):
         last = number == len(loc) - 1
+        if isinstance(data, dict) and part not in data:  # files may have its older name
+            part = next(
+                (old for old, new in OLD_NAMES.items() if new == part and old in data), part
+            )
         inside = (isinstance(data, dict) and part in data) or (
             isinstance(data, (list, tuple)) and isinstance(part, int) and part < len(data)
         )

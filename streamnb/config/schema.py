@@ -11,6 +11,7 @@ from pydantic_core import PydanticCustomError
 
 from streamnb.classifier.ready import ReadyClassifier
 from streamnb.config.conversion import Section, converted, leaf, one_of_kinds, section_of
+from streamnb.corpus import KINDS
 from streamnb.corpus.order import ORDERS
 from streamnb.features.mail_words import MailTokenizer
 from streamnb.features.words import Tokenizer
@@ -56,11 +57,18 @@ def _order(value: Any) -> Any:
     return value
 
 
+def _corpus_kind(value: Any) -> Any:
+    if value is not None and value not in KINDS:
+        choices = ", ".join(KINDS)
+        raise PydanticCustomError("refused", "expected one of {choices}", {"choices": choices})
+    return value
+
+
 class CorpusConfig(Section):
     """Which messages, in which order."""
 
     path: Name | None = None
-    kind: Literal["trec", "folders", "maildir", "mbox", "tabs", "csv"] | None = None
+    kind: Annotated[str | None, BeforeValidator(_corpus_kind)] = None
     order: Annotated[str, BeforeValidator(_order)] = "indexed"
     limit: Natural | None = None
     label_header: str | None = None
@@ -157,18 +165,29 @@ class ActiveConfig(Section):
     budget: Share = 0.1
 
 
+def _class_name(value: Any) -> Any:
+    """Classes that are called 0 and 1 are numbers to YAML."""
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def _shares(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {_class_name(label): share for label, share in value.items()}
+    return value
+
+
 class NoisyConfig(Section):
     """A share of the labels is wrong; of all classes, or of each that is named."""
 
     kind: Literal["noisy"] = "noisy"
-    share: Share | dict[str, Share] = 0.1
+    share: Annotated[Share | dict[str, Share], BeforeValidator(_shares)] = 0.1
     seed: Seed = 1
 
 
 class EvaluateConfig(Section):
     """Which figures."""
 
-    positive: str | None = None
+    positive: Annotated[str | None, BeforeValidator(_class_name)] = None
     window: Length = 1000
     fading: Annotated[float, Field(gt=0, lt=1)] = 0.999
     every: Natural = 100

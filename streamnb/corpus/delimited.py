@@ -107,15 +107,21 @@ def csv_columns(
     return found_label, found_text
 
 
-def _csv_rows(reader: csv.DictReader[str]) -> Iterator[dict[str, str]]:
+def _csv_rows(path: Path, reader: csv.DictReader[str]) -> Iterator[dict[str, str]]:
     """The rows of a reader, with room for long fields.
 
     The csv module has one limit for the whole process: it is changed while a row is read only.
     """
     while True:
+        began = 1
         before = csv.field_size_limit(MAX_FIELD)
         try:
+            _ = reader.fieldnames  # the first line, if it has not been read yet
+            began = reader.line_num + 1
             row = next(reader, None)
+        except csv.Error as error:
+            # A quote that is not closed is noticed at the end of the file.
+            raise CorpusError(f"{path}:{began}: not CSV: {error}, in the row from here") from None
         finally:
             csv.field_size_limit(before)
         if row is None:
@@ -130,7 +136,7 @@ def delimited_csv(path: Path, label: str, text: str) -> Corpus:
         try:
             with open(path, "rb") as raw:
                 reader = csv.DictReader((_decoded(line) for _, line in _lines(raw)), strict=True)
-                for number, row in enumerate(_csv_rows(reader), 1):
+                for number, row in enumerate(_csv_rows(path, reader), 1):
                     if row.get(label) is None or row.get(text) is None:
                         raise CorpusError(
                             f"{path}:{reader.line_num}: fewer columns than the first line has"
@@ -140,8 +146,6 @@ def delimited_csv(path: Path, label: str, text: str) -> Corpus:
                     )
         except OSError as error:
             raise CorpusError(f"{path}: cannot be read: {error.strerror}") from None
-        except csv.Error as error:
-            raise CorpusError(f"{path}: not CSV: {error}") from None
 
     return Corpus(
         "csv", path, f"CSV, labels in column {label!r}, text in {text!r}", "text", entries

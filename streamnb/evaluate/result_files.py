@@ -15,10 +15,10 @@ from typing import IO, Any, Self
 from streamnb.errors import OutputError, printable
 from streamnb.evaluate.prequential import Step
 
-__all__ = ["ResultFiles"]
+__all__ = ["FILES", "ResultFiles"]
 
 
-_FILES = ("results.txt", "checkpoints.jsonl", "config.yaml", "tokens.json", "summary.json")
+FILES = ("results.txt", "checkpoints.jsonl", "config.yaml", "tokens.json", "summary.json")
 
 
 class ResultFiles:
@@ -46,7 +46,7 @@ class ResultFiles:
         if self.folder is not None:
             try:
                 self.folder.mkdir(parents=True, exist_ok=True)
-                for name in _FILES:
+                for name in FILES:
                     # Never through what somebody may have put there: a link, a pipe.
                     self._partial(name).unlink(missing_ok=True)
                 self._partial("config.yaml").write_text(self._config, encoding="utf-8")
@@ -113,7 +113,7 @@ class ResultFiles:
             self._partial("tokens.json").write_text(json.dumps(tokens) + "\n", encoding="utf-8")
             for file in self._files.values():
                 file.close()
-            for name in _FILES:
+            for name in FILES:
                 os.replace(self._partial(name), self.folder / name)
         except OSError as error:
             raise self._failed(error) from None

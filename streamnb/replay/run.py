@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import resource
 import signal
 import sys
@@ -10,16 +12,19 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from streamnb.classifier import Classifier
 from streamnb.classifier.verdict import feature_name
 from streamnb.config import Config
+from streamnb.config.schema import NoisyConfig
 from streamnb.corpus import Corpus, open_corpus, ordered
 from streamnb.corpus.entry import Entry
 from streamnb.corpus.headers import message_envelope
 from streamnb.errors import ConfigError, CorpusError, StreamNBError
 from streamnb.evaluate import Example, ResultFiles, Step, Summary, Tally
+from streamnb.evaluate.result_files import FILES
 from streamnb.replay.build import (
     complete,
     make_classifier,
@@ -59,6 +64,8 @@ class Report:
         Whether it was stopped before the end.
     trouble
         Why the figures mean nothing.
+    left
+        What lay there and was not replaced, because the replay was interrupted.
     """
 
     config: Config
@@ -71,6 +78,7 @@ class Report:
     learned: int = 0
     interrupted: bool = False
     trouble: StreamNBError | None = None
+    left: list[str] = field(default_factory=list)
 
     @property
     def messages_per_second(self) -> float:
@@ -110,7 +118,8 @@ def replay(config: Config, on_step: OnStep | None = None) -> Report:
     Returns
     -------
     Report
-        Also after Ctrl-C, with what was measured until then.
+        Also after Ctrl-C, with what was measured until then. Such results, and such a model, are
+        written only where none were.
 
     Raises
     ------
@@ -175,7 +184,8 @@ def replay_together(
             run.finish(seconds, interruption.asked, intervals)
     if not interruption.asked:
         for run in runs:
-            run.report.trouble = _trouble(corpus, run.config, run.report)
+            labels = run.classifier.models[0].counts.labels
+            run.report.trouble = _trouble(corpus, run.config, run.report, labels)
     return [run.report for run in runs]
 
 
@@ -229,11 +239,28 @@ class _Run:
             self.files.checkpoint(tally.checkpoint())
         report.summary = tally.summary(with_intervals)
         report.features = self.classifier.features
-        if self.config.output.model is not None:
-            self.classifier.save(self.config.output.model)
+        path = self.config.output.model
+        if path is not None and interrupted and os.path.exists(path):
+            report.left.append(f"{path}: the model was not written: the run was interrupted")
+        elif path is not None:
+            self.classifier.save(path)
         report.peak_memory_bytes = _peak_memory()
-        tokens = {} if self.config.output.folder is None else _telling(self.classifier)
-        self.files.finish(report.as_dict(), tokens)
+        folder = self.files.folder
+        if folder is not None and interrupted and not tally.messages and not report.learned:
+            self._leave_nothing(folder)
+        elif folder is not None and interrupted and (folder / "summary.json").exists():
+            report.left.append(f"{folder}: the earlier results were left alone")
+        else:
+            tokens = {} if folder is None else _telling(self.classifier)
+            self.files.finish(report.as_dict(), tokens)
+
+    @staticmethod
+    def _leave_nothing(folder: Path) -> None:
+        """Remove files without a line in them: they would look like a run."""
+        with contextlib.suppress(OSError):
+            for name in FILES:
+                (folder / f"{name}.partial").unlink(missing_ok=True)
+            folder.rmdir()  # unless something else lies in it
 
 
 def _telling(classifier: Classifier, most: int = 20) -> dict[str, list[tuple[str, float]]]:
@@ -249,7 +276,9 @@ def _telling(classifier: Classifier, most: int = 20) -> dict[str, list[tuple[str
     return found
 
 
-def _trouble(corpus: Corpus, config: Config, report: Report) -> StreamNBError | None:
+def _trouble(
+    corpus: Corpus, config: Config, report: Report, labels: Iterable[Any]
+) -> StreamNBError | None:
     """Why the figures mean nothing, if so; they are written all the same."""
     classes = list(report.summary.classes)
     if report.summary.messages and report.learned == 0:
@@ -271,6 +300,17 @@ def _trouble(corpus: Corpus, config: Config, report: Report) -> StreamNBError | 
             f"evaluate.positive: no message is of class {positive!r}; "
             f"there are {', '.join(classes[:10])}"
         )
+    known = list(dict.fromkeys([*classes, *map(str, labels)]))
+    for regime in config.feedback:
+        named = regime.share if isinstance(regime, NoisyConfig) else None
+        unknown = (
+            [label for label in named if label not in known] if isinstance(named, dict) else []
+        )
+        if known and unknown:
+            return ConfigError(
+                f"feedback.share: no message is of class {unknown[0]!r}; "
+                f"there are {', '.join(known[:10])}"
+            )
     return None
 
 
@@ -321,13 +361,14 @@ def _open(config: Config) -> Corpus:
 def _labelled(corpus: Corpus, config: Config, skipped: list[str]) -> Iterator[Entry]:
     """The entries that have a label; the others stop the replay, or are skipped and counted."""
     for entry in corpus:
-        if entry.label:
+        if entry.label and entry.label != "?":
             yield entry
             continue
         field = config.corpus.label_header
-        error = (
-            f"{entry.path}: message {entry.name} has no {f'field {field}' if field else 'label'}"
-        )
+        without = f"has no {f'field {field}' if field else 'label'}"
+        if entry.label:
+            without = "has the label '?', which results have where nothing was learned; rename it"
+        error = f"{entry.path}: message {entry.name} {without}"
         if config.corpus.on_error == "stop":
             raise CorpusError(f"{error} (--on-error skip goes on without it)")
         skipped.append(error)

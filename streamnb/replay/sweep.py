@@ -103,8 +103,13 @@ def sweep(config: Config, on_step: OnStep | None = None) -> list[Setting]:
         raise found[0].trouble
     done = [Setting(grid[number][0], reports[number]) for number in sorted(reports)]
     ranked = sorted(done, key=_rank)
-    if config.output.folder is not None:
-        _write(Path(config.output.folder) / "sweep.json", ranked)
+    if config.output.folder is not None and done:
+        path = Path(config.output.folder) / "sweep.json"
+        whole = len(done) == len(grid) and not any(one.report.interrupted for one in done)
+        if whole or not path.exists():
+            _write(path, ranked)
+        else:
+            ranked[0].report.left.append(f"{path}: the earlier ranking was left alone")
     if lost is not None:
         raise lost
     return ranked

@@ -21,16 +21,21 @@ __all__ = ["read_dump", "write_dump"]
 _PREFIXES = {b"subj:": b"subject:", b"rtrn:": b"return-path:", b"rcvd:": b"received:"}
 
 
-def write_dump(mailbox: Mailbox) -> Iterator[bytes]:
-    """In how many messages of ham and spam each word was: recounted from the ledger."""
+def write_dump(mailbox: Mailbox, left_out: dict[str, int]) -> Iterator[bytes]:
+    """In how many messages of ham and spam each word was: recounted from the ledger.
+
+    How many messages other classes have, for which a dump has no place, is added to `left_out`.
+    """
     words = MemoryCounts(keep_names=False)
     messages: defaultdict[str, float] = defaultdict(float)
     for row in mailbox.ledger.rows():
         label = str(mailbox.labels[row.label])
-        if label in ("ham", "spam"):
-            messages[label] += row.receipt.mass
-            if row.tokens is not None:
-                words.add(row.tokens[0], label, 1.0)
+        messages[label] += row.receipt.mass
+        if label in ("ham", "spam") and row.tokens is not None:
+            words.add(row.tokens[0], label, 1.0)
+    left_out |= {
+        label: round(messages[label]) for label in messages if label not in ("ham", "spam")
+    }
     words.declare(["spam", "ham"])
     columns = [words.labels.index(label) for label in ("spam", "ham")]
     yield b".MSG_COUNT %d %d\n" % (round(messages["spam"]), round(messages["ham"]))

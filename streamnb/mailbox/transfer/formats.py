@@ -14,7 +14,7 @@ from typing import IO, Any
 import numpy as np
 
 from streamnb.classifier import Classifier
-from streamnb.counts.memory import MemoryCounts
+from streamnb.counts.memory import NO_NAME, MemoryCounts
 from streamnb.errors import OutputError, StateError
 from streamnb.features.token_counts import TokenCounts
 from streamnb.mailbox.store import Mailbox
@@ -36,7 +36,9 @@ __all__ = ["FORMATS", "export", "import_file", "merge"]
 FORMATS = ("lines", "model", "bogofilter")
 
 
-def export(mailbox: Mailbox, path: str, kind: str = "lines", messages: bool = True) -> None:
+def export(
+    mailbox: Mailbox, path: str, kind: str = "lines", messages: bool = True
+) -> dict[str, int]:
     """Write what a mailbox knows.
 
     Parameters
@@ -49,18 +51,25 @@ def export(mailbox: Mailbox, path: str, kind: str = "lines", messages: bool = Tr
         `bogoutil -l` reads: in how many messages each word was.
     messages
         Whether "lines" holds the ledger too: which messages were learned, when, from where.
+
+    Returns
+    -------
+    dict
+        The classes that the format has no place for, and how many messages they have.
     """
+    left_out: dict[str, int] = {}
     ours = {os.path.realpath(mailbox.path) + ending for ending in ("", "-wal", "-shm", ".sock")}
     if path != "-" and os.path.realpath(path) in ours:
         raise OutputError(f"{path}: this is the database itself: export to another file")
     with mailbox.reading():
         if kind == "model":
             _export_model(mailbox, path)
-            return
-        lines = write_lines(mailbox, messages) if kind == "lines" else write_dump(mailbox)
+            return left_out
+        lines = write_lines(mailbox, messages) if kind == "lines" else write_dump(mailbox, left_out)
         with writing(path, "the export", private=True) as file:
             for line in lines:
                 file.write(line)
+    return left_out
 
 
 def _export_model(mailbox: Mailbox, path: str) -> None:
@@ -86,7 +95,7 @@ def _export_model(mailbox: Mailbox, path: str) -> None:
 def _joined(names: list[bytes | None]) -> tuple[bytes | None, Any]:
     if not any(names):
         return None, None
-    parts = [name or b"" for name in names]
+    parts = [NO_NAME if name is None else name for name in names]
     return b"".join(parts), np.cumsum([len(part) for part in parts], dtype=np.uint32)
 
 
@@ -149,7 +158,9 @@ def _model_extract(path: str, shown: str) -> Extract:
                 continue
             spans = [0, *ends.tolist()]
             for i, fingerprint in enumerate(fingerprints.tolist()):
-                yield view, fingerprint, text[spans[i] : spans[i + 1]]
+                name = text[spans[i] : spans[i + 1]]
+                if name != NO_NAME:
+                    yield view, fingerprint, name
 
     return of_counts(
         shown, classifier, list(tables[0].labels), list(tables[0].weights),

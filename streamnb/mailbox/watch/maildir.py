@@ -62,7 +62,8 @@ class MaildirAccount:
             for path in (self.root / f".{name}", self.root / name):
                 if is_maildir(path):
                     return path
-        raise CorpusError(f"{self.root}: no folder {folder!r}; there are {self.folders()}")
+        there = ", ".join(map(repr, self.folders()))
+        raise CorpusError(f"{self.root}: no folder {folder!r}; there are {there}")
 
     def state(self, folder: str) -> object:
         """None: a folder is always listed, which costs little."""
