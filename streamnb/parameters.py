@@ -29,15 +29,17 @@ __all__ = [
     "Names",
     "Number",
     "OneOf",
-    "Other",
     "Parameter",
     "Parameterised",
     "Prior",
     "PriorOf",
+    "Such",
     "Text",
     "Whole",
     "Wholes",
     "attribute",
+    "having",
+    "is_number",
     "parameter",
     "parameterised",
     "parameters_of",
@@ -55,7 +57,8 @@ Role = Literal["formula", "counts", "teaching"]
 OLD_NAMES = {"tau": "length_norm", "length_power": "length_norm_power"}
 
 
-def _is_number(value: Any) -> bool:
+def is_number(value: Any) -> bool:
+    """Whether a value is a number, of Python or numpy, and no bool."""
     return isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
 
 
@@ -100,13 +103,13 @@ class Number(_Simple):
     below: bool = False
 
     def _fits(self, value: Any) -> bool:
-        inside = _is_number(value) and self.low <= value <= self.high
+        inside = is_number(value) and self.low <= value <= self.high
         return inside and not (self.below and value == self.high)
 
     def _wanted(self) -> str:
         if self.low == _LEAST and self.high == 1e100:
             return f"a number > 0 (from {_LEAST:g} to 1e+100)"
-        return f"a number from {self.low:g} to {self.high:g}{' (not itself)' * self.below}"
+        return f"a number from {self.low:g} to {'below ' * self.below}{self.high:g}"
 
 
 _LEAST = 1e-100
@@ -225,7 +228,7 @@ class PriorOf(_Simple):
         """Raise ValueError for what is neither."""
         if isinstance(value, Mapping):
             shares = list(value.values())
-            if not all(_is_number(share) and 0 <= share <= 1e100 for share in shares):
+            if not all(is_number(share) and 0 <= share <= 1e100 for share in shares):
                 raise ValueError(f"{name}: {value!r:.80} has a value that is not a number >= 0")
             if not sum(shares) > 0:
                 raise ValueError(f"{name}: no class has a probability above 0")
@@ -235,26 +238,27 @@ class PriorOf(_Simple):
 
 
 @dataclass(frozen=True)
-class Other(_Simple):
-    """Anything: it is checked where it is used."""
+class Such(_Simple):
+    """Whatever fits a condition, and what to call that."""
+
+    fits: Callable[[Any], bool]
+    what: str = "anything"
 
     def _fits(self, value: Any) -> bool:
-        return True
-
-
-@dataclass(frozen=True)
-class Having(_Simple):
-    """An object with a method, and what to call such an object."""
-
-    method: str = ""
-    what: str = ""
-
-    def _fits(self, value: Any) -> bool:
-        some = not isinstance(value, type | Sequence)  # a text, too, has a method `count`
-        return some and callable(getattr(value, self.method, None))
+        return self.fits(value)
 
     def _wanted(self) -> str:
         return self.what
+
+
+def having(method: str, what: str, *, none: bool = False) -> Such:
+    """An object with a method, and what to call such an object."""
+
+    def fits(value: Any) -> bool:
+        some = not isinstance(value, type | Sequence)  # a text, too, has a method `count`
+        return some and callable(getattr(value, method, None))
+
+    return Such(fits, what, none=none)
 
 
 @dataclass(frozen=True)
@@ -401,9 +405,9 @@ def plain_parameters(of: Parameterised, but: Collection[str] = ()) -> dict[str, 
     """The parameters of an object as JSON can hold them."""
     plain = {}
     for name, known in of._table.items():
-        value = getattr(of, name)
         if name in but:
             continue
+        value = getattr(of, name)
         if isinstance(value, np.generic):
             value = value.item()
         if isinstance(known.check, Names) and isinstance(value, Collection):

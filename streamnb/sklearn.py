@@ -30,12 +30,15 @@ from streamnb.naive_bayes.counting import CountingNB, CountingParameters
 from streamnb.naive_bayes.discriminative import DiscriminativeParameters
 from streamnb.naive_bayes.mini_batches import log_normalised
 from streamnb.naive_bayes.rows import as_weights
-from streamnb.parameters import Other, parameter, parameterised
+from streamnb.parameters import Such, parameter, parameterised
 
 __all__ = ["BernoulliNB", "ComplementNB", "DiscriminativeMultinomialNB", "MultinomialNB"]
 
 TOKENIZER = parameter(
-    Other(), "counts", "What makes tokens of texts; None for `streamnb.Tokenizer()`.", default=None
+    Such(lambda x: True),
+    "counts",
+    "What makes tokens of texts; None for `streamnb.Tokenizer()`.",
+    default=None,
 )
 
 

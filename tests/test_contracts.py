@@ -7,7 +7,6 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 from river import checks
-from sklearn.feature_extraction.text import CountVectorizer
 
 from streamnb import (
     BernoulliNB,
@@ -140,12 +139,6 @@ def test_many_is_one_after_the_other(name):
     one, many = taught(ALL[name].clone()), ALL[name].clone()
     if isinstance(one, Classifier):
         many.learn_many([text for text, _ in TEXTS], [label for _, label in TEXTS])
-    elif name in SINGLE:
-        vectorizer = CountVectorizer()
-        X = vectorizer.fit_transform([text for text, _ in TEXTS])
-        many.learn_many(X, [label for _, label in TEXTS])
-        assert many.counts.totals == one.counts.totals
-        return
     else:
         many.learn_many([message(text) for text, _ in TEXTS], [label for _, label in TEXTS])
     probe = "free" if isinstance(one, Classifier) else {"free": 1}
@@ -386,3 +379,50 @@ def test_an_estimator_whose_fit_failed_is_what_it_was():
     with pytest.raises(ValueError, match="labels"):
         estimator.fit(np.ones((3, 2)), ["x", "y"])
     assert list(estimator.predict(["free"])) == ["x"]
+
+
+BAD_MESSAGES = [
+    ([{"free": 1}, {"free": float("nan")}], ["spam", "ham"], ValueError),
+    ([{"free": 1}, {"free": 1}], ["spam", None], ValueError),
+    ([{"free": 1}, {"free": 1}], ["spam", []], TypeError),
+    ([{"free": 1}, {"free": 1}], ["spam"], ValueError),
+    ([{"free": 1}, 3], ["spam", "ham"], TypeError),
+]
+
+
+@pytest.mark.parametrize(("X", "y", "error"), BAD_MESSAGES)
+@pytest.mark.parametrize("name", MODELS | SINGLE)
+def test_many_messages_are_learned_all_or_none(name, X, y, error):
+    model = (MODELS | SINGLE)[name].clone()
+    with pytest.raises(error):
+        model.learn_many(X, y)
+    assert model.labels == []
+
+
+@pytest.mark.parametrize("name", MODELS | SINGLE)
+def test_many_messages_are_asked_as_each_is(name):
+    model = taught((MODELS | SINGLE)[name].clone())
+    asked = [{"free": 1}, {"lunch": 2, "now": 1}]
+    expected = [list(model.predict_proba_one(x).values()) for x in asked]
+    np.testing.assert_allclose(model.predict_proba_many(asked), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", MODELS | SINGLE)
+def test_what_is_no_model_is_not_merged(name):
+    with pytest.raises(ValueError, match="cannot merge a dict"):
+        (MODELS | SINGLE)[name].clone().merge({})
+
+
+def test_classes_declared_before_names_are_let_go_stay():
+    model = MultinomialNB()
+    model.counts.declare(["ham", "spam"])
+    model.keep_names = False
+    assert model.labels == ["ham", "spam"]
+    model.learn_one({"free": 1}, "spam")
+    assert model.counts.name(int(TokenCounts.from_dict({"free": 1}).fingerprints[0])) != "free"
+
+
+def test_a_row_with_negative_numbers_is_learned_by_presence_under_decay():
+    model = BernoulliNB(decay=0.9)
+    model.partial_fit(np.array([[1, -1], [0, 2]]), ["a", "b"], classes=["a", "b"])
+    assert model.labels == ["a", "b"]

@@ -917,6 +917,13 @@ def damage(path, *statements):
     connection.close()
 
 
+def learn_ten(path):
+    with Mailbox(path) as mailbox:
+        for n in range(10):
+            mailbox.learn(b"Subject: %d\n\nword%d" % (n, n), ["spam", "ham"][n % 2])
+
+
+
 @pytest.mark.parametrize(
     "statement",
     [
@@ -933,9 +940,7 @@ def damage(path, *statements):
 )
 def test_what_is_sound_of_a_damaged_database_is_rescued(tmp_path, statement):
     path, new = tmp_path / "a.db", tmp_path / "new.db"
-    with Mailbox(path) as mailbox:
-        for n in range(10):
-            mailbox.learn(b"Subject: %d\n\nword%d" % (n, n), ["spam", "ham"][n % 2])
+    learn_ten(path)
     damage(path, statement)
     assert streamnb_command("verify", "--db", path)[0] == 4
     classes = ["--class", "spam", "--class", "ham"] if "state" in statement else []
@@ -961,9 +966,7 @@ def test_what_is_sound_of_a_damaged_database_is_rescued(tmp_path, statement):
 )
 def test_a_rescue_does_not_trust_numbers(tmp_path, statement):
     path, new = tmp_path / "a.db", tmp_path / "new.db"
-    with Mailbox(path) as mailbox:
-        for n in range(10):
-            mailbox.learn(b"Subject: %d\n\nword%d" % (n, n), ["spam", "ham"][n % 2])
+    learn_ten(path)
     damage(path, statement)
     assert rescue(path, new) == (10, [])
 

@@ -359,7 +359,7 @@ BAD_CONFIGURATIONS = {
     "model: {views: [words, smells]}": r"model.views\[1\]|model.views",
     "model: {views: [words, words]}": "model.views: .*is not a list of some of words, bytes",
     "model: {views: []}": "model.views: .*is not a list of some of words, bytes",
-    "model: {label_noise: 0.6}": "model.label_noise: 0.6 is not a number from 0 to 0.5",
+    "model: {label_noise: 0.6}": "model.label_noise: 0.6 is not a number from 0 to below 0.5",
     "model: {decay: 0.1}": "model.decay: 0.1 is not a number from 0.5 to 1",
     "model: {window: 0}": "model.window: input should be greater than or equal to 1, not 0",
     "modle: {}": "modle: unknown key; did you mean 'model'?",

@@ -11,7 +11,7 @@ import numpy as np
 from river import base
 
 from streamnb.classifier.verdict import Costs, Reason, Verdict
-from streamnb.counts.protocol import Label, check_labels
+from streamnb.counts.protocol import Label
 from streamnb.errors import ModelFileError
 from streamnb.features.token_counts import Feature
 from streamnb.features.views import Views, described, restored
@@ -22,13 +22,12 @@ from streamnb.naive_bayes.explanation import Explanation
 from streamnb.naive_bayes.model_files import read, save
 from streamnb.naive_bayes.multinomial import MultinomialNB
 from streamnb.naive_bayes.receipt import Receipt
-from streamnb.naive_bayes.rows import as_labels, as_weights
 from streamnb.parameters import (
-    Having,
-    Number,
-    Other,
     Parameterised,
+    Such,
     Text,
+    having,
+    is_number,
     parameter,
     parameterised,
 )
@@ -37,25 +36,16 @@ from streamnb.scores import log_odds, probabilities
 __all__ = ["Classifier"]
 
 
-class _CostsOf(Other):
-    """Three numbers >= 0."""
-
-    def _fits(self, value: Any) -> bool:
-        three = isinstance(value, tuple) and len(value) == 3
-        return three and all(Number()._fits(cost) for cost in value)
-
-    def _wanted(self) -> str:
-        return "three numbers >= 0: false_alarm, miss and unsure"
+def _are_costs(value: Any) -> bool:
+    three = isinstance(value, tuple) and len(value) == 3
+    return three and all(is_number(cost) and 0 <= cost <= 1e100 for cost in value)
 
 
-class _LabelOf(Other):
-    """A label that can be written to files."""
-
-    def _fits(self, value: Any) -> bool:
-        return isinstance(value, str | int | float | np.generic)
-
-    def _wanted(self) -> str:
-        return "a label: str, int, bool or float"
+_COSTS = Such(_are_costs, "three numbers >= 0: false_alarm, miss and unsure")
+_LABEL = Such(
+    lambda value: isinstance(value, str | int | float | np.generic),
+    "a label: str, int, bool or float",
+)
 
 
 @parameterised()
@@ -79,21 +69,21 @@ class Classifier(Parameterised, base.Classifier):
     """
 
     tokenizer: ScanningTransformer | Views = parameter(
-        Having(method="count", what="a tokenizer"),
+        having("count", "a tokenizer"),
         "counts",
         "What makes features of a message, or `Views` of it.",
         default=None,
     )
     model: TextModel = parameter(
-        Having(method="explain_views", what="a model of texts"),
+        having("explain_views", "a model of texts"),
         "counts",
         "A counting model, or a `ViewsNB` with a model for each view.",
         default=None,
     )
     positive: Label = parameter(
-        _LabelOf(), "formula", "The class that false alarms are for.", default="spam"
+        _LABEL, "formula", "The class that false alarms are for.", default="spam"
     )
-    costs: Costs = parameter(_CostsOf(), "formula", "What decisions cost.", default=Costs())
+    costs: Costs = parameter(_COSTS, "formula", "What decisions cost.", default=Costs())
     on: str | None = parameter(
         Text(none=True), "formula", "Key of the message where x is a dict.", default=None
     )
@@ -148,15 +138,7 @@ class Classifier(Parameterised, base.Classifier):
 
     def learn_many(self, X: Any, y: Any, w: Any = None) -> None:
         """Learn many messages, with labels y and weights w (a number, or one for each)."""
-        messages, labels = list(X), as_labels(y)
-        if len(messages) != len(labels):
-            raise ValueError(f"{len(messages)} messages, but {len(labels)} labels")
-        weights = as_weights(w, len(labels)).tolist()
-        counted = [self.count(message) for message in messages]
-        check_labels(labels)
-        with self.model._lock:
-            for tokens, label, weight in zip(counted, labels, weights, strict=True):
-                self.model.learn_one(tokens, label, weight)
+        self.model.learn_many([self.count(x) for x in X], y, w)
 
     def unlearn_one(self, x: Any, y: Label, w: float = 1.0, receipt: Receipt | None = None) -> None:
         """Undo `learn_one`, given the `receipt` it left."""

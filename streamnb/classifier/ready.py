@@ -17,11 +17,11 @@ from streamnb.naive_bayes.views import ViewsNB
 from streamnb.parameters import (
     POSITIVE,
     Flag,
-    Having,
     Names,
     Number,
     Whole,
     attribute,
+    having,
     parameter,
     parameterised,
     parameters_of,
@@ -87,7 +87,7 @@ class ReadyClassifier(Classifier):
         default=None,
     )
     words: MailTokenizer | Tokenizer | None = parameter(
-        Having(method="count", what="a tokenizer", none=True),
+        having("count", "a tokenizer", none=True),
         "counts",
         "Tokenizer of the view of words; None for the default.",
         default=None,
@@ -135,9 +135,11 @@ class ReadyClassifier(Classifier):
         super()._changed(name)
         if "model" not in vars(self):
             return
-        owners = [self.model] if name in self.model._table else self.models
-        for owner in owners if name in _OF_MEMBERS or name in self.model._table else ():
-            setattr(owner, name, getattr(self, name))
+        if name in self.model._table:
+            setattr(self.model, name, getattr(self, name))
+        elif name in _OF_MEMBERS:
+            for member in self.models:
+                setattr(member, name, getattr(self, name))
 
     def settings(self) -> dict[str, Any]:
         """Everything but the model, as JSON can hold it."""

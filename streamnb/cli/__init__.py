@@ -60,22 +60,22 @@ class _Commands(click.Group):
         return found
 
     def make_context(self, *args: Any, **extra: Any) -> click.Context:
-        with _ends_plainly():
+        with _ends_ours():
             return super().make_context(*args, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:
-        with _ends_plainly():
+        with _ends_ours():
             return super().invoke(ctx)
 
 
 @contextmanager
-def _ends_plainly() -> Iterator[None]:
-    """Keep from click what it has ends of its own for: an empty line, and status 1."""
+def _ends_ours() -> Iterator[None]:
+    """Keep from click the two ends that `main` words: Ctrl-C, and output that nobody reads."""
     try:
         yield
-    except KeyboardInterrupt:
+    except KeyboardInterrupt:  # click would print an empty line
         raise click.Abort from None
-    except BrokenPipeError as error:
+    except BrokenPipeError as error:  # click would make it status 1
         raise SystemExit(141) from error
 
 
@@ -131,7 +131,7 @@ def main() -> None:
         click.echo("streamnb: interrupted", err=True)
         status = 130
     except (BrokenPipeError, SystemExit) as error:
-        # Where nobody reads any more, rich makes a SystemExit of that, and so does _ends_plainly.
+        # Where nobody reads any more, rich makes a SystemExit of that, and so does _ends_ours.
         if isinstance(error, SystemExit) and not isinstance(error.__context__, BrokenPipeError):
             raise
         sys.stdout = None  # or Python would try to write to it once more

@@ -32,8 +32,8 @@ def checked_weight(w: Any) -> float:
 
 
 def check_labels(labels: Iterable[Any]) -> None:
-    """Raise ValueError for what no class can be called."""
-    if any(label is None or label != label for label in labels):
+    """Raise ValueError, or TypeError where it has no hash, for what no class can be called."""
+    if any(label is None or label != label for label in dict.fromkeys(labels)):
         raise ValueError("a label must not be None or NaN")
 
 

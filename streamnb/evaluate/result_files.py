@@ -7,6 +7,7 @@ measured up to the last checkpoint.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from pathlib import Path
@@ -15,10 +16,9 @@ from typing import IO, Any, Self
 from streamnb.errors import OutputError, printable
 from streamnb.evaluate.prequential import Step
 
-__all__ = ["FILES", "ResultFiles"]
+__all__ = ["ResultFiles"]
 
-
-FILES = ("results.txt", "checkpoints.jsonl", "config.yaml", "tokens.json", "summary.json")
+_FILES = ("results.txt", "checkpoints.jsonl", "config.yaml", "tokens.json", "summary.json")
 
 
 class ResultFiles:
@@ -41,12 +41,14 @@ class ResultFiles:
         self.folder = None if folder is None else Path(folder)
         self._config = config
         self._files: dict[str, IO[str]] = {}
+        self._made = False
 
     def __enter__(self) -> Self:
         if self.folder is not None:
             try:
+                self._made = not self.folder.exists()
                 self.folder.mkdir(parents=True, exist_ok=True)
-                for name in FILES:
+                for name in _FILES:
                     # Never through what somebody may have put there: a link, a pipe.
                     self._partial(name).unlink(missing_ok=True)
                 self._partial("config.yaml").write_text(self._config, encoding="utf-8")
@@ -102,6 +104,20 @@ class ResultFiles:
             except OSError as error:
                 raise self._failed(error) from None
 
+    @property
+    def earlier(self) -> bool:
+        """Whether the results of an earlier run are there."""
+        return self.folder is not None and (self.folder / "summary.json").exists()
+
+    def discard(self) -> None:
+        """Remove the files of a run that has nothing to say, and the folder if it was made here."""
+        if self.folder is not None:
+            with contextlib.suppress(OSError):
+                for name in _FILES:
+                    self._partial(name).unlink(missing_ok=True)
+                if self._made:
+                    self.folder.rmdir()  # unless something else lies in it
+
     def finish(self, figures: dict[str, Any], tokens: dict[str, Any]) -> None:
         """Write the summary and the most telling tokens, and give all files their names."""
         if self.folder is None:
@@ -113,7 +129,7 @@ class ResultFiles:
             self._partial("tokens.json").write_text(json.dumps(tokens) + "\n", encoding="utf-8")
             for file in self._files.values():
                 file.close()
-            for name in FILES:
+            for name in _FILES:
                 os.replace(self._partial(name), self.folder / name)
         except OSError as error:
             raise self._failed(error) from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from streamnb import _core
-from streamnb.features.mail_words import HeaderParameters
+from streamnb.features.mail_words import REMEMBERED, HeaderParameters
 from streamnb.features.token_counts import TokenCounts
 from streamnb.features.words import ON, ScanningTransformer
 from streamnb.mail import Mail
@@ -13,8 +13,6 @@ from streamnb.mail.parse import DEFAULT_LIMITS, normalised
 from streamnb.parameters import Flag, Whole, parameter, parameterised
 
 __all__ = ["ByteGrams"]
-
-_REMEMBERED = 1000  # names of fields: senders invent them
 
 
 @parameterised()
@@ -63,7 +61,7 @@ class ByteGrams(HeaderParameters, ScanningTransformer):
 
     def _keeps(self, name: bytes) -> bool:
         keep = self.reads(name.lower())
-        if len(self._kept) < _REMEMBERED:
+        if len(self._kept) < REMEMBERED:
             self._kept[name] = keep
         return keep
 

@@ -14,7 +14,9 @@ from streamnb.mail.decode import decode_words
 from streamnb.mail.parse import DEFAULT_LIMITS
 from streamnb.parameters import Flag, Names, parameter, parameterised
 
-__all__ = ["HeaderParameters", "MailTokenizer", "as_mail", "is_stamped"]
+__all__ = ["REMEMBERED", "HeaderParameters", "MailTokenizer", "as_mail", "is_stamped"]
+
+REMEMBERED = 1000  # names of fields that what is read of them is kept for: senders invent names
 
 # Fields that filters stamp, our own included, and fields in which mail programs keep what the user
 # did with a message: to learn from them is to learn from the answer.
@@ -42,9 +44,6 @@ def as_mail(x: Any, limits: Limits = DEFAULT_LIMITS) -> Mail:
     if not isinstance(x, bytes):
         raise TypeError(f"a mail must be bytes, str or Mail, not {type(x).__name__}")
     return parse(x, limits)
-
-
-_REMEMBERED = 1000  # names of fields: senders invent them
 
 
 @parameterised(kw_only=True)
@@ -93,23 +92,13 @@ class MailTokenizer(HeaderParameters, WordParameters, ScanningTransformer):
         self._prefixes: dict[bytes, bytes | None] = {}
 
     def _new_scanner(self) -> _core.Scanner:
-        return _core.Scanner(
-            casefold=self.casefold,
-            inner=self.inner,
-            shortest=self.min_length,
-            longest=self.max_length,
-            first=self.ngrams[0],
-            last=self.ngrams[1],
-            urls=True,
-            binary=self.binary,
-            keep_names=self.keep_names,
-        )
+        return _core.Scanner(**self._scanner_options(), urls=True)
 
     def _prefix(self, name: bytes) -> bytes | None:
         """The prefix of a field's words, None for a field that is left out."""
         lower = name.lower()
         prefix = lower[:40] + b":" if self.reads(lower) else None
-        if len(self._prefixes) < _REMEMBERED:
+        if len(self._prefixes) < REMEMBERED:
             self._prefixes[name] = prefix
         return prefix
 

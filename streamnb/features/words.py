@@ -128,6 +128,18 @@ class WordParameters:
     )
     on: str | None = ON
 
+    def _scanner_options(self) -> dict[str, Any]:
+        return {
+            "casefold": self.casefold,
+            "inner": self.inner,
+            "shortest": self.min_length,
+            "longest": self.max_length,
+            "first": self.ngrams[0],
+            "last": self.ngrams[1],
+            "binary": self.binary,
+            "keep_names": self.keep_names,
+        }
+
 
 @parameterised()
 class Tokenizer(WordParameters, ScanningTransformer):
@@ -167,16 +179,9 @@ class Tokenizer(WordParameters, ScanningTransformer):
 
     def _new_scanner(self) -> _core.Scanner:
         return _core.Scanner(
-            casefold=self.casefold,
-            inner=self.inner,
-            shortest=self.min_length,
-            longest=self.max_length,
-            first=self.ngrams[0],
-            last=self.ngrams[1],
+            **self._scanner_options(),
             by_character=self.analyzer == "char",
             urls=self.urls,
-            binary=self.binary,
-            keep_names=self.keep_names,
             stop=[word.casefold() if self.casefold else word for word in self.stop_words or ()],
         )
 

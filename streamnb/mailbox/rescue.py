@@ -89,7 +89,11 @@ def rescue(
                 done = absorb(mailbox, extract)
             if done.added == 0:
                 raise StateError(f"{damaged}: no row of its ledger can be kept; nothing was made")
-            Path(making).rename(new)
+            try:
+                os.link(making, new)  # fails where a file of that name was made meanwhile
+            except OSError as error:
+                raise StateError(f"{new}: cannot be made: {error.strerror}") from None
+            _remove(making)
         except BaseException:
             _remove(making)
             raise

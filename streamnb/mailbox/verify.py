@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from streamnb.counts.memory import MemoryCounts
 from streamnb.counts.protocol import Counts
 from streamnb.counts.sqlite import SqlCounts
 from streamnb.errors import StateError
@@ -37,7 +36,6 @@ def _recounted(mailbox: Mailbox) -> list[str]:
     model = TextModel.of_outline(mailbox.database.value("identity")["model"])
     for member in model.members:
         member.keep_names = False
-        member.counts = MemoryCounts(keep_names=False)
         member.counts.declare(mailbox.labels)
     nothing = (TokenCounts.from_dict({}),) * len(mailbox.counts)
     times: Counter[bytes] = Counter()

@@ -10,7 +10,7 @@ from river import base
 
 from streamnb import _core
 from streamnb.counts.memory import MemoryCounts
-from streamnb.counts.protocol import Label
+from streamnb.counts.protocol import Label, check_labels
 from streamnb.errors import OutputError
 from streamnb.features.token_counts import Feature, TokenCounts
 from streamnb.naive_bayes.explanation import Explanation
@@ -60,6 +60,28 @@ class Scored(Parameterised):
                 return None
             scores = self._scores(x)
             return self.labels[scores.index(max(scores))]
+
+    def check_merge(self, other: Any) -> None:
+        """Raise ValueError where another model counts different things."""
+        raise NotImplementedError
+
+    def _merge(self, other: Any) -> None:
+        raise NotImplementedError
+
+    def merge(self, other: Self) -> None:
+        """Add what another model learned: the same as having learned both streams.
+
+        Raises
+        ------
+        ValueError
+            Where the models count different things. Nothing has changed.
+        """
+        if not isinstance(other, Scored):
+            raise ValueError(f"cannot merge a {type(other).__name__} into a {type(self).__name__}")
+        first, second = sorted((self, other), key=id)  # two merges crosswise must not wait for ever
+        with first._lock, second._lock:
+            self.check_merge(other)
+            self._merge(other)
 
 
 class TextModel(Scored, Saved, base.Classifier):
@@ -114,13 +136,6 @@ class TextModel(Scored, Saved, base.Classifier):
 
     def relearn(self, x: Any, y: Label, receipt: Receipt) -> None:
         """Do again what a receipt says, exactly."""
-        raise NotImplementedError
-
-    def check_merge(self, other: Any) -> None:
-        """Raise ValueError where another model counts different things."""
-        raise NotImplementedError
-
-    def _merge(self, other: Any) -> None:
         raise NotImplementedError
 
     def explain_views(self, x: Any) -> list[Explanation]:
@@ -242,9 +257,19 @@ class TextModel(Scored, Saved, base.Classifier):
             Their labels.
         w : float or sequence of float, default None
             Their weights; None for 1.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As for `learn_one`, and where lengths differ. Nothing has changed.
         """
-        messages = list(Rows.of(X, True, canonical=False).messages() if is_matrix(X) else X)
+        if is_matrix(X):
+            rows = Rows.of(X, True, canonical=False)
+            rows.check_counts()
+            X = rows.messages()
+        messages = [self.as_tokens(x) for x in X]
         labels = as_labels(y)
+        check_labels(labels)
         if len(messages) != len(labels):
             raise ValueError(f"{len(messages)} examples, but {len(labels)} labels")
         weights = as_weights(w, len(labels)).tolist()
@@ -255,20 +280,8 @@ class TextModel(Scored, Saved, base.Classifier):
     def predict_proba_many(self, X: Any) -> Any:
         """Probabilities (n, K) of many messages."""
         messages = Rows.of(X, True, canonical=False).messages() if is_matrix(X) else X
-        return np.array([list(self.predict_proba_one(x).values()) for x in messages])
-
-    def merge(self, other: Self) -> None:
-        """Add what another model learned: the same as having learned both streams.
-
-        Raises
-        ------
-        ValueError
-            Where the models count different things. Nothing has changed.
-        """
-        first, second = sorted((self, other), key=id)  # two merges crosswise must not wait for ever
-        with first._lock, second._lock:
-            self.check_merge(other)
-            self._merge(other)
+        with self._lock:
+            return np.array([list(self.predict_proba_one(x).values()) for x in messages])
 
     def explain_one(self, x: Any) -> Explanation:
         """Say what each feature of a message added to each class.

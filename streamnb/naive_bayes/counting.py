@@ -18,6 +18,7 @@ from streamnb.naive_bayes.explanation import Explanation
 from streamnb.naive_bayes.matrices import LearnsMatrices
 from streamnb.naive_bayes.prior import log_prior
 from streamnb.naive_bayes.receipt import Receipt
+from streamnb.naive_bayes.rows import are_messages
 from streamnb.parameters import (
     POSITIVE,
     Flag,
@@ -128,8 +129,10 @@ class CountingNB(_Remembers, CountingParameters, LearnsMatrices, TextModel):
 
     def _changed(self, name: str) -> None:
         self._edition += 1
-        if name == "keep_names" and "counts" in vars(self):  # nothing was learned yet
-            self._reset()
+        counts = vars(self).get("counts")
+        if name == "keep_names" and isinstance(counts, MemoryCounts):  # nothing was learned yet
+            self.counts = MemoryCounts(self.keep_names, self.track_values)
+            self.counts.declare(counts.labels)
 
     @property
     def members(self) -> list[CountingNB]:
@@ -297,6 +300,20 @@ class CountingNB(_Remembers, CountingParameters, LearnsMatrices, TextModel):
         """Add once more what `add` added and `take` took."""
         shrunk = self._shrunk(receipt)
         self.counts.add(tokens, y, times * shrunk, receipt.mass * shrunk)
+
+    def learn_many(self, X: Any, y: Any, w: Any = None) -> None:
+        """Learn many messages, with labels y and weights w (a number, or one for each).
+
+        X is a matrix or a frame with a message in each row, or a list of messages.
+        """
+        (TextModel if are_messages(X) else LearnsMatrices).learn_many(self, X, y, w)
+
+    def predict_proba_many(self, X: Any) -> Any:
+        """Probabilities of many messages, X as for `learn_many`: a row for each, as a frame like X.
+
+        A frame keeps its library and its index; a matrix or a list gives an array.
+        """
+        return (TextModel if are_messages(X) else LearnsMatrices).predict_proba_many(self, X)
 
     def relearn(self, x: Any, y: Label, receipt: Receipt) -> None:
         """Do again what a receipt says, exactly."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ from streamnb import _core
 from streamnb.counts.protocol import checked_weight
 from streamnb.features.token_counts import TokenCounts
 
-__all__ = ["Rows", "as_labels", "as_weights", "is_frame", "is_matrix"]
+__all__ = ["Rows", "are_messages", "as_labels", "as_weights", "is_frame", "is_matrix"]
 
 
 @dataclass(frozen=True)
@@ -70,14 +70,17 @@ class Rows:
         return cls(indptr, indices, data, used, _features(columns, names, keep_names))
 
     def messages(self) -> Iterator[TokenCounts]:
-        """Each row by itself: the features above zero; ValueError for a value that is no count."""
-        bad = np.flatnonzero(~((self.data >= 0) & (self.data <= 1e100)))
-        self.check(int(bad[0]) if len(bad) else -1, signed=False)
+        """Each row by itself: the features above zero."""
         for start, end in zip(self.indptr[:-1].tolist(), self.indptr[1:].tolist(), strict=True):
             columns, places = np.unique(self.indices[start:end], return_inverse=True)
             values = np.bincount(places, self.data[start:end], len(columns)).astype(np.float64)
             row = self.features.select(columns[values > 0])
             yield TokenCounts._trusted(row.fingerprints, values[values > 0], row.names, row.ends)
+
+    def check_counts(self) -> None:
+        """Raise ValueError naming row and column of the first value that is no count."""
+        bad = np.flatnonzero(~((self.data >= 0) & (self.data <= 1e100)))
+        self.check(int(bad[0]) if len(bad) else -1, signed=False)
 
     def check(self, entry: int, signed: bool) -> None:
         """Raise ValueError naming row and column of a bad entry; -1 is none."""
@@ -107,6 +110,11 @@ def is_frame(X: Any) -> bool:
 def is_matrix(X: Any) -> bool:
     """Whether X is a matrix or a data frame, and not an iterable of messages."""
     return hasattr(X, "tocsr") or getattr(X, "ndim", 0) == 2 or is_frame(X)
+
+
+def are_messages(X: Any) -> bool:
+    """Whether X is a list of messages by their features, and not of rows of numbers."""
+    return isinstance(X, list) and (not X or isinstance(X[0], (Mapping, TokenCounts)))
 
 
 def _frame_values(frame: Any) -> tuple[list[Any], Any]:

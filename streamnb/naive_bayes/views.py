@@ -16,23 +16,15 @@ from streamnb.naive_bayes.explanation import Explanation
 from streamnb.naive_bayes.label_noise import LabelNoise
 from streamnb.naive_bayes.recalibration import Recalibration
 from streamnb.naive_bayes.receipt import Receipt
-from streamnb.parameters import Number, Other, attribute, parameter, parameterised
+from streamnb.parameters import Number, Such, attribute, parameter, parameterised
 from streamnb.scores import probabilities
 
 __all__ = ["ViewsNB"]
 
 
-class _ModelsOf(Other):
-    """Counting models, each another one, or None."""
-
-    def _fits(self, value: Any) -> bool:
-        if value is None:
-            return True
-        several = isinstance(value, (list, tuple)) and len(value) == len(set(map(id, value))) > 0
-        return several and all(isinstance(model, CountingNB) for model in value)
-
-    def _wanted(self) -> str:
-        return "a list of counting models, another one for each view"
+def _are_models(value: Any) -> bool:
+    several = isinstance(value, (list, tuple)) and len(value) == len(set(map(id, value))) > 0
+    return several and all(isinstance(model, CountingNB) for model in value)
 
 
 @parameterised()
@@ -68,7 +60,7 @@ class ViewsNB(TextModel):
     """
 
     models: Sequence[CountingNB] | None = parameter(
-        _ModelsOf(),
+        Such(_are_models, "a list of counting models, another one for each view", none=True),
         "counts",
         "A `DiscriminativeMultinomialNB` or another counting model for each view; None for one.",
         default=None,

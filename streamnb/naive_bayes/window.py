@@ -14,7 +14,7 @@ from streamnb.naive_bayes.counting import CountingNB
 from streamnb.naive_bayes.explanation import Explanation
 from streamnb.naive_bayes.multinomial import MultinomialNB
 from streamnb.naive_bayes.receipt import Receipt
-from streamnb.parameters import Having, Whole, attribute, parameter, parameterised
+from streamnb.parameters import Whole, attribute, having, parameter, parameterised
 
 __all__ = ["WindowNB"]
 
@@ -46,7 +46,7 @@ class WindowNB(TextModel):
     """
 
     model: TextModel = parameter(
-        Having(method="unlearn", what="a model of texts or tables"),
+        having("unlearn", "a model of texts or tables"),
         "counts",
         "Any model of texts or tables. It must learn through this object alone.",
         default=None,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import resource
 import signal
@@ -12,7 +11,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from streamnb.classifier import Classifier
@@ -24,7 +22,6 @@ from streamnb.corpus.entry import Entry
 from streamnb.corpus.headers import message_envelope
 from streamnb.errors import ConfigError, CorpusError, StreamNBError
 from streamnb.evaluate import Example, ResultFiles, Step, Summary, Tally
-from streamnb.evaluate.result_files import FILES
 from streamnb.replay.build import (
     complete,
     make_classifier,
@@ -245,22 +242,13 @@ class _Run:
         elif path is not None:
             self.classifier.save(path)
         report.peak_memory_bytes = _peak_memory()
-        folder = self.files.folder
-        if folder is not None and interrupted and not tally.messages and not report.learned:
-            self._leave_nothing(folder)
-        elif folder is not None and interrupted and (folder / "summary.json").exists():
-            report.left.append(f"{folder}: the earlier results were left alone")
+        if interrupted and not tally.messages and not report.learned:
+            self.files.discard()  # files without a line in them would look like a run
+        elif interrupted and self.files.earlier:
+            report.left.append(f"{self.files.folder}: the earlier results were left alone")
         else:
-            tokens = {} if folder is None else _telling(self.classifier)
+            tokens = {} if self.files.folder is None else _telling(self.classifier)
             self.files.finish(report.as_dict(), tokens)
-
-    @staticmethod
-    def _leave_nothing(folder: Path) -> None:
-        """Remove files without a line in them: they would look like a run."""
-        with contextlib.suppress(OSError):
-            for name in FILES:
-                (folder / f"{name}.partial").unlink(missing_ok=True)
-            folder.rmdir()  # unless something else lies in it
 
 
 def _telling(classifier: Classifier, most: int = 20) -> dict[str, list[tuple[str, float]]]:

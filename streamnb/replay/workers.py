@@ -31,6 +31,7 @@ __all__ = ["feed"]
 _CHUNK = 32  # messages handed over at a time
 _AHEAD = 16  # chunks read ahead for each process
 _PIPE = 1 << 20
+_ENDED = "a reading process ended unexpectedly; try again with --jobs 1"
 
 Result = TokenCounts | tuple[TokenCounts, ...] | StreamNBError
 
@@ -161,9 +162,7 @@ class _Worker:
         try:
             self._tasks.send(chunk.entries)
         except OSError:
-            raise StreamNBError(
-                "a reading process ended unexpectedly; try again with --jobs 1"
-            ) from None
+            raise StreamNBError(_ENDED) from None
 
     def collect(self, block: bool) -> None:
         """Take the answers that are there; with `block`, wait for one."""
@@ -172,9 +171,7 @@ class _Worker:
                 self.given.popleft().results = _unpack(self._answers)
                 block = False
         except (EOFError, OSError):
-            raise StreamNBError(
-                "a reading process ended unexpectedly; try again with --jobs 1"
-            ) from None
+            raise StreamNBError(_ENDED) from None
 
     def stop(self) -> None:
         self._answers.close()  # first: an answer nobody will read must not hold the worker up

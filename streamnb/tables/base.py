@@ -255,26 +255,16 @@ class TabularNB(Scored, Saved, MiniBatches):
         scores: list[float] = self._score(self.statistics.read(Columns.of_one(x)))[0].tolist()
         return scores
 
-    def merge(self, other: TabularNB) -> None:
-        """Add what another model learned: the same as having learned both streams.
+    def _merge(self, other: TabularNB) -> None:
+        self._declare(other.labels)
+        places = [self._places[label] for label in other.labels]
+        for place, theirs in zip(places, other._weights, strict=True):
+            self._weights[place].merge(theirs)
+        self.statistics.merge(other.statistics, places)
+        self._memo = None
 
-        Raises
-        ------
-        ValueError
-            Where the models are of different kinds.
-        """
-        first, second = sorted((self, other), key=id)  # two merges crosswise must not wait for ever
-        with first._lock, second._lock:
-            self.check_merge(other)
-            self._declare(other.labels)
-            places = [self._places[label] for label in other.labels]
-            for place, theirs in zip(places, other._weights, strict=True):
-                self._weights[place].merge(theirs)
-            self.statistics.merge(other.statistics, places)
-            self._memo = None
-
-    def check_merge(self, other: TabularNB) -> None:
-        """Raise ValueError where another model counts different things."""
+    def check_merge(self, other: Any) -> None:
+        """Raise ValueError where another model is of another kind."""
         if type(other) is not type(self):
             raise ValueError(f"cannot merge a {type(other).__name__} into a {type(self).__name__}")
         self.statistics.check_merge(other.statistics)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from streamnb.parameters import Number, OneOf, parameter, parameterised
 from streamnb.tables.base import TabularNB, arrival_independent
 from streamnb.tables.numeric_sums import Numeric, NumericSums
-from streamnb.tables.parameters import PriorParameter
+from streamnb.tables.parameters import VAR_SMOOTHING, PriorParameter
 
 __all__ = ["GaussianDiscriminantAnalysis"]
 
@@ -74,13 +74,7 @@ class GaussianDiscriminantAnalysis(PriorParameter, TabularNB):
         "estimates.",
         default=0,
     )
-    var_smoothing: float = parameter(
-        Number(),
-        "formula",
-        "This share of the largest variance of a feature is added to every variance "
-        "(scikit-learn's).",
-        default=1e-9,
-    )
+    var_smoothing: float = VAR_SMOOTHING
 
     def _new_statistics(self) -> NumericSums:
         return NumericSums(pairs=True)

@@ -194,9 +194,9 @@ class LazyBayesianRules(TabularNB):
             nothing, at = np.empty((1, 0)), np.zeros(1, dtype=np.int64)
             self._weights[place].add(nothing, at, 0, np.array([weight]), -1.0)
 
-    def merge(self, other: TabularNB) -> None:
+    def _merge(self, other: TabularNB) -> None:
         """Add what another model knows, as if it came after; the oldest examples are let go."""
-        super().merge(other)
+        super()._merge(other)
         self._let_go()
 
     def rule_of(self, x: Mapping[Any, Any]) -> list[Any]:

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from streamnb.parameters import Number, OneOf, Prior, PriorOf, parameter, parameterised
 
-__all__ = ["LevelParameters", "NormalParameters", "PriorParameter"]
+__all__ = ["VAR_SMOOTHING", "LevelParameters", "NormalParameters", "PriorParameter"]
+
+VAR_SMOOTHING = parameter(
+    Number(),
+    "formula",
+    "This share of the largest variance of a feature is added to every variance (scikit-learn's).",
+    default=1e-9,
+)
 
 
 @parameterised(kw_only=True)
@@ -30,13 +37,7 @@ class NormalParameters:
         "estimate, 1 for the unbiased one.",
         default=0,
     )
-    var_smoothing: float = parameter(
-        Number(),
-        "formula",
-        "This share of the largest variance of a feature is added to every variance "
-        "(scikit-learn's).",
-        default=1e-9,
-    )
+    var_smoothing: float = VAR_SMOOTHING
     epsilon: float = parameter(
         Number(), "formula", "Added to every standard deviation.", default=0.0
     )
