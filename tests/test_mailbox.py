@@ -923,7 +923,6 @@ def learn_ten(path):
             mailbox.learn(b"Subject: %d\n\nword%d" % (n, n), ["spam", "ham"][n % 2])
 
 
-
 @pytest.mark.parametrize(
     "statement",
     [
