@@ -69,17 +69,18 @@ class SlowDiscriminative:
                 sums[k] += n * math.log(share)
         return sums / (self.length_norm * len(seen) ** self.power) if seen else sums
 
-    def lesson(self, x, y):
+    def lesson(self, x, y, evidence=None):
         if not self.messages.get(y):
             return 1.0
         if len(self.messages) < 2:
             return 0.5
         prior = np.log(np.array(list(self.messages.values())) / sum(self.messages.values()))
-        shares = softmax(self.evidence(x) + self.prior_share * prior)
+        evidence = self.evidence(x) if evidence is None else evidence
+        shares = softmax(evidence + self.prior_share * prior)
         return 1 - shares[list(self.messages).index(y)]
 
-    def learn(self, x, y, trust=1.0):
-        lesson = round(trust * self.lesson(x, y) * 1024) / 1024
+    def learn(self, x, y, trust=1.0, evidence=None):
+        lesson = round(trust * self.lesson(x, y, evidence) * 1024) / 1024
         for w, n in x.items():
             self.counts[w][y] += lesson * n
         self.messages[y] = self.messages.get(y, 0) + 1
@@ -234,24 +235,42 @@ def test_bad_decay_is_refused(decay):
         MultinomialNB(decay=decay)
 
 
-def slow_views(stream, alpha=0.1, length_norm=0.8, power=2 / 3, rate=0.3):
+def slow_views(
+    stream, bound=None, by_length=False, alpha=0.1, length_norm=0.8, power=2 / 3, rate=0.3
+):
     """`ViewsNB` of two views, written down once more from the formulas: scores before each lesson."""
     views = [SlowDiscriminative(alpha, length_norm, power, 0.5) for _ in range(2)]
-    gains, biases = np.full(2, 0.5), {}
-    gain_squares, bias_squares = np.ones(2), defaultdict(lambda: 1.0)
+    # The weights of all messages, and those of each octave of length.
+    gains = defaultdict(lambda: np.zeros(2), {"all": np.full(2, 0.5)})
+    biases = defaultdict(lambda: defaultdict(float))
+    gain_squares = defaultdict(lambda: np.ones(2))
+    bias_squares = defaultdict(lambda: defaultdict(lambda: 1.0))
+    credit = defaultdict(float)
     share, seen, out = 0.1, 10, []
     for x, y in stream:
         classes = list(views[0].messages)
         for view in views:
             view.alpha = alpha * (1 + 10 * min(share, 0.49))
         evidence = np.array([view.evidence(part) for view, part in zip(views, x, strict=True)])
-        z = (
-            gains @ evidence + [biases.setdefault(c, 0.0) for c in classes]
-            if len(classes) > 1
-            else np.zeros(len(classes))
-        )
+        if bound is not None and len(classes) > 1:
+            top = evidence.max(axis=1, keepdims=True)
+            evidence = -bound * np.tanh((top - evidence) / bound)
+            evidence -= evidence.mean(axis=1, keepdims=True)
+        octave = math.floor(math.log2(sum(map(len, x)))) if sum(map(len, x)) else -1
+        groups = ["all", octave] if by_length else ["all"]
+        gain = np.maximum(sum(gains[group] for group in groups), 0.02)
+        bias = [sum(biases[group][c] for group in groups) for c in classes]
+        z = gain @ evidence + bias if len(classes) > 1 else np.zeros(len(classes))
         out.append(dict(zip(classes, z, strict=True)))
         trust = 1.0
+        turn = min(credit[y], 1.0)
+        known = {*classes, y}
+        if classes:
+            credit[y] -= turn
+        if len(known) > 1:
+            for c in known - {y}:
+                most = max(30 / (len(known) - 1), 1)
+                credit[c] = min(credit[c] + 10 / (len(known) - 1), most)
         if len(classes) > 1 and y in classes:
             p = softmax(z)
             e = min(share, 0.49)
@@ -262,26 +281,31 @@ def slow_views(stream, alpha=0.1, length_norm=0.8, power=2 / 3, rate=0.3):
             mine = (mine + left_open) / (1 + left_open)
             right = (1 - e) * mine
             trust = right / (right + e * (1 - mine) / (len(classes) - 1))
+            trust = 1 - turn * (1 - trust)
             seen += 1
             share += seen**-0.75 * (1 - trust - share)
             error = trust * (p - [c == y for c in classes])
-            for j in range(2):
-                gradient = error @ evidence[j]
-                gain_squares[j] += gradient**2
-                gains[j] = max(gains[j] - rate * gradient / math.sqrt(gain_squares[j]), 0.02)
-            for k, c in enumerate(classes):
-                bias_squares[c] += error[k] ** 2
-                biases[c] -= rate * error[k] / math.sqrt(bias_squares[c])
-        for view, part in zip(views, x, strict=True):
-            view.learn(part, y, trust)  # with the alpha of the prediction
+            gradients = (0.1 + 0.9 * turn) * (evidence @ error)
+            for group in groups:
+                gain_squares[group] = gain_squares[group] + gradients**2
+                gains[group] = gains[group] - rate * gradients / np.sqrt(gain_squares[group])
+                for k, c in enumerate(classes):
+                    bias_squares[group][c] += (turn * error[k]) ** 2
+                    biases[group][c] -= rate * turn * error[k] / math.sqrt(bias_squares[group][c])
+            gains["all"] = np.maximum(gains["all"], 0.02)
+        for view, part, said in zip(views, x, evidence, strict=True):
+            view.learn(part, y, trust, said)  # with the alpha of the prediction
     return out
 
 
 @settings(max_examples=60)
 @given(st.lists(st.tuples(st.tuples(messages, messages), labels), max_size=15))
-def test_views_are_what_the_formulas_say(stream):
-    model = ViewsNB([DiscriminativeMultinomialNB(), DiscriminativeMultinomialNB()])
-    for (x, y), expected in zip(stream, slow_views(stream), strict=True):
+@pytest.mark.parametrize(
+    "options", [{}, {"bound": 2.0}, {"by_length": True, "bound": 8.0}], ids=str
+)
+def test_views_are_what_the_formulas_say(options, stream):
+    model = ViewsNB([DiscriminativeMultinomialNB(), DiscriminativeMultinomialNB()], **options)
+    for (x, y), expected in zip(stream, slow_views(stream, **options), strict=True):
         # A lesson on the edge between two steps may be rounded the other way.
         assert model.joint_log_likelihood(x) == pytest.approx(expected, abs=0.05)
         model.learn_one(x, y)
@@ -302,8 +326,10 @@ def trained_views():
     return model
 
 
-def test_views_explain_themselves():
-    model = ViewsNB([DiscriminativeMultinomialNB(), DiscriminativeMultinomialNB()])
+@pytest.mark.parametrize("bound", [None, 1.5])
+def test_views_explain_themselves(bound):
+    models = [DiscriminativeMultinomialNB(), DiscriminativeMultinomialNB()]
+    model = ViewsNB(models, bound=bound, by_length=bound is not None)
     for x, y in two_views():
         model.learn_one(x, y)
     x, _ = next(two_views(seed=5))
@@ -385,7 +411,7 @@ def test_merged_views_count_both_streams():
     first.merge(second)
     assert [sum(of.counts.totals) for of in first.models] == totals
     # It had learned more, and knows each class by its label.
-    assert first.recalibration.gains == second.recalibration.gains
+    assert first.recalibration.of_all.gains == second.recalibration.of_all.gains
     for k, label in enumerate(first.labels):
         place = second.labels.index(label)
         assert first.recalibration.bias(k) == second.recalibration.bias(place)

@@ -267,6 +267,47 @@ def test_good_labels_cost_nothing_to_doubt(classes, late):
     assert doubting > believing - 0.015
 
 
+def taught_in(order, classes, n):
+    """Share of right answers to what comes after n messages, taught in some order."""
+    stream = list(many_classes(classes, n + 300))
+    model = ViewsNB()
+    for x, _, told in order(stream[:n]):
+        model.learn_one(x, told)
+    return np.mean([model.predict_one(x) == y for x, y, _ in stream[n:]])
+
+
+def by_class(stream):
+    return sorted(stream, key=lambda message: message[2])
+
+
+def backwards(stream):
+    return sorted(stream, key=lambda message: -message[2])
+
+
+def in_blocks(stream):
+    return [
+        x for start in range(0, len(stream), 200) for x in by_class(stream[start : start + 200])
+    ]
+
+
+@pytest.mark.parametrize("order", [by_class, backwards, in_blocks])
+@pytest.mark.parametrize("classes", [2, 10, 30])
+def test_one_class_taught_after_the_other(classes, order):
+    n = 40 * classes + 300
+    mixed = 1 - taught_in(iter, classes, n)
+    assert 1 - taught_in(order, classes, n) < 1.3 * mixed + 0.03
+
+
+@pytest.mark.parametrize(("spam", "ham"), [(1, 1), (1, 500), (500, 1), (5, 5), (5, 500)])
+def test_no_mail_is_sure_to_be_spam_while_little_is_known(spam, ham):
+    classifier = TextClassifier()
+    for number in range(max(spam, ham)):
+        for label, most in (("spam", spam), ("ham", ham)):
+            if number < most:
+                classifier.learn_one(f"{label} some words {number}", label)
+    assert classifier.classify("spam some words 1").unsure
+
+
 def test_bad_labels_are_still_seen_through():
     believing = accuracy(ViewsNB(label_noise=0.0), many_classes(2, 1200, 0.4))
     doubting = accuracy(ViewsNB(), many_classes(2, 1200, 0.4))

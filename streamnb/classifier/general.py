@@ -181,8 +181,11 @@ class Classifier(Parameterised, base.Classifier):
         """The class, the probability of each, and whether a look costs less than any decision."""
         labels = list(scores)
         shares = dict(zip(labels, probabilities(list(scores.values())), strict=True))
+        open_ = self._open(labels)
+        whole = 1 + math.fsum(open_.values())
         expected = {
-            label: math.fsum(shares[other] for other in labels if other != label)
+            label: math.fsum(shares[other] + open_[other] for other in labels if other != label)
+            / whole
             * (self.costs.false_alarm if label == self.positive else self.costs.miss)
             for label in labels
         }
@@ -190,6 +193,17 @@ class Classifier(Parameterised, base.Classifier):
         alive = sum(score > -math.inf for score in scores.values())
         unsure = alive < 2 or self.costs.unsure < expected[cheapest]
         return max(labels, key=shares.__getitem__) if unsure else cheapest, shares, unsure
+
+    def _open(self, labels: list[Label]) -> dict[Label, float]:
+        """What decisions leave open for each class: the chance of a kind of it not met yet.
+
+        After n messages of a class the next is of a new kind with a chance of about 1 / (n + 1),
+        and of those nothing is known: one message of each class makes nobody sure.
+        """
+        counts = self.models[0].counts
+        seen = dict(zip(counts.labels, counts.weights, strict=True))
+        others = max(len(labels) - 1, 1)
+        return {label: 1 / (seen[label] / counts.scale + 1) / others for label in labels}
 
     def explain_one(self, x: Any) -> Explanation:
         """Say what each feature of a message added to each class."""

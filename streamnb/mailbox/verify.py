@@ -53,7 +53,11 @@ def _recounted(mailbox: Mailbox) -> list[str]:
     return problems
 
 
-_STATES = {"recalibration": "the recalibration", "noise": "the estimate of wrong labels"}
+_STATES = {
+    "recalibration": "the recalibration",
+    "noise": "the estimate of wrong labels",
+    "turns": "the credit of the classes",
+}
 
 
 def _compared(view: int, counts: Counts, kept: SqlCounts) -> list[str]:

@@ -3,33 +3,148 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Self
 
 from streamnb.scores import probabilities
 
-__all__ = ["Adjustment", "Recalibration"]
+__all__ = ["Adjustment", "Recalibration", "Weights"]
 
 _LEAST_GAIN = 0.02  # evidence may come to be worth little, but never speaks for its opposite
 # Steps are multiples of these, so that sums of them are exact and any of them can be taken back.
 _GRAIN, _SQUARES_GRAIN = 2.0**-36, 2.0**-16
+_OF_ONE_CLASS = 0.1  # how much a message of a run of one class counts for the gains
+_MOST_OCTAVES = 64
 
 
 class Adjustment(NamedTuple):
     """What a message changed: enough to take it back exactly, whatever was learned since."""
 
-    gains: tuple[float, ...]
-    gain_squares: tuple[float, ...]
-    biases: tuple[float, ...]
-    bias_squares: tuple[float, ...]
+    gains: Sequence[float]
+    gain_squares: Sequence[float]
+    biases: Sequence[float]
+    bias_squares: Sequence[float]
 
+    def renumbered(self, order: Sequence[int | None]) -> Adjustment:
+        """The same where class k was number order[k] before; None: there was none."""
+        biases, squares = (
+            tuple(part[k] if k is not None and k < len(part) else 0.0 for k in order)
+            for part in (self.biases, self.bias_squares)
+        )
+        return Adjustment(self.gains, self.gain_squares, biases, squares)
 
-def _differences(after: list[float], before: list[float]) -> tuple[float, ...]:
-    return tuple(a - b for a, b in zip(after, before, strict=True))
+    def check(self, models: int, classes: int) -> None:
+        """Raise ValueError for an adjustment of other models or more classes."""
+        if not len(self.gains) == len(self.gain_squares) == models or not (
+            len(self.biases) == len(self.bias_squares) <= classes
+        ):
+            raise ValueError("a step of other views or classes")
 
 
 def _rounded(x: float, grain: float = _GRAIN) -> float:
     return round(x / grain) * grain
+
+
+def _differences(after: Sequence[float], before: Sequence[float]) -> tuple[float, ...]:
+    return tuple(a - b for a, b in zip(after, before, strict=True))
+
+
+class Weights:
+    """A gain for each model and a bias for each class, with sums of their squared gradients."""
+
+    def __init__(self, models: int, gain: float) -> None:
+        self.gains, self.gain_squares = [gain] * models, [1.0] * models
+        self.biases: list[float] = []
+        self.bias_squares: list[float] = []
+
+    def bias(self, k: int) -> float:
+        """What class number k has before any evidence."""
+        return self.biases[k] if k < len(self.biases) else 0.0
+
+    def step(
+        self, gradients: list[float], errors: list[float], rate: float, least: float = -math.inf
+    ) -> Adjustment:
+        """Descend, for the gradients of the gains and of the biases; no gain below `least`."""
+        self._widen(len(errors))
+        gain_squares = [_rounded(g * g, _SQUARES_GRAIN) for g in gradients]
+        bias_squares = [_rounded(g * g, _SQUARES_GRAIN) for g in errors]
+        step = Adjustment(
+            tuple(
+                _rounded(max(max(gain, least) - rate * g / math.sqrt(sum_ + more), least) - gain)
+                for gain, g, sum_, more in zip(
+                    self.gains, gradients, self.gain_squares, gain_squares, strict=True
+                )
+            ),
+            tuple(gain_squares),
+            tuple(
+                _rounded(-rate * g / math.sqrt(sum_ + more))
+                for g, sum_, more in zip(errors, self.bias_squares, bias_squares, strict=False)
+            ),
+            tuple(bias_squares),
+        )
+        self.move(step, 1)
+        return step
+
+    def move(self, step: Adjustment, sign: int) -> None:
+        """Make an adjustment again (sign 1), or take it back (-1), exactly; in any order."""
+        self._widen(len(step.biases))
+        for numbers, changes in zip(self._lists(), step, strict=True):
+            # A merged model may be told to take back a step that it never made itself.
+            least = -math.inf if numbers is self.gains or numbers is self.biases else 1.0
+            for i, change in enumerate(changes):
+                numbers[i] = max(numbers[i] + sign * change, least)
+
+    def since(self, before: Weights) -> Adjustment:
+        """The step that leads here from another state of no more classes."""
+        before = before.of_classes(range(len(self.biases)))
+        pairs = zip(self._lists(), before._lists(), strict=True)
+        return Adjustment(*(_differences(mine, theirs) for mine, theirs in pairs))
+
+    def of_classes(self, places: Sequence[int | None]) -> Weights:
+        """The same for classes in another order: class k was number places[k], or not known."""
+        out = Weights(len(self.gains), 0.0)
+        out.gains, out.gain_squares = list(self.gains), list(self.gain_squares)
+        for place in places:
+            known = place is not None and place < len(self.biases)
+            out.biases.append(self.biases[place or 0] if known else 0.0)
+            out.bias_squares.append(self.bias_squares[place or 0] if known else 1.0)
+        return out
+
+    def is_neutral(self) -> bool:
+        """Whether nothing was learned, or all of it taken back."""
+        return not any(self.gains + self.biases) and set(self.gain_squares + self.bias_squares) == {
+            1.0
+        }
+
+    def _lists(self) -> tuple[list[float], list[float], list[float], list[float]]:
+        return self.gains, self.gain_squares, self.biases, self.bias_squares
+
+    def _widen(self, classes: int) -> None:
+        more = classes - len(self.biases)
+        self.biases += [0.0] * more
+        self.bias_squares += [1.0] * more
+
+    def state(self) -> dict[str, list[float]]:
+        """Everything learned, as JSON can hold it."""
+        return {name: list(of) for name, of in zip(Adjustment._fields, self._lists(), strict=True)}
+
+    @classmethod
+    def from_state(cls, state: Any) -> Self:
+        """What `state` gave; ValueError where it is not sound."""
+        lists = [[float(x) for x in state[name]] for name in Adjustment._fields]
+        gains, gain_squares, biases, bias_squares = lists
+        if (
+            not all(abs(x) <= 1e15 for numbers in lists for x in numbers)
+            or not gains
+            or min(gain_squares + bias_squares) < 1
+            or min(gains) < -1e3  # steps taken back may lead below the least
+            or len(gains) != len(gain_squares)
+            or len(biases) != len(bias_squares)
+        ):
+            raise ValueError("the recalibration is not sound")
+        self = cls(len(gains), 0.0)
+        self.gains, self.gain_squares, self.biases, self.bias_squares = lists
+        return self
 
 
 class Recalibration:
@@ -39,10 +154,17 @@ class Recalibration:
 
         z_k = sum over j of gain_j e_jk + bias_k
 
-    and the probabilities are the softmax of z. Naive Bayes ranks well and exaggerates; two or three
+    and the probabilities are the softmax of z. Naive Bayes ranks well and exaggerates; a few
     numbers put that right. Each is learned by gradient descent on the log loss with AdaGrad's step
     sizes (Duchi, Hazan and Singer 2011). To begin with, z is the mean of the models. Steps can be
     taken back.
+
+    Evidence of short messages is worth something else than that of long ones, and classes differ in
+    length. So messages of each octave of length may have gains and biases of their own, which are
+    added to those of all.
+
+    In a run of one class the bias would learn nothing but that this class comes again, and the next
+    class would pay for it: how far a message counts for the biases is the `turn` it has (`Turns`).
 
     Parameters
     ----------
@@ -74,20 +196,23 @@ class Recalibration:
         if not 0 <= rate <= 100:
             raise ValueError(f"rate: {rate!r} is not a number from 0 to 100")
         self.rate = rate
-        self.gains = [1.0 / models] * models
-        self.biases: list[float] = []
-        self._gain_squares = [1.0] * models
-        self._bias_squares: list[float] = []
+        self.models = models
+        self.of_all = Weights(models, 1.0 / models)
+        self.of_length: dict[int, Weights] = {}
 
-    def bias(self, k: int) -> float:
-        """What class number k has before any evidence."""
-        return self.biases[k] if k < len(self.biases) else 0.0
+    def bias(self, k: int, octave: int | None = None) -> float:
+        """What class number k has before any evidence, in messages of an octave of length."""
+        more = None if octave is None else self.of_length.get(octave)
+        return self.of_all.bias(k) + (0.0 if more is None else more.bias(k))
 
-    def gain(self, j: int) -> float:
+    def gain(self, j: int, octave: int | None = None) -> float:
         """What the evidence of model number j is multiplied by."""
-        return max(self.gains[j], _LEAST_GAIN)
+        more = None if octave is None else self.of_length.get(octave)
+        return max(self.of_all.gains[j] + (0.0 if more is None else more.gains[j]), _LEAST_GAIN)
 
-    def scores(self, evidence: list[list[float]], known: list[int]) -> list[float]:
+    def scores(
+        self, evidence: list[list[float]], known: list[int], octave: int | None = None
+    ) -> list[float]:
         """Score the classes whose numbers are `known`, in that order.
 
         Parameters
@@ -96,138 +221,125 @@ class Recalibration:
             For each model, what it says for each class.
         known
             Numbers of the classes that anything was learned of.
+        octave
+            Octave of the message's length; None where lengths make no difference.
         """
-        gains = [self.gain(j) for j in range(len(self.gains))]
+        gains = [self.gain(j, octave) for j in range(self.models)]
         return [
-            self.bias(k) + sum(gain * of[k] for gain, of in zip(gains, evidence, strict=True))
+            self.bias(k, octave)
+            + sum(gain * of[k] for gain, of in zip(gains, evidence, strict=True))
             for k in known
         ]
 
     def learn(
-        self, evidence: list[list[float]], k: int, known: list[int], trust: float = 1.0
-    ) -> Adjustment:
-        """Learn that a message with this evidence is, so far as trusted, of class k of `known`."""
-        classes = known[-1] + 1
-        shares = probabilities(self.scores(evidence, known))
-        errors = dict.fromkeys(range(classes), 0.0)
-        for share, number in zip(shares, known, strict=True):
+        self,
+        evidence: list[list[float]],
+        k: int,
+        known: list[int],
+        trust: float = 1.0,
+        turn: float = 1.0,
+        octave: int | None = None,
+    ) -> dict[str, Any]:
+        """Learn that a message with this evidence is, so far as trusted, of class k of `known`.
+
+        Returns
+        -------
+        dict
+            What was changed, for `move`.
+        """
+        errors = [0.0] * (known[-1] + 1)
+        for share, number in zip(
+            probabilities(self.scores(evidence, known, octave)), known, strict=True
+        ):
             errors[number] = trust * (share - (number == k))
-        gradients = [sum(errors[number] * of[number] for number in known) for of in evidence]
-        self._widen(classes)
-        gain_squares = [_rounded(g * g, _SQUARES_GRAIN) for g in gradients]
-        bias_squares = [_rounded(g * g, _SQUARES_GRAIN) for g in errors.values()]
-        gains = [
-            max(self.gain(j) - self._descent(g, self._gain_squares[j] + more), _LEAST_GAIN)
-            - self.gains[j]
-            for j, (g, more) in enumerate(zip(gradients, gain_squares, strict=True))
+        weight = _OF_ONE_CLASS + (1 - _OF_ONE_CLASS) * turn
+        gradients = [
+            weight * sum(errors[number] * of[number] for number in known) for of in evidence
         ]
-        biases = [
-            -self._descent(g, self._bias_squares[number] + more)
-            for (number, g), more in zip(errors.items(), bias_squares, strict=True)
+        errors = [turn * error for error in errors]
+        changed: dict[str, Any] = {
+            "recalibration": self.of_all.step(gradients, errors, self.rate, _LEAST_GAIN)
+        }
+        if octave is not None:
+            changed["lengths"] = [(octave, *self._of(octave).step(gradients, errors, self.rate))]
+        return changed
+
+    def _of(self, octave: int) -> Weights:
+        """The weights of an octave of length."""
+        return self.of_length.setdefault(octave, Weights(self.models, 0.0))
+
+    def move(self, changed: Mapping[str, Any], sign: int) -> None:
+        """Make again what `learn` gave (sign 1), or take it back (-1), exactly; in any order."""
+        if "recalibration" in changed:
+            self.of_all.move(Adjustment(*changed["recalibration"]), sign)
+        for octave, *step in changed.get("lengths", ()):
+            self._of(octave).move(Adjustment(*step), sign)
+
+    def check(self, changed: Mapping[str, Any], classes: int) -> None:
+        """Raise ValueError for changes of other models or more classes."""
+        if "recalibration" in changed:
+            Adjustment(*changed["recalibration"]).check(self.models, classes)
+        for octave, *step in changed.get("lengths", ()):
+            _checked_octave(octave)
+            Adjustment(*step).check(self.models, classes)
+
+    def renumbered(self, changed: Mapping[str, Any], order: Sequence[int | None]) -> dict[str, Any]:
+        """Changes where class k was number order[k] before; None: there was none."""
+        out = dict(changed)
+        if "recalibration" in out:
+            out["recalibration"] = Adjustment(*out["recalibration"]).renumbered(order)
+        if "lengths" in out:
+            out["lengths"] = [
+                (octave, *Adjustment(*step).renumbered(order)) for octave, *step in out["lengths"]
+            ]
+        return out
+
+    def since(self, before: Recalibration) -> dict[str, Any]:
+        """What leads here from another state of no more classes."""
+        changed: dict[str, Any] = {"recalibration": self.of_all.since(before.of_all)}
+        nothing = Weights(self.models, 0.0)
+        lengths = [
+            (octave, *of.since(before.of_length.get(octave, nothing)))
+            for octave, of in self.of_length.items()
         ]
-        step = Adjustment(
-            tuple(map(_rounded, gains)),
-            tuple(gain_squares),
-            tuple(map(_rounded, biases)),
-            tuple(bias_squares),
-        )
-        self.move(step, 1)
-        return step
-
-    def move(self, step: Sequence[Sequence[float]], sign: int) -> None:
-        """Make an adjustment again (sign 1), or take it back (-1), exactly; in any order."""
-        self._widen(len(step[2]))
-        for numbers, changes in zip(
-            (self.gains, self._gain_squares, self.biases, self._bias_squares), step, strict=True
-        ):
-            # A merged model may be told to take back a step that it never made itself.
-            least = -math.inf if numbers is self.gains or numbers is self.biases else 1.0
-            for i, change in enumerate(changes):
-                numbers[i] = max(numbers[i] + sign * change, least)
-
-    def check(self, step: Sequence[Sequence[float]], classes: int) -> None:
-        """Raise ValueError for an adjustment of other models or more classes."""
-        gains, gain_squares, biases, bias_squares = step
-        models = len(self.gains)
-        if not len(gains) == len(gain_squares) == models or not (
-            len(biases) == len(bias_squares) <= classes
-        ):
-            raise ValueError("a step of other views or classes")
-
-    def renumbered(
-        self, step: Sequence[Sequence[float]], order: Sequence[int | None]
-    ) -> Adjustment:
-        """An adjustment where class k was number order[k] before; None: there was none."""
-        gains, gain_squares, *of_classes = step
-        biases, squares = (
-            tuple(part[k] if k is not None and k < len(part) else 0.0 for k in order)
-            for part in of_classes
-        )
-        return Adjustment(tuple(gains), tuple(gain_squares), biases, squares)
-
-    def since(self, before: Recalibration) -> Adjustment:
-        """The step that leads here from another state of no more classes."""
-        more = len(self.biases) - len(before.biases)
-        zeros, ones = before.biases + [0.0] * more, before._bias_squares + [1.0] * more
-        return Adjustment(
-            _differences(self.gains, before.gains),
-            _differences(self._gain_squares, before._gain_squares),
-            _differences(self.biases, zeros),
-            _differences(self._bias_squares, ones),
-        )
-
-    def _descent(self, gradient: float, squares: float) -> float:
-        return self.rate * gradient / math.sqrt(squares)
-
-    def _widen(self, classes: int) -> None:
-        more = classes - len(self.biases)
-        self.biases += [0.0] * more
-        self._bias_squares += [1.0] * more
+        return changed | ({"lengths": lengths} if lengths else {})
 
     def of_classes(self, places: list[int | None]) -> Recalibration:
         """The same for classes in another order: class k was number places[k], or not known."""
-        out = Recalibration(len(self.gains), self.rate)
-        out.gains, out._gain_squares = list(self.gains), list(self._gain_squares)
-        for place in places:
-            known = place is not None and place < len(self.biases)
-            out.biases.append(self.biases[place or 0] if known else 0.0)
-            out._bias_squares.append(self._bias_squares[place or 0] if known else 1.0)
+        out = Recalibration(self.models, self.rate)
+        out.of_all = self.of_all.of_classes(places)
+        out.of_length = {octave: of.of_classes(places) for octave, of in self.of_length.items()}
         return out
 
     def state(self) -> dict[str, Any]:
         """Everything learned, as JSON can hold it."""
-        return {
-            "rate": self.rate,
-            "gains": self.gains,
-            "biases": self.biases,
-            "gain_squares": self._gain_squares,
-            "bias_squares": self._bias_squares,
+        lengths = {
+            str(octave): of.state()
+            for octave, of in sorted(self.of_length.items())
+            if not of.is_neutral()
         }
+        state: dict[str, Any] = {"rate": self.rate, **self.of_all.state()}
+        return state | ({"lengths": lengths} if lengths else {})
 
     @classmethod
     def from_state(cls, state: Any) -> Recalibration:
         """What `state` gave; ValueError where it is not sound."""
-        lists = {
-            name: [float(x) for x in state[name]]
-            for name in ("gains", "biases", "gain_squares", "bias_squares")
-        }
-        sound = all(abs(x) <= 1e15 for numbers in lists.values() for x in numbers)
-        squares = lists["gain_squares"] + lists["bias_squares"]
-        if (
-            not sound
-            or not lists["gains"]
-            or min(squares) < 1
-            or min(lists["gains"]) < -1e3  # steps taken back may lead below the least
-            or len(lists["gains"]) != len(lists["gain_squares"])
-            or len(lists["biases"]) != len(lists["bias_squares"])
-        ):
-            raise ValueError("the recalibration is not sound")
-        self = cls(len(lists["gains"]), float(state["rate"]))
-        self.gains, self.biases = lists["gains"], lists["biases"]
-        self._gain_squares, self._bias_squares = lists["gain_squares"], lists["bias_squares"]
+        of_all = Weights.from_state(state)
+        self = cls(len(of_all.gains), float(state["rate"]))
+        self.of_all = of_all
+        for octave, of in state.get("lengths", {}).items():
+            weights = self.of_length[_checked_octave(int(octave))] = Weights.from_state(of)
+            if len(weights.gains) != self.models:
+                raise ValueError("the recalibration is not sound")
         return self
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Recalibration) and self.state() == other.state()
 
     __hash__ = None  # type: ignore[assignment]  # it changes
+
+
+def _checked_octave(octave: Any) -> int:
+    if type(octave) is not int or not 0 <= octave < _MOST_OCTAVES:
+        raise ValueError("the recalibration is of no length that a message can have")
+    return octave

@@ -16,7 +16,8 @@ from streamnb.naive_bayes.explanation import Explanation
 from streamnb.naive_bayes.label_noise import LabelNoise
 from streamnb.naive_bayes.recalibration import Recalibration
 from streamnb.naive_bayes.receipt import Receipt
-from streamnb.parameters import Number, Such, attribute, parameter, parameterised
+from streamnb.naive_bayes.turns import Turns
+from streamnb.parameters import Flag, Number, Such, attribute, parameter, parameterised
 from streamnb.scores import probabilities
 
 __all__ = ["ViewsNB"]
@@ -75,9 +76,25 @@ class ViewsNB(TextModel):
         "weighed by how far its label can be believed (`LabelNoise`).",
         default=None,
     )
+    bound: float | None = parameter(
+        Number(1e-3, none=True),
+        "teaching",
+        "What a view says against a class, next to the one it speaks for most, stays below so "
+        "many nats: d becomes bound tanh(d / bound). No view can be overconfident then. None for "
+        "no bound.",
+        default=None,
+    )
+    by_length: bool = parameter(
+        Flag(),
+        "teaching",
+        "Whether messages of each octave of length (features of all views) have a recalibration of "
+        "their own, beside that of all.",
+        default=False,
+    )
     receipt: Receipt | None = attribute(init=False)
     recalibration: Recalibration = attribute(init=False)
     noise: LabelNoise = attribute(init=False)
+    turns: Turns = attribute(init=False)
 
     @property
     def takes_views(self) -> bool:
@@ -90,6 +107,7 @@ class ViewsNB(TextModel):
         self._members = models
         self.recalibration = Recalibration(len(models), self.rate)
         self.noise = LabelNoise(self.label_noise)
+        self.turns = Turns()
         self._be_cautious()
         self.receipt = None
 
@@ -137,8 +155,15 @@ class ViewsNB(TextModel):
         """The views."""
         return views
 
-    def _evidence(self, x: tuple[TokenCounts, ...]) -> list[list[float]]:
-        return [model.evidence(view) for model, view in zip(self._members, x, strict=True)]
+    def _evidence(self, x: tuple[TokenCounts, ...], known: list[int]) -> list[list[float]]:
+        evidence = [model.evidence(view) for model, view in zip(self._members, x, strict=True)]
+        if self.bound is not None and len(known) > 1:
+            evidence = [bounded(of, known, self.bound) for of in evidence]
+        return evidence
+
+    def _octave(self, x: tuple[TokenCounts, ...]) -> int | None:
+        """The octave of a message's length."""
+        return sum(map(len, x)).bit_length() if self.by_length else None
 
     def _known(self) -> list[int]:
         """Numbers of the classes that anything was learned of."""
@@ -151,7 +176,8 @@ class ViewsNB(TextModel):
         scores = [-math.inf] * len(self.labels)
         if len(known) < 2:  # of one class alone nothing can be said
             return [0.0 if k in known or not known else -math.inf for k in range(len(scores))]
-        found = self.recalibration.scores(self._evidence(views), known)
+        evidence = self._evidence(views, known)
+        found = self.recalibration.scores(evidence, known, self._octave(views))
         for k, score in zip(known, found, strict=True):
             scores[k] = score
         return scores
@@ -177,20 +203,26 @@ class ViewsNB(TextModel):
         """How many times each model learns a message; what is done before that is done here."""
         counts = self._members[0].counts
         k = counts.index(y)
-        if k is None:
-            return [1.0] * len(views), {}
-        evidence = self._evidence(views)
         known = self._known()
-        trust = 1.0
         parts: dict[str, Any] = {}
+        if w > 0 and known:
+            place = len(counts.labels) if k is None else k
+            turn = self.turns.turn(place)
+            parts["turns"] = self.turns.learn(place, sorted({*known, place}))
+        if k is None:
+            return [1.0] * len(views), parts
+        evidence = self._evidence(views, known)
+        trust = 1.0
         if len(known) >= 2 and k in known and w > 0:
-            p = probabilities(self.recalibration.scores(evidence, known))[known.index(k)]
+            octave = self._octave(views)
+            scores = self.recalibration.scores(evidence, known, octave)
+            p = probabilities(scores)[known.index(k)]
             own = counts.weights[k] / counts.scale
             others = math.fsum(counts.weights) / counts.scale - own
-            trust = self.noise.trust(p, len(known), own, others)
+            trust = 1 - turn * (1 - self.noise.trust(p, len(known), own, others))
             parts["noise"] = self.noise.learn(trust)
             self._be_cautious()
-            parts["recalibration"] = self.recalibration.learn(evidence, k, known, trust)
+            parts |= self.recalibration.learn(evidence, k, known, trust, turn, octave)
         prior = _share_of_prior(counts.weights, len(views))
         times = [
             model.novelty(of, prior, k, trust)
@@ -228,8 +260,8 @@ class ViewsNB(TextModel):
             self._move(receipt, 1)
 
     def _move(self, receipt: Receipt, sign: int) -> None:
-        if "recalibration" in receipt.parts:
-            self.recalibration.move(receipt.parts["recalibration"], sign)
+        self.recalibration.move(receipt.parts, sign)
+        self.turns.move(receipt.parts.get("turns", ()), sign)
         if "noise" in receipt.parts:
             self.noise.move(receipt.parts["noise"], sign)
             self._be_cautious()
@@ -240,65 +272,94 @@ class ViewsNB(TextModel):
     # What is known beside the counts
 
     def state(self) -> dict[str, Any]:
-        """Recalibration and estimate of wrong labels, as JSON can hold them."""
-        return {"recalibration": self.recalibration.state(), "noise": self.noise.state()}
+        """Recalibration, turns and estimate of wrong labels, as JSON can hold them."""
+        return {
+            "recalibration": self.recalibration.state(),
+            "noise": self.noise.state(),
+            "turns": self.turns.state(),
+            "bound": self.bound,
+            "by_length": self.by_length,
+        }
 
     def outline_of(self, order: Sequence[int]) -> dict[str, Any]:
         """As `outline`, class k being that of number order[k]."""
-        recalibration = self.recalibration.of_classes(list(order))
-        return {**self.outline(), "recalibration": recalibration.state()}
+        return {
+            **self.outline(),
+            "recalibration": self.recalibration.of_classes(list(order)).state(),
+            "turns": self.turns.of_classes(order).state(),
+        }
 
     def restore(self, state: Any) -> None:
         """Take over what `state` gave; any exception where it is not sound."""
         recalibration = Recalibration.from_state(state["recalibration"])
         noise = LabelNoise.from_state(state["noise"])
-        if len(recalibration.gains) != len(self._members):
+        # Older files have no turns, no bound and no lengths.
+        turns = Turns.from_state(state.get("turns", ()))
+        settings = {"bound": state.get("bound"), "by_length": state.get("by_length", False)}
+        if recalibration.models != len(self._members):
             raise ValueError("the views do not belong together")
         with self._lock:
-            self.recalibration, self.noise = recalibration, noise
-            object.__setattr__(self, "rate", recalibration.rate)
-            object.__setattr__(self, "label_noise", noise.fixed)
+            self.recalibration, self.noise, self.turns = recalibration, noise, turns
+            settings |= {"rate": recalibration.rate, "label_noise": noise.fixed}
+            for name, value in settings.items():
+                self._table[name].check(name, value)
+                object.__setattr__(self, name, value)
             self._be_cautious()
 
     def parts_since(self, before: ViewsNB) -> dict[str, Any]:
         """What a receipt would say that leads from another model's state to this one's."""
         return {
-            "recalibration": self.recalibration.since(before.recalibration),
+            **self.recalibration.since(before.recalibration),
             "noise": self.noise.since(before.noise),
         }
 
     def check_receipt(self, receipt: Receipt, classes: int) -> None:
         """Raise ValueError for a receipt of other views or more classes."""
         super().check_receipt(receipt._replace(parts={}), classes)
+        self.recalibration.check(receipt.parts, classes)
         for name, part in receipt.parts.items():
-            if name == "recalibration":
-                self.recalibration.check(part, classes)
-            elif name != "noise" or len(part) != 2:
+            if (
+                name not in ("recalibration", "lengths", "noise", "turns")
+                or (name == "noise" and len(part) != 2)
+                or (name == "turns" and len(part) > classes)
+            ):
                 raise ValueError("a receipt of another model")
 
     def renumbered(self, receipt: Receipt, order: Sequence[int | None]) -> Receipt:
         """A receipt where class k was number order[k] before; None: there was none."""
-        if "recalibration" not in receipt.parts:
-            return receipt
-        step = self.recalibration.renumbered(receipt.parts["recalibration"], order)
-        return receipt._replace(parts={**receipt.parts, "recalibration": step})
+        parts = self.recalibration.renumbered(receipt.parts, order)
+        if "turns" in parts:
+            moved = Turns.from_state(parts["turns"]).of_classes(order)
+            parts["turns"] = moved.state()
+        return receipt._replace(parts=parts)
 
     def explain_views(self, x: Any) -> list[Explanation]:
         """Say what each feature added to each class: an explanation for each view.
 
         Contributions are as the recalibration weighs them. The views' scores add up to those of the
-        message; the bias of the recalibration is in the base of the first.
+        message; the bias of the recalibration is in the base of the first, and what a bound takes
+        off in that of its view.
         """
         known = self._known()
         if len(known) < 2:  # of one class alone nothing can be said
             nothing = dict.fromkeys(self.labels, 0.0)
             return [Explanation(nothing, nothing, {}) for _ in self._members]
-        bias = {self.labels[k]: self.recalibration.bias(k) for k in known}
+        views = self.as_tokens(x)
+        octave = self._octave(views)
+        bias = {self.labels[k]: self.recalibration.bias(k, octave) for k in known}
         explanations: list[Explanation] = []
-        for j, (model, view) in enumerate(zip(self._members, self.as_tokens(x), strict=True)):
+        for j, (model, view) in enumerate(zip(self._members, views, strict=True)):
             prior = dict(zip(self.labels, model._log_prior(), strict=True))
+            gain = self.recalibration.gain(j, octave)
+            if self.bound is not None:
+                evidence = model.evidence(view)
+                less = bounded(evidence, known, self.bound)
+                bias = {
+                    y: of + gain * (less[k] - evidence[k])
+                    for k, (y, of) in zip(known, bias.items(), strict=True)
+                }
             (why,) = model.explain_views(view)
-            explanations.append(why.scaled(self.recalibration.gain(j), prior, bias))
+            explanations.append(why.scaled(gain, prior, bias))
             bias = dict.fromkeys(bias, 0.0)
         return explanations
 
@@ -317,6 +378,7 @@ class ViewsNB(TextModel):
         if theirs > mine:
             index = other.members[0].counts.index
             self.recalibration = other.recalibration.of_classes([index(y) for y in self.labels])
+            self.turns = other.turns.of_classes([index(y) for y in self.labels])
             self.noise = LabelNoise.from_state(other.noise.state())
             self.recalibration.rate, self.noise.fixed = self.rate, self.label_noise
             self._be_cautious()
@@ -326,6 +388,24 @@ class ViewsNB(TextModel):
         if not members or not all(isinstance(member, CountingNB) for member in members):
             raise ValueError("the views are not sound")
         return cls(members)
+
+
+def bounded(evidence: list[float], known: list[int], bound: float) -> list[float]:
+    """What a view says for each class, with no class of `known` further than `bound` below the top.
+
+    Examples
+    --------
+    >>> from streamnb.naive_bayes.views import bounded
+    >>> [round(of, 2) for of in bounded([1.0, 0.5, -99.0], [0, 1, 2], 8.0)]
+    [2.83, 2.33, -5.17]
+    """
+    top = max(evidence[k] for k in known)
+    below = dict.fromkeys(range(len(evidence)), -bound)
+    for k in known:
+        power = _core.exp(-2 * (top - evidence[k]) / bound)
+        below[k] = -bound * (1 - power) / (1 + power)  # the hyperbolic tangent
+    mean = math.fsum(below[k] for k in known) / len(known)
+    return [of - mean for of in below.values()]
 
 
 def _share_of_prior(weights: list[float], views: int) -> list[float]:
