@@ -128,7 +128,12 @@ class Scanner:
 
 class GramScanner:
     def __init__(
-        self, n: int = 4, most: int = 2000, casefold: bool = True, key: bytes = ...
+        self,
+        n: int = 4,
+        most: int = 2000,
+        casefold: bool = True,
+        step: int = 0,
+        key: bytes = ...,
     ) -> None: ...
     def scan(
         self,
@@ -137,6 +142,42 @@ class GramScanner:
         keeps: Callable[[bytes], bool] | None = None,
     ) -> tuple[U64, F64]: ...
     def name(self, fingerprint: int) -> bytes: ...
+
+def backing_off(
+    fingerprints: U64,
+    cells: F64,
+    totals: list[float],
+    alpha: float,
+    spread: float,
+    step: int,
+    key: bytes = ...,
+) -> tuple[F64, U8]: ...
+def bounded(evidence: list[float], known: list[int], bound: float) -> list[float]: ...
+def combined(
+    gains: list[float], evidence: list[list[float]], biases: list[float], known: list[int]
+) -> list[float]: ...
+def descended(
+    numbers: list[float],
+    squares: list[float],
+    gradients: list[float],
+    rate: float,
+    grain: float,
+    squares_grain: float,
+    least: float = ...,
+) -> tuple[tuple[float, ...], tuple[float, ...]]: ...
+
+class PairScanner:
+    def __init__(self, most: int = 4000, keep_names: bool = True, key: bytes = ...) -> None: ...
+    def add(self, data: bytes) -> None: ...
+    def fields(
+        self,
+        fields: list[tuple[bytes, bytes]],
+        kept: dict[bytes, bool],
+        keeps: Callable[[bytes], bool],
+        decode: Callable[[bytes], str],
+    ) -> None: ...
+    def discard(self) -> None: ...
+    def finish(self) -> Counted: ...
 
 MOST_PAIRED: int
 

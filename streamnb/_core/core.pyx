@@ -14,7 +14,7 @@ import numpy as np
 cimport numpy as cnp
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.unicode cimport PyUnicode_AsUTF8AndSize
-from libc.math cimport INFINITY, NAN, fabs, floor
+from libc.math cimport INFINITY, NAN, fabs, floor, rint, sqrt
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcmp, memcpy, memmove, memset
@@ -73,4 +73,6 @@ include "table.pxi"
 include "scan.pxi"
 include "html.pxi"
 include "header.pxi"
+include "recalibration.pxi"
 include "grams.pxi"
+include "pairs.pxi"

@@ -2,6 +2,9 @@
 
 cdef enum:
     MAX_GRAM = 8  # a gram fits into 64 bits, so its fingerprint can be a bijection
+    MAX_NESTED = 6  # and with its size, too
+
+cdef uint64_t PAYLOAD = 0x00FFFFFFFFFFFFFFULL
 
 
 cdef uint64_t unmixed(uint64_t x) noexcept nogil:
@@ -20,6 +23,9 @@ cdef class GramScanner:
     ----------
     n
         Bytes of a gram, 1 to 8.
+    step
+        With the grams of n bytes come those of n - step, n - 2 step ... that they end in, counted
+        once for each of them; 0 for none. Then n is a multiple of it, and 6 at most.
     most
         How many bytes are looked at; what is left out of a header does not count.
     casefold
@@ -30,29 +36,45 @@ cdef class GramScanner:
 
     cdef Key key
     cdef int n
+    cdef int step
     cdef Py_ssize_t most
     cdef bint casefold
     cdef uint8_t *text
     cdef uint64_t *slots     # open addressing; 0 for none
+    cdef uint32_t *places    # with a step: which gram is in each slot,
+    cdef uint32_t *taken     # and the slot of each
     cdef Py_ssize_t slot_count
 
-    def __cinit__(self, int n=4, Py_ssize_t most=2000, bint casefold=True, bytes key=DEFAULT_KEY):
+    def __cinit__(
+        self, int n=4, Py_ssize_t most=2000, bint casefold=True, int step=0, bytes key=DEFAULT_KEY
+    ):
         if not 1 <= n <= MAX_GRAM:
             raise ValueError(f"a gram has 1 to {MAX_GRAM} bytes, not {n}")
+        if step and not (0 < step <= n <= MAX_NESTED and n % step == 0):
+            raise ValueError(f"step: {n} bytes are no multiple of {step}, or more than {MAX_NESTED}")
         if not 1 <= most <= 1 << 24:
             raise ValueError(f"the first 1 to {1 << 24} bytes can be looked at, not {most}")
         self.key = read_key(key)
         self.n = n
+        self.step = step
         self.most = most
         self.casefold = casefold
         self.slot_count = 16
         while self.slot_count < 2 * most:
             self.slot_count *= 2
+        if step:
+            self.slot_count *= 1 << (n // step).bit_length()
         self.text = <uint8_t *> grown(NULL, most)
         self.slots = <uint64_t *> grown(NULL, self.slot_count * sizeof(uint64_t))
+        memset(self.slots, 0, self.slot_count * sizeof(uint64_t))
+        if step:
+            self.places = <uint32_t *> grown(NULL, self.slot_count * sizeof(uint32_t))
+            self.taken = <uint32_t *> grown(NULL, most * (n // step) * sizeof(uint32_t))
 
     def __dealloc__(self):
         free(self.text)
+        free(self.places)
+        free(self.taken)
         free(self.slots)
 
     cdef Py_ssize_t take(self, Py_ssize_t used, const uint8_t *p, Py_ssize_t size) noexcept nogil:
@@ -125,6 +147,8 @@ cdef class GramScanner:
         cdef uint64_t *out
         cdef double *counts
         used = self.take(0, p, len(data)) if kept is None else self.take_mail(p, len(data), kept, keeps)
+        if self.step:
+            return self.nested(used)
         fingerprints = new_array(max(used - self.n + 1, 0), cnp.NPY_UINT64)
         out = <uint64_t *> cnp.PyArray_DATA(fingerprints)
         memset(self.slots, 0, self.slot_count * sizeof(uint64_t))
@@ -147,8 +171,184 @@ cdef class GramScanner:
             counts[i] = 1.0
         return fingerprints[:count], ones
 
+    cdef nested(self, Py_ssize_t used):
+        """The grams of all sizes in the first `used` bytes, with their counts.
+
+        A gram counts once for each distinct gram of n bytes that it ends; where the text begins
+        and no gram of n bytes ends yet, the longest there is stands for one.
+        """
+        cdef Py_ssize_t i, count = 0, slot, mask = self.slot_count - 1
+        cdef Py_ssize_t sizes = self.n // self.step
+        cdef uint64_t last = 0, hash
+        cdef int size
+        cdef bint longest
+        cdef cnp.ndarray fingerprints = new_array(used * sizes, cnp.NPY_UINT64)
+        cdef cnp.ndarray amounts = new_array(used * sizes, cnp.NPY_FLOAT64)
+        cdef uint64_t *out = <uint64_t *> cnp.PyArray_DATA(fingerprints)
+        cdef double *counts = <double *> cnp.PyArray_DATA(amounts)
+        for i in range(used):
+            last = last << 8 | self.text[i]
+            size = min(self.n, <int> ((i + 1) // self.step * self.step))
+            longest = True
+            while size:
+                hash = nested_fingerprint(self.key, last, size)
+                slot = hash & mask
+                while self.slots[slot] and self.slots[slot] != hash:
+                    slot = (slot + 1) & mask
+                if self.slots[slot] == 0:
+                    self.slots[slot] = hash
+                    self.places[slot] = <uint32_t> count
+                    self.taken[count] = <uint32_t> slot
+                    out[count] = hash
+                    counts[count] = 1.0
+                    count += 1
+                elif longest:
+                    break  # it has come before, and what it ends in was counted then
+                else:
+                    counts[self.places[slot]] += 1.0
+                longest = False
+                size -= self.step
+        for i in range(count):
+            self.slots[self.taken[i]] = 0
+        return fingerprints[:count], amounts[:count]
+
     def name(self, uint64_t fingerprint) -> bytes:
         """The gram that has this fingerprint."""
         cdef uint64_t hash = 0 if fingerprint == GOLDEN else fingerprint
         cdef uint64_t gram = unmixed(hash ^ self.key.k1) ^ self.key.k0
-        return bytes([(gram >> (8 * (self.n - 1 - i))) & 0xFF for i in range(self.n)])
+        cdef int size = <int> (gram >> 56) if self.step else self.n
+        return bytes([(gram >> (8 * (size - 1 - i))) & 0xFF for i in range(min(size, MAX_GRAM))])
+
+
+cdef inline uint64_t nested_fingerprint(Key key, uint64_t last, int size) noexcept nogil:
+    """That of the last `size` bytes: a bijection of them and their number."""
+    cdef uint64_t gram = last & (~(<uint64_t> 0) >> (64 - 8 * size)) | <uint64_t> size << 56
+    cdef uint64_t hash = snb_mix64(gram ^ key.k0) ^ key.k1
+    return hash if hash else GOLDEN
+
+
+def backing_off(
+    fingerprints, cells, list totals, double alpha, double spread, int step, bytes key=DEFAULT_KEY
+):
+    """Logarithms of the probabilities of nested grams, each given what stands before it.
+
+    Parameters
+    ----------
+    fingerprints
+        uint64, shape (n,): those of a message, as a `GramScanner` with this step gives them.
+    cells
+        float64, shape (n, K): their counts in each class.
+    totals
+        K numbers: the counts of each class.
+    alpha
+        Additive smoothing of the shortest grams.
+    spread
+        How much a shorter gram stands for a longer one: it weighs as `spread` times the root of
+        how often the context was seen.
+    step
+        Bytes by which grams grow.
+
+    Returns
+    -------
+    float64, shape (n, K), and uint8, shape (n,)
+        The logarithms, and which of the grams no longer one of the message ends in: only they count.
+    """
+    cdef Py_ssize_t n = len(fingerprints), width = len(totals), i, k, mask = 15
+    cdef Key of = read_key(key)
+    cdef uint64_t *f = <uint64_t *> cnp.PyArray_DATA(checked(fingerprints, cnp.NPY_UINT64, n, "fingerprints"))
+    cdef double *v = <double *> cnp.PyArray_DATA(checked(cells, cnp.NPY_FLOAT64, n * width, "cells"))
+    cdef cnp.ndarray shares = new_matrix(n, width, cnp.NPY_FLOAT64)
+    cdef cnp.ndarray longest = new_array(n, cnp.NPY_UINT8)
+    cdef double *q = <double *> cnp.PyArray_DATA(shares)
+    cdef uint8_t *seen = <uint8_t *> cnp.PyArray_DATA(longest)
+    cdef uint64_t *grams = NULL
+    cdef int32_t *slots = NULL
+    cdef double *base = NULL
+    cdef uint8_t *sizes = NULL
+    cdef double *roots = NULL
+    cdef double m, root, count, back, known, room = alpha
+    cdef uint64_t gram
+    cdef Py_ssize_t shorter, before
+    cdef int size
+    if not 1 <= step <= MAX_NESTED:
+        raise ValueError(f"step: 1 to {MAX_NESTED}, not {step}")
+    for size in range(step):
+        room *= 256
+    while mask < 2 * n:
+        mask = 2 * mask + 1
+    try:
+        grams = <uint64_t *> grown(NULL, n * sizeof(uint64_t))
+        slots = <int32_t *> grown(NULL, (mask + 1) * sizeof(int32_t))
+        base = <double *> grown(NULL, width * sizeof(double))
+        sizes = <uint8_t *> grown(NULL, n)
+        roots = <double *> grown(NULL, n * width * sizeof(double))
+        for k in range(width):
+            base[k] = totals[k] + room
+        memset(slots, 0xFF, (mask + 1) * sizeof(int32_t))
+        for i in range(n):
+            grams[i] = unmixed((0 if f[i] == GOLDEN else f[i]) ^ of.k1) ^ of.k0
+            sizes[i] = size_of(grams[i], step)
+            seen[i] = 1
+            slot_enter(slots, mask, f, i)
+        for size in range(step, MAX_NESTED + 1, step):
+            for i in range(n):
+                if sizes[i] != size:
+                    continue
+                for k in range(width):
+                    roots[i * width + k] = spread * sqrt(v[i * width + k])
+                if size == step:
+                    for k in range(width):
+                        q[i * width + k] = (v[i * width + k] + alpha) / base[k]
+                    continue
+                gram = grams[i]
+                shorter = slot_find(slots, mask, f, nested_fingerprint(of, gram, size - step))
+                before = slot_find(slots, mask, f, nested_fingerprint(of, gram >> (8 * step) & PAYLOAD, size - step))
+                known = 0.0
+                if shorter >= 0:
+                    seen[shorter] = 0
+                    for k in range(width):
+                        known += v[shorter * width + k]
+                for k in range(width):
+                    count = v[i * width + k]
+                    back = q[shorter * width + k] if shorter >= 0 else alpha / base[k]
+                    if known == 0:  # even its end is new: what stands before it says nothing
+                        q[i * width + k] = back
+                        continue
+                    m = max(v[before * width + k] if before >= 0 else 0.0, count)
+                    if m > 0:
+                        root = roots[before * width + k] if m > count else spread * sqrt(m)
+                        back = (count + root * back) / (m + root)
+                    q[i * width + k] = back
+        for i in range(n):  # what is no gram has nothing before it
+            if sizes[i] == 0:
+                for k in range(width):
+                    q[i * width + k] = (v[i * width + k] + alpha) / base[k]
+        return log_cells(shares), longest
+    finally:
+        free(grams)
+        free(slots)
+        free(base)
+        free(sizes)
+        free(roots)
+
+
+cdef inline int size_of(uint64_t gram, int step) noexcept nogil:
+    """How many bytes a nested gram has; 0 for what is none."""
+    cdef int size = <int> (gram >> 56)
+    if size == 0 or size > MAX_NESTED or size % step or (gram & PAYLOAD) >> (8 * size):
+        return 0
+    return size
+
+
+cdef inline void slot_enter(int32_t *slots, Py_ssize_t mask, const uint64_t *f, Py_ssize_t i) noexcept nogil:
+    cdef Py_ssize_t slot = f[i] & mask
+    while slots[slot] >= 0:
+        slot = (slot + 1) & mask
+    slots[slot] = <int32_t> i
+
+
+cdef inline Py_ssize_t slot_find(const int32_t *slots, Py_ssize_t mask, const uint64_t *f, uint64_t wanted) noexcept nogil:
+    cdef Py_ssize_t slot = wanted & mask
+    while slots[slot] >= 0 and f[slots[slot]] != wanted:
+        slot = (slot + 1) & mask
+    return slots[slot]

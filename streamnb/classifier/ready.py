@@ -9,8 +9,10 @@ from streamnb.classifier.general import Classifier
 from streamnb.features.byte_grams import ByteGrams
 from streamnb.features.mail_words import MailTokenizer
 from streamnb.features.views import Views
-from streamnb.features.words import Tokenizer
+from streamnb.features.word_pairs import WordPairs
+from streamnb.features.words import ScanningTransformer, Tokenizer
 from streamnb.naive_bayes.base import TextModel
+from streamnb.naive_bayes.contexts import ContextNB
 from streamnb.naive_bayes.discriminative import DiscriminativeMultinomialNB
 from streamnb.naive_bayes.multinomial import MultinomialNB
 from streamnb.naive_bayes.views import ViewsNB
@@ -29,6 +31,9 @@ from streamnb.parameters import (
 )
 
 __all__ = ["MailClassifier", "ReadyClassifier", "TextClassifier"]
+
+
+_VIEWS = ("words", "header", "body", "pairs", "bytes")
 
 
 @parameterised(kw_only=True)
@@ -55,18 +60,26 @@ class ReadyClassifier(Classifier):
         "nothing.",
         default=1.0,
     )
-    views: Sequence[str] = parameter(
-        Names(some=True, choices=("words", "bytes"), ordered=True),
+    views: Sequence[str] | None = parameter(
+        Names(some=True, choices=_VIEWS, ordered=True, none=True),
         "counts",
-        'Which views: "words", "bytes" or both.',
-        default=("words", "bytes"),
+        'Which views: "words", "pairs" of tokens, "bytes"; of mail also "header" and "body" (the '
+        "words of either). None for those that were chosen for mail or for text.",
+        default=None,
     )
-    gram: int = parameter(Whole(1, 8), "counts", "Bytes of a gram.", default=4)
+    gram: int = parameter(Whole(1, 8), "counts", "Bytes of a gram, the longest.", default=4)
+    gram_step: int = parameter(
+        Whole(0, 6),
+        "counts",
+        "Bytes by which grams grow: shorter ones stand for longer ones that are rare; 0 for grams "
+        "of one size.",
+        default=2,
+    )
     first_bytes: int = parameter(
         Whole(1, 1 << 24),
         "counts",
         "How many bytes of a message the view of bytes looks at.",
-        default=2000,
+        default=1500,
     )
     discriminative: bool = parameter(
         Flag(),
@@ -78,7 +91,25 @@ class ReadyClassifier(Classifier):
         Number(0, 100),
         "teaching",
         "Step size of the recalibration; with 0 the mean of the views is the score.",
-        default=0.3,
+        default=0.15,
+    )
+    bound: float | None = parameter(
+        Number(1e-3, none=True),
+        "teaching",
+        "How many nats a view can say against a class, at most; None for any number (`ViewsNB`).",
+        default=8.0,
+    )
+    by_length: bool = parameter(
+        Flag(),
+        "teaching",
+        "Whether messages of each octave of length have a recalibration of their own.",
+        default=True,
+    )
+    least_lesson: float = parameter(
+        Number(0, 1),
+        "teaching",
+        "What would be learned less than so many times is not counted; 0 counts all.",
+        default=0.03,
     )
     label_noise: float | None = parameter(
         Number(0, 0.5, below=True, none=True),
@@ -98,6 +129,7 @@ class ReadyClassifier(Classifier):
 
     tokenizer_class: ClassVar[type[MailTokenizer | Tokenizer]]
     word_options: ClassVar[dict[str, Any]]  # of the default tokenizer of the view of words
+    chosen_views: ClassVar[tuple[str, ...]]
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -109,24 +141,46 @@ class ReadyClassifier(Classifier):
         yield {}
 
     def __post_init__(self) -> None:
+        self.views = tuple(self.views or self.chosen_views)
         words = self.words
         if words is None:
             words = self.tokenizer_class(**self.word_options, keep_names=self.keep_names)
         self.tokenizer = self._views(words)
-        made = DiscriminativeMultinomialNB if self.discriminative else MultinomialNB
+        self.model = ViewsNB(
+            [self._member(view) for view in self.views],
+            self.rate,
+            self.label_noise,
+            self.bound,
+            self.by_length,
+        )
+
+    def _member(self, view: str) -> MultinomialNB:
+        """The model of a view."""
         shared = {name: getattr(self, name) for name in _OF_MEMBERS}
-        models = [
-            made(**shared, keep_names=self.keep_names and view == "words") for view in self.views
-        ]
-        self.model = ViewsNB(models, self.rate, self.label_noise)
+        shared["keep_names"] = self.keep_names and view != "bytes"
+        if not self.discriminative:
+            return MultinomialNB(**shared)
+        shared["least_lesson"] = self.least_lesson
+        if view == "bytes" and self.gram_step:
+            return ContextNB(**shared, step=self.gram_step)
+        return DiscriminativeMultinomialNB(**shared)
 
     def _views(self, words: MailTokenizer | Tokenizer) -> Views:
         mail = isinstance(words, MailTokenizer)
-        grams = ByteGrams(n=self.gram, first=self.first_bytes, mail=mail)
-        if isinstance(words, MailTokenizer):  # what one view must not read, none reads
-            grams.headers, grams.drop_headers = words.headers, words.drop_headers
-        known = {"words": words, "bytes": grams}
-        return Views([known[view] for view in self.views], mail)
+        step = self.gram_step if self.discriminative else 0
+        views: dict[str, ScanningTransformer] = {
+            "words": words,
+            "pairs": WordPairs(mail=mail, keep_names=self.keep_names),
+            "bytes": ByteGrams(n=self.gram, step=step, first=self.first_bytes, mail=mail),
+        }
+        if isinstance(words, MailTokenizer):
+            views |= {part: words.clone({"part": part}) for part in ("header", "body")}
+            for view in (views["pairs"], views["bytes"]):  # what one must not read, none reads
+                view.headers, view.drop_headers = words.headers, words.drop_headers
+        wanted = self.views or ()
+        if unknown := set(wanted) - set(views):
+            raise ValueError(f"views: plain text has no {' or '.join(sorted(unknown))}")
+        return Views([views[view] for view in wanted], mail)
 
     def _is_taught(self) -> bool:
         return "model" in vars(self)  # views and counts are settled when it is made
@@ -137,9 +191,10 @@ class ReadyClassifier(Classifier):
             return
         if name in self.model._table:
             setattr(self.model, name, getattr(self, name))
-        elif name in _OF_MEMBERS:
+        elif name in (*_OF_MEMBERS, "least_lesson"):
             for member in self.models:
-                setattr(member, name, getattr(self, name))
+                if name in member._table:
+                    setattr(member, name, getattr(self, name))
 
     def settings(self) -> dict[str, Any]:
         """Everything but the model, as JSON can hold it."""
@@ -150,10 +205,10 @@ class ReadyClassifier(Classifier):
     def _of_settings(
         cls, tokenizer: Any, model: TextModel, plain: Any, rest: dict[str, Any]
     ) -> Classifier:
-        given = parameters_of(plain, cls)
+        given = parameters_of({**({} if "gram_step" in plain else _BEFORE), **plain}, cls)
         words = [of for of in tokenizer.tokenizers if not isinstance(of, ByteGrams)]
         ready = cls(**given, words=words[0] if words else None, **rest)
-        if len(ready.views) != len(model.members) or not isinstance(model, ViewsNB):
+        if len(ready.models) != len(model.members) or not isinstance(model, ViewsNB):
             raise ValueError("the parameters are not those of the model")
         # What was changed in its parts after it was made is changed here, too.
         object.__setattr__(ready, "tokenizer", tokenizer)
@@ -162,14 +217,18 @@ class ReadyClassifier(Classifier):
 
 
 _OF_MEMBERS = ("alpha", "length_norm", "length_norm_power", "decay")
+# What files written before there were these parameters have.
+_BEFORE = {"gram_step": 0, "bound": None, "by_length": False, "least_lesson": 0.0}
 
 
 @parameterised(kw_only=True)
 class MailClassifier(ReadyClassifier):
     r"""Tells mail apart: the default, good for any stream of mail without tuning.
 
-    Two views of a mail, its words (`MailTokenizer`, each counted once) and its first bytes
-    (`ByteGrams`), each with a `DiscriminativeMultinomialNB`, summed and recalibrated by `ViewsNB`.
+    Four views of a mail: the words of its header and those of its body (`MailTokenizer`, each
+    counted once), pairs of neighbouring tokens (`WordPairs`) and its first bytes (`ByteGrams`).
+    Each has a `DiscriminativeMultinomialNB`, the bytes a `ContextNB`, and `ViewsNB` bounds,
+    recalibrates and sums what they say.
 
     Examples
     --------
@@ -187,11 +246,12 @@ class MailClassifier(ReadyClassifier):
 
     tokenizer_class = MailTokenizer
     word_options: ClassVar[dict[str, Any]] = {"binary": True}
+    chosen_views = ("header", "body", "pairs", "bytes")
 
 
 @parameterised(kw_only=True)
 class TextClassifier(ReadyClassifier):
-    r"""Tells plain texts apart: as `MailClassifier`, with words and pairs of words.
+    r"""Tells plain texts apart: as `MailClassifier`, with all words in one view.
 
     Examples
     --------
@@ -204,4 +264,5 @@ class TextClassifier(ReadyClassifier):
     """
 
     tokenizer_class = Tokenizer
-    word_options: ClassVar[dict[str, Any]] = {"binary": True, "ngrams": (1, 2)}
+    word_options: ClassVar[dict[str, Any]] = {"binary": True}
+    chosen_views = ("words", "pairs", "bytes")

@@ -35,6 +35,13 @@ class ByteGrams(HeaderParameters, ScanningTransformer):
     """
 
     n: int = parameter(Whole(1, 8), "counts", "Bytes of a gram.", default=4)
+    step: int = parameter(
+        Whole(0, 6),
+        "counts",
+        "With the grams of n bytes come those of n - step, n - 2 step ... that they end in, for "
+        "`ContextNB`; 0 for none. Then n is a multiple of it, and 6 at most.",
+        default=0,
+    )
     first: int = parameter(
         Whole(1, 1 << 24),
         "counts",
@@ -57,7 +64,7 @@ class ByteGrams(HeaderParameters, ScanningTransformer):
         self._kept: dict[bytes, bool] = {}
 
     def _new_scanner(self) -> _core.GramScanner:
-        return _core.GramScanner(self.n, self.first, self.casefold)
+        return _core.GramScanner(self.n, self.first, self.casefold, self.step)
 
     def _keeps(self, name: bytes) -> bool:
         keep = self.reads(name.lower())
@@ -86,4 +93,6 @@ class ByteGrams(HeaderParameters, ScanningTransformer):
 
     def transform_one(self, x: Any) -> dict[Any, int]:
         """Find the grams of a message, as a dict."""
-        return {self.name(int(gram)): 1 for gram in self.count(x).fingerprints}
+        grams = self.count(x)
+        pairs = zip(grams.fingerprints.tolist(), grams.counts.tolist(), strict=True)
+        return {self.name(gram): int(count) for gram, count in pairs}

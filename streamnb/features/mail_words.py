@@ -12,7 +12,7 @@ from streamnb.features.words import ScanningTransformer, WordParameters
 from streamnb.mail import Limits, Mail, Part, parse
 from streamnb.mail.decode import decode_words
 from streamnb.mail.parse import DEFAULT_LIMITS
-from streamnb.parameters import Flag, Names, parameter, parameterised
+from streamnb.parameters import Flag, Names, OneOf, parameter, parameterised
 
 __all__ = ["REMEMBERED", "HeaderParameters", "MailTokenizer", "as_mail", "is_stamped"]
 
@@ -86,6 +86,12 @@ class MailTokenizer(HeaderParameters, WordParameters, ScanningTransformer):
     """
 
     casefold: bool = parameter(Flag(), "counts", "Whether case makes no difference.", default=False)
+    part: str = parameter(
+        OneOf(("all", "header", "body")),
+        "counts",
+        '"header" for the words of header fields alone, "body" for all but those.',
+        default="all",
+    )
 
     def _changed(self, name: str) -> None:
         super()._changed(name)
@@ -102,11 +108,18 @@ class MailTokenizer(HeaderParameters, WordParameters, ScanningTransformer):
             self._prefixes[name] = prefix
         return prefix
 
+    def _count_fields(self, fields: list[tuple[bytes, bytes]]) -> None:
+        if self.part != "body":
+            self.scanner.fields(fields, self._prefixes, self._prefix, decode_words)
+
     def _count_part(self, part: Part) -> None:
         scanner = self.scanner
+        if part.role == "message":
+            self._count_fields(part.fields)
+        if self.part == "header":
+            return
         scanner.token(part.content_type.encode(), b"type:")
         if part.role == "message":
-            scanner.fields(part.fields, self._prefixes, self._prefix, decode_words)
             return  # its content follows as a part of its own
         if part.content_type == "text/html":
             scanner.html(part.utf8)
@@ -118,7 +131,7 @@ class MailTokenizer(HeaderParameters, WordParameters, ScanningTransformer):
     def _counted(self, message: bytes | str | Mail) -> TokenCounts:
         mail = as_mail(message)
         try:
-            self.scanner.fields(mail.fields, self._prefixes, self._prefix, decode_words)
+            self._count_fields(mail.fields)
             for part in mail.parts:
                 self._count_part(part)
             return TokenCounts._trusted(*self.scanner.finish())

@@ -8,6 +8,7 @@ from typing import Any
 from streamnb.features.byte_grams import ByteGrams
 from streamnb.features.mail_words import MailTokenizer, as_mail
 from streamnb.features.token_counts import TokenCounts
+from streamnb.features.word_pairs import WordPairs
 from streamnb.features.words import ScanningTransformer, Tokenizer
 from streamnb.parameters import parameters_of, plain_parameters
 
@@ -50,7 +51,7 @@ class Views:
 
 
 _KINDS: dict[str, type[ScanningTransformer]] = {
-    made.__name__: made for made in (MailTokenizer, Tokenizer, ByteGrams)
+    made.__name__: made for made in (MailTokenizer, Tokenizer, WordPairs, ByteGrams)
 }
 
 

@@ -74,6 +74,7 @@ class Part:
     payload: bytes
     role: str = "body"
     index: Index = field(default_factory=dict, repr=False)
+    _utf8: bytes | None = field(default=None, init=False, repr=False, compare=False)
 
     @property
     def charset(self) -> str:
@@ -107,8 +108,10 @@ class Part:
 
     @property
     def utf8(self) -> bytes:
-        """The text as UTF-8."""
-        return to_utf8(self.content, self.charset) if self.is_text else b""
+        """The text as UTF-8; several views ask for it."""
+        if self._utf8 is None:
+            self._utf8 = to_utf8(self.content, self.charset) if self.is_text else b""
+        return self._utf8
 
 
 @dataclass

@@ -2,6 +2,7 @@
 
 from streamnb.naive_bayes.bernoulli import BernoulliNB
 from streamnb.naive_bayes.complement import ComplementNB
+from streamnb.naive_bayes.contexts import ContextNB
 from streamnb.naive_bayes.discriminative import DiscriminativeMultinomialNB
 from streamnb.naive_bayes.multinomial import MultinomialNB
 from streamnb.naive_bayes.views import ViewsNB
@@ -10,6 +11,7 @@ from streamnb.naive_bayes.window import WindowNB
 __all__ = [
     "BernoulliNB",
     "ComplementNB",
+    "ContextNB",
     "DiscriminativeMultinomialNB",
     "MultinomialNB",
     "ViewsNB",

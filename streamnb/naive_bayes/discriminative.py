@@ -59,6 +59,13 @@ class DiscriminativeParameters(CountingParameters):
     length_norm_power: float = parameter(
         Number(0, 2), "teaching", "The power of the number of features, from 0 to 2.", default=2 / 3
     )
+    least_lesson: float = parameter(
+        Number(0, 1),
+        "teaching",
+        "A message that would be learned less than so many times is not counted: it is known well "
+        "enough, and tables stay small.",
+        default=0.0,
+    )
 
 
 @parameterised()
@@ -115,10 +122,12 @@ class DiscriminativeMultinomialNB(DiscriminativeParameters, MultinomialNB):
     ) -> float:
         """1 - P(k | message) times how probably the label is right (see `novelty`)."""
         scores = [a + b for a, b in zip(evidence, prior, strict=True)]
-        return novelty(scores, self.counts.weights, k, trust)
+        times = novelty(scores, self.counts.weights, k, trust)
+        return times if times >= self.least_lesson else 0.0
 
     def _times(self, tokens: TokenCounts, y: Label) -> float:
         counts = self.counts
         if not counts.labels:
             return 1.0
-        return novelty(self._scores(tokens), counts.weights, counts.index(y))
+        times = novelty(self._scores(tokens), counts.weights, counts.index(y))
+        return times if times >= self.least_lesson else 0.0

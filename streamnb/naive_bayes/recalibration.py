@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
+from streamnb import _core
 from streamnb.scores import probabilities
 
 __all__ = ["Adjustment", "Recalibration", "Weights"]
@@ -41,10 +42,6 @@ class Adjustment(NamedTuple):
             raise ValueError("a step of other views or classes")
 
 
-def _rounded(x: float, grain: float = _GRAIN) -> float:
-    return round(x / grain) * grain
-
-
 def _differences(after: Sequence[float], before: Sequence[float]) -> tuple[float, ...]:
     return tuple(a - b for a, b in zip(after, before, strict=True))
 
@@ -66,24 +63,13 @@ class Weights:
     ) -> Adjustment:
         """Descend, for the gradients of the gains and of the biases; no gain below `least`."""
         self._widen(len(errors))
-        gain_squares = [_rounded(g * g, _SQUARES_GRAIN) for g in gradients]
-        bias_squares = [_rounded(g * g, _SQUARES_GRAIN) for g in errors]
-        step = Adjustment(
-            tuple(
-                _rounded(max(max(gain, least) - rate * g / math.sqrt(sum_ + more), least) - gain)
-                for gain, g, sum_, more in zip(
-                    self.gains, gradients, self.gain_squares, gain_squares, strict=True
-                )
-            ),
-            tuple(gain_squares),
-            tuple(
-                _rounded(-rate * g / math.sqrt(sum_ + more))
-                for g, sum_, more in zip(errors, self.bias_squares, bias_squares, strict=False)
-            ),
-            tuple(bias_squares),
+        gains, gain_squares = _core.descended(
+            self.gains, self.gain_squares, gradients, rate, _GRAIN, _SQUARES_GRAIN, least
         )
-        self.move(step, 1)
-        return step
+        biases, bias_squares = _core.descended(
+            self.biases, self.bias_squares, errors, rate, _GRAIN, _SQUARES_GRAIN
+        )
+        return Adjustment(gains, gain_squares, biases, bias_squares)
 
     def move(self, step: Adjustment, sign: int) -> None:
         """Make an adjustment again (sign 1), or take it back (-1), exactly; in any order."""
@@ -225,11 +211,12 @@ class Recalibration:
             Octave of the message's length; None where lengths make no difference.
         """
         gains = [self.gain(j, octave) for j in range(self.models)]
-        return [
-            self.bias(k, octave)
-            + sum(gain * of[k] for gain, of in zip(gains, evidence, strict=True))
-            for k in known
-        ]
+        more = None if octave is None else self.of_length.get(octave)
+        biases = _padded(self.of_all.biases, known[-1] + 1)
+        if more is not None:
+            own = _padded(more.biases, known[-1] + 1)
+            biases = [a + b for a, b in zip(biases, own, strict=True)]
+        return _core.combined(gains, evidence, biases, known)
 
     def learn(
         self,
@@ -337,6 +324,11 @@ class Recalibration:
         return isinstance(other, Recalibration) and self.state() == other.state()
 
     __hash__ = None  # type: ignore[assignment]  # it changes
+
+
+def _padded(biases: list[float], classes: int) -> list[float]:
+    """The biases of the first classes; of those that never had a step it is 0."""
+    return biases[:classes] + [0.0] * (classes - len(biases))
 
 
 def _checked_octave(octave: Any) -> int:

@@ -158,7 +158,7 @@ class ViewsNB(TextModel):
     def _evidence(self, x: tuple[TokenCounts, ...], known: list[int]) -> list[list[float]]:
         evidence = [model.evidence(view) for model, view in zip(self._members, x, strict=True)]
         if self.bound is not None and len(known) > 1:
-            evidence = [bounded(of, known, self.bound) for of in evidence]
+            evidence = [_core.bounded(of, known, self.bound) for of in evidence]
         return evidence
 
     def _octave(self, x: tuple[TokenCounts, ...]) -> int | None:
@@ -353,7 +353,7 @@ class ViewsNB(TextModel):
             gain = self.recalibration.gain(j, octave)
             if self.bound is not None:
                 evidence = model.evidence(view)
-                less = bounded(evidence, known, self.bound)
+                less = _core.bounded(evidence, known, self.bound)
                 bias = {
                     y: of + gain * (less[k] - evidence[k])
                     for k, (y, of) in zip(known, bias.items(), strict=True)
@@ -388,24 +388,6 @@ class ViewsNB(TextModel):
         if not members or not all(isinstance(member, CountingNB) for member in members):
             raise ValueError("the views are not sound")
         return cls(members)
-
-
-def bounded(evidence: list[float], known: list[int], bound: float) -> list[float]:
-    """What a view says for each class, with no class of `known` further than `bound` below the top.
-
-    Examples
-    --------
-    >>> from streamnb.naive_bayes.views import bounded
-    >>> [round(of, 2) for of in bounded([1.0, 0.5, -99.0], [0, 1, 2], 8.0)]
-    [2.83, 2.33, -5.17]
-    """
-    top = max(evidence[k] for k in known)
-    below = dict.fromkeys(range(len(evidence)), -bound)
-    for k in known:
-        power = _core.exp(-2 * (top - evidence[k]) / bound)
-        below[k] = -bound * (1 - power) / (1 + power)  # the hyperbolic tangent
-    mean = math.fsum(below[k] for k in known) / len(known)
-    return [of - mean for of in below.values()]
 
 
 def _share_of_prior(weights: list[float], views: int) -> list[float]:

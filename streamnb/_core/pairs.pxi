@@ -1,0 +1,170 @@
+# Tokens and pairs of neighbouring tokens of any text: words and what stands between them.
+
+cdef enum:
+    MAX_TOKEN = 40  # bytes; of a longer run, the beginning
+
+
+# Of each byte: 0 for white space, 1 for what words are made of (all beyond ASCII is), 2 for all else.
+cdef uint8_t[256] token_kind
+
+
+cdef void set_token_kinds() noexcept:
+    cdef int c
+    for c in range(256):
+        token_kind[c] = 1 if chr(c).isalnum() or c >= 0x80 or c == c"_" or c == c"'" else 2
+    for c in (9, 10, 11, 12, 13, 32):
+        token_kind[c] = 0
+
+
+set_token_kinds()
+
+
+cdef class PairScanner:
+    """Collects the distinct tokens of a text, and pairs of neighbouring ones.
+
+    A token is a run of letters, digits, low lines, apostrophes and bytes beyond ASCII, or one of
+    other characters that are no white space; ASCII letters are lowered.
+
+    Parameters
+    ----------
+    most
+        How many tokens are looked at.
+    keep_names
+        Whether the text of tokens and pairs is given.
+    key
+        Fingerprint key.
+    """
+
+    cdef Key key
+    cdef Py_ssize_t most, tokens, slot_count
+    cdef bint keep_names
+    cdef Buffer text         # the tokens, a space between them: a pair is a part of it
+    cdef Py_ssize_t before   # where the token before begins; -1 for none
+    cdef uint64_t *slots     # open addressing; 0 for none
+    cdef uint64_t *found
+    cdef uint32_t *places    # of what was found, in the slots
+    cdef uint32_t *starts
+    cdef uint32_t *sizes
+    cdef Py_ssize_t used
+
+    def __cinit__(self, Py_ssize_t most=4000, bint keep_names=True, bytes key=DEFAULT_KEY):
+        if not 1 <= most <= 1 << 20:
+            raise ValueError(f"the first 1 to {1 << 20} tokens can be looked at, not {most}")
+        self.key = read_key(key)
+        self.most = most
+        self.keep_names = keep_names
+        self.slot_count = 16
+        while self.slot_count < 4 * most:
+            self.slot_count *= 2
+        self.slots = <uint64_t *> grown(NULL, self.slot_count * sizeof(uint64_t))
+        self.found = <uint64_t *> grown(NULL, 2 * most * sizeof(uint64_t))
+        self.places = <uint32_t *> grown(NULL, 2 * most * sizeof(uint32_t))
+        self.starts = <uint32_t *> grown(NULL, 2 * most * sizeof(uint32_t))
+        self.sizes = <uint32_t *> grown(NULL, 2 * most * sizeof(uint32_t))
+        memset(self.slots, 0, self.slot_count * sizeof(uint64_t))
+        self.before = -1
+
+    def __dealloc__(self):
+        free(self.text.bytes)
+        free(self.slots)
+        free(self.found)
+        free(self.places)
+        free(self.starts)
+        free(self.sizes)
+
+    def discard(self):
+        """Forget what was collected."""
+        cdef Py_ssize_t i
+        self.text.size = self.tokens = 0
+        self.before = -1
+        for i in range(self.used):
+            self.slots[self.places[i]] = 0
+        self.used = 0
+
+    cdef void enter(self, Py_ssize_t start) noexcept nogil:
+        """Collect what stands in the text from `start` on."""
+        cdef Py_ssize_t size = self.text.size - start, slot
+        cdef uint64_t hash = snb_siphash13_padded(self.key.k0, self.key.k1, self.text.bytes + start, size)
+        hash = hash if hash else GOLDEN  # 0 marks an empty slot
+        slot = hash & (self.slot_count - 1)
+        while self.slots[slot]:
+            if self.slots[slot] == hash:
+                return
+            slot = (slot + 1) & (self.slot_count - 1)
+        self.slots[slot] = hash
+        self.found[self.used] = hash
+        self.places[self.used] = <uint32_t> slot
+        self.starts[self.used] = <uint32_t> start
+        self.sizes[self.used] = <uint32_t> size
+        self.used += 1
+
+    def add(self, bytes data):
+        """Collect the tokens of a piece of text."""
+        cdef const uint8_t *p = <const uint8_t *> PyBytes_AS_STRING(data)
+        cdef Py_ssize_t n = len(data), i = 0, j, start
+        cdef int kind
+        while i < n and self.tokens < self.most:
+            kind = token_kind[p[i]]
+            if kind == 0:
+                i += 1
+                continue
+            buffer_room(&self.text, MAX_TOKEN + 1)
+            if self.text.size:
+                self.text.bytes[self.text.size] = c" "
+                self.text.size += 1
+            start = self.text.size
+            j = i
+            while j < n and token_kind[p[j]] == kind:
+                if j - i < MAX_TOKEN:
+                    self.text.bytes[self.text.size] = lowered(p[j])
+                    self.text.size += 1
+                j += 1
+            i = j
+            self.enter(start)
+            if self.before >= 0:
+                self.enter(self.before)
+            self.before = start
+            self.tokens += 1
+
+    def fields(self, list fields, dict kept, keeps, decode):
+        """Collect header fields, with their names: those that are kept, decoded where need be.
+
+        `kept` says of names, as written, whether they are; `keeps` answers (and remembers) for
+        those it does not know yet.
+        """
+        cdef bytes name, value
+        for name, value in fields:
+            decision = kept.get(name)
+            if keeps(name) if decision is None else decision:
+                self.add(name)
+                self.add(b":")
+                self.add(decode(value).encode() if b"=?" in value else value)
+
+    def finish(self):
+        """Give fingerprints, counts (1), names and name ends of what was collected; start anew."""
+        cdef cnp.ndarray fingerprints = new_array(self.used, cnp.NPY_UINT64)
+        cdef cnp.ndarray counts = new_array(self.used, cnp.NPY_FLOAT64)
+        cdef cnp.ndarray ends
+        cdef double *c = <double *> cnp.PyArray_DATA(counts)
+        cdef uint32_t *e
+        cdef Py_ssize_t i, size = 0
+        cdef bytes names = None
+        cdef uint8_t *to
+        memcpy(cnp.PyArray_DATA(fingerprints), self.found, self.used * sizeof(uint64_t))
+        for i in range(self.used):
+            c[i] = 1.0
+            size += self.sizes[i]
+        if not self.keep_names:
+            self.discard()
+            return fingerprints, counts, None, None
+        ends = new_array(self.used, cnp.NPY_UINT32)
+        e = <uint32_t *> cnp.PyArray_DATA(ends)
+        names = PyBytes_FromStringAndSize(NULL, size)
+        to = <uint8_t *> PyBytes_AS_STRING(names)
+        size = 0
+        for i in range(self.used):
+            memcpy(to + size, self.text.bytes + self.starts[i], self.sizes[i])
+            size += self.sizes[i]
+            e[i] = <uint32_t> size
+        self.discard()
+        return fingerprints, counts, names, ends
