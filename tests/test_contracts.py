@@ -122,7 +122,7 @@ def test_a_loaded_classifier_is_what_was_saved_and_its_clone_is_fresh(name, tmp_
     loaded.learn_one("one more", "spam")
     if name != "any of views" and name != "any":
         loaded.alpha = 0.5
-        assert [model.alpha for model in loaded.models] == [0.5, 0.5]
+        assert {model.alpha for model in loaded.models} == {0.5}
 
 
 @every

@@ -55,10 +55,17 @@ def test_a_database_of_version_1(tmp_path):
     # Only parameters are called otherwise now.
     renamed = golden_first.replace(b'"tau"', b'"length_norm"')
     renamed = renamed.replace(b'"length_power"', b'"length_norm_power"')
-    expected, found = json.loads(renamed), json.loads(first)
-    assert found["model"].pop("turns")
-    expected["model"] |= {"bound": None, "by_length": False}
-    assert found == expected
+    assert holds(json.loads(first), json.loads(renamed))
+
+
+def holds(found, expected):
+    """Whether all that is expected is there; what came later may be there, too."""
+    if isinstance(expected, dict):
+        return all(name in found and holds(found[name], expected[name]) for name in expected)
+    if isinstance(expected, list):
+        pairs = zip(found, expected, strict=True)
+        return all(holds(one, other) for one, other in pairs)
+    return found == expected
 
 
 def test_lines_of_version_1(tmp_path):

@@ -121,7 +121,7 @@ def test_learning_twice_is_learning_once_and_another_label_is_a_correction(box):
     assert box.counts[0].weights == [0.0, 1.0]
     assert box.forget(SPAM) == ("forgotten", "spam")
     assert box.forget(SPAM).what == "unknown"
-    assert [counts.features for counts in box.counts] == [0, 0]
+    assert [counts.features for counts in box.counts] == [0] * 4
     assert box.verify() == []
 
 
@@ -191,7 +191,7 @@ def test_any_history_agrees_with_its_ledger_and_can_be_undone(tmp_path_factory, 
             assert box.verify() == []
             assert exported(box) == snapshot
         box.undo(0)
-        assert [counts.features for counts in box.counts] == [0, 0]
+        assert [counts.features for counts in box.counts] == [0] * 4
         assert box.verify() == []
 
 
@@ -839,7 +839,7 @@ def test_steps_that_lead_nowhere_are_refused(sample, box, tmp_path):
             other.learn(content, label)
         head, *lines = exported(other).splitlines()
     last = json.loads(lines[-1])
-    last["receipt"][3] = [[1e99, 0.0]] * 4
+    last["receipt"][3] = [[1e99] * 4, [0.0] * 4, [1e99, 0.0], [0.0, 0.0]]
     (tmp_path / "x").write_bytes(b"\n".join([head, *lines[:-1], json.dumps(last).encode(), b""]))
     with pytest.raises(StateError, match="x: what it holds is not sound"):
         import_file(box, str(tmp_path / "x"))

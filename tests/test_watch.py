@@ -169,9 +169,9 @@ def test_moves_made_while_nobody_watched_are_noticed(scene):
 
 
 def trained(scene):
-    for i in range(12):
+    for i in range(70):  # fewer, and nobody is sure
         scene.box.learn(mail(100 + i, "cheap pills buy now"), "spam")
-        scene.box.learn(mail(200 + i, "lunch at noon with ann"), "ham")
+        scene.box.learn(mail(300 + i, "lunch at noon with ann"), "ham")
 
 
 @pytest.mark.parametrize("move", [False, True])

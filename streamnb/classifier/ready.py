@@ -168,6 +168,11 @@ class ReadyClassifier(Classifier):
     def _views(self, words: MailTokenizer | Tokenizer) -> Views:
         mail = isinstance(words, MailTokenizer)
         step = self.gram_step if self.discriminative else 0
+        if step and (self.gram > 6 or self.gram % step) and "bytes" in (self.views or ()):
+            raise ValueError(
+                f"gram: {self.gram} is more than 6, or no multiple of gram_step ({step}); grams of "
+                "one size have gram_step 0"
+            )
         views: dict[str, ScanningTransformer] = {
             "words": words,
             "pairs": WordPairs(mail=mail, keep_names=self.keep_names),

@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from streamnb.cli.options import MailCommand, database_options, json_option, open_mailbox
-from streamnb.cli.sources import access_of, server_options, sources
+from streamnb.cli.sources import access_of, is_server, server_options, sources
 from streamnb.errors import BusyError, CorpusError, StreamNBError, UnexpectedError, printable
 
 if TYPE_CHECKING:
-    from streamnb.mailbox.store import Outcome
+    from streamnb.mailbox.sources import Found
+    from streamnb.mailbox.store import Mailbox, Outcome
 
-__all__ = ["classify", "forget", "learn"]
+__all__ = ["classify", "forget", "learn", "settle"]
 
 _SAID = {
     "learned": "learned",
@@ -36,28 +37,27 @@ _SAID = {
 
 
 def _each(
-    names: tuple[str, ...],
-    servers: dict[str, Any],
-    act: Callable[[str, bytes], Outcome],
-    refuse_empty: bool = False,
+    messages: Iterable[tuple[str, Found]],
+    act: Callable[[str, Found], Outcome],
+    not_empty: Collection[str] = (),
 ) -> Iterator[tuple[str, bytes, Outcome]]:
     """Do something with every message; what cannot be read is told, and fails in the end.
 
-    With `refuse_empty`, an empty file that was named itself is such: a slip, where one of many in
-    a folder may be a message.
+    An empty file that is one of `not_empty` is such: a slip, where one of many in a folder may be a
+    message.
     """
     from streamnb.mailbox.digest import digest
 
     failed: StreamNBError | None = None
-    named = {str(Path(name)) for name in names}
-    for found in sources(names, servers):
-        if refuse_empty and not found.content and found.name in named:
+    named = {str(Path(name)) for name in not_empty}
+    for label, found in messages:
+        if not found.content and found.name in named:
             found = found._replace(content=CorpusError(f"{found.name}: not learned: it is empty"))
         if isinstance(found.content, StreamNBError):
             failed = found.content
             click.echo(f"streamnb: {printable(str(failed))}", err=True)
         else:
-            yield found.name, digest(found.content), act(found.name, found.content)
+            yield found.name, digest(found.content), act(label, found)
     if failed is not None:
         raise click.exceptions.Exit(failed.exit_code)
 
@@ -84,8 +84,7 @@ def _report(outcomes: Iterable[tuple[str, bytes, Outcome]], as_json: bool) -> No
 
 
 @click.command()
-@click.argument("label")
-@click.argument("source", nargs=-1, required=True)
+@click.argument("what", nargs=-1, required=True, metavar="(LABEL SOURCE... | LABEL=SOURCE...)")
 @click.option(
     "--program",
     is_flag=True,
@@ -95,8 +94,7 @@ def _report(outcomes: Iterable[tuple[str, bytes, Outcome]], as_json: bool) -> No
 @database_options
 @json_option
 def learn(
-    label: str,
-    source: tuple[str, ...],
+    what: tuple[str, ...],
     program: bool,
     db: str | None,
     wait: float,
@@ -106,17 +104,77 @@ def learn(
     """Learn that the messages of each SOURCE are LABEL (spam, ham, or any word).
 
     SOURCE is a message file, an mbox, a Maildir, a folder of those, imap://USER@HOST/FOLDER, or -
-    for standard input. Each message is learned in one transaction; one that was learned before is
-    not learned again, and one that was learned as something else is taken back first, exactly.
+    for standard input. Several classes are best learned at once, as LABEL=SOURCE: their messages
+    are mixed then. Where one class came after the other, all is learned anew in the end, mixed.
+
+    Each message is learned in one transaction; one that was learned before is not learned again,
+    and one that was learned as something else is taken back first, exactly.
 
     \b
     Example:
-      streamnb learn spam ~/Maildir/.Junk
+      streamnb learn spam=Maildir/.Junk ham=Maildir/.Archive
       streamnb learn ham message.eml
     """  # noqa: D301 (click's mark for lines that stay as they are)
     from streamnb.mailbox.ledger import HUMAN, PROGRAM
 
-    label = label.strip()
+    taught = _taught(what)
+    names = tuple(chain.from_iterable(taught.values()))
+    access_of(names, servers)  # before a database is made
+    teacher = PROGRAM if program else HUMAN
+    with open_mailbox(db, wait, create=True) as mailbox:
+        _report(
+            _each(
+                _mixed(taught, servers),
+                lambda label, found: mailbox.learn(
+                    _content(found), label, teacher, f"learn {found.name}"
+                ),
+                names,
+            ),
+            as_json,
+        )
+        settle(mailbox, as_json)
+
+
+def _content(found: Found) -> bytes:
+    assert isinstance(found.content, bytes)  # noqa: S101 (errors have been told)
+    return found.content
+
+
+def settle(mailbox: Mailbox, quiet: bool = False) -> None:
+    """Learn a mailbox anew where it was taught one class after the other."""
+    from streamnb.mailbox.rebuild import is_due, rebuild
+
+    if not is_due(mailbox):
+        return
+    if quiet:
+        rebuild(mailbox)
+        return
+
+    def shown(rows: list[int]) -> Iterator[int]:
+        said = f"learning all {len(rows):,} messages anew, mixed"
+        with click.progressbar(rows, label=said, file=sys.stderr) as bar:
+            yield from bar
+
+    rebuild(mailbox, shown)
+
+
+def _taught(what: tuple[str, ...]) -> dict[str, list[str]]:
+    """The sources of each class."""
+    if "=" not in what[0]:
+        if len(what) < 2:
+            raise click.UsageError("Missing argument 'SOURCE...'.")
+        return {_label(what[0]): list(what[1:])}
+    taught: dict[str, list[str]] = {}
+    for pair in what:
+        label, equals, source = pair.partition("=")
+        if not equals or not source:
+            raise click.BadParameter(f"{pair!r} is not LABEL=SOURCE", param_hint="LABEL=SOURCE")
+        taught.setdefault(_label(label), []).append(source)
+    return taught
+
+
+def _label(text: str) -> str:
+    label = text.strip()
     if label.lower() in ("ham", "spam"):
         label = label.lower()
     if label.lower() in ("s", "h", "u", "unsure"):
@@ -125,18 +183,25 @@ def learn(
         raise click.BadParameter("? stands for no class at all", param_hint="LABEL")
     if not label or len(label) > 64 or label.split() != [label] or not label.isprintable():
         raise click.BadParameter(f"{label!r} is not one word", param_hint="LABEL")
-    access_of(source, servers)  # before a database is made
-    teacher = PROGRAM if program else HUMAN
-    with open_mailbox(db, wait, create=True) as mailbox:
-        _report(
-            _each(
-                source,
-                servers,
-                lambda name, content: mailbox.learn(content, label, teacher, f"learn {name}"),
-                refuse_empty=True,
-            ),
-            as_json,
-        )
+    return label
+
+
+def _mixed(taught: dict[str, list[str]], servers: dict[str, Any]) -> Iterator[tuple[str, Found]]:
+    """The messages of all classes, mixed in proportion to how many there are of each."""
+    from streamnb.mailbox.sources import messages, mixed
+
+    def readable(names: list[str]) -> Callable[[], Iterator[Found]]:
+        return lambda: sources(tuple(names), servers)
+
+    sizes = dict.fromkeys(taught, 1)
+    if len(taught) > 1:
+        for label, names in taught.items():
+            # What cannot be read twice for nothing is taken for as long as the longest.
+            here = [name for name in names if name != "-" and not is_server(name)]
+            sizes[label] = sum(1 for name in here for _ in messages(name))
+        longest = max(sizes.values())
+        sizes = {label: size or longest for label, size in sizes.items()}
+    return mixed({label: readable(names) for label, names in taught.items()}, sizes)
 
 
 @click.command()
@@ -172,7 +237,8 @@ def forget(
     keys = [_key(text) for text in digests]
     with open_mailbox(db, wait) as mailbox:
         gone = ((key.hex(), key, mailbox.forget_digest(key)) for key in keys)
-        here = _each(source, servers, lambda _, content: mailbox.forget(content))
+        messages = (("", found) for found in sources(source, servers))
+        here = _each(messages, lambda _, found: mailbox.forget(_content(found)))
         _report(chain(gone, here), as_json)
 
 

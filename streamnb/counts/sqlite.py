@@ -440,28 +440,42 @@ class SqlCounts:
         self._changed()
 
     def lay_out(self, kept: NDArray[np.uint64]) -> None:
-        """Write anew, keeping only these features, the most used ones together."""
-        page = self._read_blocks(kept, self._find(kept))
-        rows = page.rows(page.places)
-        order = np.argsort(-page.seen[rows, 0].astype(np.int64), kind="stable")
-        data = page.data[rows[order]]
+        """Write anew, keeping only these features."""
+        fingerprints, cells, seen, names = self.rows()
+        stays = np.isin(fingerprints, kept)
+        some = [name for name, there in zip(names, stays.tolist(), strict=True) if there]
+        self.rewrite(fingerprints[stays], cells[stays], seen[stays], some)
+
+    def rewrite(
+        self,
+        fingerprints: NDArray[np.uint64],
+        cells: NDArray[np.float64],
+        seen: NDArray[np.uint32],
+        names: list[bytes | None],
+    ) -> None:
+        """Write all features anew, as `rows` gives them; the most used ones lie together."""
+        order = np.argsort(-seen[:, 0].astype(np.int64), kind="stable")
         run = self.database.connection.execute
-        many = self.database.connection.executemany
-        run("CREATE TEMP TABLE kept(fingerprint INTEGER PRIMARY KEY, place INTEGER)")
-        keys = kept.view(np.int64)[order].tolist()
-        many("INSERT INTO kept VALUES (?, ?)", list(zip(keys, range(len(keys)), strict=True)))
-        features = f"features_{self.view}"
-        run(f"DELETE FROM {features} WHERE fingerprint NOT IN (SELECT fingerprint FROM kept)")  # noqa: S608
-        run(
-            f"UPDATE {features} SET place = "  # noqa: S608 (a number)
-            f"(SELECT place FROM kept WHERE kept.fingerprint = {features}.fingerprint)"
-        )
-        run("DROP TABLE kept")
+        run(f"DELETE FROM features_{self.view}")  # noqa: S608 (a number)
         run(f"DELETE FROM blocks_{self.view}")  # noqa: S608 (a number)
-        self._places = len(keys)
-        blocks = np.arange(-(-len(keys) // BLOCK))
-        data = np.pad(data, ((0, len(blocks) * BLOCK - len(keys)), (0, 0)))
-        fresh = _Page(kept[order], np.arange(len(keys)), blocks, data)
+        places = np.empty(len(order), dtype=np.int64)
+        places[order] = np.arange(len(order))
+        by_key = np.argsort(fingerprints.view(np.int64))
+        self.database.connection.executemany(
+            f"INSERT INTO features_{self.view} VALUES (?, ?, ?)",  # noqa: S608 (a number)
+            zip(
+                fingerprints.view(np.int64)[by_key].tolist(),
+                places[by_key].tolist(),
+                (names[i] for i in by_key.tolist()),
+                strict=True,
+            ),
+        )
+        self._places = len(order)
+        blocks = np.arange(-(-len(order) // BLOCK))
+        data = np.zeros((len(blocks) * BLOCK, len(self.labels) + 1))
+        fresh = _Page(fingerprints[order], np.arange(len(order)), blocks, data)
+        fresh.cells[: len(order)] = cells[order]
+        fresh.seen[: len(order)] = seen[order]
         self._write(fresh, fresh.places)
         self._totals = [math.fsum(column.tolist()) for column in fresh.cells.T]
         self._features = int(np.any(fresh.cells, axis=1).sum())

@@ -35,13 +35,6 @@ class ByteGrams(HeaderParameters, ScanningTransformer):
     """
 
     n: int = parameter(Whole(1, 8), "counts", "Bytes of a gram.", default=4)
-    step: int = parameter(
-        Whole(0, 6),
-        "counts",
-        "With the grams of n bytes come those of n - step, n - 2 step ... that they end in, for "
-        "`ContextNB`; 0 for none. Then n is a multiple of it, and 6 at most.",
-        default=0,
-    )
     first: int = parameter(
         Whole(1, 1 << 24),
         "counts",
@@ -56,6 +49,13 @@ class ByteGrams(HeaderParameters, ScanningTransformer):
         "counts",
         "Whether messages begin with a header; False for plain text.",
         default=True,
+    )
+    step: int = parameter(
+        Whole(0, 6),
+        "counts",
+        "With the grams of n bytes come those of n - step, n - 2 step ... that they end in, for "
+        "`ContextNB`; 0 for none. Then n is a multiple of it, and 6 at most.",
+        default=0,
     )
     on: str | None = ON
 

@@ -63,6 +63,10 @@ class WordPairs(HeaderParameters, ScanningTransformer):
             self._kept[name] = keep
         return keep
 
+    def name(self, fingerprint: int, known: Any) -> Any:
+        """The tokens in quotes: a word of another view may be called the same."""
+        return f'"{known}"' if isinstance(known, str) else known
+
     def _counted(self, message: Any) -> TokenCounts:
         scanner = self.scanner
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,7 +29,7 @@ __all__ = [
 HUMAN, PROGRAM = "human", "program"
 # Rows of an import, and of what was dropped, stand for many messages.
 TEACHERS = (HUMAN, PROGRAM, "import", "retired")
-_VIEW = struct.Struct("<I?")  # how many features, and whether each occurs once
+_VIEW = struct.Struct("<IB")  # how many features, and how their counts are written
 
 
 class Row(NamedTuple):
@@ -75,14 +75,22 @@ class Row(NamedTuple):
     tokens: tuple[TokenCounts, ...] | None
 
 
+# How the counts of a view are written.
+_ANY, _ONCE, _SMALL = 0, 1, 2
+_COUNTS = {_ANY: "<f8", _SMALL: "u1"}
+
+
 def pack_tokens(views: Sequence[TokenCounts]) -> bytes:
     """The features of a message as bytes."""
     parts = [struct.pack("<B", len(views))]
     for view in views:
-        once = bool((view.counts == 1).all())
-        parts += [_VIEW.pack(len(view), once), view.fingerprints.astype("<u8").tobytes()]
-        if not once:
-            parts.append(view.counts.astype("<f8").tobytes())
+        counts = view.counts
+        if (counts == 1).all():
+            how = _ONCE
+        else:
+            how = _SMALL if (counts <= 255).all() and (counts == np.rint(counts)).all() else _ANY
+        parts += [_VIEW.pack(len(view), how), view.fingerprints.astype("<u8").tobytes()]
+        parts.append(counts.astype(_COUNTS[how]).tobytes() if how != _ONCE else b"")
     return b"".join(parts)
 
 
@@ -93,16 +101,18 @@ def unpack_tokens(packed: bytes) -> tuple[TokenCounts, ...]:
     for _ in range(packed[0] if packed else 0):
         if at + _VIEW.size > len(packed):
             raise ValueError("the tokens are cut off")
-        size, once = _VIEW.unpack_from(packed, at)
+        size, how = _VIEW.unpack_from(packed, at)
+        if how not in (*_COUNTS, _ONCE):
+            raise ValueError("the tokens are not sound")
         at += _VIEW.size
-        end = at + 8 * size * (1 if once else 2)
+        end = at + size * (8 + (0 if how == _ONCE else np.dtype(_COUNTS[how]).itemsize))
         if end > len(packed):
             raise ValueError("the tokens are cut off")
         # astype: copies lie as the processor wants them.
         fingerprints = np.frombuffer(packed, "<u8", size, at).astype(np.uint64)
         counts = np.ones(size)
-        if not once:
-            counts = np.frombuffer(packed, "<f8", size, at + 8 * size).astype(np.float64)
+        if how != _ONCE:
+            counts = np.frombuffer(packed, _COUNTS[how], size, at + 8 * size).astype(np.float64)
         views.append(TokenCounts(fingerprints, counts))
         at = end
     if at != len(packed):
@@ -199,6 +209,13 @@ class Ledger:
         self.database.connection.execute(
             "UPDATE ledger SET receipt = ?, tokens = ? WHERE id = ?",
             (json.dumps(row.receipt.as_json()), self._packed(row), row.id),
+        )
+
+    def replace_receipts(self, receipts: Mapping[int, Receipt]) -> None:
+        """Write the receipts of rows, by their numbers, anew."""
+        self.database.connection.executemany(
+            "UPDATE ledger SET receipt = ? WHERE id = ?",
+            [(json.dumps(receipt.as_json()), number) for number, receipt in receipts.items()],
         )
 
     def end(self, row: Row, time: float | None) -> None:

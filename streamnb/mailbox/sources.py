@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from heapq import merge
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,7 +16,7 @@ from streamnb.corpus.folders import is_maildir
 from streamnb.corpus.mbox import mbox
 from streamnb.errors import CorpusError, StreamNBError
 
-__all__ = ["Found", "messages", "read_one"]
+__all__ = ["Found", "messages", "mixed", "read_one"]
 
 _LINK = "not read: a symbolic link in a folder is not followed; name what it leads to"
 
@@ -67,6 +68,27 @@ def messages(source: str) -> Iterator[Found]:
         yield from _file(path)
     else:
         yield Found(source, read_one(source))
+
+
+def mixed(
+    sources: Mapping[str, Callable[[], Iterator[Found]]], sizes: Mapping[str, int]
+) -> Iterator[tuple[str, Found]]:
+    """Read the sources of several classes by turns: the i-th of n of each comes at i / n.
+
+    Parameters
+    ----------
+    sources
+        What reads the messages of each class.
+    sizes
+        How many there are of each.
+    """
+
+    def placed(number: int, label: str) -> Iterator[tuple[float, int, int, str, Found]]:
+        for i, found in enumerate(sources[label]()):
+            yield (i + 0.5) / max(sizes[label], 1), number, i, label, found
+
+    for *_, label, found in merge(*(placed(number, label) for number, label in enumerate(sources))):
+        yield label, found
 
 
 def read_one(path: str) -> bytes:

@@ -163,6 +163,11 @@ class TextModel(Scored, Saved, base.Classifier):
     def restore(self, state: Any) -> None:
         """Take over what `state` gave; any exception where it is not sound."""
 
+    @property
+    def missed_turns(self) -> float:
+        """How many messages came in an order that harms; 0 where order makes no difference."""
+        return 0.0
+
     def parts_since(self, before: Any) -> dict[str, Any]:
         """What a receipt would say that leads from another model's state to this one's."""
         return {}

@@ -36,6 +36,7 @@ class Turns:
     """
 
     def __init__(self) -> None:
+        self.missed = 0.0  # the sum of what messages lacked of their turn
         self.credits: list[float] = []
 
     def turn(self, k: int) -> float:
@@ -45,8 +46,9 @@ class Turns:
     def learn(self, k: int, known: list[int]) -> list[float]:
         """Learn that a message was of class k of `known`; gives the change, for `move`."""
         change = [0.0] * (known[-1] + 1)
+        turn = self.turn(k)
+        change[k] = -turn
         self._widen(len(change))
-        change[k] = -self.turn(k)
         others = len(known) - 1
         if others:
             earned = round(_EARNED / others / _GRAIN) * _GRAIN
@@ -55,18 +57,22 @@ class Turns:
                 if number != k:
                     credit = self.credits[number]
                     change[number] = max(min(credit + earned, most) - credit, 0.0)
+        change = [1 - turn, *change]
         self.move(change, 1)
         return change
 
     def move(self, change: Sequence[float], sign: int) -> None:
         """Make a change again (sign 1), or take it back (-1), exactly; in any order."""
-        self._widen(len(change))
-        for number, by in enumerate(change):
+        if change:
+            self.missed += sign * change[0]
+        self._widen(len(change) - 1)
+        for number, by in enumerate(change[1:]):
             self.credits[number] += sign * by
 
     def of_classes(self, places: Sequence[int | None]) -> Turns:
         """The same for classes in another order: class k was number places[k], or not known."""
         out = Turns()
+        out.missed = self.missed
         out.credits = [
             self.credits[place] if place is not None and place < len(self.credits) else 0.0
             for place in places
@@ -78,13 +84,13 @@ class Turns:
 
     def state(self) -> list[float]:
         """Everything learned, as JSON can hold it."""
-        return list(self.credits)
+        return [self.missed, *self.credits]
 
     @classmethod
     def from_state(cls, state: Any) -> Turns:
         """What `state` gave; ValueError where it is not sound."""
         self = cls()
-        self.credits = [float(credit) for credit in state]
-        if not all(abs(credit) <= 1e15 for credit in self.credits):
+        self.move([float(number) for number in state], 1)
+        if not all(abs(number) <= 1e15 for number in self.state()):
             raise ValueError("the turns are not sound")
         return self

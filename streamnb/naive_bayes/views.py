@@ -271,6 +271,11 @@ class ViewsNB(TextModel):
 
     # What is known beside the counts
 
+    @property
+    def missed_turns(self) -> float:
+        """How many messages were learned in runs of one class (see `Turns`)."""
+        return self.turns.missed
+
     def state(self) -> dict[str, Any]:
         """Recalibration, turns and estimate of wrong labels, as JSON can hold them."""
         return {
@@ -321,7 +326,7 @@ class ViewsNB(TextModel):
             if (
                 name not in ("recalibration", "lengths", "noise", "turns")
                 or (name == "noise" and len(part) != 2)
-                or (name == "turns" and len(part) > classes)
+                or (name == "turns" and len(part) > classes + 1)
             ):
                 raise ValueError("a receipt of another model")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from streamnb import _core
 from streamnb.classifier import MailClassifier
 from streamnb.counts.memory import MemoryCounts
 from streamnb.errors import StateError
+from streamnb.features.mail_words import MailTokenizer
 from streamnb.features.token_counts import TokenCounts
 from streamnb.mailbox.store import Mailbox
 from streamnb.mailbox.transfer.extract import Extract, digest_of_file, of_counts
@@ -18,7 +19,17 @@ from streamnb.mailbox.transfer.extract import Extract, digest_of_file, of_counts
 __all__ = ["read_dump", "write_dump"]
 
 # What bogofilter calls the words of header fields, where it differs from us.
-_PREFIXES = {b"subj:": b"subject:", b"rtrn:": b"return-path:", b"rcvd:": b"received:"}
+_OURS = {b"subj:": b"subject:", b"rtrn:": b"return-path:", b"rcvd:": b"received:"}
+_THEIRS = {ours: theirs for theirs, ours in _OURS.items()}
+_OF_BODIES = ("url", "html", "type", "name")  # prefixes of words that stand in no header field
+
+
+def _renamed(token: bytes, prefixes: Mapping[bytes, bytes]) -> bytes:
+    """A token with another prefix."""
+    for before, after in prefixes.items():
+        if token.startswith(before):
+            return after + token.removeprefix(before)
+    return token
 
 
 def write_dump(mailbox: Mailbox, left_out: dict[str, int]) -> Iterator[bytes]:
@@ -26,37 +37,37 @@ def write_dump(mailbox: Mailbox, left_out: dict[str, int]) -> Iterator[bytes]:
 
     How many messages other classes have, for which a dump has no place, is added to `left_out`.
     """
+    tokenizers = mailbox.classifier.tokenizer.tokenizers
+    views = [view for view, of in enumerate(tokenizers) if isinstance(of, MailTokenizer)]
     words = MemoryCounts(keep_names=False)
     messages: defaultdict[str, float] = defaultdict(float)
     for row in mailbox.ledger.rows():
         label = str(mailbox.labels[row.label])
         messages[label] += row.receipt.mass
         if label in ("ham", "spam") and row.tokens is not None:
-            words.add(row.tokens[0], label, 1.0)
+            for view in views:
+                words.add(row.tokens[view], label, 1.0)
     left_out |= {
         label: round(messages[label]) for label in messages if label not in ("ham", "spam")
     }
     words.declare(["spam", "ham"])
     columns = [words.labels.index(label) for label in ("spam", "ham")]
     yield b".MSG_COUNT %d %d\n" % (round(messages["spam"]), round(messages["ham"]))
-    fingerprints, _, _, names = mailbox.counts[0].rows()
-    cells, _ = words.gather(fingerprints)
     lines = []
-    for name, counts in zip(names, cells[:, columns].round().astype(int).tolist(), strict=True):
-        word = None if name is None else _core.decode_name(name)
-        if isinstance(word, str) and any(counts) and word.split() == [word]:
-            token = word.encode()
-            for theirs, ours in _PREFIXES.items():
-                if token.startswith(ours):
-                    token = theirs + token.removeprefix(ours)
-            lines.append(b"%s %d %d\n" % (token, *counts))
+    for view in views:
+        fingerprints, _, _, names = mailbox.counts[view].rows()
+        cells, _ = words.gather(fingerprints)
+        for name, counts in zip(names, cells[:, columns].round().astype(int).tolist(), strict=True):
+            word = None if name is None else _core.decode_name(name)
+            if isinstance(word, str) and any(counts) and word.split() == [word]:
+                lines.append(b"%s %d %d\n" % (_renamed(word.encode(), _THEIRS), *counts))
     yield from sorted(lines)
 
 
 def read_dump(path: str, shown: str) -> Extract:
     """What a dump holds; `shown` is its name in errors."""
     classifier = MailClassifier(label_noise=0.0)
-    words: dict[str, list[float]] = {}
+    views: dict[str, dict[str, list[float]]] = {name: {} for name in classifier.chosen_views}
     weights = [0.0, 0.0]
     for number, line in enumerate(_text_lines(path), 1):
         fields = line.split()
@@ -71,25 +82,24 @@ def read_dump(path: str, shown: str) -> Extract:
         if token == b".MSG_COUNT":
             weights = counts
         elif not token.startswith(b"."):
-            for theirs, ours in _PREFIXES.items():
-                if token.startswith(theirs):
-                    token = ours + token.removeprefix(theirs)
-            words[token.decode("utf-8", "replace")] = counts
+            word = _renamed(token, _OURS).decode("utf-8", "replace")
+            prefix, colon, _ = word.partition(":")
+            views["header" if colon and prefix not in _OF_BODIES else "body"][word] = counts
     if min(weights) <= 0:
         raise StateError(f"{shown}: no line '.MSG_COUNT spam ham' with messages of both")
-    tokens = TokenCounts.from_dict(dict.fromkeys(words, 1))
-    cells = np.array(list(words.values())).reshape(-1, 2)
-    empty = np.zeros(0, dtype=np.uint64), np.zeros((0, 2))
-    ends = [0, *(tokens.ends.tolist() if tokens.ends is not None else [])]
+    tokens = [TokenCounts.from_dict(dict.fromkeys(words, 1)) for words in views.values()]
+    cells = [np.array(list(words.values())).reshape(-1, 2) for words in views.values()]
 
     def names() -> Iterator[tuple[int, int, bytes]]:
-        for i, fingerprint in enumerate(tokens.fingerprints.tolist()):
-            yield 0, fingerprint, (tokens.names or b"")[ends[i] : ends[i + 1]]
+        for view, of in enumerate(tokens):
+            ends = [0, *(of.ends.tolist() if of.ends is not None else [])]
+            for i, fingerprint in enumerate(of.fingerprints.tolist()):
+                yield view, fingerprint, (of.names or b"")[ends[i] : ends[i + 1]]
 
+    counts_of = [(of.fingerprints, counts) for of, counts in zip(tokens, cells, strict=True)]
     return of_counts(
-        shown, classifier, ["spam", "ham"], weights, [(tokens.fingerprints, cells), empty], names,
-        digest_of_file(path),
-    )  # fmt: skip
+        shown, classifier, ["spam", "ham"], weights, counts_of, names, digest_of_file(path)
+    )
 
 
 def _text_lines(path: str) -> Iterator[bytes]:
