@@ -2,10 +2,12 @@
 
 import copy
 import io
+import itertools
 import json
 import math
 import os
 import pickle
+import re
 import zipfile
 from collections import defaultdict
 
@@ -33,6 +35,7 @@ from streamnb.classifier import Costs
 from streamnb.errors import ModelFileError, OutputError
 from streamnb.features.byte_grams import ByteGrams
 from streamnb.features.views import Views
+from streamnb.features.word_pairs import WordPairs
 from streamnb.mail import parse
 from streamnb.naive_bayes.label_noise import LabelNoise
 from streamnb.naive_bayes.recalibration import Recalibration
@@ -470,6 +473,94 @@ def test_byte_grams_are_those_of_python(raw, n, first, casefold):
 def test_byte_grams_take_any_mail(raw):
     tokens = ByteGrams(4, 50).count(raw)
     assert len(set(tokens.fingerprints.tolist())) == len(tokens) <= 47
+
+
+def slow_nested(text, n, step):
+    """How many distinct grams of n bytes each shorter one ends; the first few stand for one each."""
+    counts, seen = defaultdict(int), set()
+    for end in range(1, len(text) + 1):
+        size = min(n, end // step * step)
+        if size and text[end - size : end] not in seen:
+            seen.add(text[end - size : end])
+            for shorter in range(size, 0, -step):
+                counts[text[end - shorter : end]] += 1
+                seen.add(text[end - shorter : end])
+    return dict(counts)
+
+
+@given(
+    st.binary(max_size=120) | st.text("ab", max_size=60).map(str.encode),
+    st.sampled_from([(6, 2), (4, 2), (6, 3), (3, 1), (2, 2)]),
+)
+def test_nested_grams_are_those_of_python(raw, sizes):
+    n, step = sizes
+    grams = ByteGrams(n, step=step, casefold=False, mail=False)
+    found = grams.transform_one(raw)
+    expected = slow_nested(raw, n, step)
+    assert found.keys() == expected.keys()
+    longest = {gram for gram in found if len(gram) == n}
+    assert {found[gram] for gram in longest} <= {1}
+    assert found == expected
+
+
+def slow_share(gram, k, table, totals, step, alpha=0.1, spread=3.0):
+    """The formula of `ContextNB`, as it stands."""
+    own = table.get(gram, (0, 0))[k]
+    if len(gram) == step:
+        return (own + alpha) / (totals[k] + alpha * 256**step)
+    shorter = gram[step:]
+    back = slow_share(shorter, k, table, totals, step, alpha, spread)
+    if not sum(table.get(shorter, (0, 0))):
+        return back
+    before = max(table.get(gram[:-step], (0, 0))[k], own)
+    stands = spread * math.sqrt(before)
+    return (own + stands * back) / (before + stands) if before else back
+
+
+@given(
+    st.lists(st.tuples(st.text("abc ", max_size=30), st.integers(0, 1)), max_size=6),
+    st.text("abcd ", min_size=6, max_size=30),
+    st.sampled_from([(6, 2), (4, 2), (6, 3)]),
+)
+def test_contexts_are_what_the_formula_says(texts, question, sizes):
+    n, step = sizes
+    grams = ByteGrams(n, step=step, mail=False)
+    table, totals = defaultdict(lambda: [0, 0]), [0, 0]
+    for text, k in texts:
+        for gram, count in slow_nested(text.encode(), n, step).items():
+            table[gram][k] += count
+            totals[k] += count
+    tokens = grams.count(question)
+    names = [grams.name(int(of)) for of in tokens.fingerprints]
+    cells = np.array([table.get(name, (0, 0)) for name in names], dtype=float)
+    logs, longest = _core.backing_off(
+        tokens.fingerprints, cells, [float(x) for x in totals], 0.1, 3.0, step
+    )
+    inside = {gram[step:] for gram in names}
+    for name, row, is_longest in zip(names, logs, longest, strict=True):
+        assert is_longest == (name not in inside)
+        for k in (0, 1):
+            if all(name[:-step][i:] in names for i in range(0, len(name) - step, step)):
+                assert row[k] == pytest.approx(math.log(slow_share(name, k, table, totals, step)))
+
+
+def slow_pairs(text, most):
+    tokens = re.findall(rb"[a-z0-9_\x80-\xff']+|[^a-z0-9_\x80-\xff'\x09-\x0d ]+", text.lower())[
+        :most
+    ]
+    tokens = [token[:40] for token in tokens]
+    return {*tokens, *(a + b" " + b for a, b in itertools.pairwise(tokens))}
+
+
+@given(st.binary(max_size=200) | st.text("aB .!", max_size=90).map(str.encode), st.integers(1, 50))
+def test_pairs_are_those_of_python(raw, most):
+    pairs = WordPairs(first=most, mail=False)
+    for _ in range(2):  # the scanner is used again
+        tokens = pairs.count(raw)
+        ends = tokens.ends.tolist()
+        names = [tokens.names[a:b] for a, b in zip([0, *ends], ends, strict=False)]
+        assert set(names) == slow_pairs(raw, most)
+        assert len(names) == len(set(names))
 
 
 def test_byte_grams_leave_out_what_filters_stamped():

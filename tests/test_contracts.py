@@ -467,3 +467,21 @@ def test_a_row_with_negative_numbers_is_learned_by_presence_under_decay():
     model = BernoulliNB(decay=0.9)
     model.partial_fit(np.array([[1, -1], [0, 2]]), ["a", "b"], classes=["a", "b"])
     assert model.labels == ["a", "b"]
+
+
+def test_fit_learns_in_an_order_of_its_own():
+    texts = [(f"free offer {n}", "spam") for n in range(60)]
+    texts += [(f"lunch at noon {n}", "ham") for n in range(60)]
+    X, y = [text for text, _ in texts], [label for _, label in texts]
+    one, other = TextClassifier(), TextClassifier()
+    other.learn_one("something else", "work")
+    one.fit(X, y)
+    other.fit(X, y, seed=1)
+    assert one.labels == other.labels
+    assert one.predict_proba_one("free lunch") == other.predict_proba_one("free lunch")
+    assert one.predict_proba_one("free lunch") != one.fit(X, y, seed=2).predict_proba_one(
+        "free lunch"
+    )
+    with pytest.raises(ValueError, match="3 examples, but 1 labels"):
+        one.fit(["a", "b", "c"], ["spam"])
+    assert sorted(one.labels) == ["ham", "spam"]

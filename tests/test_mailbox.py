@@ -27,6 +27,7 @@ from streamnb.mailbox.compact import compact
 from streamnb.mailbox.database import default_path
 from streamnb.mailbox.digest import digest, header_key
 from streamnb.mailbox.ledger import HUMAN, PROGRAM, pack_tokens, unpack_tokens
+from streamnb.mailbox.rebuild import is_due, rebuild
 from streamnb.mailbox.rescue import rescue
 from streamnb.mailbox.status import status
 from streamnb.mailbox.transfer.formats import export, import_file, merge
@@ -1132,3 +1133,102 @@ def test_merging_keeps_what_each_message_had_been_taken_for(tmp_path):
 def rows_of(mailbox):
     with mailbox.reading():
         return list(mailbox.ledger.rows())
+
+
+def taught_in_runs(path, count=150):
+    with Mailbox(path) as mailbox:
+        for label, words in (("spam", "cheap pills buy now"), ("ham", "lunch at noon with ann")):
+            for n in range(count):
+                some = " ".join(f"word{(7 * n + i) % 90}" for i in range(6))
+                mailbox.learn(f"Subject: {n} {label}\n\n{words} {some}".encode(), label)
+
+
+def test_a_mailbox_taught_in_runs_is_learned_anew(tmp_path):
+    taught_in_runs(tmp_path / "db")
+    with Mailbox(tmp_path / "db") as mailbox:
+        assert is_due(mailbox)
+        weights, before = mailbox.counts[0].weights, mailbox.classify(HAM).log_odds
+        assert rebuild(mailbox) == 300
+        assert not is_due(mailbox)
+        assert mailbox.verify() == []
+        assert mailbox.counts[0].weights == weights
+        assert mailbox.classify(HAM).log_odds != before
+        assert rebuild(mailbox) == 300  # to the same state
+        again = mailbox.classifier.model.state()
+        assert rebuild(mailbox) == 300
+        assert mailbox.classifier.model.state() == again
+        mailbox.undo(since=0)
+        assert mailbox.verify() == []
+        assert [counts.features for counts in mailbox.counts] == [0] * 4
+
+
+def test_learned_anew_it_is_what_its_order_does_not_matter_to(tmp_path):
+    taught_in_runs(tmp_path / "a", 40)
+    with Mailbox(tmp_path / "a") as a, Mailbox(tmp_path / "b") as b:
+        rows = list(a.ledger.rows())
+        for row in reversed(rows):
+            b.learn(
+                f"Subject: {(row.id - 1) % 40} {a.labels[row.label]}".encode(), a.labels[row.label]
+            )
+        assert len(b.labels) == 2
+        for mailbox in (a, b):
+            rebuild(mailbox)
+            assert mailbox.verify() == []
+
+
+def test_what_was_retired_stays_when_all_is_learned_anew(tmp_path):
+    taught_in_runs(tmp_path / "db", 60)
+    with Mailbox(tmp_path / "db") as mailbox:
+        mailbox.database.connection.execute("UPDATE ledger SET time = 1, added = 1 WHERE id < 20")
+        assert compact(mailbox, once=None, ledger=1).retired == 19
+        weights = list(mailbox.counts[0].weights)
+        assert rebuild(mailbox) == 101
+        assert mailbox.counts[0].weights == weights
+        assert mailbox.classify(HAM).label == "ham"
+        assert all(totals >= 0 for counts in mailbox.counts for totals in counts.totals)
+
+
+def test_what_was_imported_as_counts_stays_when_all_is_learned_anew(sample, box, tmp_path):
+    for content, label in mails(sample, 30):
+        box.learn(content, label)
+    export(box, str(tmp_path / "dump"), "bogofilter")
+    taught_in_runs(tmp_path / "db", 20)
+    with Mailbox(tmp_path / "db") as mailbox:
+        import_file(mailbox, str(tmp_path / "dump"))
+        assert rebuild(mailbox) == 40
+        assert mailbox.verify() == []
+        assert sum(mailbox.counts[0].weights) == 70
+        mailbox.undo(since=0)
+        assert mailbox.verify() == []
+        assert sum(mailbox.counts[0].weights) == 0
+
+
+def test_who_learns_while_all_is_learned_anew_is_not_forgotten(tmp_path):
+    taught_in_runs(tmp_path / "db", 30)
+    with Mailbox(tmp_path / "db") as mailbox, Mailbox(tmp_path / "db") as other:
+
+        def disturbed(rows):
+            if other.label_of(digest(SPAM)) is None:
+                other.learn(SPAM, "spam")
+            return iter(rows)
+
+        assert rebuild(mailbox, disturbed) == 61
+        assert mailbox.verify() == []
+        assert mailbox.label_of(digest(SPAM))[0] == "spam"
+
+
+def test_several_classes_are_learned_at_once(tmp_path):
+    for label, count in (("spam", 4), ("ham", 12)):
+        (tmp_path / label).mkdir()
+        for n in range(count):
+            (tmp_path / label / f"{n:02d}").write_text(f"Subject: {label} {n}\n\n{label} {n}")
+    command = [f"{label}={tmp_path / label}" for label in ("spam", "ham")]
+    status, out, _ = streamnb_command("learn", *command, "--db", tmp_path / "db")
+    assert (status, "16 learned" in out) == (0, True)
+    with Mailbox(tmp_path / "db") as mailbox:
+        labels = "".join(str(mailbox.labels[row.label])[0] for row in mailbox.ledger.rows())
+    assert labels == "hshhhshhhshhhshh"  # the i-th of n of each at (i + 1/2) / n
+    for wrong in (["spam=x", "ham"], ["spam="], ["=x"], ["spam"]):
+        status, _, error = streamnb_command("learn", *wrong, "--db", tmp_path / "none")
+        assert (status, error.count("\n")) == (2, 1)
+    assert not (tmp_path / "none").exists()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -22,6 +23,7 @@ from streamnb.naive_bayes.explanation import Explanation
 from streamnb.naive_bayes.model_files import read, save
 from streamnb.naive_bayes.multinomial import MultinomialNB
 from streamnb.naive_bayes.receipt import Receipt
+from streamnb.naive_bayes.rows import as_labels, as_weights
 from streamnb.parameters import (
     Parameterised,
     Such,
@@ -139,6 +141,42 @@ class Classifier(Parameterised, base.Classifier):
     def learn_many(self, X: Any, y: Any, w: Any = None) -> None:
         """Learn many messages, with labels y and weights w (a number, or one for each)."""
         self.model.learn_many([self.count(x) for x in X], y, w)
+
+    def fit(self, X: Any, y: Any, w: Any = None, seed: int = 1) -> Self:
+        """Forget everything and learn many messages, shuffled: in whatever order they stand.
+
+        Taught in their own order (`learn_many`), one class after the other would be known worse.
+
+        Parameters
+        ----------
+        X : sequence of str, bytes or dict
+            The messages.
+        y : sequence of label
+            Their labels.
+        w : float or sequence of float, default None
+            Their weights; None for 1.
+        seed : int, default 1
+            What the order is drawn from.
+
+        Examples
+        --------
+        >>> from streamnb import TextClassifier
+        >>> texts = ["cheap pills", "lunch at noon", "free pills", "the noon train"]
+        >>> TextClassifier().fit(texts, ["spam", "ham", "spam", "ham"]).predict_one("pills")
+        'spam'
+        """
+        messages, labels = list(X), as_labels(y)
+        if len(messages) != len(labels):
+            raise ValueError(f"{len(messages)} examples, but {len(labels)} labels")
+        weights = as_weights(w, len(labels))
+        order = list(range(len(labels)))
+        random.Random(seed).shuffle(order)  # noqa: S311 (an order, not a secret)
+        taught = self.model.clone()
+        taught.learn_many(
+            [self.count(messages[i]) for i in order], [labels[i] for i in order], weights[order]
+        )
+        object.__setattr__(self, "model", taught)
+        return self
 
     def unlearn_one(self, x: Any, y: Label, w: float = 1.0, receipt: Receipt | None = None) -> None:
         """Undo `learn_one`, given the `receipt` it left."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from streamnb.mailbox.sources import Found
     from streamnb.mailbox.store import Mailbox, Outcome
 
-__all__ = ["classify", "forget", "learn", "settle"]
+__all__ = ["classify", "forget", "learn"]
 
 _SAID = {
     "learned": "learned",
@@ -62,8 +62,8 @@ def _each(
         raise click.exceptions.Exit(failed.exit_code)
 
 
-def _report(outcomes: Iterable[tuple[str, bytes, Outcome]], as_json: bool) -> None:
-    """Print a line for a single message, or for a few words on many."""
+def _report(outcomes: Iterable[tuple[str, bytes, Outcome]], as_json: bool) -> int:
+    """Print a line for a single message, or a few words on many; gives how many there were."""
     tally: Counter[str] = Counter()
     first: tuple[str, Outcome] | None = None
     try:
@@ -81,6 +81,7 @@ def _report(outcomes: Iterable[tuple[str, bytes, Outcome]], as_json: bool) -> No
             else:
                 counts = ", ".join(f"{n:,} {what}" for what, n in sorted(tally.items()))
                 click.echo(f"{tally.total():,} messages: {counts}")
+    return tally.total()
 
 
 @click.command()
@@ -122,7 +123,7 @@ def learn(
     access_of(names, servers)  # before a database is made
     teacher = PROGRAM if program else HUMAN
     with open_mailbox(db, wait, create=True) as mailbox:
-        _report(
+        learned = _report(
             _each(
                 _mixed(taught, servers),
                 lambda label, found: mailbox.learn(
@@ -132,7 +133,9 @@ def learn(
             ),
             as_json,
         )
-        settle(mailbox, as_json)
+        if learned == 1 and mailbox.classifier.model.turn_of(next(iter(taught))) < 1:
+            return  # in a run of messages, a command each: later
+        _settle(mailbox, as_json)
 
 
 def _content(found: Found) -> bytes:
@@ -140,7 +143,7 @@ def _content(found: Found) -> bytes:
     return found.content
 
 
-def settle(mailbox: Mailbox, quiet: bool = False) -> None:
+def _settle(mailbox: Mailbox, quiet: bool = False) -> None:
     """Learn a mailbox anew where it was taught one class after the other."""
     from streamnb.mailbox.rebuild import is_due, rebuild
 

@@ -122,6 +122,8 @@ def _run(
     watcher: Watcher, account: Any, every: float, once: bool, stopped: list[int], fixed: bool
 ) -> None:
     """Look, wait, look again; connect again where the connection was lost."""
+    from streamnb.mailbox.rebuild import is_due, rebuild
+
     pause = 0.0
     looked = False
     while not stopped:
@@ -129,6 +131,9 @@ def _run(
             if not fixed:
                 watcher.plan = dataclasses.replace(watcher.plan, others=tuple(account.folders()))
             watcher.look()
+            if is_due(watcher.mailbox):
+                _say("learning all messages anew, mixed")
+                rebuild(watcher.mailbox)
             if not looked:
                 _say(f"watching {account.name}: {', '.join(watcher.plan.folders)}")
             looked, pause = True, 0.0

@@ -168,6 +168,10 @@ class TextModel(Scored, Saved, base.Classifier):
         """How many messages came in an order that harms; 0 where order makes no difference."""
         return 0.0
 
+    def turn_of(self, y: Label) -> float:
+        """How far a message of a class has its turn now: 0 in a long run of its class."""
+        return 1.0
+
     def parts_since(self, before: Any) -> dict[str, Any]:
         """What a receipt would say that leads from another model's state to this one's."""
         return {}

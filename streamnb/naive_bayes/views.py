@@ -276,6 +276,11 @@ class ViewsNB(TextModel):
         """How many messages were learned in runs of one class (see `Turns`)."""
         return self.turns.missed
 
+    def turn_of(self, y: Label) -> float:
+        """How far a message of a class has its turn now: 0 in a long run of its class."""
+        k = self._members[0].counts.index(y)
+        return 1.0 if k is None else self.turns.turn(k)
+
     def state(self) -> dict[str, Any]:
         """Recalibration, turns and estimate of wrong labels, as JSON can hold them."""
         return {
