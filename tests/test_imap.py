@@ -156,9 +156,9 @@ def test_moving_by_copy_and_mark_is_moving(scene):
 
 
 def trained(scene):
-    for i in range(12):
+    for i in range(70):  # fewer, and nobody is sure
         scene.box.learn(mail(100 + i, "cheap pills buy now"), "spam")
-        scene.box.learn(mail(200 + i, "lunch at noon with ann"), "ham")
+        scene.box.learn(mail(300 + i, "lunch at noon with ann"), "ham")
 
 
 @pytest.mark.parametrize("junk", ["Junk", "Spam box", 'Müll & "Werbung"', "日本/ゴミ"])
