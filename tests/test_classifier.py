@@ -272,8 +272,8 @@ def slow_views(
             credit[y] -= turn
         if len(known) > 1:
             for c in known - {y}:
-                most = max(10 / (len(known) - 1), 1)
-                credit[c] = min(credit[c] + 3 / (len(known) - 1), most)
+                most = max(30 / (len(known) - 1), 1)
+                credit[c] = min(credit[c] + 10 / (len(known) - 1), most)
         if len(classes) > 1 and y in classes:
             p = softmax(z)
             e = min(share, 0.49)
