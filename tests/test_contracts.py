@@ -485,3 +485,18 @@ def test_fit_learns_in_an_order_of_its_own():
     with pytest.raises(ValueError, match="3 examples, but 1 labels"):
         one.fit(["a", "b", "c"], ["spam"])
     assert sorted(one.labels) == ["ham", "spam"]
+
+
+@pytest.mark.parametrize("views", [("pairs", "header"), ("pairs", "bytes"), ("bytes",), ("words",)])
+def test_a_classifier_of_any_views_is_loaded(views, tmp_path):
+    mail = b"Subject: free offer\n\nbuy now"
+    classifier = MailClassifier(views=views)
+    classifier.learn_one(mail, "spam")
+    classifier.learn_one(b"Subject: lunch\n\nat noon", "ham")
+    classifier.save(tmp_path / "model")
+    loaded = MailClassifier.load(tmp_path / "model")
+    assert loaded.views == views
+    assert loaded.predict_proba_one(mail) == classifier.predict_proba_one(mail)
+    clone = loaded.clone()
+    assert clone.labels == []
+    assert clone.count(mail) == classifier.count(mail)

@@ -211,7 +211,7 @@ class ReadyClassifier(Classifier):
         cls, tokenizer: Any, model: TextModel, plain: Any, rest: dict[str, Any]
     ) -> Classifier:
         given = parameters_of({**({} if "gram_step" in plain else _BEFORE), **plain}, cls)
-        words = [of for of in tokenizer.tokenizers if not isinstance(of, ByteGrams)]
+        words = [of for of in tokenizer.tokenizers if isinstance(of, MailTokenizer | Tokenizer)]
         ready = cls(**given, words=words[0] if words else None, **rest)
         if len(ready.models) != len(model.members) or not isinstance(model, ViewsNB):
             raise ValueError("the parameters are not those of the model")

@@ -16,8 +16,8 @@ from streamnb.naive_bayes.receipt import Receipt
 
 __all__ = ["is_due", "rebuild"]
 
-# When this share of all messages came in runs of one class since it was done last. (Of 1,000 spam
-# and then 1,500 ham learned so, 32 % more errors than of the same learned mixed; rebuilt, none.)
+# When this share of all messages came in runs of one class since it was done last. (What runs do to
+# errors: tests/benchmarks/regimes.py, with and without --mailbox.)
 _SHARE = 0.2
 
 _MESSAGES = "messages"
@@ -42,8 +42,9 @@ def _missed_before(mailbox: Mailbox) -> float:
 def rebuild(mailbox: Mailbox, progress: Progress = iter) -> int:
     """Learn all messages of the ledger anew, mixed, and swap that for what was known.
 
-    Who asks meanwhile is answered from what was known before. What had been learned of messages
-    whose features were dropped stays as it is. The receipts in the ledger are written anew.
+    Other processes that ask meanwhile are answered from what was known before; threads that share
+    this `Mailbox` wait. What had been learned of messages whose features were dropped stays as it
+    is. The receipts in the ledger are written anew.
 
     Parameters
     ----------
@@ -95,11 +96,11 @@ def _relearned(mailbox: Mailbox, progress: Progress) -> _Learned:
     for member in model.members:
         member.keep_names = False
         member.counts.declare(mailbox.labels)
-    (retired,) = mailbox.database.connection.execute(
+    (sums,) = mailbox.database.connection.execute(
         f"SELECT count(*) FROM ledger WHERE ended IS NULL AND NOT ({_MESSAGE})"  # noqa: S608
     ).fetchone()
     learned = _Learned(model, [MemoryCounts(keep_names=False) for _ in model.members], {})
-    if retired:
+    if sums:
         _keep_what_cannot_be_learned(mailbox, learned)
     for number in progress(_mixed(mailbox)):
         (row,) = mailbox.ledger.rows("id = ?", (number,))
