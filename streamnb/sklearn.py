@@ -26,9 +26,10 @@ from streamnb import naive_bayes
 from streamnb.features.words import ScanningTransformer, Tokenizer
 from streamnb.naive_bayes.bernoulli import BernoulliParameters
 from streamnb.naive_bayes.complement import ComplementParameters
-from streamnb.naive_bayes.counting import CountingNB, CountingParameters
+from streamnb.naive_bayes.counting import CountingNB
 from streamnb.naive_bayes.discriminative import DiscriminativeParameters
 from streamnb.naive_bayes.mini_batches import log_normalised
+from streamnb.naive_bayes.multinomial import MultinomialParameters
 from streamnb.naive_bayes.rows import as_weights
 from streamnb.parameters import Such, parameter, parameterised
 
@@ -159,7 +160,7 @@ class _Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sciki
 
 
 @parameterised()
-class MultinomialNB(CountingParameters, _Estimator):
+class MultinomialNB(MultinomialParameters, _Estimator):
     """`streamnb.MultinomialNB` as a scikit-learn estimator.
 
     Attributes

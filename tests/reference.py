@@ -34,6 +34,7 @@ class Reference:
         unseen: str = "ignore",
         length_norm: float | None = None,
         binarize: float = 0.0,
+        background: float = 0.0,
     ) -> None:
         """Set the formula; `prior` may also be "none" when `kind` is "complement"."""
         if kind not in ("multinomial", "bernoulli", "complement"):
@@ -57,6 +58,7 @@ class Reference:
         self.unseen = unseen
         self.length_norm = length_norm
         self.binarize = binarize
+        self.background = background
         self.observations: list[Observation] = []
         self.ever_seen: list[Label] = []
 
@@ -171,8 +173,17 @@ class Reference:
     ) -> float:
         """Sum of x_w [log(n_cw + alpha) - log(N_c + alpha V)], McCallum & Nigam 1998."""
         n = self._counts(self._of(label))
-        denominator = math.fsum(n.values()) + self.alpha * len(vocabulary)
-        return self._word_evidence(values, vocabulary, n, denominator)
+        known = len([y for y in self.labels() if math.fsum(w for _, _, w in self._of(y)) > 0])
+        background = self.background * (1 - 1 / (known - 1)) if known > 2 else 0.0
+        everything = self._counts(self.observations)
+        total = math.fsum(everything.values())
+        alphas = {
+            word: self.alpha * (1 + background * len(vocabulary) * everything[word] / total)
+            for word in vocabulary
+        }
+        denominator = math.fsum(n.values()) + math.fsum(alphas.values())
+        smoothed = {word: n[word] + alphas.get(word, self.alpha) - self.alpha for word in values}
+        return self._word_evidence(values, vocabulary, smoothed, denominator)
 
     def _complement(
         self, values: dict[Feature, float], vocabulary: set[Feature], label: Label

@@ -39,6 +39,7 @@ from streamnb.features.word_pairs import WordPairs
 from streamnb.mail import parse
 from streamnb.naive_bayes.label_noise import LabelNoise
 from streamnb.naive_bayes.recalibration import Recalibration
+from streamnb.scores import probabilities
 
 WORDS = ["a", "b", "c", "d", "e", "f"]
 messages = st.dictionaries(st.sampled_from(WORDS), st.integers(1, 3), max_size=5)
@@ -72,18 +73,20 @@ class SlowDiscriminative:
                 sums[k] += n * math.log(share)
         return sums / (self.length_norm * len(seen) ** self.power) if seen else sums
 
-    def lesson(self, x, y, evidence=None):
+    def lesson(self, x, y, evidence=None, expected=0.0):
         if not self.messages.get(y):
             return 1.0
         if len(self.messages) < 2:
             return 0.5
         prior = np.log(np.array(list(self.messages.values())) / sum(self.messages.values()))
         evidence = self.evidence(x) if evidence is None else evidence
-        shares = softmax(evidence + self.prior_share * prior)
+        scores = evidence + self.prior_share * prior
+        scores[list(self.messages).index(y)] += expected
+        shares = softmax(scores)
         return 1 - shares[list(self.messages).index(y)]
 
-    def learn(self, x, y, trust=1.0, evidence=None):
-        lesson = round(trust * self.lesson(x, y, evidence) * 1024) / 1024
+    def learn(self, x, y, trust=1.0, evidence=None, expected=0.0):
+        lesson = round(trust * self.lesson(x, y, evidence, expected) * 1024) / 1024
         for w, n in x.items():
             self.counts[w][y] += lesson * n
         self.messages[y] = self.messages.get(y, 0) + 1
@@ -272,8 +275,8 @@ def slow_views(
             credit[y] -= turn
         if len(known) > 1:
             for c in known - {y}:
-                most = max(30 / (len(known) - 1), 1)
-                credit[c] = min(credit[c] + 10 / (len(known) - 1), most)
+                most = max(20 / (len(known) - 1), 1)
+                credit[c] = min(credit[c] + 7 / (len(known) - 1), most)
         if len(classes) > 1 and y in classes:
             p = softmax(z)
             e = min(share, 0.49)
@@ -288,7 +291,9 @@ def slow_views(
             seen += 1
             share += seen**-0.75 * (1 - trust - share)
             error = trust * (p - [c == y for c in classes])
-            gradients = (0.1 + 0.9 * turn) * (evidence @ error)
+            gradients = evidence @ error
+            common = (gradients @ gain) / (gain @ gain) * gain
+            gradients = turn * gradients + 0.1 * (1 - turn) * common
             for group in groups:
                 gain_squares[group] = gain_squares[group] + gradients**2
                 gains[group] = gains[group] - rate * gradients / np.sqrt(gain_squares[group])
@@ -297,7 +302,7 @@ def slow_views(
                     biases[group][c] -= rate * turn * error[k] / math.sqrt(bias_squares[group][c])
             gains["all"] = np.maximum(gains["all"], 0.02)
         for view, part, said in zip(views, x, evidence, strict=True):
-            view.learn(part, y, trust, said)  # with the alpha of the prediction
+            view.learn(part, y, trust, said, 1 - turn)  # with the alpha of the prediction
     return out
 
 
@@ -435,7 +440,8 @@ def test_recalibration_learns_how_often_it_is_right():
         k = int(rng.integers(2))
         says = k if rng.random() < 0.8 else 1 - k
         evidence = [[3.0, 0.0] if says == 0 else [0.0, 3.0]]
-        recalibration.learn(evidence, k, [0, 1])
+        shares = probabilities(recalibration.scores(evidence, [0, 1]))
+        recalibration.learn(evidence, shares, k, [0, 1])
     z = recalibration.scores([[3.0, 0.0]], [0, 1])
     assert 1 / (1 + math.exp(z[1] - z[0])) == pytest.approx(0.8, abs=0.03)
 
@@ -503,13 +509,15 @@ def test_nested_grams_are_those_of_python(raw, sizes):
     assert found == expected
 
 
-def slow_share(gram, k, table, totals, step, alpha=0.1, spread=3.0):
+def slow_share(gram, k, table, totals, step, background, alpha=0.1, spread=3.0):
     """The formula of `ContextNB`, as it stands."""
     own = table.get(gram, (0, 0))[k]
     if len(gram) == step:
-        return (own + alpha) / (totals[k] + alpha * 256**step)
+        room = alpha * 256**step
+        more = background * room * sum(table.get(gram, (0, 0))) / max(sum(totals), 1)
+        return (own + alpha + more) / (totals[k] + room * (1 + background))
     shorter = gram[step:]
-    back = slow_share(shorter, k, table, totals, step, alpha, spread)
+    back = slow_share(shorter, k, table, totals, step, background, alpha, spread)
     if not sum(table.get(shorter, (0, 0))):
         return back
     before = max(table.get(gram[:-step], (0, 0))[k], own)
@@ -521,8 +529,9 @@ def slow_share(gram, k, table, totals, step, alpha=0.1, spread=3.0):
     st.lists(st.tuples(st.text("abc ", max_size=30), st.integers(0, 1)), max_size=6),
     st.text("abcd ", min_size=6, max_size=30),
     st.sampled_from([(6, 2), (4, 2), (6, 3)]),
+    st.sampled_from([0.0, 1.5]),
 )
-def test_contexts_are_what_the_formula_says(texts, question, sizes):
+def test_contexts_are_what_the_formula_says(texts, question, sizes, background):
     n, step = sizes
     grams = ByteGrams(n, step=step, mail=False)
     table, totals = defaultdict(lambda: [0, 0]), [0, 0]
@@ -534,14 +543,15 @@ def test_contexts_are_what_the_formula_says(texts, question, sizes):
     names = [grams.name(int(of)) for of in tokens.fingerprints]
     cells = np.array([table.get(name, (0, 0)) for name in names], dtype=float)
     logs, longest = _core.backing_off(
-        tokens.fingerprints, cells, [float(x) for x in totals], 0.1, 3.0, step
+        tokens.fingerprints, cells, [float(x) for x in totals], 0.1, 3.0, step, background
     )
     inside = {gram[step:] for gram in names}
     for name, row, is_longest in zip(names, logs, longest, strict=True):
         assert is_longest == (name not in inside)
         for k in (0, 1):
             if all(name[:-step][i:] in names for i in range(0, len(name) - step, step)):
-                assert row[k] == pytest.approx(math.log(slow_share(name, k, table, totals, step)))
+                share = slow_share(name, k, table, totals, step, background)
+                assert row[k] == pytest.approx(math.log(share))
 
 
 def slow_pairs(text, most):

@@ -228,7 +228,8 @@ cdef inline uint64_t nested_fingerprint(Key key, uint64_t last, int size) noexce
 
 
 def backing_off(
-    fingerprints, cells, list totals, double alpha, double spread, int step, bytes key=DEFAULT_KEY
+    fingerprints, cells, list totals, double alpha, double spread, int step, double background=0.0,
+    bytes key=DEFAULT_KEY,
 ):
     """Logarithms of the probabilities of nested grams, each given what stands before it.
 
@@ -247,6 +248,8 @@ def backing_off(
         how often the context was seen.
     step
         Bytes by which grams grow.
+    background
+        How many times alpha is added, in all, by how frequent the shortest grams are.
 
     Returns
     -------
@@ -266,7 +269,7 @@ def backing_off(
     cdef double *base = NULL
     cdef uint8_t *sizes = NULL
     cdef double *roots = NULL
-    cdef double m, root, count, back, known, room = alpha
+    cdef double m, root, count, back, known, room = alpha, total = 0
     cdef uint64_t gram
     cdef Py_ssize_t shorter, before
     cdef int size
@@ -283,7 +286,9 @@ def backing_off(
         sizes = <uint8_t *> grown(NULL, n)
         roots = <double *> grown(NULL, n * width * sizeof(double))
         for k in range(width):
-            base[k] = totals[k] + room
+            base[k] = totals[k] + room * (1 + background)
+            total += <double> totals[k]
+        room = room * background / total if total > 0 else 0.0
         memset(slots, 0xFF, (mask + 1) * sizeof(int32_t))
         for i in range(n):
             grams[i] = unmixed((0 if f[i] == GOLDEN else f[i]) ^ of.k1) ^ of.k0
@@ -297,8 +302,11 @@ def backing_off(
                 for k in range(width):
                     roots[i * width + k] = spread * sqrt(v[i * width + k])
                 if size == step:
+                    known = 0.0
                     for k in range(width):
-                        q[i * width + k] = (v[i * width + k] + alpha) / base[k]
+                        known += v[i * width + k]
+                    for k in range(width):
+                        q[i * width + k] = (v[i * width + k] + alpha + room * known) / base[k]
                     continue
                 gram = grams[i]
                 shorter = slot_find(slots, mask, f, nested_fingerprint(of, gram, size - step))

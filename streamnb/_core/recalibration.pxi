@@ -34,6 +34,56 @@ def combined(list gains, list evidence, list biases, list known) -> list:
     return out
 
 
+def gradients(list errors, list evidence, list known, list gains, double turn, double common) -> list:
+    """Gradients of the gains, given the errors of the classes of `known`.
+
+    As far as a message has its turn, each model's own: the sum of errors[k] * evidence[k]. As far as
+    it has not, `common` times what is left of them where all gains grow by the same factor.
+    """
+    cdef list out = [], of
+    cdef double total, along = 0, square = 0, gain
+    cdef Py_ssize_t j, k
+    for j in range(len(evidence)):
+        of = evidence[j]
+        gain = gains[j]
+        total = 0
+        for k in known:
+            total += <double> errors[k] * <double> of[k]
+        out.append(total)
+        along += total * gain
+        square += gain * gain
+    if turn == 1:
+        return out
+    common *= (1 - turn) * along / square
+    return [turn * <double> out[j] + common * <double> gains[j] for j in range(len(out))]
+
+
+def surprises(list evidence, list prior, Py_ssize_t k) -> list:
+    """For each model, 1 less the probability of class k, its scores being evidence and prior."""
+    cdef list out = [], of
+    cdef double top, power, mine, hi, lo
+    cdef Py_ssize_t i, n = len(prior)
+    if not 0 <= k < n:
+        raise IndexError(f"no class {k}")
+    for of in evidence:
+        top = -INFINITY
+        for i in range(n):
+            top = max(top, <double> of[i] + <double> prior[i])
+        if top == -INFINITY:
+            out.append((n - 1) / <double> n)
+            continue
+        hi = lo = mine = 0
+        for i in range(n):
+            power = snb_exp(<double> of[i] + <double> prior[i] - top)
+            if i == k:
+                mine = power
+            else:
+                snb_accumulate(&hi, &lo, power)
+        hi += lo
+        out.append(hi / (hi + mine))
+    return out
+
+
 def descended(
     list numbers, list squares, list gradients, double rate, double grain, double squares_grain,
     double least=-INFINITY,

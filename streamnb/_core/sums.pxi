@@ -182,6 +182,92 @@ def weighted_sums(counts, values, seen=None):
     return sums, used
 
 
+cdef class LogSums:
+    """Sums of amount * (log(cell + alpha of the row) - less[k]) over rows of cells.
+
+    Rows are held until there are as many as a processor has near, for their logarithms are taken
+    together. The sums do not depend on the order of the rows (see `weighted_sums`).
+    """
+
+    cdef double alpha, more
+    cdef Py_ssize_t width, held, most, used
+    cdef double *cells      # [most, width]
+    cdef double *logs       # [most, width]
+    cdef double *amounts    # [most]
+    cdef double *less       # [width], and so the sums
+    cdef double *hi
+    cdef double *lo
+
+    def __cinit__(self, list less, double alpha, double more):
+        cdef Py_ssize_t k
+        self.alpha, self.more = alpha, more
+        self.width = len(less)
+        self.most = 1024 // (self.width + 1) + 1
+        self.cells = <double *> grown(NULL, (2 * self.most * self.width + self.most + 3 * self.width + 1) * sizeof(double))
+        self.logs = self.cells + self.most * self.width
+        self.amounts = self.logs + self.most * self.width
+        self.less = self.amounts + self.most
+        self.hi, self.lo = self.less + self.width, self.less + 2 * self.width
+        for k in range(self.width):
+            self.less[k], self.hi[k], self.lo[k] = less[k], 0.0, 0.0
+
+    def __dealloc__(self):
+        free(self.cells)
+
+    cdef inline void add(self, const double *cells, double amount) noexcept nogil:
+        """Take a row; NULL for zeros."""
+        if cells == NULL:
+            memset(self.cells + self.held * self.width, 0, self.width * sizeof(double))
+        else:
+            memcpy(self.cells + self.held * self.width, cells, self.width * sizeof(double))
+        self.amounts[self.held] = amount
+        self.held += 1
+        if self.held == self.most:
+            self.flush()
+
+    cdef void flush(self) noexcept nogil:
+        cdef Py_ssize_t i, k
+        cdef double alpha
+        cdef double *row = self.cells
+        if self.more != 0:
+            for i in range(self.held):
+                alpha = 0
+                for k in range(self.width):
+                    alpha += row[k]
+                alpha = self.alpha + self.more * alpha
+                for k in range(self.width):
+                    row[k] += alpha
+                row += self.width
+        snb_logs(self.cells, 0.0 if self.more != 0 else self.alpha, self.logs, self.held * self.width)
+        row = self.logs
+        for i in range(self.held):
+            for k in range(self.width):
+                snb_accumulate(&self.hi[k], &self.lo[k], self.amounts[i] * (row[k] - self.less[k]))
+            row += self.width
+        self.used += self.held
+        self.held = 0
+
+    cdef tuple finish(self):
+        """The sums, and how many rows there were."""
+        self.flush()
+        return [self.hi[k] + self.lo[k] for k in range(self.width)], self.used
+
+
+def log_sums(cells, seen, counts, list less, double alpha, double more=0.0):
+    """Do as `CountTable.log_sums`, with counts (n, K) that are given; `seen` (n,) or None for all."""
+    cdef Py_ssize_t i, n = len(counts), width = len(less)
+    cdef double *v = <double *> cnp.PyArray_DATA(checked(cells, cnp.NPY_FLOAT64, n * width, "cells"))
+    cdef double *c = <double *> cnp.PyArray_DATA(checked(counts, cnp.NPY_FLOAT64, n, "counts"))
+    cdef uint8_t *mask = NULL
+    cdef LogSums sums = LogSums(less, alpha, more)
+    if seen is not None:
+        mask = <uint8_t *> cnp.PyArray_DATA(checked(seen, cnp.NPY_UINT8, n, "seen"))
+    for i in range(n):
+        if mask == NULL or mask[i]:
+            sums.add(v + i * width, c[i])
+    return sums.finish()
+
+
 ctypedef fused index_t:
     int32_t
     int64_t

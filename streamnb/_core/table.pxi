@@ -591,6 +591,30 @@ cdef class CountTable:
                 memset(target + i * width, 0, width * sizeof(double))
         return cells, seen
 
+    def log_sums(self, fingerprints, counts, list less, double alpha, double more=0.0, bint unseen=False):
+        """Sum counts[i] * (log(n_ik + alpha_i) - less[k]) over features i, for each class k.
+
+        n_ik is how often feature i was counted in class k, and alpha_i is alpha + more * sum of n_ik
+        over the classes. Features that were never learned take part only where `unseen` says so.
+
+        Returns
+        -------
+        The K sums as a list, and how many features took part.
+        """
+        cdef Py_ssize_t i, row, n = len(fingerprints)
+        cdef uint64_t *f = <uint64_t *> cnp.PyArray_DATA(checked(fingerprints, cnp.NPY_UINT64, n, "fingerprints"))
+        cdef double *c = <double *> cnp.PyArray_DATA(checked(counts, cnp.NPY_FLOAT64, n, "counts"))
+        cdef LogSums sums = LogSums(less, alpha, more)
+        if sums.width != self.k:
+            raise ValueError(f"less: {len(less)} numbers for {self.k} classes")
+        # With the interpreter's lock: another thread's learning could move the table.
+        for i in range(n):
+            table_prefetch(&self.table, f, i, n)
+            row = table_find(&self.table, f[i])
+            if row >= 0 or unseen:
+                sums.add(NULL if row < 0 else self.table.cells + row * self.table.width, c[i])
+        return sums.finish()
+
     def value_counts(self):
         """Counts that occur, float64 of shape (m,), and how many features have each, (m, K)."""
         cdef cnp.ndarray values = new_array(self.values.rows, cnp.NPY_FLOAT64)

@@ -43,6 +43,13 @@ class ReadyClassifier(Classifier):
     tokenizer: Views = attribute(init=False)
     model: ViewsNB = attribute(init=False)
     alpha: float = parameter(POSITIVE, "teaching", "Additive smoothing.", default=0.1)
+    background: float = parameter(
+        Number(0, 1e6),
+        "teaching",
+        "With more than two classes, additive smoothing also by how frequent a feature is in all, "
+        "up to so many times alpha (`MultinomialNB`).",
+        default=3.0,
+    )
     length_norm: float | None = parameter(
         Number(POSITIVE.low, none=True),
         "teaching",
@@ -73,7 +80,7 @@ class ReadyClassifier(Classifier):
         "counts",
         "Bytes by which grams grow: shorter ones stand for longer ones that are rare; 0 for grams "
         "of one size.",
-        default=2,
+        default=0,
     )
     first_bytes: int = parameter(
         Whole(1, 1 << 24),
@@ -221,9 +228,15 @@ class ReadyClassifier(Classifier):
         return ready
 
 
-_OF_MEMBERS = ("alpha", "length_norm", "length_norm_power", "decay")
+_OF_MEMBERS = ("alpha", "background", "length_norm", "length_norm_power", "decay")
 # What files written before there were these parameters have.
-_BEFORE = {"gram_step": 0, "bound": None, "by_length": False, "least_lesson": 0.0}
+_BEFORE = {
+    "gram_step": 0,
+    "bound": None,
+    "by_length": False,
+    "least_lesson": 0.0,
+    "background": 0.0,
+}
 
 
 @parameterised(kw_only=True)
@@ -232,8 +245,8 @@ class MailClassifier(ReadyClassifier):
 
     Four views of a mail: the words of its header and those of its body (`MailTokenizer`, each
     counted once), pairs of neighbouring tokens (`WordPairs`) and its first bytes (`ByteGrams`).
-    Each has a `DiscriminativeMultinomialNB`, the bytes a `ContextNB`, and `ViewsNB` bounds,
-    recalibrates and sums what they say.
+    Each has a `DiscriminativeMultinomialNB`, and `ViewsNB` bounds, recalibrates and sums what they
+    say. With a `gram_step`, the bytes have a `ContextNB`.
 
     Examples
     --------

@@ -158,6 +158,12 @@ class MemoryCounts:
         """Counts (n, K) of features, and which of them have any."""
         return self.table.gather(fingerprints)
 
+    def log_sums(
+        self, tokens: TokenCounts, less: list[float], alpha: float, more: float, unseen: bool
+    ) -> tuple[list[float], int]:
+        """For each class the sum of x_i (log(n_ik + alpha_i) - less[k]), and how many took part."""
+        return self.table.log_sums(tokens.fingerprints, tokens.counts, less, alpha, more, unseen)
+
     def value_counts(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Counts that occur (m,), and how many features have each of them in each class (m, K)."""
         return self.table.value_counts()

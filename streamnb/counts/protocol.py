@@ -107,6 +107,16 @@ class Counts(Protocol):
     ) -> tuple[NDArray[np.float64], NDArray[np.uint8]]:
         """Counts (n, K) of features, and which of them have any."""
 
+    def log_sums(
+        self, tokens: TokenCounts, less: list[float], alpha: float, more: float, unseen: bool
+    ) -> tuple[list[float], int]:
+        """For each class k the sum over features of x_i (log(n_ik + alpha_i) - less[k]).
+
+        n_ik is what is counted of feature i, x_i how often the message has it, and alpha_i is alpha
+        and `more` times all that is counted of the feature. Features that were never learned take
+        part only where `unseen` says so; how many did comes with the sums.
+        """
+
     def everything(self) -> tuple[NDArray[np.uint64], NDArray[np.float64]]:
         """Every feature (V,) and its counts (V, K): not for a single message."""
 

@@ -208,6 +208,13 @@ class SqlCounts:
         seen: NDArray[np.uint8] = np.any(cells, axis=1).astype(np.uint8)
         return cells, seen
 
+    def log_sums(
+        self, tokens: TokenCounts, less: list[float], alpha: float, more: float, unseen: bool
+    ) -> tuple[list[float], int]:
+        """For each class the sum of x_i (log(n_ik + alpha_i) - less[k]), and how many took part."""
+        cells, seen = self.gather(tokens.fingerprints)
+        return _core.log_sums(cells, None if unseen else seen, tokens.counts, less, alpha, more)
+
     def _read(self, fingerprints: NDArray[np.uint64]) -> _Page:
         """Read what a message is about, or take what was read last."""
         if self._page is not None and self._page[0] == self.version:

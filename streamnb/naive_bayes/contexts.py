@@ -8,6 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamnb import _core
+from streamnb.features.token_counts import TokenCounts
+from streamnb.naive_bayes.counting import CountingNB
 from streamnb.naive_bayes.discriminative import DiscriminativeMultinomialNB
 from streamnb.parameters import Number, Whole, parameter, parameterised
 
@@ -24,7 +26,8 @@ class ContextNB(DiscriminativeMultinomialNB):
 
         P(g) = (n_g + u P(g')) / (n_h + u),   u = spread sqrt(n_h)
 
-    and for the shortest grams (n_g + alpha) / (N + 256^s alpha). So a gram that is rare in a class
+    and for the shortest grams (n_g + alpha) / (N + 256^s alpha), or with the alpha of `background`,
+    V being 256^s. So a gram that is rare in a class
     is judged by its end: by what is known of shorter contexts, as the models do that compress text.
     The evidence is the sum of log P over the longest grams, each byte of which is in s of them,
     divided by s and what the length of the message asks for. All of it is counts of grams, which
@@ -66,8 +69,17 @@ class ContextNB(DiscriminativeMultinomialNB):
         # u goes with the root of a count, which grows with the scale of counts that have aged.
         spread = self.spread * math.sqrt(self.counts.scale)
         return _core.backing_off(
-            fingerprints, cells, self.counts.totals, self._smoothing, spread, self.step
+            fingerprints,
+            cells,
+            self.counts.totals,
+            self._smoothing,
+            spread,
+            self.step,
+            self._background,
         )
+
+    def _sums(self, tokens: TokenCounts) -> tuple[list[float], int]:
+        return CountingNB._sums(self, tokens)
 
     def _length_divisor(self, used: int) -> float:
         return self.step * super()._length_divisor(used)

@@ -187,6 +187,11 @@ class CountingNB(_Remembers, CountingParameters, LearnsMatrices, TextModel):
         weights[seen == 0] = self._unseen_weights()
         return weights, None
 
+    def _sums(self, tokens: TokenCounts) -> tuple[list[float], int]:
+        """What all features of a message add to each class, and how many took part."""
+        weights, seen = self._weights_of(tokens.fingerprints)
+        return _core.weighted_sums(tokens.counts, weights, seen)
+
     def _length_divisor(self, used: int) -> float:
         """What the evidence of that many features is divided by."""
         if not self.length_norm or not used:
@@ -197,20 +202,18 @@ class CountingNB(_Remembers, CountingParameters, LearnsMatrices, TextModel):
 
     def evidence(self, x: Any) -> list[float]:
         """What a message says for each class, the prior apart, its length allowed for."""
-        memo = self._memo
-        state = (self.counts.version, self._edition, self._caution)
-        if memo is not None and memo[0] is x and memo[1] is self.counts and memo[2] == state:
+        memo, counts = self._memo, self.counts
+        state = (counts.version, self._edition, self._caution)
+        if memo is not None and memo[0] is x and memo[1] is counts and memo[2] == state:
             return list(memo[3])
-        tokens = self.as_tokens(x)
-        weights, seen = self._weights_of(tokens.fingerprints)
-        sums, used = _core.weighted_sums(tokens.counts, weights, seen)
+        sums, used = self._sums(self.as_tokens(x))
         divisor = self._length_divisor(used)
         evidence = [
             (base + total) / divisor
             for base, total in zip(self._base_evidence(), sums, strict=True)
         ]
-        if isinstance(x, TokenCounts):
-            self._memo = (x, self.counts, state, tuple(evidence))
+        if type(x) is TokenCounts:
+            object.__setattr__(self, "_memo", (x, counts, state, tuple(evidence)))
         return evidence
 
     def _scores(self, x: Any) -> list[float]:
@@ -221,17 +224,13 @@ class CountingNB(_Remembers, CountingParameters, LearnsMatrices, TextModel):
 
     # Learning
 
-    def novelty(
-        self, evidence: list[float], prior: list[float], k: int | None, trust: float
-    ) -> float:
-        """How many times a message of class k is learned, given what was said of it before.
+    def lesson(self, surprise: float, trust: float) -> float:
+        """How many times a message is learned.
 
         Parameters
         ----------
-        evidence, prior : list of float
-            For each class; their sums are the scores.
-        k : int or None
-            Number of its class; None for one that was never learned.
+        surprise : float
+            How little its class was expected: 1 less its probability before.
         trust : float
             How probably the label is right.
         """

@@ -2,42 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
+from streamnb import _core
 from streamnb.counts.protocol import Label
 from streamnb.features.token_counts import TokenCounts
 from streamnb.naive_bayes.counting import CountingParameters, in_steps
-from streamnb.naive_bayes.multinomial import MultinomialNB
+from streamnb.naive_bayes.multinomial import BACKGROUND, MultinomialNB
 from streamnb.parameters import POSITIVE, Number, parameter, parameterised
-from streamnb.scores import probabilities
 
-__all__ = ["DiscriminativeMultinomialNB", "DiscriminativeParameters", "novelty"]
+__all__ = ["DiscriminativeMultinomialNB", "DiscriminativeParameters", "surprise"]
 
 
-def novelty(scores: list[float], weights: list[float], k: int | None, trust: float = 1.0) -> float:
-    """How much of a message of class k is new to a model that scores it so: 1 - P(k | message).
+def surprise(scores: list[float], known: Collection[int], k: int | None) -> float:
+    """How little a model that scores a message so expected its class k: 1 - P(k | message).
 
     Parameters
     ----------
     scores
         Joint log-likelihood of each class.
-    weights
-        Weight of the messages learned of each class.
+    known
+        Numbers of the classes that something was learned of.
     k
         The class, None for one that was never learned.
-    trust
-        How probably the label is right; the amount is as many times smaller.
 
     Returns
     -------
     float
-        From 0 to 1, a multiple of 2^-10. While only one class is known its probability is 1, and
-        nothing would ever be learned: it is taken for one half.
+        From 0 to 1. While only one class is known its probability is 1, and nothing would ever be
+        learned: it is taken for one half.
     """
-    if k is None or weights[k] <= 0:
+    if k is None or k not in known:
         return 1.0
-    if sum(weight > 0 for weight in weights) < 2:
+    if len(known) < 2:
         return 0.5
-    shares = probabilities(scores)
-    return in_steps(trust * sum(shares[:k] + shares[k + 1 :]))
+    (found,) = _core.surprises([scores], [0.0] * len(scores), k)
+    return found
 
 
 @parameterised()
@@ -59,6 +59,7 @@ class DiscriminativeParameters(CountingParameters):
     length_norm_power: float = parameter(
         Number(0, 2), "teaching", "The power of the number of features, from 0 to 2.", default=2 / 3
     )
+    background: float = parameter(Number(0, 1e6), "teaching", BACKGROUND, default=0.0)
     least_lesson: float = parameter(
         Number(0, 1),
         "teaching",
@@ -117,17 +118,14 @@ class DiscriminativeMultinomialNB(DiscriminativeParameters, MultinomialNB):
     def _needs_receipt(self) -> bool:
         return True
 
-    def novelty(
-        self, evidence: list[float], prior: list[float], k: int | None, trust: float
-    ) -> float:
-        """1 - P(k | message) times how probably the label is right (see `novelty`)."""
-        scores = [a + b for a, b in zip(evidence, prior, strict=True)]
-        times = novelty(scores, self.counts.weights, k, trust)
+    def lesson(self, surprise: float, trust: float) -> float:
+        """As many times as it was a surprise and can be believed, from `least_lesson` on."""
+        times = in_steps(trust * surprise)
         return times if times >= self.least_lesson else 0.0
 
     def _times(self, tokens: TokenCounts, y: Label) -> float:
         counts = self.counts
         if not counts.labels:
             return 1.0
-        times = novelty(self._scores(tokens), counts.weights, counts.index(y))
-        return times if times >= self.least_lesson else 0.0
+        known = [k for k, weight in enumerate(counts.weights) if weight > 0]
+        return self.lesson(surprise(self._scores(tokens), known, counts.index(y)), 1.0)

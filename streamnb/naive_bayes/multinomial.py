@@ -2,18 +2,35 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
 from streamnb import _core
-from streamnb.naive_bayes.counting import CountingNB
-from streamnb.parameters import parameterised
+from streamnb.features.token_counts import TokenCounts
+from streamnb.naive_bayes.counting import CountingNB, CountingParameters
+from streamnb.parameters import Number, parameter, parameterised
 
-__all__ = ["MultinomialNB"]
+__all__ = ["BACKGROUND", "MultinomialNB", "MultinomialParameters"]
+
+
+BACKGROUND = (
+    "With K > 2 classes, alpha of a feature grows by how frequent it is in all of them: it is "
+    "alpha (1 + b V f), f the feature's share of all counts, V the number of features and b this "
+    "number times (K - 2) / (K - 1); 0 for the same alpha everywhere."
+)
 
 
 @parameterised()
-class MultinomialNB(CountingNB):
+class MultinomialParameters(CountingParameters):
+    """Parameters of `MultinomialNB`."""
+
+    background: float = parameter(Number(0, 1e6), "formula", BACKGROUND, default=0.0)
+
+
+@parameterised()
+class MultinomialNB(MultinomialParameters, CountingNB):
     r"""Naive Bayes over how often each feature occurs.
 
     With n_cw the count of feature w in class c, N_c the sum of all counts of c, and V the number of
@@ -25,6 +42,9 @@ class MultinomialNB(CountingNB):
     ----------
     counts : MemoryCounts
         Everything that was learned.
+
+    Where classes are many and some are small, what a small one does not show is better judged by
+    how frequent a word is in all of them: `background` lets alpha grow by that.
 
     All parameters can be set after training; nothing has to be learned again.
 
@@ -65,6 +85,29 @@ class MultinomialNB(CountingNB):
     def _feature_weights(self, cells: NDArray[np.float64]) -> NDArray[np.float64]:
         if not self.counts.features:
             return np.zeros_like(cells)
-        smoothing = self._smoothing * self.counts.features
-        totals = [_core.log(total + smoothing) for total in self.counts.totals]
-        return _core.log_cells(cells, self._smoothing, totals)
+        alpha, more, less = self._smoothed()
+        if not more:
+            return _core.log_cells(cells, alpha, less)
+        alphas = alpha + more * cells.sum(axis=1, keepdims=True)
+        return _core.log_cells(cells + alphas, 0.0, less)
+
+    def _smoothed(self) -> tuple[float, float, list[float]]:
+        """Alpha, what each count of a feature adds to its alpha, and log of N_c and all alphas."""
+        counts = self.counts
+        alpha, background = self._smoothing, self._background
+        every = alpha * counts.features
+        more = every * background / math.fsum(counts.totals) if background else 0.0
+        every *= 1 + background
+        return alpha, more, [_core.log(total + every) for total in counts.totals]
+
+    @property
+    def _background(self) -> float:
+        known = sum(weight > 0 for weight in self.counts.weights)
+        return self.background * (known - 2) / (known - 1) if known > 2 else 0.0
+
+    def _sums(self, tokens: TokenCounts) -> tuple[list[float], int]:
+        counts = self.counts
+        if not counts.features:
+            return [0.0] * len(counts.labels), 0
+        alpha, more, less = self._smoothed()
+        return counts.log_sums(tokens, less, alpha, more, self.unseen == "smooth")

@@ -7,14 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
 from streamnb import _core
-from streamnb.scores import probabilities
 
 __all__ = ["Adjustment", "Recalibration", "Weights"]
 
 _LEAST_GAIN = 0.02  # evidence may come to be worth little, but never speaks for its opposite
 # Steps are multiples of these, so that sums of them are exact and any of them can be taken back.
 _GRAIN, _SQUARES_GRAIN = 2.0**-36, 2.0**-16
-_OF_ONE_CLASS = 0.1  # how much a message of a run of one class counts for the gains
+_IN_RUNS = 0.1  # how much a message in a run of its class counts for the strength of all evidence
 _MOST_OCTAVES = 64
 
 
@@ -150,7 +149,9 @@ class Recalibration:
     added to those of all.
 
     In a run of one class the bias would learn nothing but that this class comes again, and the next
-    class would pay for it: how far a message counts for the biases is the `turn` it has (`Turns`).
+    class would pay for it; and the gains would learn which view speaks for it. So a message counts
+    as far as it has its `turn` (`Turns`); else it shows, a little, how strong evidence is in all:
+    what is common to all gains.
 
     Parameters
     ----------
@@ -168,13 +169,13 @@ class Recalibration:
     Examples
     --------
     >>> from streamnb.naive_bayes.recalibration import Recalibration
-    >>> recalibration = Recalibration(1)
+    >>> from streamnb.scores import probabilities
+    >>> recalibration, sure = Recalibration(1), [[9.0, 0.0]]
     >>> for _ in range(20):  # sure of the first class, and wrong a third of the time
     ...     for k in (0, 0, 1):
-    ...         _ = recalibration.learn([[9.0, 0.0]], k, [0, 1])
-    >>> from streamnb.scores import probabilities
-    >>> p = probabilities(recalibration.scores([[9.0, 0.0]], [0, 1]))[0]
-    >>> 0.6 < p < 0.73
+    ...         shares = probabilities(recalibration.scores(sure, [0, 1]))
+    ...         _ = recalibration.learn(sure, shares, k, [0, 1])
+    >>> 0.6 < probabilities(recalibration.scores(sure, [0, 1]))[0] < 0.73
     True
     """
 
@@ -191,10 +192,15 @@ class Recalibration:
         more = None if octave is None else self.of_length.get(octave)
         return self.of_all.bias(k) + (0.0 if more is None else more.bias(k))
 
-    def gain(self, j: int, octave: int | None = None) -> float:
-        """What the evidence of model number j is multiplied by."""
+    def gains(self, octave: int | None = None) -> list[float]:
+        """What the evidence of each model is multiplied by."""
         more = None if octave is None else self.of_length.get(octave)
-        return max(self.of_all.gains[j] + (0.0 if more is None else more.gains[j]), _LEAST_GAIN)
+        if more is None:
+            return [max(gain, _LEAST_GAIN) for gain in self.of_all.gains]
+        return [
+            max(gain + extra, _LEAST_GAIN)
+            for gain, extra in zip(self.of_all.gains, more.gains, strict=True)
+        ]
 
     def scores(
         self, evidence: list[list[float]], known: list[int], octave: int | None = None
@@ -210,17 +216,17 @@ class Recalibration:
         octave
             Octave of the message's length; None where lengths make no difference.
         """
-        gains = [self.gain(j, octave) for j in range(self.models)]
         more = None if octave is None else self.of_length.get(octave)
         biases = _padded(self.of_all.biases, known[-1] + 1)
         if more is not None:
             own = _padded(more.biases, known[-1] + 1)
             biases = [a + b for a, b in zip(biases, own, strict=True)]
-        return _core.combined(gains, evidence, biases, known)
+        return _core.combined(self.gains(octave), evidence, biases, known)
 
     def learn(
         self,
         evidence: list[list[float]],
+        shares: list[float],
         k: int,
         known: list[int],
         trust: float = 1.0,
@@ -229,20 +235,29 @@ class Recalibration:
     ) -> dict[str, Any]:
         """Learn that a message with this evidence is, so far as trusted, of class k of `known`.
 
+        Parameters
+        ----------
+        evidence, known, octave
+            As for `scores`.
+        shares
+            The probabilities of the classes that follow from the scores.
+        k
+            Its class.
+        trust
+            How probably the label is right.
+        turn
+            How far the message has its turn.
+
         Returns
         -------
         dict
             What was changed, for `move`.
         """
         errors = [0.0] * (known[-1] + 1)
-        for share, number in zip(
-            probabilities(self.scores(evidence, known, octave)), known, strict=True
-        ):
+        for share, number in zip(shares, known, strict=True):
             errors[number] = trust * (share - (number == k))
-        weight = _OF_ONE_CLASS + (1 - _OF_ONE_CLASS) * turn
-        gradients = [
-            weight * sum(errors[number] * of[number] for number in known) for of in evidence
-        ]
+        gains = self.gains(octave)
+        gradients = _core.gradients(errors, evidence, known, gains, turn, _IN_RUNS)
         errors = [turn * error for error in errors]
         changed: dict[str, Any] = {
             "recalibration": self.of_all.step(gradients, errors, self.rate, _LEAST_GAIN)

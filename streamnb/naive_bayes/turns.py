@@ -7,7 +7,7 @@ from typing import Any
 
 __all__ = ["Turns"]
 
-_EARNED, _MOST = 10, 30
+_EARNED, _MOST = 7, 20
 _GRAIN = 2.0**-36  # changes are multiples of this, so that sums of them are exact
 
 
@@ -16,10 +16,10 @@ class Turns:
 
     People teach one folder after the other. What is fitted to how often classes come (the bias of
     the recalibration, the estimate of wrong labels) would then be fitted to the folder. So each
-    class has a credit: a message of one of the other n - 1 classes adds 10 / (n - 1) to it, up to
-    30 / (n - 1) or 1, whichever is more; a message of the class itself has the turn min(1, credit)
-    and spends it. While one class is known nothing is earned. In a stream whose rarer class is
-    a tenth of it or more, every message has its turn.
+    class has a credit: a message of one of the other n - 1 classes adds 7 / (n - 1) to it, up to
+    20 / (n - 1) or 1, whichever is more; a message of the class itself has the turn min(1, credit)
+    and spends it. While one class is known nothing is earned. In a mixed stream of two classes, up
+    to 7 to 1, nearly every message has its turn.
 
     Examples
     --------

@@ -11,7 +11,7 @@ from streamnb.counts.protocol import Label, checked_weight
 from streamnb.features.token_counts import TokenCounts
 from streamnb.naive_bayes.base import TextModel
 from streamnb.naive_bayes.counting import CountingNB
-from streamnb.naive_bayes.discriminative import DiscriminativeMultinomialNB
+from streamnb.naive_bayes.discriminative import DiscriminativeMultinomialNB, surprise
 from streamnb.naive_bayes.explanation import Explanation
 from streamnb.naive_bayes.label_noise import LabelNoise
 from streamnb.naive_bayes.recalibration import Recalibration
@@ -21,6 +21,8 @@ from streamnb.parameters import Flag, Number, Such, attribute, parameter, parame
 from streamnb.scores import probabilities
 
 __all__ = ["ViewsNB"]
+
+_IN_A_RUN = 1.0  # nats by which a class is expected more in a run of it
 
 
 def _are_models(value: Any) -> bool:
@@ -141,6 +143,8 @@ class ViewsNB(TextModel):
 
     def as_tokens(self, x: Any) -> tuple[TokenCounts, ...]:
         """A message's views as the models count them, good for as long as one likes."""
+        if type(x) is tuple and list(map(type, x)) == [TokenCounts] * len(self._members):
+            return x
         if isinstance(x, (Mapping, TokenCounts)):
             x = (x,) * len(self._members)
         if len(x) != len(self._members):
@@ -205,6 +209,7 @@ class ViewsNB(TextModel):
         k = counts.index(y)
         known = self._known()
         parts: dict[str, Any] = {}
+        turn = 1.0
         if w > 0 and known:
             place = len(counts.labels) if k is None else k
             turn = self.turns.turn(place)
@@ -215,20 +220,34 @@ class ViewsNB(TextModel):
         trust = 1.0
         if len(known) >= 2 and k in known and w > 0:
             octave = self._octave(views)
-            scores = self.recalibration.scores(evidence, known, octave)
-            p = probabilities(scores)[known.index(k)]
+            shares = probabilities(self.recalibration.scores(evidence, known, octave))
+            p = shares[known.index(k)]
             own = counts.weights[k] / counts.scale
             others = math.fsum(counts.weights) / counts.scale - own
             trust = 1 - turn * (1 - self.noise.trust(p, len(known), own, others))
             parts["noise"] = self.noise.learn(trust)
             self._be_cautious()
-            parts |= self.recalibration.learn(evidence, k, known, trust, turn, octave)
-        prior = _share_of_prior(counts.weights, len(views))
+            parts |= self.recalibration.learn(evidence, shares, k, known, trust, turn, octave)
+        surprises = self._surprises(evidence, k, known, turn)
         times = [
-            model.novelty(of, prior, k, trust)
-            for model, of in zip(self._members, evidence, strict=True)
+            model.lesson(surprise, trust)
+            for model, surprise in zip(self._members, surprises, strict=True)
         ]
         return times, parts
+
+    def _surprises(
+        self, evidence: list[list[float]], k: int, known: list[int], turn: float
+    ) -> list[float]:
+        """How little each view expected class k: with its share of the prior.
+
+        In a run of its class it is expected more, by a nat: else the last class taught would be
+        learned at the cost of those that were taught before.
+        """
+        if k not in known or len(known) < 2:
+            return [surprise([], known, k)] * len(evidence)
+        prior = _share_of_prior(self._members[0].counts.weights, len(evidence))
+        prior[k] += _IN_A_RUN * (1 - turn)
+        return _core.surprises(evidence, prior, k)
 
     def _be_cautious(self) -> None:
         """Let the models smooth as their labels deserve."""
@@ -357,10 +376,11 @@ class ViewsNB(TextModel):
         views = self.as_tokens(x)
         octave = self._octave(views)
         bias = {self.labels[k]: self.recalibration.bias(k, octave) for k in known}
+        gains = self.recalibration.gains(octave)
         explanations: list[Explanation] = []
         for j, (model, view) in enumerate(zip(self._members, views, strict=True)):
             prior = dict(zip(self.labels, model._log_prior(), strict=True))
-            gain = self.recalibration.gain(j, octave)
+            gain = gains[j]
             if self.bound is not None:
                 evidence = model.evidence(view)
                 less = _core.bounded(evidence, known, self.bound)
