@@ -1,27 +1,42 @@
-"""What the way of teaching does to the default: frozen figures on messages it has not seen.
+"""What the way of teaching does to the default: figures on messages it has not seen.
 
-    python tests/benchmarks/regimes.py STREAM [STREAM ...] [--mailbox] [--seeds 2]
+    python tests/benchmarks/regimes.py STREAM [STREAM ...] [--mailbox] [--seeds 2] [--then STREAM]
 
 Of each stream a tenth is held back (at most 700 messages), drawn by each seed; the rest is taught in
-several orders, in memory or (--mailbox) in a database, learned anew where that is due as `learn`
-does. Errors, pairs ranked wrongly, log loss, and what becomes of spam and ham by costs: sure spam,
-unsure, sure ham. The last rows are cold starts: n spam and m ham, the worst cell.
+several ways, in memory or (--mailbox) in a database, learned anew where that is due as `learn`
+does. The messages held back are classified without learning: errors, pairs ranked wrongly, log
+loss, and what becomes of spam and ham by costs (sure spam, unsure, sure ham); and then once more,
+each of them learned after it was classified: errors. Cold starts are of n spam and m ham, the worst
+cell. With --then, drift: the errors among the first messages of another stream.
 """
 
 import argparse
+import email.utils
 import math
 import random
 import tempfile
 from collections import defaultdict
+from contextlib import contextmanager
+from datetime import UTC
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 
 from streamnb import Mailbox, MailClassifier, TextClassifier
 from streamnb.corpus import open_corpus, read
+from streamnb.mail import parse
 from streamnb.mailbox.rebuild import is_due, rebuild
 
-FIGURES = ("errors %", "(1-ROCA)%", "log loss", "spam: S U H", "ham: S U H")
+FIGURES = (
+    "errors %",
+    "(1-ROCA)%",
+    "log loss",
+    "spam: S U H",
+    "ham: S U H",
+    "learning on: errors %",
+)
+DRIFT = 500  # messages of the stream that comes next
 
 
 def by_class(messages, first=0):
@@ -53,34 +68,126 @@ def skewed(messages, rare):
     return mixed
 
 
-def orders(messages, classes):
-    yield "mixed", messages
-    yield "one class after the other", by_class(messages)
-    yield "the other way round", by_class(messages, 1)
-    yield "blocks of 50", blocks(messages, 50)
-    yield "blocks of 500", blocks(messages, 500)
-    if set(classes) == {"ham", "spam"}:
-        yield "99 ham : 1 spam", skewed(messages, "spam")
-        yield "1 ham : 99 spam", skewed(messages, "ham")
+def date_of(content):
+    """When a mail was sent, as its Date field has it; None where it does not say."""
+    for name, value in parse(content).fields:
+        if name.lower() == b"date":
+            try:
+                found = email.utils.parsedate_to_datetime(value.decode("latin-1"))
+            except ValueError:
+                return None
+            return found if found.tzinfo else found.replace(tzinfo=UTC)
+    return None
 
 
-def taught(made, messages, in_mailbox):
-    """What classifies after learning messages in their order."""
+def by_date(messages):
+    """Those that have a date, in its order."""
+    dated = [(date_of(content), content, label) for content, label in messages]
+    known = sorted((one for one in dated if one[0]), key=lambda one: one[0])
+    return [(content, label) for _, content, label in known]
+
+
+def late(messages, label):
+    """The class comes when half of the others are known."""
+    first = [message for message in messages[: len(messages) // 2] if message[1] != label]
+    rest = messages[len(messages) // 2 :]
+    return first + rest
+
+
+def burst(messages, label, size=300):
+    """In the middle, so many variants of one message."""
+    content = next(of for of, y in messages if y == label)
+    line = "\nreference {}\n" if isinstance(content, str) else b"\nreference %d\n"
+    variants = [
+        (content + (line.format(i) if isinstance(content, str) else line % i), label)
+        for i in range(size)
+    ]
+    half = len(messages) // 2
+    return messages[:half] + variants + messages[half:]
+
+
+def copies(messages, label, size=300):
+    """In the middle, the very same message so many times."""
+    half = len(messages) // 2
+    one = next(message for message in messages if message[1] == label)
+    return messages[:half] + [one] * size + messages[half:]
+
+
+def disagreeing(messages, classes):
+    """Of a tenth of the messages a second teacher says something else."""
+    draw = random.Random(1)
+    for content, label in messages:
+        yield content, label
+        if draw.random() < 0.1:
+            yield content, draw.choice(sorted(classes - {label}))
+
+
+def regimes(messages, classes):
+    """Names, lessons, and whether only mistakes and what was unsure is taught."""
+    some = sorted(classes)[-1]
+    yield "mixed", messages, False
+    yield "one class after the other", by_class(messages), False
+    yield "the other way round", by_class(messages, 1), False
+    yield "blocks of 50", blocks(messages, 50), False
+    yield "blocks of 500", blocks(messages, 500), False
+    if not isinstance(messages[0][0], str) and (dated := by_date(messages)):
+        yield "by date", dated, False
+    yield "mistakes and unsure", messages, True
+    yield f"{some} comes late", late(messages, some), False
+    yield f"300 variants of one {some}", burst(messages, some), False
+    yield f"300 copies of one {some}", copies(messages, some), False
+    yield "two teachers, a tenth disputed", disagreeing(messages, classes), False
+    if {"ham", "spam"} == classes:
+        yield "99 ham : 1 spam", skewed(messages, "spam"), False
+        yield "1 ham : 99 spam", skewed(messages, "ham"), False
+
+
+@contextmanager
+def pupil(made, in_mailbox):
+    """What learns, classifies and, when it was taught, settles."""
     if not in_mailbox:
         classifier = made()
-        for content, label in messages:
-            classifier.learn_one(content, label)
-        return classifier.classify, lambda: None
-    folder = tempfile.TemporaryDirectory()
-    mailbox = Mailbox(Path(folder.name) / "db", classifier=made(label_noise=0.0))
-    labels = {}
+        yield SimpleNamespace(
+            learn=classifier.learn_one, classify=classifier.classify, settle=lambda: None
+        )
+        return
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        Mailbox(Path(folder) / "db", classifier=made(label_noise=0.0)) as mailbox,
+    ):
+        yield SimpleNamespace(
+            learn=lambda content, label: mailbox.learn(as_bytes(content), label),
+            classify=lambda content, reasons: mailbox.classify(as_bytes(content), reasons),
+            settle=lambda: rebuild(mailbox) if is_due(mailbox) else None,
+        )
+
+
+def as_bytes(content):
+    return content if isinstance(content, bytes) else content.encode()
+
+
+def teach(one, lessons, mistakes_only=False):
+    for content, label in lessons:
+        if mistakes_only:
+            verdict = one.classify(content, 0)
+            if verdict.label == label and not verdict.unsure:
+                continue
+        one.learn(content, label)
+    one.settle()
+
+
+def is_wrong(verdict, label):
+    shares = verdict.probabilities
+    return max(shares, key=shares.get, default=None) != label
+
+
+def learning_on(one, messages):
+    """Errors per hundred messages that are classified and then learned."""
+    wrong = 0
     for content, label in messages:
-        content = content if isinstance(content, bytes) else content.encode()
-        labels.setdefault(label, len(labels))
-        mailbox.learn(content, label)
-    if is_due(mailbox):
-        rebuild(mailbox)
-    return mailbox.classify, lambda: (mailbox.close(), folder.cleanup())
+        wrong += is_wrong(one.classify(content, 0), label)
+        one.learn(content, label)
+    return 100 * wrong / len(messages)
 
 
 def figures(classify, held):
@@ -88,10 +195,9 @@ def figures(classify, held):
     wrong, loss, scores = 0, 0.0, {"spam": [], "ham": []}
     decided = {"spam": np.zeros(3), "ham": np.zeros(3)}
     for content, label in held:
-        content = content if isinstance(content, bytes) else content.encode()
         verdict = classify(content, 0)
         shares = verdict.probabilities
-        wrong += max(shares, key=shares.get, default=None) != label
+        wrong += is_wrong(verdict, label)
         loss -= math.log(max(shares.get(label, 0.0), 1e-12))
         if label in scores and "spam" in shares:
             sign = 1 if verdict.label == "spam" else -1
@@ -107,10 +213,13 @@ def figures(classify, held):
 
 
 def show(name, found):
-    errors, roca, loss, spam, ham = (np.mean(column, axis=0) for column in zip(*found, strict=True))
+    errors, roca, loss, spam, ham, after = (
+        np.mean(column, axis=0) for column in zip(*found, strict=True)
+    )
     shares = [" ".join(f"{100 * x / max(of.sum(), 1):.1f}" for x in of) for of in (spam, ham)]
     print(
-        f"| {name} | {errors:.2f} | {roca:.3f} | {loss:.4f} | {shares[0]} | {shares[1]} |",
+        f"| {name} | {errors:.2f} | {roca:.3f} | {loss:.4f} | {shares[0]} | {shares[1]} "
+        f"| {after:.2f} |",
         flush=True,
     )
 
@@ -123,11 +232,17 @@ def cold_starts(made, messages, held, in_mailbox):
             some = [m for m in messages if m[1] == "spam"][:spam]
             some += [m for m in messages if m[1] == "ham"][:ham]
             random.Random(1).shuffle(some)
-            classify, close = taught(made, some, in_mailbox)
-            of_ham = figures(classify, held)[4]
+            with pupil(made, in_mailbox) as one:
+                teach(one, some)
+                of_ham = figures(one.classify, held)[4]
             worst = max(worst, 100 * of_ham[0] / of_ham.sum())
-            close()
     return worst
+
+
+def messages_of(stream):
+    corpus = open_corpus(stream)
+    made = MailClassifier if corpus.content == "mail" else TextClassifier
+    return made, [(read(entry), entry.label) for entry in corpus]
 
 
 def main():
@@ -137,15 +252,14 @@ def main():
     parser.add_argument("stream", nargs="+")
     parser.add_argument("--mailbox", action="store_true")
     parser.add_argument("--cold", action="store_true", help="cold starts, too (36 of them)")
+    parser.add_argument("--then", metavar="STREAM", help="another stream, for drift")
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--most", type=int, default=4000, help="messages of a stream")
     options = parser.parse_args()
     for stream in options.stream:
-        corpus = open_corpus(stream)
-        made = MailClassifier if corpus.content == "mail" else TextClassifier
-        everything = [(read(entry), entry.label) for entry in corpus]
+        made, everything = messages_of(stream)
         classes = {label for _, label in everything}
-        print(f"\n{stream}\n\n| order | {' | '.join(FIGURES)} |\n|{'---|' * 6}")
+        print(f"\n{stream}\n\n| order | {' | '.join(FIGURES)} |\n|{'---|' * (1 + len(FIGURES))}")
         found, worst = defaultdict(list), []
         for seed in range(options.seeds):
             messages = list(everything)
@@ -153,10 +267,11 @@ def main():
             messages = messages[: options.most]
             cut = min(len(messages) // 10, 700)
             held, rest = messages[:cut], messages[cut:]
-            for name, order in orders(rest, classes):
-                classify, close = taught(made, order, options.mailbox)
-                found[name].append(figures(classify, held))
-                close()
+            for name, lessons, mistakes_only in regimes(rest, classes):
+                with pupil(made, options.mailbox) as one:
+                    teach(one, lessons, mistakes_only)
+                    frozen = figures(one.classify, held)
+                    found[name].append((*frozen, learning_on(one, held)))
             if options.cold and {"ham", "spam"} == classes:
                 worst.append(cold_starts(made, rest, held, options.mailbox))
         for name, of in found.items():
@@ -165,6 +280,11 @@ def main():
             print(
                 f"\ncold starts: {np.mean(worst):.2f} % of ham called sure spam in the worst cell"
             )
+        if options.then:
+            with pupil(made, options.mailbox) as one:
+                teach(one, everything)
+                errors = learning_on(one, messages_of(options.then)[1][:DRIFT])
+            print(f"\ndrift: {errors:.2f} % errors in the first {DRIFT} of {options.then}")
 
 
 if __name__ == "__main__":
