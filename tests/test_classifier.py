@@ -39,6 +39,7 @@ from streamnb.features.word_pairs import WordPairs
 from streamnb.mail import parse
 from streamnb.naive_bayes.label_noise import LabelNoise
 from streamnb.naive_bayes.recalibration import Recalibration
+from streamnb.naive_bayes.record import Record
 from streamnb.scores import probabilities
 
 WORDS = ["a", "b", "c", "d", "e", "f"]
@@ -929,3 +930,34 @@ def test_no_view_reads_stamps_in_attached_messages(kind):
     ):
         clean = raw.replace(b"X-Spam-Flag: YES\n", b"")
         assert ByteGrams().count(raw) == ByteGrams().count(clean)
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), max_size=80), st.integers(0, 80))
+def test_records_are_counts(calls, cut):
+    record, before = Record(), Record()
+    for i, (said, was) in enumerate(calls):
+        record.learn(said, was)
+        if i < cut:
+            before.learn(said, was)
+    for k in range(4):
+        right = sum(said == was == k for said, was in calls)
+        wrong = sum(said == k != was for said, was in calls)
+        assert record.of(k) == (right, wrong)
+        assert record.is_ready(k) == (right >= 20 and right >= 4 * wrong)
+    assert Record.from_state(record.state()).state() == record.state()
+    assert record.of_classes([3, None, 0]).of(2) == record.of(0)
+    before.move(record.since(before), 1)
+    assert before.state() == record.state()
+
+
+@pytest.mark.parametrize("state", [[0, 1], [0, 1, 0.5], [-1, 1, 0], [1 << 20, 1, 0], None, "abc"])
+def test_records_that_are_not_sound_are_refused(state):
+    with pytest.raises(ValueError, match="record"):
+        Record.from_state(state)
+
+
+def test_merged_models_have_both_records():
+    one, other = trained_views(), trained_views()
+    before = one.record_of("spam")
+    one.merge(other)
+    assert one.record_of("spam") == tuple(2 * n for n in before)

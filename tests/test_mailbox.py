@@ -1232,3 +1232,40 @@ def test_several_classes_are_learned_at_once(tmp_path):
         status, _, error = streamnb_command("learn", *wrong, "--db", tmp_path / "none")
         assert (status, error.count("\n")) == (2, 1)
     assert not (tmp_path / "none").exists()
+
+
+def test_readiness_is_told_from_what_was_called_before_it_was_learned(box, tmp_path):
+    def pair(i):
+        return [
+            (b"Subject: pills %d\n\nBuy cheap pills now\n" % i, "spam"),
+            (b"Subject: lunch %d\n\nShall we meet at noon?\n" % i, "ham"),
+        ]
+
+    for i in range(15):
+        for message, label in pair(i):
+            box.learn(message, label)
+    asked = tmp_path / "asked.eml"
+    asked.write_bytes(pair(1000)[0][0])
+    verdict = box.classify(asked.read_bytes())
+    assert (verdict.label, verdict.ready) == ("spam", False)
+    code, out, err = streamnb_command("classify", asked, "--db", box.path)
+    assert (code, out[:2]) == (2, "U ")
+    assert "not ready to be sure of spam" in err
+    code, out, _ = streamnb_command("status", "--db", box.path)
+    assert "not yet" in out
+    for i in range(15, 90):
+        for message, label in pair(i):
+            box.learn(message, label)
+    assert box.classify(asked.read_bytes()).ready
+    code, out, err = streamnb_command("classify", asked, "--db", box.path, "--json")
+    assert (code, json.loads(out)["ready"], err) == (0, True, "")
+    found = {one.label: one for one in status(box).classes}
+    assert found["spam"].ready
+    assert found["spam"].right >= 20
+    assert found["spam"].right + found["ham"].right + found["spam"].wrong <= 180
+    for i in range(90):  # and it is taken back with the rest
+        for message, _ in pair(i):
+            box.forget(message)
+    assert box.verify() == []
+    with box.reading():
+        assert box.classifier.model.record.state() == []

@@ -197,6 +197,18 @@ def test_spam_is_filed_if_told_so_and_that_is_not_learned(tmp_path, move):
         assert scene.dir.where(1) == ["INBOX"]
 
 
+def test_nothing_is_filed_before_the_model_is_ready(tmp_path):
+    scene = Scene(tmp_path, move=True)
+    trained(scene)
+    with scene.box.writing():  # as if it had been right about spam three times
+        scene.box.classifier.model.record.right[0] = 3
+    scene.look()
+    scene.dir.deliver(1, mail(1, "cheap pills buy now"))
+    scene.look()
+    assert scene.dir.where(1) == ["INBOX"]
+    assert any("not ready" in line for line in scene.said)
+
+
 def test_a_watcher_stopped_while_filing_goes_on(tmp_path, monkeypatch):
     scene = Scene(tmp_path, move=True)
     trained(scene)

@@ -210,10 +210,11 @@ class Classifier(Parameterised, base.Classifier):
         with self.model._lock:  # the reasons are those of the scores
             scores = self.model.joint_log_likelihood(tokens)
             if not scores:
-                return Verdict(None, 0.0, 0.0, True, {}, [])
+                return Verdict(None, 0.0, 0.0, True, {}, [], ready=False)
             label, shares, unsure = self._decided(scores)
             why = self._reasons(tokens, label, reasons) if reasons else []
-        return Verdict(label, shares[label], log_odds(scores, label), unsure, shares, why)
+            ready = self.model.is_ready(label)
+        return Verdict(label, shares[label], log_odds(scores, label), unsure, shares, why, ready)
 
     def _decided(self, scores: dict[Label, float]) -> tuple[Label, dict[Label, float], bool]:
         """The class, the probability of each, and whether a look costs less than any decision."""

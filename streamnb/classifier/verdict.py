@@ -74,6 +74,9 @@ class Verdict:
         That of each class.
     reasons
         The features that spoke loudest, for the label or (negative) against it.
+    ready
+        Whether the class was called rightly often enough, of messages that were then learned, that
+        nobody needs to look (`TextModel.is_ready`).
     """
 
     label: Label | None
@@ -82,3 +85,4 @@ class Verdict:
     unsure: bool
     probabilities: dict[Label, float]
     reasons: list[Reason]
+    ready: bool = True

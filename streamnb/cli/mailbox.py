@@ -290,6 +290,9 @@ def classify(
 ) -> None:
     """Print `S score path` for spam, `H` for ham, `U` where it is unsure, a line a message.
 
+    It is also unsure of a class that was not called rightly often enough yet, of messages that were
+    then learned (`streamnb status`).
+
     The score is the log-odds of spam: above 0 it is more likely than not. With other classes than
     ham and spam, the class is printed, and its own log-odds. For one message the exit status is
     0 for spam, 1 for ham, 2 for unsure; for several it is 0; 3 is an error. A running `streamnb
@@ -302,6 +305,7 @@ def classify(
     from streamnb.mailbox.service.client import Asking
 
     statuses: list[int] = []
+    waiting: set[str] = set()
     with _errors_are_three(), Asking(db, wait) as asking:
         for found in sources(source, servers):
             if isinstance(found.content, StreamNBError):
@@ -310,6 +314,8 @@ def classify(
                 continue
             answer = asking.classify(found.content, reasons)
             statuses.append(answer.status)
+            if answer.label is not None and not answer.ready:
+                waiting.add(answer.label)
             if as_json:
                 click.echo(json.dumps({"path": found.name, **answer._asdict()}))
                 continue
@@ -317,5 +323,11 @@ def classify(
             for feature, gain in answer.reasons:
                 click.echo(printable(f"  {gain:+.3f} {feature}"))
         sys.stdout.flush()
+    if waiting:
+        click.echo(
+            f"streamnb: not ready to be sure of {printable(', '.join(sorted(waiting)))} yet: "
+            "`streamnb status` says how far it is",
+            err=True,
+        )
     if len(statuses) == 1 or 3 in statuses:
         raise click.exceptions.Exit(max(statuses) if 3 in statuses else statuses[0])

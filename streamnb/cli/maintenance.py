@@ -27,6 +27,10 @@ _dry_run = click.option("--dry-run", is_flag=True, help="Only say what would be 
 def status(db: str | None, wait: float, as_json: bool) -> None:
     """Say what was learned: by class and source, with features, size and recent errors.
 
+    Of each class it says how often it was called rightly and wrongly, each message judged before it
+    was learned, and whether that is often enough: until then `classify`, `filter` and `watch` are
+    sure of no message of it.
+
     \b
     Example:
       streamnb status
@@ -47,6 +51,11 @@ def status(db: str | None, wait: float, as_json: bool) -> None:
     table = new_table("class", "said by", "source", "messages")
     for one in found.learned:
         table.add_row(printable(one.label), one.teacher, printable(one.source), f"{one.messages:,}")
+    console.print(table)
+    table = new_table("class", "called rightly", "wrongly", "ready")
+    for of in found.classes:
+        called = ["-" if n is None else f"{n:,}" for n in (of.right, of.wrong)]
+        table.add_row(printable(of.label), *called, "yes" if of.ready else "not yet")
     console.print(table)
     if found.recent:
         console.print(

@@ -6,13 +6,14 @@ import os
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from streamnb.counts.protocol import Label
 from streamnb.errors import StateError
 from streamnb.mailbox.ledger import HUMAN
 
 if TYPE_CHECKING:
     from streamnb.mailbox.store import Mailbox
 
-__all__ = ["RECENT", "Learned", "Status", "status"]
+__all__ = ["RECENT", "Class", "Learned", "Status", "status"]
 
 RECENT = 1000  # messages that the error rate is taken over
 
@@ -26,6 +27,26 @@ class Learned(NamedTuple):
     messages: int
 
 
+class Class(NamedTuple):
+    """How well a class is known.
+
+    Attributes
+    ----------
+    label
+        The class.
+    right, wrong
+        How often it was called rightly and wrongly, before messages were learned; None where the
+        model keeps no such record.
+    ready
+        Whether that is often enough to be sure of any message.
+    """
+
+    label: str
+    right: int | None
+    wrong: int | None
+    ready: bool
+
+
 class Status(NamedTuple):
     """What a mailbox has learned.
 
@@ -37,6 +58,8 @@ class Status(NamedTuple):
         Its size, with what is not yet written into it.
     learned
         Messages by class, teacher and source.
+    classes
+        How well each class is known.
     features
         How many features are known, of each view.
     recent, wrong
@@ -51,6 +74,7 @@ class Status(NamedTuple):
     path: str
     bytes: int
     learned: list[Learned]
+    classes: list[Class]
     features: list[int]
     recent: int
     wrong: int
@@ -60,7 +84,11 @@ class Status(NamedTuple):
 
     def as_json(self) -> dict[str, Any]:
         """As JSON can hold it."""
-        return {**self._asdict(), "learned": [one._asdict() for one in self.learned]}
+        groups = {name: getattr(self, name) for name in ("learned", "classes")}
+        return {
+            **self._asdict(),
+            **{name: [one._asdict() for one in of] for name, of in groups.items()},
+        }
 
 
 def status(mailbox: Mailbox) -> Status:
@@ -99,6 +127,7 @@ def _status(mailbox: Mailbox) -> Status:
             str(mailbox.path),
             sum(_size(f"{mailbox.path}{ending}") for ending in ("", "-wal")),
             [Learned(str(mailbox.labels[k]), *rest) for k, *rest in groups],
+            [_class(mailbox, label) for label in mailbox.labels],
             [counts.features for counts in mailbox.counts],
             len(recent),
             sum(wrong for (wrong,) in recent),
@@ -106,6 +135,12 @@ def _status(mailbox: Mailbox) -> Status:
             ended - corrected,
             None if last is None else min(last, time.time()),
         )
+
+
+def _class(mailbox: Mailbox, label: Label) -> Class:
+    model = mailbox.classifier.model
+    right, wrong = model.record_of(label) or (None, None)
+    return Class(str(label), right, wrong, model.is_ready(label))
 
 
 def _size(path: str) -> int:

@@ -172,6 +172,17 @@ class TextModel(Scored, Saved, base.Classifier):
         """How far a message of a class has its turn now: 0 in a long run of its class."""
         return 1.0
 
+    def record_of(self, y: Label) -> tuple[int, int] | None:
+        """How often a class was called rightly and wrongly, before messages were learned.
+
+        None for a model that keeps no such record.
+        """
+        return None
+
+    def is_ready(self, y: Label) -> bool:
+        """Whether a class was called rightly often enough that nobody needs to look."""
+        return True
+
     def parts_since(self, before: Any) -> dict[str, Any]:
         """What a receipt would say that leads from another model's state to this one's."""
         return {}

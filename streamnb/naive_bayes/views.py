@@ -16,6 +16,7 @@ from streamnb.naive_bayes.explanation import Explanation
 from streamnb.naive_bayes.label_noise import LabelNoise
 from streamnb.naive_bayes.recalibration import Recalibration
 from streamnb.naive_bayes.receipt import Receipt
+from streamnb.naive_bayes.record import Record, check_changes
 from streamnb.naive_bayes.turns import Turns
 from streamnb.parameters import Flag, Number, Such, attribute, parameter, parameterised
 from streamnb.scores import probabilities
@@ -97,6 +98,7 @@ class ViewsNB(TextModel):
     recalibration: Recalibration = attribute(init=False)
     noise: LabelNoise = attribute(init=False)
     turns: Turns = attribute(init=False)
+    record: Record | None = attribute(init=False)
 
     @property
     def takes_views(self) -> bool:
@@ -110,6 +112,7 @@ class ViewsNB(TextModel):
         self.recalibration = Recalibration(len(models), self.rate)
         self.noise = LabelNoise(self.label_noise)
         self.turns = Turns()
+        self.record = Record()
         self._be_cautious()
         self.receipt = None
 
@@ -225,6 +228,8 @@ class ViewsNB(TextModel):
             own = counts.weights[k] / counts.scale
             others = math.fsum(counts.weights) / counts.scale - own
             trust = 1 - turn * (1 - self.noise.trust(p, len(known), own, others))
+            if turn == 1 and self.record is not None:
+                parts["record"] = self.record.learn(known[shares.index(max(shares))], k)
             parts["noise"] = self.noise.learn(trust)
             self._be_cautious()
             parts |= self.recalibration.learn(evidence, shares, k, known, trust, turn, octave)
@@ -281,6 +286,8 @@ class ViewsNB(TextModel):
     def _move(self, receipt: Receipt, sign: int) -> None:
         self.recalibration.move(receipt.parts, sign)
         self.turns.move(receipt.parts.get("turns", ()), sign)
+        if self.record is not None:
+            self.record.move(receipt.parts.get("record", ()), sign)
         if "noise" in receipt.parts:
             self.noise.move(receipt.parts["noise"], sign)
             self._be_cautious()
@@ -300,9 +307,19 @@ class ViewsNB(TextModel):
         k = self._members[0].counts.index(y)
         return 1.0 if k is None else self.turns.turn(k)
 
+    def record_of(self, y: Label) -> tuple[int, int] | None:
+        """How often a class was called rightly and wrongly, before messages were learned."""
+        k = self._members[0].counts.index(y)
+        return None if self.record is None else self.record.of(k)
+
+    def is_ready(self, y: Label) -> bool:
+        """Whether a class was called rightly often enough that nobody needs to look."""
+        return self.record is None or self.record.is_ready(self._members[0].counts.index(y))
+
     def state(self) -> dict[str, Any]:
-        """Recalibration, turns and estimate of wrong labels, as JSON can hold them."""
+        """Recalibration, turns, record and estimate of wrong labels, as JSON can hold them."""
         return {
+            **({} if self.record is None else {"record": self.record.state()}),
             "recalibration": self.recalibration.state(),
             "noise": self.noise.state(),
             "turns": self.turns.state(),
@@ -312,8 +329,10 @@ class ViewsNB(TextModel):
 
     def outline_of(self, order: Sequence[int]) -> dict[str, Any]:
         """As `outline`, class k being that of number order[k]."""
+        record = self.record
         return {
             **self.outline(),
+            **({} if record is None else {"record": record.of_classes(order).state()}),
             "recalibration": self.recalibration.of_classes(list(order)).state(),
             "turns": self.turns.of_classes(order).state(),
         }
@@ -322,13 +341,15 @@ class ViewsNB(TextModel):
         """Take over what `state` gave; any exception where it is not sound."""
         recalibration = Recalibration.from_state(state["recalibration"])
         noise = LabelNoise.from_state(state["noise"])
-        # Older files have no turns, no bound and no lengths.
+        # Older files have no turns, no bound and no lengths, and no record: nothing waits for one.
         turns = Turns.from_state(state.get("turns", ()))
+        record = Record.from_state(state["record"]) if "record" in state else None
         settings = {"bound": state.get("bound"), "by_length": state.get("by_length", False)}
         if recalibration.models != len(self._members):
             raise ValueError("the views do not belong together")
         with self._lock:
-            self.recalibration, self.noise, self.turns = recalibration, noise, turns
+            self.recalibration, self.noise = recalibration, noise
+            self.turns, self.record = turns, record
             settings |= {"rate": recalibration.rate, "label_noise": noise.fixed}
             for name, value in settings.items():
                 self._table[name].check(name, value)
@@ -337,10 +358,11 @@ class ViewsNB(TextModel):
 
     def parts_since(self, before: ViewsNB) -> dict[str, Any]:
         """What a receipt would say that leads from another model's state to this one's."""
-        return {
-            **self.recalibration.since(before.recalibration),
-            "noise": self.noise.since(before.noise),
-        }
+        parts = self.recalibration.since(before.recalibration)
+        parts["noise"] = self.noise.since(before.noise)
+        if self.record is not None:
+            parts["record"] = self.record.since(before.record or Record())
+        return parts
 
     def check_receipt(self, receipt: Receipt, classes: int) -> None:
         """Raise ValueError for a receipt of other views or more classes."""
@@ -348,11 +370,12 @@ class ViewsNB(TextModel):
         self.recalibration.check(receipt.parts, classes)
         for name, part in receipt.parts.items():
             if (
-                name not in ("recalibration", "lengths", "noise", "turns")
+                name not in ("recalibration", "lengths", "noise", "turns", "record")
                 or (name == "noise" and len(part) != 2)
                 or (name == "turns" and len(part) > classes + 1)
             ):
                 raise ValueError("a receipt of another model")
+        check_changes(receipt.parts.get("record", []), classes)
 
     def renumbered(self, receipt: Receipt, order: Sequence[int | None]) -> Receipt:
         """A receipt where class k was number order[k] before; None: there was none."""
@@ -360,6 +383,8 @@ class ViewsNB(TextModel):
         if "turns" in parts:
             moved = Turns.from_state(parts["turns"]).of_classes(order)
             parts["turns"] = moved.state()
+        if "record" in parts:
+            parts["record"] = Record.from_state(parts["record"]).of_classes(order).state()
         return receipt._replace(parts=parts)
 
     def explain_views(self, x: Any) -> list[Explanation]:
@@ -405,10 +430,13 @@ class ViewsNB(TextModel):
         mine, theirs = (sum(model.members[0].counts.weights) for model in (self, other))
         for model, more in zip(self._members, other.members, strict=True):
             model.merge(more)
+        index = other.members[0].counts.index
+        places = [index(y) for y in self.labels]
+        if self.record is not None and other.record is not None:
+            self.record.move(other.record.of_classes(places).state(), 1)
         if theirs > mine:
-            index = other.members[0].counts.index
-            self.recalibration = other.recalibration.of_classes([index(y) for y in self.labels])
-            self.turns = other.turns.of_classes([index(y) for y in self.labels])
+            self.recalibration = other.recalibration.of_classes(places)
+            self.turns = other.turns.of_classes(places)
             self.noise = LabelNoise.from_state(other.noise.state())
             self.recalibration.rate, self.noise.fixed = self.rate, self.label_noise
             self._be_cautious()

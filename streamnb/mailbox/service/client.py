@@ -28,7 +28,8 @@ class Answer(NamedTuple):
     Attributes
     ----------
     mark
-        "S" for spam, "H" for ham, "U" where it is unsure; the class where it is another one.
+        "S" for spam, "H" for ham, "U" where it is unsure or not ready; the class where it is
+        another one.
     status
         Exit status: 0 for spam, 1 for anything else, 2 for unsure.
     score
@@ -39,6 +40,8 @@ class Answer(NamedTuple):
         Its probability.
     reasons
         Features and what they added to the log-odds of the class.
+    ready
+        Whether the class was called rightly often enough that nobody needs to look.
     """
 
     mark: str
@@ -47,6 +50,7 @@ class Answer(NamedTuple):
     label: str | None
     probability: float
     reasons: list[tuple[str, float]]
+    ready: bool = True
 
 
 def socket_path(database: str | Path) -> str:
@@ -66,18 +70,20 @@ def answer(mailbox: Mailbox, message: bytes, reasons: int = 0) -> Answer:
     """Ask a mailbox what a message is."""
     verdict = mailbox.classify(message, reasons)
     if verdict.label is None:
-        return Answer("U", 2, 0.0, None, 0.0, [])
+        return Answer("U", 2, 0.0, None, 0.0, [], False)
     label = str(verdict.label)
     two = {str(known) for known in verdict.probabilities} <= {"ham", "spam"}
     score = verdict.log_odds if not two or label == "spam" else -verdict.log_odds
+    unsure = verdict.unsure or not verdict.ready
     mark = {"spam": "S", "ham": "H"}.get(label, label)
     return Answer(
-        "U" if verdict.unsure else mark,
-        2 if verdict.unsure else int(label != "spam"),
+        "U" if unsure else mark,
+        2 if unsure else int(label != "spam"),
         min(max(score, -1e9), 1e9),  # JSON knows no infinity
         label,
         verdict.probability,
         [(str(reason.feature), reason.log_odds) for reason in verdict.reasons],
+        verdict.ready,
     )
 
 

@@ -310,7 +310,8 @@ class Watcher:
         line = f"{place.folder}/{place.uid}: {found.mark} {found.score:.4f}"
         if found.mark != "S":
             self._arrive(place, None)
-            self.say(line)
+            waits = found.label == "spam" and not found.ready
+            self.say(f"{line}: not ready to move spam yet (streamnb status)" if waits else line)
         elif not self.plan.move:
             self._arrive(place, None)
             self.say(f"{line}: would be moved to {self.plan.junk} (--move)")

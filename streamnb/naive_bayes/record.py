@@ -1,0 +1,96 @@
+"""How well a model did on what it learned, each message judged before it was learned."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+__all__ = ["READY", "Record"]
+
+READY = 20  # how often a class must have been called rightly,
+_WRONG = 4  # and how many times as often as wrongly
+
+
+class Record:
+    """How often each class was called rightly and wrongly, before messages were learned.
+
+    It is the model's own prequential record: nothing is judged that was learned already. What is
+    done with messages of a class without anybody looking should wait until it is ready: until it
+    was called rightly at least 20 times, and four times as often as wrongly.
+
+    Examples
+    --------
+    >>> from streamnb.naive_bayes.record import Record
+    >>> record = Record()
+    >>> for said, was in [(0, 0), (1, 0), (1, 1)]:
+    ...     _ = record.learn(said, was)
+    >>> record.of(1), record.is_ready(1)
+    ((1, 1), False)
+    """
+
+    def __init__(self) -> None:
+        self.right: list[int] = []
+        self.wrong: list[int] = []
+
+    def of(self, k: int | None) -> tuple[int, int]:
+        """How often class k was called rightly and wrongly."""
+        if k is None or k >= len(self.right):
+            return 0, 0
+        return self.right[k], self.wrong[k]
+
+    def is_ready(self, k: int | None) -> bool:
+        """Whether class k is ready."""
+        right, wrong = self.of(k)
+        return right >= READY and right >= _WRONG * wrong
+
+    def learn(self, said: int, k: int) -> list[int]:
+        """Note that a message of class k was called `said`; gives the change, for `move`."""
+        change = [said, int(said == k), int(said != k)]
+        self.move(change, 1)
+        return change
+
+    def move(self, change: Sequence[int], sign: int) -> None:
+        """Make changes again (sign 1), or take them back (-1): classes, each with right, wrong."""
+        for k, right, wrong in zip(change[::3], change[1::3], change[2::3], strict=True):
+            more = [0] * (k + 1 - len(self.right))
+            self.right += more
+            self.wrong += more
+            self.right[k] += sign * right
+            self.wrong[k] += sign * wrong
+
+    def since(self, before: Record) -> list[int]:
+        """The changes that lead here from another state."""
+        changed = Record()
+        changed.move(self.state(), 1)
+        changed.move(before.state(), -1)
+        return changed.state()
+
+    def of_classes(self, places: Sequence[int | None]) -> Record:
+        """The same for classes in another order: class k was number places[k], or not known."""
+        out = Record()
+        out.right, out.wrong = (
+            map(list, zip(*map(self.of, places), strict=True)) if places else ([], [])
+        )
+        return out
+
+    def state(self) -> list[int]:
+        """Everything noted, as JSON can hold it: the changes that lead here from nothing."""
+        noted = enumerate(zip(self.right, self.wrong, strict=True))
+        return [x for k, of in noted if any(of) for x in (k, *of)]
+
+    @classmethod
+    def from_state(cls, state: Any) -> Record:
+        """What `state` gave; ValueError where it is not sound."""
+        self = cls()
+        check_changes(state, 1 << 20)
+        self.move(state, 1)
+        return self
+
+
+def check_changes(changes: Any, classes: int) -> None:
+    """Raise ValueError for what no `Record` of so many classes can have given."""
+    sound = isinstance(changes, list) and len(changes) % 3 == 0
+    if not sound or not all(type(x) is int and abs(x) <= 10**15 for x in changes):
+        raise ValueError("the record is not sound")
+    if not all(0 <= k < classes for k in changes[::3]):
+        raise ValueError("a record of more classes")
