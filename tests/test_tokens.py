@@ -1,5 +1,7 @@
+import base64
 import pickle
 import re
+import time
 import unicodedata
 
 import pytest
@@ -9,7 +11,9 @@ from river import checks
 
 from streamnb import MailTokenizer, MultinomialNB, Tokenizer
 from streamnb._core import Scanner
+from streamnb.features.word_pairs import WordPairs
 from streamnb.mail import parse
+from streamnb.mail.decode import composed
 
 
 def tokens(text, **options):
@@ -31,7 +35,8 @@ def test_river_contract(make):
         ("v1.0 $100 free!!", ["v1.0", "100", "free"]),
         ("a--b 'x' .y.", ["a", "b", "x", "y"]),
         ("naïve Straße ΣΊΣΥΦΟΣ", ["naïve", "strasse", "σίσυφοσ"]),
-        ("e\u0301te\u0301", ["e\u0301te\u0301"]),  # combining accents stay with their letter
+        ("e\u0301te\u0301", ["\u00e9t\u00e9"]),  # a letter and its mark are one
+        ("x\u0301te\u0323\u0301", ["x\u0301t\u1eb9\u0301"]),  # where there is one for both
         ("Vi\u00ada\u200bgra", ["viagra"]),  # what is not shown cannot split a word
         ("हिन्दी में", ["हिन्दी", "में"]),
         ("東京都 の人", ["東京", "京都", "の人"]),
@@ -306,3 +311,48 @@ def test_an_error_leaves_no_tokens_behind(monkeypatch):
         with pytest.raises(ZeroDivisionError):
             tokenizer.count(MAIL)
     assert list(tokenizer.transform_one(b"\nnext")) == ["type:text/plain", "next"]
+
+
+@pytest.mark.parametrize("made", [Tokenizer, lambda: WordPairs(mail=False)], ids=["words", "pairs"])
+def test_what_looks_alike_is_alike(made):
+    apart, together = (
+        unicodedata.normalize(form, "Cafe\u0301 Angstro\u0308m") for form in ("NFD", "NFC")
+    )
+    for text in (apart, apart.encode()):
+        counted = made().count(text)
+        assert sorted(counted.fingerprints) == sorted(made().count(together).fingerprints)
+
+
+@pytest.mark.parametrize("charset", ["utf-8", "utf-16"])
+def test_what_looks_alike_is_alike_in_mail(charset):
+    def mail(form):
+        text = unicodedata.normalize(form, "re\u0301sume\u0301")
+        subject = base64.b64encode(text.encode(charset)).decode()
+        body = base64.b64encode(text.encode(charset)).decode()
+        return (
+            f"Subject: =?{charset}?b?{subject}?=\nContent-Type: text/plain; charset={charset}\n"
+            f"Content-Transfer-Encoding: base64\n\n{body}\n"
+        ).encode()
+
+    one, other = (MailTokenizer().transform_one(mail(form)) for form in ("NFD", "NFC"))
+    assert one == other
+    assert "r\u00e9sum\u00e9" in one
+    assert "subject:r\u00e9sum\u00e9" in one
+
+
+def test_marks_without_end_take_linear_time():
+    """Sorting marks is quadratic: two million of them at once would take hours."""
+    text = "a" + "\u0301\u0323" * 1_000_000
+    started = time.process_time()
+    Tokenizer().count(text)
+    Tokenizer().count(text.encode())
+    assert time.process_time() - started < 20
+
+
+@given(st.text(max_size=60) | st.binary(max_size=60))
+def test_composing_again_changes_nothing_and_bytes_go_like_text(text):
+    once = composed(text)
+    assert composed(once) == once
+    if isinstance(text, str) and not any("\ud800" <= c <= "\udfff" for c in text):
+        assert composed(text.encode()).decode() == once
+        assert once == unicodedata.normalize("NFC", text)

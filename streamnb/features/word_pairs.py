@@ -9,7 +9,7 @@ from streamnb.features.mail_words import REMEMBERED, HeaderParameters, as_mail
 from streamnb.features.token_counts import TokenCounts
 from streamnb.features.words import ON, ScanningTransformer
 from streamnb.mail import Mail
-from streamnb.mail.decode import decode_words
+from streamnb.mail.decode import composed, decode_words
 from streamnb.parameters import Flag, Whole, parameter, parameterised
 
 __all__ = ["WordPairs"]
@@ -73,9 +73,9 @@ class WordPairs(HeaderParameters, ScanningTransformer):
             if self.mail:
                 self._scan(as_mail(message))
             elif isinstance(message, str):
-                scanner.add(message.encode("utf-8", "surrogatepass"))
+                scanner.add(composed(message).encode("utf-8", "surrogatepass"))
             elif isinstance(message, bytes):
-                scanner.add(message)
+                scanner.add(composed(message))
             else:
                 raise TypeError(f"a text must be bytes or str, not {type(message).__name__}")
             return TokenCounts._trusted(*scanner.finish())

@@ -9,6 +9,7 @@ from river import base
 
 from streamnb import _core
 from streamnb.features.token_counts import TokenCounts
+from streamnb.mail.decode import composed
 from streamnb.parameters import (
     Flag,
     Names,
@@ -145,7 +146,8 @@ class WordParameters:
 class Tokenizer(WordParameters, ScanningTransformer):
     """Words of any text, counted; a river transformer.
 
-    A word is a run of letters, digits and low lines of any script, with their combining marks.
+    A word is a run of letters, digits and low lines of any script, with their combining marks; a
+    letter and its mark are one character where there is one (NFC).
     Characters that are not shown (soft hyphens, zero-width spaces) are passed over, so they cannot
     split a word. Scripts that are written without spaces (Chinese, Japanese, Thai ...) give each
     pair of neighbouring characters as a token. A text is a str or UTF-8 bytes.
@@ -188,6 +190,10 @@ class Tokenizer(WordParameters, ScanningTransformer):
     def _counted(self, message: str | bytes) -> TokenCounts:
         scanner = self.scanner
         try:
+            if isinstance(message, bytes):
+                message = composed(message)
+            elif isinstance(message, str):
+                message = composed(message)
             scanner.text(message)
             return TokenCounts._trusted(*scanner.finish())
         except BaseException:
