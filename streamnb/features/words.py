@@ -190,10 +190,8 @@ class Tokenizer(WordParameters, ScanningTransformer):
     def _counted(self, message: str | bytes) -> TokenCounts:
         scanner = self.scanner
         try:
-            if isinstance(message, bytes):
-                message = composed(message)
-            elif isinstance(message, str):
-                message = composed(message)
+            if isinstance(message, (str, bytes)):  # else the scanner says what it wants
+                message = composed(message)  # type: ignore[type-var]  # either of them
             scanner.text(message)
             return TokenCounts._trusted(*scanner.finish())
         except BaseException:
