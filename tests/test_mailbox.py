@@ -1269,3 +1269,36 @@ def test_readiness_is_told_from_what_was_called_before_it_was_learned(box, tmp_p
     assert box.verify() == []
     with box.reading():
         assert box.classifier.model.record.state() == []
+
+
+def test_a_database_is_renewed_from_its_messages(sample, tmp_path):
+    old_views = MailClassifier(views=("words", "bytes"), label_noise=0.0, costs=(5.0, 1.0, 0.1))
+    taught = mails(sample, 40)
+    with Mailbox(tmp_path / "old.db", classifier=old_views) as old:
+        for message, label in taught[:-1]:
+            old.learn(message, label, PROGRAM, "rule here")
+        old.learn(*taught[-1], when=1e9)
+        old.learn(b"Subject: gone\n\nIt is nowhere any more\n", "ham")
+    folder = tmp_path / "mail"
+    folder.mkdir()
+    for number, (message, _) in enumerate(taught):
+        (folder / f"{number}.eml").write_bytes(message)
+    (folder / "other.eml").write_bytes(b"Subject: new\n\nNever learned\n")
+    command = ("renew", tmp_path / "new.db", folder, "--db", tmp_path / "old.db")
+    for again in (False, True):
+        code, out, err = streamnb_command(*command)
+        assert code == 4
+        assert ("40 learned" in out, "1 unknown" in out) == (not again, True)
+        assert "1 messages of the old database were in none" in err
+    with Mailbox(tmp_path / "new.db") as new, Mailbox(tmp_path / "old.db") as old:
+        assert len(new.counts) == 4
+        assert new.classifier.costs == old.classifier.costs
+        for message, _ in taught:
+            assert new.label_of(digest(message)) == old.label_of(digest(message))
+        assert new.ledger.active(digest(taught[-1][0])).time == 1e9
+        assert new.verify() == []
+    code, _, err = streamnb_command(
+        "renew", tmp_path / "old.db", folder, "--db", tmp_path / "old.db"
+    )
+    assert (code, err.count("\n")) == (4, 1)
+    assert "is the old database" in err

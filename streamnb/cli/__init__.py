@@ -38,6 +38,7 @@ _COMMANDS = {
     "status": "maintenance",
     "verify": "maintenance",
     "rescue": "maintenance",
+    "renew": "mailbox",
     "undo": "maintenance",
     "compact": "maintenance",
     "export": "maintenance",

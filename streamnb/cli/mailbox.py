@@ -1,4 +1,4 @@
-"""`streamnb learn`, `forget`, `classify`: the owner of a mailbox and its messages."""
+"""`streamnb learn`, `forget`, `classify`, `renew`: the owner of a mailbox and its messages."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from streamnb.mailbox.sources import Found
     from streamnb.mailbox.store import Mailbox, Outcome
 
-__all__ = ["classify", "forget", "learn"]
+__all__ = ["classify", "forget", "learn", "renew"]
 
 _SAID = {
     "learned": "learned",
@@ -32,7 +32,7 @@ _SAID = {
     "kept": "not learned: a person said {before}",
     "retired": "not changed: {before} was learned so long ago that its features were dropped",
     "forgotten": "forgotten: it was learned as {before}",
-    "unknown": "nothing to forget: it was not learned",
+    "unknown": "nothing to do: it was not learned",
 }
 
 
@@ -255,6 +255,45 @@ def _key(text: str) -> bytes:
             f"{text!r:.80} is not 64 hexadecimal digits", param_hint="--digest"
         )
     return key
+
+
+@click.command()
+@click.argument("new")
+@click.argument("source", nargs=-1, required=True)
+@server_options
+@database_options
+@json_option
+def renew(
+    new: str, source: tuple[str, ...], db: str | None, wait: float, as_json: bool, **servers: Any
+) -> None:
+    """Make the database NEW, with the views of this version, of messages that can still be read.
+
+    An older database keeps the views it was made with, and so what it learned cannot be carried
+    over but from the messages themselves: each one in the SOURCEs (as for `streamnb learn`) that
+    the old database has learned is learned by NEW, with its label and who said so. The old database
+    is only read. Where NEW is there already, it is gone on with.
+
+    \b
+    Example:
+      streamnb renew new.db Maildir --db mail.db && mv new.db mail.db
+
+    Exit status: 0 all was brought, 4 messages were in none of the SOURCEs.
+    """  # noqa: D301 (click's mark for lines that stay as they are)
+    from streamnb.mailbox.renew import bring, missing, successor
+
+    access_of(source, servers)  # before a database is made
+    with open_mailbox(db, wait) as old, successor(old, new, wait) as fresh:
+        found = (("", one) for one in sources(source, servers))
+        _report(_each(found, lambda _, one: bring(old, fresh, _content(one)), source), as_json)
+        _settle(fresh, as_json)
+        left = missing(old, fresh)
+    if left:
+        click.echo(
+            f"streamnb: {left:,} messages of the old database were in none of these sources: "
+            "name more of them, or go on without",
+            err=True,
+        )
+        raise click.exceptions.Exit(4)
 
 
 @contextmanager

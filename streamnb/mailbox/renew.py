@@ -1,0 +1,54 @@
+"""A database with the views of this version, from the messages of one that has others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from streamnb.classifier.ready import ReadyClassifier
+from streamnb.errors import StateError
+from streamnb.mailbox.database import WAIT
+from streamnb.mailbox.digest import digest
+from streamnb.mailbox.store import Mailbox, Outcome
+
+__all__ = ["bring", "missing", "successor"]
+
+
+def successor(old: Mailbox, new: str | Path, wait: float = WAIT) -> Mailbox:
+    """A mailbox for what an old one has learned, with the views that are chosen now.
+
+    Costs, the positive class and what is thought of labels are the old one's.
+
+    Raises
+    ------
+    StateError
+        Where somebody else chose the old one's views, or both are the same.
+    """
+    classifier = old.classifier
+    if not isinstance(classifier, ReadyClassifier):
+        raise StateError(f"{old.path}: its views were chosen by hand; there are no newer ones")
+    if Path(new).exists() and Path(new).samefile(old.path):
+        raise StateError(f"{new}: is the old database; name another one")
+    fresh = type(classifier)(
+        positive=classifier.positive,
+        costs=classifier.costs,
+        label_noise=classifier.label_noise,
+    )
+    return Mailbox(new, create=True, wait=wait, classifier=fresh)
+
+
+def bring(old: Mailbox, new: Mailbox, message: bytes) -> Outcome:
+    """Learn a message as the old mailbox did; an outcome "unknown" where it did not."""
+    with old.reading():
+        row = old.ledger.active(digest(message))
+        if row is None:
+            return Outcome("unknown")
+        label = old.labels[row.label]
+    return new.learn(message, label, row.teacher, row.source, row.time)
+
+
+def missing(old: Mailbox, new: Mailbox) -> int:
+    """How many messages the old mailbox has learned that the new one has not."""
+    find = "SELECT digest FROM ledger WHERE ended IS NULL"
+    with old.reading(), new.reading():
+        keys = old.database.connection.execute(find)
+        return sum(new.ledger.active(key) is None for (key,) in keys)
