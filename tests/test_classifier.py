@@ -87,7 +87,7 @@ class SlowDiscriminative:
         return 1 - shares[list(self.messages).index(y)]
 
     def learn(self, x, y, trust=1.0, evidence=None, expected=0.0):
-        lesson = round(trust * self.lesson(x, y, evidence, expected) * 1024) / 1024
+        lesson = round(trust**2 * self.lesson(x, y, evidence, expected) * 1024) / 1024
         for w, n in x.items():
             self.counts[w][y] += lesson * n
         self.messages[y] = self.messages.get(y, 0) + 1

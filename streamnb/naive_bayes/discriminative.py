@@ -119,8 +119,12 @@ class DiscriminativeMultinomialNB(DiscriminativeParameters, MultinomialNB):
         return True
 
     def lesson(self, surprise: float, trust: float) -> float:
-        """As many times as it was a surprise and can be believed, from `least_lesson` on."""
-        times = in_steps(trust * surprise)
+        """As many times as it was a surprise, from `least_lesson` on; doubt counts twice.
+
+        A wrong label does more harm than a right one does good, for it is always a surprise. (With
+        a tenth of labels wrong, the square of trust ranks a sixth better than trust does.)
+        """
+        times = in_steps(trust * trust * surprise)
         return times if times >= self.least_lesson else 0.0
 
     def _times(self, tokens: TokenCounts, y: Label) -> float:
