@@ -961,3 +961,18 @@ def test_merged_models_have_both_records():
     before = one.record_of("spam")
     one.merge(other)
     assert one.record_of("spam") == tuple(2 * n for n in before)
+
+
+@pytest.mark.parametrize(
+    ("made", "views"),
+    [(MailClassifier, ("header", "body", "bytes")), (TextClassifier, ("words", "bytes"))],
+)
+def test_the_small_preset_has_fewer_views(made, views, tmp_path):
+    small = made(preset="small")
+    assert small.views == views
+    assert len(small.models) == len(views)
+    small.save(tmp_path / "small.snb")
+    assert made.load(tmp_path / "small.snb").clone().views == small.views
+    assert made(preset="small", views=("words",)).views == ("words",)
+    with pytest.raises(ValueError, match="preset"):
+        made(preset="large")

@@ -67,7 +67,7 @@ def write_dump(mailbox: Mailbox, left_out: dict[str, int]) -> Iterator[bytes]:
 def read_dump(path: str, shown: str) -> Extract:
     """What a dump holds; `shown` is its name in errors."""
     classifier = MailClassifier(label_noise=0.0)
-    views: dict[str, dict[str, list[float]]] = {name: {} for name in classifier.chosen_views}
+    views: dict[str, dict[str, list[float]]] = {name: {} for name in classifier.views or ()}
     weights = [0.0, 0.0]
     for number, line in enumerate(_text_lines(path), 1):
         fields = line.split()
