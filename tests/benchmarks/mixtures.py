@@ -1,0 +1,87 @@
+"""Several streams as one: how the default ranks them, beside another configuration.
+
+    python tests/benchmarks/mixtures.py STREAM STREAM ... [--beside configs/two-views.yaml]
+
+Every two streams, and all of them, one after the other (both ways) and by turns in proportion, each
+in its own order; and the second half of each stream as a stream of its own. Prequential: each
+message is classified and then learned. (1-ROCA)% and accuracy, and the geometric means.
+"""
+
+import argparse
+import itertools
+import math
+from pathlib import Path
+
+import numpy as np
+import yaml
+
+from streamnb import MailClassifier
+from streamnb.corpus import open_corpus, read
+
+
+def by_turns(streams):
+    """The i-th of n messages of each stream comes at i / n."""
+    placed = [(i / len(of), k, i) for k, of in enumerate(streams) for i in range(len(of))]
+    return [streams[k][i] for _, k, i in sorted(placed)]
+
+
+def arrangements(streams):
+    several = [*itertools.combinations(streams, 2)]
+    if len(streams) > 2:
+        several.append(tuple(streams))
+    for names in several:
+        parts = [streams[name] for name in names]
+        yield ", then ".join(names), list(itertools.chain(*parts))
+        yield ", then ".join(reversed(names)), list(itertools.chain(*reversed(parts)))
+        yield " by turns with ".join(names), by_turns(parts)
+    for name, messages in streams.items():
+        yield f"second half of {name}", messages[len(messages) // 2 :]
+
+
+def prequential(classifier, messages):
+    """(1-ROCA)% and accuracy."""
+    scores, right = {"spam": [], "ham": []}, 0
+    for content, label in messages:
+        counted = classifier.count(content)
+        said = classifier.model.joint_log_likelihood(counted)
+        right += bool(said) and max(said, key=said.get) == label
+        scores[label].append(said["spam"] - said["ham"] if len(said) == 2 else 0.0)
+        classifier.model.learn_one(counted, label)
+    spam, ham = (np.sort(scores[label]) for label in ("spam", "ham"))
+    below = np.searchsorted(ham, spam, "left") + np.searchsorted(ham, spam, "right")
+    return 100 * (1 - below.sum() / 2 / len(spam) / len(ham)), 100 * right / len(messages)
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("stream", nargs="+")
+    parser.add_argument("--beside", metavar="FILE", help="a configuration of the model")
+    options = parser.parse_args()
+    streams = {
+        Path(path).name: [(read(entry), entry.label) for entry in open_corpus(path)]
+        for path in options.stream
+    }
+    settings = [{}]
+    if options.beside:
+        settings.append(yaml.safe_load(Path(options.beside).read_text(encoding="utf-8"))["model"])
+    heads = ["default", *[Path(options.beside).stem] * (len(settings) - 1)]
+    print(f"| streams | {' | '.join(heads)} |\n|---|{'---|' * len(heads)}")
+    found = []
+    for name, messages in arrangements(streams):
+        row = [
+            prequential(MailClassifier(keep_names=False, **chosen), messages) for chosen in settings
+        ]
+        found.append(row)
+        cells = [f"{roca:.3f}, {accuracy:.2f} %" for roca, accuracy in row]
+        print(f"| {name} | {' | '.join(cells)} |", flush=True)
+    means = [
+        math.exp(np.mean([math.log(max(row[i][0], 1e-4)) for row in found]))
+        for i in range(len(settings))
+    ]
+    print(f"| geometric mean | {' | '.join(f'{mean:.4f}' for mean in means)} |")
+
+
+if __name__ == "__main__":
+    main()
