@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +33,7 @@ from streamnb.parameters import (
     plain_parameters,
 )
 
-__all__ = ["CountingNB", "CountingParameters", "in_steps"]
+__all__ = ["CountingNB", "CountingParameters", "Remembers", "in_steps"]
 
 # How many times a message is learned is a multiple of this, so that sums are exact and unlearning
 # is too; what rounds to nothing need not be learned.
@@ -96,15 +96,21 @@ class CountingParameters(LearnerParameters):
     )
 
 
-class _Remembers:
+Memo = TypeVar("Memo")
+
+
+class Remembers(Generic[Memo]):
     """What was said of the last message: it is often classified and then learned."""
 
-    _memo: tuple[TokenCounts, Counts, tuple[int, int, float], tuple[float, ...]] | None = None
-    _edition: int = 0  # of the parameters
+    _memo: Memo | None = None
+    _edition: int = 0  # of all but the counts that it depends on
+
+
+_Evidence = tuple[TokenCounts, Counts, tuple[int, int, float], tuple[float, ...]]
 
 
 @parameterised()
-class CountingNB(_Remembers, CountingParameters, LearnsMatrices, TextModel):
+class CountingNB(Remembers[_Evidence], CountingParameters, LearnsMatrices, TextModel):
     """A Naive Bayes model over a table of counts.
 
     A subclass says what a feature's counts mean (`_feature_weights`) and, if need be, what a
@@ -206,15 +212,19 @@ class CountingNB(_Remembers, CountingParameters, LearnsMatrices, TextModel):
         state = (counts.version, self._edition, self._caution)
         if memo is not None and memo[0] is x and memo[1] is counts and memo[2] == state:
             return list(memo[3])
-        sums, used = self._sums(self.as_tokens(x))
-        divisor = self._length_divisor(used)
-        evidence = [
-            (base + total) / divisor
-            for base, total in zip(self._base_evidence(), sums, strict=True)
-        ]
+        evidence = self.worked_out(self.as_tokens(x))
         if type(x) is TokenCounts:
             object.__setattr__(self, "_memo", (x, counts, state, tuple(evidence)))
         return evidence
+
+    def worked_out(self, tokens: TokenCounts) -> list[float]:
+        """As `evidence`, each time anew."""
+        sums, used = self._sums(tokens)
+        divisor = self._length_divisor(used)
+        return [
+            (base + total) / divisor
+            for base, total in zip(self._base_evidence(), sums, strict=True)
+        ]
 
     def _scores(self, x: Any) -> list[float]:
         return [

@@ -102,7 +102,8 @@ class MultinomialNB(MultinomialParameters, CountingNB):
 
     @property
     def _background(self) -> float:
-        known = sum(weight > 0 for weight in self.counts.weights)
+        weights = self.counts.weights
+        known = len(weights) - weights.count(0.0)
         return self.background * (known - 2) / (known - 1) if known > 2 else 0.0
 
     def _sums(self, tokens: TokenCounts) -> tuple[list[float], int]:

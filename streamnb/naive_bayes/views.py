@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from streamnb import _core
 from streamnb.counts.protocol import Label, checked_weight
 from streamnb.features.token_counts import TokenCounts
 from streamnb.naive_bayes.base import TextModel
-from streamnb.naive_bayes.counting import CountingNB
+from streamnb.naive_bayes.counting import CountingNB, Remembers
 from streamnb.naive_bayes.discriminative import DiscriminativeMultinomialNB, surprise
 from streamnb.naive_bayes.explanation import Explanation
 from streamnb.naive_bayes.label_noise import LabelNoise
@@ -26,13 +26,24 @@ __all__ = ["ViewsNB"]
 _IN_A_RUN = 1.0  # nats by which a class is expected more in a run of it
 
 
+class _Judged(NamedTuple):
+    """What was said of a message: the evidence of each view, bounded, and the scores of `known`."""
+
+    views: tuple[TokenCounts, ...]
+    moment: list[tuple[int, int, int]]
+    known: list[int]
+    octave: int | None
+    evidence: list[list[float]]
+    scores: list[float]
+
+
 def _are_models(value: Any) -> bool:
     several = isinstance(value, (list, tuple)) and len(value) == len(set(map(id, value))) > 0
     return several and all(isinstance(model, CountingNB) for model in value)
 
 
 @parameterised()
-class ViewsNB(TextModel):
+class ViewsNB(Remembers[_Judged], TextModel):
     r"""A counting model for each view of a message; what they say is added up and recalibrated.
 
     A view is one way to make features of a message: its words, say, or its first bytes. Views err
@@ -100,6 +111,8 @@ class ViewsNB(TextModel):
     turns: Turns = attribute(init=False)
     record: Record | None = attribute(init=False)
 
+    _volatile = ("_lock", "_memo")
+
     @property
     def takes_views(self) -> bool:
         """Whether a message is a sequence of views."""
@@ -120,6 +133,7 @@ class ViewsNB(TextModel):
         return {"positive input"}
 
     def _changed(self, name: str) -> None:
+        self._edition += 1
         if "noise" in vars(self):
             self.recalibration.rate = self.rate
             self.noise.fixed = self.label_noise
@@ -162,30 +176,34 @@ class ViewsNB(TextModel):
         """The views."""
         return views
 
-    def _evidence(self, x: tuple[TokenCounts, ...], known: list[int]) -> list[list[float]]:
-        evidence = [model.evidence(view) for model, view in zip(self._members, x, strict=True)]
-        if self.bound is not None and len(known) > 1:
-            evidence = [_core.bounded(of, known, self.bound) for of in evidence]
-        return evidence
-
-    def _octave(self, x: tuple[TokenCounts, ...]) -> int | None:
-        """The octave of a message's length."""
-        return sum(map(len, x)).bit_length() if self.by_length else None
-
-    def _known(self) -> list[int]:
-        """Numbers of the classes that anything was learned of."""
+    def _judged(self, views: tuple[TokenCounts, ...]) -> _Judged:
+        """What is said of a message: often it is asked for, and then once more to learn it."""
+        moment = [(id(of.counts), of.counts.version, of._edition) for of in self._members]
+        moment.append((self._edition, 0, 0))
+        memo = self._memo
+        if memo is not None and memo.views is views and memo.moment == moment:
+            return memo
         weights = self._members[0].counts.weights
-        return [k for k, weight in enumerate(weights) if weight > 0]
+        known = [k for k, weight in enumerate(weights) if weight > 0]
+        octave = sum(map(len, views)).bit_length() if self.by_length else None
+        evidence = [of.worked_out(view) for of, view in zip(self._members, views, strict=True)]
+        scores: list[float] = []
+        if len(known) > 1:  # of one class alone nothing can be said
+            if self.bound is not None:
+                evidence = [_core.bounded(of, known, self.bound) for of in evidence]
+            scores = self.recalibration.scores(evidence, known, octave)
+        judged = _Judged(views, moment, known, octave, evidence, scores)
+        object.__setattr__(self, "_memo", judged)
+        return judged
 
     def _scores(self, x: Any) -> list[float]:
-        views = self.as_tokens(x)
-        known = self._known()
+        judged = self._judged(self.as_tokens(x))
+        known = judged.known
+        if len(known) < 2:
+            classes = range(len(self.labels))
+            return [0.0 if k in known or not known else -math.inf for k in classes]
         scores = [-math.inf] * len(self.labels)
-        if len(known) < 2:  # of one class alone nothing can be said
-            return [0.0 if k in known or not known else -math.inf for k in range(len(scores))]
-        evidence = self._evidence(views, known)
-        found = self.recalibration.scores(evidence, known, self._octave(views))
-        for k, score in zip(known, found, strict=True):
+        for k, score in zip(known, judged.scores, strict=True):
             scores[k] = score
         return scores
 
@@ -210,7 +228,8 @@ class ViewsNB(TextModel):
         """How many times each model learns a message; what is done before that is done here."""
         counts = self._members[0].counts
         k = counts.index(y)
-        known = self._known()
+        judged = self._judged(views)
+        known, octave, evidence = judged.known, judged.octave, judged.evidence
         parts: dict[str, Any] = {}
         turn = 1.0
         if w > 0 and known:
@@ -219,11 +238,9 @@ class ViewsNB(TextModel):
             parts["turns"] = self.turns.learn(place, sorted({*known, place}))
         if k is None:
             return [1.0] * len(views), parts
-        evidence = self._evidence(views, known)
         trust = 1.0
         if len(known) >= 2 and k in known and w > 0:
-            octave = self._octave(views)
-            shares = probabilities(self.recalibration.scores(evidence, known, octave))
+            shares = probabilities(judged.scores)
             p = shares[known.index(k)]
             own = counts.weights[k] / counts.scale
             others = math.fsum(counts.weights) / counts.scale - own
@@ -348,6 +365,7 @@ class ViewsNB(TextModel):
         if recalibration.models != len(self._members):
             raise ValueError("the views do not belong together")
         with self._lock:
+            self._edition += 1
             self.recalibration, self.noise = recalibration, noise
             self.turns, self.record = turns, record
             settings |= {"rate": recalibration.rate, "label_noise": noise.fixed}
@@ -394,23 +412,21 @@ class ViewsNB(TextModel):
         message; the bias of the recalibration is in the base of the first, and what a bound takes
         off in that of its view.
         """
-        known = self._known()
+        judged = self._judged(self.as_tokens(x))
+        known, octave = judged.known, judged.octave
         if len(known) < 2:  # of one class alone nothing can be said
             nothing = dict.fromkeys(self.labels, 0.0)
             return [Explanation(nothing, nothing, {}) for _ in self._members]
-        views = self.as_tokens(x)
-        octave = self._octave(views)
         bias = {self.labels[k]: self.recalibration.bias(k, octave) for k in known}
         gains = self.recalibration.gains(octave)
         explanations: list[Explanation] = []
-        for j, (model, view) in enumerate(zip(self._members, views, strict=True)):
+        for j, (model, view) in enumerate(zip(self._members, judged.views, strict=True)):
             prior = dict(zip(self.labels, model._log_prior(), strict=True))
             gain = gains[j]
             if self.bound is not None:
-                evidence = model.evidence(view)
-                less = _core.bounded(evidence, known, self.bound)
+                evidence = model.worked_out(view)
                 bias = {
-                    y: of + gain * (less[k] - evidence[k])
+                    y: of + gain * (judged.evidence[j][k] - evidence[k])
                     for k, (y, of) in zip(known, bias.items(), strict=True)
                 }
             (why,) = model.explain_views(view)
