@@ -45,6 +45,7 @@ __all__ = [
     "make_tokenizer",
     "wants_envelope",
     "what_is_learned",
+    "what_is_read",
 ]
 
 READY: dict[str, type[MailClassifier | TextClassifier]] = {
@@ -119,6 +120,18 @@ def what_is_learned(config: Config) -> str:
     plain = config.model.model_dump()
     learned = {key: plain[key] for key in plain if key not in table or table[key].role != "formula"}
     return repr((learned, config.feedback))
+
+
+def what_is_read(config: Config) -> str:
+    """What decides the features of messages, as one text."""
+    ready = config.model.kind == "classifier"
+    table = READY["mail"]._table if ready else {}
+    features = {
+        key: value
+        for key, value in config.model.model_dump().items()
+        if key == "keep_names" or (key in table and table[key].role == "counts")
+    }
+    return repr((config.tokenizer.model_dump(), ready, features))
 
 
 def wants_envelope(config: Config) -> bool:

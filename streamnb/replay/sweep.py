@@ -18,7 +18,7 @@ from typing import Any
 
 from streamnb.config import Config, build, replaced
 from streamnb.errors import ConfigError, StreamNBError
-from streamnb.replay.build import what_is_learned
+from streamnb.replay.build import what_is_learned, what_is_read
 from streamnb.replay.run import OnStep, Report, replay_together
 from streamnb.storage import replacing
 
@@ -224,7 +224,7 @@ def _together(grid: list[tuple[dict[str, Any], Config]], jobs: int) -> list[list
     groups: dict[str, dict[str, list[int]]] = {}
     for number, (_, one) in enumerate(grid):
         learned = what_is_learned(one) or f"{number}"
-        groups.setdefault(_what_is_read(one), {}).setdefault(learned, []).append(number)
+        groups.setdefault(what_is_read(one), {}).setdefault(learned, []).append(number)
     together = []
     for group in groups.values():
         shares: list[list[int]] = [[] for _ in range(jobs)]
@@ -232,13 +232,6 @@ def _together(grid: list[tuple[dict[str, Any], Config]], jobs: int) -> list[list
             min(shares, key=len).extend(numbers)
         together += [share for share in shares if share]
     return together
-
-
-def _what_is_read(config: Config) -> str:
-    """What decides the features of messages."""
-    keys = ("views", "gram", "first_bytes", "keep_names")
-    views = {key: getattr(config.model, key, None) for key in keys}
-    return repr((config.tokenizer.model_dump(), views))
 
 
 def _rank(setting: Setting) -> tuple[bool, float, float]:
