@@ -1,0 +1,98 @@
+"""What each view is worth and costs: ranking beside microseconds and bytes a message.
+
+    python tests/benchmarks/views.py STREAM [STREAM ...] [--shuffles 2]
+
+Prequential, in the streams' own order and shuffled: the geometric mean of (1-ROCA)% and the mean
+accuracy over all streams of two classes. Time is CPU time to make features, classify and learn
+(the least of two passes), space that of the tables in memory, names included; geometric means.
+"""
+
+import argparse
+import math
+import random
+import sys
+import time
+
+import numpy as np
+
+from streamnb import MailClassifier
+from streamnb.corpus import open_corpus, read
+
+VARIANTS = {
+    "default": {},
+    "default, gram=6, gram_step=2": {"gram": 6, "gram_step": 2},
+    "preset=small": {"preset": "small"},
+    "words, pairs, bytes": {"views": ("words", "pairs", "bytes")},
+    "header, body, pairs": {"views": ("header", "body", "pairs")},
+    "words, bytes": {"views": ("words", "bytes")},
+    "header, body": {"views": ("header", "body")},
+    "words": {"views": ("words",)},
+    "pairs": {"views": ("pairs",)},
+    "bytes": {"views": ("bytes",)},
+    "words, bytes as they were (configs/two-views.yaml)": {
+        "views": ("words", "bytes"),
+        "first_bytes": 2000,
+        "least_lesson": 0.0,
+        "bound": None,
+        "by_length": False,
+        "rate": 0.3,
+    },
+}
+
+
+def prequential(classifier, messages):
+    """(1-ROCA)%, accuracy %, microseconds and bytes a message."""
+    scores, right = {"spam": [], "ham": []}, 0
+    started = time.process_time()
+    for content, label in messages:
+        counted = classifier.count(content)
+        said = classifier.model.joint_log_likelihood(counted)
+        right += bool(said) and max(said, key=said.get) == label
+        scores[label].append(said["spam"] - said["ham"] if len(said) == 2 else 0.0)
+        classifier.model.learn_one(counted, label)
+    spent = time.process_time() - started
+    spam, ham = (np.sort(scores[label]) for label in ("spam", "ham"))
+    below = np.searchsorted(ham, spam, "left") + np.searchsorted(ham, spam, "right")
+    roca = 100 * (1 - below.sum() / 2 / len(spam) / len(ham))
+    size = sum(sys.getsizeof(model.counts.table) for model in classifier.models)
+    return roca, 100 * right / len(messages), 1e6 * spent / len(messages), size / len(messages)
+
+
+def mean(figures):
+    return math.exp(np.mean([math.log(max(figure, 1e-4)) for figure in figures]))
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("stream", nargs="+")
+    parser.add_argument("--shuffles", type=int, default=2)
+    options = parser.parse_args()
+    streams = []
+    for path in options.stream:
+        messages = [(read(entry), entry.label) for entry in open_corpus(path)]
+        orders = [list(messages) for _ in range(options.shuffles)]
+        for seed, order in enumerate(orders, 11):
+            random.Random(seed).shuffle(order)
+        streams.append([messages, *orders])
+    print("| views | own order | shuffled | microseconds | bytes |\n|---|---|---|---|---|")
+    for name, parameters in VARIANTS.items():
+        own, shuffled, times, sizes = [], [], [], []
+        for messages, *orders in streams:
+            found = [prequential(MailClassifier(**parameters), messages) for _ in range(2)]
+            own.append(found[0])
+            times.append(min(one[2] for one in found))
+            sizes.append(found[0][3])
+            shuffled += [prequential(MailClassifier(**parameters), order) for order in orders]
+        cells = [
+            f"{mean([one[0] for one in of]):.4f}, {np.mean([one[1] for one in of]):.2f} %"
+            for of in (own, shuffled)
+        ]
+        print(
+            f"| {name} | {' | '.join(cells)} | {mean(times):.0f} | {mean(sizes):,.0f} |", flush=True
+        )
+
+
+if __name__ == "__main__":
+    main()
