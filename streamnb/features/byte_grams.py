@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from streamnb import _core
-from streamnb.features.mail_words import REMEMBERED, HeaderParameters
+from streamnb.features.mail_words import ReadsHeaders
 from streamnb.features.token_counts import TokenCounts
-from streamnb.features.words import ON, ScanningTransformer
+from streamnb.features.words import ON
 from streamnb.mail import Mail
 from streamnb.mail.parse import DEFAULT_LIMITS, normalised
 from streamnb.parameters import Flag, Whole, parameter, parameterised
@@ -16,7 +16,7 @@ __all__ = ["ByteGrams"]
 
 
 @parameterised()
-class ByteGrams(HeaderParameters, ScanningTransformer):
+class ByteGrams(ReadsHeaders):
     r"""Which n-grams of bytes occur in the beginning of a message; a river transformer.
 
     Four bytes of the first few thousand, headers and encoded parts as they stand, rank mail better
@@ -59,18 +59,8 @@ class ByteGrams(HeaderParameters, ScanningTransformer):
     )
     on: str | None = ON
 
-    def _changed(self, name: str) -> None:
-        super()._changed(name)
-        self._kept: dict[bytes, bool] = {}
-
     def _new_scanner(self) -> _core.GramScanner:
         return _core.GramScanner(self.n, self.first, self.casefold, self.step)
-
-    def _keeps(self, name: bytes) -> bool:
-        keep = self.reads(name.lower())
-        if len(self._kept) < REMEMBERED:
-            self._kept[name] = keep
-        return keep
 
     def _counted(self, message: bytes | str | Mail) -> TokenCounts:
         if isinstance(message, Mail):

@@ -14,7 +14,7 @@ from streamnb.mail.decode import decode_words
 from streamnb.mail.parse import DEFAULT_LIMITS
 from streamnb.parameters import Flag, Names, OneOf, parameter, parameterised
 
-__all__ = ["REMEMBERED", "HeaderParameters", "MailTokenizer", "as_mail", "is_stamped"]
+__all__ = ["REMEMBERED", "MailTokenizer", "ReadsHeaders", "as_mail", "is_stamped"]
 
 REMEMBERED = 1000  # names of fields that what is read of them is kept for: senders invent names
 
@@ -47,8 +47,8 @@ def as_mail(x: Any, limits: Limits = DEFAULT_LIMITS) -> Mail:
 
 
 @parameterised(kw_only=True)
-class HeaderParameters:
-    """Which fields of a mail's header are read; those that filters stamp never are."""
+class ReadsHeaders(ScanningTransformer):
+    """What reads a mail's header, but for the fields that filters stamp."""
 
     headers: bool = parameter(
         Flag(), "counts", "Whether header fields other than the subject are read.", default=True
@@ -66,9 +66,20 @@ class HeaderParameters:
         wanted = self.headers or lower == b"subject"
         return wanted and not is_stamped(lower) and lower not in dropped
 
+    def _changed(self, name: str) -> None:
+        super()._changed(name)
+        self._kept: dict[bytes, bool] = {}
+
+    def _keeps(self, name: bytes) -> bool:
+        """Whether a field is read, by its name as it stands; some answers are remembered."""
+        keep = self.reads(name.lower())
+        if len(self._kept) < REMEMBERED:
+            self._kept[name] = keep
+        return keep
+
 
 @parameterised()
-class MailTokenizer(HeaderParameters, WordParameters, ScanningTransformer):
+class MailTokenizer(ReadsHeaders, WordParameters):
     r"""Words of a whole mail, each with the place it was found in; a river transformer.
 
     Words of a header field carry its name (`subject:offer`), parts of a web address `url:`, tags

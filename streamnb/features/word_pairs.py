@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from streamnb import _core
-from streamnb.features.mail_words import REMEMBERED, HeaderParameters, as_mail
+from streamnb.features.mail_words import ReadsHeaders, as_mail
 from streamnb.features.token_counts import TokenCounts
-from streamnb.features.words import ON, ScanningTransformer
+from streamnb.features.words import ON
 from streamnb.mail import Mail
 from streamnb.mail.decode import composed, decode_words
 from streamnb.parameters import Flag, Whole, parameter, parameterised
@@ -16,7 +16,7 @@ __all__ = ["WordPairs"]
 
 
 @parameterised()
-class WordPairs(HeaderParameters, ScanningTransformer):
+class WordPairs(ReadsHeaders):
     r"""Which tokens a message has, and which of them follow each other; a river transformer.
 
     A token is a run of letters, digits, low lines, apostrophes and all that is not ASCII, or of
@@ -50,18 +50,8 @@ class WordPairs(HeaderParameters, ScanningTransformer):
     )
     on: str | None = ON
 
-    def _changed(self, name: str) -> None:
-        super()._changed(name)
-        self._kept: dict[bytes, bool] = {}
-
     def _new_scanner(self) -> _core.PairScanner:
         return _core.PairScanner(self.first, self.keep_names)
-
-    def _keeps(self, name: bytes) -> bool:
-        keep = self.reads(name.lower())
-        if len(self._kept) < REMEMBERED:
-            self._kept[name] = keep
-        return keep
 
     def name(self, fingerprint: int, known: Any) -> Any:
         """The tokens in quotes: a word of another view may be called the same."""
