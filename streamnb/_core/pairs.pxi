@@ -101,7 +101,8 @@ cdef class PairScanner:
     def add(self, bytes data):
         """Collect the tokens of a piece of text."""
         cdef const uint8_t *p = <const uint8_t *> PyBytes_AS_STRING(data)
-        cdef Py_ssize_t n = len(data), i = 0, j, start
+        cdef Py_ssize_t n = len(data), i = 0, end, start, size
+        cdef uint8_t *to
         cdef int kind
         while i < n and self.tokens < self.most:
             kind = token_kind[p[i]]
@@ -113,13 +114,16 @@ cdef class PairScanner:
                 self.text.bytes[self.text.size] = c" "
                 self.text.size += 1
             start = self.text.size
-            j = i
-            while j < n and token_kind[p[j]] == kind:
-                if j - i < MAX_TOKEN:
-                    self.text.bytes[self.text.size] = lowered(p[j])
-                    self.text.size += 1
-                j += 1
-            i = j
+            to = self.text.bytes + start
+            end = min(n, i + MAX_TOKEN)
+            size = 0
+            while i < end and token_kind[p[i]] == kind:
+                to[size] = lowered(p[i])
+                size += 1
+                i += 1
+            while i < n and token_kind[p[i]] == kind:  # of a longer run, the beginning
+                i += 1
+            self.text.size += size
             self.enter(start)
             if self.before >= 0:
                 self.enter(self.before)

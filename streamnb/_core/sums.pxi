@@ -216,35 +216,42 @@ cdef class LogSums:
 
     cdef inline void add(self, const double *cells, double amount) noexcept nogil:
         """Take a row; NULL for zeros."""
+        cdef double *to = self.cells + self.held * self.width
         if cells == NULL:
-            memset(self.cells + self.held * self.width, 0, self.width * sizeof(double))
+            memset(to, 0, self.width * sizeof(double))
+        elif self.width == 2:
+            to[0], to[1] = cells[0], cells[1]
         else:
-            memcpy(self.cells + self.held * self.width, cells, self.width * sizeof(double))
+            memcpy(to, cells, self.width * sizeof(double))
         self.amounts[self.held] = amount
         self.held += 1
         if self.held == self.most:
             self.flush()
 
     cdef void flush(self) noexcept nogil:
-        cdef Py_ssize_t i, k
-        cdef double alpha
+        cdef Py_ssize_t i, k, width = self.width, held = self.held
+        cdef double alpha, amount
         cdef double *row = self.cells
+        cdef double *less = self.less
+        cdef double *hi = self.hi
+        cdef double *lo = self.lo
         if self.more != 0:
-            for i in range(self.held):
+            for i in range(held):
                 alpha = 0
-                for k in range(self.width):
+                for k in range(width):
                     alpha += row[k]
                 alpha = self.alpha + self.more * alpha
-                for k in range(self.width):
+                for k in range(width):
                     row[k] += alpha
-                row += self.width
-        snb_logs(self.cells, 0.0 if self.more != 0 else self.alpha, self.logs, self.held * self.width)
+                row += width
+        snb_logs(self.cells, 0.0 if self.more != 0 else self.alpha, self.logs, held * width)
         row = self.logs
-        for i in range(self.held):
-            for k in range(self.width):
-                snb_accumulate(&self.hi[k], &self.lo[k], self.amounts[i] * (row[k] - self.less[k]))
-            row += self.width
-        self.used += self.held
+        for i in range(held):
+            amount = self.amounts[i]
+            for k in range(width):
+                snb_accumulate(&hi[k], &lo[k], amount * (row[k] - less[k]))
+            row += width
+        self.used += held
         self.held = 0
 
     cdef tuple finish(self):

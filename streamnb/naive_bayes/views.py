@@ -273,8 +273,9 @@ class ViewsNB(Remembers[_Judged], TextModel):
 
     def _be_cautious(self) -> None:
         """Let the models smooth as their labels deserve."""
+        caution = self.noise.caution
         for model in self._members:
-            model._caution = self.noise.caution
+            object.__setattr__(model, "_caution", caution)
 
     def unlearn(self, x: Any, y: Label, receipt: Receipt) -> None:
         """Take back what a receipt says, or raise ValueError and change nothing."""
