@@ -1,6 +1,6 @@
 """What each view is worth and costs: ranking beside microseconds and bytes a message.
 
-    python tests/benchmarks/views.py STREAM [STREAM ...] [--shuffles 2]
+    python tests/benchmarks/views.py STREAM [STREAM ...] [--shuffles 2] [--plot FILE.svg]
 
 Prequential, in the streams' own order and shuffled: the geometric mean of (1-ROCA)% and the mean
 accuracy over all streams of two classes. Time is CPU time to make features, classify and learn
@@ -62,12 +62,37 @@ def mean(figures):
     return math.exp(np.mean([math.log(max(figure, 1e-4)) for figure in figures]))
 
 
+def draw(rows, path):
+    """Ranking against time and against space, a point for each row; needs streamnb[plot]."""
+    from matplotlib.figure import Figure
+
+    figure = Figure((11, 4.4), layout="constrained")
+    sides = figure.subplots(1, 2, sharey=True)
+    for side, column, what in zip(sides, (2, 3), ("microseconds", "bytes"), strict=True):
+        for name, *numbers in rows:
+            side.plot(numbers[column], numbers[1], "o", color="#1f5fa8")
+            short = name.removeprefix("default, ").split(" (")[0]
+            side.annotate(
+                short,
+                (numbers[column], numbers[1]),
+                xytext=(5, 4),
+                textcoords="offset points",
+                fontsize=8,
+            )
+        side.set(xscale="log", yscale="log", xlabel=f"{what} a message")
+        side.margins(x=0.25)
+        side.grid(alpha=0.3)
+    sides[0].set_ylabel("(1-ROCA)%, shuffled: lower is better")
+    figure.savefig(path, metadata={"Date": None})
+
+
 def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("stream", nargs="+")
     parser.add_argument("--shuffles", type=int, default=2)
+    parser.add_argument("--plot", metavar="FILE", help="draw ranking against time and space")
     options = parser.parse_args()
     streams = []
     for path in options.stream:
@@ -77,6 +102,7 @@ def main():
             random.Random(seed).shuffle(order)
         streams.append([messages, *orders])
     print("| views | own order | shuffled | microseconds | bytes |\n|---|---|---|---|---|")
+    rows = []
     for name, parameters in VARIANTS.items():
         own, shuffled, times, sizes = [], [], [], []
         for messages, *orders in streams:
@@ -92,6 +118,16 @@ def main():
         print(
             f"| {name} | {' | '.join(cells)} | {mean(times):.0f} | {mean(sizes):,.0f} |", flush=True
         )
+        rows.append(
+            (
+                name,
+                *(mean([one[0] for one in of]) for of in (own, shuffled)),
+                mean(times),
+                mean(sizes),
+            )
+        )
+    if options.plot:
+        draw(rows, options.plot)
 
 
 if __name__ == "__main__":
