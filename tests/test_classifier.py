@@ -932,22 +932,41 @@ def test_no_view_reads_stamps_in_attached_messages(kind):
         assert ByteGrams().count(raw) == ByteGrams().count(clean)
 
 
-@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), max_size=80), st.integers(0, 80))
-def test_records_are_counts(calls, cut):
-    record, before = Record(), Record()
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), max_size=120), st.integers(0, 120))
+def test_records_count_until_a_class_is_ready(calls, cut):
+    record, before, changes = Record(), Record(), []
+    expected = {k: [0, 0] for k in range(3)}
     for i, (said, was) in enumerate(calls):
-        record.learn(said, was)
+        changes.append(record.learn(said, was))
         if i < cut:
             before.learn(said, was)
-    for k in range(4):
-        right = sum(said == was == k for said, was in calls)
-        wrong = sum(said == k != was for said, was in calls)
+        right, wrong = expected[said]
+        if not (right >= 20 and right >= 4 * wrong) and (said == was or wrong < 10):
+            expected[said][said != was] += 1
+    for k, (right, wrong) in expected.items():
         assert record.of(k) == (right, wrong)
         assert record.is_ready(k) == (right >= 20 and right >= 4 * wrong)
     assert Record.from_state(record.state()).state() == record.state()
-    assert record.of_classes([3, None, 0]).of(2) == record.of(0)
+    assert record.of_classes([2, None, 0]).of(2) == record.of(0)
     before.move(record.since(before), 1)
     assert before.state() == record.state()
+    for change in changes:
+        record.move(change, -1)
+    assert record.state() == []
+
+
+def test_who_teaches_mistakes_alone_does_not_make_a_ready_class_look_bad():
+    record = Record()
+    for _ in range(20):
+        record.learn(0, 0)
+    for _ in range(50):
+        record.learn(0, 1)
+    assert record.is_ready(0)
+    for _ in range(50):
+        record.learn(1, 0)
+    for _ in range(40):
+        record.learn(1, 1)
+    assert record.is_ready(1)  # ten mistakes count
 
 
 @pytest.mark.parametrize("state", [[0, 1], [0, 1, 0.5], [-1, 1, 0], [1 << 20, 1, 0], None, "abc"])
@@ -976,3 +995,45 @@ def test_the_small_preset_has_fewer_views(made, views, tmp_path):
     assert made(preset="small", views=("words",)).views == ("words",)
     with pytest.raises(ValueError, match="preset"):
         made(preset="large")
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"turns": ["1"]},
+        {"turns": [[1]]},
+        {"turns": "12"},
+        {"turns": [1e99, 1e99, 0]},
+        {"noise": [1e50, 1]},
+        {"noise": [0.1, 2.5]},
+        {"record": [0, 1]},
+        {"lengths": [[1, [[0]] * 2, [0, 0], [0], [0]]]},
+        {"recalibration": [[0, "1"], [0, 0], [0], [0]]},
+    ],
+    ids=str,
+)
+def test_receipts_that_are_not_sound_are_refused(parts):
+    model = trained_views()
+    receipt = model.receipt._replace(parts=parts)
+    with pytest.raises((ValueError, TypeError)):
+        model.check_receipt(receipt, 2)
+
+
+def test_a_state_that_is_not_sound_changes_nothing():
+    model = trained_views()
+    before = model.state()
+    for bad in ({"bound": -1}, {"turns": ["1"]}, {"record": [0, 1]}, {"by_length": 2}):
+        with pytest.raises(ValueError, match=r"."):
+            model.restore({**before, "noise": {"fixed": 0.1, "share": 0.1, "labels": 10}, **bad})
+        assert model.state() == before
+
+
+def test_a_window_is_as_ready_as_its_model():
+    model = WindowNB(trained_views(), size=50)
+    assert model.record_of("spam") == model.model.record_of("spam")
+    assert model.is_ready("spam") == model.model.is_ready("spam")
+    assert WindowNB(ViewsNB(), size=5).is_ready("spam") is False
+    assert (model.missed_turns, model.turn_of("ham")) == (
+        model.model.missed_turns,
+        model.model.turn_of("ham"),
+    )

@@ -1302,3 +1302,89 @@ def test_a_database_is_renewed_from_its_messages(sample, tmp_path):
     )
     assert (code, err.count("\n")) == (4, 1)
     assert "is the old database" in err
+
+
+def files(folder, messages):
+    folder.mkdir()
+    for number, message in enumerate(messages):
+        (folder / f"{number}.eml").write_bytes(message)
+    return folder
+
+
+def kinds(sample, n=60):
+    taught = [(read(entry), entry.label) for entry in islice(open_corpus(sample), 300)]
+    return [[message for message, label in taught if label == kind][:n] for kind in ("spam", "ham")]
+
+
+def test_one_message_a_command_in_runs_is_learned_anew_too(sample, tmp_path):
+    db = tmp_path / "mail.db"
+    spam, ham = kinds(sample, 25)
+    for label, some in (("spam", spam), ("ham", ham)):
+        folder = files(tmp_path / label, some)
+        for path in sorted(folder.iterdir()):
+            assert streamnb_command("learn", label, path, "--db", db)[0] == 0
+    with Mailbox(db) as mailbox:
+        assert not is_due(mailbox)
+        assert mailbox.classifier.model.missed_turns < 0.5 * len(spam + ham)
+        assert sum(mailbox.classifier.model.record_of("spam")) > 0
+        assert mailbox.verify() == []
+
+
+def test_what_cannot_be_read_does_not_keep_the_rest_from_being_learned_anew(sample, tmp_path):
+    db = tmp_path / "mail.db"
+    spam, ham = kinds(sample)
+    assert streamnb_command("learn", "spam", files(tmp_path / "s", spam), "--db", db)[0] == 0
+    folder = files(tmp_path / "h", ham)
+    (folder / "z").symlink_to("/etc/hostname")
+    code, _, err = streamnb_command("learn", "ham", folder, "--db", db)
+    assert code != 0
+    assert "anew" in err
+    with Mailbox(db) as mailbox:
+        assert not is_due(mailbox)
+    code, _, err = streamnb_command("renew", tmp_path / "new.db", folder, "--db", db)
+    assert code not in (0, 4)
+    assert f"{len(spam)} messages of the old database were in none" in err
+
+
+def test_status_says_that_messages_came_in_runs(sample, box):
+    spam, ham = kinds(sample)
+    for message in spam:
+        box.learn(message, "spam")
+    for message in ham:
+        box.learn(message, "ham")
+    code, out, _ = streamnb_command("status", "--db", box.path)
+    assert (code, "came in runs of one class" in out) == (0, True)
+    assert status(box).one_sided
+
+
+def test_what_was_rebuilt_and_taken_back_counts_no_more(sample, box):
+    spam, ham = kinds(sample)
+    for message in spam:
+        box.learn(message, "spam")
+    box.learn(ham[0], "ham")
+    rebuild(box)
+    for message in (*spam, ham[0]):
+        box.forget(message)
+    for label, some in (("spam", spam), ("ham", ham)):
+        for message in some:
+            box.learn(message, label)
+    assert is_due(box)
+
+
+def test_renewing_keeps_what_its_owner_chose_and_mixes_nothing_up(sample, tmp_path):
+    words = MailTokenizer(binary=True, drop_headers=("x-secret",))
+    chosen = MailClassifier(words=words, keep_names=False, preset="small", views=("words", "bytes"))
+    message, label = mails(sample, 1)[0]
+    with Mailbox(tmp_path / "old.db", classifier=chosen) as old:
+        old.learn(message, label)
+    folder = files(tmp_path / "mail", [message])
+    command = ("renew", tmp_path / "new.db", folder, "--db", tmp_path / "old.db")
+    assert streamnb_command(*command)[0] == 0
+    with Mailbox(tmp_path / "new.db") as new:
+        made = new.classifier
+        assert (made.preset, made.keep_names, len(made.models)) == ("small", False, 3)
+        assert {view.drop_headers for view in made.tokenizer.tokenizers} == {("x-secret",)}
+    with Mailbox(tmp_path / "other.db", classifier=MailClassifier(views=("words",))) as other:
+        other.learn(message, label)
+    code, _, err = streamnb_command(*command[:1], tmp_path / "other.db", *command[2:])
+    assert (code, "with other views" in err) == (4, True)

@@ -36,30 +36,37 @@ _SAID = {
 }
 
 
+@contextmanager
+def _failing_last() -> Iterator[list[StreamNBError]]:
+    """What could not be read: the command ends with its exit status, when all else is done."""
+    failed: list[StreamNBError] = []
+    yield failed
+    if failed:
+        raise click.exceptions.Exit(failed[-1].exit_code)
+
+
 def _each(
     messages: Iterable[tuple[str, Found]],
     act: Callable[[str, Found], Outcome],
+    failed: list[StreamNBError],
     not_empty: Collection[str] = (),
 ) -> Iterator[tuple[str, bytes, Outcome]]:
-    """Do something with every message; what cannot be read is told, and fails in the end.
+    """Do something with every message; what cannot be read is told, and added to `failed`.
 
     An empty file that is one of `not_empty` is such: a slip, where one of many in a folder may be a
     message.
     """
     from streamnb.mailbox.digest import digest
 
-    failed: StreamNBError | None = None
     named = {str(Path(name)) for name in not_empty}
     for label, found in messages:
         if not found.content and found.name in named:
             found = found._replace(content=CorpusError(f"{found.name}: not learned: it is empty"))
         if isinstance(found.content, StreamNBError):
-            failed = found.content
-            click.echo(f"streamnb: {printable(str(failed))}", err=True)
+            failed.append(found.content)
+            click.echo(f"streamnb: {printable(str(found.content))}", err=True)
         else:
             yield found.name, digest(found.content), act(label, found)
-    if failed is not None:
-        raise click.exceptions.Exit(failed.exit_code)
 
 
 def _report(outcomes: Iterable[tuple[str, bytes, Outcome]], as_json: bool) -> int:
@@ -122,19 +129,16 @@ def learn(
     names = tuple(chain.from_iterable(taught.values()))
     access_of(names, servers)  # before a database is made
     teacher = PROGRAM if program else HUMAN
-    with open_mailbox(db, wait, create=True) as mailbox:
-        learned = _report(
-            _each(
-                _mixed(taught, servers),
-                lambda label, found: mailbox.learn(
-                    _content(found), label, teacher, f"learn {found.name}"
-                ),
-                names,
+    with _failing_last() as failed, open_mailbox(db, wait, create=True) as mailbox:
+        learned = _each(
+            _mixed(taught, servers),
+            lambda label, found: mailbox.learn(
+                _content(found), label, teacher, f"learn {found.name}"
             ),
-            as_json,
+            failed,
+            names,
         )
-        if learned == 1 and mailbox.classifier.model.turn_of(next(iter(taught))) < 1:
-            return  # in a run of messages, a command each: later
+        _report(learned, as_json)
         _settle(mailbox, as_json)
 
 
@@ -238,10 +242,10 @@ def forget(
     if not source and not digests:
         raise click.UsageError("Missing argument 'SOURCE...' (or --digest).")
     keys = [_key(text) for text in digests]
-    with open_mailbox(db, wait) as mailbox:
+    with _failing_last() as failed, open_mailbox(db, wait) as mailbox:
         gone = ((key.hex(), key, mailbox.forget_digest(key)) for key in keys)
         messages = (("", found) for found in sources(source, servers))
-        here = _each(messages, lambda _, found: mailbox.forget(_content(found)))
+        here = _each(messages, lambda _, found: mailbox.forget(_content(found)), failed)
         _report(chain(gone, here), as_json)
 
 
@@ -271,29 +275,38 @@ def renew(
     An older database keeps the views it was made with, and so what it learned cannot be carried
     over but from the messages themselves: each one in the SOURCEs (as for `streamnb learn`) that
     the old database has learned is learned by NEW, with its label and who said so. The old database
-    is only read. Where NEW is there already, it is gone on with.
+    is only read. Where NEW is there already, from an earlier attempt, it is gone on with.
+
+    `undo` knows NEW's messages in the order of the SOURCEs: go back in the old one, before. Use NEW
+    by --db or STREAMNB_DB; never move a database over one that is in use.
 
     \b
     Example:
-      streamnb renew new.db Maildir --db mail.db && mv new.db mail.db
+      streamnb renew new.db Maildir --db mail.db
 
     Exit status: 0 all was brought, 4 messages were in none of the SOURCEs.
     """  # noqa: D301 (click's mark for lines that stay as they are)
     from streamnb.mailbox.renew import bring, missing, successor
 
     access_of(source, servers)  # before a database is made
-    with open_mailbox(db, wait) as old, successor(old, new, wait) as fresh:
+    with (
+        _failing_last() as failed,
+        open_mailbox(db, wait) as old,
+        successor(old, new, wait) as fresh,
+    ):
         found = (("", one) for one in sources(source, servers))
-        _report(_each(found, lambda _, one: bring(old, fresh, _content(one)), source), as_json)
+        brought = _each(found, lambda _, one: bring(old, fresh, _content(one)), failed, source)
+        _report(brought, as_json)
         _settle(fresh, as_json)
         left = missing(old, fresh)
-    if left:
-        click.echo(
-            f"streamnb: {left:,} messages of the old database were in none of these sources: "
-            "name more of them, or go on without",
-            err=True,
-        )
-        raise click.exceptions.Exit(4)
+        if left:
+            click.echo(
+                f"streamnb: {left:,} messages of the old database were in none of these sources: "
+                "name more of them, or go on without",
+                err=True,
+            )
+            if not failed:
+                raise click.exceptions.Exit(4)
 
 
 @contextmanager

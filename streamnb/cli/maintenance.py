@@ -57,6 +57,11 @@ def status(db: str | None, wait: float, as_json: bool) -> None:
         called = ["-" if n is None else f"{n:,}" for n in (of.right, of.wrong)]
         table.add_row(printable(of.label), *called, "yes" if of.ready else "not yet")
     console.print(table)
+    if found.one_sided:
+        console.print(
+            "many messages came in runs of one class: the next `streamnb learn` learns all of them "
+            "anew, mixed"
+        )
     if found.recent:
         console.print(
             f"of the last {found.recent:,} labels from a person, {found.wrong:,} "

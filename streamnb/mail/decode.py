@@ -36,7 +36,8 @@ _NOT_ASCII = re.compile(r"utf-?_?(7|16|32)|iso2022|hz|cp(037|1026|1140|273|424|5
 # The names that Python knows. It remembers each unknown name it was ever asked for.
 _KNOWN = frozenset(aliases) | frozenset(aliases.values())
 
-_BEYOND_ASCII = re.compile(r"[!-~]?[^\x00-\x7f]{1,64}")
+_BEYOND_ASCII = re.compile(r"[!-~]?[^\x00-\x7f]+")
+_PIECE = 64  # characters that are composed at once
 _ENCODED_WORD = re.compile(rb"=\?([^?*\s]{1,64})(?:\*[^?\s]*)?\?([bBqQ])\?([^?\n]*)\?=")
 _NOT_BASE64 = bytes(
     set(range(256)) - set(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
@@ -112,8 +113,7 @@ def to_utf8(data: bytes, charset: str = "") -> bytes:
 def composed(text: AnyStr) -> AnyStr:
     r"""Give letters and their marks as one character where there is one (NFC): they look alike.
 
-    Only so much is composed at once that marks without end cost no more than other text: sorting
-    them takes quadratic time. Of bytes, what is no UTF-8 stays as it is.
+    Of bytes, what is no UTF-8 stays as it is.
 
     Examples
     --------
@@ -124,7 +124,31 @@ def composed(text: AnyStr) -> AnyStr:
         return text
     if isinstance(text, bytes):
         return composed(text.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
-    return _BEYOND_ASCII.sub(lambda found: unicodedata.normalize("NFC", found[0]), text)
+    return _BEYOND_ASCII.sub(lambda found: _nfc(found[0]), text)
+
+
+def _nfc(run: str) -> str:
+    """Compose a run of characters beyond ASCII, in pieces: to sort marks takes quadratic time.
+
+    A piece ends where the next character does not join those before it, or after so many marks that
+    no reader could tell them apart.
+    """
+    pieces, start = [], 0
+    while start < len(run):
+        end = start + _PIECE
+        while end < min(len(run), start + 4 * _PIECE) and _joins(run[end - 3 : end], run[end]):
+            end += 1
+        pieces.append(unicodedata.normalize("NFC", run[start:end]))
+        start = end
+    return "".join(pieces)
+
+
+def _joins(before: str, character: str) -> bool:
+    """Whether a character may be composed with those before it."""
+    if unicodedata.combining(character):
+        return True
+    apart = unicodedata.normalize("NFC", before) + unicodedata.normalize("NFC", character)
+    return unicodedata.normalize("NFC", before + character) != apart
 
 
 def _encoded_word(kind: bytes, text: bytes) -> bytes:

@@ -6,34 +6,43 @@ from pathlib import Path
 
 from streamnb.classifier.ready import ReadyClassifier
 from streamnb.errors import StateError
+from streamnb.features.mail_words import MailTokenizer
+from streamnb.features.views import described
 from streamnb.mailbox.database import WAIT
 from streamnb.mailbox.digest import digest
 from streamnb.mailbox.store import Mailbox, Outcome
 
 __all__ = ["bring", "missing", "successor"]
 
+_OF_THE_OWNER = ("positive", "costs", "label_noise", "preset", "keep_names")
+
 
 def successor(old: Mailbox, new: str | Path, wait: float = WAIT) -> Mailbox:
     """A mailbox for what an old one has learned, with the views that are chosen now.
 
-    Costs, the positive class and what is thought of labels are the old one's.
+    What its owner chose (costs, the positive class, the tokenizer of words, the preset, what is
+    thought of labels) is the old one's.
 
     Raises
     ------
     StateError
-        Where somebody else chose the old one's views, or both are the same.
+        Where somebody else chose the old one's views, both are the same, or there is another one.
     """
     classifier = old.classifier
     if not isinstance(classifier, ReadyClassifier):
         raise StateError(f"{old.path}: its views were chosen by hand; there are no newer ones")
     if Path(new).exists() and Path(new).samefile(old.path):
         raise StateError(f"{new}: is the old database; name another one")
-    fresh = type(classifier)(
-        positive=classifier.positive,
-        costs=classifier.costs,
-        label_noise=classifier.label_noise,
-    )
-    return Mailbox(new, create=True, wait=wait, classifier=fresh)
+    words = classifier.words
+    if isinstance(words, MailTokenizer):
+        words = words.clone({"part": "all"})  # it may be kept as that of a view
+    kept = {name: getattr(classifier, name) for name in _OF_THE_OWNER}
+    fresh = type(classifier)(**kept, words=words)
+    made = Mailbox(new, create=True, wait=wait, classifier=fresh)
+    if described(made.classifier.tokenizer) != described(fresh.tokenizer):
+        made.close()
+        raise StateError(f"{new}: is there already, with other views; name another one")
+    return made
 
 
 def bring(old: Mailbox, new: Mailbox, message: bytes) -> Outcome:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from streamnb.counts.protocol import Label
 from streamnb.errors import StateError
 from streamnb.mailbox.ledger import HUMAN
+from streamnb.mailbox.rebuild import is_due
 
 if TYPE_CHECKING:
     from streamnb.mailbox.store import Mailbox
@@ -69,6 +70,8 @@ class Status(NamedTuple):
         How many labels were replaced by another one, and how many just taken back.
     last
         When something was last learned, seconds since 1970; None where nothing was.
+    one_sided
+        Whether so many messages came in runs of one class that `learn` will learn all anew.
     """
 
     path: str
@@ -81,6 +84,7 @@ class Status(NamedTuple):
     corrected: int
     taken_back: int
     last: float | None
+    one_sided: bool = False
 
     def as_json(self) -> dict[str, Any]:
         """As JSON can hold it."""
@@ -134,6 +138,7 @@ def _status(mailbox: Mailbox) -> Status:
             corrected,
             ended - corrected,
             None if last is None else min(last, time.time()),
+            is_due(mailbox),
         )
 
 

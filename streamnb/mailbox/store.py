@@ -425,6 +425,9 @@ class Mailbox:
         """Unlearn a row, within a transaction."""
         self._unlearn(row)
         self.ledger.end(row, now)
+        missed = self.classifier.model.missed_turns
+        if float(self.database.value("rebuilt") or 0.0) > missed:
+            self.database.keep("rebuilt", missed)  # what it counted is taken back
 
     def add_row(self, row: Row) -> None:
         """Add a row and what its receipt says, within a transaction."""

@@ -95,6 +95,8 @@ def _close(a: Any, b: Any) -> bool:
     if isinstance(a, dict):
         return a.keys() == b.keys() and all(_close(a[name], b[name]) for name in a)
     if isinstance(a, list):
+        if all(type(x) is int for x in a + b):
+            return bool(a == b)
         # A class that came and went leaves a bias of 0 and squares of 1 behind.
         short = min(len(a), len(b))
         return np.allclose(a[:short], b[:short], rtol=1e-9, atol=1e-9) and set(

@@ -38,13 +38,13 @@ class MultinomialNB(MultinomialParameters, CountingNB):
 
         log P(c) + sum over w of x_w [log(n_cw + alpha) - log(N_c + alpha V)]
 
+    Where classes are many and some are small, what a small one does not show is better judged by
+    how frequent a word is in all of them: `background` lets alpha grow by that.
+
     Attributes
     ----------
     counts : MemoryCounts
         Everything that was learned.
-
-    Where classes are many and some are small, what a small one does not show is better judged by
-    how frequent a word is in all of them: `background` lets alpha grow by that.
 
     All parameters can be set after training; nothing has to be learned again.
 

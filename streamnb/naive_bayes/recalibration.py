@@ -8,13 +8,14 @@ from typing import Any, NamedTuple, Self
 
 from streamnb import _core
 
-__all__ = ["Adjustment", "Recalibration", "Weights"]
+__all__ = ["Adjustment", "Recalibration", "Weights", "check_numbers"]
 
 _LEAST_GAIN = 0.02  # evidence may come to be worth little, but never speaks for its opposite
 # Steps are multiples of these, so that sums of them are exact and any of them can be taken back.
 _GRAIN, _SQUARES_GRAIN = 2.0**-36, 2.0**-16
 _IN_RUNS = 0.1  # how much a message in a run of its class counts for the strength of all evidence
 _MOST_OCTAVES = 64
+_LARGEST = 1e15  # of what a step changes
 
 
 class Adjustment(NamedTuple):
@@ -35,10 +36,20 @@ class Adjustment(NamedTuple):
 
     def check(self, models: int, classes: int) -> None:
         """Raise ValueError for an adjustment of other models or more classes."""
+        for numbers in self:
+            check_numbers(numbers)
         if not len(self.gains) == len(self.gain_squares) == models or not (
             len(self.biases) == len(self.bias_squares) <= classes
         ):
             raise ValueError("a step of other views or classes")
+
+
+def check_numbers(numbers: Any) -> None:
+    """Raise ValueError for what is no list of numbers of a size that steps have."""
+    if not isinstance(numbers, (list, tuple)) or not all(
+        type(x) in (int, float) and abs(x) <= _LARGEST for x in numbers
+    ):
+        raise ValueError("a receipt whose numbers are not sound")
 
 
 def _differences(after: Sequence[float], before: Sequence[float]) -> tuple[float, ...]:
@@ -73,9 +84,9 @@ class Weights:
     def move(self, step: Adjustment, sign: int) -> None:
         """Make an adjustment again (sign 1), or take it back (-1), exactly; in any order."""
         self._widen(len(step.biases))
-        for numbers, changes in zip(self._lists(), step, strict=True):
-            # A merged model may be told to take back a step that it never made itself.
-            least = -math.inf if numbers is self.gains or numbers is self.biases else 1.0
+        # A merged model may be told to take back a step that it never made itself.
+        least_of = (-math.inf, 1.0, -math.inf, 1.0)
+        for numbers, changes, least in zip(self._lists(), step, least_of, strict=True):
             for i, change in enumerate(changes):
                 numbers[i] = max(numbers[i] + sign * change, least)
 

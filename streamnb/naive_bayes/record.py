@@ -8,7 +8,8 @@ from typing import Any
 __all__ = ["READY", "Record"]
 
 READY = 20  # how often a class must have been called rightly,
-_WRONG = 4  # and how many times as often as wrongly
+_TIMES = 4  # and how many times as often as wrongly,
+_MOST_WRONG = 10  # of which so many count
 
 
 class Record:
@@ -16,7 +17,9 @@ class Record:
 
     It is the model's own prequential record: nothing is judged that was learned already. What is
     done with messages of a class without anybody looking should wait until it is ready: until it
-    was called rightly at least 20 times, and four times as often as wrongly.
+    was called rightly at least 20 times, and four times as often as wrongly, of which ten count at
+    most. From then on nothing is noted of it: who teaches mistakes alone, as one does with a filter
+    that works, would make it look bad.
 
     Examples
     --------
@@ -41,10 +44,13 @@ class Record:
     def is_ready(self, k: int | None) -> bool:
         """Whether class k is ready."""
         right, wrong = self.of(k)
-        return right >= READY and right >= _WRONG * wrong
+        return right >= READY and right >= _TIMES * wrong
 
     def learn(self, said: int, k: int) -> list[int]:
         """Note that a message of class k was called `said`; gives the change, for `move`."""
+        _, wrong = self.of(said)
+        if self.is_ready(said) or (said != k and wrong >= _MOST_WRONG):
+            return []
         change = [said, int(said == k), int(said != k)]
         self.move(change, 1)
         return change

@@ -89,8 +89,10 @@ class Turns:
     @classmethod
     def from_state(cls, state: Any) -> Turns:
         """What `state` gave; ValueError where it is not sound."""
+        if not isinstance(state, list | tuple) or not all(
+            type(number) in (int, float) and abs(number) <= 1e15 for number in state
+        ):
+            raise ValueError("the turns are not sound")
         self = cls()
         self.move([float(number) for number in state], 1)
-        if not all(abs(number) <= 1e15 for number in self.state()):
-            raise ValueError("the turns are not sound")
         return self

@@ -14,7 +14,7 @@ from streamnb.naive_bayes.counting import CountingNB, Remembers
 from streamnb.naive_bayes.discriminative import DiscriminativeMultinomialNB, surprise
 from streamnb.naive_bayes.explanation import Explanation
 from streamnb.naive_bayes.label_noise import LabelNoise
-from streamnb.naive_bayes.recalibration import Recalibration
+from streamnb.naive_bayes.recalibration import Recalibration, check_numbers
 from streamnb.naive_bayes.receipt import Receipt
 from streamnb.naive_bayes.record import Record, check_changes
 from streamnb.naive_bayes.turns import Turns
@@ -245,8 +245,9 @@ class ViewsNB(Remembers[_Judged], TextModel):
             own = counts.weights[k] / counts.scale
             others = math.fsum(counts.weights) / counts.scale - own
             trust = 1 - turn * (1 - self.noise.trust(p, len(known), own, others))
-            if turn == 1 and self.record is not None:
-                parts["record"] = self.record.learn(known[shares.index(max(shares))], k)
+            if turn == 1 and w >= 1 and self.record is not None:
+                noted = self.record.learn(known[shares.index(max(shares))], k)
+                parts |= {"record": noted} if noted else {}
             parts["noise"] = self.noise.learn(trust)
             self._be_cautious()
             parts |= self.recalibration.learn(evidence, shares, k, known, trust, turn, octave)
@@ -362,16 +363,21 @@ class ViewsNB(Remembers[_Judged], TextModel):
         # Older files have no turns, no bound and no lengths, and no record: nothing waits for one.
         turns = Turns.from_state(state.get("turns", ()))
         record = Record.from_state(state["record"]) if "record" in state else None
-        settings = {"bound": state.get("bound"), "by_length": state.get("by_length", False)}
+        settings = {
+            "rate": recalibration.rate,
+            "label_noise": noise.fixed,
+            "bound": state.get("bound"),
+            "by_length": state.get("by_length", False),
+        }
+        for name, value in settings.items():
+            self._table[name].check(name, value)
         if recalibration.models != len(self._members):
             raise ValueError("the views do not belong together")
         with self._lock:
             self._edition += 1
             self.recalibration, self.noise = recalibration, noise
             self.turns, self.record = turns, record
-            settings |= {"rate": recalibration.rate, "label_noise": noise.fixed}
             for name, value in settings.items():
-                self._table[name].check(name, value)
                 object.__setattr__(self, name, value)
             self._be_cautious()
 
@@ -388,12 +394,13 @@ class ViewsNB(Remembers[_Judged], TextModel):
         super().check_receipt(receipt._replace(parts={}), classes)
         self.recalibration.check(receipt.parts, classes)
         for name, part in receipt.parts.items():
-            if (
-                name not in ("recalibration", "lengths", "noise", "turns", "record")
-                or (name == "noise" and len(part) != 2)
-                or (name == "turns" and len(part) > classes + 1)
-            ):
+            if name not in ("recalibration", "lengths", "noise", "turns", "record"):
                 raise ValueError("a receipt of another model")
+            if name in ("noise", "turns"):
+                check_numbers(part)
+        noise, turns = receipt.parts.get("noise", (0, 0)), receipt.parts.get("turns", ())
+        if len(noise) != 2 or type(noise[1]) is not int or len(turns) > classes + 1:
+            raise ValueError("a receipt of another model")
         check_changes(receipt.parts.get("record", []), classes)
 
     def renumbered(self, receipt: Receipt, order: Sequence[int | None]) -> Receipt:

@@ -31,9 +31,9 @@ class _Learned(NamedTuple):
 class WindowNB(TextModel):
     """A model that knows only the last messages it learned.
 
-    The features of as many messages are held in memory. What the evidence is worth (recalibration)
-    and how far labels can be believed is learned for good. It is not written to files: save the
-    model inside, which then knows what the window holds.
+    The features of as many messages are held in memory. What the evidence is worth (recalibration),
+    whose turn it is, the record and how far labels can be believed are learned for good. It is not
+    written to files: save the model inside, which then knows what the window holds.
 
     Examples
     --------
@@ -74,6 +74,23 @@ class WindowNB(TextModel):
     def members(self) -> Sequence[CountingNB]:
         """Those of the model."""
         return self.model.members
+
+    @property
+    def missed_turns(self) -> float:
+        """As the model has it."""
+        return self.model.missed_turns
+
+    def turn_of(self, y: Label) -> float:
+        """As the model has it."""
+        return self.model.turn_of(y)
+
+    def record_of(self, y: Label) -> tuple[int, int] | None:
+        """As the model has it."""
+        return self.model.record_of(y)
+
+    def is_ready(self, y: Label) -> bool:
+        """As the model has it."""
+        return self.model.is_ready(y)
 
     @property
     def labels(self) -> list[Label]:

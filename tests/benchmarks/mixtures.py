@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import yaml
+from views import prequential
 
 from streamnb import MailClassifier
 from streamnb.corpus import open_corpus, read
@@ -36,20 +37,6 @@ def arrangements(streams):
         yield " by turns with ".join(names), by_turns(parts)
     for name, messages in streams.items():
         yield f"second half of {name}", messages[len(messages) // 2 :]
-
-
-def prequential(classifier, messages):
-    """(1-ROCA)% and accuracy."""
-    scores, right = {"spam": [], "ham": []}, 0
-    for content, label in messages:
-        counted = classifier.count(content)
-        said = classifier.model.joint_log_likelihood(counted)
-        right += bool(said) and max(said, key=said.get) == label
-        scores[label].append(said["spam"] - said["ham"] if len(said) == 2 else 0.0)
-        classifier.model.learn_one(counted, label)
-    spam, ham = (np.sort(scores[label]) for label in ("spam", "ham"))
-    below = np.searchsorted(ham, spam, "left") + np.searchsorted(ham, spam, "right")
-    return 100 * (1 - below.sum() / 2 / len(spam) / len(ham)), 100 * right / len(messages)
 
 
 def main():
