@@ -113,6 +113,13 @@ def copies(messages, label, size=300):
     return messages[:half] + [one] * size + messages[half:]
 
 
+def mislabelled(messages, classes, good=1000, wrong=10):
+    """So many good labels, and then some wrong ones, all the same."""
+    said = sorted(classes)[-1]
+    others = [(content, said) for content, label in messages[good:] if label != said]
+    return messages[:good] + others[:wrong]
+
+
 def disagreeing(messages, classes):
     """Of a tenth of the messages a second teacher says something else."""
     draw = random.Random(1)
@@ -137,6 +144,8 @@ def regimes(messages, classes):
     yield f"300 variants of one {some}", burst(messages, some), False
     yield f"300 copies of one {some}", copies(messages, some), False
     yield "two teachers, a tenth disputed", disagreeing(messages, classes), False
+    yield "1,000 messages", messages[:1000], False
+    yield f"1,000 messages, then ten others called {some}", mislabelled(messages, classes), False
     if {"ham", "spam"} == classes:
         yield "99 ham : 1 spam", skewed(messages, "spam"), False
         yield "1 ham : 99 spam", skewed(messages, "ham"), False
