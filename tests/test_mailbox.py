@@ -834,15 +834,20 @@ def test_hostile_imports_change_nothing(sample, box, tmp_path, damage):
         assert new.verify() == []
 
 
-def test_steps_that_lead_nowhere_are_refused(sample, box, tmp_path):
+@pytest.mark.parametrize(
+    ("size", "why"), [(1e99, "numbers are not sound"), (9e14, "what it holds is not sound")]
+)
+def test_steps_that_lead_nowhere_are_refused(sample, box, tmp_path, size, why):
     with Mailbox(tmp_path / "from") as other:
         for content, label in mails(sample, 12):
             other.learn(content, label)
         head, *lines = exported(other).splitlines()
-    last = json.loads(lines[-1])
-    last["receipt"][3] = [[1e99] * 4, [0.0] * 4, [1e99, 0.0], [0.0, 0.0]]
-    (tmp_path / "x").write_bytes(b"\n".join([head, *lines[:-1], json.dumps(last).encode(), b""]))
-    with pytest.raises(StateError, match="x: what it holds is not sound"):
+    for number in (-1, -2):  # each of them would do, both are too much
+        last = json.loads(lines[number])
+        last["receipt"][3] = [[size] * 4, [0.0] * 4, [size, 0.0], [0.0, 0.0]]
+        lines[number] = json.dumps(last).encode()
+    (tmp_path / "x").write_bytes(b"\n".join([head, *lines, b""]))
+    with pytest.raises(StateError, match=f"x.*{why}"):
         import_file(box, str(tmp_path / "x"))
     assert box.learn(SPAM, "spam").what == "learned"
     assert box.verify() == []
