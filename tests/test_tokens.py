@@ -352,11 +352,15 @@ def test_marks_without_end_take_linear_time():
 ALPHABET = "aeo\u0301\u0323\u0308\u304b\u3099\u1100\u1161\u11a8\uac00\u0438\u0306\u00e9\u0958 "
 
 
-@given(st.text(ALPHABET, max_size=300) | st.text(max_size=80) | st.binary(max_size=80))
-@example("\u304b\u3099" * 101)
-@example("\u1100\u1161\u11a8" * 80)
-@example("\u3042" + "\u304b\u3099" * 100)
-def test_composing_is_nfc_in_pieces_and_bytes_go_like_text(text):
+@given(
+    st.text(ALPHABET, max_size=300) | st.text(max_size=80) | st.binary(max_size=80),
+    st.sampled_from([0, 0, *range(500, 515), *range(1012, 1026)]),
+)
+@example("\u304b\u3099" * 101, 0)
+@example("\u1100\u1161\u11a8" * 80, 0)
+@example("\u3042" + "\u304b\u3099" * 100, 511)
+def test_composing_is_nfc_in_pieces_and_bytes_go_like_text(text, before):
+    text = (b"x" if isinstance(text, bytes) else "\u00e9") * before + text
     once = composed(text)
     if isinstance(text, bytes):
         assert composed(once) == once

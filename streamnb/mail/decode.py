@@ -124,7 +124,17 @@ def composed(text: AnyStr) -> AnyStr:
         return text
     if isinstance(text, bytes):
         return composed(text.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+    if _is_composed(text):
+        return text
     return _BEYOND_ASCII.sub(lambda found: _nfc(found[0]), text)
+
+
+def _is_composed(text: str) -> bool:
+    """Whether a text is NFC already, as nearly all are; slices overlap by the longest piece."""
+    return all(
+        unicodedata.is_normalized("NFC", text[max(at - 4 * _PIECE, 0) : at + 8 * _PIECE])
+        for at in range(0, len(text), 8 * _PIECE)
+    )
 
 
 def _nfc(run: str) -> str:
