@@ -31,12 +31,8 @@ def is_due(mailbox: Mailbox) -> bool:
     """Whether so many messages came in runs of one class that learning them anew would help."""
     with mailbox.reading():
         weights = mailbox.counts[0].weights
-        missed = mailbox.classifier.model.missed_turns - _missed_before(mailbox)
+        missed = mailbox.classifier.model.missed_turns - mailbox.settled
         return sum(weight > 0 for weight in weights) > 1 and missed > _SHARE * sum(weights)
-
-
-def _missed_before(mailbox: Mailbox) -> float:
-    return float(mailbox.database.value("rebuilt") or 0.0)
 
 
 def rebuild(mailbox: Mailbox, progress: Progress = iter) -> int:
@@ -165,4 +161,4 @@ def _swap(mailbox: Mailbox, learned: _Learned) -> None:
         counts.weights = list(member.counts.weights)
     mailbox.classifier.model.restore(model.state())
     mailbox.ledger.replace_receipts(learned.receipts)
-    mailbox.database.keep("rebuilt", model.missed_turns)
+    mailbox.settled = model.missed_turns

@@ -129,6 +129,7 @@ class Mailbox:
         self.ledger = Ledger(self.database, self._check_row)
         self._identity = ""
         self._moment = 0.0
+        self.settled = 0.0  # missed turns that learning anew (`rebuild`) could not mend
         self._loaded = False  # whether a transaction is open that has read what there is
         try:
             self._open(classifier)
@@ -259,6 +260,7 @@ class Mailbox:
             if now["identity"] != self._identity:
                 self._become(self.database.value("identity"))
             self._moment = float(now["moment"])
+            self.settled = float(now.get("settled", 0.0))
             for counts, state in zip(self.counts, now["views"], strict=True):
                 counts.load(state)
             self.classifier.model.restore(now)
@@ -274,9 +276,11 @@ class Mailbox:
         check_row(row, self.classifier.model, len(self.labels))
 
     def _keep(self) -> None:
+        self.settled = min(self.settled, self.classifier.model.missed_turns)
         now: dict[str, Any] = {
             "identity": self._identity,
             "moment": self._moment,
+            "settled": self.settled,
             "views": [counts.state() for counts in self.counts],
             **self.classifier.model.state(),
         }
@@ -425,9 +429,6 @@ class Mailbox:
         """Unlearn a row, within a transaction."""
         self._unlearn(row)
         self.ledger.end(row, now)
-        missed = self.classifier.model.missed_turns
-        if float(self.database.value("rebuilt") or 0.0) > missed:
-            self.database.keep("rebuilt", missed)  # what it counted is taken back
 
     def add_row(self, row: Row) -> None:
         """Add a row and what its receipt says, within a transaction."""
