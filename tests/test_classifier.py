@@ -1034,7 +1034,22 @@ def test_a_window_is_as_ready_as_its_model():
     assert model.record_of("spam") == model.model.record_of("spam")
     assert model.is_ready("spam") == model.model.is_ready("spam")
     assert WindowNB(ViewsNB(), size=5).is_ready("spam") is False
-    assert (model.missed_turns, model.turn_of("ham")) == (
-        model.model.missed_turns,
-        model.model.turn_of("ham"),
-    )
+    assert model.missed_turns == model.model.missed_turns
+
+
+def test_merged_models_take_back_what_both_have_learned(tmp_path):
+    """The estimate of wrong labels is that of one of them: it never counted the other's labels."""
+    taught = []
+    models = [ViewsNB([DiscriminativeMultinomialNB()]) for _ in range(2)]
+    for seed, model in enumerate(models):
+        for (x, _), y in two_views(seed=seed):
+            model.learn_one([x], y)
+            taught.append((x, y, model.receipt))
+    merged = models[0]
+    merged.merge(models[1])
+    for x, y, receipt in taught:
+        merged.unlearn_one([x], y, receipt=receipt)
+        merged.learn_one([{"w1": 1}], "spam")
+        merged.unlearn_one([{"w1": 1}], "spam", receipt=merged.receipt)
+    merged.save(tmp_path / "merged.snb")
+    assert ViewsNB.load(tmp_path / "merged.snb").record_of("spam") == (0, 0)

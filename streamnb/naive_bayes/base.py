@@ -168,10 +168,6 @@ class TextModel(Scored, Saved, base.Classifier):
         """How many messages came in an order that harms; 0 where order makes no difference."""
         return 0.0
 
-    def turn_of(self, y: Label) -> float:
-        """How far a message of a class has its turn now: 0 in a long run of its class."""
-        return 1.0
-
     def record_of(self, y: Label) -> tuple[int, int] | None:
         """How often a class was called rightly and wrongly, before messages were learned.
 

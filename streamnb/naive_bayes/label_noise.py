@@ -114,7 +114,8 @@ class LabelNoise:
     def move(self, change: Sequence[float], sign: int) -> None:
         """Make a change again (sign 1), or take it back (-1), exactly; in any order."""
         self._share += sign * change[0]
-        self._labels += sign * int(change[1])
+        # A merged model may be told to take back labels that it never counted itself.
+        self._labels = max(self._labels + sign * int(change[1]), _FIRST_LABELS)
 
     def since(self, before: LabelNoise) -> tuple[float, int]:
         """The change that leads here from another state."""

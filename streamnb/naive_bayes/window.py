@@ -80,10 +80,6 @@ class WindowNB(TextModel):
         """As the model has it."""
         return self.model.missed_turns
 
-    def turn_of(self, y: Label) -> float:
-        """As the model has it."""
-        return self.model.turn_of(y)
-
     def record_of(self, y: Label) -> tuple[int, int] | None:
         """As the model has it."""
         return self.model.record_of(y)
