@@ -27,11 +27,11 @@ class ContextNB(DiscriminativeMultinomialNB):
         P(g) = (n_g + u P(g')) / (n_h + u),   u = spread sqrt(n_h)
 
     and for the shortest grams (n_g + alpha) / (N + 256^s alpha), or with the alpha of `background`,
-    V being 256^s. So a gram that is rare in a class
-    is judged by its end: by what is known of shorter contexts, as the models do that compress text.
-    The evidence is the sum of log P over the longest grams, each byte of which is in s of them,
-    divided by s and what the length of the message asks for. All of it is counts of grams, which
-    add, subtract and merge; they are learned as `DiscriminativeMultinomialNB` does.
+    V being 256^s. So a gram that is rare in a class is judged by its end: by what is known of
+    shorter contexts, as the models do that compress text. The evidence is the sum of log P over the
+    longest grams, each byte of which is in s of them, divided by s and what the length of the
+    message asks for. All of it is counts of grams, which add, subtract and merge; they are learned
+    as `DiscriminativeMultinomialNB` does.
 
     A feature that is no gram of `ByteGrams` has nothing before it.
 
@@ -79,6 +79,7 @@ class ContextNB(DiscriminativeMultinomialNB):
         )
 
     def _sums(self, tokens: TokenCounts) -> tuple[list[float], int]:
+        # What a gram says depends on others: not the multinomial formula's one call.
         return CountingNB._sums(self, tokens)
 
     def _length_divisor(self, used: int) -> float:

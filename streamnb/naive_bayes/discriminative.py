@@ -11,16 +11,20 @@ from streamnb.naive_bayes.counting import CountingParameters, in_steps
 from streamnb.naive_bayes.multinomial import BACKGROUND, MultinomialNB
 from streamnb.parameters import POSITIVE, Number, parameter, parameterised
 
-__all__ = ["DiscriminativeMultinomialNB", "DiscriminativeParameters", "surprise"]
+__all__ = ["DiscriminativeMultinomialNB", "DiscriminativeParameters", "surprises"]
 
 
-def surprise(scores: list[float], known: Collection[int], k: int | None) -> float:
-    """How little a model that scores a message so expected its class k: 1 - P(k | message).
+def surprises(
+    evidence: list[list[float]], prior: list[float], known: Collection[int], k: int | None
+) -> list[float]:
+    """How little each model expected a message to be of class k: 1 - P(k | message).
 
     Parameters
     ----------
-    scores
-        Joint log-likelihood of each class.
+    evidence
+        What each model says for each class.
+    prior
+        What is added for each class, the same for all.
     known
         Numbers of the classes that something was learned of.
     k
@@ -28,16 +32,15 @@ def surprise(scores: list[float], known: Collection[int], k: int | None) -> floa
 
     Returns
     -------
-    float
+    list of float
         From 0 to 1. While only one class is known its probability is 1, and nothing would ever be
         learned: it is taken for one half.
     """
     if k is None or k not in known:
-        return 1.0
+        return [1.0] * len(evidence)
     if len(known) < 2:
-        return 0.5
-    (found,) = _core.surprises([scores], [0.0] * len(scores), k)
-    return found
+        return [0.5] * len(evidence)
+    return _core.surprises(evidence, prior, k)
 
 
 @parameterised()
@@ -132,4 +135,6 @@ class DiscriminativeMultinomialNB(DiscriminativeParameters, MultinomialNB):
         if not counts.labels:
             return 1.0
         known = [k for k, weight in enumerate(counts.weights) if weight > 0]
-        return self.lesson(surprise(self._scores(tokens), known, counts.index(y)), 1.0)
+        evidence = [self.evidence(tokens)]
+        (surprise,) = surprises(evidence, self._log_prior(), known, counts.index(y))
+        return self.lesson(surprise, 1.0)

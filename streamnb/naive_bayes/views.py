@@ -11,7 +11,7 @@ from streamnb.counts.protocol import Label, checked_weight
 from streamnb.features.token_counts import TokenCounts
 from streamnb.naive_bayes.base import TextModel
 from streamnb.naive_bayes.counting import CountingNB, Remembers
-from streamnb.naive_bayes.discriminative import DiscriminativeMultinomialNB, surprise
+from streamnb.naive_bayes.discriminative import DiscriminativeMultinomialNB, surprises
 from streamnb.naive_bayes.explanation import Explanation
 from streamnb.naive_bayes.label_noise import LabelNoise
 from streamnb.naive_bayes.recalibration import Recalibration, check_numbers
@@ -23,7 +23,9 @@ from streamnb.scores import probabilities
 
 __all__ = ["ViewsNB"]
 
-_IN_A_RUN = 1.0  # nats by which a class is expected more in a run of it
+# Nats by which a class is expected more in a run of it: else the last class taught would be learned
+# at the cost of those that were taught before.
+_IN_A_RUN = 1.0
 
 
 class _Judged(NamedTuple):
@@ -251,26 +253,14 @@ class ViewsNB(Remembers[_Judged], TextModel):
             parts["noise"] = self.noise.learn(trust)
             self._be_cautious()
             parts |= self.recalibration.learn(evidence, shares, k, known, trust, turn, octave)
-        surprises = self._surprises(evidence, k, known, turn)
+        prior = _share_of_prior(counts.weights, len(views))
+        prior[k] += _IN_A_RUN * (1 - turn)
+        found = surprises(evidence, prior, known, k)
         times = [
             model.lesson(surprise, trust)
-            for model, surprise in zip(self._members, surprises, strict=True)
+            for model, surprise in zip(self._members, found, strict=True)
         ]
         return times, parts
-
-    def _surprises(
-        self, evidence: list[list[float]], k: int, known: list[int], turn: float
-    ) -> list[float]:
-        """How little each view expected class k: with its share of the prior.
-
-        In a run of its class it is expected more, by a nat: else the last class taught would be
-        learned at the cost of those that were taught before.
-        """
-        if k not in known or len(known) < 2:
-            return [surprise([], known, k)] * len(evidence)
-        prior = _share_of_prior(self._members[0].counts.weights, len(evidence))
-        prior[k] += _IN_A_RUN * (1 - turn)
-        return _core.surprises(evidence, prior, k)
 
     def _be_cautious(self) -> None:
         """Let the models smooth as their labels deserve."""
@@ -320,11 +310,6 @@ class ViewsNB(Remembers[_Judged], TextModel):
     def missed_turns(self) -> float:
         """How many messages were learned in runs of one class (see `Turns`)."""
         return self.turns.missed
-
-    def turn_of(self, y: Label) -> float:
-        """How far a message of a class has its turn now: 0 in a long run of its class."""
-        k = self._members[0].counts.index(y)
-        return 1.0 if k is None else self.turns.turn(k)
 
     def record_of(self, y: Label) -> tuple[int, int] | None:
         """How often a class was called rightly and wrongly, before messages were learned."""
