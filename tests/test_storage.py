@@ -149,7 +149,7 @@ DAMAGE = {
     "names out of order": array("0.name_ends.npy", np.array([9, 1, 2, 3, 4, 5, 6], np.uint64)),
     "names beyond the end": array("0.name_ends.npy", np.full(7, 10**6, np.uint64)),
     "a foreign format": header(format="other"),
-    "a newer version": header(version=4),
+    "a newer version": header(version=5),
     "an older version": header(version=1),
     "no members": header(members=[]),
     "another model in it": member(model="GaussianNB"),

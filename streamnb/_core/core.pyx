@@ -65,11 +65,13 @@ cdef inline cnp.ndarray checked(array, int kind, Py_ssize_t size, str what):
 
 
 include "hash.pxi"
+include "table.pxi"
 include "sums.pxi"
 include "exact.pxi"
 include "exact_sums.pxi"
 include "normal.pxi"
-include "table.pxi"
+include "names.pxi"
+include "count_table.pxi"
 include "scan.pxi"
 include "html.pxi"
 include "header.pxi"

@@ -183,95 +183,142 @@ def weighted_sums(counts, values, seen=None):
 
 
 cdef class LogSums:
-    """Sums of amount * (log(cell + alpha of the row) - less[k]) over rows of cells.
+    """Sums of amount * (log(n_k + alpha of the row) - log(N_k + every)) over rows of counts n.
 
     Rows are held until there are as many as a processor has near, for their logarithms are taken
     together. The sums do not depend on the order of the rows (see `weighted_sums`).
+
+    With few classes (DENSE), a row has a count for each. With more, what all classes have where a
+    row has no count, log(alpha), is summed once, and only the rest for the classes that have one.
     """
 
     cdef double alpha, more
-    cdef Py_ssize_t width, held, most, used
-    cdef double *cells      # [most, width]
-    cdef double *logs       # [most, width]
-    cdef double *amounts    # [most]
-    cdef double *less       # [width], and so the sums
+    cdef Py_ssize_t width, held, room, used
+    cdef double *cells      # [room]
+    cdef double *logs       # [room]
+    cdef double *amounts    # [room], of each row where it begins
+    cdef uint32_t *columns  # [room], with many classes; `width` for a row's alpha
+    cdef double *less       # [width + 2], and so the sums: classes, then log(alpha), then amounts
     cdef double *hi
     cdef double *lo
 
-    def __cinit__(self, list less, double alpha, double more):
-        cdef Py_ssize_t k
-        self.alpha, self.more = alpha, more
-        self.width = len(less)
-        self.most = 1024 // (self.width + 1) + 1
-        self.cells = <double *> grown(NULL, (2 * self.most * self.width + self.most + 3 * self.width + 1) * sizeof(double))
-        self.logs = self.cells + self.most * self.width
-        self.amounts = self.logs + self.most * self.width
-        self.less = self.amounts + self.most
-        self.hi, self.lo = self.less + self.width, self.less + 2 * self.width
-        for k in range(self.width):
-            self.less[k], self.hi[k], self.lo[k] = less[k], 0.0, 0.0
+    def __cinit__(self):
+        self.width = -1
 
     def __dealloc__(self):
         free(self.cells)
+        free(self.less)
 
-    cdef inline void add(self, const double *cells, double amount) noexcept nogil:
-        """Take a row; NULL for zeros."""
-        cdef double *to = self.cells + self.held * self.width
-        if cells == NULL:
-            memset(to, 0, self.width * sizeof(double))
-        elif self.width == 2:
-            to[0], to[1] = cells[0], cells[1]
-        else:
-            memcpy(to, cells, self.width * sizeof(double))
-        self.amounts[self.held] = amount
-        self.held += 1
-        if self.held == self.most:
+    cdef int prepare(self, const double *totals, Py_ssize_t width, double alpha, double every, double more) except -1:
+        """Begin a sum."""
+        if width != self.width:
+            self.width = -1
+            self.room = max(1024, width + 1)
+            self.less = <double *> grown(self.less, 3 * (width + 2) * sizeof(double))
+            self.cells = <double *> grown(self.cells, self.room * (3 * sizeof(double) + sizeof(uint32_t)))
+            self.hi, self.lo = self.less + width + 2, self.less + 2 * (width + 2)
+            self.logs, self.amounts = self.cells + self.room, self.cells + 2 * self.room
+            self.columns = <uint32_t *> (self.cells + 3 * self.room)
+            self.width = width
+        self.alpha, self.more, self.held, self.used = alpha, more, 0, 0
+        snb_logs(totals, every, self.less, width)
+        memset(self.hi, 0, 2 * (width + 2) * sizeof(double))
+        return 0
+
+    cdef inline void add(self, const double *numbers, const uint32_t *columns, Py_ssize_t n, double amount) noexcept nogil:
+        """Take a row of n numbers, of the classes `columns` (NULL: all); none of a row of zeros."""
+        cdef Py_ssize_t i, at, width = self.width
+        cdef double alpha
+        self.used += 1
+        if width > DENSE:
+            self.add_sparse(numbers, columns, n, amount)
+            return
+        if self.held + width > self.room:
             self.flush()
+        at = self.held
+        self.held += width
+        self.amounts[at] = amount
+        if n == 0:
+            memset(self.cells + at, 0, width * sizeof(double))
+        elif width == 2:
+            self.cells[at], self.cells[at + 1] = numbers[0], numbers[1]
+        else:
+            memcpy(self.cells + at, numbers, width * sizeof(double))
+        if self.more != 0:
+            alpha = 0
+            for i in range(n):
+                alpha += numbers[i]
+            alpha = self.alpha + self.more * alpha
+            for i in range(width):
+                self.cells[at + i] += alpha
+
+    cdef void add_sparse(self, const double *numbers, const uint32_t *columns, Py_ssize_t n, double amount) noexcept nogil:
+        cdef Py_ssize_t i, at
+        cdef double alpha = 0
+        if self.held + n + 1 > self.room:
+            self.flush()
+        if self.more != 0:
+            for i in range(n):
+                alpha += numbers[i]
+        alpha = self.alpha + self.more * alpha
+        at = self.held
+        self.cells[at], self.columns[at], self.amounts[at] = alpha, <uint32_t> self.width, amount
+        for i in range(n):
+            if numbers[i] != 0:
+                at += 1
+                self.cells[at], self.columns[at] = numbers[i] + alpha, <uint32_t> i if columns == NULL else columns[i]
+        self.held = at + 1
 
     cdef void flush(self) noexcept nogil:
-        cdef Py_ssize_t i, k, width = self.width, held = self.held
-        cdef double alpha, amount
-        cdef double *row = self.cells
+        cdef Py_ssize_t i = 0, k, width = self.width
+        cdef double amount = 0, base = 0
+        cdef double *logs = self.logs
         cdef double *less = self.less
         cdef double *hi = self.hi
         cdef double *lo = self.lo
-        if self.more != 0:
-            for i in range(held):
-                alpha = 0
+        snb_logs(self.cells, 0.0 if self.more != 0 or width > DENSE else self.alpha, logs, self.held)
+        if width <= DENSE:
+            while i < self.held:
+                amount = self.amounts[i]
                 for k in range(width):
-                    alpha += row[k]
-                alpha = self.alpha + self.more * alpha
-                for k in range(width):
-                    row[k] += alpha
-                row += width
-        snb_logs(self.cells, 0.0 if self.more != 0 else self.alpha, self.logs, held * width)
-        row = self.logs
-        for i in range(held):
-            amount = self.amounts[i]
-            for k in range(width):
-                snb_accumulate(&hi[k], &lo[k], amount * (row[k] - less[k]))
-            row += width
-        self.used += held
+                    snb_accumulate(&hi[k], &lo[k], amount * (logs[i + k] - less[k]))
+                i += width
+        else:
+            for i in range(self.held):
+                k = self.columns[i]
+                if k < width:
+                    snb_accumulate(&hi[k], &lo[k], amount * (logs[i] - base))
+                else:
+                    amount, base = self.amounts[i], logs[i]
+                    snb_accumulate(&hi[width], &lo[width], amount * base)
+                    snb_accumulate(&hi[width + 1], &lo[width + 1], amount)
         self.held = 0
 
     cdef tuple finish(self):
         """The sums, and how many rows there were."""
+        cdef Py_ssize_t k, width = self.width
+        cdef double base, amounts
         self.flush()
-        return [self.hi[k] + self.lo[k] for k in range(self.width)], self.used
+        if width <= DENSE or self.used == 0:
+            return [self.hi[k] + self.lo[k] for k in range(width)], self.used
+        base, amounts = self.hi[width] + self.lo[width], self.hi[width + 1] + self.lo[width + 1]
+        return [base + (self.hi[k] + self.lo[k]) - amounts * self.less[k] for k in range(width)], self.used
 
 
-def log_sums(cells, seen, counts, list less, double alpha, double more=0.0):
+def log_sums(cells, seen, counts, list totals, double alpha, double every, double more=0.0):
     """Do as `CountTable.log_sums`, with counts (n, K) that are given; `seen` (n,) or None for all."""
-    cdef Py_ssize_t i, n = len(counts), width = len(less)
+    cdef Py_ssize_t i, n = len(counts), width = len(totals)
     cdef double *v = <double *> cnp.PyArray_DATA(checked(cells, cnp.NPY_FLOAT64, n * width, "cells"))
     cdef double *c = <double *> cnp.PyArray_DATA(checked(counts, cnp.NPY_FLOAT64, n, "counts"))
+    cdef cnp.ndarray of_classes = np.array(totals, dtype=np.float64)
     cdef uint8_t *mask = NULL
-    cdef LogSums sums = LogSums(less, alpha, more)
+    cdef LogSums sums = LogSums()
+    sums.prepare(<double *> cnp.PyArray_DATA(of_classes), width, alpha, every, more)
     if seen is not None:
         mask = <uint8_t *> cnp.PyArray_DATA(checked(seen, cnp.NPY_UINT8, n, "seen"))
     for i in range(n):
         if mask == NULL or mask[i]:
-            sums.add(v + i * width, c[i])
+            sums.add(v + i * width, NULL, width, c[i])
     return sums.finish()
 
 

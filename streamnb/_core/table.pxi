@@ -1,716 +1,603 @@
-# The count table: fingerprint -> one count a class, and the class totals.
+# The table under all counts: 64-bit keys, and for each a number in some of many columns.
 #
-# Rows lie densely in the order they came (keys beside cells), and an open-addressing index of
-# 8-byte entries (32 bits of the hash, 32 bits of row number) leads to them. Compared with counts in
-# the index itself this costs a second cache line a look-up, and buys a third of the memory, rows that
-# other arrays can run parallel to, and plain arrays to save.
+# Rows lie in blocks in the order they came, so that other arrays can run parallel to them. An index
+# of 8-byte entries (32 bits of the key's hash, 32 bits of row number) leads to them: a look-up
+# touches one cache line of it, for searches begin where a line does, and one or two of the row.
+# The index is cut into segments by the leading bits of the hash (Fagin et al. 1979, extendible
+# hashing). One at a time grows, so it never takes long, and all are 64 to 80 % full.
+#
+# A row of few columns has a number for each. Of many columns most rows have one or two: there is
+# room for those, with their columns, in the row; more lie elsewhere.
 
 cdef extern from *:
     """
+    #include <stdint.h>
+    #include <stdlib.h>
     #if defined(_MSC_VER)
-    #include <intrin.h>
-    static inline uint64_t snb_scale(uint64_t h, uint64_t slots) { return __umulh(h, slots); }
     #define snb_prefetch(p)
     #else
-    /* Map a hash to [0, slots) by its high bits: any number of slots will do. */
-    static inline uint64_t snb_scale(uint64_t h, uint64_t slots) {
-        return (uint64_t)(((unsigned __int128)h * slots) >> 64);
-    }
     #define snb_prefetch(p) __builtin_prefetch(p)
     #endif
-    #if defined(__linux__)
-    #include <sys/mman.h>
-    /* Ask for large pages for a large block: with random access, address translation costs more
-       than the memory itself. Only a hint; nothing depends on it. */
-    static inline void snb_large(void *p, size_t size) {
-        const uintptr_t page = (uintptr_t)1 << 21;
-        uintptr_t begin = ((uintptr_t)p + page - 1) & ~(page - 1), end = ((uintptr_t)p + size) & ~(page - 1);
-        if (end > begin) madvise((void *)begin, end - begin, MADV_HUGEPAGE);
+    /* Which of the 8 entries of a line belong to a hash, and which are free: a bit for each. Both by
+       the eight, for where in a line an entry stands no processor guesses right. */
+    #if defined(__SSE2__)
+    #include <emmintrin.h>
+    static inline unsigned snb_line(const uint64_t *line, int odd, uint32_t wanted) {
+        const __m128 *p = (const __m128 *)line;
+        const __m128i what = _mm_set1_epi32((int)wanted);
+        __m128i low = _mm_castps_si128(odd ? _mm_shuffle_ps(p[0], p[1], 0xdd) : _mm_shuffle_ps(p[0], p[1], 0x88));
+        __m128i high = _mm_castps_si128(odd ? _mm_shuffle_ps(p[2], p[3], 0xdd) : _mm_shuffle_ps(p[2], p[3], 0x88));
+        return (unsigned)_mm_movemask_ps(_mm_castsi128_ps(_mm_cmpeq_epi32(low, what))) |
+               (unsigned)_mm_movemask_ps(_mm_castsi128_ps(_mm_cmpeq_epi32(high, what))) << 4;
     }
     #else
-    static inline void snb_large(void *p, size_t size) { (void)p; (void)size; }
+    static inline unsigned snb_line(const uint64_t *line, int odd, uint32_t wanted) {
+        unsigned found = 0, i;
+        for (i = 0; i < 8; i++) found |= (unsigned)((uint32_t)(odd ? line[i] >> 32 : line[i]) == wanted) << i;
+        return found;
+    }
     #endif
-    #define SNB_LOW 0xffffffffULL
+    static inline unsigned snb_matching(const uint64_t *line, uint32_t hash) { return snb_line(line, 1, hash); }
+    static inline unsigned snb_free(const uint64_t *line) { return snb_line(line, 0, 0); }
+    #if defined(_MSC_VER)
+    #include <intrin.h>
+    static inline int snb_first(unsigned bits) { unsigned long i; _BitScanForward(&i, bits); return (int)i; }
+    #else
+    static inline int snb_first(unsigned bits) { return __builtin_ctz(bits); }
+    #endif
     """
-    const uint64_t LOW "SNB_LOW"
     const uint64_t GOLDEN "0x9E3779B97F4A7C15ULL"
-    uint64_t snb_scale(uint64_t h, uint64_t slots) noexcept nogil
+    const uint32_t NO_COLUMN "0xFFFFFFFFU"
+    const uint32_t ELSEWHERE "0xFFFFFFFEU"
+    const uint64_t MAX_SLOTS "0xFFFFFFF0ULL"
+    unsigned snb_matching(const uint64_t *line, uint32_t hash) noexcept nogil
+    unsigned snb_free(const uint64_t *line) noexcept nogil
+    int snb_first(unsigned bits) noexcept nogil
     void snb_prefetch(const void *p) noexcept nogil
-    void snb_large(void *p, size_t size) noexcept nogil
 
 cdef enum:
-    MAX_CLASSES = 1 << 20
-    CACHED_ROWS = 1 << 18  # more do not fit into a processor's cache
-    AHEAD = 16  # look-ups in flight: hides the latency of memory
+    MAX_COLUMNS = 1 << 20
+    DENSE = 4               # columns that a row has room for, needed or not
+    LINE = 8                # index entries of a cache line
+    SEGMENT = 1 << 16       # slots of a segment before it is split
+    BLOCK_BITS = 12
+    BLOCK = 1 << BLOCK_BITS # rows of a block
+    AHEAD = 16              # look-ups in flight: hides the latency of memory
+
+cdef struct Segment:
+    void *block
+    uint64_t *slots     # in the block, where a cache line begins: hash << 32 | row + 1; 0 for none
+    uint32_t size
+    uint32_t used
+    int depth           # leading bits that all its hashes share
 
 cdef struct Table:
-    uint64_t *index
-    uint64_t slots
-    uint64_t *keys
-    double *cells
+    Segment **segments  # by the first `bits` bits of the hash; NULL while there is no row
+    int bits
+    uint8_t **blocks
     Py_ssize_t rows
     Py_ssize_t capacity
-    Py_ssize_t width
+    Py_ssize_t width    # columns
+    Py_ssize_t stride   # bytes of a row
+    size_t elsewhere    # bytes of numbers that are not in their rows
+
+cdef struct Row:
+    uint64_t key
+    double[DENSE] numbers  # as many as there are columns
+
+cdef struct SparseRow:
+    uint64_t key
+    uint32_t[2] columns    # rising, then NO_COLUMN; or ELSEWHERE and how many
+    double[2] numbers
+
+cdef struct Elsewhere:
+    uint64_t key
+    uint32_t mark
+    uint32_t used
+    double *numbers        # [room], and after them their columns
+    uint64_t room
 
 
-cdef inline uint64_t table_hash(uint64_t key) noexcept nogil:
-    # Keys may be anything: whole numbers in the table of values, a user's own fingerprints.
-    return (key ^ (key >> 32)) * GOLDEN
+cdef inline uint32_t table_hash(uint64_t key) noexcept nogil:
+    # Keys may be anything: whole numbers in the table of values, a user's own fingerprints. What is
+    # no entry has hash 0, so no key may.
+    return <uint32_t> (((key ^ (key >> 32)) * GOLDEN) >> 32) | 1
 
+
+cdef inline Py_ssize_t table_stride(Py_ssize_t width) noexcept nogil:
+    return sizeof(SparseRow) if width > DENSE else sizeof(uint64_t) + width * sizeof(double)
+
+
+cdef inline Row *table_at(const Table *t, Py_ssize_t row) noexcept nogil:
+    return <Row *> (t.blocks[row >> BLOCK_BITS] + (row & (BLOCK - 1)) * t.stride)
+
+
+cdef inline Py_ssize_t entry_row(uint64_t entry) noexcept nogil:
+    return <Py_ssize_t> <uint32_t> entry - 1
+
+
+cdef inline Segment *table_segment(const Table *t, uint32_t hash) noexcept nogil:
+    return t.segments[<uint64_t> hash >> (32 - t.bits)]
+
+
+cdef inline uint64_t *segment_home(const Segment *s, uint32_t hash) noexcept nogil:
+    """Where the search for a hash begins."""
+    return s.slots + ((<uint64_t> <uint32_t> (hash << s.depth) * s.size >> 32) & ~<uint64_t> (LINE - 1))
+
+
+cdef inline uint64_t *segment_next(const Segment *s, uint64_t *place, Py_ssize_t step) noexcept nogil:
+    """The next slot (step 1) or line (LINE); after the last comes the first."""
+    return s.slots if place + step == s.slots + s.size else place + step
+
+
+# Rows of many columns
+
+cdef inline Py_ssize_t sparse_cells(SparseRow *r, uint32_t **columns, double **numbers) noexcept nogil:
+    """The numbers of a sparse row, their columns, and how many there are."""
+    cdef Elsewhere *other = <Elsewhere *> r
+    if r.columns[0] == ELSEWHERE:
+        numbers[0] = other.numbers
+        columns[0] = <uint32_t *> (other.numbers + other.room)
+        return other.used
+    numbers[0] = r.numbers
+    columns[0] = r.columns
+    return (r.columns[0] != NO_COLUMN) + (r.columns[1] != NO_COLUMN)
+
+
+cdef int sparse_grow(Table *t, SparseRow *r, Py_ssize_t used) except -1:
+    """Make room for one more number elsewhere."""
+    cdef Elsewhere *other = <Elsewhere *> r
+    cdef uint32_t *columns
+    cdef double *numbers
+    cdef double *more
+    cdef uint64_t before = other.room if r.columns[0] == ELSEWHERE else 0
+    cdef uint64_t room = before + before // 2 + 4
+    sparse_cells(r, &columns, &numbers)
+    more = <double *> grown(NULL, room * (sizeof(double) + sizeof(uint32_t)))
+    memcpy(more, numbers, used * sizeof(double))
+    memcpy(more + room, columns, used * sizeof(uint32_t))
+    if before:
+        free(numbers)
+    t.elsewhere += (room - before) * (sizeof(double) + sizeof(uint32_t))
+    other.mark, other.used, other.numbers, other.room = ELSEWHERE, <uint32_t> used, more, room
+    return 0
+
+
+cdef double *sparse_cell(Table *t, SparseRow *r, uint32_t column) except NULL:
+    """The number of a column, made with 0 if need be."""
+    cdef uint32_t *columns
+    cdef double *numbers
+    cdef Py_ssize_t used = sparse_cells(r, &columns, &numbers), at = 0, i
+    while at < used and columns[at] < column:
+        at += 1
+    if at < used and columns[at] == column:
+        return numbers + at
+    if used >= 2 and (r.columns[0] != ELSEWHERE or <uint64_t> used == (<Elsewhere *> r).room):
+        sparse_grow(t, r, used)
+        sparse_cells(r, &columns, &numbers)
+    for i in range(used, at, -1):
+        columns[i], numbers[i] = columns[i - 1], numbers[i - 1]
+    columns[at], numbers[at] = column, 0.0
+    if r.columns[0] == ELSEWHERE:
+        (<Elsewhere *> r).used += 1
+    return numbers + at
+
+
+cdef void sparse_free(Table *t, SparseRow *r) noexcept nogil:
+    cdef Elsewhere *other = <Elsewhere *> r
+    if r.columns[0] == ELSEWHERE:
+        t.elsewhere -= other.room * (sizeof(double) + sizeof(uint32_t))
+        free(other.numbers)
+
+
+# Rows of any kind
+
+cdef inline void row_clear(const Table *t, Row *r, uint64_t key) noexcept nogil:
+    memset(r, 0, t.stride)
+    r.key = key
+    if t.width > DENSE:
+        (<SparseRow *> r).columns[0] = (<SparseRow *> r).columns[1] = NO_COLUMN
+
+
+cdef inline Py_ssize_t row_cells(const Table *t, Row *r, uint32_t **columns, double **numbers) noexcept nogil:
+    """The numbers of a row, their columns (NULL: all from 0 on), and how many there are."""
+    if t.width > DENSE:
+        return sparse_cells(<SparseRow *> r, columns, numbers)
+    columns[0], numbers[0] = NULL, r.numbers
+    return t.width
+
+
+cdef inline double row_get(const Table *t, Row *r, Py_ssize_t column) noexcept nogil:
+    cdef uint32_t *columns
+    cdef double *numbers
+    cdef Py_ssize_t i
+    if t.width <= DENSE:
+        return r.numbers[column]
+    for i in range(sparse_cells(<SparseRow *> r, &columns, &numbers)):
+        if columns[i] == <uint32_t> column:
+            return numbers[i]
+    return 0.0
+
+
+cdef inline double *row_cell(Table *t, Row *r, Py_ssize_t column) except NULL:
+    return sparse_cell(t, <SparseRow *> r, <uint32_t> column) if t.width > DENSE else r.numbers + column
+
+
+cdef inline bint row_is_empty(const Table *t, Row *r) noexcept nogil:
+    cdef uint32_t *columns
+    cdef double *numbers
+    cdef Py_ssize_t i
+    for i in range(row_cells(t, r, &columns, &numbers)):
+        if numbers[i] != 0:
+            return False
+    return True
+
+
+cdef void row_copy(const Table *t, Row *r, double *target, Py_ssize_t width) noexcept nogil:
+    """Write a row's numbers out, with the zeros between them."""
+    cdef uint32_t *columns
+    cdef double *numbers
+    cdef Py_ssize_t i
+    if t.width <= DENSE:
+        memcpy(target, r.numbers, width * sizeof(double))
+        return
+    memset(target, 0, width * sizeof(double))
+    for i in range(sparse_cells(<SparseRow *> r, &columns, &numbers)):
+        target[columns[i]] = numbers[i]
+
+
+# Segments
+
+cdef Segment *segment_new(uint64_t entries, int depth) except NULL:
+    """A segment for so many entries, which fill less than 4/5 of it."""
+    cdef Segment *s
+    cdef uint64_t size = (entries * 5 // 4 // LINE + 1) * LINE
+    if size > MAX_SLOTS:
+        raise MemoryError("an index of more than 2^32 places")
+    s = <Segment *> grown(NULL, sizeof(Segment))
+    s.block = calloc(size + LINE, sizeof(uint64_t))
+    if s.block == NULL:
+        free(s)
+        raise MemoryError(f"cannot have {size * 8} bytes")
+    s.slots = <uint64_t *> (<size_t> s.block + 63 & ~<size_t> 63)
+    s.size, s.used, s.depth = <uint32_t> size, 0, depth
+    return s
+
+
+cdef inline void segment_enter(Segment *s, uint64_t entry) noexcept nogil:
+    cdef uint64_t *line = segment_home(s, <uint32_t> (entry >> 32))
+    cdef unsigned free = snb_free(line)
+    while free == 0:
+        line = segment_next(s, line, LINE)
+        free = snb_free(line)
+    line[snb_first(free)] = entry
+    s.used += 1
+
+
+cdef void segment_free(Segment *s) noexcept nogil:
+    free(s.block)
+    free(s)
+
+
+cdef int table_split(Table *t, Segment *s) except -1:
+    """Make two segments of one: the next bit of the hash decides."""
+    cdef Segment *low
+    cdef Segment *high
+    cdef Segment **more
+    cdef uint64_t i, entry, places, half
+    if s.depth == t.bits:
+        more = <Segment **> grown(NULL, sizeof(Segment *) << (t.bits + 1))
+        for i in range(<uint64_t> 1 << t.bits):
+            more[2 * i] = more[2 * i + 1] = t.segments[i]
+        free(t.segments)
+        t.segments = more
+        t.bits += 1
+    half = 0
+    for i in range(s.size):
+        half += s.slots[i] >> (63 - s.depth) & 1
+    low = segment_new((s.used - half) * 5 // 4, s.depth + 1)
+    try:
+        high = segment_new(half * 5 // 4, s.depth + 1)
+    except MemoryError:
+        segment_free(low)
+        raise
+    for i in range(s.size):
+        entry = s.slots[i]
+        if entry:
+            segment_enter(high if entry >> (63 - s.depth) & 1 else low, entry)
+    places = <uint64_t> 1 << t.bits
+    for i in range(places):
+        if t.segments[i] == s:
+            half = i >> (t.bits - s.depth - 1) & 1
+            t.segments[i] = high if half else low
+    segment_free(s)
+    return 0
+
+
+cdef int segment_enlarge(Segment *s, uint64_t entries) except -1:
+    cdef Segment *more = segment_new(entries, s.depth)
+    cdef uint64_t i
+    for i in range(s.size):
+        if s.slots[i]:
+            segment_enter(more, s.slots[i])
+    free(s.block)
+    s[0] = more[0]
+    free(more)
+    return 0
+
+
+cdef int table_grow(Table *t, Segment *s) except -1:
+    """Give a segment that is full more room, or split it."""
+    # Only keys that somebody chose agree in more leading bits than there are rows for.
+    if s.size >= SEGMENT and s.depth < 30 and (<uint64_t> 1 << s.depth) * SEGMENT <= 16 * <uint64_t> t.rows:
+        return table_split(t, s)
+    return segment_enlarge(s, s.used + s.used // 4 + LINE)
+
+
+cdef void table_forget_index(Table *t) noexcept nogil:
+    cdef uint64_t i, places = <uint64_t> 1 << t.bits
+    cdef Segment *before = NULL
+    if t.segments == NULL:
+        return
+    for i in range(places):  # those of one segment lie together
+        if t.segments[i] != before:
+            before = t.segments[i]
+            segment_free(before)
+    free(t.segments)
+    t.segments, t.bits = NULL, 0
+
+
+cdef int table_index(Table *t, uint64_t entries) except -1:
+    """Make the index anew, with room for so many rows."""
+    cdef Table made
+    cdef uint64_t i, share
+    cdef uint64_t *used
+    cdef Py_ssize_t row
+    cdef uint32_t hash
+    memset(&made, 0, sizeof(Table))
+    entries = max(entries, <uint64_t> t.rows)
+    while entries >> made.bits > SEGMENT * 3 // 5:
+        made.bits += 1
+    share = (entries >> made.bits) + (<uint64_t> (4 * sqrt(<double> (entries >> made.bits))) if made.bits else 0)
+    used = <uint64_t *> calloc(<size_t> 1 << made.bits, sizeof(uint64_t))
+    made.segments = <Segment **> calloc(<size_t> 1 << made.bits, sizeof(Segment *))
+    try:
+        if used == NULL or made.segments == NULL:
+            raise MemoryError("cannot have an index")
+        for row in range(t.rows):
+            used[<uint64_t> table_hash(table_at(t, row).key) >> (32 - made.bits)] += 1
+        for i in range(<uint64_t> 1 << made.bits):
+            made.segments[i] = segment_new(max(used[i], share) + LINE, made.bits)
+    except MemoryError:
+        if made.segments != NULL:
+            for i in range(<uint64_t> 1 << made.bits):
+                if made.segments[i] != NULL:
+                    segment_free(made.segments[i])
+        free(made.segments)
+        raise
+    finally:
+        free(used)
+    for row in range(t.rows):
+        hash = table_hash(table_at(t, row).key)
+        segment_enter(table_segment(&made, hash), <uint64_t> hash << 32 | <uint64_t> (row + 1))
+    table_forget_index(t)
+    t.segments, t.bits = made.segments, made.bits
+    return 0
+
+
+# The table
 
 cdef size_t table_bytes(const Table *t) noexcept nogil:
-    return t.slots * sizeof(uint64_t) + t.capacity * (sizeof(uint64_t) + t.width * sizeof(double))
+    cdef uint64_t i
+    cdef size_t size = t.capacity * t.stride + t.elsewhere
+    cdef Segment *before = NULL
+    if t.segments != NULL:
+        for i in range(<uint64_t> 1 << t.bits):
+            size += sizeof(Segment *)
+            if t.segments[i] != before:
+                before = t.segments[i]
+                size += sizeof(Segment) + before.size * sizeof(uint64_t)
+    return size
+
+
+cdef void table_free_rows(Table *t) noexcept nogil:
+    cdef Py_ssize_t i
+    if t.width > DENSE:
+        for i in range(t.rows):
+            sparse_free(t, <SparseRow *> table_at(t, i))
+    for i in range((t.capacity + BLOCK - 1) >> BLOCK_BITS):
+        free(t.blocks[i])
+    free(t.blocks)
+    t.blocks, t.rows, t.capacity = NULL, 0, 0
 
 
 cdef void table_free(Table *t) noexcept nogil:
-    free(t.index)
-    free(t.keys)
-    free(t.cells)
-    memset(t, 0, sizeof(Table))
+    """Forget all rows."""
+    table_forget_index(t)
+    table_free_rows(t)
 
 
-cdef inline void table_enter(Table *t, uint64_t hash, Py_ssize_t row) noexcept nogil:
-    cdef uint64_t slot = snb_scale(hash, t.slots)
-    while t.index[slot]:
-        slot += 1
-        if slot == t.slots:
-            slot = 0
-    t.index[slot] = (hash << 32) | <uint64_t> (row + 1)
+cdef int table_room(Table *t, Py_ssize_t more) except -1:
+    """Make room for more rows."""
+    cdef Py_ssize_t last, held, room
+    if t.rows + more >= MAX_NAMES:
+        raise MemoryError("a count table holds at most 2^32 - 2 features")
+    t.stride = table_stride(t.width)
+    while t.rows + more > t.capacity:
+        last, held = t.capacity >> BLOCK_BITS, t.capacity & (BLOCK - 1)
+        room = min(t.capacity // 8 + 8, BLOCK - held)
+        if held == 0:
+            t.blocks = <uint8_t **> grown(t.blocks, (last + 1) * sizeof(uint8_t *))
+            t.blocks[last] = NULL
+        t.blocks[last] = <uint8_t *> grown(t.blocks[last], (held + room) * t.stride)
+        t.capacity += room
+    return 0
 
 
 cdef int table_reserve(Table *t, Py_ssize_t more) except -1:
-    """Make room for `more` new rows, so that `table_row` cannot fail."""
-    cdef Py_ssize_t rows = t.rows + more, row
-    cdef uint64_t slots
-    cdef void *index
-    if rows > t.capacity:
-        if rows >= MAX_NAMES:
-            raise MemoryError("a count table holds at most 2^32 - 2 features")
-        rows = max(rows, t.capacity + t.capacity // 8 + 8)
-        t.keys = <uint64_t *> grown(t.keys, rows * sizeof(uint64_t))
-        t.cells = <double *> grown(t.cells, rows * t.width * sizeof(double))
-        t.capacity = rows
-        snb_large(t.keys, rows * sizeof(uint64_t))
-        snb_large(t.cells, rows * t.width * sizeof(double))
-    rows = t.rows + more
-    if <uint64_t> rows * 5 >= t.slots * 4:  # at most 4/5 full
-        slots = max(t.slots + t.slots // 2, <uint64_t> rows * 5 // 4 + 16)
-        index = calloc(slots, sizeof(uint64_t))
-        if index == NULL:
-            raise MemoryError(f"cannot have {slots * 8} bytes")
-        free(t.index)
-        snb_large(index, slots * sizeof(uint64_t))
-        t.index = <uint64_t *> index
-        t.slots = slots
-        for row in range(t.rows):
-            table_enter(t, table_hash(t.keys[row]), row)
+    """Make room for more rows, and for their keys: `table_row` cannot fail then."""
+    cdef uint64_t i = 0
+    cdef Segment *s
+    table_room(t, more)
+    if t.segments == NULL:
+        table_index(t, more)
+    while i < <uint64_t> 1 << t.bits:
+        s = t.segments[i]
+        if (s.used + <uint64_t> more) * 5 <= <uint64_t> s.size * 4:
+            i += 1
+        else:
+            segment_enlarge(s, s.used + more + LINE)
     return 0
 
 
-cdef int table_widen(Table *t, Py_ssize_t width) except -1:
-    """Give every row more cells: a class came that was not there before."""
-    cdef Py_ssize_t row
-    cdef double *cells
-    if width <= t.width:
-        return 0
-    cells = <double *> calloc(t.capacity * width + 1, sizeof(double))
-    if cells == NULL:
-        raise MemoryError(f"cannot have {t.capacity * width * 8} bytes")
-    for row in range(t.rows):
-        memcpy(cells + row * width, t.cells + row * t.width, t.width * sizeof(double))
-    free(t.cells)
-    t.cells = cells
-    t.width = width
-    return 0
-
-
-cdef inline int64_t table_slot(const Table *t, uint64_t key) noexcept nogil:
-    """The index slot of a key, or -1."""
-    cdef uint64_t hash = table_hash(key), entry
-    cdef uint64_t slot
-    if t.slots == 0:
-        return -1
-    slot = snb_scale(hash, t.slots)
+cdef inline uint64_t *table_slot(const Table *t, uint64_t key, uint32_t hash) noexcept nogil:
+    """Where the index has a key, or NULL."""
+    cdef Segment *s
+    cdef uint64_t *line
+    cdef unsigned found
+    if t.segments == NULL:
+        return NULL
+    s = table_segment(t, hash)
+    line = segment_home(s, hash)
     while True:
-        entry = t.index[slot]
-        if entry == 0:
-            return -1
-        if (entry >> 32) == (hash & LOW) and t.keys[(entry & LOW) - 1] == key:
-            return slot
-        slot += 1
-        if slot == t.slots:
-            slot = 0
+        found = snb_matching(line, hash)
+        while found:
+            if table_at(t, entry_row(line[snb_first(found)])).key == key:
+                return line + snb_first(found)
+            found &= found - 1
+        if snb_free(line):
+            return NULL
+        line = segment_next(s, line, LINE)
 
 
 cdef inline Py_ssize_t table_find(const Table *t, uint64_t key) noexcept nogil:
     """The row of a key, or -1."""
-    cdef int64_t slot = table_slot(t, key)
-    return -1 if slot < 0 else <Py_ssize_t> (t.index[slot] & LOW) - 1
+    cdef uint64_t *slot = table_slot(t, key, table_hash(key))
+    return -1 if slot == NULL else entry_row(slot[0])
 
 
-cdef inline void table_prefetch(const Table *t, const uint64_t *keys, Py_ssize_t i, Py_ssize_t n) noexcept nogil:
-    """Ask for the memory that keys a few places further on will need."""
-    cdef uint64_t entry
-    if t.slots == 0:
+cdef inline Py_ssize_t table_guess(const Table *t, uint32_t hash) noexcept nogil:
+    """The row that is likely to be that of a key with this hash, or -1."""
+    cdef Segment *s = table_segment(t, hash)
+    cdef uint64_t *line = segment_home(s, hash)
+    cdef unsigned found = snb_matching(line, hash)
+    while found == 0:
+        if snb_free(line):
+            return -1
+        line = segment_next(s, line, LINE)
+        found = snb_matching(line, hash)
+    return entry_row(line[snb_first(found)])
+
+
+cdef void table_find_many(const Table *t, const uint64_t *keys, Py_ssize_t n, int64_t *rows) noexcept nogil:
+    """The row of each key, or -1, all of them in the cache: look-ups overlap in memory."""
+    cdef Py_ssize_t i, j
+    cdef uint32_t hash
+    cdef uint8_t *row
+    if t.segments == NULL:
+        for i in range(n):
+            rows[i] = -1
         return
-    if i + 2 * AHEAD < n:
-        snb_prefetch(&t.index[snb_scale(table_hash(keys[i + 2 * AHEAD]), t.slots)])
-    if i + AHEAD < n:
-        entry = t.index[snb_scale(table_hash(keys[i + AHEAD]), t.slots)]
-        if entry:
-            snb_prefetch(&t.keys[(entry & LOW) - 1])
-            snb_prefetch(&t.cells[((entry & LOW) - 1) * t.width])
+    for i in range(n + 2 * AHEAD):
+        if i < n:
+            hash = table_hash(keys[i])
+            snb_prefetch(segment_home(table_segment(t, hash), hash))
+        j = i - AHEAD
+        if 0 <= j < n:
+            rows[j] = table_guess(t, table_hash(keys[j]))
+            if rows[j] >= 0:
+                row = <uint8_t *> table_at(t, rows[j])
+                snb_prefetch(row)
+                snb_prefetch(row + t.stride - 1)
+        j -= AHEAD
+        if j >= 0 and rows[j] >= 0 and table_at(t, rows[j]).key != keys[j]:
+            rows[j] = table_find(t, keys[j])
 
 
-cdef inline Py_ssize_t table_row(Table *t, uint64_t key) noexcept nogil:
-    """The row of a key, made with zeros if need be; room must have been reserved."""
-    cdef Py_ssize_t row = table_find(t, key)
-    if row < 0:
-        row = t.rows
-        t.rows += 1
-        t.keys[row] = key
-        memset(t.cells + row * t.width, 0, t.width * sizeof(double))
-        table_enter(t, table_hash(key), row)
-    return row
+cdef Py_ssize_t table_row(Table *t, uint64_t key) except -1:
+    """The row of a key, made with zeros if need be."""
+    cdef uint32_t hash = table_hash(key)
+    cdef uint64_t *slot = table_slot(t, key, hash)
+    cdef Segment *s
+    if slot != NULL:
+        return entry_row(slot[0])
+    if t.rows == t.capacity:
+        table_room(t, 1)
+    if t.segments == NULL:
+        table_index(t, 0)
+    s = table_segment(t, hash)
+    while <uint64_t> (s.used + 1) * 5 > <uint64_t> s.size * 4:
+        table_grow(t, s)
+        s = table_segment(t, hash)
+    row_clear(t, table_at(t, t.rows), key)
+    t.rows += 1
+    segment_enter(s, <uint64_t> hash << 32 | <uint64_t> t.rows)
+    return t.rows - 1
 
 
 cdef void table_remove(Table *t, Py_ssize_t row) noexcept nogil:
     """Drop a row; the last one takes its place."""
-    cdef uint64_t hole = table_slot(t, t.keys[row]), slot, home
-    cdef Py_ssize_t last = t.rows - 1
-    if row != last:
-        slot = table_slot(t, t.keys[last])
-        t.index[slot] = (t.index[slot] & ~LOW) | <uint64_t> (row + 1)
-        t.keys[row] = t.keys[last]
-        memcpy(t.cells + row * t.width, t.cells + last * t.width, t.width * sizeof(double))
-    t.rows = last
+    cdef Row *r = table_at(t, row)
+    cdef Row *last = table_at(t, t.rows - 1)
+    cdef uint32_t hash = table_hash(r.key)
+    cdef Segment *s = table_segment(t, hash)
+    cdef uint64_t *hole = table_slot(t, r.key, hash)
+    cdef uint64_t *slot
+    cdef uint64_t *home
+    if t.width > DENSE:
+        sparse_free(t, <SparseRow *> r)
+    if r != last:
+        slot = table_slot(t, last.key, table_hash(last.key))
+        slot[0] = (slot[0] >> 32 << 32) | <uint64_t> (row + 1)
+        memcpy(r, last, t.stride)
+    t.rows -= 1
+    s.used -= 1
     # Close the gap in the run of probes (Knuth, TAOCP 3, 6.4, algorithm R).
     slot = hole
     while True:
-        t.index[hole] = 0
+        hole[0] = 0
         while True:
-            slot += 1
-            if slot == t.slots:
-                slot = 0
-            if t.index[slot] == 0:
+            slot = segment_next(s, slot, 1)
+            if slot[0] == 0:
                 return
-            home = snb_scale(table_hash(t.keys[(t.index[slot] & LOW) - 1]), t.slots)
+            home = segment_home(s, <uint32_t> (slot[0] >> 32))
             if (hole < home <= slot) or (slot < hole and (home > hole or home <= slot)):
                 continue
             break
-        t.index[hole] = t.index[slot]
+        hole[0] = slot[0]
         hole = slot
 
 
-# Stands for the name of a feature that came without one; no encoded name begins like this.
-cdef const char *NO_NAME = b"\xff"
-
-cdef struct Names:
-    char *text          # each name: its length, seven bits a byte, then its bytes
-    size_t used
-    size_t capacity
-    size_t wasted       # bytes of names no longer in the table
-    uint64_t *starts    # [rows]
-    Py_ssize_t capacity_rows
-
-
-cdef void names_free(Names *names) noexcept nogil:
-    free(names.text)
-    free(names.starts)
-    memset(names, 0, sizeof(Names))
-
-
-cdef int names_reserve(Names *names, Py_ssize_t rows, size_t more) except -1:
-    cdef size_t size = names.used + more
-    if rows > names.capacity_rows:
-        rows = max(rows, names.capacity_rows + names.capacity_rows // 8 + 8)
-        names.starts = <uint64_t *> grown(names.starts, rows * sizeof(uint64_t))
-        names.capacity_rows = rows
-    if size > names.capacity:
-        size = max(size, names.capacity + names.capacity // 8 + 64)
-        names.text = <char *> grown(names.text, size)
-        names.capacity = size
-    return 0
-
-
-cdef void names_put(Names *names, Py_ssize_t row, const char *name, size_t size) noexcept nogil:
-    cdef size_t rest = size
-    names.starts[row] = names.used
-    while rest >= 128:
-        names.text[names.used] = <char> ((rest & 127) | 128)
-        names.used += 1
-        rest >>= 7
-    names.text[names.used] = <char> rest
-    names.used += 1
-    memcpy(names.text + names.used, name, size)
-    names.used += size
-
-
-cdef const char *names_get(const Names *names, Py_ssize_t row, size_t *size) noexcept nogil:
-    cdef size_t at = names.starts[row]
-    cdef int shift = 0
-    size[0] = 0
-    while names.text[at] & 128:
-        size[0] |= <size_t> (names.text[at] & 127) << shift
-        shift += 7
-        at += 1
-    size[0] |= <size_t> names.text[at] << shift
-    return names.text + at + 1
-
-
-cdef int names_compact(Names *names, Py_ssize_t rows) except -1:
-    """Copy the names still in use once half of the text is waste."""
-    cdef Names fresh
-    cdef Py_ssize_t row
-    cdef size_t size
-    cdef const char *name
-    memset(&fresh, 0, sizeof(Names))
+cdef int table_widen(Table *t, Py_ssize_t width) except -1:
+    """Give rows more columns; those of a table of many change nothing for it."""
+    cdef Table wide
+    cdef Py_ssize_t row, k
+    cdef Row *r
+    if width <= t.width:
+        return 0
+    if t.width > DENSE or t.rows == 0:
+        if t.rows == 0:
+            table_free_rows(t)
+        t.width = width
+        t.stride = table_stride(width)
+        return 0
+    memset(&wide, 0, sizeof(Table))
+    wide.width, wide.stride = width, table_stride(width)
     try:
-        names_reserve(&fresh, rows, names.used - names.wasted + 10 * rows)
+        for row in range(t.rows):
+            table_room(&wide, 1)
+            r = table_at(t, row)
+            row_clear(&wide, table_at(&wide, row), r.key)
+            wide.rows += 1
+            for k in range(t.width):
+                if r.numbers[k] != 0:
+                    row_cell(&wide, table_at(&wide, row), k)[0] = r.numbers[k]
     except MemoryError:
-        names_free(&fresh)
-        return 0  # the waste stays for now
-    for row in range(rows):
-        name = names_get(names, row, &size)
-        names_put(&fresh, row, name, size)
-    names_free(names)
-    names[0] = fresh
+        table_free_rows(&wide)
+        raise
+    for k in range((t.capacity + BLOCK - 1) >> BLOCK_BITS):
+        free(t.blocks[k])
+    free(t.blocks)
+    t.blocks, t.capacity, t.width, t.stride = wide.blocks, wide.capacity, wide.width, wide.stride
+    t.elsewhere = wide.elsewhere
     return 0
-
-
-cdef void copy_cells(double *target, const Table *t, Py_ssize_t width) noexcept nogil:
-    """Copy the first columns of a table's cells into a matrix of that width."""
-    cdef Py_ssize_t row
-    for row in range(t.rows):
-        memcpy(target + row * width, t.cells + row * t.width, width * sizeof(double))
-
-
-cdef class CountTable:
-    """Counts of features by class, in memory.
-
-    Parameters
-    ----------
-    classes
-        Number of classes to begin with; `widen` adds more.
-    keep_names
-        Keep the names of features beside their counts.
-    track_values
-        Keep, per class, how many features have each count: what Bernoulli's absent features need.
-    """
-
-    cdef Table table
-    cdef Table values       # key: the bits of a count; cells: how many features have it, per class
-    cdef Names names
-    cdef double *sums
-    cdef Py_ssize_t k       # classes; the tables may have room for more
-    cdef readonly bint keep_names
-    cdef readonly bint track_values
-
-    def __cinit__(self, Py_ssize_t classes=0, bint keep_names=True, bint track_values=False):
-        self.keep_names = keep_names
-        self.track_values = track_values
-        self.widen(classes)
-
-    def __dealloc__(self):
-        table_free(&self.table)
-        table_free(&self.values)
-        names_free(&self.names)
-        free(self.sums)
-
-    def __len__(self):
-        return self.table.rows
-
-    def __sizeof__(self):
-        cdef size_t size = sizeof(CountTable) + self.table.width * sizeof(double)
-        size += table_bytes(&self.table) + table_bytes(&self.values)
-        return size + self.names.capacity + self.names.capacity_rows * sizeof(uint64_t)
-
-    @property
-    def names_size(self) -> int:
-        """Bytes of the names, with their lengths."""
-        return self.names.used
-
-    @property
-    def classes(self) -> int:
-        """Number of classes, K."""
-        return self.k
-
-    @property
-    def totals(self) -> list[float]:
-        """Sum of the counts of each class."""
-        return [self.sums[k] for k in range(self.k)]
-
-    def widen(self, Py_ssize_t classes):
-        """Make room for more classes."""
-        cdef Py_ssize_t k, width, before = self.table.width
-        if classes <= before:
-            self.k = max(self.k, classes)
-            return
-        if classes > MAX_CLASSES:
-            raise ValueError(f"{classes} classes; a count table has at most {MAX_CLASSES}")
-        # A few classes get the room they need; many come one at a time, and moving the whole table
-        # for each of them would take quadratic time.
-        width = classes if classes <= 4 else max(classes, before + before // 2 + 1)
-        self.sums = <double *> grown(self.sums, width * sizeof(double))
-        for k in range(before, width):
-            self.sums[k] = 0
-        # The counts last: where memory runs out before, the number of classes has not changed.
-        table_widen(&self.values, width)
-        table_widen(&self.table, width)
-        self.k = classes
-
-    cdef int revalue(self, Py_ssize_t k, double before, double after) except -1:
-        cdef uint64_t bits
-        cdef Py_ssize_t row, j
-        if before != 0:
-            memcpy(&bits, &before, 8)
-            row = table_find(&self.values, bits)
-            self.values.cells[row * self.values.width + k] -= 1
-            for j in range(self.values.width):
-                if self.values.cells[row * self.values.width + j] != 0:
-                    break
-            else:
-                table_remove(&self.values, row)
-        if after != 0:
-            memcpy(&bits, &after, 8)
-            row = table_row(&self.values, bits)
-            self.values.cells[row * self.values.width + k] += 1
-        return 0
-
-    cdef int reserve(self, Py_ssize_t more, size_t text) except -1:
-        table_reserve(&self.table, more)
-        if self.track_values:
-            table_reserve(&self.values, more)
-        if self.keep_names:
-            names_reserve(&self.names, self.table.rows + more, text + 10 * more)
-        return 0
-
-    cdef inline Py_ssize_t place(self, uint64_t key, const char *name, size_t size) noexcept nogil:
-        """The row of a key, made if need be, with its name; room must have been reserved."""
-        cdef Py_ssize_t before = self.table.rows, row = table_row(&self.table, key)
-        if row == before and self.keep_names:
-            names_put(&self.names, row, name, size)
-        return row
-
-    cdef inline int put(self, Py_ssize_t row, Py_ssize_t k, double amount) except -1:
-        cdef double *cell = &self.table.cells[row * self.table.width + k]
-        cdef double before = cell[0]
-        cell[0] = before + amount
-        self.sums[k] += amount
-        if self.track_values:
-            self.revalue(k, before, cell[0])
-        return 0
-
-    cdef int drop(self, Py_ssize_t row) except -1:
-        cdef size_t size
-        if self.keep_names:
-            names_get(&self.names, row, &size)
-            self.names.wasted += size + 1
-            self.names.starts[row] = self.names.starts[self.table.rows - 1]
-        table_remove(&self.table, row)
-        if self.names.wasted > 4096 and 2 * self.names.wasted > self.names.used:
-            names_compact(&self.names, self.table.rows)
-        return 0
-
-    cdef Py_ssize_t touch(self, const uint64_t *f, Py_ssize_t n) noexcept nogil:
-        """Bring the rows of features into the cache: independent look-ups overlap, and what is done
-        with each row afterwards does not have to wait for memory. Gives how many rows there are."""
-        cdef Py_ssize_t i, row, known = 0
-        for i in range(n):
-            table_prefetch(&self.table, f, i, n)
-            row = table_find(&self.table, f[i])
-            if row >= 0:
-                snb_prefetch(&self.table.cells[row * self.table.width])
-                known += 1
-        return known
-
-    def add(self, fingerprints, counts, Py_ssize_t k, double weight=1.0, bytes names=None, ends=None):
-        """Add weight * counts to class k: all of it, or nothing where memory runs out.
-
-        `names` and `ends` name the features: name i ends before byte ends[i] of `names`.
-        """
-        cdef Py_ssize_t i, row, n = len(fingerprints)
-        cdef uint64_t *f = <uint64_t *> cnp.PyArray_DATA(checked(fingerprints, cnp.NPY_UINT64, n, "fingerprints"))
-        cdef double *c = <double *> cnp.PyArray_DATA(checked(counts, cnp.NPY_FLOAT64, n, "counts"))
-        cdef uint32_t *e = NULL
-        cdef const char *text = b""
-        cdef size_t start = 0
-        cdef double amount
-        if names is not None and self.keep_names:
-            text = PyBytes_AS_STRING(names)
-            e = self.checked_ends(names, ends, n)
-        if not 0 <= k < self.k:
-            raise IndexError(f"no class {k}")
-        self.reserve(n, 0 if e == NULL or n == 0 else e[n - 1])
-        if self.track_values or self.table.rows > CACHED_ROWS:
-            self.touch(f, n)
-        for i in range(n):
-            table_prefetch(&self.table, f, i, n)
-            amount = weight * c[i]
-            if amount > 0:
-                if e == NULL:
-                    row = self.place(f[i], NO_NAME, 1)
-                else:
-                    row = self.place(f[i], text + start, e[i] - start)
-                self.put(row, k, amount)
-            if e != NULL:
-                start = e[i]
-
-    def add_matrix(self, fingerprints, sums, classes, bytes names=None, ends=None):
-        """Add counts of many messages summed up, shape (n, C), to the classes (C,), int64.
-
-        Features without a count are left out.
-        """
-        cdef Py_ssize_t i, j, row, n = len(fingerprints), width = len(classes)
-        cdef uint64_t *f = <uint64_t *> cnp.PyArray_DATA(checked(fingerprints, cnp.NPY_UINT64, n, "fingerprints"))
-        cdef double *s = <double *> cnp.PyArray_DATA(checked(sums, cnp.NPY_FLOAT64, n * width, "sums"))
-        cdef int64_t *k = <int64_t *> cnp.PyArray_DATA(checked(classes, cnp.NPY_INT64, width, "classes"))
-        cdef uint32_t *e = NULL
-        cdef const char *text = b""
-        cdef size_t start
-        if names is not None and self.keep_names:
-            text = PyBytes_AS_STRING(names)
-            e = self.checked_ends(names, ends, n)
-        for j in range(width):
-            if not 0 <= k[j] < self.k:
-                raise IndexError(f"no class {k[j]}")
-        # Room for what is new and no more: a batch may well bring what is known.
-        self.reserve(n - self.touch(f, n), 0 if e == NULL or n == 0 else e[n - 1])
-        for i in range(n):
-            table_prefetch(&self.table, f, i, n)
-            row = -1
-            for j in range(width):
-                if s[i * width + j] > 0:
-                    if row < 0:
-                        start = 0 if e == NULL or i == 0 else e[i - 1]
-                        if e == NULL:
-                            row = self.place(f[i], NO_NAME, 1)
-                        else:
-                            row = self.place(f[i], text + start, e[i] - start)
-                        if self.track_values:
-                            table_reserve(&self.values, width)
-                    self.put(row, k[j], s[i * width + j])
-
-    cdef uint32_t *checked_ends(self, bytes names, ends, Py_ssize_t n) except? NULL:
-        cdef uint32_t *e = <uint32_t *> cnp.PyArray_DATA(checked(ends, cnp.NPY_UINT32, n, "name ends"))
-        cdef Py_ssize_t i
-        for i in range(n):
-            if e[i] < (e[i - 1] if i else 0) or e[i] > <size_t> len(names):
-                raise ValueError("name ends: not in order, or beyond the names")
-        return e
-
-    def subtract(self, fingerprints, counts, Py_ssize_t k, double weight=1.0):
-        """Take weight * counts away from class k, or raise ValueError where that was never added.
-
-        Whole numbers come out exact. Of fractions, what rounding leaves (a billionth of the amount)
-        counts as nothing. Features with no count left are gone.
-        """
-        cdef Py_ssize_t i, j, row, n = len(fingerprints)
-        cdef uint64_t *f = <uint64_t *> cnp.PyArray_DATA(checked(fingerprints, cnp.NPY_UINT64, n, "fingerprints"))
-        cdef double *c = <double *> cnp.PyArray_DATA(checked(counts, cnp.NPY_FLOAT64, n, "counts"))
-        cdef double amount, before, after, taken = 0
-        if not 0 <= k < self.k:
-            raise IndexError(f"no class {k}")
-        for i in range(n):
-            amount = weight * c[i]
-            row = table_find(&self.table, f[i])
-            before = 0 if row < 0 else self.table.cells[row * self.table.width + k]
-            if left_of(before, amount) < 0:
-                raise ValueError(f"cannot unlearn {amount:g} of feature {self.shown(f[i])}: its count is {before:g}")
-        if self.track_values:
-            table_reserve(&self.values, n)
-        for i in range(n):
-            amount = weight * c[i]
-            row = table_find(&self.table, f[i])
-            if row < 0:
-                continue
-            before = self.table.cells[row * self.table.width + k]
-            after = left_of(before, amount)
-            self.table.cells[row * self.table.width + k] = after
-            self.sums[k] -= before - after
-            taken += before - after
-            if self.track_values:
-                self.revalue(k, before, after)
-            for j in range(self.table.width):
-                if self.table.cells[row * self.table.width + j] != 0:
-                    break
-            else:
-                self.drop(row)
-        self.sums[k] = max(left_of(self.sums[k] + taken, taken), 0.0)
-
-    def rescale(self, double factor, double least):
-        """Multiply every count, and drop the features of which less than `least` is left."""
-        cdef Py_ssize_t row = 0, k
-        cdef double left
-        for k in range(self.k):
-            self.sums[k] = 0
-        while row < self.table.rows:
-            left = 0
-            for k in range(self.k):
-                self.table.cells[row * self.table.width + k] *= factor
-                left += self.table.cells[row * self.table.width + k]
-            if left < least:
-                self.drop(row)  # the last row has taken its place
-                continue
-            for k in range(self.k):
-                self.sums[k] += self.table.cells[row * self.table.width + k]
-            row += 1
-        if self.track_values:
-            self.values.rows = 0
-            if self.values.slots:
-                memset(self.values.index, 0, self.values.slots * sizeof(uint64_t))
-            for row in range(self.table.rows):
-                table_reserve(&self.values, self.k)
-                for k in range(self.k):
-                    self.revalue(k, 0, self.table.cells[row * self.table.width + k])
-
-    cdef str shown(self, uint64_t key):
-        name = self.name(key)
-        return f"#{key:016x}" if name is None else repr(name)[:80]
-
-    def gather(self, fingerprints):
-        """Look features up.
-
-        Returns their counts, float64 of shape (n, K) with zero rows for those never learned, and
-        which were, uint8 of shape (n,).
-        """
-        cdef Py_ssize_t i, row, n = len(fingerprints), width = self.k
-        cdef uint64_t *f = <uint64_t *> cnp.PyArray_DATA(checked(fingerprints, cnp.NPY_UINT64, n, "fingerprints"))
-        cdef cnp.ndarray cells = new_matrix(n, width, cnp.NPY_FLOAT64)
-        cdef cnp.ndarray seen = new_array(n, cnp.NPY_UINT8)
-        cdef double *target = <double *> cnp.PyArray_DATA(cells)
-        cdef uint8_t *mask = <uint8_t *> cnp.PyArray_DATA(seen)
-        # With the interpreter's lock: another thread's learning could move the table.
-        for i in range(n):
-            table_prefetch(&self.table, f, i, n)
-            row = table_find(&self.table, f[i])
-            mask[i] = row >= 0
-            if row >= 0:
-                memcpy(target + i * width, self.table.cells + row * self.table.width, width * sizeof(double))
-            else:
-                memset(target + i * width, 0, width * sizeof(double))
-        return cells, seen
-
-    def log_sums(self, fingerprints, counts, list less, double alpha, double more=0.0, bint unseen=False):
-        """Sum counts[i] * (log(n_ik + alpha_i) - less[k]) over features i, for each class k.
-
-        n_ik is how often feature i was counted in class k, and alpha_i is alpha + more * sum of n_ik
-        over the classes. Features that were never learned take part only where `unseen` says so.
-
-        Returns
-        -------
-        The K sums as a list, and how many features took part.
-        """
-        cdef Py_ssize_t i, row, n = len(fingerprints)
-        cdef uint64_t *f = <uint64_t *> cnp.PyArray_DATA(checked(fingerprints, cnp.NPY_UINT64, n, "fingerprints"))
-        cdef double *c = <double *> cnp.PyArray_DATA(checked(counts, cnp.NPY_FLOAT64, n, "counts"))
-        cdef LogSums sums = LogSums(less, alpha, more)
-        if sums.width != self.k:
-            raise ValueError(f"less: {len(less)} numbers for {self.k} classes")
-        # With the interpreter's lock: another thread's learning could move the table.
-        for i in range(n):
-            table_prefetch(&self.table, f, i, n)
-            row = table_find(&self.table, f[i])
-            if row >= 0 or unseen:
-                sums.add(NULL if row < 0 else self.table.cells + row * self.table.width, c[i])
-        return sums.finish()
-
-    def value_counts(self):
-        """Counts that occur, float64 of shape (m,), and how many features have each, (m, K)."""
-        cdef cnp.ndarray values = new_array(self.values.rows, cnp.NPY_FLOAT64)
-        cdef cnp.ndarray features = new_matrix(self.values.rows, self.k, cnp.NPY_FLOAT64)
-        if not self.values.rows:
-            return values, features
-        memcpy(cnp.PyArray_DATA(values), self.values.keys, self.values.rows * 8)
-        copy_cells(<double *> cnp.PyArray_DATA(features), &self.values, self.k)
-        return values, features
-
-    def arrays(self):
-        """Copy the table out: fingerprints (V,), counts (V, K), names and name ends (or None)."""
-        cdef Py_ssize_t row, rows = self.table.rows
-        cdef cnp.ndarray keys = new_array(rows, cnp.NPY_UINT64)
-        cdef cnp.ndarray cells = new_matrix(rows, self.k, cnp.NPY_FLOAT64)
-        cdef cnp.ndarray ends
-        cdef uint64_t *e
-        cdef size_t size, total = 0
-        cdef const char *name
-        if rows:
-            memcpy(cnp.PyArray_DATA(keys), self.table.keys, rows * 8)
-            copy_cells(<double *> cnp.PyArray_DATA(cells), &self.table, self.k)
-        if not self.keep_names:
-            return keys, cells, None, None
-        ends = new_array(rows, cnp.NPY_UINT64)
-        e = <uint64_t *> cnp.PyArray_DATA(ends)
-        for row in range(rows):
-            names_get(&self.names, row, &size)
-            total += size
-            e[row] = total
-        text = PyBytes_FromStringAndSize(NULL, total)
-        total = 0
-        for row in range(rows):
-            name = names_get(&self.names, row, &size)
-            memcpy(PyBytes_AS_STRING(text) + total, name, size)
-            total += size
-        return keys, cells, text, ends
-
-    def name(self, uint64_t key):
-        """The name of a feature, or None where it is not known."""
-        cdef Py_ssize_t row = table_find(&self.table, key)
-        cdef size_t size
-        cdef const char *text
-        if row < 0 or not self.keep_names:
-            return None
-        text = names_get(&self.names, row, &size)
-        if size == 1 and text[0] == NO_NAME[0]:
-            return None
-        return decode_name(PyBytes_FromStringAndSize(text, size))
-
-    def load(self, fingerprints, cells, totals, names=None, ends=None):
-        """Fill an empty table with what `arrays` and `totals` gave."""
-        cdef Py_ssize_t row, made, k, rows = len(fingerprints), width = self.k
-        cdef uint64_t *f = <uint64_t *> cnp.PyArray_DATA(checked(fingerprints, cnp.NPY_UINT64, rows, "fingerprints"))
-        cdef double *c = <double *> cnp.PyArray_DATA(checked(cells, cnp.NPY_FLOAT64, rows * width, "cells"))
-        cdef uint64_t *e = NULL
-        cdef const char *text = b""
-        cdef uint64_t start = 0, end
-        if self.table.rows:
-            raise ValueError("the table is not empty")
-        if names is not None and self.keep_names:
-            text = PyBytes_AS_STRING(names)
-            e = <uint64_t *> cnp.PyArray_DATA(checked(ends, cnp.NPY_UINT64, rows, "name ends"))
-        self.reserve(rows, 0 if e == NULL else len(names))
-        for row in range(rows):
-            end = start if e == NULL else e[row]
-            if end < start or (e != NULL and end > <uint64_t> len(names)):
-                raise ValueError("name ends: not in order")
-            if e == NULL:
-                made = self.place(f[row], NO_NAME, 1)
-            else:
-                made = self.place(f[row], text + start, end - start)
-            if made != row:
-                raise ValueError(f"fingerprint {f[row]:016x} occurs twice")
-            start = end
-            if self.track_values:
-                table_reserve(&self.values, width)
-            for k in range(width):
-                self.put(row, k, c[row * width + k])
-        for k in range(width):
-            self.sums[k] = totals[k]
-
-    def __reduce__(self):
-        keys, cells, names, ends = self.arrays()
-        state = (keys.tobytes(), cells.tobytes(), self.totals, names, None if ends is None else ends.tobytes())
-        return _restore_table, (self.k, self.keep_names, self.track_values, state)
-
-
-def _restore_table(classes, keep_names, track_values, state):
-    table = CountTable(classes, keep_names, track_values)
-    keys, cells, totals, names, ends = state
-    table.load(
-        np.frombuffer(keys, dtype=np.uint64),
-        np.frombuffer(cells, dtype=np.float64),
-        totals,
-        names,
-        None if ends is None else np.frombuffer(ends, dtype=np.uint64),
-    )
-    return table

@@ -19,6 +19,7 @@ NO_NAME = b"\xff"  # stands in the table for the name of a feature that came wit
 
 _RESCALE = float(1 << 32)
 _FORGOTTEN = 2.0**-20
+_FEW = 4  # classes of which files have all counts, zeros too
 
 
 class MemoryCounts:
@@ -159,10 +160,10 @@ class MemoryCounts:
         return self.table.gather(fingerprints)
 
     def log_sums(
-        self, tokens: TokenCounts, less: list[float], alpha: float, more: float, unseen: bool
+        self, tokens: TokenCounts, alpha: float, every: float, more: float, unseen: bool
     ) -> tuple[list[float], int]:
-        """For each class the sum of x_i (log(n_ik + alpha_i) - less[k]), and how many took part."""
-        return self.table.log_sums(tokens.fingerprints, tokens.counts, less, alpha, more, unseen)
+        """For each class the sum of x_i (log(n_ic + alpha_i) - log(N_c + every)), and how many."""
+        return self.table.log_sums(tokens.fingerprints, tokens.counts, alpha, every, more, unseen)
 
     def value_counts(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Counts that occur (m,), and how many features have each of them in each class (m, K)."""
@@ -173,37 +174,36 @@ class MemoryCounts:
         self.check_merge(other)
         if not isinstance(other, MemoryCounts):
             fingerprints, cells = other.everything()
-            names = ends = None
-        else:
-            fingerprints, cells, names, ends = other.table.arrays()
-        tokens = TokenCounts._trusted(
-            fingerprints,
-            np.ones(len(fingerprints)),
-            names,
-            None if ends is None else ends.astype(np.uint32),
-        )
-        self.add_matrix(tokens, cells, other.labels, other.weights)
+            tokens = TokenCounts._trusted(fingerprints, np.ones(len(fingerprints)), None, None)
+            self.add_matrix(tokens, cells, other.labels, other.weights)
+            return
+        self.declare(other.labels)
+        columns = [self._index[label] for label in other.labels]
+        self.table.merge(other.table, np.array(columns, dtype=np.int64))
+        for k, weight in zip(columns, list(other.weights), strict=True):
+            self.weights[k] += weight
+        self.version += 1
 
     def check_merge(self, other: Counts) -> None:
         """Raise ValueError where other counts cannot be added to these."""
         if self.scale != other.scale or self.exponent != other.exponent:
             raise ValueError("cannot merge: the counts have aged differently")
-        if isinstance(other, MemoryCounts) and other.table.names_size >= 1 << 32:
-            raise ValueError("cannot merge: the names of the features are longer than 4 GiB")
 
     def file_parts(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """A few numbers as JSON can hold them, and arrays in the order of fingerprints."""
-        fingerprints, cells, names, ends = self.table.arrays()
-        order = np.argsort(fingerprints)
-        arrays: dict[str, NDArray[Any]] = {
-            "fingerprints": fingerprints[order],
-            "counts": cells[order],
-        }
+        """A few numbers as JSON can hold them, and arrays in the order of fingerprints.
+
+        Of few classes the counts are a matrix (V, K). Of many most are zeros, and are left out.
+        """
+        arrays: dict[str, NDArray[Any]] = {}
+        if len(self.labels) <= _FEW:
+            arrays["fingerprints"], arrays["counts"], names, ends = self.table.arrays()
+        else:
+            fingerprints, of_rows, classes, counts, names, ends = self.table.entries()
+            arrays = {"fingerprints": fingerprints, "counts": counts}
+            arrays |= {"count_ends": of_rows, "count_classes": classes}
         if names is not None and ends is not None:
-            starts = np.concatenate((np.zeros(1, np.uint64), ends[:-1])) if len(ends) else ends
-            ordered = [names[starts[i] : ends[i]] for i in order.tolist()]
-            arrays["names"] = np.frombuffer(b"".join(ordered), dtype=np.uint8)
-            arrays["name_ends"] = np.cumsum([len(name) for name in ordered], dtype=np.uint64)
+            arrays["names"] = np.frombuffer(names, dtype=np.uint8)
+            arrays["name_ends"] = ends
         return {
             "labels": [plain_label(label) for label in self.labels],
             "weights": self.weights,
@@ -226,35 +226,35 @@ class MemoryCounts:
         labels = [read_label(pair) for pair in header["labels"]]
         weights = np.array(header["weights"], dtype=np.float64)
         totals = np.array(header["totals"], dtype=np.float64)
-        fingerprints, cells = array("fingerprints", "<u8"), array("counts", "<f8", 2)
-        n, k = len(fingerprints), len(labels)
-        if not weights.shape == totals.shape == (k,) or cells.shape != (n, k):
-            raise ValueError("labels, weights and counts do not belong together")
-        if len(set(labels)) != k:
-            raise ValueError("a label occurs twice")
-        for numbers in (weights, totals, cells):
+        k = len(labels)
+        if not weights.shape == totals.shape == (k,) or len(set(labels)) != k:
+            raise ValueError("labels and weights do not belong together, or a label occurs twice")
+        fingerprints, ends = array("fingerprints", "<u8"), array("count_ends", "<u8", optional=True)
+        counts = array("counts", "<f8", 2 if ends is None else 1)
+        classes = None if ends is None else array("count_classes", "<u4")
+        for numbers in (weights, totals, counts):
             if not ((numbers >= 0) & (numbers <= 1e300)).all():
                 raise ValueError("a count is negative or not finite")
-        if (cells.any(axis=0) & (weights <= 0)).any():
-            raise ValueError("a class has counts but no messages")
-        if not np.allclose(cells.sum(axis=0), totals, rtol=1e-6, atol=1e-6):
+        if classes is None:
+            if counts.shape != (len(fingerprints), k):
+                raise ValueError("labels and counts do not belong together")
+            sums = counts.sum(axis=0)
+        else:
+            sums = np.bincount(classes, counts, minlength=k)
+        if len(sums) != k or not np.allclose(sums, totals, rtol=1e-6, atol=1e-6):
             raise ValueError("the totals are not the sums of the counts")
+        if ((sums > 0) & (weights <= 0)).any():
+            raise ValueError("a class has counts but no messages")
         scale, exponent = float(header["scale"]), header["exponent"]
         if not 1 <= scale <= 2**33 or type(exponent) is not int or exponent < 0:
             raise ValueError("the scale of the counts is not sound")
-        names, ends = array("names", "u1", optional=True), None
+        names, name_ends = array("names", "u1", optional=True), None
         if names is not None:
-            names, ends = names.tobytes(), np.ascontiguousarray(array("name_ends", "<u8"))
+            names, name_ends = names.tobytes(), array("name_ends", "<u8")
         self.scale, self.exponent = scale, exponent
         self.declare(labels)
         self.weights[:] = weights.tolist()
-        self.table.load(
-            np.ascontiguousarray(fingerprints),
-            np.ascontiguousarray(cells),
-            totals.tolist(),
-            names,
-            ends,
-        )
+        self.table.load(fingerprints, ends, classes, counts, totals.tolist(), names, name_ends)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, MemoryCounts):
@@ -266,12 +266,11 @@ class MemoryCounts:
     def as_dict(self) -> dict[str, Any]:
         """Everything that is counted, in an order that does not depend on history."""
         fingerprints, cells, _, _ = self.table.arrays()
-        order = np.argsort(fingerprints)
         columns = sorted(range(len(self.labels)), key=lambda k: str(self.labels[k]))
         return {
             "labels": [self.labels[k] for k in columns],
             "weights": [self.weights[k] for k in columns],
             "totals": [self.totals[k] for k in columns],
-            "fingerprints": fingerprints[order].tolist(),
-            "cells": cells[order][:, columns].tolist(),
+            "fingerprints": fingerprints.tolist(),
+            "cells": cells[:, columns].tolist(),
         }

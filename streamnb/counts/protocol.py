@@ -108,11 +108,11 @@ class Counts(Protocol):
         """Counts (n, K) of features, and which of them have any."""
 
     def log_sums(
-        self, tokens: TokenCounts, less: list[float], alpha: float, more: float, unseen: bool
+        self, tokens: TokenCounts, alpha: float, every: float, more: float, unseen: bool
     ) -> tuple[list[float], int]:
-        """For each class k the sum over features of x_i (log(n_ik + alpha_i) - less[k]).
+        """For each class the sum over features of x_i (log(n_ic + alpha_i) - log(N_c + every)).
 
-        n_ik is what is counted of feature i, x_i how often the message has it, and alpha_i is alpha
+        n_ic is what is counted of feature i, x_i how often the message has it, and alpha_i is alpha
         and `more` times all that is counted of the feature. Features that were never learned take
         part only where `unseen` says so; how many did comes with the sums.
         """

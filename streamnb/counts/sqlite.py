@@ -209,11 +209,12 @@ class SqlCounts:
         return cells, seen
 
     def log_sums(
-        self, tokens: TokenCounts, less: list[float], alpha: float, more: float, unseen: bool
+        self, tokens: TokenCounts, alpha: float, every: float, more: float, unseen: bool
     ) -> tuple[list[float], int]:
         """For each class the sum of x_i (log(n_ik + alpha_i) - less[k]), and how many took part."""
         cells, seen = self.gather(tokens.fingerprints)
-        return _core.log_sums(cells, None if unseen else seen, tokens.counts, less, alpha, more)
+        mask = None if unseen else seen
+        return _core.log_sums(cells, mask, tokens.counts, self.totals, alpha, every, more)
 
     def _read(self, fingerprints: NDArray[np.uint64]) -> _Page:
         """Read what a message is about, or take what was read last."""

@@ -20,8 +20,8 @@ from streamnb.storage import array_of, write_arrays
 __all__ = ["ReadArray", "Saved", "read", "save"]
 
 FORMAT = "streamnb model"
-VERSION = 3
-_READABLE = (2, 3)  # 2 had other names for some parameters
+VERSION = 4
+_READABLE = (2, 3, 4)  # 2 had other names for some parameters, 3 all zeros of many classes
 
 # Gives an array of a file by its name, of a type and number of dimensions.
 ReadArray = Callable[..., Any]

@@ -85,20 +85,21 @@ class MultinomialNB(MultinomialParameters, CountingNB):
     def _feature_weights(self, cells: NDArray[np.float64]) -> NDArray[np.float64]:
         if not self.counts.features:
             return np.zeros_like(cells)
-        alpha, more, less = self._smoothed()
+        alpha, every, more = self._smoothed()
+        less = [_core.log(total + every) for total in self.counts.totals]
         if not more:
             return _core.log_cells(cells, alpha, less)
         alphas = alpha + more * cells.sum(axis=1, keepdims=True)
         return _core.log_cells(cells + alphas, 0.0, less)
 
-    def _smoothed(self) -> tuple[float, float, list[float]]:
-        """Alpha, what each count of a feature adds to its alpha, and log of N_c and all alphas."""
+    def _smoothed(self) -> tuple[float, float, float]:
+        """Alpha, the sum of all alphas, and what each count of a feature adds to its alpha."""
         counts = self.counts
         alpha, background = self._smoothing, self._background
         every = alpha * counts.features
-        more = every * background / math.fsum(counts.totals) if background else 0.0
-        every *= 1 + background
-        return alpha, more, [_core.log(total + every) for total in counts.totals]
+        if not background:
+            return alpha, every, 0.0
+        return alpha, every * (1 + background), every * background / math.fsum(counts.totals)
 
     @property
     def _background(self) -> float:
@@ -110,5 +111,5 @@ class MultinomialNB(MultinomialParameters, CountingNB):
         counts = self.counts
         if not counts.features:
             return [0.0] * len(counts.labels), 0
-        alpha, more, less = self._smoothed()
-        return counts.log_sums(tokens, less, alpha, more, self.unseen == "smooth")
+        alpha, every, more = self._smoothed()
+        return counts.log_sums(tokens, alpha, every, more, self.unseen == "smooth")

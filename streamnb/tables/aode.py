@@ -185,7 +185,7 @@ class PairCounts(LevelCounts):
             raise ValueError("pairs and levels do not belong together")
         if not ((cells >= 0) & (cells <= 1e300)).all():
             raise ValueError("a count is negative or not finite")
-        self.pairs.load(keys, cells, cells.sum(axis=0).tolist())
+        self.pairs.load(keys, None, None, cells, cells.sum(axis=0).tolist())
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,589 @@
+# The count table: fingerprint -> one count a class, and the class totals.
+
+
+cdef class CountTable:
+    """Counts of features by class, in memory.
+
+    Parameters
+    ----------
+    classes
+        Number of classes to begin with; `widen` adds more.
+    keep_names
+        Keep the names of features beside their counts.
+    track_values
+        Keep, per class, how many features have each count: what Bernoulli's absent features need.
+    """
+
+    cdef Table table
+    cdef Table values       # key: the bits of a count; numbers: how many features have it, per class
+    cdef Names names
+    cdef double *sums
+    cdef Py_ssize_t sums_room
+    cdef int64_t *places    # rows of the features that were looked up last; see `find`
+    cdef Py_ssize_t places_room, placed
+    cdef LogSums logs
+    cdef Py_ssize_t k       # classes
+    cdef readonly bint keep_names
+    cdef readonly bint track_values
+
+    def __cinit__(self, Py_ssize_t classes=0, bint keep_names=True, bint track_values=False):
+        self.keep_names = keep_names
+        self.track_values = track_values
+        self.logs = LogSums()
+        self.widen(classes)
+
+    def __dealloc__(self):
+        table_free(&self.table)
+        table_free(&self.values)
+        names_free(&self.names)
+        free(self.sums)
+        free(self.places)
+
+    def __len__(self):
+        return self.table.rows
+
+    def __sizeof__(self):
+        cdef size_t size = sizeof(CountTable) + (self.sums_room + self.places_room) * sizeof(double)
+        size += table_bytes(&self.table) + table_bytes(&self.values)
+        return size + self.names.capacity + self.names.capacity_rows * sizeof(uint64_t)
+
+    @property
+    def classes(self) -> int:
+        """Number of classes, K."""
+        return self.k
+
+    @property
+    def totals(self) -> list[float]:
+        """Sum of the counts of each class."""
+        return [self.sums[k] for k in range(self.k)]
+
+    def widen(self, Py_ssize_t classes):
+        """Make room for more classes."""
+        if classes <= self.k:
+            return
+        if classes > MAX_COLUMNS:
+            raise ValueError(f"{classes} classes; a count table has at most {MAX_COLUMNS}")
+        if classes > self.sums_room:
+            self.sums = <double *> grown(self.sums, (classes + classes // 2) * sizeof(double))
+            self.sums_room = classes + classes // 2
+        memset(self.sums + self.k, 0, (classes - self.k) * sizeof(double))
+        # The counts last: where memory runs out before, the number of classes has not changed.
+        if self.track_values:
+            table_widen(&self.values, classes)
+        table_widen(&self.table, classes)
+        self.k = classes
+
+    def reserve(self, Py_ssize_t features):
+        """Make room in the index for so many features, which then need not wait for it to grow."""
+        table_index(&self.table, features)
+
+    # Finding
+
+    cdef int find(self, const uint64_t *f, Py_ssize_t n) except -1:
+        """Put the rows of features, -1 for those that have none, into `places`."""
+        if n > self.places_room:
+            self.places = <int64_t *> grown(self.places, n * sizeof(int64_t))
+            self.places_room = n
+        table_find_many(&self.table, f, n, self.places)
+        self.placed = n
+        return 0
+
+    cdef int find_again(self, const uint64_t *f, Py_ssize_t n) except -1:
+        """As `find`; what was classified is often learned next, and then nothing is looked up."""
+        cdef Py_ssize_t i
+        cdef int64_t place
+        if self.placed != n:
+            return self.find(f, n)
+        for i in range(n):
+            place = self.places[i]
+            if place >= 0 and (place >= self.table.rows or table_at(&self.table, place).key != f[i]):
+                return self.find(f, n)
+        return 0
+
+    # Learning
+
+    cdef int revalue(self, Py_ssize_t k, double before, double after) except -1:
+        cdef uint64_t bits
+        cdef Py_ssize_t row
+        if before != 0:
+            memcpy(&bits, &before, 8)
+            row = table_find(&self.values, bits)
+            row_cell(&self.values, table_at(&self.values, row), k)[0] -= 1
+            if row_is_empty(&self.values, table_at(&self.values, row)):
+                table_remove(&self.values, row)
+        if after != 0:
+            memcpy(&bits, &after, 8)
+            row = table_row(&self.values, bits)
+            row_cell(&self.values, table_at(&self.values, row), k)[0] += 1
+        return 0
+
+    cdef inline int put(self, Py_ssize_t row, Py_ssize_t k, double amount) except -1:
+        """Add to a count that there is room for."""
+        cdef double *cell = row_cell(&self.table, table_at(&self.table, row), k)
+        cdef double before = cell[0]
+        cell[0] = before + amount
+        self.sums[k] += amount
+        if self.track_values:
+            self.revalue(k, before, cell[0])
+        return 0
+
+    cdef int make(self, const uint64_t *f, const double *amounts, double weight, const int64_t *classes, Py_ssize_t width,
+                  Py_ssize_t n, const char *text, const uint32_t *ends) except -1:
+        """Make rows and counts for the amounts [n, width] of features, in `places`.
+
+        If memory runs out, the rows that were made are dropped again.
+        """
+        cdef Py_ssize_t i, j, known, before = self.table.rows, new = 0
+        cdef uint32_t start
+        cdef int64_t row
+        self.find_again(f, n)
+        if self.keep_names:
+            for i in range(n):
+                new += self.places[i] < 0
+            names_reserve(&self.names, before + new, (0 if ends == NULL or n == 0 else ends[n - 1]) + 10 * new)
+        if self.track_values:
+            table_reserve(&self.values, n * width)
+        try:
+            for i in range(n):
+                row = self.places[i]
+                if row >= 0 and self.table.width <= DENSE:
+                    continue
+                for j in range(width):
+                    if not weight * amounts[i * width + j] > 0:
+                        continue
+                    if row < 0:
+                        known = self.table.rows
+                        row = self.places[i] = table_row(&self.table, f[i])
+                        if row == known and self.keep_names:
+                            start = 0 if ends == NULL or i == 0 else ends[i - 1]
+                            if ends == NULL:
+                                names_put(&self.names, row, NO_NAME, 1)
+                            else:
+                                names_put(&self.names, row, text + start, ends[i] - start)
+                    row_cell(&self.table, table_at(&self.table, row), classes[j])
+        except MemoryError:
+            self.placed = 0
+            while self.table.rows > before:
+                self.drop(self.table.rows - 1)
+            raise
+        return 0
+
+    cdef int drop(self, Py_ssize_t row) except -1:
+        cdef size_t size
+        if self.keep_names:
+            names_get(&self.names, row, &size)
+            self.names.wasted += size + 1
+            self.names.starts[row] = self.names.starts[self.table.rows - 1]
+        table_remove(&self.table, row)
+        if self.names.wasted > 4096 and 2 * self.names.wasted > self.names.used:
+            names_compact(&self.names, self.table.rows)
+        return 0
+
+    def add(self, fingerprints, counts, Py_ssize_t k, double weight=1.0, bytes names=None, ends=None):
+        """Add weight * counts to class k: all of it, or nothing where memory runs out.
+
+        `names` and `ends` name the features: name i ends before byte ends[i] of `names`.
+        """
+        cdef Py_ssize_t i, n = len(fingerprints)
+        cdef int64_t number = k
+        cdef uint64_t *f = <uint64_t *> cnp.PyArray_DATA(checked(fingerprints, cnp.NPY_UINT64, n, "fingerprints"))
+        cdef double *c = <double *> cnp.PyArray_DATA(checked(counts, cnp.NPY_FLOAT64, n, "counts"))
+        cdef uint32_t *e = NULL
+        cdef const char *text = b""
+        cdef double amount
+        if names is not None and self.keep_names:
+            text = PyBytes_AS_STRING(names)
+            e = self.checked_ends(names, ends, n)
+        self.checked_class(k)
+        self.make(f, c, weight, &number, 1, n, text, e)
+        for i in range(n):
+            amount = weight * c[i]
+            if amount > 0:
+                self.put(self.places[i], k, amount)
+
+    def add_matrix(self, fingerprints, sums, classes, bytes names=None, ends=None):
+        """Add counts of many messages summed up, shape (n, C), to the classes (C,), int64.
+
+        Features without a count are left out.
+        """
+        cdef Py_ssize_t i, j, n = len(fingerprints), width = len(classes)
+        cdef uint64_t *f = <uint64_t *> cnp.PyArray_DATA(checked(fingerprints, cnp.NPY_UINT64, n, "fingerprints"))
+        cdef double *s = <double *> cnp.PyArray_DATA(checked(sums, cnp.NPY_FLOAT64, n * width, "sums"))
+        cdef int64_t *k = <int64_t *> cnp.PyArray_DATA(checked(classes, cnp.NPY_INT64, width, "classes"))
+        cdef uint32_t *e = NULL
+        cdef const char *text = b""
+        if names is not None and self.keep_names:
+            text = PyBytes_AS_STRING(names)
+            e = self.checked_ends(names, ends, n)
+        for j in range(width):
+            self.checked_class(k[j])
+        self.make(f, s, 1.0, k, width, n, text, e)
+        for i in range(n):
+            for j in range(width):
+                if s[i * width + j] > 0:
+                    self.put(self.places[i], k[j], s[i * width + j])
+
+    def merge(self, CountTable other, classes):
+        """Add what another table counts, of its class j to class classes[j] (int64).
+
+        All of it, or nothing where memory runs out.
+        """
+        cdef Py_ssize_t i, used, row, mine, before = self.table.rows
+        cdef int64_t *k = <int64_t *> cnp.PyArray_DATA(checked(classes, cnp.NPY_INT64, other.k, "classes"))
+        cdef uint32_t *columns
+        cdef double *numbers
+        cdef Row *r
+        for i in range(other.k):
+            self.checked_class(k[i])
+        try:
+            for row in range(other.table.rows):
+                r = table_at(&other.table, row)
+                mine = self.table.rows
+                if table_row(&self.table, r.key) == mine and self.keep_names:
+                    self.copy_name(other, row)
+                mine = table_find(&self.table, r.key)
+                used = row_cells(&other.table, r, &columns, &numbers)
+                for i in range(used):
+                    if numbers[i] != 0:
+                        row_cell(&self.table, table_at(&self.table, mine), k[i if columns == NULL else columns[i]])
+                if self.track_values:
+                    table_reserve(&self.values, used)
+        except MemoryError:
+            while self.table.rows > before:
+                self.drop(self.table.rows - 1)
+            raise
+        for row in range(other.table.rows):
+            r = table_at(&other.table, row)
+            mine = table_find(&self.table, r.key)
+            used = row_cells(&other.table, r, &columns, &numbers)
+            for i in range(used):
+                if numbers[i] != 0:
+                    self.put(mine, k[i if columns == NULL else columns[i]], numbers[i])
+
+    cdef int copy_name(self, CountTable other, Py_ssize_t row) except -1:
+        """Give the last row the name that a row of another table has."""
+        cdef const char *name = NO_NAME
+        cdef size_t size = 1
+        if other.keep_names:
+            name = names_get(&other.names, row, &size)
+        try:
+            names_reserve(&self.names, self.table.rows, size + 10)
+        except MemoryError:
+            table_remove(&self.table, self.table.rows - 1)
+            raise
+        names_put(&self.names, self.table.rows - 1, name, size)
+        return 0
+
+    cdef uint32_t *checked_ends(self, bytes names, ends, Py_ssize_t n) except? NULL:
+        cdef uint32_t *e = <uint32_t *> cnp.PyArray_DATA(checked(ends, cnp.NPY_UINT32, n, "name ends"))
+        cdef Py_ssize_t i
+        for i in range(n):
+            if e[i] < (e[i - 1] if i else 0) or e[i] > <size_t> len(names):
+                raise ValueError("name ends: not in order, or beyond the names")
+        return e
+
+    def subtract(self, fingerprints, counts, Py_ssize_t k, double weight=1.0):
+        """Take weight * counts away from class k, or raise ValueError where that was never added.
+
+        Whole numbers come out exact. Of fractions, what rounding leaves (a billionth of the amount)
+        counts as nothing. Features with no count left are gone.
+        """
+        cdef Py_ssize_t i, row, n = len(fingerprints)
+        cdef uint64_t *f = <uint64_t *> cnp.PyArray_DATA(checked(fingerprints, cnp.NPY_UINT64, n, "fingerprints"))
+        cdef double *c = <double *> cnp.PyArray_DATA(checked(counts, cnp.NPY_FLOAT64, n, "counts"))
+        cdef double *cell
+        cdef double amount, before, taken = 0
+        self.checked_class(k)
+        self.find(f, n)
+        for i in range(n):
+            amount = weight * c[i]
+            before = 0 if self.places[i] < 0 else row_get(&self.table, table_at(&self.table, self.places[i]), k)
+            if left_of(before, amount) < 0:
+                raise ValueError(f"cannot unlearn {amount:g} of feature {self.shown(f[i])}: its count is {before:g}")
+        if self.track_values:
+            table_reserve(&self.values, n)
+        for i in range(n):
+            row = self.places[i]
+            amount = weight * c[i]
+            if row < 0 or amount == 0:
+                continue
+            cell = row_cell(&self.table, table_at(&self.table, row), k)
+            before = cell[0]
+            cell[0] = left_of(before, amount)
+            self.sums[k] -= before - cell[0]
+            taken += before - cell[0]
+            if self.track_values:
+                self.revalue(k, before, cell[0])
+        for i in range(n):  # looked up anew: the last row takes the place of one that is dropped
+            row = table_find(&self.table, f[i])
+            if row >= 0 and row_is_empty(&self.table, table_at(&self.table, row)):
+                self.drop(row)
+        self.sums[k] = max(left_of(self.sums[k] + taken, taken), 0.0)
+
+    def rescale(self, double factor, double least):
+        """Multiply every count, and drop the features of which less than `least` is left."""
+        cdef Py_ssize_t row = 0, i, used
+        cdef uint32_t *columns
+        cdef double *numbers
+        cdef double left
+        for i in range(self.k):
+            self.sums[i] = 0
+        while row < self.table.rows:
+            left = 0
+            used = row_cells(&self.table, table_at(&self.table, row), &columns, &numbers)
+            for i in range(used):
+                numbers[i] *= factor
+                left += numbers[i]
+            if left < least:
+                self.drop(row)  # the last row has taken its place
+                continue
+            for i in range(used):
+                self.sums[i if columns == NULL else columns[i]] += numbers[i]
+            row += 1
+        if not self.track_values:
+            return
+        table_free(&self.values)
+        for row in range(self.table.rows):
+            used = row_cells(&self.table, table_at(&self.table, row), &columns, &numbers)
+            for i in range(used):
+                self.revalue(i if columns == NULL else columns[i], 0, numbers[i])
+
+    # What is known
+
+    cdef str shown(self, uint64_t key):
+        name = self.name(key)
+        return f"#{key:016x}" if name is None else repr(name)[:80]
+
+    def gather(self, fingerprints):
+        """Look features up.
+
+        Returns their counts, float64 of shape (n, K) with zero rows for those never learned, and
+        which were, uint8 of shape (n,).
+        """
+        cdef Py_ssize_t i, n = len(fingerprints), width = self.k
+        cdef uint64_t *f = <uint64_t *> cnp.PyArray_DATA(checked(fingerprints, cnp.NPY_UINT64, n, "fingerprints"))
+        cdef cnp.ndarray cells = new_matrix(n, width, cnp.NPY_FLOAT64)
+        cdef cnp.ndarray seen = new_array(n, cnp.NPY_UINT8)
+        cdef double *target = <double *> cnp.PyArray_DATA(cells)
+        cdef uint8_t *mask = <uint8_t *> cnp.PyArray_DATA(seen)
+        # With the interpreter's lock: another thread's learning could move the table.
+        self.find(f, n)
+        for i in range(n):
+            mask[i] = self.places[i] >= 0
+            if mask[i]:
+                row_copy(&self.table, table_at(&self.table, self.places[i]), target + i * width, width)
+            else:
+                memset(target + i * width, 0, width * sizeof(double))
+        return cells, seen
+
+    def log_sums(self, fingerprints, counts, double alpha, double every, double more=0.0, bint unseen=False):
+        """Sum counts[i] * (log(n_ik + alpha_i) - log(N_k + every)) over features i, for each class k.
+
+        n_ik is how often feature i was counted in class k, N_k the sum of it over all features, and
+        alpha_i is alpha + more * sum of n_ik over the classes. Features that were never learned
+        take part only where `unseen` says so.
+
+        Returns
+        -------
+        The K sums as a list, and how many features took part.
+        """
+        cdef Py_ssize_t i, used, n = len(fingerprints)
+        cdef uint64_t *f = <uint64_t *> cnp.PyArray_DATA(checked(fingerprints, cnp.NPY_UINT64, n, "fingerprints"))
+        cdef double *c = <double *> cnp.PyArray_DATA(checked(counts, cnp.NPY_FLOAT64, n, "counts"))
+        cdef uint32_t *columns
+        cdef double *numbers
+        cdef LogSums sums = self.logs
+        sums.prepare(self.sums, self.k, alpha, every, more)
+        # With the interpreter's lock: another thread's learning could move the table.
+        self.find(f, n)
+        for i in range(n):
+            if self.places[i] >= 0:
+                used = row_cells(&self.table, table_at(&self.table, self.places[i]), &columns, &numbers)
+                sums.add(numbers, columns, used, c[i])
+            elif unseen:
+                sums.add(NULL, NULL, 0, c[i])
+        return sums.finish()
+
+    def value_counts(self):
+        """Counts that occur, float64 of shape (m,), and how many features have each, (m, K)."""
+        cdef Py_ssize_t row, rows = self.values.rows
+        cdef cnp.ndarray values = new_array(rows, cnp.NPY_FLOAT64)
+        cdef cnp.ndarray features = new_matrix(rows, self.k, cnp.NPY_FLOAT64)
+        cdef uint64_t *v = <uint64_t *> cnp.PyArray_DATA(values)
+        cdef double *target = <double *> cnp.PyArray_DATA(features)
+        for row in range(rows):
+            v[row] = table_at(&self.values, row).key  # the bits of a float64
+            row_copy(&self.values, table_at(&self.values, row), target + row * self.k, self.k)
+        return values, features
+
+    def name(self, uint64_t key):
+        """The name of a feature, or None where it is not known."""
+        cdef Py_ssize_t row = table_find(&self.table, key)
+        cdef size_t size
+        cdef const char *text
+        if row < 0 or not self.keep_names:
+            return None
+        text = names_get(&self.names, row, &size)
+        if size == 1 and text[0] == NO_NAME[0]:
+            return None
+        return decode_name(PyBytes_FromStringAndSize(text, size))
+
+    # All of it
+
+    def arrays(self):
+        """Copy the table out, in the order of fingerprints.
+
+        Returns
+        -------
+        Fingerprints (V,), counts (V, K), names and where each of them ends, uint64 (or None).
+        """
+        cdef Py_ssize_t i, rows = self.table.rows
+        keys, order = self.in_order()
+        cdef int64_t *o = <int64_t *> cnp.PyArray_DATA(order)
+        cdef cnp.ndarray cells = new_matrix(rows, self.k, cnp.NPY_FLOAT64)
+        cdef double *target = <double *> cnp.PyArray_DATA(cells)
+        for i in range(rows):
+            if i + AHEAD < rows:
+                snb_prefetch(table_at(&self.table, o[i + AHEAD]))
+            row_copy(&self.table, table_at(&self.table, o[i]), target + i * self.k, self.k)
+        return keys, cells, *self.names_in(order)
+
+    def entries(self):
+        """As `arrays`, without the zeros.
+
+        Returns
+        -------
+        Fingerprints (V,), where the entries of each end (V,), uint64, their classes, uint32, and
+        counts, float64; names and where each of them ends, uint64 (or None).
+        """
+        cdef Py_ssize_t i, j, used, rows = self.table.rows, total = 0
+        keys, order = self.in_order()
+        cdef int64_t *o = <int64_t *> cnp.PyArray_DATA(order)
+        cdef cnp.ndarray ends = new_array(rows, cnp.NPY_UINT64)
+        cdef uint64_t *e = <uint64_t *> cnp.PyArray_DATA(ends)
+        cdef uint32_t *columns
+        cdef double *numbers
+        for i in range(rows):
+            used = row_cells(&self.table, table_at(&self.table, o[i]), &columns, &numbers)
+            for j in range(used):
+                total += numbers[j] != 0
+            e[i] = total
+        cdef cnp.ndarray classes = new_array(total, cnp.NPY_UINT32)
+        cdef cnp.ndarray counts = new_array(total, cnp.NPY_FLOAT64)
+        cdef uint32_t *k = <uint32_t *> cnp.PyArray_DATA(classes)
+        cdef double *c = <double *> cnp.PyArray_DATA(counts)
+        total = 0
+        for i in range(rows):
+            used = row_cells(&self.table, table_at(&self.table, o[i]), &columns, &numbers)
+            for j in range(used):
+                if numbers[j] != 0:
+                    k[total], c[total] = <uint32_t> (j if columns == NULL else columns[j]), numbers[j]
+                    total += 1
+        return keys, ends, classes, counts, *self.names_in(order)
+
+    cdef tuple in_order(self):
+        """The fingerprints, and the numbers of their rows."""
+        cdef Py_ssize_t row, rows = self.table.rows
+        cdef cnp.ndarray keys = new_array(rows, cnp.NPY_UINT64)
+        cdef uint64_t *f = <uint64_t *> cnp.PyArray_DATA(keys)
+        for row in range(rows):
+            f[row] = table_at(&self.table, row).key
+        order = np.argsort(keys)
+        return keys[order], order.astype(np.int64, copy=False)
+
+    cdef tuple names_in(self, order):
+        """The names of rows in an order."""
+        cdef Py_ssize_t i, rows = len(order)
+        cdef int64_t *o = <int64_t *> cnp.PyArray_DATA(order)
+        cdef size_t size, total = 0
+        cdef const char *name
+        cdef char *to
+        if not self.keep_names:
+            return None, None
+        cdef cnp.ndarray ends = new_array(rows, cnp.NPY_UINT64)
+        cdef uint64_t *e = <uint64_t *> cnp.PyArray_DATA(ends)
+        for i in range(rows):
+            names_get(&self.names, o[i], &size)
+            total += size
+            e[i] = total
+        text = PyBytes_FromStringAndSize(NULL, total)
+        to = PyBytes_AS_STRING(text)
+        for i in range(rows):
+            if i + AHEAD < rows:
+                snb_prefetch(self.names.text + self.names.starts[o[i + AHEAD]])
+            name = names_get(&self.names, o[i], &size)
+            memcpy(to, name, size)
+            to += size
+        return text, ends
+
+    def load(self, fingerprints, ends, classes, counts, totals, bytes names=None, name_ends=None):
+        """Fill an empty table with what `entries` gave, and `totals`.
+
+        With `ends` and `classes` None, counts are a matrix (V, K), as `arrays` gives them.
+        """
+        cdef Py_ssize_t row, k, rows = len(fingerprints), total = counts.size
+        cdef uint64_t *f = <uint64_t *> cnp.PyArray_DATA(checked(fingerprints, cnp.NPY_UINT64, rows, "fingerprints"))
+        cdef double *c = <double *> cnp.PyArray_DATA(checked(counts, cnp.NPY_FLOAT64, total, "counts"))
+        cdef uint64_t *e = NULL
+        cdef uint32_t *columns = NULL
+        cdef uint64_t *n = NULL
+        cdef const char *text = b""
+        cdef uint64_t start = 0, end, entry = 0, last
+        cdef uint32_t hash
+        if self.table.rows:
+            raise ValueError("the table is not empty")
+        if ends is not None:
+            e = <uint64_t *> cnp.PyArray_DATA(checked(ends, cnp.NPY_UINT64, rows, "entry ends"))
+            columns = <uint32_t *> cnp.PyArray_DATA(checked(classes, cnp.NPY_UINT32, total, "classes"))
+        elif total != rows * self.k:
+            raise ValueError(f"{total} counts of {rows} features and {self.k} classes")
+        if names is not None and self.keep_names:
+            text = PyBytes_AS_STRING(names)
+            n = <uint64_t *> cnp.PyArray_DATA(checked(name_ends, cnp.NPY_UINT64, rows, "name ends"))
+        table_index(&self.table, rows)
+        table_room(&self.table, rows)
+        if self.keep_names:
+            names_reserve(&self.names, rows, (0 if n == NULL else len(names)) + 10 * rows)
+        for row in range(rows):
+            if row + AHEAD < rows:
+                hash = table_hash(f[row + AHEAD])
+                snb_prefetch(segment_home(table_segment(&self.table, hash), hash))
+            end = start if n == NULL else n[row]
+            last = entry + self.k if e == NULL else e[row]
+            if end < start or (n != NULL and end > <uint64_t> len(names)):
+                raise ValueError("name ends: not in order")
+            if last < entry or last > <uint64_t> total:
+                raise ValueError("entry ends: not in order")
+            if table_row(&self.table, f[row]) != row:
+                raise ValueError(f"fingerprint {f[row]:016x} occurs twice")
+            if self.keep_names:
+                if n == NULL:
+                    names_put(&self.names, row, NO_NAME, 1)
+                else:
+                    names_put(&self.names, row, text + start, end - start)
+            start = end
+            for k in range(last - entry):
+                if c[entry] != 0:
+                    self.put(row, self.checked_class(k if e == NULL else columns[entry]), c[entry])
+                entry += 1
+        for k in range(self.k):
+            self.sums[k] = totals[k]
+
+    cdef inline Py_ssize_t checked_class(self, Py_ssize_t k) except -1:
+        if not 0 <= k < self.k:
+            raise IndexError(f"no class {k}")
+        return k
+
+    def __reduce__(self):
+        *arrays, names, name_ends = self.entries()
+        if name_ends is not None:
+            arrays.append(name_ends)
+        state = [(array.tobytes(), array.dtype.str) for array in arrays]
+        return _restore_table, (self.k, self.keep_names, self.track_values, state, names, self.totals)
+
+
+def _restore_table(classes, keep_names, track_values, state, names, totals):
+    table = CountTable(classes, keep_names, track_values)
+    keys, ends, columns, counts, *name_ends = [np.frombuffer(data, dtype=kind) for data, kind in state]
+    table.load(keys, ends, columns, counts, totals, names, *name_ends)
+    return table

@@ -1,0 +1,76 @@
+# Names of features: a text that grows, and where in it each row's name begins.
+
+# Stands for the name of a feature that came without one; no encoded name begins like this.
+cdef const char *NO_NAME = b"\xff"
+
+cdef struct Names:
+    char *text          # each name: its length, seven bits a byte, then its bytes
+    size_t used
+    size_t capacity
+    size_t wasted       # bytes of names no longer in the table
+    uint64_t *starts    # [rows]
+    Py_ssize_t capacity_rows
+
+
+cdef void names_free(Names *names) noexcept nogil:
+    free(names.text)
+    free(names.starts)
+    memset(names, 0, sizeof(Names))
+
+
+cdef int names_reserve(Names *names, Py_ssize_t rows, size_t more) except -1:
+    cdef size_t size = names.used + more
+    if rows > names.capacity_rows:
+        rows = max(rows, names.capacity_rows + names.capacity_rows // 8 + 8)
+        names.starts = <uint64_t *> grown(names.starts, rows * sizeof(uint64_t))
+        names.capacity_rows = rows
+    if size > names.capacity:
+        size = max(size, names.capacity + names.capacity // 8 + 64)
+        names.text = <char *> grown(names.text, size)
+        names.capacity = size
+    return 0
+
+
+cdef void names_put(Names *names, Py_ssize_t row, const char *name, size_t size) noexcept nogil:
+    cdef size_t rest = size
+    names.starts[row] = names.used
+    while rest >= 128:
+        names.text[names.used] = <char> ((rest & 127) | 128)
+        names.used += 1
+        rest >>= 7
+    names.text[names.used] = <char> rest
+    names.used += 1
+    memcpy(names.text + names.used, name, size)
+    names.used += size
+
+
+cdef const char *names_get(const Names *names, Py_ssize_t row, size_t *size) noexcept nogil:
+    cdef size_t at = names.starts[row]
+    cdef int shift = 0
+    size[0] = 0
+    while names.text[at] & 128:
+        size[0] |= <size_t> (names.text[at] & 127) << shift
+        shift += 7
+        at += 1
+    size[0] |= <size_t> names.text[at] << shift
+    return names.text + at + 1
+
+
+cdef int names_compact(Names *names, Py_ssize_t rows) except -1:
+    """Copy the names still in use once half of the text is waste."""
+    cdef Names fresh
+    cdef Py_ssize_t row
+    cdef size_t size
+    cdef const char *name
+    memset(&fresh, 0, sizeof(Names))
+    try:
+        names_reserve(&fresh, rows, names.used - names.wasted + 10 * rows)
+    except MemoryError:
+        names_free(&fresh)
+        return 0  # the waste stays for now
+    for row in range(rows):
+        name = names_get(names, row, &size)
+        names_put(&fresh, row, name, size)
+    names_free(names)
+    names[0] = fresh
+    return 0

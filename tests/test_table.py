@@ -1,0 +1,243 @@
+"""The table of counts against a dict, whatever its size, its columns and its keys."""
+
+import io
+import itertools
+import json
+import math
+import pickle
+import zipfile
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamnb import MultinomialNB, _core
+
+GOLDEN = 0x9E3779B97F4A7C15
+
+
+def alike(n, hash_=0x5A5A5A5A):
+    """Keys of which the table's index sees the same hash."""
+    inverse = pow(GOLDEN, -1, 1 << 64)
+    mixed = (((hash_ << 32) + i) * inverse % (1 << 64) for i in range(n))
+    return [m ^ m >> 32 for m in mixed]
+
+
+def u64(keys):
+    return np.array(keys, dtype=np.uint64)
+
+
+def contents(table):
+    """What a table holds, told by every way of asking."""
+    keys, cells, names, ends = table.arrays()
+    again, entry_ends, classes, counts, _, _ = table.entries()
+    assert keys.tolist() == again.tolist() == sorted(set(keys.tolist()))
+    assert entry_ends.tolist() == np.cumsum((cells != 0).sum(axis=1)).tolist()
+    assert cells[cells != 0].tolist() == counts.tolist()
+    assert cells.nonzero()[1].tolist() == classes.tolist()
+    found, seen = table.gather(keys)
+    assert found.tolist() == cells.tolist()
+    assert seen.all()
+    assert np.allclose(cells.sum(axis=0), table.totals)
+    if names is not None:
+        spans = [0, *ends.tolist()]
+        kept = [names[a:b].decode() for a, b in itertools.pairwise(spans)]
+        assert kept == [f"n{key}" for key in keys.tolist()]
+    return dict(zip(keys.tolist(), cells.tolist(), strict=True))
+
+
+def named(keys):
+    parts = [f"n{key}".encode() for key in keys]
+    return b"".join(parts), np.cumsum([0, *map(len, parts)])[1:].astype(np.uint32)
+
+
+KEYS = [*range(30), *alike(15), 2**64 - 1]
+MESSAGE = st.lists(st.sampled_from(KEYS), max_size=12, unique=True)
+STEPS = st.lists(st.tuples(st.integers(0, 8), MESSAGE, st.booleans()), max_size=25)
+
+
+@given(STEPS, st.booleans())
+def test_a_table_is_a_dict_of_counts(steps, keep_names):
+    table, other = (_core.CountTable(0, keep_names, True) for _ in range(2))
+    learned = []
+    expected: dict[int, list[int]] = {}
+    for k, keys, undo in steps:
+        for of in (table, other):
+            of.widen(k + 1)
+        if undo and learned:
+            k, keys = learned.pop()
+            table.subtract(u64(keys), np.ones(len(keys)), k, 2.0)
+            for key in keys:
+                expected[key][k] -= 2
+        else:
+            names, ends = named(keys)
+            table.add(u64(keys), np.ones(len(keys)), k, 2.0, names, ends)
+            learned.append((k, keys))
+            for key in keys:
+                expected.setdefault(key, [0] * 9)[k] += 2
+        width = table.classes
+        rows = {key: row[:width] for key, row in expected.items() if any(row)}
+        assert contents(table) == rows
+        values, features = table.value_counts()
+        told = dict(zip(values.tolist(), features.tolist(), strict=True))
+        flat = [(v, j) for row in rows.values() for j, v in enumerate(row) if v]
+        assert told == {v: [flat.count((v, j)) for j in range(width)] for v in {v for v, _ in flat}}
+    for copy in (pickle.loads(pickle.dumps(table)), other):
+        if copy is other:
+            other.merge(table, np.arange(table.classes))
+        assert contents(copy) == contents(table)
+        assert copy.totals == table.totals
+    table.rescale(0.5, 1.5)  # of what was counted once, less than that is left
+    halves = {key: [v / 2 for v in row] for key, row in contents(other).items()}
+    assert contents(table) == {key: row for key, row in halves.items() if sum(row) >= 1.5}
+
+
+@pytest.mark.parametrize("classes", [2, 9])
+def test_an_index_of_many_segments(classes):
+    """Segments split, and rows that are dropped leave no gap behind."""
+    rng = np.random.default_rng(1)
+    keys = np.concatenate((rng.integers(0, 2**63, 300_000).astype(np.uint64), u64(alike(3_000))))
+    table = _core.CountTable(classes, False)
+    for at in range(0, len(keys), 1_000):
+        part = keys[at : at + 1_000]
+        table.add(part, np.ones(len(part)), at // 1_000 % classes)
+    assert len(table) == len(np.unique(keys))
+    cells, seen = table.gather(keys)
+    assert seen.all()
+    assert (cells.argmax(axis=1) == np.arange(len(keys)) // 1_000 % classes).all()
+    for at in range(0, len(keys), 2_000):
+        part = keys[at : at + 1_000]
+        table.subtract(part, np.ones(len(part)), at // 1_000 % classes)
+    _, seen = table.gather(keys)
+    assert (seen == np.arange(len(keys)) // 1_000 % 2).all()
+    assert not table.gather(rng.integers(0, 2**63, 1_000).astype(np.uint64))[1].any()
+
+
+def test_room_that_is_reserved_is_not_made_again():
+    table = _core.CountTable(2, False)
+    table.reserve(200_000)
+    index = table.__sizeof__()
+    keys = np.random.default_rng(1).integers(0, 2**63, 200_000).astype(np.uint64)
+    table.add(keys, np.ones(len(keys)), 1)
+    rows = 24 * len(keys)
+    assert index + rows <= table.__sizeof__() <= index + 1.1 * rows + 8 * len(keys) + 400_000
+
+
+@pytest.mark.parametrize(("classes", "most"), [(1, 32), (2, 40), (20, 60), (2_000, 60)])
+def test_memory_of_a_feature(classes, most):
+    """At every moment of its growth, where a feature has two classes at most."""
+    rng = np.random.default_rng(1)
+    table = _core.CountTable(classes, False)
+    keys = rng.integers(0, 2**63, 400_000).astype(np.uint64)
+    for at in range(0, len(keys), 1_000):
+        part = keys[at : at + 1_000]
+        for k in (at // 1_000 % classes, (at // 1_000 + 1) % classes):
+            table.add(part, np.ones(len(part)), k)
+        if at >= 100_000:
+            assert table.__sizeof__() / len(table) < most
+
+
+@pytest.mark.parametrize("classes", [1, 2, 3, 4, 5, 30])
+@pytest.mark.parametrize("more", [0.0, 0.25])
+def test_log_sums_are_those_of_the_formula(classes, more):
+    rng = np.random.default_rng(classes)
+    table = _core.CountTable(classes, False)
+    keys = np.arange(200, dtype=np.uint64)
+    for _ in range(60):
+        part = rng.choice(keys[:150], 20, replace=False)
+        table.add(part, rng.integers(1, 4, 20).astype(float), int(rng.integers(classes)))
+    message = rng.permutation(keys)[:100]
+    counts = rng.integers(1, 5, 100).astype(float)
+    for unseen in (False, True):
+        sums, used = table.log_sums(message, counts, 0.3, 7.0, more, unseen)
+        cells, seen = table.gather(message)
+        mask = np.ones(100, np.uint8) if unseen else seen
+        alphas = 0.3 + more * cells.sum(axis=1)
+        expected = [
+            math.fsum(
+                counts[i] * (math.log(cells[i, k] + alphas[i]) - math.log(total + 7.0))
+                for i in np.flatnonzero(mask)
+            )
+            for k, total in enumerate(table.totals)
+        ]
+        assert used == mask.sum()
+        assert sums == pytest.approx(expected, rel=1e-13)
+        same = _core.log_sums(cells, mask, counts, table.totals, 0.3, 7.0, more)
+        assert same == (sums, used)
+        order = rng.permutation(100)
+        assert table.log_sums(message[order], counts[order], 0.3, 7.0, more, unseen)[0] == sums
+
+
+def test_what_was_looked_up_is_learned_only_where_it_is_the_same():
+    """A table remembers the rows of the last look-up: they are a guess, not the truth."""
+    table = _core.CountTable(2, False)
+    ones = np.ones(3)
+    table.add(u64([1, 2, 3]), ones, 0)
+    message = u64([1, 2, 4])
+    table.log_sums(message, ones, 1.0, 3.0)
+    message[:] = [3, 5, 1]  # another message in the same array
+    table.add(message, ones, 1)
+    assert contents(table) == {1: [1, 1], 2: [1, 0], 3: [1, 1], 5: [0, 1]}
+    table.log_sums(u64([2, 2, 9]), ones, 1.0, 3.0)
+    table.subtract(u64([1, 2, 3]), ones, 0)  # row 2 goes, another takes its place
+    table.add(u64([2, 2, 9]), ones, 0)
+    assert contents(table) == {1: [0, 1], 2: [2, 0], 3: [0, 1], 5: [0, 1], 9: [1, 0]}
+
+
+def with_classes(classes, messages=40):
+    rng = np.random.default_rng(classes)
+    model = MultinomialNB()
+    for i in range(messages):
+        model.learn_one({f"w{rng.integers(30)}": 2, f"v{i}": 1}, f"c{i % classes}")
+    return model
+
+
+@pytest.mark.parametrize("classes", [1, 4, 5, 30])
+def test_files_of_few_and_many_classes(tmp_path, classes):
+    model = with_classes(classes)
+    model.save(tmp_path / "model.snb")
+    again = MultinomialNB.load(tmp_path / "model.snb")
+    assert again.counts == model.counts
+    again.save(tmp_path / "again.snb")
+    assert (tmp_path / "again.snb").read_bytes() == (tmp_path / "model.snb").read_bytes()
+
+
+def test_files_of_version_3_have_all_zeros_of_many_classes(tmp_path):
+    model = with_classes(9)
+    model.save(tmp_path / "model.snb")
+    with zipfile.ZipFile(tmp_path / "model.snb") as archive:
+        arrays = {name: np.load(io.BytesIO(archive.read(name))) for name in archive.namelist()}
+    header = json.loads(arrays.pop("header.npy").tobytes()) | {"version": 3}
+    for name in ("0.count_ends.npy", "0.count_classes.npy"):
+        del arrays[name]
+    arrays["0.counts.npy"] = model.counts.everything()[1]
+    arrays["header.npy"] = np.frombuffer(json.dumps(header).encode(), np.uint8)
+    with (tmp_path / "old.snb").open("wb") as file:
+        np.savez(file, **{name.removesuffix(".npy"): array for name, array in arrays.items()})
+    assert MultinomialNB.load(tmp_path / "old.snb").counts == model.counts
+
+
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    [
+        ("count_classes", lambda array: array + 9),
+        ("count_ends", lambda array: array[::-1]),
+        ("count_ends", lambda array: array + 1),
+        ("counts", lambda array: array[1:]),
+        ("counts", lambda array: -array),
+        ("fingerprints", lambda array: array * 0),
+    ],
+)
+def test_damaged_files_of_many_classes(tmp_path, name, damage):
+    with_classes(9).save(tmp_path / "model.snb")
+    with zipfile.ZipFile(tmp_path / "model.snb") as archive:
+        arrays = {
+            of.removesuffix(".npy"): np.load(io.BytesIO(archive.read(of)))
+            for of in archive.namelist()
+        }
+    arrays[f"0.{name}"] = np.ascontiguousarray(damage(arrays[f"0.{name}"]))
+    with (tmp_path / "bad.snb").open("wb") as file:
+        np.savez(file, **arrays)
+    with pytest.raises(Exception, match=r"bad\.snb: not a streamnb model, or a damaged one"):
+        MultinomialNB.load(tmp_path / "bad.snb")
