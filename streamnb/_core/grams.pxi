@@ -96,7 +96,6 @@ cdef class GramScanner:
         cdef Py_ssize_t i = 0, j, next_line, used = 0
         cdef const uint8_t *newline
         cdef bint keep = True, header = True, attached = False, digest = False
-        cdef bytes line
         cdef bytes name
         while i < size and used < self.most:
             newline = <const uint8_t *> memchr(p + i, c"\n", size - i)
@@ -124,10 +123,9 @@ cdef class GramScanner:
                     header = keep = False
                     continue  # the body begins without a blank line
             if next_line - i > 8 and memchr(p + i, c"/", next_line - i) != NULL:
-                line = slice_of(p, i, next_line).lower()
-                digest = digest or b"multipart/digest" in line
-                if b"message/" in line:
-                    attached = b"message/delivery-status" not in line
+                digest = digest or holds(p + i, next_line - i, b"multipart/digest", 16)
+                if holds(p + i, next_line - i, b"message/", 8):
+                    attached = not holds(p + i, next_line - i, b"message/delivery-status", 23)
             if keep:
                 used = self.take(used, p + i, next_line - i)
             i = next_line

@@ -45,6 +45,61 @@ cdef extern from *:
     static inline uint64_t snb_siphash13_padded(uint64_t k0, uint64_t k1, const uint8_t *p, size_t n) {
         return snb_siphash13_of(k0, k1, p, n, 1);
     }
+    #if defined(__x86_64__) && defined(__linux__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__)
+    #define SNB_WIDER __attribute__((target_clones("avx512f", "avx2", "default")))
+    #else
+    #define SNB_WIDER
+    #endif
+    #define SNB_LANES 16
+    #define SNB_LONGEST 12
+    /* The same of texts of equally many words of 8 bytes, up to SNB_LANES of them side by side: what
+       one of them waits for, the others need not. */
+    SNB_WIDER static void snb_siphash13_side_by_side(uint64_t k0, uint64_t k1, const uint64_t (*words)[SNB_LANES],
+                                                     int count, uint64_t *out) {
+        uint64_t a0[SNB_LANES], a1[SNB_LANES], a2[SNB_LANES], a3[SNB_LANES];
+        int i, b;
+        for (i = 0; i < SNB_LANES; i++) {
+            a0[i] = k0 ^ 0x736f6d6570736575ULL; a1[i] = k1 ^ 0x646f72616e646f6dULL;
+            a2[i] = k0 ^ 0x6c7967656e657261ULL; a3[i] = k1 ^ 0x7465646279746573ULL;
+        }
+        for (b = 0; b < count; b++)
+            for (i = 0; i < SNB_LANES; i++) {
+                uint64_t v0 = a0[i], v1 = a1[i], v2 = a2[i], v3 = a3[i] ^ words[b][i];
+                SNB_ROUND
+                a0[i] = v0 ^ words[b][i]; a1[i] = v1; a2[i] = v2; a3[i] = v3;
+            }
+        for (i = 0; i < SNB_LANES; i++) {
+            uint64_t v0 = a0[i], v1 = a1[i], v2 = a2[i] ^ 0xff, v3 = a3[i];
+            SNB_ROUND SNB_ROUND SNB_ROUND
+            out[i] = v0 ^ v1 ^ v2 ^ v3;
+        }
+    }
+    /* The same of many texts p + starts[i], sizes[i] bytes long. */
+    static void snb_siphash13_many(uint64_t k0, uint64_t k1, const uint8_t *p, const uint32_t *starts,
+                                   const uint32_t *sizes, uint64_t *out, ptrdiff_t count) {
+        uint64_t words[SNB_LONGEST][SNB_LONGEST][SNB_LANES], found[SNB_LANES];
+        ptrdiff_t texts[SNB_LONGEST][SNB_LANES], at;
+        int waiting[SNB_LONGEST] = {0}, full, lane, b;
+        for (at = 0; at <= count + SNB_LONGEST; at++) {
+            if (at < count) {
+                full = (int)(sizes[at] / 8);
+                if (full >= SNB_LONGEST) {
+                    out[at] = snb_siphash13_padded(k0, k1, p + starts[at], sizes[at]);
+                    continue;
+                }
+                lane = waiting[full]++;
+                texts[full][lane] = at;
+                for (b = 0; b <= full; b++) words[full][b][lane] = snb_load64(p + starts[at] + 8 * b);
+                words[full][full][lane] &= ~(~(uint64_t)0 << (8 * (sizes[at] & 7)));
+                words[full][full][lane] |= (uint64_t)sizes[at] << 56;
+            } else full = (int)(at - count) % SNB_LONGEST;  /* those that still wait */
+            if (waiting[full] == SNB_LANES || (at >= count && waiting[full])) {
+                snb_siphash13_side_by_side(k0, k1, (const uint64_t (*)[SNB_LANES])words[full], full + 1, found);
+                for (lane = 0; lane < waiting[full]; lane++) out[texts[full][lane]] = found[lane];
+                waiting[full] = 0;
+            }
+        }
+    }
     /* Likewise a copy of n bytes, where `room` bytes can be read and 16 written. */
     static inline void snb_copy(uint8_t *to, const uint8_t *from, size_t n, size_t room) {
         if (n <= 16 && room >= 16) memcpy(to, from, 16);
@@ -60,6 +115,8 @@ cdef extern from *:
     """
     uint64_t snb_siphash13(uint64_t k0, uint64_t k1, const uint8_t *p, size_t n) noexcept nogil
     uint64_t snb_siphash13_padded(uint64_t k0, uint64_t k1, const uint8_t *p, size_t n) noexcept nogil
+    void snb_siphash13_many(uint64_t k0, uint64_t k1, const uint8_t *p, const uint32_t *starts, const uint32_t *sizes,
+                            uint64_t *out, Py_ssize_t count) noexcept nogil
     void snb_copy(uint8_t *to, const uint8_t *source, size_t n, size_t room) noexcept nogil
     uint64_t snb_mix64(uint64_t x) noexcept nogil
     uint64_t snb_load64(const uint8_t *p) noexcept nogil

@@ -40,12 +40,11 @@ cdef class PairScanner:
     cdef bint keep_names
     cdef Buffer text         # the tokens, a space between them: a pair is a part of it
     cdef Py_ssize_t before   # where the token before begins; -1 for none
-    cdef uint64_t *slots     # open addressing; 0 for none
-    cdef uint64_t *found
-    cdef uint32_t *places    # of what was found, in the slots
-    cdef uint32_t *starts
+    cdef uint32_t *starts    # of tokens and pairs as they come
     cdef uint32_t *sizes
     cdef Py_ssize_t used
+    cdef uint64_t *hashes
+    cdef uint64_t *slots     # open addressing; 0 for none
 
     def __cinit__(self, Py_ssize_t most=4000, bint keep_names=True, bytes key=DEFAULT_KEY):
         if not 1 <= most <= 1 << 20:
@@ -57,46 +56,49 @@ cdef class PairScanner:
         while self.slot_count < 4 * most:
             self.slot_count *= 2
         self.slots = <uint64_t *> grown(NULL, self.slot_count * sizeof(uint64_t))
-        self.found = <uint64_t *> grown(NULL, 2 * most * sizeof(uint64_t))
-        self.places = <uint32_t *> grown(NULL, 2 * most * sizeof(uint32_t))
+        self.hashes = <uint64_t *> grown(NULL, 2 * most * sizeof(uint64_t))
         self.starts = <uint32_t *> grown(NULL, 2 * most * sizeof(uint32_t))
         self.sizes = <uint32_t *> grown(NULL, 2 * most * sizeof(uint32_t))
-        memset(self.slots, 0, self.slot_count * sizeof(uint64_t))
         self.before = -1
 
     def __dealloc__(self):
         free(self.text.bytes)
         free(self.slots)
-        free(self.found)
-        free(self.places)
+        free(self.hashes)
         free(self.starts)
         free(self.sizes)
 
     def discard(self):
         """Forget what was collected."""
-        cdef Py_ssize_t i
-        self.text.size = self.tokens = 0
+        self.text.size = self.tokens = self.used = 0
         self.before = -1
-        for i in range(self.used):
-            self.slots[self.places[i]] = 0
-        self.used = 0
 
-    cdef void enter(self, Py_ssize_t start) noexcept nogil:
+    cdef inline void enter(self, Py_ssize_t start) noexcept nogil:
         """Collect what stands in the text from `start` on."""
-        cdef Py_ssize_t size = self.text.size - start, slot
-        cdef uint64_t hash = snb_siphash13_padded(self.key.k0, self.key.k1, self.text.bytes + start, size)
-        hash = hash if hash else GOLDEN  # 0 marks an empty slot
-        slot = hash & (self.slot_count - 1)
-        while self.slots[slot]:
-            if self.slots[slot] == hash:
-                return
-            slot = (slot + 1) & (self.slot_count - 1)
-        self.slots[slot] = hash
-        self.found[self.used] = hash
-        self.places[self.used] = <uint32_t> slot
         self.starts[self.used] = <uint32_t> start
-        self.sizes[self.used] = <uint32_t> size
+        self.sizes[self.used] = <uint32_t> (self.text.size - start)
         self.used += 1
+
+    cdef void drop_repeated(self) noexcept nogil:
+        """Keep each token and pair once, in the order they came."""
+        cdef Py_ssize_t i, slot, mask, kept = 0
+        cdef uint64_t hash
+        snb_siphash13_many(self.key.k0, self.key.k1, self.text.bytes, self.starts, self.sizes, self.hashes, self.used)
+        mask = 15
+        while mask + 1 < 2 * self.used:
+            mask = 2 * mask + 1
+        memset(self.slots, 0, (mask + 1) * sizeof(uint64_t))
+        for i in range(self.used):
+            hash = self.hashes[i]
+            hash = hash if hash else GOLDEN  # 0 marks an empty slot
+            slot = hash & mask
+            while self.slots[slot] and self.slots[slot] != hash:
+                slot = (slot + 1) & mask
+            if self.slots[slot] == 0:
+                self.slots[slot] = hash
+                self.hashes[kept], self.starts[kept], self.sizes[kept] = hash, self.starts[i], self.sizes[i]
+                kept += 1
+        self.used = kept
 
     def add(self, bytes data):
         """Collect the tokens of a piece of text."""
@@ -142,19 +144,23 @@ cdef class PairScanner:
             if keeps(name) if decision is None else decision:
                 self.add(name)
                 self.add(b":")
-                self.add(decode(value).encode() if b"=?" in value else value)
+                self.add(decode(value).encode() if has_encoded_word(value) else value)
 
     def finish(self):
         """Give fingerprints, counts (1), names and name ends of what was collected; start anew."""
-        cdef cnp.ndarray fingerprints = new_array(self.used, cnp.NPY_UINT64)
-        cdef cnp.ndarray counts = new_array(self.used, cnp.NPY_FLOAT64)
-        cdef cnp.ndarray ends
-        cdef double *c = <double *> cnp.PyArray_DATA(counts)
+        cdef cnp.ndarray fingerprints, counts, ends
+        cdef double *c
         cdef uint32_t *e
         cdef Py_ssize_t i, size = 0
         cdef bytes names = None
         cdef uint8_t *to
-        memcpy(cnp.PyArray_DATA(fingerprints), self.found, self.used * sizeof(uint64_t))
+        if self.used:
+            buffer_room(&self.text, 8)  # the hash may read beyond the end
+            self.drop_repeated()
+        fingerprints = new_array(self.used, cnp.NPY_UINT64)
+        counts = new_array(self.used, cnp.NPY_FLOAT64)
+        c = <double *> cnp.PyArray_DATA(counts)
+        memcpy(cnp.PyArray_DATA(fingerprints), self.hashes, self.used * sizeof(uint64_t))
         for i in range(self.used):
             c[i] = 1.0
             size += self.sizes[i]

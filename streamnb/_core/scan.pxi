@@ -600,7 +600,7 @@ cdef class Scanner:
             prefix = prefixes[name] if name in prefixes else prefix_of(name)
             if prefix is None:
                 continue
-            if b"=?" in value or not value.isascii():
+            if has_encoded_word(value) or not value.isascii():
                 self.scan(decode(value), prefix, False)
             else:
                 self.scan(value, prefix, False)
