@@ -12,12 +12,7 @@ __all__ = ["log_odds", "probabilities"]
 
 def probabilities(scores: list[float]) -> list[float]:
     """Turn joint log-likelihoods into probabilities; uniform where all are -inf."""
-    top = max(scores)
-    if top == -math.inf:
-        return [1 / len(scores)] * len(scores)
-    powers = [_core.exp(score - top) for score in scores]
-    total = math.fsum(powers)
-    return [power / total for power in powers]
+    return _core.probabilities(scores)
 
 
 def log_odds(scores: dict[Any, float], label: Any) -> float:

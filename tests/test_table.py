@@ -139,8 +139,8 @@ def test_memory_of_a_feature(classes, most):
 
 
 @pytest.mark.parametrize("classes", [1, 2, 3, 4, 5, 30])
-@pytest.mark.parametrize("more", [0.0, 0.25])
-def test_log_sums_are_those_of_the_formula(classes, more):
+@pytest.mark.parametrize("background", [0.0, 3.0])
+def test_log_sums_are_those_of_the_formula(classes, background):
     rng = np.random.default_rng(classes)
     table = _core.CountTable(classes, False)
     keys = np.arange(200, dtype=np.uint64)
@@ -150,23 +150,25 @@ def test_log_sums_are_those_of_the_formula(classes, more):
     message = rng.permutation(keys)[:100]
     counts = rng.integers(1, 5, 100).astype(float)
     for unseen in (False, True):
-        sums, used = table.log_sums(message, counts, 0.3, 7.0, more, unseen)
+        sums, used = table.log_sums(message, counts, 0.3, background, unseen)
         cells, seen = table.gather(message)
         mask = np.ones(100, np.uint8) if unseen else seen
-        alphas = 0.3 + more * cells.sum(axis=1)
+        total = sum(table.totals)
+        alphas = 0.3 * (1 + background * len(table) * cells.sum(axis=1) / total)
+        every = 0.3 * len(table) * (1 + background)
         expected = [
             math.fsum(
-                counts[i] * (math.log(cells[i, k] + alphas[i]) - math.log(total + 7.0))
+                counts[i] * (math.log(cells[i, k] + alphas[i]) - math.log(of + every))
                 for i in np.flatnonzero(mask)
             )
-            for k, total in enumerate(table.totals)
+            for k, of in enumerate(table.totals)
         ]
         assert used == mask.sum()
         assert sums == pytest.approx(expected, rel=1e-13)
-        same = _core.log_sums(cells, mask, counts, table.totals, 0.3, 7.0, more)
+        same = _core.log_sums(cells, mask, counts, table.totals, len(table), 0.3, background)
         assert same == (sums, used)
         order = rng.permutation(100)
-        assert table.log_sums(message[order], counts[order], 0.3, 7.0, more, unseen)[0] == sums
+        assert table.log_sums(message[order], counts[order], 0.3, background, unseen)[0] == sums
 
 
 def test_what_was_looked_up_is_learned_only_where_it_is_the_same():
@@ -175,11 +177,11 @@ def test_what_was_looked_up_is_learned_only_where_it_is_the_same():
     ones = np.ones(3)
     table.add(u64([1, 2, 3]), ones, 0)
     message = u64([1, 2, 4])
-    table.log_sums(message, ones, 1.0, 3.0)
+    table.log_sums(message, ones, 1.0)
     message[:] = [3, 5, 1]  # another message in the same array
     table.add(message, ones, 1)
     assert contents(table) == {1: [1, 1], 2: [1, 0], 3: [1, 1], 5: [0, 1]}
-    table.log_sums(u64([2, 2, 9]), ones, 1.0, 3.0)
+    table.log_sums(u64([2, 2, 9]), ones, 1.0)
     table.subtract(u64([1, 2, 3]), ones, 0)  # row 2 goes, another takes its place
     table.add(u64([2, 2, 9]), ones, 0)
     assert contents(table) == {1: [0, 1], 2: [2, 0], 3: [0, 1], 5: [0, 1], 9: [1, 0]}

@@ -31,9 +31,9 @@ def log_sums(
     seen: U8 | None,
     counts: F64,
     totals: list[float],
+    features: int,
     alpha: float,
-    every: float,
-    more: float = 0.0,
+    background: float = 0.0,
 ) -> tuple[list[float], int]: ...
 def row_sums(
     indptr: I64,
@@ -99,8 +99,7 @@ class CountTable:
         fingerprints: U64,
         counts: F64,
         alpha: float,
-        every: float,
-        more: float = 0.0,
+        background: float = 0.0,
         unseen: bool = False,
     ) -> tuple[list[float], int]: ...
     def value_counts(self) -> tuple[F64, F64]: ...
@@ -189,6 +188,7 @@ def gradients(
     turn: float,
     common: float,
 ) -> list[float]: ...
+def probabilities(scores: list[float]) -> list[float]: ...
 def surprises(evidence: list[list[float]], prior: list[float], k: int) -> list[float]: ...
 def descended(
     numbers: list[float],

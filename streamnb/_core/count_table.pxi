@@ -376,11 +376,12 @@ cdef class CountTable:
                 memset(target + i * width, 0, width * sizeof(double))
         return cells, seen
 
-    def log_sums(self, fingerprints, counts, double alpha, double every, double more=0.0, bint unseen=False):
-        """Sum counts[i] * (log(n_ik + alpha_i) - log(N_k + every)) over features i, for each class k.
+    def log_sums(self, fingerprints, counts, double alpha, double background=0.0, bint unseen=False):
+        """Sum counts[i] * (log(n_ik + alpha_i) - log(N_k + A)) over features i, for each class k.
 
-        n_ik is how often feature i was counted in class k, N_k the sum of it over all features, and
-        alpha_i is alpha + more * sum of n_ik over the classes. Features that were never learned
+        n_ik is how often feature i was counted in class k, N_k the sum of it over all features,
+        alpha_i is alpha (1 + background V f_i) with f_i the feature's share of all counts and V the
+        number of features, and A the sum of alpha_i over them. Features that were never learned
         take part only where `unseen` says so.
 
         Returns
@@ -393,7 +394,9 @@ cdef class CountTable:
         cdef uint32_t *columns
         cdef double *numbers
         cdef LogSums sums = self.logs
-        sums.prepare(self.sums, self.k, alpha, every, more)
+        if self.table.rows == 0:
+            return [0.0] * self.k, 0
+        sums.prepare(self.sums, self.k, self.table.rows, alpha, background)
         # With the interpreter's lock: another thread's learning could move the table.
         self.find(f, n)
         for i in range(n):

@@ -20,17 +20,20 @@ def bounded(list evidence, list known, double bound) -> list:
 
 
 def combined(list gains, list evidence, list biases, list known) -> list:
-    """Score the classes of `known`: biases[k] + sum over j of gains[j] * evidence[j][k]."""
+    """Score the classes of `known`: biases[k] + sum over j of gains[j] * evidence[j][k].
+
+    Classes beyond the biases have none.
+    """
     cdef list out = [], of
     cdef double score, part
-    cdef Py_ssize_t k, j, models = len(gains)
+    cdef Py_ssize_t k, j, models = len(gains), biased = len(biases)
     for k in known:
         score = 0
         for j in range(models):
             of = evidence[j]
             part = of[k]
             score += <double> gains[j] * part
-        out.append(<double> biases[k] + score)
+        out.append(<double> biases[k] + score if k < biased else 0.0 + score)
     return out
 
 
@@ -56,6 +59,23 @@ def gradients(list errors, list evidence, list known, list gains, double turn, d
         return out
     common *= (1 - turn) * along / square
     return [turn * <double> out[j] + common * <double> gains[j] for j in range(len(out))]
+
+
+def probabilities(list scores) -> list:
+    """Share 1 out in proportion to e to the power of each score; uniformly where all are -inf."""
+    cdef list powers = []
+    cdef double top = -INFINITY, power, hi = 0, lo = 0
+    cdef object score
+    for score in scores:
+        top = max(top, <double> score)
+    if top == -INFINITY:
+        return [1 / <double> len(scores)] * len(scores)
+    for score in scores:
+        power = snb_exp(<double> score - top)
+        powers.append(power)
+        snb_accumulate(&hi, &lo, power)
+    hi += lo
+    return [<double> score / hi for score in powers]
 
 
 def surprises(list evidence, list prior, Py_ssize_t k) -> list:

@@ -183,7 +183,10 @@ def weighted_sums(counts, values, seen=None):
 
 
 cdef class LogSums:
-    """Sums of amount * (log(n_k + alpha of the row) - log(N_k + every)) over rows of counts n.
+    """Sums of amount * (log(n_k + a) - log(N_k + A)) over rows of counts n.
+
+    N_k is the total of class k, a is alpha (1 + background V f) with f the row's share of all counts
+    and V the number of features, and A the sum of a over all of those.
 
     Rows are held until there are as many as a processor has near, for their logarithms are taken
     together. The sums do not depend on the order of the rows (see `weighted_sums`).
@@ -209,8 +212,15 @@ cdef class LogSums:
         free(self.cells)
         free(self.less)
 
-    cdef int prepare(self, const double *totals, Py_ssize_t width, double alpha, double every, double more) except -1:
-        """Begin a sum."""
+    cdef int prepare(self, const double *totals, Py_ssize_t width, Py_ssize_t features, double alpha, double background) except -1:
+        """Begin a sum: totals N of `width` classes, V features, and the smoothing."""
+        cdef Py_ssize_t k
+        cdef double every = alpha * features, more = 0, hi = 0, lo = 0
+        if background != 0 and features:
+            for k in range(width):
+                snb_accumulate(&hi, &lo, totals[k])
+            more = every * background / (hi + lo)
+            every *= 1 + background
         if width != self.width:
             self.width = -1
             self.room = max(1024, width + 1)
@@ -305,7 +315,7 @@ cdef class LogSums:
         return [base + (self.hi[k] + self.lo[k]) - amounts * self.less[k] for k in range(width)], self.used
 
 
-def log_sums(cells, seen, counts, list totals, double alpha, double every, double more=0.0):
+def log_sums(cells, seen, counts, list totals, Py_ssize_t features, double alpha, double background=0.0):
     """Do as `CountTable.log_sums`, with counts (n, K) that are given; `seen` (n,) or None for all."""
     cdef Py_ssize_t i, n = len(counts), width = len(totals)
     cdef double *v = <double *> cnp.PyArray_DATA(checked(cells, cnp.NPY_FLOAT64, n * width, "cells"))
@@ -313,7 +323,7 @@ def log_sums(cells, seen, counts, list totals, double alpha, double every, doubl
     cdef cnp.ndarray of_classes = np.array(totals, dtype=np.float64)
     cdef uint8_t *mask = NULL
     cdef LogSums sums = LogSums()
-    sums.prepare(<double *> cnp.PyArray_DATA(of_classes), width, alpha, every, more)
+    sums.prepare(<double *> cnp.PyArray_DATA(of_classes), width, features, alpha, background)
     if seen is not None:
         mask = <uint8_t *> cnp.PyArray_DATA(checked(seen, cnp.NPY_UINT8, n, "seen"))
     for i in range(n):

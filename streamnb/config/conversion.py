@@ -19,7 +19,7 @@ __all__ = ["Section", "converted", "leaf", "one_of_kinds", "section_of"]
 class Section(BaseModel):
     """A part of the configuration: keys are checked, unknown ones refused."""
 
-    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
+    model_config = ConfigDict(defer_build=True, frozen=True, strict=True, extra="forbid")
 
     @validator_of(mode="before")
     @classmethod

@@ -84,7 +84,7 @@ class Corpus:
 
 def _unquoted(message: bytes) -> bytes:
     """Take one `>` off the lines that were quoted because they begin like a separator."""
-    return _QUOTED.sub(rb"\1", message) if b">From " in message else message
+    return _QUOTED.sub(rb"\1", message) if message.find(b">From ") >= 0 else message
 
 
 def read(entry: Entry, most: int = MAX_MESSAGE, follow: bool = True) -> bytes | str:

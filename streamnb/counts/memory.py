@@ -160,10 +160,10 @@ class MemoryCounts:
         return self.table.gather(fingerprints)
 
     def log_sums(
-        self, tokens: TokenCounts, alpha: float, every: float, more: float, unseen: bool
+        self, tokens: TokenCounts, alpha: float, background: float, unseen: bool
     ) -> tuple[list[float], int]:
-        """For each class the sum of x_i (log(n_ic + alpha_i) - log(N_c + every)), and how many."""
-        return self.table.log_sums(tokens.fingerprints, tokens.counts, alpha, every, more, unseen)
+        """As the protocol says."""
+        return self.table.log_sums(tokens.fingerprints, tokens.counts, alpha, background, unseen)
 
     def value_counts(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Counts that occur (m,), and how many features have each of them in each class (m, K)."""

@@ -108,13 +108,14 @@ class Counts(Protocol):
         """Counts (n, K) of features, and which of them have any."""
 
     def log_sums(
-        self, tokens: TokenCounts, alpha: float, every: float, more: float, unseen: bool
+        self, tokens: TokenCounts, alpha: float, background: float, unseen: bool
     ) -> tuple[list[float], int]:
-        """For each class the sum over features of x_i (log(n_ic + alpha_i) - log(N_c + every)).
+        """For each class the sum over features of x_i (log(n_ic + alpha_i) - log(N_c + A)).
 
-        n_ic is what is counted of feature i, x_i how often the message has it, and alpha_i is alpha
-        and `more` times all that is counted of the feature. Features that were never learned take
-        part only where `unseen` says so; how many did comes with the sums.
+        n_ic is what is counted of feature i, x_i how often the message has it, alpha_i is alpha
+        (1 + background V f_i) with f_i the feature's share of all counts, and A the sum of that
+        over the V features. Features that were never learned take part only where `unseen` says
+        so; how many did comes with the sums.
         """
 
     def everything(self) -> tuple[NDArray[np.uint64], NDArray[np.float64]]:

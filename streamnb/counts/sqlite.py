@@ -34,6 +34,14 @@ def _key(fingerprint: int) -> int:
     return fingerprint - (1 << 64) if fingerprint >= 1 << 63 else fingerprint
 
 
+def _distinct(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+    """As numpy.unique, which imports numpy.ma: that is long for a process of one message."""
+    rising = np.sort(numbers)
+    first = np.ones(len(rising), bool)
+    np.not_equal(rising[1:], rising[:-1], out=first[1:])
+    return rising[first]
+
+
 class Store(Protocol):
     """What the counts need of a database."""
 
@@ -209,12 +217,14 @@ class SqlCounts:
         return cells, seen
 
     def log_sums(
-        self, tokens: TokenCounts, alpha: float, every: float, more: float, unseen: bool
+        self, tokens: TokenCounts, alpha: float, background: float, unseen: bool
     ) -> tuple[list[float], int]:
-        """For each class the sum of x_i (log(n_ik + alpha_i) - less[k]), and how many took part."""
+        """As the protocol says."""
         cells, seen = self.gather(tokens.fingerprints)
         mask = None if unseen else seen
-        return _core.log_sums(cells, mask, tokens.counts, self.totals, alpha, every, more)
+        return _core.log_sums(
+            cells, mask, tokens.counts, self.totals, self.features, alpha, background
+        )
 
     def _read(self, fingerprints: NDArray[np.uint64]) -> _Page:
         """Read what a message is about, or take what was read last."""
@@ -257,7 +267,7 @@ class SqlCounts:
         return places
 
     def _read_blocks(self, fingerprints: NDArray[np.uint64], places: NDArray[np.int64]) -> _Page:
-        blocks = np.unique(places[places >= 0] // BLOCK)
+        blocks = _distinct(places[places >= 0] // BLOCK)
         classes = len(self.labels)
         found = self._ask(
             f"SELECT j.key, b.cells FROM json_each(?) j "  # noqa: S608 (a number)
@@ -291,7 +301,7 @@ class SqlCounts:
         if not len(rows):
             return
         data = page.data.astype("<f8", copy=False).reshape(len(page.blocks), -1)
-        touched = np.unique(rows // BLOCK)
+        touched = _distinct(rows // BLOCK)
         self.database.connection.executemany(
             f"REPLACE INTO blocks_{self.view} VALUES (?, ?)",  # noqa: S608 (a number)
             [

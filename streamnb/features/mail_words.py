@@ -119,14 +119,9 @@ class MailTokenizer(ReadsHeaders, WordParameters):
             self._prefixes[name] = prefix
         return prefix
 
-    def _count_fields(self, fields: list[tuple[bytes, bytes]]) -> None:
-        if self.part != "body":
-            self.scanner.fields(fields, self._prefixes, self._prefix, decode_words)
-
-    def _count_part(self, part: Part) -> None:
-        scanner = self.scanner
-        if part.role == "message":
-            self._count_fields(part.fields)
+    def _count_part(self, scanner: _core.Scanner, part: Part) -> None:
+        if part.role == "message" and self.part != "body":
+            scanner.fields(part.fields, self._prefixes, self._prefix, decode_words)
         if self.part == "header":
             return
         scanner.token(part.content_type.encode(), b"type:")
@@ -141,11 +136,13 @@ class MailTokenizer(ReadsHeaders, WordParameters):
 
     def _counted(self, message: bytes | str | Mail) -> TokenCounts:
         mail = as_mail(message)
+        scanner = self.scanner
         try:
-            self._count_fields(mail.fields)
+            if self.part != "body":
+                scanner.fields(mail.fields, self._prefixes, self._prefix, decode_words)
             for part in mail.parts:
-                self._count_part(part)
-            return TokenCounts._trusted(*self.scanner.finish())
+                self._count_part(scanner, part)
+            return TokenCounts._trusted(*scanner.finish())
         except BaseException:
-            self.scanner.discard()
+            scanner.discard()
             raise

@@ -61,7 +61,7 @@ class WordPairs(ReadsHeaders):
         scanner = self.scanner
         try:
             if self.mail:
-                self._scan(as_mail(message))
+                self._scan(scanner, as_mail(message))
             elif isinstance(message, str):
                 scanner.add(composed(message).encode("utf-8", "surrogatepass"))
             elif isinstance(message, bytes):
@@ -73,8 +73,7 @@ class WordPairs(ReadsHeaders):
             scanner.discard()
             raise
 
-    def _scan(self, mail: Mail) -> None:
-        scanner = self.scanner
+    def _scan(self, scanner: _core.PairScanner, mail: Mail) -> None:
         scanner.fields(mail.fields, self._kept, self._keeps, decode_words)
         for part in mail.parts:
             if part.role == "message":

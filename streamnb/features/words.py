@@ -41,10 +41,11 @@ class ScanningTransformer(Parameterised, base.Transformer):
     @property
     def scanner(self) -> Any:
         """The compiled scanner with this tokenizer's options."""
-        with self._lock:
-            if self._scanner is None:
-                self._scanner = self._new_scanner()
-            return self._scanner
+        scanner = self._scanner
+        if scanner is None:
+            with self._lock:
+                scanner = self._scanner = self._scanner or self._new_scanner()
+        return scanner
 
     def _changed(self, name: str) -> None:
         self._scanner = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
@@ -75,18 +76,27 @@ class Part:
     role: str = "body"
     index: Index = field(default_factory=dict, repr=False)
     _utf8: bytes | None = field(default=None, init=False, repr=False, compare=False)
+    _declared: Mapping[str, str] | None = field(default=None, init=False, repr=False, compare=False)
+
+    @property
+    def declared(self) -> Mapping[str, str]:
+        """The parameters of its Content-Type."""
+        if self._declared is None:
+            value = self.index.get(b"content-type")
+            self._declared = parameters(value) if value else {}
+        return self._declared
 
     @property
     def charset(self) -> str:
         """The declared charset, or ""."""
-        return parameters(self.index.get(b"content-type", b"")).get("charset", "")
+        return self.declared.get("charset", "")
 
     @property
     def filename(self) -> str:
         """The name a reader would save the part under, or ""."""
         disposition = self.index.get(b"content-disposition")
         found = parameters(disposition).get("filename") if disposition else None
-        return found or parameters(self.index.get(b"content-type", b"")).get("name", "")
+        return found or self.declared.get("name", "")
 
     @property
     def is_text(self) -> bool:

@@ -194,9 +194,11 @@ class CountingNB(Remembers[_Evidence], CountingParameters, LearnsMatrices, TextM
         return weights, None
 
     def _sums(self, tokens: TokenCounts) -> tuple[list[float], int]:
-        """What all features of a message add to each class, and how many took part."""
+        """What is said of a message with these features, and how many took part."""
         weights, seen = self._weights_of(tokens.fingerprints)
-        return _core.weighted_sums(tokens.counts, weights, seen)
+        sums, used = _core.weighted_sums(tokens.counts, weights, seen)
+        pairs = zip(self._base_evidence(), sums, strict=True)
+        return [base + total for base, total in pairs], used
 
     def _length_divisor(self, used: int) -> float:
         """What the evidence of that many features is divided by."""
@@ -221,10 +223,7 @@ class CountingNB(Remembers[_Evidence], CountingParameters, LearnsMatrices, TextM
         """As `evidence`, each time anew."""
         sums, used = self._sums(tokens)
         divisor = self._length_divisor(used)
-        return [
-            (base + total) / divisor
-            for base, total in zip(self._base_evidence(), sums, strict=True)
-        ]
+        return [total / divisor for total in sums]
 
     def _scores(self, x: Any) -> list[float]:
         return [
@@ -251,21 +250,26 @@ class CountingNB(Remembers[_Evidence], CountingParameters, LearnsMatrices, TextM
         tokens = self.as_tokens(x)
         weight = 1.0 if w == 1 else checked_weight(w)
         with self._lock:
-            return self.add(tokens, y, weight, self._times(tokens, y))
+            exponent, mass, amount = self.add(tokens, y, weight, self._times(tokens, y))
+        return Receipt(exponent, mass, (amount,))
 
     def _times(self, tokens: TokenCounts, y: Label) -> float:
         """How many times a message's counts are learned."""
         return 1.0
 
-    def add(self, tokens: TokenCounts, y: Label, w: float, times: float) -> Receipt:
-        """Learn a message of weight w; its counts go in that many times."""
+    def add(
+        self, tokens: TokenCounts, y: Label, w: float, times: float
+    ) -> tuple[int, float, float]:
+        """Learn a message of weight w; its counts go in that many times.
+
+        Gives exponent, mass and weight, for a `Receipt`.
+        """
         counts = self.counts
-        mass = w * counts.scale
-        receipt = Receipt(counts.exponent, mass, (mass * times,))
+        exponent, mass = counts.exponent, w * counts.scale
         counts.add(tokens, y, mass * times, mass)
         if self.decay != 1:
             counts.age(self.decay)
-        return receipt
+        return exponent, mass, mass * times
 
     @property
     def _needs_receipt(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,31 +86,24 @@ class MultinomialNB(MultinomialParameters, CountingNB):
     def _feature_weights(self, cells: NDArray[np.float64]) -> NDArray[np.float64]:
         if not self.counts.features:
             return np.zeros_like(cells)
-        alpha, every, more = self._smoothed()
-        less = [_core.log(total + every) for total in self.counts.totals]
-        if not more:
-            return _core.log_cells(cells, alpha, less)
-        alphas = alpha + more * cells.sum(axis=1, keepdims=True)
-        return _core.log_cells(cells + alphas, 0.0, less)
-
-    def _smoothed(self) -> tuple[float, float, float]:
-        """Alpha, the sum of all alphas, and what each count of a feature adds to its alpha."""
-        counts = self.counts
-        alpha, background = self._smoothing, self._background
+        counts, alpha, background = self.counts, self._smoothing, self._background
         every = alpha * counts.features
-        if not background:
-            return alpha, every, 0.0
-        return alpha, every * (1 + background), every * background / math.fsum(counts.totals)
+        alphas: Any = 0.0
+        if background:
+            more = every * background / math.fsum(counts.totals)
+            alphas = alpha + more * cells.sum(axis=1, keepdims=True)
+            every, alpha = every * (1 + background), 0.0
+        less = [_core.log(total + every) for total in counts.totals]
+        return _core.log_cells(cells + alphas, alpha, less)
 
     @property
     def _background(self) -> float:
         weights = self.counts.weights
+        if not self.background or len(weights) < 3:
+            return 0.0
         known = len(weights) - weights.count(0.0)
         return self.background * (known - 2) / (known - 1) if known > 2 else 0.0
 
     def _sums(self, tokens: TokenCounts) -> tuple[list[float], int]:
-        counts = self.counts
-        if not counts.features:
-            return [0.0] * len(counts.labels), 0
-        alpha, every, more = self._smoothed()
-        return counts.log_sums(tokens, alpha, every, more, self.unseen == "smooth")
+        unseen = self.unseen == "smooth"
+        return self.counts.log_sums(tokens, self._smoothing, self._background, unseen)

@@ -228,10 +228,11 @@ class Recalibration:
             Octave of the message's length; None where lengths make no difference.
         """
         more = None if octave is None else self.of_length.get(octave)
-        biases = _padded(self.of_all.biases, known[-1] + 1)
+        biases = self.of_all.biases
         if more is not None:
-            own = _padded(more.biases, known[-1] + 1)
-            biases = [a + b for a, b in zip(biases, own, strict=True)]
+            most = max(len(biases), len(more.biases))
+            pairs = zip(_padded(biases, most), _padded(more.biases, most), strict=True)
+            biases = [a + b for a, b in pairs]
         return _core.combined(self.gains(octave), evidence, biases, known)
 
     def learn(

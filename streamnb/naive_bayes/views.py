@@ -187,7 +187,8 @@ class ViewsNB(Remembers[_Judged], TextModel):
             return memo
         weights = self._members[0].counts.weights
         known = [k for k, weight in enumerate(weights) if weight > 0]
-        octave = sum(map(len, views)).bit_length() if self.by_length else None
+        length = sum([len(view.fingerprints) for view in views])
+        octave = length.bit_length() if self.by_length else None
         evidence = [of.worked_out(view) for of, view in zip(self._members, views, strict=True)]
         scores: list[float] = []
         if len(known) > 1:  # of one class alone nothing can be said
@@ -217,12 +218,12 @@ class ViewsNB(Remembers[_Judged], TextModel):
         weight = 1.0 if w == 1 else checked_weight(w)
         with self._lock:
             times, parts = self._weighed(views, y, weight)
-            receipts = [
+            added = [
                 model.add(view, y, weight, amount)
                 for model, view, amount in zip(self._members, views, times, strict=True)
             ]
-        weights = tuple(receipt.weights[0] for receipt in receipts)
-        return receipts[0]._replace(weights=weights, parts=parts)
+        exponent, mass, _ = added[0]
+        return Receipt(exponent, mass, tuple([amount for _, _, amount in added]), parts)
 
     def _weighed(
         self, views: tuple[TokenCounts, ...], y: Label, w: float
