@@ -61,6 +61,26 @@ def gradients(list errors, list evidence, list known, list gains, double turn, d
     return [turn * <double> out[j] + common * <double> gains[j] for j in range(len(out))]
 
 
+def earnings(list numbers, list known, double earned, double most) -> list:
+    """What each class of `known` earns towards its credit, which stays below `most`; 0 for others."""
+    cdef list out = [0.0] * (max(known) + 1)
+    cdef double credit
+    cdef Py_ssize_t k
+    for k in known:
+        credit = numbers[k]
+        out[k] = max(min(credit + earned, most) - credit, 0.0)
+    return out
+
+
+def add_times(list numbers, changes, double times):
+    """Add `times` each change to the numbers, in place."""
+    cdef Py_ssize_t i = 0
+    cdef double change
+    for change in changes:
+        numbers[i] = <double> numbers[i] + times * change
+        i += 1
+
+
 def probabilities(list scores) -> list:
     """Share 1 out in proportion to e to the power of each score; uniformly where all are -inf."""
     cdef list powers = []

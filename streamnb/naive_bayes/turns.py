@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from streamnb import _core
+
 __all__ = ["Turns"]
 
 _EARNED, _MOST = 7, 20
@@ -45,18 +47,13 @@ class Turns:
 
     def learn(self, k: int, known: list[int]) -> list[float]:
         """Learn that a message was of class k of `known`; gives the change, for `move`."""
-        change = [0.0] * (known[-1] + 1)
+        self._widen(known[-1] + 1)
         turn = self.turn(k)
+        others = max(len(known) - 1, 1)
+        earned = round(_EARNED / others / _GRAIN) * _GRAIN
+        most = max(round(_MOST / others / _GRAIN) * _GRAIN, 1.0)
+        change = _core.earnings(self.credits, known, earned, most)
         change[k] = -turn
-        self._widen(len(change))
-        others = len(known) - 1
-        if others:
-            earned = round(_EARNED / others / _GRAIN) * _GRAIN
-            most = max(round(_MOST / others / _GRAIN) * _GRAIN, 1.0)
-            for number in known:
-                if number != k:
-                    credit = self.credits[number]
-                    change[number] = max(min(credit + earned, most) - credit, 0.0)
         change = [1 - turn, *change]
         self.move(change, 1)
         return change
@@ -66,8 +63,7 @@ class Turns:
         if change:
             self.missed += sign * change[0]
         self._widen(len(change) - 1)
-        for number, by in enumerate(change[1:]):
-            self.credits[number] += sign * by
+        _core.add_times(self.credits, change[1:], sign)
 
     def of_classes(self, places: Sequence[int | None]) -> Turns:
         """The same for classes in another order: class k was number places[k], or not known."""
