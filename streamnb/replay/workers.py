@@ -28,8 +28,8 @@ from streamnb.features.token_counts import TokenCounts
 
 __all__ = ["feed"]
 
-_CHUNK = 32  # messages handed over at a time
-_AHEAD = 16  # chunks read ahead for each process
+_CHUNK = 16  # messages handed over at a time: what comes of most of them fits into a pipe
+_AHEAD = 32  # chunks read ahead for each process
 _PIPE = 1 << 20
 _ENDED = "a reading process ended unexpectedly; try again with --jobs 1"
 
@@ -241,21 +241,24 @@ def _pack(answers: Connection, results: list[Result]) -> None:
             shapes.append(0)
             good.append(result)
     texts = [-1 if tokens.names is None else len(tokens.names) for tokens in good]
-    answers.send((errors, shapes, [len(tokens) for tokens in good], texts))
+    counts = np.concatenate([np.empty(0), *(tokens.counts for tokens in good)])
+    ones = bool((counts == 1).all())  # as most tokenizers have it
+    answers.send((errors, shapes, [len(tokens) for tokens in good], texts, ones))
     if not good:
         return
-    answers.send_bytes(np.concatenate([tokens.fingerprints for tokens in good]).tobytes())
-    answers.send_bytes(np.concatenate([tokens.counts for tokens in good]).tobytes())
+    answers.send_bytes(np.concatenate([tokens.fingerprints for tokens in good]).data)
+    if not ones:
+        answers.send_bytes(counts.data)
     answers.send_bytes(b"".join(tokens.names or b"" for tokens in good))
     ends = [tokens.ends for tokens in good if tokens.ends is not None]
-    answers.send_bytes(np.concatenate([np.empty(0, np.uint32), *ends]).tobytes())
+    answers.send_bytes(np.concatenate([np.empty(0, np.uint32), *ends]).data)
 
 
 def _unpack(answers: Connection) -> list[Result]:
-    errors, shapes, sizes, texts = answers.recv()
+    errors, shapes, sizes, texts, ones = answers.recv()
     results: list[Result] = []
     if sizes:
-        parts = iter(_parts(answers, sizes, texts))
+        parts = iter(_parts(answers, sizes, texts, ones))
         for views in shapes:
             results.append(tuple(next(parts) for _ in range(views)) if views else next(parts))
     for i, error in errors.items():
@@ -263,9 +266,11 @@ def _unpack(answers: Connection) -> list[Result]:
     return results
 
 
-def _parts(answers: Connection, sizes: list[int], texts: list[int]) -> Iterator[TokenCounts]:
+def _parts(
+    answers: Connection, sizes: list[int], texts: list[int], ones: bool
+) -> Iterator[TokenCounts]:
     fingerprints = np.frombuffer(answers.recv_bytes(), dtype=np.uint64)
-    counts = np.frombuffer(answers.recv_bytes(), dtype=np.float64)
+    counts = np.ones(len(fingerprints)) if ones else np.frombuffer(answers.recv_bytes())
     names = answers.recv_bytes()
     ends = np.frombuffer(answers.recv_bytes(), dtype=np.uint32)
     at = text = end = 0

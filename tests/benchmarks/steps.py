@@ -1,0 +1,257 @@
+"""Where the time of a message goes, and what the machine would allow.
+
+    python tests/benchmarks/steps.py CORPUS [--features 1e7]
+
+CORPUS is a folder in TREC layout. Prints Markdown tables: the steps of a replay with the default,
+beside the time to read their bytes from memory once and `wc -w` of the same bytes; tables of counts
+as they grow, beside one random access to memory; files; many classes; and two processes that share
+nothing, which is what two jobs can come to.
+"""
+
+import argparse
+import subprocess
+import sys
+import tempfile
+import time
+from array import array
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import streamnb
+from streamnb import _core
+from streamnb.corpus import open_corpus, read
+from streamnb.evaluate import Example, Tally, prequential
+from streamnb.features.mail_words import as_mail
+from streamnb.features.token_counts import TokenCounts
+
+
+def best(run: Callable[[], Any], repeats: int = 3) -> float:
+    """The shortest of several runs, in seconds."""
+    times = []
+    for _ in range(repeats):
+        began = time.perf_counter()
+        run()
+        times.append(time.perf_counter() - began)
+    return min(times)
+
+
+def table(title: str, head: list[str], rows: list[list[str]]) -> None:
+    print(f"\n{title}\n")
+    for row in (head, ["---"] * len(head), *rows):
+        print("| " + " | ".join(row) + " |", flush=True)
+
+
+def bandwidth() -> float:
+    """Bytes a second that are read from memory one after the other."""
+    large = np.ones(1 << 25)
+    return large.nbytes / best(large.sum, 5)
+
+
+def random_access(size: int) -> float:
+    """Seconds to fetch a word of `size` bytes of memory, when its address is in the one before."""
+
+    def walk(words: int) -> float:
+        order = np.random.default_rng(1).permutation(words)
+        ring = np.empty(words, dtype=np.int64)
+        ring[order] = np.roll(order, -1)
+        follow = array("q", ring.tobytes())
+
+        def steps() -> None:
+            at = 0
+            for _ in range(300_000):
+                at = follow[at]
+
+        return best(steps) / 300_000
+
+    return walk(max(size // 8, 1 << 16)) - walk(512)
+
+
+def steps(corpus: Path) -> None:
+    entries = list(open_corpus(corpus))
+    n = len(entries)
+    contents = [read(entry) for entry in entries]
+    mean = sum(map(len, contents)) / n
+    speed = bandwidth()
+    classifier = streamnb.MailClassifier()
+    views = [classifier.tokenizer.count(content) for content in contents]
+    looked_up = sum(len(view) for message in views for view in message) / n
+
+    def parse() -> None:
+        for content in contents:
+            for part in as_mail(content).parts:
+                _ = part.utf8
+
+    def scores(learn: bool) -> float:
+        model, spent = streamnb.MailClassifier().model, 0.0
+        for entry, x in zip(entries, views, strict=True):
+            began = time.perf_counter()
+            model.joint_log_likelihood(x)
+            between = time.perf_counter()
+            model.learn_one(x, entry.label)
+            spent += time.perf_counter() - between if learn else between - began
+        return spent
+
+    def replay() -> None:
+        made, tally = streamnb.MailClassifier(), Tally()
+        stream = (
+            Example(made.tokenizer.count(read(entry)), entry.label, entry.name) for entry in entries
+        )
+        for step in prequential(stream, made.model):
+            tally.record(step)
+
+    with tempfile.NamedTemporaryFile() as joined:
+        joined.write(b"\n".join(c if isinstance(c, bytes) else c.encode() for c in contents))
+        joined.flush()
+        counted = best(lambda: subprocess.run(["wc", "-w", joined.name], capture_output=True))
+    parsed = [as_mail(content) for content in contents]
+    for mail in parsed:
+        for part in mail.parts:
+            _ = part.utf8
+    times = {
+        "open and read the file": best(lambda: [read(entry) for entry in entries]),
+        "parse and decode": best(parse),
+    }
+    for view, tokenizer in zip(
+        ("words of the header", "words of the body", "pairs", "bytes"),
+        classifier.tokenizer.tokenizers,
+        strict=True,
+    ):
+        times[f"tokenise: {view}"] = best(lambda of=tokenizer: [of.count(mail) for mail in parsed])
+    times["look up and score"] = min(scores(learn=False) for _ in range(2))
+    times["learn"] = min(scores(learn=True) for _ in range(2))
+    whole = best(replay)
+    times["all else, and what the steps cost each other in the cache"] = whole - sum(times.values())
+    table(
+        f"A message of {mean:,.0f} bytes, {looked_up:,.0f} features: to read its bytes from memory "
+        f"once takes {mean / speed * 1e6:.1f} microseconds, `wc -w` {counted / n * 1e6:.1f}",
+        ["step", "microseconds a message", "share"],
+        [
+            *(
+                [what, f"{t / n * 1e6:.1f}", f"{100 * t / whole:.0f} %"]
+                for what, t in times.items()
+            ),
+            ["**a replay**", f"{whole / n * 1e6:.1f}", ""],
+        ],
+    )
+
+
+def growth(features: int) -> None:
+    keys = np.random.default_rng(1).integers(1, 1 << 63, features).astype(np.uint64)
+    counts = _core.CountTable(2, keep_names=False)
+    ones, rows, pauses, worst = np.ones(100), [], [0.0], 0.0
+    for at in range(0, features, 100):
+        began = time.perf_counter()
+        counts.add(keys[at : at + 100], ones, at // 100 % 2)
+        pauses.append(time.perf_counter() - began)
+        if at >= 50_000 and at % 1_000 == 0:
+            worst = max(worst, counts.__sizeof__() / (at + 100))
+        known = at + 100
+        if known >= 10_000 and known in (10**4, 10**5, 10**6, 10**7):
+            rng = np.random.default_rng(2)
+            asked = [keys[rng.integers(0, known, 1_000)] for _ in range(200)]
+            many = np.ones(1_000)
+            each = best(lambda: [counts.log_sums(f, many, 1.0) for f in asked], 5) / 200_000  # noqa: B023
+            access = random_access(counts.__sizeof__())
+            rows.append(
+                [
+                    f"10^{len(str(known)) - 1}",
+                    f"{each * 1e9:.0f}",
+                    f"{access * 1e9:.0f}",
+                    f"{each / access:.2f}",
+                    f"{max(pauses) * 1e3:.1f}",
+                    f"{counts.__sizeof__() / known:.1f}",
+                    f"{worst:.1f}" if worst else "",
+                ]
+            )
+    head = ["features", "ns a look-up, with its logarithms", "ns a random access", "ratio"]
+    head += ["longest pause of 100 features, ms", "bytes a feature", "at worst from 50,000 on"]
+    table("A table of two classes as it grows, names not kept", head, rows)
+
+
+def files(features: int) -> None:
+    rows = []
+    keys = np.random.default_rng(1).integers(1, 1 << 63, features).astype(np.uint64)
+    for keep_names in (False, True):
+        model = streamnb.MultinomialNB(keep_names=keep_names)
+        names = b"".join(b"word%06d" % i for i in range(1_000)) if keep_names else None
+        ends = np.arange(1, 1_001, dtype=np.uint32) * 10 if keep_names else None
+        for at in range(0, features, 1_000):
+            x = TokenCounts._trusted(keys[at : at + 1_000], np.ones(1_000), names, ends)
+            model.counts.add(x, "ab"[at // 1_000 % 2], 1.0)
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "model.snb"
+            saved = best(lambda: model.save(path), 2)  # noqa: B023
+            loaded = best(lambda: streamnb.MultinomialNB.load(path), 2)  # noqa: B023
+        rows.append(["yes" if keep_names else "no", f"{saved:.2f}", f"{loaded:.2f}"])
+    head = ["names kept", "save, s", "load, s"]
+    table(f"A model of {features:,} features and its file", head, rows)
+
+
+def classes() -> None:
+    rows = []
+    for many in (2, 5, 20, 200, 2_000):
+        rng, model = np.random.default_rng(1), streamnb.MultinomialNB(keep_names=False)
+        messages = []
+        for k in rng.integers(0, many, 6_000).tolist():
+            common = (rng.pareto(1.0, 200) * 50).astype(np.int64) % 50_000
+            own = 100_000 + k * 50 + rng.integers(0, 50, 100)
+            features = np.unique(np.concatenate((common, own))).astype(np.uint64)
+            x = TokenCounts._trusted(features, np.ones(len(features)), None, None)
+            messages.append((x, k))
+        for x, k in messages[:5_000]:
+            model.learn_one(x, k)
+        asked = messages[5_000:]
+        predict = best(lambda: [model.joint_log_likelihood(x) for x, _ in asked])  # noqa: B023
+        learn = best(lambda: [model.learn_one(x, k) for x, k in asked], 1)  # noqa: B023
+        size = model.counts.table.__sizeof__() / model.counts.features
+        rows.append([str(many), f"{predict * 1e3:.0f}", f"{learn * 1e3:.0f}", f"{size:.0f}"])
+    head = ["classes", "predict, microseconds", "learn, microseconds", "bytes a feature"]
+    table("MultinomialNB, 5,000 messages of some 250 features, most of them common", head, rows)
+
+
+def two_processes(corpus: Path) -> None:
+    command = [str(Path(sys.executable).parent / "streamnb"), "replay", str(corpus), "--json"]
+
+    def run(jobs: int, processes: int) -> float:
+        began = time.perf_counter()
+        running = [
+            subprocess.Popen([*command, "--jobs", str(jobs)], stdout=subprocess.DEVNULL)
+            for _ in range(processes)
+        ]
+        for process in running:
+            process.wait()
+        return time.perf_counter() - began
+
+    one, shared, apart = (min(run(*how) for _ in range(3)) for how in ((1, 1), (2, 1), (1, 2)))
+    table(
+        "A whole replay as a process, start and summary included",
+        ["", "seconds", "times as much work as one job"],
+        [
+            ["one job", f"{one:.2f}", "1.00"],
+            ["two jobs", f"{shared:.2f}", f"{one / shared:.2f}"],
+            [
+                "two replays with one job each, side by side",
+                f"{apart:.2f}",
+                f"{2 * one / apart:.2f}",
+            ],
+        ],
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("corpus", type=Path)
+    parser.add_argument("--features", type=float, default=1e7)
+    arguments = parser.parse_args()
+    steps(arguments.corpus)
+    two_processes(arguments.corpus)
+    growth(int(arguments.features))
+    classes()
+    files(int(arguments.features))
+
+
+if __name__ == "__main__":
+    main()
