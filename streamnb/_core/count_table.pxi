@@ -137,12 +137,14 @@ cdef class CountTable:
         cdef uint32_t start
         cdef int64_t row
         self.find_again(f, n)
+        for i in range(n):
+            new += self.places[i] < 0
+        if new > BLOCK and 2 * new > before:  # to grow by and by would take longer
+            table_index(&self.table, before + new)
         if self.keep_names:
-            for i in range(n):
-                new += self.places[i] < 0
             names_reserve(&self.names, before + new, (0 if ends == NULL or n == 0 else ends[n - 1]) + 10 * new)
         if self.track_values:
-            table_reserve(&self.values, n * width)
+            table_reserve(&self.values, min(n * width, BLOCK))  # few values are new
         try:
             for i in range(n):
                 row = self.places[i]

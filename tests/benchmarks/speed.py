@@ -1,13 +1,15 @@
 """Speed and memory beside river, scikit-learn and bogofilter, in one run.
 
-    python tests/benchmarks/speed.py CORPUS [--quick]
+    python tests/benchmarks/speed.py CORPUS [--quick] [--beside FOLDER]
 
 CORPUS is a folder in TREC layout, SpamAssassin's for the figures in the README. Prints Markdown
-tables. `--quick` leaves out river's Bernoulli and Complement replays, which take minutes.
+tables. `--quick` leaves out river's Bernoulli and Complement replays, which take minutes. FOLDER
+has another version of streamnb (`pip install --target FOLDER`), whose default is measured in turns.
 """
 
 import argparse
 import email
+import os
 import random
 import shutil
 import subprocess
@@ -77,6 +79,42 @@ def library_text(path: str) -> str:
     return " ".join(out)
 
 
+def small() -> streamnb.Classifier:
+    return streamnb.MailClassifier(preset="small")
+
+
+_DEFAULT = """
+import sys, time, streamnb
+from streamnb.corpus import open_corpus
+from streamnb.evaluate import Example, Tally, prequential
+from streamnb.replay.workers import feed
+classifier, tally, began = streamnb.MailClassifier(), Tally(), time.perf_counter()
+read = feed(open_corpus(sys.argv[1]), classifier.tokenizer, int(sys.argv[2]))
+for step in prequential((Example(x, of.label, of.name) for of, x in read), classifier.model):
+    tally.record(step)
+print(time.perf_counter() - began)
+"""
+
+
+def beside(corpus: Path, folder: str, n: int) -> None:
+    """The default of this version and of another one, each in a process of its own, in turns."""
+    rows = []
+    for jobs in ("1", "2"):
+        times: dict[str, list[float]] = {"": [], folder: []}
+        for _ in range(2 * REPEATS):
+            for path, taken in times.items():
+                command = [sys.executable, "-c", _DEFAULT, str(corpus.resolve()), jobs]
+                environment = {**os.environ, "PYTHONPATH": path}
+                done = subprocess.run(
+                    command, env=environment, cwd="/", capture_output=True, check=True
+                )
+                taken.append(float(done.stdout))
+        ours, other = (min(taken) for taken in times.values())
+        rows.append([jobs, f"{n / other:,.0f}", f"{n / ours:,.0f}", f"{other / ours:.2f}"])
+    head = ["jobs", "the other version", "this version", "ratio"]
+    table("The default of another version beside this one, messages a second", head, rows)
+
+
 def replay_river(model: Any, entries: list[Entry]) -> None:
     words = river.feature_extraction.BagOfWords()
     for entry in entries:
@@ -121,7 +159,11 @@ def replays(corpus: Path, quick: bool) -> None:
     rates = {
         f"streamnb, {name}, {jobs} job{'s' * (jobs > 1)}": n
         / best(lambda make=make, jobs=jobs: replay_streamnb(make, corpus, jobs))
-        for name, make in (("MailClassifier", streamnb.MailClassifier), ("MultinomialNB", plain))
+        for name, make in (
+            ("MailClassifier", streamnb.MailClassifier),
+            ("its small preset", small),
+            ("MultinomialNB", plain),
+        )
         for jobs in (1, 2)
     }
     if shutil.which("bogofilter"):
@@ -269,7 +311,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("corpus", type=Path)
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--beside", metavar="FOLDER")
     arguments = parser.parse_args()
+    if arguments.beside:
+        n = sum(1 for _ in open_corpus(arguments.corpus))
+        beside(arguments.corpus, str(Path(arguments.beside).resolve()), n)
     replays(arguments.corpus, arguments.quick)
     one_message(arguments.corpus)
     vocabulary()
