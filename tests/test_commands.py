@@ -221,3 +221,24 @@ def test_the_trec_protocol_gives_the_scores_of_a_replay(sample, tmp_path):
         train = ["trec", "train", label, sample / name, expected, "tfile", *state]
         assert streamnb_command(*train) == (0, "", "")
     assert streamnb_command("trec", "finalize", *state) == (0, "", "")
+
+
+def test_what_is_no_message_is_refused(tmp_path):
+    db, binary, mail = tmp_path / "m.db", tmp_path / "program", tmp_path / "mail.eml"
+    binary.write_bytes(b"\x7fELF\0\0" + bytes(5000))
+    mail.write_bytes(b"To: ann@example.org\n\n\0 but a message")
+    status, out, error = streamnb_command("learn", "--db", db, "ham", binary, mail)
+    assert (status, out) == (3, f"{mail}: learned\n")
+    assert f"{binary}: not a message: it has no header, and is no text; --binary takes" in error
+    status, _, error = streamnb_command("classify", "--db", db, binary)
+    assert status == 3
+    assert "not a message" in error
+    for command in (("learn", "--binary", "--db", db, "ham"), ("forget", "--db", db)):
+        assert streamnb_command(*command, binary)[0] == 0
+
+
+def test_a_message_to_classify_may_come_from_standard_input(tmp_path):
+    db = tmp_path / "m.db"
+    streamnb_command("learn", "--db", db, "ham", "-", input="To: ann\n\nlunch\n")
+    status, out, _ = streamnb_command("classify", "--db", db, input="To: ann\n\nlunch at noon\n")
+    assert (status, out) == (2, "U 0.0000 -\n")

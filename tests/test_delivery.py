@@ -146,10 +146,13 @@ def test_the_filter_adds_its_field(sample, trained):
 
 def test_the_filter_passes_mail_on_whatever_happens(tmp_path, trained):
     message = b"Subject: x\nX-Streamnb: forged\n\nhi\n"
-    for options, status in (((), 0), (("--strict",), 75)):
+    for options, status, said in (
+        ((), 0, b"passed on unchanged"),
+        (("--strict",), 75, b"no verdict, to be tried again"),
+    ):
         done = run_filter(message, "--db", tmp_path / "none", *options)
         assert (done.returncode, done.stdout) == (status, message)
-        assert b"passed on unchanged" in done.stderr
+        assert said in done.stderr
         assert done.stderr.count(b"\n") == 1
     (tmp_path / "bad").write_bytes(b"no database" * 999)
     done = run_filter(message, "--db", tmp_path / "bad", "--strict")
@@ -355,6 +358,18 @@ def server(trained):
     yield server
     if server.process.poll() is None:
         server.stop()
+
+
+def test_a_server_tells_what_is_not_ready(tmp_path):
+    with Mailbox(tmp_path / "mail.db") as box:
+        box.learn(b"Subject: pills\n\npills", "spam")
+        box.learn(b"Subject: lunch\n\nlunch", "ham")
+    server = Server(tmp_path / "mail.db")
+    with Asking(tmp_path / "mail.db") as asking:
+        found = asking.classify(b"Subject: lunch\n\nlunch")
+        assert asking._mailbox is None
+    assert (found.mark, found.label, found.ready) == ("U", "ham", False)
+    assert server.stop() == 0
 
 
 def test_a_server_answers_as_the_database_does(sample, trained, server):

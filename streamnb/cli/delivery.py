@@ -61,9 +61,10 @@ def filter_(strict: bool, db: str | None, wait: float) -> None:
         trouble = _passed(ask)
     if trouble is not None:
         why = printable(str(trouble) or type(trouble).__name__)
-        click.echo(f"streamnb: passed on unchanged: {why}", err=True)
         if strict:
+            click.echo(f"streamnb: no verdict, to be tried again (status 75): {why}", err=True)
             raise click.exceptions.Exit(75)
+        click.echo(f"streamnb: passed on unchanged: {why}", err=True)
 
 
 def _give_up(error: BaseException) -> NoReturn:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from streamnb.cli.options import MailCommand, database_options, json_option, open_mailbox
-from streamnb.cli.sources import access_of, is_server, server_options, sources
+from streamnb.cli.sources import access_of, binary_option, is_server, server_options, sources
 from streamnb.errors import BusyError, CorpusError, StreamNBError, UnexpectedError, printable
 
 if TYPE_CHECKING:
@@ -98,6 +98,7 @@ def _report(outcomes: Iterable[tuple[str, bytes, Outcome]], as_json: bool) -> in
     is_flag=True,
     help="No person said so: never overrule one (for rules and scripts).",
 )
+@binary_option
 @server_options
 @database_options
 @json_option
@@ -107,6 +108,7 @@ def learn(
     db: str | None,
     wait: float,
     as_json: bool,
+    binary: bool,
     **servers: Any,
 ) -> None:
     """Learn that the messages of each SOURCE are LABEL (spam, ham, or any word).
@@ -131,7 +133,7 @@ def learn(
     teacher = PROGRAM if program else HUMAN
     with _failing_last() as failed, open_mailbox(db, wait, create=True) as mailbox:
         learned = _each(
-            _mixed(taught, servers),
+            _mixed(taught, servers, binary),
             lambda label, found: mailbox.learn(
                 _content(found), label, teacher, f"learn {found.name}"
             ),
@@ -193,12 +195,14 @@ def _label(text: str) -> str:
     return label
 
 
-def _mixed(taught: dict[str, list[str]], servers: dict[str, Any]) -> Iterator[tuple[str, Found]]:
+def _mixed(
+    taught: dict[str, list[str]], servers: dict[str, Any], binary: bool
+) -> Iterator[tuple[str, Found]]:
     """The messages of all classes, mixed in proportion to how many there are of each."""
     from streamnb.mailbox.sources import messages, mixed
 
     def readable(names: list[str]) -> Callable[[], Iterator[Found]]:
-        return lambda: sources(tuple(names), servers)
+        return lambda: sources(tuple(names), servers, binary)
 
     sizes = dict.fromkeys(taught, 1)
     if len(taught) > 1:
@@ -327,8 +331,9 @@ def _errors_are_three() -> Iterator[None]:
 
 
 @click.command(cls=MailCommand)
-@click.argument("source", nargs=-1, required=True)
+@click.argument("source", nargs=-1)
 @click.option("--reasons", type=click.IntRange(0, 100), default=0, help="Show so many reasons.")
+@binary_option
 @server_options
 @database_options
 @json_option
@@ -338,6 +343,7 @@ def classify(
     db: str | None,
     wait: float,
     as_json: bool,
+    binary: bool,
     **servers: Any,
 ) -> None:
     """Print `S score path` for spam, `H` for ham, `U` where it is unsure, a line a message.
@@ -350,16 +356,20 @@ def classify(
     0 for spam, 1 for ham, 2 for unsure; for several it is 0; 3 is an error. A running `streamnb
     serve` is asked, which is faster; what it cannot do is done here.
 
+    Without a SOURCE, the message is read from standard input.
+
     \b
     Example:
       streamnb classify message.eml
     """  # noqa: D301 (click's mark for lines that stay as they are)
     from streamnb.mailbox.service.client import Asking
 
+    if not source and sys.stdin is not None and sys.stdin.isatty():
+        raise click.UsageError("Missing argument 'SOURCE...' (or a message on standard input).")
     statuses: list[int] = []
     waiting: set[str] = set()
     with _errors_are_three(), Asking(db, wait) as asking:
-        for found in sources(source, servers):
+        for found in sources(source or ("-",), servers, binary):
             if isinstance(found.content, StreamNBError):
                 click.echo(f"streamnb: {printable(str(found.content))}", err=True)
                 statuses.append(3)

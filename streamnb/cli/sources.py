@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from streamnb.errors import CorpusError
+
 if TYPE_CHECKING:
     from streamnb.mailbox.sources import Found
     from streamnb.mailbox.watch.access import Access
 
-__all__ = ["access_of", "is_server", "server_options", "sources"]
+__all__ = ["access_of", "binary_option", "is_server", "server_options", "sources"]
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -38,6 +40,11 @@ def server_options(command: Command) -> Command:
     return command
 
 
+binary_option = click.option(
+    "--binary", is_flag=True, help="Take what has no header and is no text for a message, too."
+)
+
+
 def is_server(name: str) -> bool:
     """Whether a source is a mail server's."""
     return name.startswith(("imap://", "imaps://"))
@@ -52,14 +59,21 @@ def access_of(names: tuple[str, ...], servers: dict[str, Any]) -> Access:
     return Access(**servers)
 
 
-def sources(names: tuple[str, ...], servers: dict[str, Any]) -> Iterator[Found]:
-    """The messages of all sources."""
-    from streamnb.mailbox.sources import messages
+def sources(
+    names: tuple[str, ...], servers: dict[str, Any], binary: bool = True
+) -> Iterator[Found]:
+    """The messages of all sources; what is none is an error, unless `binary` is wanted."""
+    from streamnb.mailbox.sources import is_binary, messages
 
     for name in names:
         if is_server(name):
             from streamnb.mailbox.watch.imap import folder_messages
 
             yield from folder_messages(name, access_of((name,), servers))
-        else:
-            yield from messages(name)
+            continue
+        for found in messages(name):
+            if not binary and isinstance(found.content, bytes) and is_binary(found.content):
+                why = "not a message: it has no header, and is no text; --binary takes it as one"
+                yield found._replace(content=CorpusError(f"{found.name}: {why}"))
+            else:
+                yield found

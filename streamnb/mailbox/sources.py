@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -16,7 +17,7 @@ from streamnb.corpus.folders import is_maildir
 from streamnb.corpus.mbox import mbox
 from streamnb.errors import CorpusError, StreamNBError
 
-__all__ = ["Found", "messages", "mixed", "read_one"]
+__all__ = ["Found", "is_binary", "messages", "mixed", "read_one"]
 
 _LINK = "not read: a symbolic link in a folder is not followed; name what it leads to"
 
@@ -34,6 +35,21 @@ class Found(NamedTuple):
 
     name: str
     content: bytes | StreamNBError
+
+
+_LOOKED_AT = 1 << 13
+_FIELD = re.compile(rb"(?:>?From [^\r\n]*\r?\n)?[!-9;-~]+:")
+
+
+def is_binary(content: bytes) -> bool:
+    r"""Whether this is no message: it does not begin with a header, and no text has zero bytes.
+
+    Examples
+    --------
+    >>> [is_binary(content) for content in (b"\x7fELF\0\0", b"To: ann\n\n\0", b"just text")]
+    [True, False, False]
+    """
+    return content.find(b"\0", 0, _LOOKED_AT) >= 0 and not _FIELD.match(content)
 
 
 def messages(source: str) -> Iterator[Found]:

@@ -79,7 +79,7 @@ def answer(mailbox: Mailbox, message: bytes, reasons: int = 0) -> Answer:
     return Answer(
         "U" if unsure else mark,
         2 if unsure else int(label != "spam"),
-        min(max(score, -1e9), 1e9),  # JSON knows no infinity
+        min(max(score, -1e9), 1e9) + 0.0,  # JSON knows no infinity, and nobody a zero below zero
         label,
         verdict.probability,
         [(str(reason.feature), reason.log_odds) for reason in verdict.reasons],
@@ -152,4 +152,5 @@ class Asking:
             fields[3],
             float(fields[4]),
             [(str(name), float(gain)) for name, gain in fields[5]],
+            bool(fields[6]),
         )
