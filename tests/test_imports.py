@@ -6,6 +6,7 @@ import pkgutil
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -161,3 +162,13 @@ def test_exported_names_are_there():
     assert dir(streamnb) == sorted(streamnb.__all__)
     with pytest.raises(AttributeError, match="'streamnb' has no attribute 'nothing'"):
         _ = streamnb.nothing
+
+
+def test_every_part_of_the_core_is_distributed(repository):
+    """What `core.pyx` includes goes into a source distribution only if pyproject.toml names it."""
+    project = tomllib.loads((repository / "pyproject.toml").read_text())
+    (core,) = project["tool"]["setuptools"]["ext-modules"]
+    parts = {
+        f"streamnb/_core/{path.name}" for path in (repository / "streamnb/_core").glob("*.pxi")
+    }
+    assert set(core["depends"]) == parts
