@@ -8,6 +8,7 @@ ordinary `TypeError` and `ValueError`.
 from __future__ import annotations
 
 import re
+from typing import Any
 
 __all__ = [
     "BusyError",
@@ -117,3 +118,14 @@ class UnexpectedError(StreamNBError):
             "report it with what STREAMNB_TRACEBACK=1 shows"
         )
         self.exit_code = exit_code
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _told, (str(self), self.exit_code)  # the exception itself may be of any kind
+
+
+def _told(message: str, exit_code: int) -> UnexpectedError:
+    """What another process could not explain."""
+    error = UnexpectedError.__new__(UnexpectedError)
+    Exception.__init__(error, message)
+    error.exit_code = exit_code
+    return error

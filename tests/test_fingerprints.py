@@ -62,6 +62,10 @@ def test_any_bytes_are_shown_as_something(name):
     _core.decode_name(name)
 
 
+def test_a_number_that_python_would_not_write_out_is_shown_all_the_same():
+    assert f"{_core.decode_name(bytes([0xFA]) + bytes([0x7F]) * 3000)}"
+
+
 def test_a_str_and_its_bytes_are_two_features():
     assert len(TokenCounts.from_dict({"a": 1, b"a": 1, ("a",): 1})) == 3
 

@@ -573,9 +573,19 @@ def strange(path):
     connection.close()
 
 
+def no_text(path):
+    """SQLite quotes what is damaged, and Python's module cannot decode that."""
+    Mailbox(path).close()
+    with sqlite3.connect(path) as connection:
+        connection.execute("PRAGMA writable_schema = ON")
+        connection.execute("UPDATE sqlite_master SET sql = CAST(x'fffefdfc' AS TEXT)")
+    connection.close()
+
+
 @pytest.mark.parametrize(
     ("damage", "why"),
     [
+        (no_text, "damaged one"),
         (lambda path: path.write_bytes(b"hello" * 1000), "not a streamnb database, or a damaged"),
         (foreign, "another program"),
         (newer, "version 99"),

@@ -15,7 +15,7 @@ from commands import STREAMNB, streamnb_command
 import streamnb.cli
 from streamnb.config import as_yaml, build, read_yaml
 from streamnb.corpus import open_corpus
-from streamnb.errors import ConfigError, StreamNBError
+from streamnb.errors import ConfigError, StreamNBError, UnexpectedError
 from streamnb.features.words import Tokenizer
 from streamnb.replay.run import replay
 from streamnb.replay.workers import feed
@@ -286,6 +286,24 @@ def test_classes_may_be_called_by_numbers(tmp_path):
         "replay", tmp_path / "t.tsv", "--json", "--set", "evaluate.positive=1", "--set", noise
     )
     assert (status, json.loads(out)["positive"]) == (0, "1")
+
+
+class Failing:
+    """A tokenizer with a fault, in every process but this one."""
+
+    def __init__(self):
+        self.here = os.getpid()
+
+    def count(self, message):
+        if os.getpid() != self.here:
+            raise KeyError("what is this?")
+        return Tokenizer().count(message)
+
+
+def test_a_fault_in_another_process_is_told(sample):
+    entries = list(open_corpus(sample)) * 20
+    with pytest.raises(UnexpectedError, match="KeyError: 'what is this"):
+        list(feed(entries, Failing(), 2))
 
 
 def test_feed_is_the_same_for_every_number_of_jobs(sample):

@@ -5,6 +5,7 @@ import itertools
 import json
 import math
 import pickle
+import threading
 import zipfile
 
 import numpy as np
@@ -245,3 +246,70 @@ def test_damaged_files_of_many_classes(tmp_path, name, damage):
         np.savez(file, **arrays)
     with pytest.raises(Exception, match=r"bad\.snb: not a streamnb model, or a damaged one"):
         MultinomialNB.load(tmp_path / "bad.snb")
+
+
+@pytest.mark.parametrize("classes", [2, 9])
+def test_a_table_merges_with_itself(classes):
+    rng = np.random.default_rng(1)
+    table = _core.CountTable(classes, False)
+    for k in range(classes):
+        table.add(np.arange(500, dtype=np.uint64), rng.integers(1, 5, 500).astype(float), k)
+    before = table.arrays()[1]
+    table.merge(table, np.array([*range(1, classes), 0], dtype=np.int64))
+    assert (table.arrays()[1] == before + np.roll(before, 1, axis=1)).all()
+
+
+def test_other_threads_may_learn_while_a_table_is_copied():
+    """Numpy sorts without the interpreter's lock."""
+    table = _core.CountTable(9, False)
+    keys = np.random.default_rng(1).integers(0, 2**63, (2, 30_000)).astype(np.uint64)
+    ones = np.ones(30_000)
+    table.add(keys[0], ones, 0)
+    done = threading.Event()
+
+    def learn():
+        while not done.is_set():
+            table.add(keys[1], ones, 5)
+            table.subtract(keys[1], ones, 5)
+
+    thread = threading.Thread(target=learn)
+    thread.start()
+    try:
+        for _ in range(15):
+            fingerprints, cells, _, _ = table.arrays()
+            assert len(fingerprints) in (30_000, 60_000)
+            assert cells.sum() == len(fingerprints)
+            fingerprints, ends, _, counts, _, _ = table.entries()
+            assert len(fingerprints) == ends[-1] == len(counts)
+    finally:
+        done.set()
+        thread.join()
+
+
+def test_values_of_counts_that_rounding_clears():
+    """What is left of a fraction is nothing, and its value is told nowhere."""
+    table = _core.CountTable(2, False, True)
+    for amount in (0.1, 0.2, 0.3):
+        table.add(u64([1, 2]), np.array([amount, 1.0]), 0)
+    for amount in (0.1, 0.2, 0.3):
+        table.subtract(u64([1, 2]), np.array([amount, 1.0]), 0)
+    values, features = table.value_counts()
+    assert (len(table), values.tolist(), features.tolist()) == (0, [], [])
+
+
+def test_room_for_no_number_of_features_is_refused():
+    table = _core.CountTable(2, False)
+    with pytest.raises(ValueError, match="-1"):
+        table.reserve(-1)
+    with pytest.raises(MemoryError):
+        table.reserve(5 * 10**10)
+    table.reserve(1_000_000)
+    size = table.__sizeof__()
+    table.add(np.arange(5_000, dtype=np.uint64), np.ones(5_000), 0)
+    assert table.__sizeof__() > size  # the room is still there
+
+
+def test_features_without_counts_say_nothing():
+    table = _core.CountTable(3, False)
+    table.load(u64([1, 2]), None, None, np.zeros((2, 3)), [0.0, 0.0, 0.0])
+    assert table.log_sums(u64([1]), np.ones(1), 1.0, 3.0) == ([-math.log(2)] * 3, 1)

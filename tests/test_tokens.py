@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from river import checks
 
-from streamnb import MailTokenizer, MultinomialNB, Tokenizer
+from streamnb import MailClassifier, MailTokenizer, MultinomialNB, Tokenizer
 from streamnb._core import Scanner
 from streamnb.features.word_pairs import WordPairs
 from streamnb.mail import parse
@@ -370,3 +370,14 @@ def test_composing_is_nfc_in_pieces_and_bytes_go_like_text(text, before):
         assert once == unicodedata.normalize("NFC", text)
     if not any("\ud800" <= c <= "\udfff" for c in text):
         assert composed(text.encode()).decode() == once
+
+
+@pytest.mark.parametrize("charset", [b"utf-7", b"utf-16", b"utf-8", b"cp1252"])
+@pytest.mark.parametrize("word", [b"?Q?+2AA-?=", b"?Q?=D8=00=00=D8?=", b"?Q?=ED=A0=80?="])
+def test_half_a_character_in_a_header_is_no_error(charset, word):
+    """The codec of UTF-7 gives surrogates that no UTF-8 has."""
+    mail = b"Subject: =?" + charset + word + b"\n\nx\n"
+    for views in ("default", "small"):
+        assert MailClassifier(preset=views).tokenizer.count(mail)
+    body = b"Content-Type: text/html; charset=" + charset + b"\n\n+2AA- <b>\xed\xa0\x80\n"
+    assert MailClassifier().tokenizer.count(body)

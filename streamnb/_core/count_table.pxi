@@ -1,5 +1,17 @@
 # The count table: fingerprint -> one count a class, and the class totals.
 
+cdef extern from *:
+    """
+    #include <stdlib.h>
+    static int snb_rising(const void *a, const void *b) {
+        uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+        return (x > y) - (x < y);
+    }
+    /* Sort pairs of numbers by the first. */
+    static void snb_sort_pairs(uint64_t *pairs, size_t n) { qsort(pairs, n, 2 * sizeof(uint64_t), snb_rising); }
+    """
+    void snb_sort_pairs(uint64_t *pairs, size_t n) noexcept
+
 
 cdef class CountTable:
     """Counts of features by class, in memory.
@@ -22,6 +34,8 @@ cdef class CountTable:
     cdef int64_t *places    # rows of the features that were looked up last; see `find`
     cdef Py_ssize_t places_room, placed
     cdef LogSums logs
+    cdef Py_ssize_t planned # features that the index was made for
+    cdef uint64_t changes   # of the table, to tell whether there were any
     cdef Py_ssize_t k       # classes
     cdef readonly bint keep_names
     cdef readonly bint track_values
@@ -72,10 +86,15 @@ cdef class CountTable:
             table_widen(&self.values, classes)
         table_widen(&self.table, classes)
         self.k = classes
+        self.changes += 1
 
     def reserve(self, Py_ssize_t features):
         """Make room in the index for so many features, which then need not wait for it to grow."""
+        if features < 0:
+            raise ValueError(f"room for {features} features")
         table_index(&self.table, features)
+        self.planned = features
+        self.changes += 1
 
     # Finding
 
@@ -89,7 +108,10 @@ cdef class CountTable:
         return 0
 
     cdef int find_again(self, const uint64_t *f, Py_ssize_t n) except -1:
-        """As `find`; what was classified is often learned next, and then nothing is looked up."""
+        """As `find`, of what was looked up last; only that a row is missing may be untrue by now.
+
+        What was classified is often learned next, and then nothing is looked up.
+        """
         cdef Py_ssize_t i
         cdef int64_t place
         if self.placed != n:
@@ -108,6 +130,8 @@ cdef class CountTable:
         if before != 0:
             memcpy(&bits, &before, 8)
             row = table_find(&self.values, bits)
+            if row < 0:
+                raise RuntimeError("a count that was never told")
             row_cell(&self.values, table_at(&self.values, row), k)[0] -= 1
             if row_is_empty(&self.values, table_at(&self.values, row)):
                 table_remove(&self.values, row)
@@ -115,6 +139,30 @@ cdef class CountTable:
             memcpy(&bits, &after, 8)
             row = table_row(&self.values, bits)
             row_cell(&self.values, table_at(&self.values, row), k)[0] += 1
+        return 0
+
+    cdef inline double count(self, Py_ssize_t row, Py_ssize_t k) noexcept:
+        return row_get(&self.table, table_at(&self.table, row), k)
+
+    cdef int foresee(self, Py_ssize_t k, double after) except -1:
+        """Make a place among the values for what a count of a class will be."""
+        cdef uint64_t bits
+        cdef Py_ssize_t value
+        if after != 0:
+            memcpy(&bits, &after, 8)
+            value = table_row(&self.values, bits)
+            row_cell(&self.values, table_at(&self.values, value), k)
+        return 0
+
+    cdef int take_back(self, Py_ssize_t before) except -1:
+        """Drop the rows that were made after so many, and values that no count has."""
+        cdef Py_ssize_t row
+        self.placed = 0
+        while self.table.rows > before:
+            self.drop(self.table.rows - 1)
+        for row in range(self.values.rows - 1, -1, -1):
+            if row_is_empty(&self.values, table_at(&self.values, row)):
+                table_remove(&self.values, row)
         return 0
 
     cdef inline int put(self, Py_ssize_t row, Py_ssize_t k, double amount) except -1:
@@ -139,16 +187,15 @@ cdef class CountTable:
         self.find_again(f, n)
         for i in range(n):
             new += self.places[i] < 0
-        if new > BLOCK and 2 * new > before:  # to grow by and by would take longer
-            table_index(&self.table, before + new)
+        self.changes += 1
+        if new > BLOCK and 2 * new > before and before + new > self.planned:  # not by and by
+            self.reserve(before + new)
         if self.keep_names:
             names_reserve(&self.names, before + new, (0 if ends == NULL or n == 0 else ends[n - 1]) + 10 * new)
-        if self.track_values:
-            table_reserve(&self.values, min(n * width, BLOCK))  # few values are new
         try:
             for i in range(n):
                 row = self.places[i]
-                if row >= 0 and self.table.width <= DENSE:
+                if row >= 0 and self.table.width <= DENSE and not self.track_values:
                     continue
                 for j in range(width):
                     if not weight * amounts[i * width + j] > 0:
@@ -163,10 +210,10 @@ cdef class CountTable:
                             else:
                                 names_put(&self.names, row, text + start, ends[i] - start)
                     row_cell(&self.table, table_at(&self.table, row), classes[j])
+                    if self.track_values:
+                        self.foresee(classes[j], self.count(row, classes[j]) + weight * amounts[i * width + j])
         except MemoryError:
-            self.placed = 0
-            while self.table.rows > before:
-                self.drop(self.table.rows - 1)
+            self.take_back(before)
             raise
         return 0
 
@@ -230,13 +277,17 @@ cdef class CountTable:
 
         All of it, or nothing where memory runs out.
         """
-        cdef Py_ssize_t i, used, row, mine, before = self.table.rows
+        cdef Py_ssize_t i, used, row, mine, of, before = self.table.rows
         cdef int64_t *k = <int64_t *> cnp.PyArray_DATA(checked(classes, cnp.NPY_INT64, other.k, "classes"))
         cdef uint32_t *columns
         cdef double *numbers
         cdef Row *r
         for i in range(other.k):
             self.checked_class(k[i])
+        if other is self:  # whose rows must not change while they are read
+            self.merge(_restore_table(*self.__reduce__()[1]), classes)
+            return
+        self.changes += 1
         try:
             for row in range(other.table.rows):
                 r = table_at(&other.table, row)
@@ -247,12 +298,12 @@ cdef class CountTable:
                 used = row_cells(&other.table, r, &columns, &numbers)
                 for i in range(used):
                     if numbers[i] != 0:
-                        row_cell(&self.table, table_at(&self.table, mine), k[i if columns == NULL else columns[i]])
-                if self.track_values:
-                    table_reserve(&self.values, used)
+                        of = k[i if columns == NULL else columns[i]]
+                        row_cell(&self.table, table_at(&self.table, mine), of)
+                        if self.track_values:
+                            self.foresee(of, self.count(mine, of) + numbers[i])
         except MemoryError:
-            while self.table.rows > before:
-                self.drop(self.table.rows - 1)
+            self.take_back(before)
             raise
         for row in range(other.table.rows):
             r = table_at(&other.table, row)
@@ -299,11 +350,18 @@ cdef class CountTable:
         self.find(f, n)
         for i in range(n):
             amount = weight * c[i]
-            before = 0 if self.places[i] < 0 else row_get(&self.table, table_at(&self.table, self.places[i]), k)
+            before = 0 if self.places[i] < 0 else self.count(self.places[i], k)
             if left_of(before, amount) < 0:
                 raise ValueError(f"cannot unlearn {amount:g} of feature {self.shown(f[i])}: its count is {before:g}")
+        self.changes += 1
         if self.track_values:
-            table_reserve(&self.values, n)
+            try:
+                for i in range(n):
+                    if self.places[i] >= 0:
+                        self.foresee(k, left_of(self.count(self.places[i], k), weight * c[i]))
+            except MemoryError:
+                self.take_back(self.table.rows)
+                raise
         for i in range(n):
             row = self.places[i]
             amount = weight * c[i]
@@ -328,6 +386,7 @@ cdef class CountTable:
         cdef uint32_t *columns
         cdef double *numbers
         cdef double left
+        self.changes += 1
         for i in range(self.k):
             self.sums[i] = 0
         while row < self.table.rows:
@@ -442,8 +501,8 @@ cdef class CountTable:
         -------
         Fingerprints (V,), counts (V, K), names and where each of them ends, uint64 (or None).
         """
-        cdef Py_ssize_t i, rows = self.table.rows
         keys, order = self.in_order()
+        cdef Py_ssize_t i, rows = self.table.rows
         cdef int64_t *o = <int64_t *> cnp.PyArray_DATA(order)
         cdef cnp.ndarray cells = new_matrix(rows, self.k, cnp.NPY_FLOAT64)
         cdef double *target = <double *> cnp.PyArray_DATA(cells)
@@ -461,8 +520,8 @@ cdef class CountTable:
         Fingerprints (V,), where the entries of each end (V,), uint64, their classes, uint32, and
         counts, float64; names and where each of them ends, uint64 (or None).
         """
-        cdef Py_ssize_t i, j, used, rows = self.table.rows, total = 0
         keys, order = self.in_order()
+        cdef Py_ssize_t i, j, used, rows = self.table.rows, total = 0
         cdef int64_t *o = <int64_t *> cnp.PyArray_DATA(order)
         cdef cnp.ndarray ends = new_array(rows, cnp.NPY_UINT64)
         cdef uint64_t *e = <uint64_t *> cnp.PyArray_DATA(ends)
@@ -487,14 +546,29 @@ cdef class CountTable:
         return keys, ends, classes, counts, *self.names_in(order)
 
     cdef tuple in_order(self):
-        """The fingerprints, and the numbers of their rows."""
+        """The fingerprints, rising, and the numbers of their rows."""
         cdef Py_ssize_t row, rows = self.table.rows
-        cdef cnp.ndarray keys = new_array(rows, cnp.NPY_UINT64)
+        cdef cnp.ndarray keys = new_array(rows, cnp.NPY_UINT64), pairs
         cdef uint64_t *f = <uint64_t *> cnp.PyArray_DATA(keys)
+        cdef uint64_t before = self.changes
         for row in range(rows):
             f[row] = table_at(&self.table, row).key
-        order = np.argsort(keys)
-        return keys[order], order.astype(np.int64, copy=False)
+        order = np.argsort(keys).astype(np.int64, copy=False)
+        keys = keys[order]
+        if self.changes == before:
+            return keys, order
+        # While numpy sorted, without the interpreter's lock, another thread changed the table.
+        rows = self.table.rows
+        pairs = new_matrix(rows, 2, cnp.NPY_UINT64)
+        f = <uint64_t *> cnp.PyArray_DATA(pairs)
+        for row in range(rows):
+            f[2 * row], f[2 * row + 1] = table_at(&self.table, row).key, row
+        snb_sort_pairs(f, rows)
+        keys, order = new_array(rows, cnp.NPY_UINT64), new_array(rows, cnp.NPY_INT64)
+        for row in range(rows):
+            (<uint64_t *> cnp.PyArray_DATA(keys))[row] = f[2 * row]
+            (<int64_t *> cnp.PyArray_DATA(order))[row] = f[2 * row + 1]
+        return keys, order
 
     cdef tuple names_in(self, order):
         """The names of rows in an order."""
@@ -545,7 +619,7 @@ cdef class CountTable:
         if names is not None and self.keep_names:
             text = PyBytes_AS_STRING(names)
             n = <uint64_t *> cnp.PyArray_DATA(checked(name_ends, cnp.NPY_UINT64, rows, "name ends"))
-        table_index(&self.table, rows)
+        self.reserve(rows)
         table_room(&self.table, rows)
         if self.keep_names:
             names_reserve(&self.names, rows, (0 if n == NULL else len(names)) + 10 * rows)

@@ -131,6 +131,7 @@ cdef enum:
     NAME_BIG_INT = 0xFA
     NAME_TUPLE = 0xFB
     MAX_TUPLE_DEPTH = 16
+    LONGEST_INT = 1500  # bytes: Python writes no longer ones out
 
 cdef struct Key:
     uint64_t k0
@@ -195,7 +196,7 @@ cdef decode_nested(bytes name, int depth):
     cdef int kind = name[0] if name else 0
     if kind == NAME_BYTES:
         return name[1:]
-    if kind == NAME_INT or kind == NAME_BIG_INT:
+    if (kind == NAME_INT or kind == NAME_BIG_INT) and len(name) <= LONGEST_INT:
         return int.from_bytes(name[1:], "little", signed=True)
     if kind == NAME_TUPLE and depth <= MAX_TUPLE_DEPTH:
         elements = []

@@ -144,7 +144,7 @@ cdef class PairScanner:
             if keeps(name) if decision is None else decision:
                 self.add(name)
                 self.add(b":")
-                self.add(decode(value).encode() if has_encoded_word(value) else value)
+                self.add(utf8(decode(value)) if has_encoded_word(value) else value)
 
     def finish(self):
         """Give fingerprints, counts (1), names and name ends of what was collected; start anew."""

@@ -216,9 +216,10 @@ cdef class LogSums:
         """Begin a sum: totals N of `width` classes, V features, and the smoothing."""
         cdef Py_ssize_t k
         cdef double every = alpha * features, more = 0, hi = 0, lo = 0
-        if background != 0 and features:
+        if background != 0:
             for k in range(width):
                 snb_accumulate(&hi, &lo, totals[k])
+        if hi + lo > 0:
             more = every * background / (hi + lo)
             every *= 1 + background
         if width != self.width:

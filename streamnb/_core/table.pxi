@@ -168,8 +168,13 @@ cdef double *sparse_cell(Table *t, SparseRow *r, uint32_t column) except NULL:
     cdef uint32_t *columns
     cdef double *numbers
     cdef Py_ssize_t used = sparse_cells(r, &columns, &numbers), at = 0, i
-    while at < used and columns[at] < column:
-        at += 1
+    cdef Py_ssize_t above = used, middle
+    while at < above:
+        middle = (at + above) // 2
+        if columns[middle] < column:
+            at = middle + 1
+        else:
+            above = middle
     if at < used and columns[at] == column:
         return numbers + at
     if used >= 2 and (r.columns[0] != ELSEWHERE or <uint64_t> used == (<Elsewhere *> r).room):
@@ -354,6 +359,8 @@ cdef int table_index(Table *t, uint64_t entries) except -1:
     cdef uint64_t *used
     cdef Py_ssize_t row
     cdef uint32_t hash
+    if entries >= MAX_NAMES:
+        raise MemoryError("a count table holds at most 2^32 - 2 features")
     memset(&made, 0, sizeof(Table))
     entries = max(entries, <uint64_t> t.rows)
     while entries >> made.bits > SEGMENT * 3 // 5:

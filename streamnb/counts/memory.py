@@ -244,6 +244,8 @@ class MemoryCounts:
                 raise ValueError("labels and counts do not belong together")
             sums = counts.sum(axis=0)
         else:
+            if len(classes) != len(counts) or (classes >= k).any():
+                raise ValueError("labels and counts do not belong together")
             sums = np.bincount(classes, counts, minlength=k)
         if len(sums) != k or not np.allclose(sums, totals, rtol=1e-6, atol=1e-6):
             raise ValueError("the totals are not the sums of the counts")

@@ -223,6 +223,14 @@ class Database:
             if said is error:
                 raise
             raise said from error
+        except UnicodeDecodeError as error:  # SQLite's message, which quotes what is damaged
+            raise self._damaged("its text is no text") from error
+
+    def _damaged(self, why: object) -> StateError:
+        return StateError(
+            f"{self.path}: not a streamnb database, or a damaged one ({why}); restore it from a "
+            "backup or from what `streamnb export` wrote, or try `streamnb rescue`"
+        )
 
     def _said(self, error: sqlite3.Error) -> Exception:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
@@ -242,10 +250,7 @@ class Database:
             "no such "
         )  # table, column
         if code in _DAMAGED or missing:
-            return StateError(
-                f"{self.path}: not a streamnb database, or a damaged one ({error}); restore it "
-                "from a backup or from what `streamnb export` wrote, or try `streamnb rescue`"
-            )
+            return self._damaged(error)
         return error
 
     @contextlib.contextmanager

@@ -23,7 +23,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from streamnb.corpus import Entry, read
-from streamnb.errors import StreamNBError
+from streamnb.errors import StreamNBError, UnexpectedError
 from streamnb.features.token_counts import TokenCounts
 
 __all__ = ["feed"]
@@ -48,6 +48,14 @@ def _count(entry: Entry, tokenizer: Counting) -> Result:
         return tokenizer.count(read(entry))
     except StreamNBError as error:
         return error
+
+
+def _counted(entry: Entry, tokenizer: Counting) -> Result:
+    """As `_count`, in a worker: whatever goes wrong is told where the run can say so."""
+    try:
+        return _count(entry, tokenizer)
+    except Exception as error:
+        return UnexpectedError(error)
 
 
 def feed(
@@ -210,7 +218,7 @@ def _work(
     threading.Thread(target=_receive, args=(tasks, waiting), daemon=True).start()
     try:
         while True:
-            _pack(answers, [_count(entry, tokenizer) for entry in waiting.get()])
+            _pack(answers, [_counted(entry, tokenizer) for entry in waiting.get()])
     except OSError:  # nobody is left to read it
         return
 
@@ -262,6 +270,8 @@ def _unpack(answers: Connection) -> list[Result]:
         for views in shapes:
             results.append(tuple(next(parts) for _ in range(views)) if views else next(parts))
     for i, error in errors.items():
+        if isinstance(error, UnexpectedError):
+            raise error
         results.insert(i, error)
     return results
 
