@@ -271,11 +271,11 @@ cdef Segment *segment_new(uint64_t entries, int depth) except NULL:
 
 cdef inline void segment_enter(Segment *s, uint64_t entry) noexcept nogil:
     cdef uint64_t *line = segment_home(s, <uint32_t> (entry >> 32))
-    cdef unsigned free = snb_free(line)
-    while free == 0:
+    cdef unsigned places = snb_free(line)
+    while places == 0:
         line = segment_next(s, line, LINE)
-        free = snb_free(line)
-    line[snb_first(free)] = entry
+        places = snb_free(line)
+    line[snb_first(places)] = entry
     s.used += 1
 
 
@@ -289,7 +289,7 @@ cdef int table_split(Table *t, Segment *s) except -1:
     cdef Segment *low
     cdef Segment *high
     cdef Segment **more
-    cdef uint64_t i, entry, places, half
+    cdef uint64_t i, entry, bit, ones = 0
     if s.depth == t.bits:
         more = <Segment **> grown(NULL, sizeof(Segment *) << (t.bits + 1))
         for i in range(<uint64_t> 1 << t.bits):
@@ -297,12 +297,11 @@ cdef int table_split(Table *t, Segment *s) except -1:
         free(t.segments)
         t.segments = more
         t.bits += 1
-    half = 0
     for i in range(s.size):
-        half += s.slots[i] >> (63 - s.depth) & 1
-    low = segment_new((s.used - half) * 5 // 4, s.depth + 1)
+        ones += s.slots[i] >> (63 - s.depth) & 1
+    low = segment_new((s.used - ones) * 5 // 4, s.depth + 1)  # 64 % full
     try:
-        high = segment_new(half * 5 // 4, s.depth + 1)
+        high = segment_new(ones * 5 // 4, s.depth + 1)
     except MemoryError:
         segment_free(low)
         raise
@@ -310,11 +309,10 @@ cdef int table_split(Table *t, Segment *s) except -1:
         entry = s.slots[i]
         if entry:
             segment_enter(high if entry >> (63 - s.depth) & 1 else low, entry)
-    places = <uint64_t> 1 << t.bits
-    for i in range(places):
+    for i in range(<uint64_t> 1 << t.bits):
         if t.segments[i] == s:
-            half = i >> (t.bits - s.depth - 1) & 1
-            t.segments[i] = high if half else low
+            bit = i >> (t.bits - s.depth - 1) & 1
+            t.segments[i] = high if bit else low
     segment_free(s)
     return 0
 
@@ -333,7 +331,8 @@ cdef int segment_enlarge(Segment *s, uint64_t entries) except -1:
 
 cdef int table_grow(Table *t, Segment *s) except -1:
     """Give a segment that is full more room, or split it."""
-    # Only keys that somebody chose agree in more leading bits than there are rows for.
+    # A split doubles the list of segments where its bit is new. Keys that agree in more leading bits
+    # than so many rows do by chance were chosen to: their segment grows, however long it gets.
     if s.size >= SEGMENT and s.depth < 30 and (<uint64_t> 1 << s.depth) * SEGMENT <= 16 * <uint64_t> t.rows:
         return table_split(t, s)
     return segment_enlarge(s, s.used + s.used // 4 + LINE)
@@ -559,7 +558,8 @@ cdef void table_remove(Table *t, Py_ssize_t row) noexcept nogil:
         memcpy(r, last, t.stride)
     t.rows -= 1
     s.used -= 1
-    # Close the gap in the run of probes (Knuth, TAOCP 3, 6.4, algorithm R).
+    # Between where the search for an entry begins and the entry no slot is free: what comes after
+    # the gap moves into it unless its search begins there or later (Knuth, TAOCP 3, 6.4, R).
     slot = hole
     while True:
         hole[0] = 0

@@ -1,10 +1,11 @@
 """Speed and memory beside river, scikit-learn and bogofilter, in one run.
 
-    python tests/benchmarks/speed.py CORPUS [--quick] [--beside FOLDER]
+    python tests/benchmarks/speed.py CORPUS [--quick] [--beside FOLDER] [--also CORPUS ...]
 
 CORPUS is a folder in TREC layout, SpamAssassin's for the figures in the README. Prints Markdown
 tables. `--quick` leaves out river's Bernoulli and Complement replays, which take minutes. FOLDER
 has another version of streamnb (`pip install --target FOLDER`), whose default is measured in turns.
+With more corpora, all are replayed one after the other as processes, and by bogofilter.
 """
 
 import argparse
@@ -192,6 +193,31 @@ def replays(corpus: Path, quick: bool) -> None:
     table("Replay", head, rows)
 
 
+def whole_processes(corpora: list[Path]) -> None:
+    """Corpora one after the other, each as a process with start and summary."""
+    n = sum(1 for corpus in corpora for _ in open_corpus(corpus))
+    command = [str(Path(sys.executable).parent / "streamnb"), "replay", "--json"]
+    times = {"bogofilter, bulk train + classify": min(sum(map(bogofilter, corpora)) for _ in "12")}
+    for preset in ("default", "small"):
+        for jobs in ("1", "2"):
+            options = ["--set", f"model.preset={preset}", "--jobs", jobs]
+
+            def run(options: list[str] = options) -> None:
+                for corpus in corpora:
+                    subprocess.run(
+                        [*command, str(corpus), *options], capture_output=True, check=True
+                    )
+
+            times[f"streamnb, preset {preset}, {jobs} job{'s' * (jobs > '1')}"] = best(run, 2)
+    (first, *_) = times.values()
+    rows = [[what, f"{n / t:,.0f}", f"{first / t:.2f}"] for what, t in times.items()]
+    table(
+        f"{n:,} messages of {len(corpora)} corpora, whole processes",
+        ["", "a second", "times"],
+        rows,
+    )
+
+
 def one_message(corpus: Path) -> None:
     rows = []
     words = river.feature_extraction.BagOfWords()
@@ -312,7 +338,10 @@ def main() -> None:
     parser.add_argument("corpus", type=Path)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--beside", metavar="FOLDER")
+    parser.add_argument("--also", nargs="+", type=Path, metavar="CORPUS")
     arguments = parser.parse_args()
+    if arguments.also:
+        whole_processes([arguments.corpus, *arguments.also])
     if arguments.beside:
         n = sum(1 for _ in open_corpus(arguments.corpus))
         beside(arguments.corpus, str(Path(arguments.beside).resolve()), n)
