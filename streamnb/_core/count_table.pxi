@@ -34,8 +34,8 @@ cdef class CountTable:
     cdef int64_t *places    # rows of the features that were looked up last; see `find`
     cdef Py_ssize_t places_room, placed
     cdef LogSums logs
-    cdef Py_ssize_t planned # features that the index was made for
-    cdef uint64_t changes   # of the table, to tell whether there were any
+    cdef Py_ssize_t planned # features that the index has room for since `reserve`
+    cdef uint64_t changes   # how many there were, to tell whether there were more
     cdef Py_ssize_t k       # classes
     cdef readonly bint keep_names
     cdef readonly bint track_values
@@ -188,8 +188,8 @@ cdef class CountTable:
         for i in range(n):
             new += self.places[i] < 0
         self.changes += 1
-        if new > BLOCK and 2 * new > before and before + new > self.planned:  # not by and by
-            self.reserve(before + new)
+        if new > BLOCK and 2 * new > before and before + new > self.planned:
+            self.reserve(before + new)  # to grow step by step would take longer
         if self.keep_names:
             names_reserve(&self.names, before + new, (0 if ends == NULL or n == 0 else ends[n - 1]) + 10 * new)
         try:
@@ -277,7 +277,7 @@ cdef class CountTable:
 
         All of it, or nothing where memory runs out.
         """
-        cdef Py_ssize_t i, used, row, mine, of, before = self.table.rows
+        cdef Py_ssize_t i, used, row, mine, of, known, before = self.table.rows
         cdef int64_t *k = <int64_t *> cnp.PyArray_DATA(checked(classes, cnp.NPY_INT64, other.k, "classes"))
         cdef uint32_t *columns
         cdef double *numbers
@@ -291,10 +291,10 @@ cdef class CountTable:
         try:
             for row in range(other.table.rows):
                 r = table_at(&other.table, row)
-                mine = self.table.rows
-                if table_row(&self.table, r.key) == mine and self.keep_names:
+                known = self.table.rows
+                mine = table_row(&self.table, r.key)
+                if mine == known and self.keep_names:
                     self.copy_name(other, row)
-                mine = table_find(&self.table, r.key)
                 used = row_cells(&other.table, r, &columns, &numbers)
                 for i in range(used):
                     if numbers[i] != 0:

@@ -212,7 +212,6 @@ cdef class Scanner:
                 raise ValueError(f"inner: {character!r} is not an ASCII punctuation mark")
             self.ascii[<int> ord(character)] = INNER
         for word in stop:
-            table_reserve(&self.stop, 1)
             table_row(&self.stop, fingerprint(word, key))
         self.resize(512)
 

@@ -440,22 +440,6 @@ cdef int table_room(Table *t, Py_ssize_t more) except -1:
     return 0
 
 
-cdef int table_reserve(Table *t, Py_ssize_t more) except -1:
-    """Make room for more rows, and for their keys: `table_row` cannot fail then."""
-    cdef uint64_t i = 0
-    cdef Segment *s
-    table_room(t, more)
-    if t.segments == NULL:
-        table_index(t, more)
-    while i < <uint64_t> 1 << t.bits:
-        s = t.segments[i]
-        if (s.used + <uint64_t> more) * 5 <= <uint64_t> s.size * 4:
-            i += 1
-        else:
-            segment_enlarge(s, s.used + more + LINE)
-    return 0
-
-
 cdef inline uint64_t *table_slot(const Table *t, uint64_t key, uint32_t hash) noexcept nogil:
     """Where the index has a key, or NULL."""
     cdef Segment *s

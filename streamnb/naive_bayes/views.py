@@ -187,8 +187,9 @@ class ViewsNB(Remembers[_Judged], TextModel):
             return memo
         weights = self._members[0].counts.weights
         known = [k for k, weight in enumerate(weights) if weight > 0]
-        length = sum([len(view.fingerprints) for view in views])
-        octave = length.bit_length() if self.by_length else None
+        octave = None
+        if self.by_length:
+            octave = sum([len(view.fingerprints) for view in views]).bit_length()
         evidence = [of.worked_out(view) for of, view in zip(self._members, views, strict=True)]
         scores: list[float] = []
         if len(known) > 1:  # of one class alone nothing can be said

@@ -50,8 +50,8 @@ def _count(entry: Entry, tokenizer: Counting) -> Result:
         return error
 
 
-def _counted(entry: Entry, tokenizer: Counting) -> Result:
-    """As `_count`, in a worker: whatever goes wrong is told where the run can say so."""
+def _count_or_report(entry: Entry, tokenizer: Counting) -> Result:
+    """As `_count`, for a worker: a fault of the program, too, is reported to the main process."""
     try:
         return _count(entry, tokenizer)
     except Exception as error:
@@ -218,7 +218,7 @@ def _work(
     threading.Thread(target=_receive, args=(tasks, waiting), daemon=True).start()
     try:
         while True:
-            _pack(answers, [_counted(entry, tokenizer) for entry in waiting.get()])
+            _pack(answers, [_count_or_report(entry, tokenizer) for entry in waiting.get()])
     except OSError:  # nobody is left to read it
         return
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from speed import best, table
 
 import streamnb
 from streamnb import _core
@@ -26,22 +27,6 @@ from streamnb.corpus import open_corpus, read
 from streamnb.evaluate import Example, Tally, prequential
 from streamnb.features.mail_words import as_mail
 from streamnb.features.token_counts import TokenCounts
-
-
-def best(run: Callable[[], Any], repeats: int = 3) -> float:
-    """The shortest of several runs, in seconds."""
-    times = []
-    for _ in range(repeats):
-        began = time.perf_counter()
-        run()
-        times.append(time.perf_counter() - began)
-    return min(times)
-
-
-def table(title: str, head: list[str], rows: list[list[str]]) -> None:
-    print(f"\n{title}\n")
-    for row in (head, ["---"] * len(head), *rows):
-        print("| " + " | ".join(row) + " |", flush=True)
 
 
 def bandwidth() -> float:
