@@ -4,6 +4,10 @@ It finds numpy's headers, says plainly that a C compiler is missing (there is no
 and puts the tests, configurations and sample corpus into the source distribution.
 """
 
+# ruff: isort: skip_file (setuptools must come before distutils, which it brings)
+from distutils.ccompiler import new_compiler
+from distutils.command.build_scripts import build_scripts
+from distutils.sysconfig import customize_compiler
 from pathlib import Path
 
 from setuptools import Extension
@@ -37,6 +41,24 @@ class BuildExt(build_ext):
             super().build_extension(extension)
         except (CCompilerError, ExecError, PlatformError) as error:
             raise SystemExit(NO_COMPILER.format(error=error)) from error
+
+
+class BuildScripts(build_scripts):
+    """Compile the programs in C."""
+
+    def copy_scripts(self) -> tuple[list[str], list[str]]:
+        compiler = new_compiler()
+        customize_compiler(compiler)
+        made = []
+        try:
+            for source in self.scripts:
+                objects = compiler.compile([source], f"{self.build_dir}.objects")
+                name = f"{self.build_dir}/{Path(source).stem}"
+                compiler.link_executable(objects, name)
+                made.append(name)
+        except (CCompilerError, ExecError, PlatformError) as error:
+            raise SystemExit(NO_COMPILER.format(error=error)) from error
+        return made, made
 
 
 class Sdist(sdist):

@@ -76,7 +76,7 @@ def passed_on(message: bytes, field: bytes) -> bytes:
     first = re.search(rb"\r?\n", message[:65536])
     added = field + (first[0] if first else b"\n")
     if begin == len(lines) and message and not message.endswith(b"\n"):
-        return message  # a line that the field would become a part of
+        return message + added[len(field) :] + added  # a line that would continue the field
     header, ours = [], False
     for line in lines[begin:end]:
         if line[:1] not in (b" ", b"\t"):

@@ -1,5 +1,6 @@
 """Where mail is delivered: pass-through, exit statuses, and the process that stays."""
 
+import contextlib
 import io
 import json
 import os
@@ -8,8 +9,10 @@ import signal
 import socket
 import subprocess
 import sys
+import sysconfig
 import threading
 import time
+from pathlib import Path
 
 import pytest
 from commands import STREAMNB, streamnb_command
@@ -23,8 +26,11 @@ from streamnb.errors import BusyError
 from streamnb.features.mail_words import MailTokenizer
 from streamnb.mail import parse
 from streamnb.mailbox.digest import digest, header_key
-from streamnb.mailbox.service.client import Answer, Asking, answer, socket_path
-from streamnb.mailbox.service.passthrough import field_of, pass_through
+from streamnb.mailbox.location import socket_path
+from streamnb.mailbox.service.answers import Answer, Question, answer, field_of
+from streamnb.mailbox.service.client import Asking
+from streamnb.mailbox.service.passthrough import pass_through
+from streamnb.mailbox.service.protocol import MOST, read_request, write_reply
 
 ANSWER = Answer("S", 0, 3.25, "spam", 0.96, [])
 FIELD = field_of(ANSWER).encode()
@@ -86,7 +92,7 @@ def test_hostile_mail_is_read_in_bounded_time(name, trained):
     message = HOSTILE[name]
     begun = time.monotonic()
     with Mailbox(trained) as box:
-        found = answer(box, message, reasons=3)
+        found = answer(box, message, Question(3))
         assert found.mark in "SHU"
         json.dumps(found)
         assert len(digest(message)) == 32
@@ -313,8 +319,9 @@ def test_deep_folders_and_odd_names_are_learned(tmp_path):
 
 def test_a_server_of_lies_is_not_believed(trained, monkeypatch, tmp_path):
     monkeypatch.setenv("STREAMNB_SOCKET", str(tmp_path / "s"))
-    for reply in (b"{}", b"[]", b'{"answer": []}', b'{"answer": ["S", 99999, 1, "x", 1, []]}',
-                  b'{"answer": ["S", 0, "x", "x", 1, [1]]}', b"[" * 50_000, b"\xff", b""):  # fmt: skip
+    for reply in (b"", b"{}\n", b"ok\n", b"ok\nX\nS\t9\t1\t=spam\t1\t1\n", b"ok\nX\nS\t0\tx\t=spam\t1\t1\n",
+                  b"ok\nX\nS\t0\t1\t=spam\t1\t1\n1\n", b"ok\nX\nS\t0\t1\t=spam\t1\t1", b"\xff\n",
+                  b"ok\n" * 400_000):  # fmt: skip
         with socket.socket(socket.AF_UNIX) as listening:
             listening.bind(str(tmp_path / "s"))
             listening.listen(1)
@@ -323,7 +330,8 @@ def test_a_server_of_lies_is_not_believed(trained, monkeypatch, tmp_path):
                 connection, _ = listening.accept()
                 with connection:
                     connection.recv(1 << 16)
-                    connection.sendall(reply + b"\n")
+                    with contextlib.suppress(OSError):
+                        connection.sendall(reply)
 
             thread = threading.Thread(target=lie)
             thread.start()
@@ -332,6 +340,151 @@ def test_a_server_of_lies_is_not_believed(trained, monkeypatch, tmp_path):
                 assert asking._mailbox is not None
             thread.join()
         (tmp_path / "s").unlink()
+
+
+REPLY = write_reply(ANSWER)
+CLIENT = Path(sysconfig.get_path("scripts")) / "streamnb-filter"
+
+
+class Fixed:
+    """A server that gives each who asks the same reply, or none."""
+
+    def __init__(self, path, reply):
+        self.listening = socket.socket(socket.AF_UNIX)
+        self.listening.bind(str(path))
+        self.listening.listen(8)
+        self.reply, self.requests, self.connections = reply, [], []
+        self.thread = threading.Thread(target=self.run)
+        self.thread.start()
+
+    def run(self):
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = self.listening.accept()
+                self.connections.append(connection)
+                file = connection.makefile("rb")
+                words = file.readline().split()
+                size = dict(word.split(b"=", 1) for word in words[1:])[b"size"]
+                self.requests.append((words, file.read(int(size))))
+                if self.reply is not None:
+                    connection.sendall(self.reply)
+                    file.close()
+                    connection.close()
+
+    def close(self):
+        with contextlib.suppress(OSError):  # it was closed before
+            self.listening.shutdown(socket.SHUT_RDWR)
+        self.listening.close()
+        self.thread.join(10)
+        for connection in self.connections:
+            connection.close()
+
+
+@pytest.fixture
+def fixed(tmp_path, monkeypatch):
+    made = []
+
+    def make(reply=REPLY):
+        monkeypatch.setenv("STREAMNB_SOCKET", str(tmp_path / "s"))
+        made.append(Fixed(tmp_path / "s", reply))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+def run_client(message, *options):
+    return subprocess.run(
+        [CLIENT, *map(str, options)], input=message, capture_output=True, check=False
+    )
+
+
+def test_the_client_in_c_copies_as_the_command_does(trained, fixed):
+    server = fixed()
+    more = {"": b"", "x": b"x", " x": b" x", "From": b"From x\n folded", "cr": b"\r\n\r\n", "ours": b"X-Streamnb",
+            "crlf": b"A: b\r\nX-Streamnb: x\r\n y\r\nC: d\r\n\r\nhi"}  # fmt: skip
+    for name, message in {**HOSTILE, **more}.items():
+        done = run_client(message, "--db", trained)
+        assert (done.returncode, done.stderr) == (0, b""), name
+        assert done.stdout == passed_on(message, FIELD), name
+        words, head = server.requests[-1]
+        assert head == message[:MOST]
+        assert read_request(b" ".join(words)).file == Mailbox(trained).database.file
+
+
+def test_the_client_in_c_leaves_to_the_command_what_it_cannot_do(trained, fixed, tmp_path):
+    large = b"Subject: x\n\n" + os.urandom(1 << 20) * 6
+    for options in ((), ("--strict",), ("--threshold", "0.9"), ("--nonsense",)):  # no server
+        for message in (b"Subject: x\n\nhi", large):
+            done = run_client(message, "--db", trained, *options)
+            assert done.returncode == (75 if options == ("--nonsense",) else 0)
+            assert done.stdout.endswith(message)
+            assert (b"X-Streamnb: " in done.stdout[:50]) == (options != ("--nonsense",))
+    done = run_client(b"Subject: x\n\n", "--db", tmp_path / "none", "--strict")
+    assert (done.returncode, done.stdout) == (75, b"Subject: x\n\n")
+    for reply in (b"", b"error no\n", b"ok\n", b"ok\nX-Other: y\n", b"ok\nX-Streamnb: cut off"):
+        server = fixed(reply)
+        for message in (b"Subject: x\n\nhi", large):
+            done = run_client(message, "--db", trained)
+            assert (done.returncode, done.stderr.count(b"\n")) == (0, int(reply[:5] == b"error"))
+            assert done.stdout.endswith(message)
+        server.close()
+        (tmp_path / "s").unlink()
+
+
+@pytest.mark.parametrize("command", [[CLIENT], [*STREAMNB, "filter"]])
+def test_a_server_that_hangs_delays_a_message_by_two_seconds(trained, fixed, command):
+    fixed(None)
+    begun = time.monotonic()
+    done = subprocess.run(
+        [*command, "--db", trained], input=b"Subject: x\n\n", capture_output=True, check=True
+    )
+    assert b"X-Streamnb: " in done.stdout
+    assert 1.9 < time.monotonic() - begun < 9  # of which two are waiting, on a busy machine, too
+
+
+def test_sure_verdicts_are_learned_if_asked_to(tmp_path, sample):
+    with Mailbox(tmp_path / "db") as box:
+        for i in range(70):
+            box.learn(b"From: p@example.com\nSubject: pills %d\n\nbuy cheap pills" % i, "spam")
+            box.learn(b"From: b@example.org\nSubject: lunch %d\n\nmeet at noon?" % i, "ham")
+    new = b"From: p@example.com\nSubject: pills 99\n\nbuy cheap pills"
+    unsure = b"\n\nhm"
+    for run in (run_filter, run_client):
+        for message in (new, unsure):
+            assert run(message, "--db", tmp_path / "db", "-u").returncode == 0
+    with Mailbox(tmp_path / "db") as box:
+        assert box.label_of(digest(new))[:2] == ("spam", "program")
+        assert box.label_of(digest(unsure)) is None
+    server = Server(tmp_path / "db")
+    for number, run in enumerate((run_filter, run_client)):
+        assert run(new + b"!" * (1 + number), "--db", tmp_path / "db", "-u").returncode == 0
+    server.stop()
+    with Mailbox(tmp_path / "db") as box:
+        for number in (1, 2):
+            assert box.label_of(digest(new + b"!" * number))[:2] == ("spam", "program")
+
+
+def test_how_a_message_is_judged_can_be_said(trained, server, sample):
+    message = (sample / "data" / "005.eml").read_bytes()
+    for stopped in (False, True):
+        if stopped:
+            server.stop()
+        for options, mark in (
+            ((), b"Spam"),
+            (("--threshold", 1), b"Unsure"),
+            (("--costs", 1, 1, 0), b"Unsure"),
+            (("--costs", 0, 1, 5), b"Spam"),
+            (("--threshold", 1, "--unsure-header", "X-Look: yes"), b"Unsure"),
+        ):
+            done = run_filter(b"X-LOOK: forged\n" + message, "--db", trained, *options)
+            lines = done.stdout.splitlines()
+            assert lines[0].startswith(b"X-Streamnb: " + mark), options
+            assert (lines[1] == b"X-Look: yes") == ("--unsure-header" in options)
+            assert (b"X-LOOK: forged" in lines) == ("--unsure-header" not in options)
+    for wrong in (("--threshold", 0.3), ("--costs", 1, 1, "nan"), ("--unsure-header", "x")):
+        assert run_filter(message, "--db", trained, *wrong).returncode == 75
 
 
 class Server:
@@ -375,10 +528,10 @@ def test_a_server_tells_what_is_not_ready(tmp_path):
 def test_a_server_answers_as_the_database_does(sample, trained, server):
     assert server.line == f"listening on {socket_path(trained)}\n"
     assert os.stat(socket_path(trained)).st_mode & 0o777 == 0o600
-    with Asking(trained) as asking, Mailbox(trained) as box:
+    with Asking(trained, question=Question(2)) as asking, Mailbox(trained) as box:
         for entry in list(open_corpus(sample))[:50]:
             message = read(entry)
-            assert asking.classify(message, 2) == answer(box, message, 2)
+            assert asking.classify(message) == answer(box, message, Question(2))
         assert asking._mailbox is None  # it was the server that was asked
         assert asking.classify(HOSTILE["50 MB"]).mark in "SHU"
         assert asking._mailbox is None
@@ -436,17 +589,19 @@ def test_hostile_clients_disturb_nobody(trained, server):
     path = socket_path(trained)
     slow = socket.socket(socket.AF_UNIX)
     slow.connect(path)
-    slow.send(b'{"size"')
-    for junk in (b"", b"\n", b"hello\n", b"[]\n", b'{"size": -1}\n', b'{"size": 99999999999}\n',
-                 b"[" * 60_000 + b"\n", b"x" * 200_000, b'{"size": 5, "reasons": 1}\nab',
-                 b'{"size": "a", "reasons": []}\n', b"\xff\xfe\n"):  # fmt: skip
+    slow.send(b"streamnb/1 fi")
+    for junk in (b"", b"\n", b"hello\n", b"streamnb/1\n", b"streamnb/1 file=1:2 size=-1\n",
+                 b"streamnb/1 file=1:2 size=99999999999\n", b"streamnb/1 file=1 size=1\n",
+                 b"streamnb/1 " + b"x" * 200_000 + b"\n", b"streamnb/1 file=1:2 size=5\nab",
+                 b"streamnb/1 file=1:2 size=0 costs=1,nan,1\n", b"streamnb/1 file=1:2 size=0 user=../x\n",
+                 b"\xff\xfe\n"):  # fmt: skip
         with socket.socket(socket.AF_UNIX) as client:
             client.connect(path)
             client.settimeout(10)
             try:
                 client.sendall(junk)
                 client.shutdown(socket.SHUT_WR)
-                assert b"answer" not in client.recv(1 << 16)
+                assert client.recv(1 << 16) == b""
             except OSError:
                 pass  # it hung up
     answers = []
@@ -478,7 +633,7 @@ def test_a_busy_server_says_so(trained, server, monkeypatch):
         raise BusyError("held")
 
     with Asking(trained) as asking:
-        monkeypatch.setattr(asking, "_ask", busy)
+        monkeypatch.setattr(asking, "ask_server", busy)
         with pytest.raises(BusyError):
             asking.classify(b"")
 

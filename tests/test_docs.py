@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 import streamnb
-import streamnb.cli
+import streamnb.cli.group
 
 MODULES = [module.name for module in pkgutil.walk_packages(streamnb.__path__, "streamnb.")]
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
@@ -79,12 +79,12 @@ def shown_commands():
 def test_every_command_of_the_pages_has_these_options():
     """Commands that are shown parse: no misspelt or vanished option."""
     shown = list(shown_commands())
-    context = streamnb.cli.commands.make_context("streamnb", ["replay"])
-    known = set(streamnb.cli.commands.list_commands(context))
+    context = streamnb.cli.group.commands.make_context("streamnb", ["replay"])
+    known = set(streamnb.cli.group.commands.list_commands(context))
     assert len({line.split()[0] for line in shown} & known) >= 10
     for line in shown:
         name, *arguments = shlex.split(line.replace("STREAM", "stream"))
-        command = streamnb.cli.commands.get_command(context, name)
+        command = streamnb.cli.group.commands.get_command(context, name)
         assert command is not None, line
         command.make_context(name, arguments)
 
@@ -126,7 +126,7 @@ def test_what_the_first_command_prints(repository, monkeypatch):
     monkeypatch.chdir(repository)
     text = (repository / "README.md").read_text(encoding="utf-8")
     block = text.split("The first prints\n\n```\n")[1].split("```")[0].replace("...", "")
-    out = CliRunner().invoke(streamnb.cli.commands, ["replay", "corpora/sample"]).output
+    out = CliRunner().invoke(streamnb.cli.group.commands, ["replay", "corpora/sample"]).output
     shown, printed = (
         [" ".join(line.split()) for line in part.splitlines()] for part in (block, out)
     )
@@ -136,11 +136,11 @@ def test_what_the_first_command_prints(repository, monkeypatch):
 
 
 def test_help_shows_an_example():
-    context = streamnb.cli.commands.make_context("streamnb", ["replay"])
-    names = streamnb.cli.commands.list_commands(context)
+    context = streamnb.cli.group.commands.make_context("streamnb", ["replay"])
+    names = streamnb.cli.group.commands.list_commands(context)
     assert len(names) > 15
     for command in ([], *([name] for name in names)):
-        out = CliRunner().invoke(streamnb.cli.commands, [*command, "--help"])
+        out = CliRunner().invoke(streamnb.cli.group.commands, [*command, "--help"])
         assert out.exit_code == 0
         assert re.search(rf"^ *(?:\$ |.* )?streamnb {' '.join(command)}", out.output, re.M), command
         assert "\b" not in out.output

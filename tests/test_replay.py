@@ -12,7 +12,7 @@ import yaml
 from click.testing import CliRunner
 from commands import STREAMNB, streamnb_command
 
-import streamnb.cli
+import streamnb.cli.group
 from streamnb.config import as_yaml, build, read_yaml
 from streamnb.corpus import open_corpus
 from streamnb.errors import ConfigError, StreamNBError, UnexpectedError
@@ -610,7 +610,7 @@ def test_numbers_with_an_exponent_are_numbers(tmp_path, sample):
 
 
 def test_the_table_is_readable(sample):
-    out = CliRunner().invoke(streamnb.cli.commands, ["replay", str(sample)])
+    out = CliRunner().invoke(streamnb.cli.group.commands, ["replay", str(sample)])
     assert out.exit_code == 0
     for word in (
         "a TREC index",
@@ -624,7 +624,8 @@ def test_the_table_is_readable(sample):
     ):
         assert word in out.output
     assert (
-        CliRunner().invoke(streamnb.cli.commands, ["replay", str(sample), "--quiet"]).output == ""
+        CliRunner().invoke(streamnb.cli.group.commands, ["replay", str(sample), "--quiet"]).output
+        == ""
     )
 
 

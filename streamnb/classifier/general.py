@@ -194,7 +194,7 @@ class Classifier(Parameterised, base.Classifier):
         """The most probable class, whatever mistakes cost; None where nothing was learned."""
         return self.model.predict_one(self.count(x))
 
-    def classify(self, x: Any, reasons: int = 10) -> Verdict:
+    def classify(self, x: Any, reasons: int = 10, costs: Sequence[float] | None = None) -> Verdict:
         """Decide what to do with a message.
 
         Parameters
@@ -203,20 +203,25 @@ class Classifier(Parameterised, base.Classifier):
             The message.
         reasons : int, default 10
             How many reasons to give; 0 is faster.
+        costs : Costs or sequence of float, default None
+            What decisions cost, this time; None for the classifier's own.
         """
         if reasons < 0:
             raise ValueError(f"reasons: at least 0, not {reasons}")
+        asked = self.costs if costs is None else Costs(*costs)
         tokens = self.count(x)
         with self.model._lock:  # the reasons are those of the scores
             scores = self.model.joint_log_likelihood(tokens)
             if not scores:
                 return Verdict(None, 0.0, 0.0, True, {}, [], ready=False)
-            label, shares, unsure = self._decided(scores)
+            label, shares, unsure = self._decided(scores, asked)
             why = self._reasons(tokens, label, reasons) if reasons else []
             ready = self.model.is_ready(label)
         return Verdict(label, shares[label], log_odds(scores, label), unsure, shares, why, ready)
 
-    def _decided(self, scores: dict[Label, float]) -> tuple[Label, dict[Label, float], bool]:
+    def _decided(
+        self, scores: dict[Label, float], costs: Costs
+    ) -> tuple[Label, dict[Label, float], bool]:
         """The class, the probability of each, and whether a look costs less than any decision."""
         labels = list(scores)
         shares = dict(zip(labels, probabilities(list(scores.values())), strict=True))
@@ -225,12 +230,12 @@ class Classifier(Parameterised, base.Classifier):
         expected = {
             label: math.fsum(shares[other] + open_[other] for other in labels if other != label)
             / whole
-            * (self.costs.false_alarm if label == self.positive else self.costs.miss)
+            * (costs.false_alarm if label == self.positive else costs.miss)
             for label in labels
         }
         cheapest = min(labels, key=expected.__getitem__)
         alive = sum(score > -math.inf for score in scores.values())
-        unsure = alive < 2 or self.costs.unsure < expected[cheapest]
+        unsure = alive < 2 or costs.unsure < expected[cheapest]
         return max(labels, key=shares.__getitem__) if unsure else cheapest, shares, unsure
 
     def _open(self, labels: list[Label]) -> dict[Label, float]:

@@ -14,11 +14,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from streamnb.cli.options import MailCommand, database_options, json_option, open_mailbox
+from streamnb.cli.options import (
+    MailCommand,
+    current_user,
+    database_options,
+    json_option,
+    open_mailbox,
+    question_options,
+)
 from streamnb.cli.sources import access_of, binary_option, is_server, server_options, sources
 from streamnb.errors import BusyError, CorpusError, StreamNBError, UnexpectedError, printable
 
 if TYPE_CHECKING:
+    from streamnb.mailbox.service.answers import Question
     from streamnb.mailbox.sources import Found
     from streamnb.mailbox.store import Mailbox, Outcome
 
@@ -333,6 +341,7 @@ def _errors_are_three() -> Iterator[None]:
 @click.command(cls=MailCommand)
 @click.argument("source", nargs=-1)
 @click.option("--reasons", type=click.IntRange(0, 100), default=0, help="Show so many reasons.")
+@question_options
 @binary_option
 @server_options
 @database_options
@@ -340,6 +349,7 @@ def _errors_are_three() -> Iterator[None]:
 def classify(
     source: tuple[str, ...],
     reasons: int,
+    question: Question,
     db: str | None,
     wait: float,
     as_json: bool,
@@ -362,19 +372,21 @@ def classify(
     Example:
       streamnb classify message.eml
     """  # noqa: D301 (click's mark for lines that stay as they are)
+    from streamnb.cli.quick import say_waiting
     from streamnb.mailbox.service.client import Asking
 
     if not source and sys.stdin is not None and sys.stdin.isatty():
         raise click.UsageError("Missing argument 'SOURCE...' (or a message on standard input).")
     statuses: list[int] = []
     waiting: set[str] = set()
-    with _errors_are_three(), Asking(db, wait) as asking:
+    asking = Asking(db, wait, question._replace(reasons=reasons), user=current_user())
+    with _errors_are_three(), asking:
         for found in sources(source or ("-",), servers, binary):
             if isinstance(found.content, StreamNBError):
                 click.echo(f"streamnb: {printable(str(found.content))}", err=True)
                 statuses.append(3)
                 continue
-            answer = asking.classify(found.content, reasons)
+            answer = asking.classify(found.content)
             statuses.append(answer.status)
             if answer.label is not None and not answer.ready:
                 waiting.add(answer.label)
@@ -386,10 +398,6 @@ def classify(
                 click.echo(printable(f"  {gain:+.3f} {feature}"))
         sys.stdout.flush()
     if waiting:
-        click.echo(
-            f"streamnb: not ready to be sure of {printable(', '.join(sorted(waiting)))} yet: "
-            "`streamnb status` says how far it is",
-            err=True,
-        )
+        say_waiting(waiting)
     if len(statuses) == 1 or 3 in statuses:
         raise click.exceptions.Exit(max(statuses) if 3 in statuses else statuses[0])

@@ -116,7 +116,7 @@ def rescue(new: str, classes: tuple[str, ...], db: str | None, wait: float) -> N
 
     Exit status: 0 all was kept, 4 something was left out, or nothing could be kept.
     """  # noqa: D301 (click's mark for lines that stay as they are)
-    from streamnb.mailbox.database import default_path
+    from streamnb.mailbox.location import default_path
     from streamnb.mailbox.rescue import rescue as rescued
 
     damaged = str(db or default_path())

@@ -14,7 +14,16 @@ import click
 if TYPE_CHECKING:
     from streamnb.mailbox.store import Mailbox
 
-__all__ = ["Finite", "MailCommand", "database_options", "json_option", "open_mailbox", "time_of"]
+__all__ = [
+    "Finite",
+    "MailCommand",
+    "current_user",
+    "database_options",
+    "json_option",
+    "open_mailbox",
+    "question_options",
+    "time_of",
+]
 
 
 class Finite(click.FloatRange):
@@ -57,25 +66,90 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, a line a message.")
 
 
+_USER = "streamnb.user"  # where the context has it
+
+
+def _of_user(ctx: click.Context, param: click.Parameter, user: str | None) -> None:
+    ctx.meta[_USER] = user
+
+
+def _database(ctx: click.Context, param: click.Parameter, db: str | None) -> str | None:
+    from streamnb.mailbox.location import user_path
+
+    user = ctx.meta[_USER]
+    if user is None:
+        return db
+    if db is not None:
+        raise click.UsageError("--db and --user name two databases")
+    return user_path(user)
+
+
+def current_user() -> str | None:
+    """Who --user names."""
+    found: str | None = click.get_current_context().meta[_USER]
+    return found
+
+
 def database_options(command: Command) -> Command:
-    """Add --db and --wait."""
-    command = click.option(
-        "--wait",
-        type=Finite(0, 3600),
-        default=10.0,
-        show_default=True,
-        help="Seconds to wait for another process that writes; then exit status 75.",
-    )(command)
-    return click.option(
-        "--db",
-        metavar="FILE",
-        help="The database; else STREAMNB_DB, else streamnb/mail.db in your data folder.",
-    )(command)
+    """Add --db, --user and --wait; a user's database is given as `db`."""
+    for option in (
+        click.option(
+            "--wait",
+            type=Finite(0, 3600),
+            default=10.0,
+            show_default=True,
+            help="Seconds to wait for another process that writes; then exit status 75.",
+        ),
+        click.option(
+            "--user",
+            metavar="NAME",
+            is_eager=True,
+            expose_value=False,
+            callback=_of_user,
+            help="One of many: the database is NAME.db in STREAMNB_USERS, else in streamnb/users.",
+        ),
+        click.option(
+            "--db",
+            metavar="FILE",
+            callback=_database,
+            help="The database; else STREAMNB_DB, else streamnb/mail.db in your data folder.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def question_options(command: Command) -> Command:
+    """Add how messages are judged, as `question`."""
+    from functools import wraps
+
+    @wraps(command)
+    def judged(*args: Any, threshold: float | None, costs: Any, **rest: Any) -> Any:
+        from streamnb.mailbox.service.answers import Question
+
+        return command(*args, question=Question(0, threshold, costs), **rest)
+
+    for option in (
+        click.option(
+            "--costs",
+            type=(Finite(0), Finite(0), Finite(0)),
+            metavar="ALARM MISS UNSURE",
+            help="What a false alarm, a missed spam and a look cost. Default: 10 1 0.2.",
+        ),
+        click.option(
+            "--threshold",
+            type=Finite(0.5, 1),
+            metavar="P",
+            help="Be sure of a class from this probability on, in place of the costs.",
+        ),
+    ):
+        judged = option(judged)
+    return judged  # type: ignore[return-value]
 
 
 def open_mailbox(db: str | None, wait: float, create: bool = False) -> Mailbox:
-    """The mailbox that --db names."""
-    from streamnb.mailbox.database import default_path
+    """The mailbox that --db or --user names."""
+    from streamnb.mailbox.location import default_path
     from streamnb.mailbox.store import Mailbox
 
     return Mailbox(db or default_path(), create, wait)

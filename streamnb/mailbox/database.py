@@ -14,10 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from streamnb.errors import BusyError, OutputError, StateError
+from streamnb.mailbox.location import WAIT
 
-__all__ = ["WAIT", "Database", "default_path"]
-
-WAIT = 10.0  # seconds that a process waits for another one's transaction
+__all__ = ["Database"]
 
 _APPLICATION = 0x736E6231  # "snb1": whose file it is, in its header
 _FORMAT = 1
@@ -51,21 +50,6 @@ CREATE TABLE watched(
 ) WITHOUT ROWID;
 CREATE INDEX watched_key ON watched(account, key);
 """
-
-
-def default_path() -> Path:
-    """STREAMNB_DB, or mail.db in the user's data folder."""
-    named = os.environ.get("STREAMNB_DB")
-    if named:
-        return Path(named)
-    data = os.environ.get("XDG_DATA_HOME")
-    try:
-        base = Path(data) if data and os.path.isabs(data) else Path.home() / ".local" / "share"
-    except RuntimeError:
-        raise StateError(
-            "the home directory cannot be determined: name the database by --db or STREAMNB_DB"
-        ) from None
-    return base / "streamnb" / "mail.db"
 
 
 # What SQLite says of a file that is not what it should be.
@@ -152,7 +136,7 @@ class Database:
         except (OSError, ValueError) as error:
             why = getattr(error, "strerror", None) or error
             raise StateError(f"{self.path}: the database cannot be read: {why}") from None
-        self._file = status.st_dev, status.st_ino
+        self.file = status.st_dev, status.st_ino
         if not stat.S_ISREG(status.st_mode):
             raise StateError(f"{self.path}: the database cannot be read: not a regular file")
 
@@ -339,7 +323,7 @@ class Database:
             status = os.stat(self.path)
         except OSError:
             return True
-        return (status.st_dev, status.st_ino) != self._file
+        return (status.st_dev, status.st_ino) != self.file
 
     def close(self) -> None:
         """Close the file; what was committed is safe with or without this."""

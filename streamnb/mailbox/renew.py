@@ -8,8 +8,8 @@ from streamnb.classifier.ready import ReadyClassifier
 from streamnb.errors import StateError
 from streamnb.features.mail_words import MailTokenizer
 from streamnb.features.views import described
-from streamnb.mailbox.database import WAIT
 from streamnb.mailbox.digest import digest
+from streamnb.mailbox.location import WAIT
 from streamnb.mailbox.store import Mailbox, Outcome
 
 __all__ = ["bring", "missing", "successor"]

@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 from streamnb.classifier import Classifier
 from streamnb.counts.protocol import Label
 from streamnb.errors import BusyError, StateError
-from streamnb.mailbox.database import WAIT, Database
+from streamnb.mailbox.database import Database
 from streamnb.mailbox.ledger import Row, row_of, select_row
+from streamnb.mailbox.location import WAIT
 from streamnb.mailbox.store import Mailbox, check_row
 from streamnb.mailbox.transfer.extract import Extract, absorb
 from streamnb.naive_bayes.base import TextModel

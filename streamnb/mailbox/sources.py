@@ -8,6 +8,7 @@ import stat
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from heapq import merge
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -168,7 +169,13 @@ def _file(path: Path, follow: bool = True) -> Iterator[Found]:
         if head.content != b"From ":
             yield head if isinstance(head.content, StreamNBError) else _read(whole, follow)
             return
-        for entry in mbox([path], path):
+        entries = iter(mbox([path], path))
+        first = next(entries)
+        rest = chain([second], entries) if (second := next(entries, None)) else ()
+        if not rest:  # a message with the line that an mbox puts before it
+            yield _read(first._replace(name=str(path)), follow)
+            return
+        for entry in chain([first], rest):
             name = f"{path}:{entry.name.rpartition(':')[2]}"
             yield _read(entry._replace(name=name), follow)
     except StreamNBError as error:

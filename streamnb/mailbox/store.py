@@ -16,9 +16,10 @@ from streamnb.counts.protocol import Label
 from streamnb.counts.sqlite import SqlCounts, make_tables
 from streamnb.errors import StateError
 from streamnb.features.token_counts import TokenCounts
-from streamnb.mailbox.database import WAIT, Database
+from streamnb.mailbox.database import Database
 from streamnb.mailbox.digest import digest
 from streamnb.mailbox.ledger import HUMAN, PROGRAM, TEACHERS, Ledger, Row
+from streamnb.mailbox.location import WAIT
 from streamnb.naive_bayes.base import TextModel
 from streamnb.naive_bayes.counting import CountingNB
 
@@ -483,10 +484,12 @@ class Mailbox:
         ).fetchone()
         return bool(found[0])
 
-    def classify(self, message: bytes, reasons: int = 0) -> Verdict:
+    def classify(
+        self, message: bytes, reasons: int = 0, costs: Sequence[float] | None = None
+    ) -> Verdict:
         """Decide what to do with a message; the classifier's `classify`."""
         with self.reading():
-            return self.classifier.classify(message, reasons)
+            return self.classifier.classify(message, reasons, costs)
 
     def verify(self) -> list[str]:
         """Recount the ledger; gives what does not agree, a line each."""

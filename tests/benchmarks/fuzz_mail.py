@@ -23,13 +23,13 @@ with atheris.instrument_imports(include=["streamnb"]):
     import streamnb.mail
     import streamnb.mailbox.digest
     import streamnb.mailbox.service.passthrough
-    from streamnb.mailbox.service.client import Answer
+    from streamnb.mailbox.service.answers import Answer, field_of
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from hostile import hostile, passed_on
 
 ANSWER = Answer("S", 0, 1.0, "spam", 0.9, [])
-FIELD = streamnb.mailbox.service.passthrough.field_of(ANSWER).encode()
+FIELD = field_of(ANSWER).encode()
 WORDS = streamnb.features.mail_words.MailTokenizer()
 GRAMS = streamnb.features.byte_grams.ByteGrams()
 SLOW = 2.0  # seconds; inputs have at most 64 KiB

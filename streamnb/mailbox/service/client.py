@@ -2,89 +2,30 @@
 
 from __future__ import annotations
 
-import json
 import os
 import socket
-import struct
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+import time
+from typing import TYPE_CHECKING, Self
 
-from streamnb.errors import BusyError, StreamNBError
-from streamnb.mailbox.database import WAIT, default_path
+from streamnb.mailbox.location import WAIT, default_path, socket_path, user_path
+from streamnb.mailbox.service.answers import Answer, Question, answer
+from streamnb.mailbox.service.protocol import (
+    LONGEST_REPLY,
+    MOST,
+    Request,
+    peer_of,
+    read_reply,
+    write_request,
+)
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from streamnb.mailbox.store import Mailbox
 
-__all__ = ["MOST", "Answer", "Asking", "answer", "socket_path"]
+__all__ = ["Asking"]
 
-MOST = 1 << 22  # bytes of a message that are looked at
-_LONGEST = 1 << 20  # of an answer
-_PATIENCE = 5.0  # seconds for a server that does not answer; then the database is asked
-
-
-class Answer(NamedTuple):
-    """What is said of a message, as it goes over a socket.
-
-    Attributes
-    ----------
-    mark
-        "S" for spam, "H" for ham, "U" where it is unsure or not ready; the class where it is
-        another one.
-    status
-        Exit status: 0 for spam, 1 for anything else, 2 for unsure.
-    score
-        Log-odds of spam; of the class where there are others than ham and spam.
-    label
-        The class; None where nothing was learned.
-    probability
-        Its probability.
-    reasons
-        Features and what they added to the log-odds of the class.
-    ready
-        Whether the class was called rightly often enough that nobody needs to look.
-    """
-
-    mark: str
-    status: int
-    score: float
-    label: str | None
-    probability: float
-    reasons: list[tuple[str, float]]
-    ready: bool = True
-
-
-def socket_path(database: str | Path) -> str:
-    """Where the server of a database listens: STREAMNB_SOCKET, or beside the database."""
-    return os.environ.get("STREAMNB_SOCKET") or f"{os.path.realpath(database)}.sock"
-
-
-def _owner(connection: socket.socket, path: str) -> int:
-    """Who is at the other end of a Unix socket, or at least made it."""
-    if not hasattr(socket, "SO_PEERCRED"):  # not Linux
-        return os.lstat(path).st_uid
-    packed = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-    return int(struct.unpack("3i", packed)[1])
-
-
-def answer(mailbox: Mailbox, message: bytes, reasons: int = 0) -> Answer:
-    """Ask a mailbox what a message is."""
-    verdict = mailbox.classify(message, reasons)
-    if verdict.label is None:
-        return Answer("U", 2, 0.0, None, 0.0, [], False)
-    label = str(verdict.label)
-    two = {str(known) for known in verdict.probabilities} <= {"ham", "spam"}
-    score = verdict.log_odds if not two or label == "spam" else -verdict.log_odds
-    unsure = verdict.unsure or not verdict.ready
-    mark = {"spam": "S", "ham": "H"}.get(label, label)
-    return Answer(
-        "U" if unsure else mark,
-        2 if unsure else int(label != "spam"),
-        min(max(score, -1e9), 1e9) + 0.0,  # JSON knows no infinity, and nobody a zero below zero
-        label,
-        verdict.probability,
-        [(str(reason.feature), reason.log_odds) for reason in verdict.reasons],
-        verdict.ready,
-    )
+_PATIENCE = 2.0  # seconds for a server to answer, all in all; then the database is asked
 
 
 class Asking:
@@ -93,14 +34,32 @@ class Asking:
     Parameters
     ----------
     database
-        The database; None for the default.
+        The database; None for the default, or that of the user.
     wait
-        Seconds to wait for other processes.
+        Seconds to wait for other processes, where the database itself is asked.
+    question
+        How messages are judged.
+    learn
+        Whether messages are then learned, as a program's word, where the verdict is sure.
+    user
+        Whose database it is, where there are many.
     """
 
-    def __init__(self, database: str | Path | None, wait: float = WAIT) -> None:
-        self.database = Path(database or default_path())
+    def __init__(
+        self,
+        database: str | Path | None,
+        wait: float = WAIT,
+        question: Question | None = None,
+        learn: bool = False,
+        user: str | None = None,
+    ) -> None:
+        named = database or (default_path() if user is None else user_path(user))
+        self.database = os.fspath(named)
+        self.socket = socket_path(self.database, user)
         self.wait = wait
+        self.question = question or Question()
+        self.learn = learn
+        self.user = user
         self._mailbox: Mailbox | None = None
         self._served = True
 
@@ -111,46 +70,51 @@ class Asking:
         if self._mailbox is not None:
             self._mailbox.close()
 
-    def classify(self, message: bytes, reasons: int = 0) -> Answer:
+    def classify(self, message: bytes) -> Answer:
         """Ask what a message is."""
         if self._served:
             try:
-                return self._ask(message[:MOST], reasons)
-            except (OSError, ValueError, TypeError, LookupError, RecursionError):
+                return self.ask_server(message)
+            except (OSError, ValueError, TypeError, LookupError):
                 self._served = False  # there is none, or it fails
         if self._mailbox is None:
             from streamnb.mailbox.store import Mailbox
 
             self._mailbox = Mailbox(self.database, create=False, wait=self.wait)
-        return answer(self._mailbox, message, reasons)
+        found = answer(self._mailbox, message, self.question)
+        if self.learn:
+            from streamnb.mailbox.service.judge import learn_sure
 
-    def _ask(self, message: bytes, reasons: int) -> Answer:
-        request: dict[str, Any] = {
-            "database": os.path.realpath(self.database),
-            "size": len(message),
-            "reasons": reasons,
-            "wait": self.wait,
-        }
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-            connection.settimeout(_PATIENCE + self.wait)
-            path = socket_path(self.database)
-            connection.connect(path)
-            if _owner(connection, path) not in (os.getuid(), 0):
-                raise OSError("somebody else listens there")
-            connection.sendall(json.dumps(request).encode() + b"\n" + message)
-            with connection.makefile("rb") as file:
-                reply = json.loads(file.readline(_LONGEST))
-        if "error" in reply:
-            raise (BusyError if reply["busy"] else StreamNBError)(str(reply["error"]))
-        fields = reply["answer"]
-        if fields[1] not in (0, 1, 2):
-            raise ValueError("no status")
-        return Answer(
-            str(fields[0]),
-            int(fields[1]),
-            float(fields[2]),
-            fields[3],
-            float(fields[4]),
-            [(str(name), float(gain)) for name, gain in fields[5]],
-            bool(fields[6]),
+            learn_sure(self._mailbox, message, found)
+        return found
+
+    def ask_server(self, message: bytes) -> Answer:
+        """Ask the server alone.
+
+        Raises
+        ------
+        OSError, ValueError, LookupError
+            Where there is none, it is somebody else's or does not answer in time or to the point.
+        BusyError, StreamNBError
+            What it says is wrong.
+        """
+        message = message[:MOST]
+        status = os.stat(self.database)
+        request = Request(
+            (status.st_dev, status.st_ino), len(message), self.question, self.learn, self.user
         )
+        until = time.monotonic() + _PATIENCE
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+            connection.settimeout(_PATIENCE)
+            connection.connect(self.socket)
+            if peer_of(connection, self.socket) not in (os.getuid(), 0):
+                raise OSError("somebody else listens there")
+            connection.sendall(write_request(request) + message)
+            reply = bytearray()
+            while len(reply) < LONGEST_REPLY:
+                connection.settimeout(max(until - time.monotonic(), 1e-3))
+                part = connection.recv(1 << 16)
+                if not part:
+                    break
+                reply += part
+        return read_reply(bytes(reply))

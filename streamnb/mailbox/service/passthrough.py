@@ -3,39 +3,23 @@
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Callable
 from typing import BinaryIO
 
-from streamnb import __version__
-from streamnb.mailbox.service.client import MOST, Answer
+from streamnb.mailbox.service.answers import Answer, field_of
+from streamnb.mailbox.service.protocol import MOST
 
-__all__ = ["field_of", "pass_through"]
+__all__ = ["copy_all", "pass_through"]
 
 _LINE = 1 << 16  # bytes of a line looked at together
-_OURS = re.compile(rb"x-streamnb[ \t]*:", re.I)
 _FIRST_END = re.compile(rb"\r?\n")
 
 
-def field_of(answer: Answer) -> str:
-    """The header field that tells a verdict.
-
-    Examples
-    --------
-    >>> from streamnb.mailbox.service.client import Answer
-    >>> field_of(Answer("S", 0, 3.25, "spam", 0.9627, []))[:50]
-    'X-Streamnb: Spam, score=3.2500, probability=0.9627'
-    """
-    words = {"S": "Spam", "H": "Ham", "U": "Unsure"}
-    mark = words.get(answer.mark, "".join(c for c in answer.mark if c.isalnum() or c in "-_."))
-    return (
-        f"X-Streamnb: {mark}, score={answer.score:.4f}, probability={answer.probability:.4f}, "
-        f"version={__version__}"
-    )
-
-
 def pass_through(
-    source: BinaryIO, target: BinaryIO, ask: Callable[[bytes], Answer]
+    source: BinaryIO,
+    target: BinaryIO,
+    ask: Callable[[bytes], Answer],
+    unsure_field: str | None = None,
 ) -> Exception | None:
     """Copy a message with its verdict added and any forged one removed.
 
@@ -45,6 +29,8 @@ def pass_through(
         Where it comes from and where it goes.
     ask
         Gives the verdict on (the beginning of) a message.
+    unsure_field
+        Another header field, which is added where the verdict is unsure.
 
     Returns
     -------
@@ -57,22 +43,36 @@ def pass_through(
         Where the message cannot be read or written: whoever called must keep it.
     """
     head = source.read(MOST)
+    names = ["x-streamnb"]
     try:
-        field = field_of(ask(head)).encode("ascii", "replace")
+        answer = ask(head)
+        fields = [field_of(answer)]
+        if unsure_field is not None:
+            names.append(unsure_field.partition(":")[0].strip())
+            if answer.status == 2:
+                fields.append(unsure_field)
     except Exception as error:  # whatever it is, the message matters more
         target.write(head)
-        shutil.copyfileobj(source, target, 1 << 20)
+        copy_all(source, target)
         target.flush()
         return error
     lines = _Lines(head, source)
-    _copy_header(lines, target, field)
+    ours = "|".join(map(re.escape, names)).encode("ascii", "replace")
+    added = lines.ending.join(field.encode("ascii", "replace") for field in fields)
+    _copy_header(lines, target, added, re.compile(rb"(?:%b)[ \t]*:" % ours, re.I))
     lines.copy_rest(target)
     target.flush()
     return None
 
 
-def _copy_header(lines: _Lines, target: BinaryIO, field: bytes) -> None:
-    """Copy the lines of a header and the empty line after it, our field first."""
+def copy_all(source: BinaryIO, target: BinaryIO) -> None:
+    """Copy what is left of a stream."""
+    while part := source.read(1 << 20):
+        target.write(part)
+
+
+def _copy_header(lines: _Lines, target: BinaryIO, added: bytes, forged: re.Pattern[bytes]) -> None:
+    """Copy the lines of a header and the empty line after it, our fields first."""
     placed = ours = False
     begins = first = True
     while line := lines.next():
@@ -80,18 +80,18 @@ def _copy_header(lines: _Lines, target: BinaryIO, field: bytes) -> None:
             # An mbox's separator stays first, and so do lines that would continue our field.
             continues = line[:1] in (b" ", b"\t")
             if not placed and not continues and not (first and line.startswith(b"From ")):
-                target.write(field + lines.ending)
+                target.write(added + lines.ending)
                 placed = True
             if line in (b"\n", b"\r\n"):
                 target.write(line)
                 return
-            ours = ours if continues else _OURS.match(line) is not None
+            ours = ours if continues else forged.match(line) is not None
             first = False
         if not ours:
             target.write(line)
         begins = line.endswith(b"\n")
-    if not placed and begins:
-        target.write(field + lines.ending)
+    if not placed:  # there was no other line than such
+        target.write((b"" if begins else lines.ending) + added + lines.ending)
 
 
 class _Lines:
@@ -124,4 +124,4 @@ class _Lines:
     def copy_rest(self, target: BinaryIO) -> None:
         """Copy all that was not asked for."""
         target.write(self.head[self.at :])
-        shutil.copyfileobj(self.source, target, 1 << 20)
+        copy_all(self.source, target)

@@ -1,134 +1,187 @@
-"""A process that stays: it answers on a Unix socket, so that nobody waits for an interpreter."""
+"""The process that stays: a listener for each protocol that is asked for, in one event loop."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import os
 import signal
 import socket
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, NamedTuple
 
-from streamnb.errors import BusyError, OutputError, StateError, StreamNBError
-from streamnb.mailbox.service.client import MOST, answer, socket_path
-from streamnb.mailbox.store import Mailbox
+from streamnb.errors import StateError
+from streamnb.mailbox.service.answers import answer
+from streamnb.mailbox.service.judge import Mailboxes, learn_sure
+from streamnb.mailbox.service.listening import accept, notify
+from streamnb.mailbox.service.protocol import (
+    LONGEST_LINE,
+    Request,
+    read_request,
+    write_reply,
+    write_trouble,
+)
 
-__all__ = ["serve"]
+__all__ = ["Listener", "asked", "serve"]
 
 _PATIENCE = 30.0  # seconds for a client to send its message
-_AT_ONCE = 64  # messages that are held in memory
+_CHECK = 1.0  # seconds between looks whether the database is still the same
+_LAST = 10.0  # seconds that connections have to end when the server stops
 
 
-def serve(mailbox: Mailbox, ready: Callable[[str], None]) -> None:
-    """Answer on the socket of a mailbox until SIGTERM or SIGINT.
+class Listener(NamedTuple):
+    """A socket, and what is done with those who connect to it.
+
+    Attributes
+    ----------
+    name
+        What it is called where its address is told.
+    listening
+        The socket.
+    handle
+        Talks over a connection and closes it.
+    most
+        How many connections are held at once.
+    mine
+        Whether its path is removed in the end; not where systemd made it.
+    """
+
+    name: str
+    listening: socket.socket
+    handle: Callable[[socket.socket], Coroutine[Any, Any, None]]
+    most: int = 64
+    mine: bool = True
+
+    @property
+    def where(self) -> str:
+        """Its address, to be shown."""
+        name = self.listening.getsockname()
+        if isinstance(name, str):
+            return name
+        return f"[{name[0]}]:{name[1]}" if ":" in name[0] else f"{name[0]}:{name[1]}"
+
+
+def serve(mailboxes: Mailboxes, listeners: Sequence[Listener], say: Callable[[str], None]) -> None:
+    """Answer on all listeners until SIGTERM or SIGINT.
 
     Parameters
     ----------
-    mailbox
-        What is asked.
-    ready
-        Called with the path of the socket once it is open.
+    mailboxes
+        Who is asked.
+    listeners
+        Where.
+    say
+        Called with a line for everything that somebody should know.
 
     Raises
     ------
-    OutputError
-        Where the socket cannot be made, or another server has it.
     StateError
-        Where another file has taken the place of the database.
+        Where another file has taken the place of the only database.
     """
-    path = socket_path(mailbox.path)
-    listening = _listen(path)
-    ours = os.stat(path).st_ino
+    made = {
+        path: os.stat(path).st_ino
+        for one in listeners
+        if one.mine and isinstance(path := one.listening.getsockname(), str)
+    }
     try:
-        asyncio.run(_serve(mailbox, listening, lambda: ready(path)))
+        asyncio.run(_serve(mailboxes, listeners, say))
     finally:
-        listening.close()
-        with contextlib.suppress(OSError):
-            if os.stat(path).st_ino == ours:
-                os.unlink(path)
+        for one in listeners:
+            one.listening.close()
+        for path, number in made.items():
+            with contextlib.suppress(OSError):
+                if os.stat(path).st_ino == number:
+                    os.unlink(path)
+        mailboxes.close()
 
 
-def _listen(path: str) -> socket.socket:
-    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        if Path(path).is_socket():
-            if _answers(path):
-                raise OutputError(f"{path}: another `streamnb serve` is running")
-            os.unlink(path)  # its server was killed
-        umask = os.umask(0o177)  # for the owner alone
-        try:
-            listening.bind(path)
-        finally:
-            os.umask(umask)
-        listening.listen(128)
-    except OSError as error:
-        listening.close()
-        why = error.strerror or str(error)
-        raise OutputError(
-            f"{path}: the socket cannot be made: {why}; STREAMNB_SOCKET names another place"
-        ) from None
-    except BaseException:
-        listening.close()
-        raise
-    return listening
-
-
-def _answers(path: str) -> bool:
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        probe.settimeout(1.0)
-        try:
-            probe.connect(path)
-        except OSError:
-            return False
-    return True
-
-
-async def _serve(mailbox: Mailbox, listening: socket.socket, ready: Callable[[], None]) -> None:
-    room = asyncio.Semaphore(_AT_ONCE)
-    stop = asyncio.Event()
-
-    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            async with room, asyncio.timeout(_PATIENCE):
-                reply = await _replied(mailbox, reader)
-                writer.write(json.dumps(reply).encode() + b"\n")
-                await writer.drain()
-                if mailbox.database.replaced():
-                    stop.set()
-        except (OSError, asyncio.IncompleteReadError, ValueError, RecursionError):
-            pass  # whoever asked has gone, or does not know how to ask
-        finally:
-            writer.close()
-
+async def _serve(
+    mailboxes: Mailboxes, listeners: Sequence[Listener], say: Callable[[str], None]
+) -> None:
     loop = asyncio.get_running_loop()
+    loop.set_exception_handler(_Faults(say))
+    stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    server = await asyncio.start_unix_server(talk, sock=listening)
+    accepting = [
+        asyncio.create_task(accept(one.listening, one.most, one.handle, say)) for one in listeners
+    ]
+    for one in listeners:
+        said = f"listening on {one.where}"
+        say(said if one.name == "ask" else f"{said} ({one.name})")
+    notify("READY=1")
+    only = mailboxes.one
     try:
-        ready()
-        await stop.wait()
+        while not stop.is_set():
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(stop.wait(), _CHECK)
+            if only is not None and only.database.replaced():
+                raise StateError(f"{only.path}: another file has taken its place: start again")
     finally:
-        server.close()  # whoever is still sending is not waited for
-    if mailbox.database.replaced():
-        raise StateError(f"{mailbox.path}: another file has taken its place: start again")
+        notify("STOPPING=1")
+        for task in accepting:
+            task.cancel()
+        await asyncio.gather(*accepting, return_exceptions=True)
 
 
-async def _replied(mailbox: Mailbox, reader: asyncio.StreamReader) -> dict[str, Any]:
-    request = json.loads(await reader.readline())
-    if not isinstance(request, dict):
-        raise ValueError("not a request")
-    size, reasons = request.get("size"), request.get("reasons")
-    if type(size) is not int or not 0 <= size <= MOST or type(reasons) is not int:
-        raise ValueError("not a request")
-    message = await reader.readexactly(size)
-    if request.get("database") != os.path.realpath(mailbox.path) or mailbox.database.replaced():
-        return {}  # the client will look for itself
+class _Faults:
+    """Tells what goes wrong in the event loop, a line a minute at most."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self.say = say
+        self.told = -60.0
+
+    def __call__(self, loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
+        if time.monotonic() - self.told >= 60:
+            self.told = time.monotonic()
+            self.say(f"{context.get('message')}: {context.get('exception')!s:.200}")
+
+
+def asked(
+    mailboxes: Mailboxes, say: Callable[[str], None]
+) -> Callable[[socket.socket], Coroutine[Any, Any, None]]:
+    """What answers `streamnb classify` and `filter`."""
+
+    async def talk(connection: socket.socket) -> None:
+        reader, writer = await asyncio.open_connection(sock=connection, limit=LONGEST_LINE)
+        later: Callable[[], object] | None = None
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                request = read_request(await reader.readline())
+                message = await reader.readexactly(request.size)
+                reply, later = _reply(mailboxes, request, message)
+                writer.write(reply)
+                await writer.drain()
+        except (OSError, EOFError, ValueError, LookupError):
+            pass  # whoever asked has gone, does not know how to ask, or asks for another database
+        finally:
+            writer.close()
+        if later is not None:  # nobody's mail waits for that
+            try:
+                later()
+            except Exception as error:  # whatever is in a message must not end the server
+                say(f"not learned: {error!s:.300}")
+
+    return talk
+
+
+def _reply(
+    mailboxes: Mailboxes, request: Request, message: bytes
+) -> tuple[bytes, Callable[[], object] | None]:
+    """The reply to a request, and what is to be done when it was sent."""
     try:
-        return {"answer": answer(mailbox, message, min(max(reasons, 0), 100))}
-    except StreamNBError as error:
-        return {"error": str(error), "busy": isinstance(error, BusyError)}
+        with mailboxes.of(request.user, request.file) as mailbox:
+            found = answer(mailbox, message, request.question)
+    except LookupError:
+        raise
+    except StateError:
+        return b"", None  # the client will look for itself
     except Exception as error:  # whatever is in a message must not end the server
-        return {"error": f"{type(error).__name__}: {error!s:.200}", "busy": False}
+        return write_trouble(error), None
+
+    def learned() -> None:
+        with mailboxes.of(request.user, request.file) as mailbox:
+            learn_sure(mailbox, message, found)
+
+    return write_reply(found), learned if request.learn else None

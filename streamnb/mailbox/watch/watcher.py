@@ -21,7 +21,7 @@ from streamnb.errors import (
 )
 from streamnb.mailbox.digest import digest, header_key, stamped_as_spam
 from streamnb.mailbox.ledger import HUMAN, PROGRAM
-from streamnb.mailbox.service.client import answer
+from streamnb.mailbox.service.answers import answer
 from streamnb.mailbox.store import Mailbox
 from streamnb.mailbox.watch.locations import Place, Places
 

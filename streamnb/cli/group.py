@@ -1,0 +1,163 @@
+"""All commands, imported when they are run, and how each of their failures is told."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from difflib import get_close_matches
+from importlib import import_module
+from typing import Any
+
+import click
+
+from streamnb import __version__
+
+__all__ = ["commands", "main"]
+
+
+# Which module each command is in: only the one that is run is imported.
+_COMMANDS = {
+    "replay": "replay",
+    "compare": "compare",
+    "experiment": "experiment",
+    "report": "report",
+    "explain": "explain",
+    "top": "explain",
+    "trec": "trec",
+    "learn": "mailbox",
+    "forget": "mailbox",
+    "classify": "mailbox",
+    "filter": "delivery",
+    "serve": "serve",
+    "watch": "watch",
+    "status": "maintenance",
+    "verify": "maintenance",
+    "rescue": "maintenance",
+    "renew": "mailbox",
+    "undo": "maintenance",
+    "compact": "maintenance",
+    "export": "maintenance",
+    "import": "maintenance",
+    "merge": "maintenance",
+}
+
+
+class _Commands(click.Group):
+    """Commands that are imported when they are run."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in _COMMANDS:
+            return None
+        module = import_module(f"streamnb.cli.{_COMMANDS[name]}")
+        found: click.Command = getattr(module, name, None) or getattr(module, f"{name}_")
+        return found
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0] if args else ""
+        if name not in _COMMANDS and not name.startswith("-"):
+            near = get_close_matches(name, _COMMANDS, 1)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            raise click.UsageError(f"No such command {name!r}.{hint}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def make_context(self, *args: Any, **extra: Any) -> click.Context:
+        with _ends_ours():
+            return super().make_context(*args, **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with _ends_ours():
+            return super().invoke(ctx)
+
+
+@contextmanager
+def _ends_ours() -> Iterator[None]:
+    """Keep from click the two ends that `main` words: Ctrl-C, and output that nobody reads."""
+    try:
+        yield
+    except KeyboardInterrupt:  # click would print an empty line
+        raise click.Abort from None
+    except BrokenPipeError as error:  # click would make it status 1
+        raise SystemExit(141) from error
+
+
+@click.group(
+    cls=_Commands,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(__version__, prog_name="streamnb")
+def commands() -> None:
+    """Streaming Naive Bayes for text and mail.
+
+    \b
+    Replay a corpus and see how well it is told apart:
+      streamnb replay corpora/sample
+    Teach it your mail, and ask it:
+      streamnb learn spam ~/Maildir/.Junk
+      streamnb classify message.eml
+    """  # noqa: D301 (click's mark for lines that stay as they are)
+
+
+def _line(error: click.ClickException) -> str:
+    """What is wrong with the command line, and where to read how it is done."""
+    from streamnb.errors import printable
+
+    said = printable(" ".join(error.format_message().split()))
+    ctx = getattr(error, "ctx", None)
+    return said if ctx is None else f"{said} (see {ctx.command_path} --help)"
+
+
+def main() -> None:
+    """Run the command line; every failure is one line and an exit status."""
+    from streamnb.errors import StreamNBError, UnexpectedError, printable
+
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # names need not be UTF-8
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        status = commands(standalone_mode=False)
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except click.ClickException as error:
+        if type(error).__name__ == "NoArgsIsHelpError":  # click before 8.2 has none
+            error.show()
+        else:
+            click.echo(f"streamnb: {_line(error)}", err=True)
+        status = error.exit_code
+    except StreamNBError as error:
+        if isinstance(error, UnexpectedError) and os.environ.get("STREAMNB_TRACEBACK"):
+            raise
+        click.echo(f"streamnb: {printable(str(error))}", err=True)
+        status = error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("streamnb: interrupted", err=True)
+        status = 130
+    except (BrokenPipeError, SystemExit) as error:
+        # Where nobody reads any more, rich makes a SystemExit of that, and so does _ends_ours.
+        if isinstance(error, SystemExit) and not isinstance(error.__context__, BrokenPipeError):
+            raise
+        sys.stdout = None  # or Python would try to write to it once more
+        if sys.stderr is not None:
+            sys.stderr.close()  # whoever read our output has gone; there is nobody to tell
+        status = 141
+    except OSError as error:
+        sys.stdout = None  # or Python would try to write to it once more
+        click.echo(f"streamnb: standard output: cannot be written: {error.strerror}", err=True)
+        status = 5
+    except MemoryError:
+        click.echo(
+            "streamnb: out of memory; try --limit, or a tokenizer with fewer n-grams", err=True
+        )
+        status = 1
+    except Exception as error:
+        if os.environ.get("STREAMNB_TRACEBACK"):
+            raise
+        click.echo(f"streamnb: {printable(str(UnexpectedError(error)))}", err=True)
+        status = 70
+    sys.exit(status)

@@ -1,0 +1,61 @@
+"""Where databases and the socket of a server are: known without opening any of them."""
+
+from __future__ import annotations
+
+import os
+
+from streamnb.errors import ConfigError, StateError
+
+__all__ = ["WAIT", "default_path", "socket_path", "user_path", "users_folder"]
+
+WAIT = 10.0  # seconds that a process waits for another one's transaction
+
+_NAME = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._@+-")
+
+
+def _data_folder() -> str:
+    data = os.environ.get("XDG_DATA_HOME")
+    base = data if data and os.path.isabs(data) else os.path.expanduser("~/.local/share")
+    if not os.path.isabs(base):
+        raise StateError(
+            "the home directory cannot be determined: name the database by --db or STREAMNB_DB"
+        )
+    return f"{base}/streamnb"
+
+
+def default_path() -> str:
+    """STREAMNB_DB, or mail.db in the user's data folder."""
+    return os.environ.get("STREAMNB_DB") or f"{_data_folder()}/mail.db"
+
+
+def users_folder() -> str:
+    """Where the databases of many users are: STREAMNB_USERS, or users in the data folder."""
+    return os.environ.get("STREAMNB_USERS") or f"{_data_folder()}/users"
+
+
+def user_path(user: str) -> str:
+    """The database of one of many users.
+
+    Raises
+    ------
+    ConfigError
+        Where the name is none: letters, digits and ``._@+-``, not beginning with a dot.
+    """
+    if not user or len(user) > 200 or user[0] in ".-" or not _NAME.issuperset(user):
+        raise ConfigError(
+            f"{user!r:.100}: not a user's name: letters, digits and ._@+- , at most 200 of them"
+        )
+    return os.path.join(users_folder(), f"{user}.db")
+
+
+def socket_path(database: str | os.PathLike[str], user: str | None = None) -> str:
+    """Where the server of a database listens: STREAMNB_SOCKET, or beside the database.
+
+    One server answers for all users of a folder.
+    """
+    named = os.environ.get("STREAMNB_SOCKET")
+    if named:
+        return named
+    if user is not None:
+        return os.path.join(os.path.realpath(users_folder()), "streamnb.sock")
+    return f"{os.path.realpath(database)}.sock"

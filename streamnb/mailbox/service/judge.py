@@ -1,0 +1,114 @@
+"""Who judges: one mailbox, or those of many users, as many of them open as there is room for."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from streamnb.errors import StateError
+from streamnb.mailbox.ledger import PROGRAM
+from streamnb.mailbox.location import WAIT, user_path
+from streamnb.mailbox.service.answers import Answer
+from streamnb.mailbox.store import Mailbox, Outcome
+
+__all__ = ["Mailboxes", "learn_sure"]
+
+
+def learn_sure(mailbox: Mailbox, message: bytes, found: Answer) -> Outcome | None:
+    """Learn what a message was taken for, as a program's word, where that is sure."""
+    if found.status == 2 or found.label is None:
+        return None
+    return mailbox.learn(message, found.label, PROGRAM, "filter")
+
+
+class Mailboxes:
+    """The mailboxes of a server, opened when first needed.
+
+    Parameters
+    ----------
+    one
+        The only one; None where there are many users.
+    open_user
+        Opens that of a user.
+    most
+        How many are open at once; the least recently used is closed first.
+    """
+
+    def __init__(
+        self,
+        one: Mailbox | None,
+        open_user: Callable[[str], Mailbox] = lambda user: Mailbox(user_path(user), True, WAIT),
+        most: int = 200,
+    ) -> None:
+        self.one = one
+        self.open_user = open_user
+        self.most = most
+        self._open: OrderedDict[str, _Held] = OrderedDict()
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def of(self, user: str | None, file: tuple[int, int] | None = None) -> Iterator[Mailbox]:
+        """The mailbox of a user, or the only one.
+
+        Parameters
+        ----------
+        user
+            The user; None where there are not many.
+        file
+            Device and inode that the database must have.
+
+        Raises
+        ------
+        LookupError
+            Where it is another database, or there are no users, or only users.
+        """
+        if (user is None) != (self.one is not None):
+            raise LookupError("not that database")
+        mailbox = self.one if user is None else self._taken(user)
+        assert mailbox is not None  # noqa: S101 (for the type checker)
+        try:
+            if mailbox.database.replaced():
+                raise StateError(f"{mailbox.path}: another file has taken its place: start again")
+            if file is not None and file != mailbox.database.file:
+                raise LookupError("not that database")
+            yield mailbox
+        finally:
+            if user is not None:
+                self._give_back(user)
+
+    def _taken(self, user: str) -> Mailbox:
+        with self._lock:
+            held = self._open.get(user)
+            if held is not None and not held.users and held.mailbox.database.replaced():
+                held.mailbox.close()
+                held = None
+            if held is None:
+                held = self._open[user] = _Held(self.open_user(user))
+            held.users += 1
+            self._open.move_to_end(user)
+            return held.mailbox
+
+    def _give_back(self, user: str) -> None:
+        with self._lock:
+            self._open[user].users -= 1
+            idle = [name for name, held in self._open.items() if not held.users]
+            for name in idle[: max(len(self._open) - self.most, 0)]:
+                self._open.pop(name).mailbox.close()
+
+    def close(self) -> None:
+        """Close those of users."""
+        with self._lock:
+            for held in self._open.values():
+                held.mailbox.close()
+            self._open.clear()
+
+
+@dataclass
+class _Held:
+    """An open mailbox, and by how many it is used just now."""
+
+    mailbox: Mailbox
+    users: int = 0
