@@ -2,36 +2,225 @@
 
 from __future__ import annotations
 
+import os
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any
+
 import click
 
-from streamnb.cli.options import database_options, open_mailbox
-from streamnb.errors import printable
+from streamnb.cli.options import database_options, open_mailbox, question_options
+from streamnb.errors import ConfigError, printable
+
+if TYPE_CHECKING:
+    import ssl
+
+    from streamnb.mailbox.service.answers import Question
+    from streamnb.mailbox.service.judge import Mailboxes
+    from streamnb.mailbox.service.proxy import Hop
+    from streamnb.mailbox.service.server import Listener
 
 __all__ = ["serve"]
 
+_MAIL = 20  # connections that bring mail, at once: each can hold a message of 50 MB
+
 
 @click.command()
+@click.option("--lmtp", metavar="ADDRESS", help="Take mail by LMTP, and hand it on to --next.")
+@click.option("--smtp", metavar="ADDRESS", help="Take mail by SMTP, and hand it on to --next.")
+@click.option(
+    "--next",
+    "hop",
+    metavar="lmtp:ADDRESS",
+    help="Where mail goes then: lmtp:ADDRESS or smtp:ADDRESS.",
+)
+@click.option("--http", metavar="ADDRESS", help="Answer programs by HTTP, in JSON.")
+@click.option("--users", is_flag=True, help="Serve all users' databases, not a single one.")
+@click.option("--certificate", metavar="FILE", help="Offer STARTTLS by it (PEM, with --key).")
+@click.option("--key", metavar="FILE", help="The private key of the certificate.")
+@question_options
 @database_options
-def serve(db: str | None, wait: float) -> None:
-    """Stay and answer `streamnb classify` and `filter` on a Unix socket beside the database.
+def serve(
+    lmtp: str | None,
+    smtp: str | None,
+    hop: str | None,
+    http: str | None,
+    users: bool,
+    certificate: str | None,
+    key: str | None,
+    question: Question,
+    db: str | None,
+    wait: float,
+) -> None:
+    """Stay and answer: `streamnb classify` and `filter`, a mail server, programs.
 
-    They find it by themselves, and do without where it does not run. STREAMNB_SOCKET names another
-    place for the socket. It ends with SIGTERM or Ctrl-C.
+    On a Unix socket beside the database (STREAMNB_SOCKET names another place) it answers
+    `classify`, `filter` and `streamnb-filter`, which find it by themselves and do without where it
+    does not run. With --lmtp or --smtp mail passes through it: the field `X-Streamnb` is added, and
+    the next hop's answers are given as ours. With --http programs can POST a message to /classify,
+    /learn?label=spam and /forget, and GET /status and /metrics, with the token that is in the
+    database's .token file.
+
+    An ADDRESS is HOST:PORT or the /PATH of a Unix socket. Sockets that systemd passes on are taken
+    by their FileDescriptorName: ask, lmtp, smtp, http. It ends with SIGTERM or Ctrl-C.
 
     \b
     Example:
       streamnb serve &
+      streamnb serve --smtp 127.0.0.1:10025 --next smtp:127.0.0.1:10026
+      streamnb serve --users --lmtp /run/streamnb/lmtp --next lmtp:/run/dovecot/lmtp
     """  # noqa: D301 (click's mark for lines that stay as they are)
-    from streamnb.mailbox.location import socket_path
+    from streamnb.mailbox.location import users_folder
     from streamnb.mailbox.service.judge import Mailboxes
-    from streamnb.mailbox.service.listening import Address, listen
-    from streamnb.mailbox.service.server import Listener, asked
+    from streamnb.mailbox.service.listening import inherited
     from streamnb.mailbox.service.server import serve as served
 
-    with open_mailbox(db, wait, create=True) as mailbox:
-        mailboxes = Mailboxes(mailbox)
-        listening = listen(Address(socket_path(mailbox.path)))
-        served(mailboxes, [Listener("ask", listening, asked(mailboxes, _say))], _say)
+    wanted = {"lmtp": lmtp, "smtp": smtp, "http": http}
+    passed = inherited()
+    if unknown := set(passed) - {*wanted, "ask"}:
+        raise ConfigError(
+            f"a socket called {sorted(unknown)[0]!r}: FileDescriptorName is ask, lmtp, smtp or http"
+        )
+    mail = {"lmtp", "smtp"} & {name for name in wanted if wanted[name] or name in passed}
+    if bool(mail) != (hop is not None):
+        raise click.UsageError("--lmtp and --smtp need --next, and it needs one of them")
+    if (certificate is None) != (key is None):
+        raise click.UsageError("--certificate and --key need each other")
+    next_hop = None if hop is None else _hop(hop)
+    tls = None if certificate is None or key is None else _tls(certificate, key)
+    with ExitStack() as stack:
+        if users:
+            os.makedirs(users_folder(), mode=0o700, exist_ok=True)
+            mailboxes = Mailboxes(None)
+        else:
+            mailboxes = Mailboxes(stack.enter_context(open_mailbox(db, wait, create=True)))
+        handles = _handles(mailboxes, next_hop, question, tls)
+        listeners = _listeners(mailboxes, wanted, passed, handles)
+        served(mailboxes, stack.enter_context(_closing(listeners)), _say)
+
+
+def _handles(
+    mailboxes: Mailboxes, hop: Hop | None, question: Question, tls: ssl.SSLContext | None
+) -> dict[str, Callable[[], Any]]:
+    """What makes the handler of each kind of listener; what it needs is imported then."""
+
+    def ask() -> Any:
+        from streamnb.mailbox.service.server import asked
+
+        return asked(mailboxes, _say)
+
+    def mail(lmtp: bool) -> Any:
+        with _needed():
+            from streamnb.mailbox.service.proxy import proxy
+        assert hop is not None  # noqa: S101 (checked by the command)
+        return proxy(hop, mailboxes, _say, lmtp, question, tls)
+
+    def http() -> Any:
+        with _needed():
+            from streamnb.mailbox.service.api import api
+            from streamnb.mailbox.service.http import Guard
+            from streamnb.mailbox.service.http import http as spoken
+        return spoken(Guard(api(mailboxes), _token(mailboxes)))
+
+    return {"ask": ask, "lmtp": lambda: mail(True), "smtp": lambda: mail(False), "http": http}
+
+
+@contextmanager
+def _needed() -> Iterator[None]:
+    try:
+        yield
+    except ImportError as error:
+        raise ConfigError(f"{error.name}: not installed: pip install 'streamnb[server]'") from None
+
+
+def _token(mailboxes: Mailboxes) -> Callable[[str | None], str]:
+    """The token for a user's database, or for the only one."""
+    from streamnb.mailbox.location import user_path
+    from streamnb.mailbox.service.http import token_of
+
+    if mailboxes.one is not None:
+        token, only = token_of(mailboxes.one.path), mailboxes.one
+        return lambda user: token if only is not None and user is None else _nobody()
+
+    def of_user(user: str | None) -> str:
+        try:
+            path = user_path(user or "")
+        except ConfigError:
+            return _nobody()
+        return token_of(path) if os.path.exists(path) else _nobody()
+
+    return of_user
+
+
+def _nobody() -> str:
+    raise LookupError("no such user")
+
+
+def _listeners(
+    mailboxes: Mailboxes,
+    wanted: dict[str, str | None],
+    passed: dict[str, socket.socket],
+    handles: dict[str, Callable[[], Any]],
+) -> list[Listener]:
+    """All listeners that are asked for; none is open where one cannot be."""
+    from streamnb.mailbox.location import socket_path
+    from streamnb.mailbox.service.listening import address_of, listen
+    from streamnb.mailbox.service.server import Listener
+
+    one = mailboxes.one
+    asking = socket_path("", "all") if one is None else socket_path(one.path)
+    places = {"ask": f"unix:{asking}", **{k: v for k, v in wanted.items() if v}}
+    addresses = {name: address_of(text) for name, text in places.items() if name not in passed}
+    most = {"lmtp": _MAIL, "smtp": _MAIL}
+    made = {name: handles[name]() for name in (*addresses, *passed)}
+    found: list[Listener] = []
+    try:
+        for name, address in addresses.items():
+            mode = 0o660 if name in most else 0o600  # the mail server is of our group
+            found.append(Listener(name, listen(address, mode), made[name], most.get(name, 64)))
+    except BaseException:
+        for listener in found:
+            listener.listening.close()
+        raise
+    return found + [
+        Listener(name, sock, made[name], most.get(name, 64), mine=False)
+        for name, sock in passed.items()
+    ]
+
+
+@contextmanager
+def _closing(listeners: list[Listener]) -> Iterator[list[Listener]]:
+    try:
+        yield listeners
+    finally:
+        for one in listeners:
+            one.listening.close()
+
+
+def _hop(text: str) -> Hop:
+    with _needed():
+        from streamnb.mailbox.service.proxy import Hop
+    from streamnb.mailbox.service.listening import address_of
+
+    kind, _, address = text.partition(":")
+    if kind not in ("lmtp", "smtp"):
+        raise click.BadParameter(
+            f"{text!r:.100} is not lmtp:ADDRESS or smtp:ADDRESS", param_hint="--next"
+        )
+    return Hop(kind == "lmtp", address_of(address))
+
+
+def _tls(certificate: str, key: str) -> ssl.SSLContext:
+    import ssl
+
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    try:
+        context.load_cert_chain(certificate, key)
+    except OSError as error:
+        why = error.strerror or "they are no certificate and its key"
+        raise ConfigError(f"{certificate}, {key}: cannot be used: {why}") from None
+    return context
 
 
 def _say(line: str) -> None:

@@ -196,3 +196,5 @@ async def accept(
     finally:
         for task in talking:
             task.cancel()
+        if talking:
+            await asyncio.wait(talking)

@@ -27,7 +27,6 @@ __all__ = ["Listener", "asked", "serve"]
 
 _PATIENCE = 30.0  # seconds for a client to send its message
 _CHECK = 1.0  # seconds between looks whether the database is still the same
-_LAST = 10.0  # seconds that connections have to end when the server stops
 
 
 class Listener(NamedTuple):

@@ -1,0 +1,152 @@
+"""What a program can ask by HTTP: JSON in return."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from streamnb.errors import BusyError, StreamNBError, UnexpectedError
+from streamnb.mailbox.ledger import HUMAN, PROGRAM
+from streamnb.mailbox.service.answers import Question, answer
+from streamnb.mailbox.service.judge import Mailboxes, learn_sure
+from streamnb.mailbox.service.protocol import MOST
+from streamnb.mailbox.status import status
+from streamnb.mailbox.store import Mailbox
+
+__all__ = ["api"]
+
+Act = Callable[[Mailbox, Request, bytes], Any]
+
+
+class _AskedWronglyError(StreamNBError):
+    """A parameter of a request is wrong."""
+
+
+def _number(request: Request, name: str, low: float, high: float) -> float | None:
+    text = request.query_params.get(name)
+    if text is None:
+        return None
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not low <= value <= high:
+        raise _AskedWronglyError(f"{name}: a number from {low:g} to {high:g}, not {text!r:.40}")
+    return value
+
+
+def _label(request: Request) -> str:
+    label = request.query_params.get("label", "")
+    if not label or len(label) > 64 or label.split() != [label] or not label.isprintable():
+        raise _AskedWronglyError(f"label: one word, not {label!r:.80}")
+    return label
+
+
+def _classify(mailbox: Mailbox, request: Request, message: bytes) -> Any:
+    reasons = int(_number(request, "reasons", 0, 100) or 0)
+    found = answer(mailbox, message, Question(reasons, _number(request, "threshold", 0.5, 1)))
+    if request.query_params.get("learn") == "sure":
+        learn_sure(mailbox, message, found)
+    return found._asdict()
+
+
+def _learn(mailbox: Mailbox, request: Request, message: bytes) -> Any:
+    teacher = request.query_params.get("teacher", HUMAN)
+    if teacher not in (HUMAN, PROGRAM):
+        raise _AskedWronglyError(f"teacher: {HUMAN} or {PROGRAM}, not {teacher!r:.40}")
+    done = mailbox.learn(message, _label(request), teacher, "http")
+    return {"what": done.what, "before": done.before}
+
+
+def _forget(mailbox: Mailbox, request: Request, message: bytes) -> Any:
+    hexadecimal = request.query_params.get("digest")
+    if hexadecimal is None:
+        done = mailbox.forget(message)
+    else:
+        try:
+            key = bytes.fromhex(hexadecimal)
+        except ValueError:
+            key = b""
+        if len(key) != 32:
+            raise _AskedWronglyError("digest: 64 hexadecimal digits")
+        done = mailbox.forget_digest(key)
+    return {"what": done.what, "before": done.before}
+
+
+def _status(mailbox: Mailbox, request: Request, message: bytes) -> Any:
+    return status(mailbox).as_json()
+
+
+_STATUSES = ((_AskedWronglyError, 400), (BusyError, 503), (StreamNBError, 500))
+
+
+def api(mailboxes: Mailboxes) -> Starlette:
+    """An application that asks and teaches mailboxes."""
+    registry = CollectorRegistry()
+    asked = Counter("streamnb_requests", "Requests", ["what", "status"], registry=registry)
+    verdicts = Counter("streamnb_verdicts", "Verdicts", ["mark"], registry=registry)
+    seconds = Histogram(
+        "streamnb_request_seconds",
+        "Seconds a request took",
+        ["what"],
+        registry=registry,
+        buckets=(0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 2, 10),
+    )
+
+    def done(what: str, act: Act, request: Request, message: bytes) -> tuple[int, Any]:
+        try:
+            with mailboxes.of(request.query_params.get("user")) as mailbox:
+                found = act(mailbox, request, message)
+        except StreamNBError as error:
+            return next(code for kind, code in _STATUSES if isinstance(error, kind)), error
+        except LookupError as error:
+            return 404, error
+        except Exception as error:  # whatever is in a message must not end the server
+            return 500, UnexpectedError(error)
+        if what == "classify":
+            verdicts.labels(found["mark"]).inc()
+        return 200, found
+
+    def answering(what: str, act: Act) -> Callable[[Request], Awaitable[Response]]:
+        async def endpoint(request: Request) -> Response:
+            begun = time.perf_counter()
+            message = b""
+            if request.method == "POST":
+                parts = bytearray()
+                async for part in request.stream():
+                    parts += part[: MOST - len(parts)]
+                message = bytes(parts)
+            code, found = await asyncio.to_thread(done, what, act, request, message)
+            asked.labels(what, str(code)).inc()
+            seconds.labels(what).observe(time.perf_counter() - begun)
+            if isinstance(found, Exception):
+                found = {"error": str(found)}
+            return Response(
+                json.dumps(found) + "\n", status_code=code, media_type="application/json"
+            )
+
+        return endpoint
+
+    async def metrics(request: Request) -> Response:
+        return Response(generate_latest(registry), media_type="text/plain; version=0.0.4")
+
+    async def missing(request: Request, error: Exception) -> Response:
+        return JSONResponse({"error": "no such thing"}, status_code=404)
+
+    posted = {"classify": _classify, "learn": _learn, "forget": _forget}
+    routes = [
+        Route(f"/{name}", answering(name, act), methods=["POST"]) for name, act in posted.items()
+    ]
+    routes.append(Route("/status", answering("status", _status), methods=["GET"]))
+    routes.append(Route("/metrics", metrics, methods=["GET"]))
+    return Starlette(routes=routes, exception_handlers={404: missing})

@@ -1,0 +1,191 @@
+"""HTTP for programs and browsers on this machine: who may ask, and the connections."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import os
+import secrets
+import socket
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any
+from urllib.parse import parse_qs
+
+from uvicorn import Config
+from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.server import ServerState
+
+from streamnb.errors import OutputError
+
+__all__ = ["COOKIE", "Guard", "Scope", "http", "token_of"]
+
+Scope = dict[str, Any]
+App = Callable[[Scope, Any, Any], Coroutine[Any, Any, None]]
+
+COOKIE = "streamnb-token"
+_LONGEST = 120.0  # seconds that a connection lives
+_HERE = ("localhost", "127.0.0.1", "[::1]")
+
+
+def token_of(database: str | os.PathLike[str]) -> str:
+    """The secret of whoever may use a database over HTTP; made at the first start.
+
+    It is in a file beside the database that its owner alone can read.
+    """
+    path = f"{os.fspath(database)}.token"
+    made = secrets.token_urlsafe(32)
+    try:
+        try:
+            descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, 0o600)
+        except FileExistsError:
+            with open(path, encoding="ascii") as file:
+                if os.fstat(file.fileno()).st_mode & 0o077:
+                    raise OutputError(f"{path}: others can read the token: chmod 600 it") from None
+                known = file.read(200).strip()
+            if len(known) < 20:
+                raise OutputError(f"{path}: no token: remove the file to have one made") from None
+            return known
+        with open(descriptor, "w", encoding="ascii") as file:
+            file.write(f"{made}\n")
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise OutputError(f"{path}: the token cannot be kept: {why}") from None
+    return made
+
+
+class Guard:
+    """Lets only those through who were sent by their own page or program, with the token.
+
+    Parameters
+    ----------
+    app
+        What they are let through to.
+    token
+        Gives the token for what is asked, given the user; LookupError where there is none such.
+    hosts
+        Names of this server besides those of this machine.
+    largest
+        Bytes of a request's body.
+    """
+
+    def __init__(
+        self,
+        app: App,
+        token: Callable[[str | None], str],
+        hosts: tuple[str, ...] = (),
+        largest: int = 64 << 20,
+    ) -> None:
+        self.app = app
+        self.token = token
+        self.hosts = {*_HERE, *hosts}
+        self.largest = largest
+
+    async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
+        """Answer a request, or have it answered."""
+        if scope["type"] != "http":
+            return
+        refused = self._refused(scope)
+        if refused is not None:
+            await _refuse(send, *refused)
+            return
+        left = self.largest
+
+        async def bounded() -> Any:
+            nonlocal left
+            message = await receive()
+            left -= len(message.get("body", b""))
+            if left < 0:
+                raise _TooLargeError
+            return message
+
+        try:
+            await self.app(scope, bounded, send)
+        except _TooLargeError:
+            await _refuse(send, 413, "the message is too large")
+
+    def _refused(self, scope: Scope) -> tuple[int, str] | None:
+        headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
+        host = headers.get(b"host", "")
+        name = host if host.endswith("]") else host.rpartition(":")[0] or host
+        if name not in self.hosts:  # a page elsewhere whose name now leads here
+            return 421, "this is another server"
+        origin = headers.get(b"origin")
+        if origin is not None and origin != f"http://{host}":
+            return 403, "another page asks"
+        if not 0 <= int(headers.get(b"content-length", "0")) <= self.largest:
+            return 413, "the message is too large"
+        asked = parse_qs(scope["query_string"].decode("latin-1"))
+        users = asked.get("user", [None])
+        try:
+            wanted = self.token(users[0])
+        except LookupError:
+            return 404, "no such user"
+        given = [
+            headers.get(b"authorization", "").removeprefix("Bearer "),
+            *_cookies(headers.get(b"cookie", "")),
+            *asked.get("token", []),
+        ]
+        if len(users) > 1 or not any(
+            hmac.compare_digest(one.encode(), wanted.encode()) for one in given
+        ):
+            return 401, "the token is missing or wrong (it is in the .token file)"
+        return None
+
+
+class _TooLargeError(Exception):
+    pass
+
+
+def _cookies(header: str) -> list[str]:
+    pairs = (pair.strip().partition("=") for pair in header.split(";"))
+    return [value for name, _, value in pairs if name == COOKIE]
+
+
+async def _refuse(send: Any, status: int, why: str) -> None:
+    headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"connection", b"close")]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": f"{why}\n".encode()})
+
+
+def http(app: App) -> Callable[[socket.socket], Coroutine[Any, Any, None]]:
+    """What talks HTTP over connections."""
+    config = Config(
+        app,
+        http="h11",
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        date_header=False,
+        timeout_keep_alive=10,
+    )
+    config.load()
+    state = ServerState()
+
+    async def talk(connection: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        ended = loop.create_future()
+
+        class Protocol(H11Protocol):
+            def connection_lost(self, exc: Exception | None) -> None:
+                super().connection_lost(exc)
+                if not ended.done():
+                    ended.set_result(None)
+
+        transport, _ = await loop.connect_accepted_socket(
+            lambda: Protocol(config, state, {}), connection
+        )
+        begun = time.monotonic()
+        try:
+            async with asyncio.timeout(_LONGEST):
+                await ended
+        except TimeoutError:
+            transport.abort()
+        finally:
+            if time.monotonic() - begun < _LONGEST and not ended.done():
+                transport.close()
+
+    return talk

@@ -1,0 +1,447 @@
+"""The process that stays: mail that passes through it, and HTTP."""
+
+import contextlib
+import http.client
+import json
+import os
+import re
+import signal
+import smtplib
+import socket
+import ssl
+import subprocess
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from aiosmtpd.controller import Controller, UnixSocketController
+from aiosmtpd.lmtp import LMTP
+from aiosmtpd.smtp import SMTP
+from commands import STREAMNB, streamnb_command
+from hostile import hostile, passed_on
+from servers import free_port
+
+from streamnb import Mailbox
+from streamnb.mailbox.digest import digest
+from streamnb.mailbox.service.client import Asking
+
+FIELD = re.compile(rb"\AX-Streamnb: (Spam|Ham|Unsure), [^\r\n]*\r\n")
+SPAM = b"From: p@example.com\r\nSubject: pills %d\r\n\r\nbuy cheap pills\r\n"
+HAM = b"From: b@example.org\r\nSubject: lunch %d\r\n\r\nmeet at noon?\r\n"
+
+
+class Sink:
+    """Where mail goes: keeps what came, and answers as told."""
+
+    def __init__(self):
+        self.messages, self.commands = [], []
+        self.answers = {}  # of a recipient, or of DATA
+        self.delay = 0.0
+
+    async def handle_MAIL(self, server, session, envelope, address, options):  # noqa: N802
+        self.commands.append(("MAIL", address, options))
+        envelope.mail_from = address
+        return "250 2.1.0 sender ok"
+
+    async def handle_RCPT(self, server, session, envelope, address, options):  # noqa: N802
+        answer = self.answers.get(address, "250 2.1.5 recipient ok")
+        if answer.startswith("2"):
+            envelope.rcpt_tos.append(address)
+        return answer
+
+    async def handle_DATA(self, server, session, envelope):  # noqa: N802
+        time.sleep(self.delay)
+        self.messages.append((envelope.rcpt_tos, envelope.original_content))
+        if isinstance(server, LMTP):
+            return "\r\n".join(
+                self.answers.get(f"data {to}", f"250 2.0.0 {to} has it") for to in envelope.rcpt_tos
+            )
+        return self.answers.get("DATA", "250 2.0.0 queued")
+
+
+class _Long(SMTP):
+    line_length_limit = 1 << 20
+
+
+class _LongLmtp(_Long, LMTP):
+    pass
+
+
+@pytest.fixture
+def smtp_sink():
+    sink = Sink()
+
+    class Here(Controller):
+        def factory(self):
+            return _Long(self.handler, data_size_limit=None, enable_SMTPUTF8=True, hostname="sink")
+
+    controller = Here(sink, hostname="127.0.0.1", port=free_port())
+    controller.start()
+    sink.address = f"smtp:127.0.0.1:{controller.port}"
+    sink.controller = controller
+    yield sink
+    with contextlib.suppress(AssertionError):
+        controller.stop()
+
+
+@pytest.fixture
+def lmtp_sink(tmp_path):
+    sink = Sink()
+
+    class Here(UnixSocketController):
+        def factory(self):
+            return _LongLmtp(self.handler, data_size_limit=None, hostname="sink")
+
+    controller = Here(sink, unix_socket=str(tmp_path / "sink"))
+    controller.start()
+    sink.address = f"lmtp:{tmp_path / 'sink'}"
+    yield sink
+    controller.stop()
+
+
+@pytest.fixture(scope="module")
+def taught(tmp_path_factory):
+    path = tmp_path_factory.mktemp("taught") / "mail.db"
+    with Mailbox(path) as box:
+        for i in range(70):
+            box.learn(SPAM % i, "spam")
+            box.learn(HAM % i, "ham")
+    return path
+
+
+class Serving:
+    """`streamnb serve` with options, as a process."""
+
+    def __init__(self, *options, lines=2, **more):
+        self.process = subprocess.Popen(
+            [*STREAMNB, "serve", *map(str, options)], stderr=subprocess.PIPE, text=True, **more
+        )
+        self.said = [self.process.stderr.readline() for _ in range(lines)]
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        self.process.wait(20)
+        rest = self.process.stderr.read()
+        assert "Traceback" not in rest, rest
+        return rest
+
+
+@pytest.fixture
+def serve():
+    made = []
+
+    def make(*options, **more):
+        made.append(Serving(*options, **more))
+        return made[-1]
+
+    yield make
+    for one in made:
+        if one.process.poll() is None:
+            one.stop()
+        one.process.stderr.close()
+
+
+def test_a_message_passes_by_smtp_with_its_verdict(taught, serve, smtp_sink):
+    port = free_port()
+    process = serve("--db", taught, "--smtp", f"127.0.0.1:{port}", "--next", smtp_sink.address)
+    assert process.said[1] == f"listening on 127.0.0.1:{port} (smtp)\n"
+    with smtplib.SMTP("127.0.0.1", port) as client:
+        client.ehlo()
+        assert {"8bitmime", "smtputf8", "size"} <= set(client.esmtp_features)
+        assert "auth" not in client.esmtp_features
+        for message, mark in ((SPAM % 99, b"Spam"), (HAM % 99, b"Ham")):
+            client.sendmail("a@b.c", ["ann@d.e", "bob@d.e"], message, ["BODY=8BITMIME", "SMTPUTF8"])
+            to, got = smtp_sink.messages[-1]
+            assert to == ["ann@d.e", "bob@d.e"]
+            assert FIELD.match(got)[1] == mark
+            assert FIELD.sub(b"", got) == message
+        assert smtp_sink.commands[-1] == ("MAIL", "a@b.c", ["BODY=8BITMIME", "SMTPUTF8"])
+        smtp_sink.answers = {"no@d.e": "550 5.1.1 no such user", "DATA": "554 5.7.1 not that"}
+        assert client.docmd("MAIL FROM:<>")[0] == 250
+        assert smtp_sink.commands[-1][1] == "<>"
+        assert client.docmd("RCPT TO:<no@d.e>") == (550, b"5.1.1 no such user")
+        assert client.docmd("RCPT TO:<ann@d.e>") == (250, b"2.1.5 recipient ok")
+        assert client.data(SPAM % 1) == (554, b"5.7.1 not that")
+        assert client.docmd("RSET")[0] == 250
+    assert process.stop() == ""
+
+
+def test_recipients_keep_their_own_answers_in_lmtp(taught, serve, lmtp_sink, tmp_path):
+    path = tmp_path / "in"
+    serve("--db", taught, "--lmtp", path, "--next", lmtp_sink.address)
+    assert path.stat().st_mode & 0o777 == 0o660
+    lmtp_sink.answers = {"data bob@d.e": "452 4.2.2 full"}
+    with smtplib.LMTP() as client:
+        client.connect(str(path))
+        client.ehlo()
+        client.docmd("MAIL FROM:<a@b.c>")
+        for to in ("ann@d.e", "bob@d.e", "cat@d.e"):
+            assert client.docmd(f"RCPT TO:<{to}>")[0] == 250
+        code, said = client.data(HAM % 3)
+        assert (code, said) == (250, b"2.0.0 ann@d.e has it")
+        assert client.getreply() == (452, b"4.2.2 full")
+        assert client.getreply() == (250, b"2.0.0 cat@d.e has it")
+    ((_, got),) = lmtp_sink.messages
+    assert FIELD.sub(b"", got) == HAM % 3
+
+
+def test_by_smtp_to_lmtp_goes_one_recipient_at_a_time(taught, serve, lmtp_sink):
+    port = free_port()
+    serve("--db", taught, "--smtp", f"127.0.0.1:{port}", "--next", lmtp_sink.address)
+    with smtplib.SMTP("127.0.0.1", port) as client:
+        client.ehlo()
+        refused = client.sendmail("a@b.c", ["ann@d.e", "bob@d.e"], HAM % 4)
+        assert refused == {"bob@d.e": (452, b"4.5.3 one recipient at a time")}
+    assert [to for to, _ in lmtp_sink.messages] == [["ann@d.e"]]
+
+
+def as_sent(message):
+    """What SMTP can carry: every line ends with CRLF."""
+    message = re.sub(rb"\r?\n|\r", b"\r\n", message)
+    return message if message.endswith(b"\r\n") else message + b"\r\n"
+
+
+@pytest.mark.long
+def test_hostile_mail_passes_byte_for_byte(taught, serve, smtp_sink):
+    port = free_port()
+    process = serve("--db", taught, "--smtp", f"127.0.0.1:{port}", "--next", smtp_sink.address)
+    dots = {"dots": b"Subject: .\r\n\r\n.\r\n..\r\n.a\r\n\r\n.\r\n", "empty": b""}
+    with smtplib.SMTP("127.0.0.1", port, timeout=120) as client:
+        client.ehlo()
+        for name, raw in {**hostile(), **dots}.items():
+            message = as_sent(raw)
+            if len(message) > 50 << 20 or max(map(len, message.split(b"\r\n"))) > 1 << 20:
+                continue
+            client.docmd("MAIL FROM:<a@b.c>")
+            client.docmd("RCPT TO:<ann@d.e>")
+            code, said = client.data(message)
+            assert code == 250, (name, said)
+            got = smtp_sink.messages[-1][1]
+            field = re.search(rb"^X-Streamnb: (?:Spam|Ham|Unsure), score=[^\r\n]*", got, re.M)[0]
+            assert got == as_sent(passed_on(message, field)), name
+    assert process.stop() == ""
+
+
+def test_a_next_hop_that_is_down_is_a_temporary_error(taught, serve, smtp_sink):
+    port, down = free_port(), free_port()
+    process = serve(
+        "--db", taught, "--smtp", f"127.0.0.1:{port}", "--next", f"smtp:127.0.0.1:{down}"
+    )
+    with smtplib.SMTP("127.0.0.1", port) as client:
+        client.ehlo()
+        assert client.docmd("MAIL FROM:<a@b.c>")[0] == 451
+    process.stop()
+    process = serve("--db", taught, "--smtp", f"127.0.0.1:{port}", "--next", smtp_sink.address)
+    with smtplib.SMTP("127.0.0.1", port) as client:
+        client.ehlo()
+        client.docmd("MAIL FROM:<a@b.c>")
+        client.docmd("RCPT TO:<ann@d.e>")
+        smtp_sink.controller.stop()
+        assert client.data(SPAM % 1)[0] == 451
+    assert "the next hop" in process.stop()
+
+
+def test_what_cannot_be_judged_passes_unchanged(tmp_path, serve, smtp_sink, taught):
+    port = free_port()
+    process = serve(
+        "--users", "--smtp", f"127.0.0.1:{port}", "--next", smtp_sink.address,
+        env={**os.environ, "STREAMNB_USERS": str(tmp_path / "users")},
+    )  # fmt: skip
+    (tmp_path / "users" / "bad.db").write_bytes(b"no database" * 999)
+    with smtplib.SMTP("127.0.0.1", port) as client:
+        client.ehlo()
+        client.sendmail("a@b.c", ["bad@d.e"], SPAM % 1)
+        client.sendmail("a@b.c", ["'odd'@d.e"], SPAM % 2)
+        client.sendmail("a@b.c", ["ann+lists@d.e"], SPAM % 3)
+    assert [got for _, got in smtp_sink.messages[:2]] == [SPAM % 1, SPAM % 2]
+    assert FIELD.match(smtp_sink.messages[2][1])[1] == b"Unsure"
+    assert sorted(path.name for path in (tmp_path / "users").glob("*.db")) == ["ann.db", "bad.db"]
+    assert process.stop().count("passed on unchanged") == 2
+
+
+def test_stopping_waits_for_a_message_that_is_being_handed_on(taught, serve, smtp_sink):
+    port = free_port()
+    process = serve("--db", taught, "--smtp", f"127.0.0.1:{port}", "--next", smtp_sink.address)
+    smtp_sink.delay = 1.0
+    with smtplib.SMTP("127.0.0.1", port) as client, smtplib.SMTP("127.0.0.1", port):
+        threading.Timer(0.5, process.process.send_signal, (signal.SIGTERM,)).start()
+        client.sendmail("a@b.c", ["ann@d.e"], SPAM % 1)  # it is told that the message was taken
+    assert process.process.wait(10) == 0
+    assert len(smtp_sink.messages) == 1
+
+
+def test_starttls_is_offered_with_a_certificate(taught, serve, smtp_sink, certificate):
+    port = free_port()
+    serve("--db", taught, "--smtp", f"127.0.0.1:{port}", "--next", smtp_sink.address,
+          "--certificate", certificate, "--key", certificate)  # fmt: skip
+    with smtplib.SMTP("localhost", port) as client:
+        client.starttls(context=ssl.create_default_context(cafile=certificate))
+        client.sendmail("a@b.c", ["ann@d.e"], SPAM % 1)
+    assert FIELD.match(smtp_sink.messages[0][1])
+
+
+@pytest.fixture(scope="session")
+def certificate(tmp_path_factory):
+    path = tmp_path_factory.mktemp("tls") / "both.pem"
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost",
+         "-keyout", path, "-out", f"{path}.cert", "-addext", "subjectAltName=DNS:localhost"],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    path.write_text(path.read_text() + Path(f"{path}.cert").read_text())
+    return str(path)
+
+
+class Web:
+    """A client of the HTTP listener."""
+
+    def __init__(self, port, token):
+        self.port, self.token = port, token
+
+    def __call__(self, method, path, body=None, **headers):
+        with contextlib.closing(
+            http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        ) as connection:
+            return self.answered(connection, method, path, body, headers)
+
+    def answered(self, connection, method, path, body, headers):
+        headers = {"Authorization": f"Bearer {self.token}", **headers}
+        connection.request(method, path, body, {k: v for k, v in headers.items() if v is not None})
+        reply = connection.getresponse()
+        data = reply.read()
+        json_type = reply.headers["Content-Type"] == "application/json"
+        return reply.status, json.loads(data) if json_type else data.decode()
+
+
+@pytest.fixture
+def web(serve, tmp_path):
+    with Mailbox(tmp_path / "mail.db") as box:
+        for i in range(70):
+            box.learn(SPAM % i, "spam")
+            box.learn(HAM % i, "ham")
+    port = free_port()
+    serve("--db", tmp_path / "mail.db", "--http", f"127.0.0.1:{port}")
+    token = tmp_path / "mail.db.token"
+    assert token.stat().st_mode & 0o777 == 0o600
+    return Web(port, token.read_text().strip())
+
+
+def test_programs_ask_and_teach_by_http(web, tmp_path):
+    status, found = web("POST", "/classify?reasons=2", SPAM % 99)
+    assert (status, found["mark"], len(found["reasons"])) == (200, "S", 2)
+    assert web("POST", "/classify?threshold=1", SPAM % 99)[1]["mark"] == "U"
+    assert web("POST", "/learn?label=ham", SPAM % 99) == (200, {"what": "learned", "before": None})
+    assert web("POST", "/learn?label=spam&teacher=program", SPAM % 99)[1]["what"] == "kept"
+    assert web("POST", "/forget", SPAM % 99) == (200, {"what": "forgotten", "before": "ham"})
+    assert web("POST", f"/forget?digest={digest(SPAM % 99).hex()}")[1]["what"] == "unknown"
+    assert web("GET", "/status")[1]["learned"]
+    metrics = web("GET", "/metrics")[1]
+    assert 'streamnb_verdicts_total{mark="S"} 1.0' in metrics
+    for path, status in (
+        ("/learn", 400), ("/learn?label=two%20words", 400), ("/learn?label=x&teacher=y", 400),
+        ("/classify?reasons=x", 400), ("/classify?threshold=nan", 400), ("/forget?digest=zz", 400),
+        ("/nothing", 404), ("/classify?user=ann", 404),
+    ):  # fmt: skip
+        code, _ = web("POST", path, SPAM % 1)
+        assert code == status, path
+    assert web("GET", "/classify")[0] == 405
+
+
+def test_http_is_for_those_with_the_token_and_this_page(web):
+    for headers, status in (
+        ({"Authorization": None}, 401),
+        ({"Authorization": "Bearer wrong"}, 401),
+        ({"Host": "evil.example.com"}, 421),
+        ({"Host": f"evil.example.com:{web.port}"}, 421),
+        ({"Origin": "http://evil.example.com"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Origin": f"http://127.0.0.1:{web.port}"}, 200),
+        ({"Content-Length": "99999999999"}, 413),
+    ):
+        assert web("GET", "/status", **headers)[0] == status, headers
+
+
+def test_hostile_mail_by_http(web):
+    for name, message in hostile().items():
+        status, found = web("POST", "/classify", message)
+        assert (status, found["mark"] in "SHU") == (200, True), name
+    with socket.create_connection(("127.0.0.1", web.port)) as raw:
+        raw.sendall(b"GARBAGE\r\n\r\n" + os.urandom(5000))
+        assert b"400" in raw.recv(100)
+    with contextlib.suppress(OSError):  # it is refused before all was sent
+        assert web("POST", "/classify", b"x" * (65 << 20))[0] == 413
+    assert web("GET", "/status")[0] == 200
+
+
+def test_each_user_has_a_token(serve, tmp_path):
+    users = tmp_path / "users"
+    port = free_port()
+    environment = {**os.environ, "STREAMNB_USERS": str(users)}
+    serve("--users", "--http", f"127.0.0.1:{port}", env=environment)
+    for name in ("ann", "bob"):
+        Mailbox(users / f"{name}.db").close()
+    assert Web(port, "x")("GET", "/status?user=ann")[0] == 401  # and now there is a token
+    token = (users / "ann.db.token").read_text().strip()
+    ann = Web(port, token)
+    assert ann("POST", "/learn?user=ann&label=spam", SPAM % 1)[1]["what"] == "learned"
+    assert ann("GET", "/status?user=ann")[1]["path"] == str(users / "ann.db")
+    assert ann("GET", "/status?user=bob")[0] == 401
+    assert ann("GET", "/status?user=ann&user=bob")[0] == 401
+    assert ann("GET", "/status?user=..%2Fx")[0] == 404
+    assert ann("GET", "/status")[0] == 404
+    done = streamnb_command("classify", "--user", "ann", tmp_path, env=environment)
+    assert done[0] == 3  # a folder without messages, but a user
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("STREAMNB_USERS", str(users))
+        with Asking(None, user="ann") as asking:
+            assert asking.ask_server(SPAM % 1).label == "spam"
+
+
+def test_out_of_descriptors_is_told_once(taught, tmp_path, serve):
+    process = serve("--db", taught, lines=1, preexec_fn=limit_descriptors)
+    path = process.said[0].split()[-1]
+    clients = []
+    for _ in range(60):
+        clients.append(socket.socket(socket.AF_UNIX))
+        clients[-1].connect(path)
+    time.sleep(3)
+    for client in clients:
+        client.close()
+    until = time.monotonic() + 20
+    with Asking(taught) as asking:
+        while time.monotonic() < until:
+            with contextlib.suppress(OSError, ValueError, LookupError):
+                assert asking.ask_server(SPAM % 99).mark == "S"
+                break
+        else:
+            pytest.fail("it did not recover")
+    assert process.stop().count("\n") <= 1
+
+
+def limit_descriptors():
+    import resource
+
+    resource.setrlimit(resource.RLIMIT_NOFILE, (24, 24))
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--smtp", "127.0.0.1:1"), "need --next"),
+        (("--next", "smtp:127.0.0.1:1"), "needs one of them"),
+        (("--smtp", "nonsense", "--next", "smtp:127.0.0.1:1"), "not an address"),
+        (("--smtp", "127.0.0.1:99999", "--next", "smtp:127.0.0.1:1"), "not an address"),
+        (("--smtp", "127.0.0.1:1", "--next", "http:x:1"), "lmtp:ADDRESS"),
+        (("--http", "203.0.113.1:80"), "cannot be listened on"),
+        (("--http", "/nonexistent/x"), "cannot be listened on"),
+        (("--http", "127.0.0.1:0", "--key", "x"), "need each other"),
+        (("--smtp", "127.0.0.1:0", "--next", "smtp:127.0.0.1:1", "--key", "/dev/null", "--certificate", "/dev/null"),
+         "cannot be used"),
+    ],
+)  # fmt: skip
+def test_misuse_is_one_line(tmp_path, options, said):
+    status, out, error = streamnb_command("serve", "--db", tmp_path / "db", *options)
+    assert status != 0
+    assert (out, error.count("\n")) == ("", 1)
+    assert said in error
