@@ -16,7 +16,7 @@ UID = 5000  # the mail's owner; Dovecot serves nobody as root
 PASSWORD = "correct-horse"  # noqa: S105 (of a server that lives for a test)
 PROGRAM = "/usr/sbin/dovecot"
 CONFIGURATION = """
-protocols = imap
+protocols = imap lmtp
 listen = 127.0.0.1
 base_dir = {base}/run
 state_dir = {base}/state
@@ -27,6 +27,7 @@ ssl_cert = <{base}/cert.pem
 ssl_key = <{base}/key.pem
 disable_plaintext_auth = no
 auth_failure_delay = 0
+auth_username_format = %n
 mail_max_userip_connections = 100
 first_valid_uid = {uid}
 mail_location = maildir:~/Maildir
@@ -59,6 +60,12 @@ service imap-login {{
   inet_listener imaps {{
     port = {tls_port}
     ssl = yes
+  }}
+}}
+service lmtp {{
+  chroot =
+  unix_listener {base}/lmtp {{
+    mode = 0666
   }}
 }}
 service anvil {{
@@ -163,6 +170,78 @@ class Dovecot:
             (here / "cur" / f"{1_000_000 + i}.M{i}.host:2,").write_bytes(message)
         for path in [self.base / "home" / user, *(self.base / "home" / user).rglob("*")]:
             os.chown(path, UID, UID)
+
+
+POSTFIX = """
+compatibility_level = 3.6
+queue_directory = {base}/queue
+data_directory = {base}/data
+command_directory = /usr/sbin
+daemon_directory = /usr/lib/postfix/sbin
+mail_owner = postfix
+setgid_group = postdrop
+myhostname = mail.example.org
+mydestination = example.org
+inet_interfaces = 127.0.0.1
+inet_protocols = ipv4
+maillog_file = {base}/log
+maillog_file_prefixes = /tmp
+local_recipient_maps =
+alias_maps =
+minimal_backoff_time = 1s
+maximal_backoff_time = 2s
+queue_run_delay = 1s
+lmtp_connection_reuse_time_limit = 1s
+"""
+POSTFIX_SERVICES = """
+pickup    unix  n       -       n       1       1       pickup
+cleanup   unix  n       -       n       -       0       cleanup
+qmgr      unix  n       -       n       1       1       qmgr
+rewrite   unix  -       -       n       -       -       trivial-rewrite
+bounce    unix  -       -       n       -       0       bounce
+defer     unix  -       -       n       -       0       bounce
+trace     unix  -       -       n       -       0       bounce
+verify    unix  -       -       n       -       1       verify
+proxymap  unix  -       -       n       -       -       proxymap
+smtp      unix  -       -       n       -       -       smtp
+relay     unix  -       -       n       -       -       smtp
+error     unix  -       -       n       -       -       error
+retry     unix  -       -       n       -       -       error
+discard   unix  -       -       n       -       -       discard
+local     unix  -       n       n       -       -       local
+lmtp      unix  -       -       n       -       -       lmtp
+anvil     unix  -       -       n       -       1       anvil
+scache    unix  -       -       n       -       1       scache
+postlog   unix-dgram n  -       n       -       1       postlogd
+"""
+
+
+class Postfix:
+    """A mail server with queues of its own.
+
+    `services` are lines of its `master.cf`, `settings` of its `main.cf`.
+    """
+
+    def __init__(self, services, settings):
+        self.base = Path(tempfile.mkdtemp(prefix="postfix", dir="/tmp"))
+        self.base.chmod(0o755)
+        for name in ("etc", "queue", "data"):
+            (self.base / name).mkdir()
+        shutil.chown(self.base / "data", "postfix")
+        main = POSTFIX.format(base=self.base) + settings
+        (self.base / "etc" / "main.cf").write_text(main)
+        (self.base / "etc" / "master.cf").write_text(services + POSTFIX_SERVICES)
+        self.run("postfix", "start")
+
+    def run(self, program, *arguments):
+        return subprocess.run(
+            [f"/usr/sbin/{program}", "-c", self.base / "etc", *arguments],
+            check=True, capture_output=True, text=True,
+        ).stdout  # fmt: skip
+
+    def close(self):
+        self.run("postfix", "stop")
+        shutil.rmtree(self.base, ignore_errors=True)
 
 
 class Cut:

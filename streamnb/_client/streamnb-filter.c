@@ -343,7 +343,7 @@ int main(int count, char **given)
     char database[PATH_MAX], where[PATH_MAX], reply[REPLY];
     char *field = NULL;
     int learn = 0, plain = 1, server;
-    struct stat status;
+    struct stat status = {0}; /* 0:0 for the server's own, where we may not look */
     struct timespec begun;
 
     arguments = calloc((size_t)count + 2, sizeof *arguments);
@@ -367,7 +367,7 @@ int main(int count, char **given)
                                       "0123456789._@+-") != strlen(user)))
         plain = 0;
     if (!plain || (db != NULL && user != NULL) || !find(db, user, database, where) ||
-        stat(database, &status) != 0 || (server = connected(where)) < 0)
+        (stat(database, &status) != 0 && errno != EACCES) || (server = connected(where)) < 0)
         ask_the_other();
     input.bytes = malloc(MOST);
     if (input.bytes == NULL)

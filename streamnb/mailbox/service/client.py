@@ -88,6 +88,14 @@ class Asking:
             learn_sure(self._mailbox, message, found)
         return found
 
+    def _file(self) -> tuple[int, int]:
+        """Which database is meant; (0, 0) for the server's own, where we may not look."""
+        try:
+            status = os.stat(self.database)
+        except PermissionError:
+            return 0, 0
+        return status.st_dev, status.st_ino
+
     def ask_server(self, message: bytes) -> Answer:
         """Ask the server alone.
 
@@ -99,10 +107,7 @@ class Asking:
             What it says is wrong.
         """
         message = message[:MOST]
-        status = os.stat(self.database)
-        request = Request(
-            (status.st_dev, status.st_ino), len(message), self.question, self.learn, self.user
-        )
+        request = Request(self._file(), len(message), self.question, self.learn, self.user)
         until = time.monotonic() + _PATIENCE
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
             connection.settimeout(_PATIENCE)

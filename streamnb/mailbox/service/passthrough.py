@@ -20,6 +20,7 @@ def pass_through(
     target: BinaryIO,
     ask: Callable[[bytes], Answer],
     unsure_field: str | None = None,
+    ending: bytes | None = None,
 ) -> Exception | None:
     """Copy a message with its verdict added and any forged one removed.
 
@@ -31,6 +32,8 @@ def pass_through(
         Gives the verdict on (the beginning of) a message.
     unsure_field
         Another header field, which is added where the verdict is unsure.
+    ending
+        What ends a line; None for what ends the message's first.
 
     Returns
     -------
@@ -57,6 +60,7 @@ def pass_through(
         target.flush()
         return error
     lines = _Lines(head, source)
+    lines.ending = ending or lines.ending
     ours = "|".join(map(re.escape, names)).encode("ascii", "replace")
     added = lines.ending.join(field.encode("ascii", "replace") for field in fields)
     _copy_header(lines, target, added, re.compile(rb"(?:%b)[ \t]*:" % ours, re.I))

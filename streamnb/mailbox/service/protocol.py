@@ -5,7 +5,8 @@ A request is a line of words, ``streamnb/1 KEY=VALUE ...``, and then `size` byte
     streamnb/1 file=2049:1311 size=5210 reasons=3 threshold=0.9 learn=1
     From: ...
 
-`file` tells which database is meant, by its device and inode; `user` whose it is where there are
+`file` tells which database is meant, by its device and inode (0:0, where the client may not look,
+for the server's own); `user` whose it is where there are
 many. The reply is a line "ok", the header field, a line of the answer's other values between tabs,
 and a line for each reason; or one line with "busy" or "error" and what is wrong; or nothing, where
 the server does not know that database.

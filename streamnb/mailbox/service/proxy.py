@@ -295,7 +295,10 @@ class _Passing:
     def _stamped(self, recipient: str, message: bytes) -> bytes:
         target = io.BytesIO()
         trouble = pass_through(
-            io.BytesIO(message), target, lambda head: self.judged(recipient, head)
+            io.BytesIO(message),
+            target,
+            lambda head: self.judged(recipient, head),
+            ending=b"\r\n",
         )
         if trouble is not None:
             self.say(f"passed on unchanged: {str(trouble) or type(trouble).__name__:.300}")

@@ -169,8 +169,9 @@ def _reply(
     mailboxes: Mailboxes, request: Request, message: bytes
 ) -> tuple[bytes, Callable[[], object] | None]:
     """The reply to a request, and what is to be done when it was sent."""
+    file = request.file if any(request.file) else None
     try:
-        with mailboxes.of(request.user, request.file) as mailbox:
+        with mailboxes.of(request.user, file) as mailbox:
             found = answer(mailbox, message, request.question)
     except LookupError:
         raise
@@ -180,7 +181,7 @@ def _reply(
         return write_trouble(error), None
 
     def learned() -> None:
-        with mailboxes.of(request.user, request.file) as mailbox:
+        with mailboxes.of(request.user, file) as mailbox:
             learn_sure(mailbox, message, found)
 
     return write_reply(found), learned if request.learn else None

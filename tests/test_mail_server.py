@@ -1,0 +1,238 @@
+"""The guide for mail servers, word for word, with a real Postfix, Dovecot and systemd."""
+
+import os
+import re
+import signal
+import smtplib
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from commands import STREAMNB
+from servers import UID, Dovecot, Postfix, free_port
+
+from streamnb import Mailbox
+
+pytestmark = pytest.mark.dovecot
+
+SPAM = b"From: p@example.com\r\nTo: ann\r\nSubject: pills %d\r\n\r\nbuy cheap pills\r\n"
+HAM = b"From: b@example.org\r\nTo: ann\r\nSubject: lunch %d\r\n\r\nmeet at noon?\r\n"
+FOLDERS = {
+    "spam": "Junk", "work": "Work", "lists": "Lists", "bills": "Bills", "family": "Family"
+}  # fmt: skip
+SIEVE = """
+protocol lmtp {{
+  mail_plugins = sieve
+}}
+plugin {{
+  sieve_before = {base}/sieve/all.sieve
+}}
+"""
+
+
+def taught_with(path, messages):
+    with Mailbox(path) as box:
+        for i in range(70):
+            for label, message in messages.items():
+                box.learn(message % i, label)
+    return path
+
+
+STAMPS = b"Date: Sun, 22 Nov 2026 11:00:00 +0000\r\nMessage-ID: <%d@example.com>\r\n"  # or Postfix adds them
+
+
+def of_class(label):
+    name = label.encode()
+    words = b" ".join(b"%b%c" % (name, letter) for letter in range(97, 123))
+    return (
+        b"From: someone@%b.example.com\r\nTo: ann@example.org\r\nSubject: about %b\r\n%b\r\n%b\r\n"
+        % (name, name, STAMPS, words)
+    )
+
+
+def block(repository, name, language=""):
+    text = (repository / "docs" / "guides" / "mail-server.md").read_text(encoding="utf-8")
+    return re.search(rf"<!-- {name} -->\n```{language}\n(.*?)```", text, re.S)[1]
+
+
+class Site:
+    """Mail from a client's connection to a user's folder."""
+
+    def __init__(self, repository, tmp_path, way):
+        self.port, self.ours, self.back = free_port(), free_port(), free_port()
+        self.dovecot = Dovecot(more=SIEVE)
+        base = self.dovecot.base
+        (base / "sieve").mkdir()
+        (base / "sieve" / "all.sieve").write_text(block(repository, "sieve"))
+        os.chown(base / "sieve", UID, UID)
+        self.dovecot.put_files("ann", "", [])
+        self.environment = {**os.environ, "STREAMNB_USERS": str(tmp_path / "users")}
+        settings = f"mailbox_transport = lmtp:unix:{base}/lmtp\n"
+        if way == "lmtp":
+            services = f"127.0.0.1:{self.port} inet n - n - - smtpd\n"
+            settings = f"mailbox_transport = lmtp:inet:127.0.0.1:{self.ours}\n"
+            command = block(repository, "lmtp", "sh").split()[1:]
+            command = [
+                word.replace("10024", str(self.ours)).replace("/run/dovecot", str(base))
+                for word in command
+            ]
+        else:
+            services = block(repository, way).replace(
+                "smtp      inet", f"127.0.0.1:{self.port} inet", 1
+            )
+            services = services.replace("10025", str(self.ours)).replace("10026", str(self.back))
+            command = ["serve", "--db", tmp_path / "mail.db", "--smtp", f"127.0.0.1:{self.ours}",
+                       "--next", f"smtp:127.0.0.1:{self.back}"]  # fmt: skip
+        self.command = [*STREAMNB, *map(str, command)]
+        self.log = (tmp_path / "serve.log").open("wb")
+        self.start()
+        self.postfix = Postfix(services, settings)
+
+    def start(self):
+        self.process = subprocess.Popen(self.command, stderr=self.log, env=self.environment)
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+    def send(self, messages):
+        """Bring messages as a client does that tries again; how often it was told to."""
+        again = 0
+        waiting = list(messages)
+        end = time.monotonic() + 120
+        while waiting:
+            assert time.monotonic() < end
+            try:
+                with smtplib.SMTP("127.0.0.1", self.port, timeout=20) as client:
+                    while waiting:
+                        client.sendmail("x@example.net", ["ann@example.org"], waiting[0])
+                        waiting.pop(0)
+            except (OSError, smtplib.SMTPException):
+                again += 1
+                time.sleep(0.1)
+        return again
+
+    def delivered(self, folder=""):
+        root = self.dovecot.base / "home" / "ann" / "Maildir"
+        here = root / f".{folder}" if folder else root
+        return [path.read_bytes() for path in here.glob("new/*")]
+
+    def wait(self, count, folders=("",)):
+        end = time.monotonic() + 90
+        while sum(len(self.delivered(folder)) for folder in folders) < count:
+            assert time.monotonic() < end, (self.postfix.base / "log").read_text()[-3000:]
+            time.sleep(0.1)
+
+    def close(self):
+        self.postfix.close()
+        self.dovecot.close()
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+            self.process.wait(20)
+        self.log.close()
+
+
+@pytest.fixture
+def site(repository, tmp_path):
+    made = []
+
+    def make(way):
+        made.append(Site(repository, tmp_path, way))
+        return made[0]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+@pytest.mark.parametrize("way", ["before-queue", "after-queue", "lmtp"])
+def test_mail_flows_into_five_folders(site, tmp_path, way):
+    messages = {label: of_class(label) for label in FOLDERS}
+    (tmp_path / "users").mkdir()
+    taught_with(tmp_path / ("users/ann.db" if way == "lmtp" else "mail.db"), messages)
+    mail = site(way)
+    mail.send([message % 500 for message in messages.values()] + [b"Subject: hm\r\n\r\nhm\r\n"])
+    mail.wait(6, ["", *FOLDERS.values()])
+    for label, folder in FOLDERS.items():
+        (got,) = mail.delivered(folder)
+        mark = b"Spam" if label == "spam" else label.encode()
+        assert b"\nX-Streamnb: " + mark + b", " in got.replace(b"\r", b"")
+        assert got.replace(b"\r", b"").endswith((messages[label] % 500).replace(b"\r", b""))
+    (got,) = mail.delivered()
+    assert b"\nX-Streamnb: Unsure, " in got
+
+
+@pytest.mark.parametrize("way", ["before-queue", "after-queue", "lmtp"])
+def test_nothing_is_lost_when_the_filter_is_killed(site, tmp_path, way):
+    (tmp_path / "users").mkdir()
+    taught_with(
+        tmp_path / ("users/ann.db" if way == "lmtp" else "mail.db"), {"spam": SPAM, "ham": HAM}
+    )
+    mail = site(way)
+    for kill in range(8):
+        with ThreadPoolExecutor(1) as pool:
+            sending = pool.submit(mail.send, [HAM % (1000 + 10 * kill + i) for i in range(10)])
+            time.sleep(0.05 * kill)
+            mail.kill()
+            mail.start()
+            sending.result()
+    numbers = [str(n) for n in range(1000, 1080)]
+    end = time.monotonic() + 90
+    while True:
+        found = [re.search(rb"lunch (\d+)", got)[1].decode() for got in mail.delivered()]
+        if set(found) == set(numbers):
+            break
+        assert time.monotonic() < end, sorted(set(numbers) - set(found))
+        time.sleep(0.2)
+    assert len(found) <= len(numbers) + 8  # twice at most, where a kill fell between two answers
+
+
+def test_the_unit_files_are_sound(repository, tmp_path):
+    for name in ("streamnb.service", "streamnb-smtp.socket"):
+        text = (repository / "docs" / "systemd" / name).read_text()
+        program = text.replace("/opt/streamnb/bin/streamnb", "/bin/true")
+        (tmp_path / name).write_text(program.replace("Documentation=man:streamnb(1)\n", ""))
+    done = subprocess.run(
+        ["systemd-analyze", "verify", tmp_path / "streamnb.service"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    ours = [line for line in done.stderr.splitlines() if "streamnb" in line]
+    assert (done.returncode, ours) == (0, [])
+
+
+def test_systemd_passes_the_socket_on(repository, tmp_path):
+    """What the unit's command does with the sockets and the readiness that systemd knows."""
+    taught_with(tmp_path / "mail.db", {"spam": SPAM, "ham": HAM})
+    unit = (repository / "docs" / "systemd" / "streamnb.service").read_text()
+    options = re.search(r"^ExecStart=\S+ (.*)$", unit, re.M)[1].split()
+    port = free_port()
+    environment = [
+        "-E",
+        "PATH",
+        "-E",
+        f"STREAMNB_DB={tmp_path}/mail.db",
+        "-E",
+        f"STREAMNB_SOCKET={tmp_path}/ask",
+    ]
+    process = subprocess.Popen(
+        ["systemd-socket-activate", "--fdname=smtp", "-l", f"127.0.0.1:{port}", *environment,
+         sys.executable, "-P", "-m", "streamnb", *options],
+        stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        end = time.monotonic() + 20
+        while True:
+            try:
+                with smtplib.SMTP("127.0.0.1", port, timeout=10) as client:
+                    client.ehlo()
+                    assert client.docmd("MAIL FROM:<a@b.c>")[0] == 451  # nobody is at port 10026
+                break
+            except OSError:
+                assert time.monotonic() < end
+                time.sleep(0.1)
+        assert (tmp_path / "ask").exists()
+    finally:
+        process.terminate()
+        process.wait(20)
