@@ -16,7 +16,8 @@ from streamnb.errors import ConfigError, MailServerError
 from streamnb.mailbox.digest import digest
 from streamnb.mailbox.watch.access import Access, address_of
 from streamnb.mailbox.watch.imap import ImapAccount, folder_messages
-from streamnb.mailbox.watch.watcher import Plan, Watcher
+from streamnb.mailbox.watch.plan import Plan
+from streamnb.mailbox.watch.watcher import Watcher
 
 pytestmark = pytest.mark.dovecot
 users = map("user{}".format, itertools.count())
@@ -56,7 +57,7 @@ class Scene:
         self.box = Mailbox(folder / "mail.db")
         self.said = []
         self.account = self.connect()
-        self.plan = Plan("INBOX", junk, ("Archive",), **plan)
+        self.plan = Plan("INBOX", {junk: "spam"}, ("Archive",), **plan)
         self.watcher = Watcher(self.box, self.account, self.plan, self.said.append)
         self.watcher.look()
 
@@ -194,6 +195,38 @@ def test_spam_is_filed_and_nothing_else_happens(request, tmp_path, kind, junk):
     scene.close()
 
 
+@pytest.mark.parametrize("kind", ["server", "old_server"])
+def test_mail_goes_to_the_folder_of_its_class(request, tmp_path, kind):
+    scene = Scene(request.getfixturevalue(kind), tmp_path)
+    words = {"spam": "cheap pills buy now", "work": "the quarterly report", "ham": "lunch at noon"}
+    for i in range(70):
+        for label, text in words.items():
+            scene.box.learn(mail(1000 + i, text), label)
+    scene.account.make("Work")
+    scene.account.make("Work")  # it is there
+    plan = Plan("INBOX", {"Junk": "spam", "Work": "work"}, ("Archive",), move=True)
+    scene.watcher = Watcher(scene.box, scene.account, plan, scene.said.append)
+    scene.watcher.look()
+    for i, text in enumerate(words.values(), 1):
+        scene.deliver(mail(i, text))
+    scene.watcher.look()
+    scene.watcher.look()
+    folders = ("Junk", "Work", "INBOX")
+    assert [scene.subjects(folder) for folder in folders] == [["m1"], ["m2"], ["m3"]]
+    for folder, junk in (("Junk", True), ("Work", False)):
+        scene.person.select_folder(folder, readonly=True)
+        (flags,) = scene.person.get_flags(scene.person.search("UNDELETED")).values()
+        assert (b"$Junk" in flags) == junk
+    scene.move(2, "Work", "Junk")
+    scene.watcher.look()
+    assert scene.label(2, words["work"]) == "spam"
+    scene.move(1, "Junk", "Work")
+    scene.watcher.look()
+    assert scene.label(1, words["spam"]) == "work"
+    assert scene.box.verify() == []
+    scene.close()
+
+
 def test_a_message_that_cannot_be_moved_holds_nothing_up(server, tmp_path):
     """The server says no: the junk folder cannot be written."""
     scene = Scene(server, tmp_path, move=True)
@@ -294,7 +327,7 @@ def test_a_folder_of_ten_thousand(server, tmp_path):
             Access(ca_file=str(server.certificate)),
         )
         said = []
-        watcher = Watcher(box, account, Plan("INBOX", "Junk"), said.append)
+        watcher = Watcher(box, account, Plan("INBOX"), said.append)
         watcher.look()
         assert "INBOX: 10,000 messages are there already" in said
         assert time.monotonic() - begun < 60

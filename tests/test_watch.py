@@ -24,7 +24,8 @@ from streamnb.errors import (
 from streamnb.mailbox.digest import digest
 from streamnb.mailbox.ledger import HUMAN, PROGRAM
 from streamnb.mailbox.watch.maildir import MaildirAccount
-from streamnb.mailbox.watch.watcher import Plan, Watcher
+from streamnb.mailbox.watch.plan import Plan
+from streamnb.mailbox.watch.watcher import Watcher
 
 
 class Dir:
@@ -71,7 +72,7 @@ class Scene:
         self.box = Mailbox(folder / "mail.db")
         self.said = []
         self.account = MaildirAccount(self.dir.root)
-        self.plan = Plan("INBOX", "Junk", ("Archive",), **plan)
+        self.plan = Plan("INBOX", {"Junk": "spam"}, ("Archive",), **plan)
         self.restart()
 
     def restart(self):
@@ -371,7 +372,7 @@ def test_filing_never_replaces_a_message(scene):
     scene.dir.deliver(1)
     scene.account.listing("INBOX")
     (scene.dir.root / ".Junk" / "cur" / "1.host:2,").write_bytes(b"another")
-    scene.account.file("INBOX", "1.host", "Junk")
+    scene.account.file("INBOX", "1.host", "Junk", True)
     assert (scene.dir.root / ".Junk" / "cur" / "1.host:2,").read_bytes() == b"another"
     assert (scene.dir.root / ".Junk" / "cur" / "1.host.1:2,").read_bytes() == mail(1)
     assert not (scene.dir.root / "new" / "1.host").exists()
@@ -381,7 +382,7 @@ def test_a_move_that_was_cut_off_is_finished(scene):
     scene.dir.deliver(1)
     scene.account.listing("INBOX")
     os.link(scene.dir.root / "new" / "1.host", scene.dir.root / ".Junk" / "cur" / "1.host:2,")
-    scene.account.file("INBOX", "1.host", "Junk")
+    scene.account.file("INBOX", "1.host", "Junk", True)
     assert scene.dir.where(1) == ["Junk"]
 
 
@@ -394,7 +395,7 @@ def test_a_file_system_without_links_will_do(scene, monkeypatch, number):
     scene.dir.deliver(1)
     scene.account.listing("INBOX")
     (scene.dir.root / ".Junk" / "cur" / "1.host:2,").write_bytes(b"another")
-    scene.account.file("INBOX", "1.host", "Junk")
+    scene.account.file("INBOX", "1.host", "Junk", True)
     assert (scene.dir.root / ".Junk" / "cur" / "1.host.1:2,").read_bytes() == mail(1)
 
 
@@ -404,10 +405,10 @@ def test_what_cannot_be_moved_now_does_not_hold_up_the_rest(tmp_path, monkeypatc
     scene.look()
     real = scene.account.file
 
-    def refuses(folder, uid, target):
+    def refuses(folder, uid, target, junk):
         if uid.startswith("1."):
             raise MailRefusedError("over quota")
-        real(folder, uid, target)
+        real(folder, uid, target, junk)
 
     monkeypatch.setattr(scene.account, "file", refuses)
     for number in (1, 2):

@@ -14,7 +14,7 @@ import click
 
 from streamnb.cli.options import Finite, database_options, open_mailbox
 from streamnb.cli.sources import is_server, server_options
-from streamnb.errors import BusyError, MailServerError, OutputError, printable
+from streamnb.errors import BusyError, ConfigError, MailServerError, OutputError, printable
 
 if TYPE_CHECKING:
     from streamnb.mailbox.watch.watcher import Watcher
@@ -24,9 +24,72 @@ __all__ = ["watch"]
 _LONGEST = 300.0  # seconds between attempts to connect again
 
 
+def _pairs(ctx: click.Context, param: click.Parameter, text: str | None) -> dict[str, str] | None:
+    """Folders and the class of each, of LABEL=FOLDER,..."""
+    if text is None:
+        return None
+    found: dict[str, str] = {}
+    for pair in text.split(","):
+        label, equals, folder = (part.strip() for part in pair.partition("="))
+        if not equals or not folder or not label or label.split() != [label] or len(label) > 64:
+            raise click.BadParameter(f"{pair!r:.80} is not LABEL=FOLDER")
+        if folder in found:
+            raise click.BadParameter(f"{folder!r:.80} is the folder of two classes")
+        found[folder] = label
+    return found
+
+
+def _senders(ctx: click.Context, param: click.Parameter, pins: tuple[str, ...]) -> dict[str, str]:
+    """Folders for senders, of ADDRESS=FOLDER."""
+    found: dict[str, str] = {}
+    for pin in pins:
+        address, equals, folder = (part.strip() for part in pin.partition("="))
+        wanted = param.name == "pinned"
+        if "@" not in address or bool(equals) != wanted or bool(folder) != wanted:
+            shape = "ADDRESS=FOLDER" if wanted else "ADDRESS"
+            raise click.BadParameter(f"{pin!r:.80} is not {shape}, or @DOMAIN for ADDRESS")
+        found[address.lower()] = folder
+    return found
+
+
+def _configured(ctx: click.Context, param: click.Parameter, path: str | None) -> None:
+    """Take the options of a YAML file where the command line gives none."""
+    if path is None:
+        return
+    from streamnb.config.yaml_files import read_yaml
+
+    known = {p.opts[0].removeprefix("--"): p for p in ctx.command.params if p.opts[0] != "source"}
+    defaults: dict[str, Any] = {}
+    for key, value in read_yaml(path).items():
+        if key not in known or key == "config":
+            names = ", ".join(sorted(set(known) - {"config", "help"}))
+            raise ConfigError(f"{path}: {key!r:.60}: no such option of watch; there are {names}")
+        if isinstance(value, dict):
+            value = [f"{name}={folder}" for name, folder in value.items()]
+        if isinstance(value, list) and not known[key].multiple:
+            value = ",".join(map(str, value))
+        defaults[known[key].name or ""] = value
+    ctx.default_map = defaults
+
+
 @click.command()
 @click.argument("source")
-@click.option("--spam-folder", default="Junk", show_default=True, metavar="NAME")
+@click.option(
+    "--config",
+    metavar="FILE",
+    is_eager=True,
+    expose_value=False,
+    callback=_configured,
+    help="YAML with any of these options, as `folders: {work: Work, spam: Junk}`.",
+)
+@click.option(
+    "--folders",
+    metavar="LABEL=FOLDER,...",
+    callback=_pairs,
+    help="Folders that are classes, the inbox among them if it is one (?=INBOX for none). Default: "
+    "spam=Junk,ham=INBOX.",
+)
+@click.option("--spam-folder", metavar="NAME", help="Short for --folders spam=NAME,ham=INBOX.")
 @click.option(
     "--folder",
     "others",
@@ -34,7 +97,28 @@ _LONGEST = 300.0  # seconds between attempts to connect again
     metavar="NAME",
     help="Another folder where mail may be moved to; default: all but Trash, Sent and Drafts.",
 )
-@click.option("--move", is_flag=True, help="Move spam to the spam folder; else it is only said.")
+@click.option(
+    "--unsure", metavar="FOLDER", help="Where mail goes that could be of several classes."
+)
+@click.option(
+    "--pin",
+    "pinned",
+    multiple=True,
+    metavar="ADDRESS=FOLDER",
+    callback=_senders,
+    help="A sender (or @DOMAIN) whose mail belongs there, whatever is in it; nothing is learned.",
+)
+@click.option(
+    "--never",
+    multiple=True,
+    metavar="ADDRESS",
+    callback=_senders,
+    help="A sender (or @DOMAIN) whose mail is never moved.",
+)
+@click.option("--create", is_flag=True, help="Make folders that are missing.")
+@click.option(
+    "--move", is_flag=True, help="Move mail to the folder of its class; else only say so."
+)
 @click.option("--existing", is_flag=True, help="Classify what lies in the inbox already, too.")
 @click.option(
     "--ham-after",
@@ -55,8 +139,13 @@ _LONGEST = 300.0  # seconds between attempts to connect again
 @database_options
 def watch(
     source: str,
-    spam_folder: str,
+    folders: dict[str, str] | None,
+    spam_folder: str | None,
     others: tuple[str, ...],
+    unsure: str | None,
+    pinned: dict[str, str],
+    never: dict[str, str],
+    create: bool,
     move: bool,
     existing: bool,
     ham_after: float | None,
@@ -68,31 +157,47 @@ def watch(
 ) -> None:
     """Watch SOURCE, a Maildir or imap://USER@HOST: classify new mail, learn its owner's moves.
 
-    What is moved into the spam folder is learned as spam, what is moved out of it as ham; what is
-    moved back is taken back. Moves to the bin teach nothing. Nothing is moved without
-    --move. What was done while nobody watched is noticed at the next look. It ends with SIGTERM.
+    Each folder that --folders names is a class. What is moved into it is learned as that class;
+    moved from one to another, it is corrected; moved back to the inbox, what was said is taken
+    back, or where nothing was, it is learned as the inbox's class (ham). Out of the folder of spam,
+    to wherever, means the same. Moves to the bin teach nothing, nor do other moves.
+
+    Nothing is moved without --move, nor before a class was called rightly often enough (`streamnb
+    status`). What was done while nobody watched is noticed at the next look. It ends with SIGTERM.
 
     \b
     Example:
       streamnb watch ~/Maildir --spam-folder Junk
       streamnb watch imaps://ann@mail.example.org --move --password-command 'pass show mail'
+      streamnb watch ~/Maildir --folders work=Work,spam=Junk --unsure Look --move --create
     """  # noqa: D301 (click's mark for lines that stay as they are)
-    from streamnb.mailbox.watch.watcher import Plan, Watcher
+    from streamnb.mailbox.watch.plan import Plan
+    from streamnb.mailbox.watch.watcher import Watcher
 
+    if folders is not None and spam_folder is not None:
+        raise click.UsageError("--folders and --spam-folder say the same")
     stopped: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda number, _: stopped.append(number))
     with open_mailbox(db, wait, create=True) as mailbox:
         account, inbox = _account(source, servers)
         try:
+            classes = dict(folders or {spam_folder or "Junk": "spam"})
+            ham = classes.pop(inbox, "ham")
             plan = Plan(
                 inbox=inbox,
-                junk=spam_folder,
+                folders=classes,
                 others=others,
+                ham=None if ham == "?" else ham,
+                unsure=unsure,
                 move=move,
                 ham_after=None if ham_after is None else ham_after * 86400,
                 existing=existing,
+                pinned={**pinned, **never},
             )
+            if create:
+                for folder in set(plan.all_folders) - {inbox}:
+                    account.make(folder)
             watcher = Watcher(mailbox, account, plan, _say, lambda: bool(stopped))
             _run(watcher, account, every, once, stopped, bool(others))
         finally:
@@ -135,7 +240,8 @@ def _run(
                 _say("learning all messages anew, mixed")
                 rebuild(watcher.mailbox)
             if not looked:
-                _say(f"watching {account.name}: {', '.join(watcher.plan.folders)}")
+                _say(f"watching {account.name}: {', '.join(watcher.plan.all_folders)}")
+                _say_waiting(watcher)
             looked, pause = True, 0.0
             if once:
                 return
@@ -146,6 +252,19 @@ def _run(
             pause = min(max(2 * pause, 1.0), _LONGEST)
             _say(f"{error}; again in {pause:g} s")
             _sleep(pause, lambda: bool(stopped))
+
+
+def _say_waiting(watcher: Watcher) -> None:
+    """Say why nothing is moved yet, where that is so."""
+    model = watcher.mailbox.classifier.model
+    with watcher.mailbox.reading():
+        known = {str(label): model.is_ready(label) for label in watcher.mailbox.labels}
+    waiting = [label for label in watcher.plan.folders.values() if not known.get(label, False)]
+    if waiting and watcher.plan.move:
+        _say(
+            f"not ready to move {', '.join(waiting)} yet: each must have been called rightly often "
+            "enough before it was learned (streamnb status)"
+        )
 
 
 def _wait(account: Any, inbox: str, seconds: float, stopping: Callable[[], bool]) -> None:

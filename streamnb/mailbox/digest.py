@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from streamnb.corpus.entry import MAX_MESSAGE
 from streamnb.features.mail_words import is_stamped
 
-__all__ = ["digest", "header_key", "stamped_as_spam"]
+__all__ = ["digest", "header_key", "stamped_as"]
 
 # What the last steps of a delivery add; a copy of the message that was sorted before has them not.
 _DELIVERY = {b"return-path", b"delivered-to", b"x-original-to", b"envelope-to", b"x-delivered-to"}
@@ -83,13 +83,27 @@ _VERDICTS = re.compile(
 )
 
 
-def stamped_as_spam(header: bytes) -> bool:
-    r"""Whether a filter has said so in the header: what files it then is no person.
+_OURS = re.compile(rb"x-streamnb[ \t]*:[ \t]*([^\s,]+)", re.I)
+
+
+def stamped_as(header: bytes, label: str) -> bool:
+    r"""Whether a filter has said in the header that a message is of a class.
+
+    What it files then is no person's word. Spam is recognised in the words of other filters, too.
 
     Examples
     --------
-    >>> from streamnb.mailbox.digest import stamped_as_spam
-    >>> stamped_as_spam(b"Subject: hi\r\nX-Spam-Flag: YES\r\n"), stamped_as_spam(b"X-Spam: no\n")
+    >>> from streamnb.mailbox.digest import stamped_as
+    >>> stamped_as(b"X-Spam-Flag: YES\r\n", "spam"), stamped_as(b"X-Spam: no\n", "spam")
     (True, False)
+    >>> stamped_as(b"X-Streamnb: work, score=3.2\n", "work")
+    True
     """
-    return any(_VERDICTS.match(lines) is not None for _, lines in _fields(_split(header)[0]))
+    wanted = "".join(c for c in label if c.isalnum() or c in "-_.").encode("ascii", "replace")
+    for _, lines in _fields(_split(header)[0]):
+        if label == "spam" and _VERDICTS.match(lines) is not None:
+            return True
+        ours = _OURS.match(lines)
+        if ours is not None and ours[1].lower() == wanted.lower():
+            return True
+    return False

@@ -404,6 +404,29 @@ class Mailbox:
             self.take_back(row, self.moment(when))
         return Outcome("forgotten", self.labels[row.label])
 
+    def retract(
+        self, key: bytes, back_to: Label | None, also: Callable[[], None] | None = None
+    ) -> Outcome:
+        """Take back the last word on a message; if it had corrected `back_to`, that holds again.
+
+        `also` as for `learn`.
+        """
+        with self.writing():
+            if also is not None:
+                also()
+            row = self.ledger.active(key)
+            if row is None:
+                return Outcome("unknown")
+            if row.tokens is None:
+                return Outcome("retired", self.labels[row.label])
+            now = self.moment()
+            self.take_back(row, now)
+            where = "digest = ? AND ended = ? AND id < ?"
+            for old in list(self.ledger.rows(where, (key, row.added, row.id)))[-1:]:
+                if self.labels[old.label] == back_to and old.tokens is not None:
+                    self.add_row(old._replace(id=0, added=now, ended=None))
+        return Outcome("forgotten", self.labels[row.label])
+
     def label_of(self, key: bytes) -> tuple[Label, str, str] | None:
         """What was learned of a message, who said so and its source; None where nothing was."""
         with self.reading():

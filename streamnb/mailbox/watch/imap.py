@@ -260,8 +260,17 @@ class ImapAccount:
             if number in bodies:
                 yield f"{self.name}/{folder};UID={number}", bodies[number]
 
-    def file(self, folder: str, uid: str, target: str) -> bool:
-        """Move a message into the junk folder and say $Junk of it.
+    def make(self, folder: str) -> None:
+        """Make a folder, where it is missing."""
+        with self._speaking():
+            if self._client is None:
+                self.connect()
+            if not self._client.folder_exists(folder):
+                self._client.create_folder(folder)
+                self._client.subscribe_folder(folder)
+
+    def file(self, folder: str, uid: str, target: str, junk: bool) -> bool:
+        """Move a message into another folder, and say $Junk of it where that is for spam.
 
         With MOVE the server does it as one step. Without, the copy is looked for before the
         original is marked as deleted; and only that one is expunged, or none.
@@ -272,7 +281,8 @@ class ImapAccount:
             if not numbers or not self._client.fetch(numbers, ["UID"]):
                 return False
             with contextlib.suppress(Exception):  # a server may know no such keyword
-                self._client.add_flags(numbers, [b"$Junk"], silent=True)
+                if junk:
+                    self._client.add_flags(numbers, [b"$Junk"], silent=True)
             try:
                 if self._client.has_capability("MOVE"):
                     self._client.move(numbers, target)
@@ -281,7 +291,8 @@ class ImapAccount:
             except Exception:
                 with contextlib.suppress(Exception):  # or it would be taken for its owner's word
                     self._client.select_folder(folder)
-                    self._client.remove_flags(numbers, [b"$Junk"], silent=True)
+                    if junk:
+                        self._client.remove_flags(numbers, [b"$Junk"], silent=True)
                 raise
             finally:
                 self._selected = None

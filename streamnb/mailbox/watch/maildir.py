@@ -63,7 +63,9 @@ class MaildirAccount:
                 if is_maildir(path):
                     return path
         there = ", ".join(map(repr, self.folders()))
-        raise CorpusError(f"{self.root}: no folder {folder!r}; there are {there}")
+        raise CorpusError(
+            f"{self.root}: no folder {folder!r}; there are {there}; --create makes those missing"
+        )
 
     def state(self, folder: str) -> object:
         """None: a folder is always listed, which costs little."""
@@ -121,7 +123,21 @@ class MaildirAccount:
         """The message; None where it is gone."""
         return self._open(folder, uid, MAX_MESSAGE)
 
-    def file(self, folder: str, uid: str, target: str) -> bool:
+    def make(self, folder: str) -> None:
+        """Make a folder as Maildir++ has them, where it is missing."""
+        if "/" in folder or "\0" in folder or folder.strip(".") == "":
+            raise CorpusError(f"{self.root}: {folder!r} cannot be the name of a folder")
+        with contextlib.suppress(CorpusError):
+            self._folder(folder)
+            return
+        try:
+            for place in ("tmp", "new", "cur"):
+                (self.root / f".{folder}" / place).mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            why = error.strerror
+            raise OutputError(f"{self.root}/.{folder}: cannot be made: {why}") from None
+
+    def file(self, folder: str, uid: str, target: str, junk: bool) -> bool:
         """Move a message, so that at any moment it is in one of both folders, or in both."""
         goal = self._folder(target) / "cur"
         for _ in range(2):

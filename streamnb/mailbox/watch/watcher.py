@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from streamnb.errors import (
@@ -19,13 +18,15 @@ from streamnb.errors import (
     StateError,
     StreamNBError,
 )
-from streamnb.mailbox.digest import digest, header_key, stamped_as_spam
+from streamnb.mail import parse
+from streamnb.mailbox.digest import digest, header_key
 from streamnb.mailbox.ledger import HUMAN, PROGRAM
 from streamnb.mailbox.service.answers import answer
 from streamnb.mailbox.store import Mailbox
 from streamnb.mailbox.watch.locations import Place, Places
+from streamnb.mailbox.watch.plan import Plan, sender_of
 
-__all__ = ["Account", "Listed", "Plan", "Watcher"]
+__all__ = ["Account", "Listed", "Watcher"]
 
 _HEADERS_AT_ONCE = 500
 _RECENT = 86400.0  # seconds that a watcher may have been away for while a message was moved
@@ -64,46 +65,11 @@ class Account(Protocol):
     def fetch(self, folder: str, uid: str) -> bytes | None:
         """The message, as much of it as is looked at; None where it is gone."""
 
-    def file(self, folder: str, uid: str, target: str) -> bool:
-        """Move a message into another folder, as junk; False where it is not there any more."""
+    def file(self, folder: str, uid: str, target: str, junk: bool) -> bool:
+        """Move a message into another folder, as junk or not; False where it is gone."""
 
-
-@dataclass(frozen=True)
-class Plan:
-    """What to do with an account.
-
-    Attributes
-    ----------
-    inbox
-        The folder where new mail is classified.
-    junk
-        The folder of spam.
-    others
-        Folders where mail is that was moved out of either.
-    move
-        Whether spam is moved into the junk folder.
-    ham_after
-        Seconds after which what lies read in the inbox is taken for ham; None for never.
-    existing
-        Whether what lies in the inbox at the first look is classified too.
-    """
-
-    inbox: str
-    junk: str
-    others: tuple[str, ...] = ()
-    move: bool = False
-    ham_after: float | None = None
-    existing: bool = False
-
-    @property
-    def folders(self) -> list[str]:
-        """All folders to look at, the junk folder last.
-
-        (What is moved out of it during a look is then not yet seen where it went.)
-        """
-        return [
-            folder for folder in dict.fromkeys((self.inbox, *self.others)) if folder != self.junk
-        ] + [self.junk]
+    def make(self, folder: str) -> None:
+        """Make a folder, where it is missing."""
 
 
 class Watcher:
@@ -137,6 +103,7 @@ class Watcher:
         self.places = Places(mailbox.database, account.name)
         self._states: dict[str, object] = {}
         self._put_off: set[tuple[str, str]] = set()
+        self._existing: list[Place] | None = None  # what lies in the inbox and is to be judged
         self._before = time.time() - _RECENT  # when it was looked at before
 
     def look(self) -> None:
@@ -146,17 +113,22 @@ class Watcher:
             raise StateError(f"{self.mailbox.path}: the database was removed or replaced")
         appeared: list[Place] = []
         try:
-            states = {folder: self.account.state(folder) for folder in self.plan.folders}
+            states = {folder: self.account.state(folder) for folder in self.plan.all_folders}
             for folder, state in states.items():
                 waiting = folder == self.plan.inbox and self.plan.ham_after is not None
                 if state is not None and self._states.get(folder) == state and not waiting:
                     continue
                 self._states[folder] = state
                 appeared += self._compare(folder, self.account.listing(folder), now)
+            if self._existing is None:
+                here = self.places.of_folder(self.plan.inbox) if self.plan.existing else {}
+                self._existing = [place for place in here.values() if not place.filed]
             for place in appeared:
                 if self.stopping():
                     return
                 self._attempt(self._appeared, place)
+            while self._existing and not self.stopping():
+                self._attempt(self._lay_there, self._existing.pop())
         except BaseException:
             self._states.clear()  # look at everything again
             raise
@@ -198,10 +170,10 @@ class Watcher:
         if not self.places.looked_at(folder):  # what lay there before tells nothing
             self.places.put_all((place for place, _ in appeared), folder)
             self.say(f"{folder}: {len(appeared):,} messages are there already")
-            if folder == self.plan.inbox and self.plan.existing:
-                return [place for place, _ in appeared]
             return []
-        return [place._replace(filed=stamped_as_spam(header)) for place, header in appeared]
+        return [
+            place._replace(filed=self.plan.is_filed(folder, header)) for place, header in appeared
+        ]
 
     def _headers(self, folder: str, uids: list[str]) -> Iterable[tuple[str, bytes]]:
         for start in range(0, len(uids), _HEADERS_AT_ONCE):
@@ -214,7 +186,8 @@ class Watcher:
         if again and place.folder == self.plan.inbox:  # we were stopped while filing it, or refused
             self._appeared(place._replace(said=listed.said))
         elif listed.said != place.said:
-            self._teach(place._replace(said=listed.said), listed.said)
+            label = {"junk": "spam", "notjunk": self.plan.ham or "ham"}.get(listed.said)
+            self._teach(place._replace(said=listed.said), label)
         elif (
             self.plan.ham_after is not None
             and place.folder == self.plan.inbox
@@ -233,29 +206,37 @@ class Watcher:
             self._arrive(done, None)
             return
         source = f"watch {place.folder}"
-        self.mailbox.learn(message, "ham", PROGRAM, source, also=lambda: self._note(done, None))
-        self.say(f"{place.folder}/{place.uid}: read and kept: ham")
+        label = self.plan.ham or "ham"
+        self.mailbox.learn(message, label, PROGRAM, source, also=lambda: self._note(done, None))
+        self.say(f"{place.folder}/{place.uid}: read and kept: {label}")
 
     def _appeared(self, place: Place) -> None:
         """A message has come: by delivery, or by its owner's hand."""
+        plan = self.plan
         before = self.places.of_message(place.key, (place.folder, place.uid), self._before)
         moved = before is not None and before.gone is not None
-        if place.folder == self.plan.junk:
-            self._into_junk(place, before)
+        if place.folder in plan.folders:
+            self._into_class(place, before)
         elif before is not None and moved and before.folder == place.folder:
-            if before.filed and place.folder == self.plan.inbox:  # we filed it; here it is again
-                self._teach(place._replace(filed=False), "notjunk", before)
+            if before.filed and place.folder == plan.inbox:  # we filed it; here it is again
+                self._teach(place._replace(filed=False), plan.ham, before)
             else:  # only its uid is new
                 self._arrive(place._replace(filed=before.filed, since=before.since), before)
-        elif before is not None and moved and before.folder == self.plan.junk:
+        elif before is not None and moved and plan.is_retracted(before.folder, place.folder):
             if before.gone is not None and before.gone >= self._before:
-                self._teach(place._replace(filed=False), "notjunk", before)
+                self._teach(place._replace(filed=False), plan.ham, before)
             else:  # out of the bin, or another mail of the same header
                 self._arrive(place._replace(filed=False), before)
-        elif place.folder == self.plan.inbox and not moved:
+        elif place.folder == plan.inbox and not moved:
             self._delivered(place._replace(filed=False))
         else:
             self._arrive(place._replace(filed=False), before)
+
+    def _lay_there(self, place: Place) -> None:
+        """Classify what lay in the inbox before, unless somebody has said what it is."""
+        message = self.account.fetch(place.folder, place.uid)
+        if message is not None and self.mailbox.label_of(digest(message)) is None:
+            self._delivered(place)
 
     def _arrive(self, place: Place, before: Place | None) -> None:
         """Note where a message is; where it was is not where it is any more."""
@@ -267,16 +248,17 @@ class Watcher:
             self.places.drop(before)
         self.places.put(place)  # last: a file that comes back to a Maildir has its old name
 
-    def _into_junk(self, place: Place, before: Place | None) -> None:
+    def _into_class(self, place: Place, before: Place | None) -> None:
         """Only what its owner moved there is learned, not what a program did."""
+        ours = place.filed if before is None else before.filed and before.folder == self.plan.inbox
         if before is not None and before.folder == place.folder:
             self._arrive(place._replace(filed=before.filed), before)
-        elif not (place.filed if before is None else before.filed):
-            self._teach(place._replace(filed=False), "junk", before)
-        else:
+        elif ours:
             self._arrive(place._replace(filed=True), before)
+        else:
+            self._teach(place._replace(filed=False), self.plan.folders[place.folder], before)
 
-    def _teach(self, place: Place, said: str, before: Place | None = None) -> None:
+    def _teach(self, place: Place, label: str | None, before: Place | None = None) -> None:
         """Learn what the owner says of a message; taking back what he said takes it back."""
         message = self.account.fetch(place.folder, place.uid)
         if message is None:
@@ -284,10 +266,10 @@ class Watcher:
         where = f"{place.folder}/{place.uid}"
         key = digest(message)
         known = self.mailbox.label_of(key)
-        label = {"junk": "spam", "notjunk": "ham"}.get(said)
         ours = known is not None and known[1] == HUMAN and known[2].startswith("watch ")
-        if ours and known is not None and known[0] != label:
-            self.mailbox.forget_digest(key, also=lambda: self._note(place, before))
+        back = label is None or label == self.plan.ham
+        if known is not None and ours and back and known[0] != label:
+            self.mailbox.retract(key, label, also=lambda: self._note(place, before))
             self.say(f"{where}: taken back: {known[0]}")
         elif label is None:
             self._arrive(place, before)
@@ -306,29 +288,46 @@ class Watcher:
         message = self.account.fetch(place.folder, place.uid)
         if message is None:
             return
-        found = answer(self.mailbox, message)
-        line = f"{place.folder}/{place.uid}: {found.mark} {found.score:.4f}"
-        if found.mark != "S":
+        line, target = self._judged(place, message)
+        if target is None or target == place.folder:
             self._arrive(place, None)
-            waits = found.label == "spam" and not found.ready
-            self.say(f"{line}: not ready to move spam yet (streamnb status)" if waits else line)
+            self.say(line)
         elif not self.plan.move:
             self._arrive(place, None)
-            self.say(f"{line}: would be moved to {self.plan.junk} (--move)")
+            self.say(f"{line}: would be moved to {target} (--move)")
         else:
-            self._file(place, line)
+            self._file(place, target, line)
 
-    def _file(self, place: Place, line: str) -> None:
-        """Move spam; noted before, so that its owner is not taken for having done it."""
+    def _judged(self, place: Place, message: bytes) -> tuple[str, str | None]:
+        """What is said of a message, and where it belongs; None where it stays."""
+        where = f"{place.folder}/{place.uid}"
+        if self.plan.pinned:
+            values = [value for name, value in parse(message).headers if name.lower() == "from"]
+            pin = self.plan.pin_of(sender_of(values[0])) if len(values) == 1 else None
+            if pin is not None:
+                return f"{where}: of a sender that is pinned", pin or None
+        found = answer(self.mailbox, message)
+        line = f"{where}: {found.mark} {found.score:.4f}"
+        label = found.label or ""
+        target = self.plan.folder_of(label)
+        if found.status != 2:
+            return line, target
+        if target is not None and not found.ready:
+            return f"{line}: not ready to move {label} yet (streamnb status)", None
+        return line, self.plan.unsure if found.ready else None
+
+    def _file(self, place: Place, target: str, line: str) -> None:
+        """Move a message; noted before, so that its owner is not taken for having done it."""
         self._arrive(place._replace(filed=True), None)
         try:
-            moved = self.account.file(place.folder, place.uid, self.plan.junk)
+            junk = self.plan.folders.get(target) == "spam"
+            moved = self.account.file(place.folder, place.uid, target, junk)
         except (MailRefusedError, OutputError):
             self._arrive(place, None)
             raise
         if moved:
             self._arrive(place._replace(filed=True, gone=time.time()), None)
-            self.say(f"{line}: moved to {self.plan.junk}")
+            self.say(f"{line}: moved to {target}")
         else:
             self._arrive(place, None)
             self.say(f"{line}: it was moved meanwhile")

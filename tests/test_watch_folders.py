@@ -1,0 +1,277 @@
+"""Watching any number of folders, each of which is a class."""
+
+import pytest
+from commands import streamnb_command
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from test_watch import Dir, mail
+
+from streamnb import Mailbox
+from streamnb.mailbox.digest import digest
+from streamnb.mailbox.watch.maildir import MaildirAccount
+from streamnb.mailbox.watch.plan import Plan
+from streamnb.mailbox.watch.watcher import Watcher
+
+FOLDERS = {"Junk": "spam", "Work": "work", "Lists": "lists", "Bills": "bills", "Family": "family"}
+WORDS = {
+    "spam": "cheap pills buy now", "work": "the quarterly report is due", "lists": "unsubscribe from this list",
+    "bills": "your invoice is attached", "family": "grandma sends her love", "ham": "lunch at noon with ann",
+}  # fmt: skip
+
+
+class Scene:
+    """A Maildir with folders, a mailbox and a watcher of both."""
+
+    def __init__(self, folder, **plan):
+        self.dir = Dir(folder / "Maildir", ("Trash", "Archive", "Look", *FOLDERS))
+        self.box = Mailbox(folder / "mail.db")
+        self.said = []
+        self.account = MaildirAccount(self.dir.root)
+        self.plan = Plan("INBOX", FOLDERS, ("Archive",), **plan)
+        self.watcher = Watcher(self.box, self.account, self.plan, self.said.append)
+
+    def look(self):
+        self.watcher.look()
+
+    def teach(self, classes=WORDS):
+        for i in range(70):
+            for label in classes:
+                self.box.learn(mail(1000 + i, WORDS[label]), label)
+
+    def label(self, number, words="hello there"):
+        known = self.box.label_of(digest(mail(number, words)))
+        return None if known is None else known[0]
+
+
+@pytest.fixture
+def scene(tmp_path):
+    made = []
+
+    def make(**plan):
+        made.append(Scene(tmp_path, **plan))
+        return made[0]
+
+    yield make
+    for one in made:
+        assert one.box.verify() == []
+        one.box.close()
+
+
+def test_a_move_from_one_class_to_another_corrects(scene):
+    scene = scene()
+    scene.look()
+    scene.dir.deliver(1)
+    scene.look()
+    for folder, label in (("Work", "work"), ("Lists", "lists"), ("Archive", "lists"), ("Family", "family"),
+                          ("INBOX", None), ("Junk", "spam"), ("Archive", None), ("Trash", None)):  # fmt: skip
+        scene.dir.move(1, folder)
+        scene.look()
+        assert scene.label(1) == label, folder
+
+
+def test_new_mail_goes_to_the_folder_of_its_class(scene):
+    scene = scene(move=True)
+    scene.look()
+    scene.teach()
+    weights = list(scene.box.counts[0].weights)
+    for i, (label, words) in enumerate(WORDS.items()):
+        scene.dir.deliver(i, mail(i, words))
+        scene.look()
+        scene.look()
+        folder = {label: folder for folder, label in FOLDERS.items()}.get(label, "INBOX")
+        assert scene.dir.where(i) == [folder]
+        assert scene.label(i, words) is None
+    assert list(scene.box.counts[0].weights) == weights
+    scene.dir.move(1, "Bills")  # we put it into Work; a person corrects that
+    scene.look()
+    assert scene.label(1, WORDS["work"]) == "bills"
+    scene.dir.move(2, "INBOX")  # nor is that of a list
+    scene.look()
+    scene.look()
+    assert scene.label(2, WORDS["lists"]) == "ham"
+    assert scene.dir.where(2) == ["INBOX"]
+
+
+def test_what_is_unsure_has_a_folder(scene):
+    scene = scene(move=True, unsure="Look")
+    scene.look()
+    scene.dir.deliver(1, mail(1, WORDS["work"]))
+    scene.look()
+    assert scene.dir.where(1) == ["INBOX"]  # nothing is known yet
+    scene.teach(["ham", "spam", "work"])
+    both = f"{WORDS['work']} {WORDS['spam']}"
+    scene.dir.deliver(2, mail(2, both))
+    scene.dir.deliver(3, mail(3, both))
+    scene.look()
+    scene.look()
+    assert scene.dir.where(2) == scene.dir.where(3) == ["Look"]
+    assert scene.label(2, both) is None
+    scene.dir.move(2, "Work")
+    scene.dir.move(3, "INBOX")
+    scene.look()
+    assert scene.label(2, both) == "work"
+    assert scene.label(3, both) == "ham"
+    assert scene.dir.where(3) == ["INBOX"]
+
+
+def test_the_inbox_can_be_another_class_or_none(scene):
+    scene = scene(ham=None)
+    scene.look()
+    scene.dir.deliver(1, folder="Work")
+    scene.look()
+    assert scene.label(1) == "work"
+    scene.dir.move(1, "INBOX")
+    scene.look()
+    assert scene.label(1) is None
+    scene.dir.move(1, "Work")
+    scene.look()
+    assert scene.label(1) == "work"
+
+
+def test_senders_can_be_pinned_or_left_alone(scene):
+    scene = scene(
+        move=True,
+        pinned={"boss@example.org": "Work", "@example.com": "", "ann@example.com": "Family"},
+    )
+    scene.look()
+    scene.teach()
+    places = {
+        "Boss <BOSS@Example.org>": "Work", "p@example.com": "INBOX", "Ann <ann@example.com>": "Family",
+        "p@example.net": "Junk", "boss@example.org, p@example.com": "Junk", '"boss@example.org" <p@example.net>': "Junk",
+    }  # fmt: skip
+    for i, sender in enumerate(places):
+        scene.dir.deliver(i, f"From: {sender}\n".encode() + mail(i, WORDS["spam"]))
+    scene.look()
+    scene.look()
+    for i, (sender, folder) in enumerate(places.items()):
+        assert scene.dir.where(i) == [folder], sender
+    assert (
+        scene.box.label_of(digest(b"From: Boss <BOSS@Example.org>\n" + mail(0, WORDS["spam"])))
+        is None
+    )
+
+
+def test_what_lay_there_can_be_sorted_later(scene):
+    scene = scene(move=True)
+    for i, words in enumerate(WORDS.values()):
+        scene.dir.deliver(i, mail(i, words))
+    scene.look()
+    assert [scene.dir.where(i) for i in range(6)] == [["INBOX"]] * 6
+    scene.teach()
+    scene.box.learn(mail(1, WORDS["work"]), "ham")  # a person's word
+    again = Plan("INBOX", FOLDERS, ("Archive",), move=True, existing=True)
+    scene.watcher = Watcher(scene.box, scene.account, again, scene.said.append)
+    scene.look()
+    where = [scene.dir.where(i)[0] for i in range(6)]
+    assert where == ["Junk", "INBOX", "Lists", "Bills", "Family", "INBOX"]
+    scene.dir.move(0, "INBOX")
+    scene.look()
+    scene.look()
+    assert scene.label(0, WORDS["spam"]) == "ham"
+    assert scene.dir.where(0) == ["INBOX"]
+
+
+def test_what_a_server_filed_by_our_verdict_is_nobodys_word(scene):
+    scene = scene()
+    scene.look()
+    scene.dir.deliver(1, b"X-Streamnb: work, score=3.2\n" + mail(1), "Work")
+    scene.dir.deliver(2, b"X-Streamnb: lists, score=3.2\n" + mail(2), "Work")
+    scene.look()
+    assert (scene.label(1), scene.label(2)) == (None, "work")
+    scene.dir.move(1, "Lists")
+    scene.look()
+    assert scene.label(1) == "lists"
+
+
+moves = st.tuples(st.sampled_from(["INBOX", "Junk", "Work", "Lists", "Archive"]), st.booleans())
+
+
+@given(st.lists(moves, max_size=14))
+@settings(max_examples=50)
+@example([("Work", True), ("Archive", True), ("INBOX", True), ("Junk", True), ("INBOX", True)])
+def test_any_moves_end_in_what_its_owner_said(tmp_path_factory, history):
+    """Against a slow obvious reference."""
+    scene = Scene(tmp_path_factory.mktemp("w"))
+    scene.look()
+    scene.dir.deliver(1)
+    scene.look()
+    seen, known, corrected = "INBOX", None, None
+    for folder, look in [*history, (None, True)]:
+        if folder is not None:
+            scene.dir.move(1, folder)
+        if not look:
+            continue
+        scene.look()
+        (now,) = scene.dir.where(1)
+        label = FOLDERS.get(now)
+        if now != seen:
+            if label is not None:
+                known, corrected = label, known if known != label else corrected
+            elif seen == "Junk" or (seen in FOLDERS and now == "INBOX"):
+                if known is None:
+                    known = "ham"
+                elif known != "ham":
+                    known, corrected = ("ham" if corrected == "ham" else None), None
+        seen = now
+        assert scene.label(1) == known
+    assert scene.box.verify() == []
+    scene.box.close()
+
+
+def test_the_command_makes_folders_and_reads_yaml(tmp_path):
+    home = Dir(tmp_path / "m", ())
+    db = ("--db", tmp_path / "db")
+    folders = "work=Work,spam=Junk"
+    status, _, error = streamnb_command("watch", home.root, "--once", "--folders", folders, *db)
+    assert (status, error.count("\n")) == (3, 1)
+    assert "no folder 'Work'" in error
+    assert "--create" in error
+    (tmp_path / "w.yaml").write_text(
+        "folders: {work: Work, spam: Junk}\ncreate: true\nmove: true\nunsure: Look\n"
+        "pin: {boss@example.org: Work}\nnever: [ann@example.org]\n"
+    )
+    options = ("--config", tmp_path / "w.yaml", "--once", *db)
+    status, out, error = streamnb_command("watch", home.root, *options)
+    assert (status, error) == (0, "")
+    assert "watching maildir:" in out
+    assert "INBOX, Look, Work, Junk" in out
+    assert "not ready to move work, spam yet" in out
+    home.deliver(1, b"From: boss@example.org\n" + mail(1))
+    home.deliver(2)
+    status, out, _ = streamnb_command("watch", home.root, *options)
+    assert "moved to Work" in out
+    home.move(2, "Work")
+    assert "work (learned)" in streamnb_command("watch", home.root, *options)[1]
+    with Mailbox(tmp_path / "db") as box:
+        assert box.label_of(digest(mail(2)))[0] == "work"
+
+
+@pytest.mark.parametrize(
+    ("yaml", "options", "said"),
+    [
+        ("folder: 1\nnonsense: 2\n", (), "'nonsense': no such option of watch"),
+        ("folders: [", (), "w.yaml:1"),
+        ("every: often\n", (), "--every"),
+        ("", ("--folders", "work"), "not LABEL=FOLDER"),
+        ("", ("--folders", "a=X,b=X"), "the folder of two classes"),
+        ("", ("--folders", "a=X", "--spam-folder", "Y"), "say the same"),
+        ("", ("--pin", "boss"), "not ADDRESS=FOLDER"),
+        ("", ("--never", "a@b=Work"), "not ADDRESS"),
+    ],
+)
+def test_misuse_is_one_line(tmp_path, yaml, options, said):
+    home = Dir(tmp_path / "m", ())
+    (tmp_path / "w.yaml").write_text(yaml or "{}\n")
+    command = (
+        "watch",
+        home.root,
+        "--once",
+        "--db",
+        tmp_path / "db",
+        "--config",
+        tmp_path / "w.yaml",
+    )
+    status, out, error = streamnb_command(*command, *options)
+    assert status == 2
+    assert (out, error.count("\n")) == ("", 1)
+    assert said in error
