@@ -236,7 +236,7 @@ static char *asked(int server, const struct stat *database, const char *user, in
     char request[1024];
     size_t got = 0;
     char *field, *end;
-    int size = snprintf(request, sizeof request, "streamnb/1 file=%llu:%llu size=%zu%s%s%s\n",
+    int size = snprintf(request, sizeof request, "streamnb/1 file=%llu:%llu size=%zu record=1%s%s%s\n",
                         (unsigned long long)database->st_dev, (unsigned long long)database->st_ino,
                         input.end, learn ? " learn=1" : "", user ? " user=" : "",
                         user ? user : "");

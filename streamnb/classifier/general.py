@@ -206,10 +206,15 @@ class Classifier(Parameterised, base.Classifier):
         costs : Costs or sequence of float, default None
             What decisions cost, this time; None for the classifier's own.
         """
+        return self.classify_counted(self.count(x), reasons, costs)
+
+    def classify_counted(
+        self, tokens: Any, reasons: int = 10, costs: Sequence[float] | None = None
+    ) -> Verdict:
+        """As `classify`, of a message's features as `count` gives them."""
         if reasons < 0:
             raise ValueError(f"reasons: at least 0, not {reasons}")
         asked = self.costs if costs is None else Costs(*costs)
-        tokens = self.count(x)
         with self.model._lock:  # the reasons are those of the scores
             scores = self.model.joint_log_likelihood(tokens)
             if not scores:
@@ -267,7 +272,10 @@ class Classifier(Parameterised, base.Classifier):
                 part = view.contributions.get(counted.name(i))
                 if part is not None:
                     fingerprint = int(counted.fingerprints[i])
-                    name = tokenizer.name(fingerprint, counted.name(i))
+                    known = counted.name(i)
+                    if counted.names is None:  # they were kept without their names
+                        known = self.models[j].name_of(fingerprint)
+                    name = tokenizer.name(fingerprint, known)
                     if name in parts:  # two views may have features of one name
                         name = (j, name)
                     parts[name] = part

@@ -16,6 +16,8 @@ def feature_name(feature: Feature) -> str:
     """The name of a feature as a line can hold it."""
     if isinstance(feature, bytes):
         return "bytes " + repr(feature)[1:]
+    if isinstance(feature, tuple) and len(feature) == 2 and isinstance(feature[0], int):
+        return feature_name(feature[1])  # of a later view, which has a feature of that name, too
     return printable(str(feature))
 
 

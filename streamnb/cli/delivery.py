@@ -84,6 +84,8 @@ def filter_(
     from streamnb.cli.quick import filtered
     from streamnb.mailbox.service.client import Asking
 
-    status = filtered(Asking(db, wait, question, update, current_user()), strict, unsure_field)
+    status = filtered(
+        Asking(db, wait, question, update, current_user(), record=True), strict, unsure_field
+    )
     if status:
         raise click.exceptions.Exit(status)

@@ -32,6 +32,8 @@ _COMMANDS = {
     "filter": "delivery",
     "serve": "serve",
     "watch": "watch",
+    "web": "web",
+    "record": "web",
     "status": "maintenance",
     "verify": "maintenance",
     "rescue": "maintenance",

@@ -232,12 +232,24 @@ def _mixed(
     metavar="HEX",
     help="Of a message that is gone: its digest, as `learn --json` and `export` print it.",
 )
+@click.option(
+    "--erase",
+    is_flag=True,
+    help="Leave no trace: remove it from the ledger and the record of verdicts, too.",
+)
+@click.option(
+    "--sender",
+    metavar="TEXT",
+    help="With --erase: all messages in the record of verdicts whose sender has TEXT in it.",
+)
 @server_options
 @database_options
 @json_option
 def forget(
     source: tuple[str, ...],
     digests: tuple[str, ...],
+    erase: bool,
+    sender: str | None,
     db: str | None,
     wait: float,
     as_json: bool,
@@ -251,14 +263,42 @@ def forget(
     Example:
       streamnb forget message.eml
     """  # noqa: D301 (click's mark for lines that stay as they are)
-    if not source and not digests:
+    if sender is not None and not (erase and sender.strip()):
+        raise click.UsageError("--sender goes with --erase, and is not empty")
+    if not source and not digests and sender is None:
         raise click.UsageError("Missing argument 'SOURCE...' (or --digest).")
     keys = [_key(text) for text in digests]
+    if erase:
+        _erase(source, keys, sender, db, wait, servers)
+        return
     with _failing_last() as failed, open_mailbox(db, wait) as mailbox:
         gone = ((key.hex(), key, mailbox.forget_digest(key)) for key in keys)
         messages = (("", found) for found in sources(source, servers))
         here = _each(messages, lambda _, found: mailbox.forget(_content(found)), failed)
         _report(chain(gone, here), as_json)
+
+
+def _erase(
+    source: tuple[str, ...],
+    keys: list[bytes],
+    sender: str | None,
+    db: str | None,
+    wait: float,
+    servers: dict[str, Any],
+) -> None:
+    from streamnb.mailbox.digest import digest
+    from streamnb.mailbox.record import Record
+
+    with _failing_last() as failed, open_mailbox(db, wait) as mailbox:
+        for found in sources(source, servers):
+            if isinstance(found.content, bytes):
+                keys.append(digest(found.content))
+            else:
+                failed.append(found.content)
+                click.echo(f"streamnb: {printable(str(found.content))}", err=True)
+        erased = Record(mailbox).erase(keys, sender)
+    click.echo(f"{erased:,} messages erased, of {len(keys):,} that were named" if keys else
+               f"{erased:,} messages erased")  # fmt: skip
 
 
 def _key(text: str) -> bytes:

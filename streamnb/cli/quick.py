@@ -32,7 +32,8 @@ def exit_status(arguments: list[str]) -> int | None:
             return None
     if "" in options.values() or sys.stdin is None or sys.stdout is None:
         return None
-    asking = Asking(options.get("--db"), user=options.get("--user"))
+    record = arguments[0] == "filter"
+    asking = Asking(options.get("--db"), user=options.get("--user"), record=record)
     if not os.path.exists(asking.socket):
         return None
     if arguments[0] == "filter" and not rest:
@@ -100,6 +101,10 @@ def filtered(asking: Asking, strict: bool, unsure_field: str | None = None) -> i
             )
         except (OSError, MemoryError) as error:
             give_up(error)
+        try:
+            asking.finish()
+        except StreamNBError as error:
+            sys.stderr.write(f"streamnb: not recorded: {printable(str(error))}\n")
     if trouble is None:
         return 0
     why = printable(str(trouble) or type(trouble).__name__)

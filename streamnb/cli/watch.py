@@ -19,7 +19,7 @@ from streamnb.errors import BusyError, ConfigError, MailServerError, OutputError
 if TYPE_CHECKING:
     from streamnb.mailbox.watch.watcher import Watcher
 
-__all__ = ["watch"]
+__all__ = ["account_of", "watch"]
 
 _LONGEST = 300.0  # seconds between attempts to connect again
 
@@ -180,7 +180,7 @@ def watch(
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda number, _: stopped.append(number))
     with open_mailbox(db, wait, create=True) as mailbox:
-        account, inbox = _account(source, servers)
+        account, inbox = account_of(source, servers)
         try:
             classes = dict(folders or {spam_folder or "Junk": "spam"})
             ham = classes.pop(inbox, "ham")
@@ -211,7 +211,8 @@ def _say(line: str) -> None:
     click.echo(printable(f"{datetime.now():%F %T} {line}"))
 
 
-def _account(source: str, servers: dict[str, Any]) -> tuple[Any, str]:
+def account_of(source: str, servers: dict[str, Any]) -> tuple[Any, str]:
+    """An account, and its inbox."""
     if is_server(source):
         from streamnb.mailbox.watch.access import Access, address_of
         from streamnb.mailbox.watch.imap import ImapAccount

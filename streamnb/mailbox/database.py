@@ -246,17 +246,35 @@ class Database:
         yield from self._transaction("BEGIN")
 
     @contextlib.contextmanager
-    def writing(self) -> Iterator[sqlite3.Connection]:
+    def writing(self, durable: bool = True) -> Iterator[sqlite3.Connection]:
         """A transaction that is done as a whole, and on the disk, or not at all.
+
+        Parameters
+        ----------
+        durable
+            Whether it is waited until it is on the disk. If not, the last transactions can be lost
+            when the power fails, and nothing else.
 
         Raises
         ------
         RuntimeError
             Within another transaction of this connection.
         """
-        yield from self._transaction("BEGIN IMMEDIATE")
+        yield from self._transaction("BEGIN IMMEDIATE", durable)
 
-    def _transaction(self, begin: str) -> Iterator[sqlite3.Connection]:
+    @contextlib.contextmanager
+    def waiting(self, seconds: float) -> Iterator[None]:
+        """Wait so long for other processes that write, and no longer."""
+        with self._lock:
+            before, self.wait = self.wait, seconds
+            self.connection.execute(f"PRAGMA busy_timeout = {int(1000 * seconds)}")
+            try:
+                yield
+            finally:
+                self.wait = before
+                self.connection.execute(f"PRAGMA busy_timeout = {int(1000 * before)}")
+
+    def _transaction(self, begin: str, durable: bool = True) -> Iterator[sqlite3.Connection]:
         if not self._lock.acquire(timeout=self.wait):
             raise BusyError(
                 f"{self.path}: another thread holds the database; waited {self.wait:g} s: "
@@ -266,7 +284,7 @@ class Database:
             if not self.open:
                 raise ValueError(f"{self.path}: the database was closed")
             if not self.within:
-                yield from self._outermost(begin)
+                yield from self._outermost(begin, durable)
             elif begin == "BEGIN":
                 yield self.connection
             else:
@@ -274,10 +292,12 @@ class Database:
         finally:
             self._lock.release()
 
-    def _outermost(self, begin: str) -> Iterator[sqlite3.Connection]:
+    def _outermost(self, begin: str, durable: bool) -> Iterator[sqlite3.Connection]:
         if self.replaced():
             raise StateError(f"{self.path}: the database was removed or replaced: start again")
         with self.speaking():
+            if not durable:
+                self.connection.execute("PRAGMA synchronous = NORMAL")
             self.connection.execute(begin)
             self.within = begin
             self.changes += 1
@@ -290,6 +310,8 @@ class Database:
                 raise
             finally:
                 self.within = ""
+                if not durable:
+                    self.connection.execute("PRAGMA synchronous = FULL")
 
     def _roll_back(self) -> None:
         if self.connection.in_transaction:

@@ -214,7 +214,7 @@ class Mailbox:
         text = json.dumps(identity, sort_keys=True)
         self._identity = sha256(text.encode()).hexdigest()[:16]
         described = json.dumps(identity["settings"]["tokenizer"], sort_keys=True)
-        self._tokenizer = sha256(described.encode()).hexdigest()[:16]
+        self.tokenizer_id = sha256(described.encode()).hexdigest()[:16]
 
     @property
     def models(self) -> Sequence[CountingNB]:
@@ -322,10 +322,40 @@ class Mailbox:
             raise ValueError(f"when: a finite number, not {when}")
         used = self.classifier
         counted = used.count(message)
-        key = digest(message)
+        return self._learn(
+            lambda: counted if self.classifier is used else self.classifier.count(message),
+            digest(message),
+            label,
+            teacher,
+            source,
+            when,
+            also,
+        )
+
+    def learn_counted(
+        self,
+        counted: Any,
+        key: bytes,
+        label: Label,
+        teacher: str = HUMAN,
+        source: str = "learn",
+        when: float | None = None,
+    ) -> Outcome:
+        """As `learn`, for a message that is gone, of its features and its digest."""
+        return self._learn(lambda: counted, key, label, teacher, source, when, None)
+
+    def _learn(
+        self,
+        count: Callable[[], Any],
+        key: bytes,
+        label: Label,
+        teacher: str,
+        source: str,
+        when: float | None,
+        also: Callable[[], None] | None,
+    ) -> Outcome:
         with self.writing():
-            if self.classifier is not used:  # another process has made it another kind of database
-                counted = self.classifier.count(message)
+            counted = count()  # another process may have made it another kind of database
             now = self.moment(when)
             label = next((known for known in self.labels if str(known) == str(label)), label)
             if also is not None:
@@ -348,7 +378,7 @@ class Mailbox:
                     now,
                     None,
                     None if expected is None else self.labels.index(expected),
-                    self._tokenizer,
+                    self.tokenizer_id,
                     receipt,
                     self.classifier.model.views_of(counted),
                 )
@@ -405,11 +435,21 @@ class Mailbox:
         return Outcome("forgotten", self.labels[row.label])
 
     def retract(
-        self, key: bytes, back_to: Label | None, also: Callable[[], None] | None = None
+        self,
+        key: bytes,
+        back_to: Sequence[Label] | None = None,
+        also: Callable[[], None] | None = None,
     ) -> Outcome:
-        """Take back the last word on a message; if it had corrected `back_to`, that holds again.
+        """Take back the last word on a message: what it had corrected holds again.
 
-        `also` as for `learn`.
+        Parameters
+        ----------
+        key
+            The message's digest.
+        back_to
+            Only if it is one of these; None for all.
+        also
+            As for `learn`.
         """
         with self.writing():
             if also is not None:
@@ -423,7 +463,9 @@ class Mailbox:
             self.take_back(row, now)
             where = "digest = ? AND ended = ? AND id < ?"
             for old in list(self.ledger.rows(where, (key, row.added, row.id)))[-1:]:
-                if self.labels[old.label] == back_to and old.tokens is not None:
+                if old.tokens is not None and (
+                    back_to is None or self.labels[old.label] in back_to
+                ):
                     self.add_row(old._replace(id=0, added=now, ended=None))
         return Outcome("forgotten", self.labels[row.label])
 

@@ -41,6 +41,8 @@ class Asking:
         How messages are judged.
     learn
         Whether messages are then learned, as a program's word, where the verdict is sure.
+    record
+        Whether the server records its verdicts.
     user
         Whose database it is, where there are many.
     """
@@ -52,6 +54,7 @@ class Asking:
         question: Question | None = None,
         learn: bool = False,
         user: str | None = None,
+        record: bool = False,
     ) -> None:
         named = database or (default_path() if user is None else user_path(user))
         self.database = os.fspath(named)
@@ -59,9 +62,11 @@ class Asking:
         self.wait = wait
         self.question = question or Question()
         self.learn = learn
+        self.record = record
         self.user = user
         self._mailbox: Mailbox | None = None
         self._served = True
+        self._later: tuple[bytes, Answer] | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -82,11 +87,21 @@ class Asking:
 
             self._mailbox = Mailbox(self.database, create=False, wait=self.wait)
         found = answer(self._mailbox, message, self.question)
-        if self.learn:
-            from streamnb.mailbox.service.judge import learn_sure
-
-            learn_sure(self._mailbox, message, found)
+        self._later = message, found
         return found
+
+    def finish(self) -> None:
+        """Record the last verdict, and learn it if so wanted; a server does that by itself.
+
+        Raises
+        ------
+        StreamNBError
+            Where that cannot be.
+        """
+        if self._later is not None and self._mailbox is not None:
+            from streamnb.mailbox.service.judge import afterwards
+
+            afterwards(self._mailbox, *self._later, "filter", self.learn)
 
     def _file(self) -> tuple[int, int]:
         """Which database is meant; (0, 0) for the server's own, where we may not look."""
@@ -107,7 +122,9 @@ class Asking:
             What it says is wrong.
         """
         message = message[:MOST]
-        request = Request(self._file(), len(message), self.question, self.learn, self.user)
+        request = Request(
+            self._file(), len(message), self.question, self.learn, self.user, self.record
+        )
         until = time.monotonic() + _PATIENCE
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
             connection.settimeout(_PATIENCE)

@@ -67,6 +67,8 @@ class Guard:
         Names of this server besides those of this machine.
     largest
         Bytes of a request's body.
+    session
+        What a browser's cookie may have in place of the token.
     """
 
     def __init__(
@@ -75,11 +77,13 @@ class Guard:
         token: Callable[[str | None], str],
         hosts: tuple[str, ...] = (),
         largest: int = 64 << 20,
+        session: str | None = None,
     ) -> None:
         self.app = app
         self.token = token
         self.hosts = {*_HERE, *hosts}
         self.largest = largest
+        self.session = session
 
     async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
         """Answer a request, or have it answered."""
@@ -121,14 +125,12 @@ class Guard:
             wanted = self.token(users[0])
         except LookupError:
             return 404, "no such user"
-        given = [
-            headers.get(b"authorization", "").removeprefix("Bearer "),
-            *_cookies(headers.get(b"cookie", "")),
-            *asked.get("token", []),
-        ]
-        if len(users) > 1 or not any(
-            hmac.compare_digest(one.encode(), wanted.encode()) for one in given
-        ):
+        given = [headers.get(b"authorization", "").removeprefix("Bearer "), *asked.get("token", [])]
+        pairs = [(one, wanted) for one in given]
+        if self.session is not None:
+            pairs += [(one, self.session) for one in _cookies(headers.get(b"cookie", ""))]
+        right = any(hmac.compare_digest(one.encode(), secret.encode()) for one, secret in pairs)
+        if len(users) > 1 or not right:
             return 401, "the token is missing or wrong (it is in the .token file)"
         return None
 

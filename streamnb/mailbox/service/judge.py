@@ -14,7 +14,7 @@ from streamnb.mailbox.location import WAIT, user_path
 from streamnb.mailbox.service.answers import Answer
 from streamnb.mailbox.store import Mailbox, Outcome
 
-__all__ = ["Mailboxes", "learn_sure"]
+__all__ = ["Mailboxes", "afterwards", "learn_sure"]
 
 
 def learn_sure(mailbox: Mailbox, message: bytes, found: Answer) -> Outcome | None:
@@ -22,6 +22,32 @@ def learn_sure(mailbox: Mailbox, message: bytes, found: Answer) -> Outcome | Non
     if found.status == 2 or found.label is None:
         return None
     return mailbox.learn(message, found.label, PROGRAM, "filter")
+
+
+def afterwards(mailbox: Mailbox, message: bytes, found: Answer, place: str, learn: bool) -> None:
+    """What is done with a message that was judged, when nobody waits for it any more.
+
+    Parameters
+    ----------
+    mailbox
+        Who judged.
+    message, found
+        The message, and what was said of it.
+    place
+        Where it came by.
+    learn
+        Whether it is learned, where the verdict is sure.
+
+    Raises
+    ------
+    StreamNBError
+        Where that cannot be.
+    """
+    from streamnb.mailbox.record import Record
+
+    Record(mailbox).note(message, found, place)
+    if learn:
+        learn_sure(mailbox, message, found)
 
 
 class Mailboxes:

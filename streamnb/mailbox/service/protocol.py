@@ -59,6 +59,8 @@ class Request(NamedTuple):
         Whether it is then learned, as a program's word, where the verdict is sure.
     user
         Whose database it is, where there are many.
+    record
+        Whether the verdict is recorded, for its owner to look at.
     """
 
     file: tuple[int, int]
@@ -66,6 +68,7 @@ class Request(NamedTuple):
     question: Question = Question()
     learn: bool = False
     user: str | None = None
+    record: bool = False
 
 
 def write_request(request: Request) -> bytes:
@@ -93,6 +96,8 @@ def write_request(request: Request) -> bytes:
         words.append("costs=" + ",".join(repr(float(cost)) for cost in question.costs))
     if request.learn:
         words.append("learn=1")
+    if request.record:
+        words.append("record=1")
     if request.user is not None:
         words.append(f"user={request.user}")
     return " ".join(words).encode("ascii") + b"\n"
@@ -113,7 +118,8 @@ def read_request(line: bytes) -> Request:
     if costs is not None and (len(costs) != 3 or not all(0 <= cost < 1e12 for cost in costs)):
         raise ValueError("not costs")
     question = Question(min(max(reasons, 0), 100), threshold, costs)
-    return Request((device, inode), size, question, given.get("learn") == "1", given.get("user"))
+    learn, record = (given.get(name) == "1" for name in ("learn", "record"))
+    return Request((device, inode), size, question, learn, given.get("user"), record)
 
 
 def write_reply(answer: Answer) -> bytes:

@@ -21,10 +21,12 @@ from typing import Any, NamedTuple
 from aiosmtpd.lmtp import LMTP
 from aiosmtpd.smtp import SMTP, Envelope, Session
 
+from streamnb.errors import StreamNBError
 from streamnb.mailbox.service.answers import Answer, Question, answer
-from streamnb.mailbox.service.judge import Mailboxes
+from streamnb.mailbox.service.judge import Mailboxes, afterwards
 from streamnb.mailbox.service.listening import Address
 from streamnb.mailbox.service.passthrough import pass_through
+from streamnb.mailbox.service.protocol import MOST
 
 __all__ = ["LARGEST", "Hop", "proxy"]
 
@@ -81,10 +83,13 @@ def proxy(
     """
     many = mailboxes.one is None
 
-    def judged(recipient: str, message: bytes) -> Answer:
+    def judged(recipient: str, message: bytes, then: Answer | None) -> Answer:
         user = recipient.partition("@")[0].partition("+")[0].lower() if many else None
         with mailboxes.of(user) as mailbox:
-            return answer(mailbox, message, question or Question())
+            if then is None:
+                return answer(mailbox, message, question or Question())
+            afterwards(mailbox, message, then, "lmtp" if lmtp else "smtp", learn=False)
+            return then
 
     async def talk(connection: socket.socket) -> None:
         loop = asyncio.get_running_loop()
@@ -144,8 +149,10 @@ class _Passing:
 
     Parameters
     ----------
-    hop, judged, say, lmtp
+    hop, say, lmtp
         As for `proxy`.
+    judged
+        Judges a message for a recipient; given what was said of it, records that.
     one_at_a_time
         Whether a message goes to one recipient only: each has a verdict, or an answer, of its own.
     """
@@ -153,7 +160,7 @@ class _Passing:
     def __init__(
         self,
         hop: Hop,
-        judged: Callable[[str, bytes], Answer],
+        judged: Callable[[str, bytes, Answer | None], Answer],
         say: Callable[[str], None],
         lmtp: bool,
         one_at_a_time: bool,
@@ -165,6 +172,7 @@ class _Passing:
         self.one_at_a_time = one_at_a_time
         self.client: smtplib.SMTP | None = None
         self._handing: asyncio.Task[list[str]] | None = None
+        self._recorded: tuple[str, bytes, Answer] | None = None
 
     async def finished(self) -> None:
         """Wait until a message that is being handed on is there, and that was answered."""
@@ -239,7 +247,13 @@ class _Passing:
         self._handing = asyncio.create_task(
             asyncio.to_thread(self._hand_on, envelope.rcpt_tos, message)
         )
-        return "\r\n".join(await self._handing)
+        replies = await self._handing
+        asyncio.get_running_loop().call_later(0.05, self._record_later)
+        return "\r\n".join(replies)
+
+    def _record_later(self) -> None:
+        if self._recorded is not None:
+            asyncio.get_running_loop().run_in_executor(None, self._record)
 
     # What is put to the next hop, in a thread
 
@@ -280,7 +294,7 @@ class _Passing:
             client = self.client
             if client is None:
                 return [_LATER] * many
-            stamped = self._stamped(recipients[0], message)
+            stamped, found = self._stamped(recipients[0], message)
             code, said = client.docmd("DATA")
             if code != 354:
                 return [_line(code, said)] * many
@@ -290,19 +304,32 @@ class _Passing:
             replies = [_line(*client.getreply()) for _ in range(answers)]
         except (OSError, smtplib.SMTPException) as error:
             return [self._lost(error)] * many
+        if found is not None and replies[0].startswith("2"):
+            self._recorded = (recipients[0], message[:MOST], found)
         return replies if len(replies) == many else replies[:1] * many
 
-    def _stamped(self, recipient: str, message: bytes) -> bytes:
+    def _stamped(self, recipient: str, message: bytes) -> tuple[bytes, Answer | None]:
         target = io.BytesIO()
-        trouble = pass_through(
-            io.BytesIO(message),
-            target,
-            lambda head: self.judged(recipient, head),
-            ending=b"\r\n",
-        )
+        found: list[Answer] = []
+
+        def ask(head: bytes) -> Answer:
+            found.append(self.judged(recipient, head, None))
+            return found[0]
+
+        trouble = pass_through(io.BytesIO(message), target, ask, ending=b"\r\n")
         if trouble is not None:
             self.say(f"passed on unchanged: {str(trouble) or type(trouble).__name__:.300}")
-        return target.getvalue()
+        return target.getvalue(), found[0] if found else None
+
+    def _record(self) -> None:
+        """Record the last verdict; it was answered already."""
+        last, self._recorded = self._recorded, None
+        if last is None:
+            return
+        try:
+            self.judged(*last)
+        except (StreamNBError, LookupError) as error:
+            self.say(f"not recorded: {error!s:.300}")
 
     def _lost(self, error: Exception) -> str:
         why = getattr(error, "strerror", None) or str(error)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from streamnb.errors import StateError
 from streamnb.mailbox.service.answers import answer
-from streamnb.mailbox.service.judge import Mailboxes, learn_sure
+from streamnb.mailbox.service.judge import Mailboxes, afterwards
 from streamnb.mailbox.service.listening import accept, notify
 from streamnb.mailbox.service.protocol import (
     LONGEST_LINE,
@@ -160,7 +160,7 @@ def asked(
             try:
                 later()
             except Exception as error:  # whatever is in a message must not end the server
-                say(f"not learned: {error!s:.300}")
+                say(f"not recorded: {error!s:.300}")
 
     return talk
 
@@ -180,8 +180,8 @@ def _reply(
     except Exception as error:  # whatever is in a message must not end the server
         return write_trouble(error), None
 
-    def learned() -> None:
+    def later() -> None:
         with mailboxes.of(request.user, file) as mailbox:
-            learn_sure(mailbox, message, found)
+            afterwards(mailbox, message, found, "filter", request.learn)
 
-    return write_reply(found), learned if request.learn else None
+    return write_reply(found), later if request.record or request.learn else None

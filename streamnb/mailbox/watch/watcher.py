@@ -6,6 +6,8 @@ noticed also when they were made while nobody watched.
 
 from __future__ import annotations
 
+import contextlib
+import json
 import time
 from collections.abc import Callable, Iterable
 from typing import NamedTuple, Protocol
@@ -21,7 +23,8 @@ from streamnb.errors import (
 from streamnb.mail import parse
 from streamnb.mailbox.digest import digest, header_key
 from streamnb.mailbox.ledger import HUMAN, PROGRAM
-from streamnb.mailbox.service.answers import answer
+from streamnb.mailbox.record import Record
+from streamnb.mailbox.service.answers import Answer, answer
 from streamnb.mailbox.store import Mailbox
 from streamnb.mailbox.watch.locations import Place, Places
 from streamnb.mailbox.watch.plan import Plan, sender_of
@@ -101,6 +104,7 @@ class Watcher:
         self.say = say
         self.stopping = stopping
         self.places = Places(mailbox.database, account.name)
+        self._record = Record(mailbox)
         self._states: dict[str, object] = {}
         self._put_off: set[tuple[str, str]] = set()
         self._existing: list[Place] | None = None  # what lies in the inbox and is to be judged
@@ -269,7 +273,9 @@ class Watcher:
         ours = known is not None and known[1] == HUMAN and known[2].startswith("watch ")
         back = label is None or label == self.plan.ham
         if known is not None and ours and back and known[0] != label:
-            self.mailbox.retract(key, label, also=lambda: self._note(place, before))
+            self.mailbox.retract(
+                key, [label] if label else [], also=lambda: self._note(place, before)
+            )
             self.say(f"{where}: taken back: {known[0]}")
         elif label is None:
             self._arrive(place, before)
@@ -288,35 +294,40 @@ class Watcher:
         message = self.account.fetch(place.folder, place.uid)
         if message is None:
             return
-        line, target = self._judged(place, message)
+        line, target, found = self._judged(place, message)
+        moved = None
         if target is None or target == place.folder:
             self._arrive(place, None)
             self.say(line)
         elif not self.plan.move:
             self._arrive(place, None)
             self.say(f"{line}: would be moved to {target} (--move)")
-        else:
-            self._file(place, target, line)
+        elif self._file(place, target, line):
+            moved = target
+        if found is not None:
+            where = json.dumps([self.account.name, moved or place.folder, place.uid])
+            with contextlib.suppress(BusyError):
+                self._record.note(message, found, where, moved)
 
-    def _judged(self, place: Place, message: bytes) -> tuple[str, str | None]:
-        """What is said of a message, and where it belongs; None where it stays."""
+    def _judged(self, place: Place, message: bytes) -> tuple[str, str | None, Answer | None]:
+        """What is said of a message, where it belongs (None where it stays), and the verdict."""
         where = f"{place.folder}/{place.uid}"
         if self.plan.pinned:
             values = [value for name, value in parse(message).headers if name.lower() == "from"]
             pin = self.plan.pin_of(sender_of(values[0])) if len(values) == 1 else None
             if pin is not None:
-                return f"{where}: of a sender that is pinned", pin or None
+                return f"{where}: of a sender that is pinned", pin or None, None
         found = answer(self.mailbox, message)
         line = f"{where}: {found.mark} {found.score:.4f}"
         label = found.label or ""
         target = self.plan.folder_of(label)
         if found.status != 2:
-            return line, target
+            return line, target, found
         if target is not None and not found.ready:
-            return f"{line}: not ready to move {label} yet (streamnb status)", None
-        return line, self.plan.unsure if found.ready else None
+            return f"{line}: not ready to move {label} yet (streamnb status)", None, found
+        return line, self.plan.unsure if found.ready else None, found
 
-    def _file(self, place: Place, target: str, line: str) -> None:
+    def _file(self, place: Place, target: str, line: str) -> bool:
         """Move a message; noted before, so that its owner is not taken for having done it."""
         self._arrive(place._replace(filed=True), None)
         try:
@@ -331,3 +342,4 @@ class Watcher:
         else:
             self._arrive(place, None)
             self.say(f"{line}: it was moved meanwhile")
+        return moved

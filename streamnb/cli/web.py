@@ -1,0 +1,103 @@
+"""`streamnb web`: a page in a browser. `streamnb record`: what it shows."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from typing import Any
+
+import click
+
+from streamnb.cli.options import Finite, database_options, json_option, open_mailbox
+from streamnb.cli.sources import server_options
+from streamnb.errors import ConfigError, printable
+
+__all__ = ["record", "web"]
+
+
+@click.command()
+@click.argument("account", required=False)
+@click.option(
+    "--listen",
+    default="127.0.0.1:8026",
+    show_default=True,
+    metavar="HOST:PORT",
+    help="Where the page is; port 0 for any that is free.",
+)
+@server_options
+@database_options
+def web(account: str | None, listen: str, db: str | None, wait: float, **servers: Any) -> None:
+    """Open a page for a browser on this machine: what to look at, how well it does, what it knows.
+
+    It shows mail that `streamnb watch`, `filter` and `serve` were unsure of or have moved; a click
+    teaches it, another takes that back. With an ACCOUNT (a Maildir or imap://USER@HOST) it shows
+    the text of messages, each word tinted by what it says. Nothing is fetched from elsewhere.
+
+    Whoever has the address that it prints can see and teach all that: it holds a secret.
+
+    \b
+    Example:
+      streamnb web
+      streamnb web ~/Maildir --listen 127.0.0.1:0
+    """  # noqa: D301 (click's mark for lines that stay as they are)
+    try:
+        from streamnb.mailbox.service.http import Guard, http, token_of
+        from streamnb.web.app import pages
+    except ImportError as error:
+        raise ConfigError(f"{error.name}: not installed: pip install 'streamnb[web]'") from None
+    from streamnb.cli.watch import account_of
+    from streamnb.mailbox.service.judge import Mailboxes
+    from streamnb.mailbox.service.listening import address_of
+    from streamnb.mailbox.service.listening import listen as listening_at
+    from streamnb.mailbox.service.server import Listener, serve
+
+    address = address_of(listen)
+    if not address.here or address.path is not None:
+        raise ConfigError(f"{listen}: the page is for this machine alone: 127.0.0.1:PORT")
+    with open_mailbox(db, wait, create=True) as mailbox:
+        token, session = token_of(mailbox.path), secrets.token_urlsafe(32)
+        reached = None if account is None else account_of(account, servers)[0]
+        try:
+            guard = Guard(pages(mailbox, session, reached), lambda user: token, session=session)
+            listener = Listener("web", listening_at(address), http(guard))
+            click.echo(f"http://{listener.where}/?token={token}")
+            serve(
+                Mailboxes(mailbox), [listener], lambda line: click.echo(printable(line), err=True)
+            )
+        finally:
+            if reached is not None and hasattr(reached, "close"):
+                reached.close()
+
+
+@click.command()
+@click.option("--most", type=click.IntRange(0, 100_000), metavar="N", help="Keep N; 0 for none.")
+@click.option("--days", type=Finite(0, 36_500), metavar="DAYS", help="Keep them for so long.")
+@database_options
+@json_option
+def record(
+    most: int | None, days: float | None, db: str | None, wait: float, as_json: bool
+) -> None:
+    """Say what is kept of mail that was judged, for `streamnb web`; or how much of it to keep.
+
+    Sender, subject, verdict and features of the last 500 messages of 30 days are kept in the
+    database. `streamnb forget --erase` removes a message, or a sender, from it.
+
+    \b
+    Example:
+      streamnb record
+      streamnb record --most 0
+    """  # noqa: D301 (click's mark for lines that stay as they are)
+    from streamnb.mailbox.record import Record
+
+    with open_mailbox(db, wait) as mailbox:
+        kept = Record(mailbox)
+        if most is not None or days is not None:
+            now = kept.bounds
+            kept.limit(now._replace(most=now.most if most is None else most,
+                                    days=now.days if days is None else days))  # fmt: skip
+        bounds, entries = kept.bounds, kept.entries(most=100_000)
+    if as_json:
+        for entry in entries:
+            click.echo(json.dumps({**entry._asdict(), "digest": entry.digest.hex()}))
+        return
+    click.echo(f"{len(entries):,} messages; at most {bounds.most:,}, for {bounds.days:g} days")

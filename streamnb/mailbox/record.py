@@ -1,0 +1,367 @@
+"""The record of verdicts: what was said of mail lately, so that a person can look and teach.
+
+It is bounded in number and age, and can be turned off. It holds what teaching needs, so that a
+message can be taught after it is gone.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from streamnb.errors import StateError
+from streamnb.features.token_counts import TokenCounts
+from streamnb.mail import parse
+from streamnb.mailbox.digest import digest
+from streamnb.mailbox.ledger import HUMAN, pack_tokens, unpack_tokens
+from streamnb.mailbox.service.answers import Answer
+from streamnb.mailbox.store import Mailbox, Outcome
+
+__all__ = ["Bounds", "Entry", "Record"]
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS verdicts(
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    digest BLOB NOT NULL UNIQUE,  -- which message (`digest.digest`)
+    time REAL NOT NULL,           -- when it was judged, seconds since 1970
+    place TEXT NOT NULL,          -- where it was: account, folder and uid in JSON, or a word
+    moved TEXT,                   -- the folder it was moved to
+    sender TEXT NOT NULL,
+    subject TEXT NOT NULL,
+    mark TEXT NOT NULL,           -- as `Answer`
+    label TEXT,
+    score REAL NOT NULL,
+    probability REAL NOT NULL,
+    tokenizer TEXT NOT NULL,      -- which tokenizer made the tokens
+    tokens BLOB NOT NULL,         -- its features
+    names BLOB NOT NULL           -- their names, compressed; of some views perhaps none
+)
+"""
+_COLUMNS = "id, digest, time, place, moved, sender, subject, mark, label, score, probability"
+_LONGEST = 200  # characters of a sender or subject
+_PATIENCE = 1.0  # seconds that a verdict waits for others who write
+_NAMES = 1 << 14  # bytes of the names of a message
+
+
+class Bounds(NamedTuple):
+    """How much is recorded.
+
+    Attributes
+    ----------
+    most
+        How many messages; 0 for none.
+    days
+        For how many days.
+    """
+
+    most: int = 500
+    days: float = 30.0
+
+
+class Entry(NamedTuple):
+    """What was said of a message.
+
+    Attributes
+    ----------
+    id, digest, time
+        Its number, which message, and when.
+    place, moved
+        Where it was, and the folder it was moved to.
+    sender, subject
+        Of its header.
+    mark, label, score, probability
+        As `Answer`.
+    taught
+        What it was learned as since; None where it was not.
+    teacher
+        Who said so.
+    """
+
+    id: int
+    digest: bytes
+    time: float
+    place: str
+    moved: str | None
+    sender: str
+    subject: str
+    mark: str
+    label: str | None
+    score: float
+    probability: float
+    taught: str | None = None
+    teacher: str | None = None
+
+
+class Record:
+    """The record of a mailbox's verdicts.
+
+    Parameters
+    ----------
+    mailbox
+        Whose.
+    """
+
+    def __init__(self, mailbox: Mailbox) -> None:
+        self.mailbox = mailbox
+
+    @property
+    def bounds(self) -> Bounds:
+        """How much is recorded."""
+        with self.mailbox.database.reading():
+            kept = self.mailbox.database.value("record")
+        try:
+            return Bounds() if kept is None else Bounds(int(kept["most"]), float(kept["days"]))
+        except (TypeError, ValueError, KeyError):
+            raise StateError(
+                f"{self.mailbox.path}: the database is damaged: state 'record'"
+            ) from None
+
+    def limit(self, bounds: Bounds) -> None:
+        """Say how much is recorded; what is beyond that is forgotten."""
+        if not 0 <= bounds.most <= 100_000 or not 0 <= bounds.days <= 36_500:
+            raise ValueError(f"at most 100,000 messages and 36,500 days, not {bounds}")
+        with self._writing() as connection:
+            self.mailbox.database.keep("record", bounds._asdict())
+            self._purge(connection, bounds)
+
+    def note(self, message: bytes, found: Answer, place: str, moved: str | None = None) -> None:
+        """Record a verdict; another one on the same message takes its place.
+
+        Parameters
+        ----------
+        message
+            The message.
+        found
+            What was said of it.
+        place
+            Where it was.
+        moved
+            The folder it was moved to.
+        """
+        bounds = self.bounds
+        if bounds.most == 0:
+            return
+        mailbox = self.mailbox
+        views = mailbox.classifier.model.views_of(mailbox.classifier.count(message))
+        header = {name.lower(): value for name, value in reversed(parse(message).headers)}
+        row = (
+            digest(message),
+            time.time(),
+            place,
+            moved,
+            _shown(header.get("from", "")),
+            _shown(header.get("subject", "")),
+            found.mark,
+            found.label,
+            found.score,
+            found.probability,
+            mailbox.tokenizer_id,
+            pack_tokens(views),
+            _pack_names(views),
+        )
+        with self._writing(_PATIENCE) as connection:
+            connection.execute(
+                "REPLACE INTO verdicts(digest, time, place, moved, sender, subject, mark, label, "
+                "score, probability, tokenizer, tokens, names) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                row,
+            )
+            self._purge(connection, bounds)
+
+    @contextmanager
+    def _writing(self, patience: float | None = None) -> Iterator[sqlite3.Connection]:
+        """A transaction that need not be on the disk at once: a verdict can be lost."""
+        database = self.mailbox.database
+        with (
+            database.waiting(database.wait if patience is None else patience),
+            self.mailbox.database.writing(durable=False) as connection,
+        ):
+            connection.execute(_SCHEMA)
+            yield connection
+
+    @staticmethod
+    def _purge(connection: sqlite3.Connection, bounds: Bounds) -> None:
+        connection.execute(
+            "DELETE FROM verdicts WHERE time < ? OR id <= "
+            "(SELECT id FROM verdicts ORDER BY id DESC LIMIT 1 OFFSET ?)",
+            (time.time() - bounds.days * 86400, bounds.most),
+        )
+
+    def _there(self) -> bool:
+        found = self.mailbox.database.connection.execute(
+            "SELECT 1 FROM sqlite_master WHERE name = 'verdicts'"
+        ).fetchone()
+        return found is not None
+
+    def entries(
+        self, kind: str = "all", search: str = "", most: int = 50, before: int | None = None
+    ) -> list[Entry]:
+        """What was said lately, newest first.
+
+        Parameters
+        ----------
+        kind
+            "unsure", "moved", "taught" or "all".
+        search
+            Text that sender or subject must have.
+        most
+            How many.
+        before
+            Only entries of smaller numbers than this.
+        """
+        where = {
+            "all": "1",
+            "unsure": "v.mark = 'U' AND l.id IS NULL",
+            "moved": "v.moved IS NOT NULL",
+            "taught": "l.id IS NOT NULL",
+        }[kind]
+        escaped = search.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+        with self.mailbox.reading():
+            if not self._there():
+                return []
+            rows = self.mailbox.database.connection.execute(
+                f"SELECT {_of_table('v')}, l.label, l.teacher FROM verdicts AS v LEFT JOIN "  # noqa: S608 (ours)
+                "ledger AS l ON l.digest = v.digest AND l.ended IS NULL "
+                f"WHERE {where} AND v.id < ? AND (v.sender LIKE ? ESCAPE '\\' OR "
+                "v.subject LIKE ? ESCAPE '\\') ORDER BY v.id DESC LIMIT ?",
+                (2**62 if before is None else before, f"%{escaped}%", f"%{escaped}%", most),
+            ).fetchall()
+            return [self._entry(row) for row in rows]
+
+    def entry(self, number: int) -> Entry | None:
+        """One entry; None where there is none of that number."""
+        with self.mailbox.reading():
+            if not self._there():
+                return None
+            row = self.mailbox.database.connection.execute(
+                f"SELECT {_of_table('v')}, l.label, l.teacher FROM verdicts AS v LEFT JOIN "  # noqa: S608
+                "ledger AS l ON l.digest = v.digest AND l.ended IS NULL WHERE v.id = ?",
+                (number,),
+            ).fetchone()
+            return None if row is None else self._entry(row)
+
+    def _entry(self, row: Sequence[Any]) -> Entry:
+        *plain, label, teacher = row
+        labels = self.mailbox.labels
+        taught = None if label is None else str(labels[label])
+        return Entry._make((*plain, taught, teacher))
+
+    def counted(self, number: int) -> Any:
+        """The features of a recorded message, as the mailbox's model takes them.
+
+        Raises
+        ------
+        StateError
+            Where they were made by another tokenizer, or are damaged.
+        LookupError
+            Where there is no such message.
+        """
+        with self.mailbox.reading():
+            row = None
+            if self._there():
+                row = self.mailbox.database.connection.execute(
+                    "SELECT tokenizer, tokens, names FROM verdicts WHERE id = ?", (number,)
+                ).fetchone()
+            if row is None:
+                raise LookupError("no such message in the record")
+            if row[0] != self.mailbox.tokenizer_id:
+                raise StateError(
+                    "the message was judged by another tokenizer: teach it from the mail itself"
+                )
+            model = self.mailbox.classifier.model
+            try:
+                views = unpack_tokens(row[1])
+                if len(views) != len(model.members):
+                    raise ValueError("other views")
+                return model.of_views(_with_names(views, row[2]))
+            except Exception as error:  # whatever was done to the file
+                raise StateError(
+                    f"{self.mailbox.path}: the record of verdicts is damaged ({error})"
+                ) from None
+
+    def teach(self, number: int, label: str) -> Outcome:
+        """Learn a recorded message, as a person's word."""
+        entry = self.entry(number)
+        if entry is None:
+            raise LookupError("no such message in the record")
+        return self.mailbox.learn_counted(
+            self.counted(number), entry.digest, label, HUMAN, "web", None
+        )
+
+    def erase(self, keys: Sequence[bytes] = (), sender: str | None = None) -> int:
+        """Remove messages from the record and from the ledger, after unlearning them.
+
+        Parameters
+        ----------
+        keys
+            Their digests.
+        sender
+            Text that the sender has, of recorded messages.
+
+        Returns
+        -------
+        int
+            How many messages were known.
+        """
+        mailbox = self.mailbox
+        mailbox.database.connection.execute("PRAGMA secure_delete = ON")
+        known = set(keys)
+        erased = 0
+        with mailbox.writing():
+            run = mailbox.database.connection.execute
+            there = self._there()
+            if sender is not None and there:
+                found = run("SELECT digest, sender FROM verdicts").fetchall()
+                known |= {key for key, of in found if sender.lower() in of.lower()}
+            for key in known:
+                row = mailbox.ledger.active(key)
+                if row is not None and row.tokens is not None:
+                    mailbox.take_back(row, mailbox.moment())
+                removed = run("DELETE FROM ledger WHERE digest = ?", (key,)).rowcount
+                if there:
+                    removed += run("DELETE FROM verdicts WHERE digest = ?", (key,)).rowcount
+                erased += removed > 0
+            if erased:
+                for counts in mailbox.counts:  # names of what nothing else had are gone, too
+                    counts.lay_out(counts.rows()[0])
+        mailbox.database.shrink()
+        return erased
+
+
+def _of_table(table: str) -> str:
+    return ", ".join(f"{table}.{name}" for name in _COLUMNS.split(", "))
+
+
+def _shown(value: str) -> str:
+    """A header's value as one line, without what a line cannot hold."""
+    return " ".join(value[:_LONGEST].split()).encode("utf-8", "replace").decode()
+
+
+def _pack_names(views: Sequence[TokenCounts]) -> bytes:
+    parts = []
+    room = _NAMES
+    for view in views:
+        named = view.names is not None and view.ends is not None and len(view.names) <= room
+        ends = view.ends.tolist() if named and view.ends is not None else None
+        names = view.names if named and view.names is not None else b""
+        room -= len(names)
+        parts.append([ends, names.decode("latin-1")])
+    return zlib.compress(json.dumps(parts).encode(), 6)
+
+
+def _with_names(views: Sequence[TokenCounts], packed: bytes) -> tuple[TokenCounts, ...]:
+    unpacking = zlib.decompressobj()
+    parts = json.loads(unpacking.decompress(packed, 1 << 22))
+    return tuple(
+        view
+        if ends is None
+        else TokenCounts(view.fingerprints, view.counts, names.encode("latin-1"), np.array(ends))
+        for view, (ends, names) in zip(views, parts, strict=True)
+    )

@@ -1,0 +1,422 @@
+"""The page for people: what it shows, what its buttons do, and whom it lets in."""
+
+import contextlib
+import html
+import http.client
+import os
+import re
+import signal
+import subprocess
+from html.parser import HTMLParser
+from urllib.parse import urlencode
+
+import pytest
+from commands import STREAMNB, streamnb_command
+from hostile import hostile
+from test_watch import Dir, mail
+
+from streamnb import Mailbox
+from streamnb.mailbox.digest import digest
+from streamnb.mailbox.record import Bounds, Record
+from streamnb.mailbox.service.answers import answer
+from streamnb.mailbox.watch.maildir import MaildirAccount
+from streamnb.mailbox.watch.plan import Plan
+from streamnb.mailbox.watch.watcher import Watcher
+
+SPAM, HAM = "cheap pills buy now", "lunch at noon with ann"
+UNSURE = f"{SPAM} {HAM}"
+
+
+def from_(sender, message):
+    return f"From: {sender}\n".encode() + message
+
+
+class Addresses(HTMLParser):
+    """All that a page leads to or loads."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.found = []
+        self.feed(text)
+        assert self.found
+
+    def handle_starttag(self, tag, attrs):
+        assert not any(name.startswith("on") or name == "style" for name, _ in attrs)
+        self.found += [value for name, value in attrs if name in ("src", "href", "action")]
+
+
+class Page:
+    """`streamnb web` as a process, and a browser without pictures or scripts."""
+
+    def __init__(self, *arguments):
+        self.process = subprocess.Popen(
+            [*STREAMNB, "web", *map(str, arguments), "--listen", "127.0.0.1:0"],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        self.url = self.process.stdout.readline().strip()
+        self.process.stderr.readline()
+        self.host = re.match(r"http://([^/]+)/", self.url)[1]
+        self.cookie = None
+        status, headers, _ = self.ask("GET", self.url.partition(self.host)[2])
+        assert (status, headers["Location"]) == (303, "/")
+        self.cookie = headers["Set-Cookie"].partition(";")[0]
+        assert "HttpOnly" in headers["Set-Cookie"]
+        assert "SameSite=strict" in headers["Set-Cookie"]
+
+    def ask(self, method, path, body=None, **headers):
+        with contextlib.closing(http.client.HTTPConnection(self.host, timeout=30)) as connection:
+            if self.cookie:
+                headers = {"Cookie": self.cookie, **headers}
+            connection.request(method, path, body, headers)
+            reply = connection.getresponse()
+            return reply.status, reply.headers, reply.read().decode()
+
+    def get(self, path):
+        status, headers, text = self.ask("GET", path)
+        assert status == 200, text
+        assert "default-src 'none'" in headers["Content-Security-Policy"]
+        assert all(address[0] in "/#" for address in Addresses(text).found), "only of this site"
+        return text
+
+    def form(self):
+        return re.search(r'name="form" value="(\w+)"', self.get("/?kind=all"))[1]
+
+    def post(self, path, **fields):
+        fields = {"form": self.form(), "where": "/?kind=all", **fields}
+        status, headers, text = self.ask("POST", path, urlencode(fields, doseq=True))
+        return status, headers["Location"], text
+
+    def close(self):
+        self.process.send_signal(signal.SIGTERM)
+        self.process.wait(20)
+        said = self.process.stderr.read()
+        self.process.stdout.close()
+        self.process.stderr.close()
+        assert said == ""
+
+
+def text_of(page):
+    return html.unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", page)))
+
+
+@pytest.fixture
+def home(tmp_path):
+    """A Maildir that was watched: one mail is unsure, one was moved, one stayed."""
+    home = Dir(tmp_path / "Maildir")
+    with Mailbox(tmp_path / "mail.db") as box:
+        for i in range(70):
+            box.learn(from_("Pills <p@example.com>", mail(1000 + i, SPAM)), "spam")
+            box.learn(from_("Ann <a@example.org>", mail(2000 + i, HAM)), "ham")
+        plan = Plan("INBOX", {"Junk": "spam"}, ("Archive",), move=True)
+        watcher = Watcher(box, MaildirAccount(home.root), plan, lambda line: None)
+        watcher.look()
+        home.deliver(1, from_("Mixed <m@example.com>", mail(1, UNSURE)))
+        home.deliver(2, from_("Pills <p@example.com>", mail(2, SPAM)))
+        home.deliver(3, from_("Ann <a@example.org>", mail(3, HAM)))
+        watcher.look()
+    return home
+
+
+@pytest.fixture
+def page(home, tmp_path):
+    page = Page(home.root, "--db", tmp_path / "mail.db")
+    yield page
+    page.close()
+
+
+def entry(tmp_path, number):
+    with Mailbox(tmp_path / "mail.db") as box:
+        return next(one for one in Record(box).entries() if one.subject == f"m{number}")
+
+
+def test_what_was_unsure_is_shown_and_taught_by_a_click(page, tmp_path):
+    shown = text_of(page.get("/"))
+    assert "m1 Mixed <m@example.com>" in shown
+    assert "Pills" not in shown
+    assert "moved to Junk" in text_of(page.get("/?kind=moved"))
+    assert "Ann <a@example.org>" in text_of(page.get("/?kind=all"))
+    number = entry(tmp_path, 1).id
+    status, where, _ = page.post("/teach", one=f"{number}:spam")
+    assert status == 303
+    assert "1 message learned as spam" in text_of(page.get(where))
+    assert entry(tmp_path, 1).taught == "spam"
+    assert "m1" not in text_of(page.get("/"))
+    status, where, _ = page.post("/back", id=number)
+    assert "Taken back: 1 message" in text_of(page.get(where))
+    assert entry(tmp_path, 1).taught is None
+    assert "m1" in text_of(page.get("/"))
+    with Mailbox(tmp_path / "mail.db") as box:
+        assert box.verify() == []
+
+
+def test_many_are_taught_at_once_also_when_they_are_gone(page, home, tmp_path):
+    for path in home.find(2) + home.find(3):
+        path.unlink()
+    ids = [entry(tmp_path, number).id for number in (2, 3)]
+    page.post("/teach", id=ids, many="ham")
+    assert [entry(tmp_path, number).taught for number in (2, 3)] == ["ham", "ham"]
+    message = from_("Pills <p@example.com>", mail(2, SPAM))
+    with Mailbox(tmp_path / "mail.db") as box, Mailbox(tmp_path / "other.db") as other:
+        assert box.label_of(digest(message)) == ("ham", "human", "web")
+        assert box.verify() == []
+        row = box.ledger.active(digest(message))
+        other.learn(message, "ham")
+        theirs = other.ledger.active(digest(message)).tokens
+        assert all(a == b for a, b in zip(row.tokens, theirs, strict=True))
+    page.post("/teach", one=f"{ids[0]}:spam")
+    page.post("/back", id=ids[0])
+    assert entry(tmp_path, 2).taught == "ham"  # what was corrected holds again
+    assert "learned" not in text_of(page.get("/?did=taught&as=<b>&ids=1"))
+
+
+def test_a_message_is_shown_as_plain_text(page, home, tmp_path):
+    number = entry(tmp_path, 2).id
+    text = page.get(f"/message/{number}")
+    assert '<span class="w5"' in text
+    assert "cheap" in text_of(text)
+    assert "It was taken for spam" in text_of(text)
+    (path,) = home.find(2)
+    path.rename(home.folder("Archive") / "cur" / path.name)
+    assert "Its text cannot be reached" in text_of(page.get(f"/message/{number}"))
+    assert page.ask("GET", "/message/999")[0] == 404
+    assert page.ask("GET", "/message/x")[0] == 404
+
+
+def test_figures_words_and_lessons(page, tmp_path):
+    text = text_of(page.get("/figures"))
+    assert "Mistakes over time" in text
+    assert "of 1" not in text
+    lesson = re.search(r'name="id" value="(\d+)"', page.get("/figures"))[1]
+    with Mailbox(tmp_path / "mail.db") as box:
+        before = sum(box.counts[0].weights)
+    assert page.post("/unlearn", id=lesson)[0] == 303
+    with Mailbox(tmp_path / "mail.db") as box, box.reading():
+        assert sum(box.counts[0].weights) == before - 1
+        assert box.verify() == []
+    assert "pills" in text_of(page.get("/words?word=pills"))
+    assert "was never learned" in text_of(page.get("/words?word=%3Cscript%3E"))
+    assert "<script>" not in page.get("/words?word=%3Cscript%3E")
+    assert page.ask("GET", "/static/../app.py")[0] == 404
+
+
+def test_only_its_owner_and_its_own_forms_are_let_in(page, tmp_path):
+    for headers in ({"Cookie": ""}, {"Cookie": "streamnb-token=wrong"}):
+        assert page.ask("GET", "/", **headers)[0] == 401
+    token = (tmp_path / "mail.db.token").read_text().strip()
+    assert page.ask("GET", "/", Cookie=f"streamnb-token={token}")[0] == 401  # not for a cookie
+    assert page.ask("GET", "/", Host="evil.example.com")[0] == 421
+    number = entry(tmp_path, 1).id
+    assert page.post("/teach", one=f"{number}:spam", form="wrong")[0] == 403
+    body = urlencode({"form": page.form(), "one": f"{number}:spam"})
+    assert page.ask("POST", "/teach", body, Origin="http://evil.example.com")[0] == 403
+    assert page.ask("GET", "/teach")[0] == 405
+    assert entry(tmp_path, 1).taught is None
+    for where in ("//evil.example.com/", "https://evil.example.com/", "/\\evil"):
+        assert page.post("/back", id=number, where=where)[1].startswith("/?")
+    for wrong in ({"one": "x:spam"}, {"one": f"{number}:nonsense"}, {"one": "999:spam"}, {}):
+        assert page.post("/teach", **wrong)[0] == 404
+    assert page.ask("GET", "/?kind=nonsense")[0] == 404
+    assert page.ask("GET", "/?before=x")[0] == 404
+    assert page.ask("POST", "/teach", b"x" * (2 << 20))[0] == 413
+
+
+ODD = ['<script>alert(1)</script>', '"><img src=x onerror=alert(1)>', "{{ 7*7 }}{% include 'x' %}", "\u202egnp.exe",
+       "javascript:alert(1)", "a" * 5000, "\x00\x1b[31m", "=?utf-8?q?=3Cscript=3E?=", "%s%n%d", "'; DROP TABLE verdicts; --"]  # fmt: skip
+
+
+def test_hostile_mail_on_every_page(tmp_path):
+    home = Dir(tmp_path / "Maildir")
+    mails = [
+        f"From: {odd}\nSubject: {odd}\nContent-Type: text/html\n\n{odd}<script src=http://x></script>".encode()
+        for odd in ODD
+    ] + [message[:200_000] for message in hostile().values()]
+    with Mailbox(tmp_path / "mail.db") as box:
+        for i in range(3):
+            box.learn(mail(i, SPAM) + ODD[i].encode(), "spam")
+            box.learn(mail(i, HAM), ODD[0][:20].replace(" ", ""))
+        watcher = Watcher(
+            box, MaildirAccount(home.root), Plan("INBOX", {"Junk": "spam"}), lambda line: None
+        )
+        watcher.look()
+        for i, message in enumerate(mails):
+            home.deliver(i, message)
+        watcher.look()
+        ids = [one.id for one in Record(box).entries(most=1000)]
+        assert len(ids) > len(mails) - 5
+    page = Page(home.root, "--db", tmp_path / "mail.db")
+    try:
+        shown = [page.get(path) for path in ("/?kind=all", "/figures", "/words")]
+        shown += [page.get(f"/message/{number}") for number in ids]
+        for odd in ODD:
+            shown.append(page.get("/?" + urlencode({"kind": "all", "search": odd})))
+            shown.append(page.get("/words?" + urlencode({"word": odd})))
+        page.post("/teach", id=ids, many="spam")
+        shown += [page.get("/figures"), page.get("/words"), page.get("/?kind=taught")]
+        for text in shown:
+            scripts = re.findall(r"<(?:script|img|iframe|link|object)\b[^>]*>", text)
+            assert all("/static/" in one for one in scripts)
+            assert text.count("<script") == 1
+            assert "49" not in text or "{{ 7*7 }}" in html.unescape(text) or "49" in str(ids)
+    finally:
+        page.close()
+    with Mailbox(tmp_path / "mail.db") as box:
+        assert box.verify() == []
+
+
+def test_the_record_is_bounded_and_can_be_turned_off(tmp_path):
+    with Mailbox(tmp_path / "mail.db") as box:
+        record = Record(box)
+        record.limit(Bounds(5, 30))
+        for i in range(12):
+            record.note(mail(i), answer(box, mail(i)), "here")
+        assert [one.subject for one in record.entries()] == ["m11", "m10", "m9", "m8", "m7"]
+        record.note(mail(8), answer(box, mail(8)), "again")
+        assert [one.subject for one in record.entries()] == ["m8", "m11", "m10", "m9", "m7"]
+        assert [one.subject for one in record.entries(search="m1")] == ["m11", "m10"]
+        assert record.entries(search="%") == []
+        record.limit(Bounds(5, 0))
+        assert record.entries() == []
+    db = ("--db", tmp_path / "mail.db")
+    assert streamnb_command("record", "--most", 0, *db)[1] == "0 messages; at most 0, for 0 days\n"
+    done = subprocess.run(
+        [*STREAMNB, "filter", *map(str, db)], input=mail(1), capture_output=True, check=True
+    )
+    assert done.stderr == b""
+    assert streamnb_command("record", *db)[1].startswith("0 messages")
+    streamnb_command("record", "--most", 9, "--days", 9, *db)
+    subprocess.run(
+        [*STREAMNB, "filter", *map(str, db)], input=mail(1), capture_output=True, check=True
+    )
+    assert streamnb_command("record", *db)[1].startswith("1 messages")
+    assert '"subject": "m1"' in streamnb_command("record", "--json", *db)[1]
+
+
+def test_what_is_erased_leaves_no_trace(tmp_path, home):
+    db = ("--db", tmp_path / "mail.db")
+    secret = from_("Secret <secret@example.com>", mail(77, "zanzibarxyz"))
+    (tmp_path / "one.eml").write_bytes(secret)
+    streamnb_command("learn", "ham", tmp_path / "one.eml", *db)
+    streamnb_command("learn", "spam", tmp_path / "one.eml", *db)
+    subprocess.run(
+        [*STREAMNB, "filter", *map(str, db)], input=secret, capture_output=True, check=True
+    )
+    assert b"zanzibarxyz" in (tmp_path / "mail.db").read_bytes()
+    status, out, _ = streamnb_command("forget", "--erase", tmp_path / "one.eml", *db)
+    assert (status, out) == (0, "1 messages erased, of 1 that were named\n")
+    for name in ("mail.db", "mail.db-wal"):
+        if (tmp_path / name).exists():
+            assert b"zanzibarxyz" not in (tmp_path / name).read_bytes()
+            assert b"secret@example.com" not in (tmp_path / name).read_bytes()
+    with Mailbox(tmp_path / "mail.db") as box:
+        assert box.verify() == []
+        assert not list(box.ledger.rows("digest = ?", (digest(secret),)))
+    assert (
+        streamnb_command("forget", "--erase", "--sender", "p@EXAMPLE.com", *db)[1]
+        == "1 messages erased\n"
+    )
+    with Mailbox(tmp_path / "mail.db") as box:
+        assert sorted(one.subject for one in Record(box).entries()) == ["m1", "m3"]
+    assert streamnb_command("forget", "--sender", "x", *db)[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--listen", "0.0.0.0:8026"), "this machine alone"),
+        (("--listen", "nonsense"), "not an address"),
+        (("/nonexistent",), "not a Maildir"),
+    ],
+)
+def test_misuse_is_one_line(tmp_path, options, said):
+    status, out, error = streamnb_command("web", "--db", tmp_path / "db", *options)
+    assert status != 0
+    assert (out, error.count("\n")) == ("", 1)
+    assert said in error
+
+
+@pytest.fixture
+def browser():
+    """A real browser; whatever it complains of fails the test."""
+    if os.environ.get("STREAMNB_BROWSER"):  # where it must be there
+        import playwright.sync_api as playwright
+    else:
+        playwright = pytest.importorskip("playwright.sync_api")
+    off = ["gpu", "background-networking", "component-update", "sync", "quic"]
+    with playwright.sync_playwright() as driver:
+        chromium = driver.chromium.launch(
+            executable_path="/usr/bin/chromium",
+            args=["--no-sandbox", "--no-first-run", *(f"--disable-{name}" for name in off)],
+        )
+        complaints = []
+
+        def opened(url, **how):
+            tab = chromium.new_context(**how).new_page()
+            tab.on("console", lambda message: complaints.append(message.text))
+            tab.on("pageerror", lambda error: complaints.append(str(error)))
+            tab.on(
+                "request",
+                lambda one: one.url.startswith("http://127.0.0.1") or complaints.append(one.url),
+            )
+            tab.goto(url)
+            return tab
+
+        yield opened
+        chromium.close()
+        assert complaints == []
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("scripts", [True, False])
+def test_a_person_sorts_her_mail_in_a_browser(page, browser, tmp_path, scripts):
+    """From the first unsure mail to the taught one, with keys and without scripts."""
+    tab = browser(page.url, java_script_enabled=scripts, viewport={"width": 390, "height": 800})
+    assert "token" not in tab.url
+    row = tab.locator(".messages li")
+    assert row.count() == 1
+    if scripts:
+        tab.keyboard.press("j")
+        tab.keyboard.press("s")
+    else:
+        row.get_by_role("button", name="spam").click()
+    tab.wait_for_selector(".said")
+    assert "1 message learned as spam" in tab.locator(".said").inner_text()
+    assert entry(tmp_path, 1).taught == "spam"
+    if scripts:
+        tab.keyboard.press("z")
+    else:
+        tab.get_by_role("button", name="Take it back").click()
+    tab.wait_for_selector("text=Taken back: 1 message")
+    assert entry(tmp_path, 1).taught is None
+    tab.get_by_role("link", name="all", exact=True).click()
+    assert tab.locator(".messages li").count() == 3
+    for box in tab.locator("input[type=checkbox]").all():
+        box.check()
+    tab.get_by_label("The marked ones are").select_option("ham")
+    tab.get_by_role("button", name="Learn").click()
+    tab.wait_for_selector("text=3 messages learned as")
+    tab.get_by_role("link", name="m2").click()
+    assert "cheap pills" in tab.locator("pre.text").inner_text()
+    for name in ("How well it does", "What it knows"):
+        tab.get_by_role("link", name=name).click()
+        assert tab.locator("h1").inner_text() == name
+        wide = tab.evaluate("document.documentElement.scrollWidth") if scripts else 390
+        assert wide <= 390, "no sideways scrolling on a telephone"
+
+
+@pytest.mark.browser
+def test_hostile_mail_does_nothing_in_a_browser(browser, tmp_path):
+    with Mailbox(tmp_path / "mail.db") as box:
+        box.learn(mail(1, SPAM), "spam")
+        for i, odd in enumerate(ODD):
+            message = f"From: {odd}\nSubject: {odd}\n\n{odd} {i}".encode()
+            Record(box).note(message, answer(box, message), odd, odd)
+    page = Page("--db", tmp_path / "mail.db")
+    try:
+        tab = browser(page.url)
+        tab.on("dialog", lambda dialog: pytest.fail("a script ran"))
+        for path in ("/?kind=all", "/figures", "/words", *(f"/message/{i}" for i in range(1, 11))):
+            tab.goto(f"http://{page.host}{path}")
+        assert tab.locator("img, iframe, object").count() == 0
+    finally:
+        page.close()
+    assert os.listdir(tmp_path)
