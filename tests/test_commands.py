@@ -76,7 +76,8 @@ def test_models_of_every_kind_explain(sample, tmp_path):
         (["explain", "{model}", "--model", "{dir}/none"], 4, "none: the model cannot be read"),
         (["explain", "{model}", "--model", "{sample}"], 4, "index: not a streamnb model"),
         (["explain", "{dir}", "--model", "{model}"], 3, "cannot be read: is a directory"),
-        (["explain", "{model}"], 2, "--model"),
+        (["explain", "{model}", "--db", "{dir}/none"], 4, "no such database"),
+        (["top", "--db", "{dir}/none"], 4, "no such database"),
         (["top", "{sample}"], 4, "not a streamnb model"),
         (["top", "{model}", "-n", "0"], 2, "0"),
         (["trec", "classify", "{sample}", "--state", "{dir}/none"], 4, "none: the model cannot"),
@@ -169,12 +170,16 @@ def test_wrong_options_are_one_line(sample, tmp_path):
         (["undo", "--since", "2x", "--db", tmp_path / "db"], "is no time"),
         (["learn", "", sample, "--db", tmp_path / "db"], "'' is not one word"),
         (["nothing"], "No such command"),
+        (["classfy", sample], "Did you mean 'classify'?"),
+        (["undo", "--db", tmp_path / "db"], "one of --since"),
+        (["undo", "--redo", "--last", "--db", tmp_path / "db"], "one of --since"),
+        (["status", "--db", tmp_path / "db", "--user", "ann"], "name two databases"),
     ):
         status, out, error = streamnb_command(*arguments)
         assert (status, out, error.count("\n")) == (2, "", 1)
         assert error.startswith("streamnb: ")
         assert message in error
-        assert "--help" in error or "undo" in arguments
+        assert "--help" in error or "undo" in arguments or "--user" in arguments
     assert "Usage: " in streamnb_command()[2]
 
 

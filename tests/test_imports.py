@@ -30,7 +30,7 @@ MAY_IMPORT = {
     "tables": ("_core", "counts", "errors", "naive_bayes", "parameters", "storage"),
     "any_model": ("naive_bayes", "tables"),
     "mailbox": ("_core", "classifier", "corpus", "counts", "errors", "features", "mail", "naive_bayes", "storage"),
-    "web": ("classifier", "corpus", "errors", "evaluate", "mail", "mailbox"),
+    "web": ("classifier", "errors", "features", "mail", "mailbox"),
     "config": ("classifier", "corpus", "errors", "features", "naive_bayes", "parameters", "tables"),
     "replay": ("classifier", "config", "corpus", "errors", "evaluate", "features", "naive_bayes", "storage"),
     "tables.experiment": ("config", "errors", "naive_bayes", "storage", "tables"),

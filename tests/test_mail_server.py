@@ -14,6 +14,7 @@ from commands import STREAMNB
 from servers import UID, Dovecot, Postfix, free_port
 
 from streamnb import Mailbox
+from streamnb.errors import OutputError
 
 pytestmark = pytest.mark.dovecot
 
@@ -236,3 +237,32 @@ def test_systemd_passes_the_socket_on(repository, tmp_path):
     finally:
         process.terminate()
         process.wait(20)
+
+
+def fill(box):
+    for i in range(10_000):
+        box.learn(SPAM % i + os.urandom(3000).hex(" ").encode(), "spam")
+
+
+def test_after_a_full_disk_all_goes_on(tmp_path):
+    """When there is room again, be it little: the log of what was written must not stay in its way."""
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=12m", "none", tmp_path], check=True)
+    try:
+        (tmp_path / "ballast").write_bytes(bytes(1 << 20))
+        db = tmp_path / "db"
+        with Mailbox(db) as box:
+            with pytest.raises(OutputError, match="the disk is full; nothing was changed"):
+                fill(box)
+            known = sum(box.counts[0].weights)
+        (tmp_path / "ballast").unlink()
+        for command in (["undo", "--last", "5"], ["export", "-"], ["verify"], ["status"],
+                        ["undo", "--since", "1h", "--yes"], ["compact"]):  # fmt: skip
+            done = subprocess.run(
+                [*STREAMNB, *command, "--db", db], capture_output=True, text=True, check=False
+            )
+            assert (done.returncode, done.stderr) == (0, ""), command
+        with Mailbox(db) as box:
+            assert sum(box.counts[0].weights) == 0 < known
+            assert box.verify() == []
+    finally:
+        subprocess.run(["umount", tmp_path], check=True)

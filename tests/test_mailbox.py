@@ -31,6 +31,7 @@ from streamnb.mailbox.rebuild import is_due, rebuild
 from streamnb.mailbox.rescue import rescue
 from streamnb.mailbox.status import status
 from streamnb.mailbox.transfer.formats import export, import_file, merge
+from streamnb.mailbox.undo import last_learned, redo
 from streamnb.naive_bayes import BernoulliNB
 
 SPAM = b"From: Pills <p@example.com>\nSubject: Cheap pills\n\nBuy pills now\n"
@@ -204,6 +205,59 @@ def test_undo_is_by_the_order_of_events_not_by_clocks(box):
     assert box.undo(50) == (1, 1, 0)
     assert exported(box) == before
     assert box.verify() == []
+
+
+def test_an_undo_can_be_undone(box):
+    box.learn(SPAM, "ham", when=10)
+    box.learn(HAM, "ham", when=20)
+    box.learn(SPAM, "spam", when=30)  # a correction
+    box.learn(HAM + b"!", "ham", when=40)
+    before = exported(box)
+    assert last_learned(box) == 40
+    assert last_learned(box, 2) == 30
+    assert box.undo(30) == (2, 1, 0)
+    assert box.label_of(digest(SPAM))[0] == "ham"
+    assert redo(box) == (2, 1, 0)
+    assert exported(box) == before
+    assert box.verify() == []
+    assert redo(box) == (0, 0, 0)  # once
+    assert box.undo(30) == (2, 1, 0)
+    box.learn(HAM + b"!", "spam")  # something else was said since
+    box.learn(SPAM, "spam")
+    assert redo(box) == (0, 0, 3)
+    assert box.verify() == []
+    box.undo(0)
+    box.take_identity(MailClassifier(preset="small", label_noise=0))
+    assert redo(box) == (0, 0, 0)  # of another kind of database
+
+
+def test_undo_asks_before_much_is_taken_back(tmp_path):
+    db = ("--db", tmp_path / "db")
+    with Mailbox(tmp_path / "db") as box:
+        for i in range(101):
+            box.learn(SPAM + b"%d" % i, "spam")
+    status, _, error = streamnb_command("undo", "--since", "1h", *db, stdin=subprocess.DEVNULL)
+    assert status == 2
+    assert "101 learnings would be taken back" in error
+    assert "1 learnings taken back" in streamnb_command("undo", "--last", *db)[1]
+    assert "3 learnings taken back" in streamnb_command("undo", "--last", 3, *db)[1]
+    assert streamnb_command("undo", "--redo", *db)[1].startswith("3 learnings made again")
+    assert "100 learnings taken back" in streamnb_command("undo", "--since", "1h", "--yes", *db)[1]
+    assert streamnb_command("undo", "--last", *db)[1] == "nothing was learned\n"
+    streamnb_command("undo", "--redo", *db)
+    assert streamnb_command("undo", "--redo", *db)[1] == "there is nothing to redo\n"
+    assert "100" in streamnb_command("status", *db)[1]
+
+
+def test_explain_and_top_read_the_database(tmp_path):
+    (tmp_path / "m.eml").write_bytes(SPAM)
+    with Mailbox(tmp_path / "db") as box:
+        box.learn(SPAM, "spam")
+        box.learn(HAM, "ham")
+    out = streamnb_command("explain", tmp_path / "m.eml", "--db", tmp_path / "db")[1]
+    assert out.startswith("spam, unsure")
+    assert "pills" in out
+    assert "pills" in streamnb_command("top", "--class", "spam", "--db", tmp_path / "db")[1]
 
 
 def test_undoing_a_confirmation_of_what_was_let_go_of(box):

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from streamnb.cli.options import database_options, open_mailbox
 from streamnb.cli.tables import new_console, new_table
 from streamnb.errors import ModelFileError, printable
 from streamnb.mailbox.sources import read_one
@@ -20,7 +23,10 @@ __all__ = ["explain", "top"]
 @click.command()
 @click.argument("message", metavar="MESSAGE")
 @click.option(
-    "--model", "model_file", required=True, metavar="FILE", help="A model `replay --save` wrote."
+    "--model",
+    "model_file",
+    metavar="FILE",
+    help="A model that `replay --save` wrote; else the mailbox's database is asked.",
 )
 @click.option(
     "-n",
@@ -31,7 +37,10 @@ __all__ = ["explain", "top"]
     help="How many tokens (20).",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def explain(message: str, model_file: str, most: int, as_json: bool) -> None:
+@database_options
+def explain(
+    message: str, model_file: str | None, most: int, as_json: bool, db: str | None, wait: float
+) -> None:
     """Say which tokens of MESSAGE (a file, or - for standard input) spoke for which class.
 
     The log-odds a token added to the verdict are for it where positive, else against it; beside
@@ -39,19 +48,19 @@ def explain(message: str, model_file: str, most: int, as_json: bool) -> None:
 
     \b
     Examples:
+      streamnb explain message.eml
       streamnb replay corpora/sample --save model.snb
       streamnb explain corpora/sample/data/005.eml --model model.snb
 
     Exit status: 0 done, 2 wrong option, 3 the message cannot be read, 4 the model cannot.
     """  # noqa: D301 (click's mark for lines that stay as they are)
-    from streamnb.classifier import Classifier
     from streamnb.classifier.verdict import feature_name
 
-    classifier = Classifier.load(model_file)
-    classifier.on = None  # here a message is a message
-    verdict = classifier.classify(read_one(message), most)
+    content = read_one(message)
+    with _classifier(model_file, db, wait) as (where, classifier):
+        verdict = classifier.classify(content, most)
     if verdict.label is None:
-        raise ModelFileError(f"{model_file}: the model has learned nothing yet")
+        raise ModelFileError(f"{where}: it has learned nothing yet")
     if as_json:
         shown = vars(verdict) | {
             "reasons": [
@@ -78,7 +87,7 @@ def explain(message: str, model_file: str, most: int, as_json: bool) -> None:
 
 
 @click.command()
-@click.argument("model_file", metavar="FILE")
+@click.argument("model_file", metavar="[FILE]", required=False)
 @click.option("--class", "label", metavar="CLASS", help="Only this class.")
 @click.option(
     "-n",
@@ -89,28 +98,36 @@ def explain(message: str, model_file: str, most: int, as_json: bool) -> None:
     help="How many tokens (15).",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def top(model_file: str, label: str | None, most: int, as_json: bool) -> None:
+@database_options
+def top(
+    model_file: str | None,
+    label: str | None,
+    most: int,
+    as_json: bool,
+    db: str | None,
+    wait: float,
+) -> None:
     """Show the tokens that speak most for each class, in a model that `replay --save` wrote.
+
+    Without a FILE it is the mailbox's database that is shown.
 
     \b
     Examples:
+      streamnb top --class spam
       streamnb replay corpora/sample --save model.snb
       streamnb top model.snb --class spam
 
     Exit status: 0 done, 2 wrong option, 4 the model cannot be read.
     """  # noqa: D301
-    from streamnb.classifier import Classifier
-
-    classifier = Classifier.load(model_file)
-    classifier.on = None  # here a message is a message
-    labels = classifier.models[0].counts.labels
-    if not labels:
-        raise ModelFileError(f"{model_file}: the model has learned nothing yet")
-    wanted = [one for one in labels if label is None or str(one) == label]
-    if not wanted:
-        known = ", ".join(str(one) for one in labels)
-        raise click.BadParameter(f"{label!r} is not a class of this model (known: {known})")
-    found = {str(one): _strongest(classifier, one, most) for one in wanted}
+    with _classifier(model_file, db, wait) as (where, classifier):
+        labels = classifier.models[0].counts.labels
+        if not labels:
+            raise ModelFileError(f"{where}: it has learned nothing yet")
+        wanted = [one for one in labels if label is None or str(one) == label]
+        if not wanted:
+            known = ", ".join(str(one) for one in labels)
+            raise click.BadParameter(f"{label!r} is not a class of this model (known: {known})")
+        found = {str(one): _strongest(classifier, one, most) for one in wanted}
     if as_json:
         click.echo(json.dumps(found))
         return
@@ -124,6 +141,22 @@ def top(model_file: str, label: str | None, most: int, as_json: bool) -> None:
             counts = [f"{row['counts'].get(str(one), 0):,.4g}" for one in labels]
             table.add_row(row["token"][:60], f"{row['log_odds']:+.3f}", *counts)
         console.print(table)
+
+
+@contextmanager
+def _classifier(
+    model_file: str | None, db: str | None, wait: float
+) -> Iterator[tuple[str, Classifier]]:
+    """The classifier of a file, or else of the mailbox's database, and what it is called."""
+    from streamnb.classifier import Classifier
+
+    if model_file is not None:
+        classifier = Classifier.load(model_file)
+        classifier.on = None  # here a message is a message
+        yield model_file, classifier
+        return
+    with open_mailbox(db, wait) as mailbox, mailbox.reading():
+        yield str(mailbox.path), mailbox.classifier
 
 
 def _strongest(classifier: Classifier, label: Any, most: int) -> list[dict[str, Any]]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 __all__ = ["classify", "forget", "learn", "renew"]
 
+Message = TypeVar("Message")
+_EVERY = 0.5  # seconds between two times that it is said how many messages there were
 _SAID = {
     "learned": "learned",
     "corrected": "corrected: {before} was taken back",
@@ -53,6 +56,23 @@ def _failing_last() -> Iterator[list[StreamNBError]]:
         raise click.exceptions.Exit(failed[-1].exit_code)
 
 
+def _counted_aloud(messages: Iterable[Message]) -> Iterator[Message]:
+    """The same; how many there were is shown on a terminal, where it takes long."""
+    last = time.monotonic()
+    told = False
+    try:
+        for number, message in enumerate(messages):
+            now = time.monotonic()
+            if now - last > _EVERY and sys.stderr is not None and sys.stderr.isatty():
+                sys.stderr.write(f"\r{number:,} messages ...")
+                sys.stderr.flush()
+                last, told = now, True
+            yield message
+    finally:
+        if told:
+            sys.stderr.write("\r\033[K")
+
+
 def _each(
     messages: Iterable[tuple[str, Found]],
     act: Callable[[str, Found], Outcome],
@@ -67,7 +87,7 @@ def _each(
     from streamnb.mailbox.digest import digest
 
     named = {str(Path(name)) for name in not_empty}
-    for label, found in messages:
+    for label, found in _counted_aloud(messages):
         if not found.content and found.name in named:
             found = found._replace(content=CorpusError(f"{found.name}: not learned: it is empty"))
         if isinstance(found.content, StreamNBError):

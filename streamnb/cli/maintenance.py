@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 import click
 
 from streamnb.cli.options import Finite, database_options, open_mailbox, time_of
-from streamnb.errors import StateError, printable
+from streamnb.errors import ConfigError, StateError, printable
 
 if TYPE_CHECKING:
     from streamnb.mailbox.transfer.extract import Absorbed
@@ -128,20 +129,69 @@ def rescue(new: str, classes: tuple[str, ...], db: str | None, wait: float) -> N
         raise click.exceptions.Exit(4)
 
 
+_ASK = 100  # learnings that are taken back without a question
+
+
 @click.command()
-@click.option("--since", required=True, metavar="TIME", help="2026-11-20T14:30, or 2h, 3d ago.")
+@click.option("--since", metavar="TIME", help="2026-11-20T14:30, or 2h, 3d ago.")
+@click.option(
+    "--last",
+    is_flag=False,
+    flag_value=1,
+    type=click.IntRange(1),
+    metavar="[N]",
+    help="Take the last N learnings back; the last one alone without N.",
+)
+@click.option("--redo", is_flag=True, help="Undo the last undo: learn all that again, exactly.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
 @_dry_run
 @database_options
-def undo(since: str, dry_run: bool, db: str | None, wait: float) -> None:
+def undo(
+    since: str | None,
+    last: int | None,
+    redo: bool,
+    yes: bool,
+    dry_run: bool,
+    db: str | None,
+    wait: float,
+) -> None:
     """Go back to what was known at TIME: all that was learned and corrected since has not happened.
+
+    It asks before more than a hundred learnings are taken back.
 
     \b
     Example:
       streamnb undo --since 2h --dry-run
+      streamnb undo --last
+      streamnb undo --redo
     """  # noqa: D301 (click's mark for lines that stay as they are)
-    at = time_of(since)
+    from streamnb.mailbox.undo import last_learned
+    from streamnb.mailbox.undo import redo as redone
+
+    if (since is not None) + (last is not None) + redo != 1:
+        raise click.UsageError("one of --since TIME, --last [N] and --redo")
+    if redo and dry_run:
+        raise click.UsageError("--redo has no --dry-run")
+    at = None if since is None else time_of(since)
     with open_mailbox(db, wait) as mailbox:
-        done = mailbox.undo(at, dry_run)
+        if redo:
+            learned, ended, left = redone(mailbox)
+            said = f"{learned:,} learnings made again, {ended:,} earlier ones ended again"
+            click.echo(said if learned or ended or left else "there is nothing to redo")
+            if left:
+                click.echo(f"{left:,} stay as they are: something else was said of them since")
+            return
+        if last is not None:
+            at = last_learned(mailbox, last)
+        if at is None:
+            click.echo("nothing was learned")
+            return
+        done = mailbox.undo(at, dry_run=True)
+        if not dry_run:
+            if done.unlearned + done.restored > _ASK and not yes:
+                _ask(f"{done.unlearned:,} learnings would be taken back and {done.restored:,} "
+                     "earlier ones restored")  # fmt: skip
+            done = mailbox.undo(at)
     would = "would be " if dry_run else ""
     click.echo(
         f"since {datetime.fromtimestamp(at):%F %T}: {done.unlearned:,} learnings {would}taken back"
@@ -149,6 +199,14 @@ def undo(since: str, dry_run: bool, db: str | None, wait: float) -> None:
     )
     if done.retired:
         click.echo(f"{done.retired:,} stay: the ledger no longer has their features (`compact`)")
+
+
+def _ask(what: str) -> None:
+    """Go on only if whoever is there says so."""
+    if not sys.stdin.isatty():
+        raise ConfigError(f"{what}: --yes does it without a question, --dry-run only says so")
+    if not click.confirm(f"{what}. Go on?", err=True):
+        raise click.Abort
 
 
 @click.command()

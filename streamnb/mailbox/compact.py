@@ -16,6 +16,7 @@ from streamnb.counts.sqlite import today
 from streamnb.features.token_counts import TokenCounts
 from streamnb.mailbox.ledger import Row, pack_tokens
 from streamnb.mailbox.store import Mailbox
+from streamnb.mailbox.undo import forget_undone
 from streamnb.naive_bayes.receipt import Receipt
 
 __all__ = ["Compacted", "compact"]
@@ -67,6 +68,7 @@ def compact(
         found = [_kept(mailbox, view, once) for view in range(len(mailbox.counts))]
         dropped = sum(int((~kept).sum()) for _, kept in found)
         if not dry_run:
+            forget_undone(mailbox)
             if dropped:
                 _drop_from_ledger(mailbox, [features[~kept] for features, kept in found])
             for counts, (features, kept) in zip(mailbox.counts, found, strict=True):

@@ -20,6 +20,8 @@ __all__ = ["Database"]
 
 _APPLICATION = 0x736E6231  # "snb1": whose file it is, in its header
 _FORMAT = 1
+_PAGE = 2048  # bytes: less is written than with larger pages
+_LOG = 8_192_000  # bytes of the write-ahead log from which on it is put into the file
 _SCHEMA = """
 CREATE TABLE state(name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE ledger(
@@ -162,7 +164,10 @@ class Database:
             )
         # FULL: what was acknowledged is on the disk, also when the power fails.
         run("PRAGMA synchronous = FULL")
-        run("PRAGMA wal_autocheckpoint = 4000")
+        run(f"PRAGMA wal_autocheckpoint = {_LOG // _PAGE}")
+        run(f"PRAGMA journal_size_limit = {_LOG}")
+        if self._log_size() > 2 * _LOG:  # it could not be put away: the disk was full, perhaps
+            self._put_log_away()
         run("PRAGMA cache_size = -16000")
         # A message's features are spread over a thousand pages: to map the file spares a system
         # call for each of them, a third of the time of a classification.
@@ -170,7 +175,7 @@ class Database:
 
     def _make_tables(self) -> None:
         run = self.connection.execute
-        run("PRAGMA page_size = 2048")  # less is written than with larger pages
+        run(f"PRAGMA page_size = {_PAGE}")
         self._to_wal()
         run("BEGIN IMMEDIATE")
         try:
@@ -224,7 +229,11 @@ class Database:
                 "try again later"
             )
         if code == sqlite3.SQLITE_FULL:
-            return OutputError(f"{self.path}: the disk is full; nothing was changed")
+            before = self._log_size()
+            self._put_log_away()
+            freed = before - self._log_size()
+            more = f"; {freed:,} bytes of its log were freed: try again" if freed > 0 else ""
+            return OutputError(f"{self.path}: the disk is full; nothing was changed{more}")
         if code in _UNUSABLE:
             return OutputError(
                 f"{self.path}: the database cannot be used: {error}; whoever uses it must be able "
@@ -316,6 +325,24 @@ class Database:
     def _roll_back(self) -> None:
         if self.connection.in_transaction:
             self.connection.execute("ROLLBACK")
+
+    def _log_size(self) -> int:
+        try:
+            return os.stat(f"{self.path}-wal").st_size
+        except OSError:
+            return 0
+
+    def _put_log_away(self) -> None:
+        """Put the write-ahead log into the file and empty it, if nobody reads it just now."""
+        with contextlib.suppress(sqlite3.Error):
+            run = self.connection.execute
+            if self.connection.in_transaction:
+                run("ROLLBACK")
+            run("PRAGMA busy_timeout = 0")
+            try:
+                run("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            finally:
+                run(f"PRAGMA busy_timeout = {int(1000 * self.wait)}")
 
     def shrink(self) -> None:
         """Give the space that is free in the file back."""

@@ -23,6 +23,7 @@ from streamnb.mailbox.digest import digest
 from streamnb.mailbox.ledger import HUMAN, pack_tokens, unpack_tokens
 from streamnb.mailbox.service.answers import Answer
 from streamnb.mailbox.store import Mailbox, Outcome
+from streamnb.mailbox.undo import forget_undone
 
 __all__ = ["Bounds", "Entry", "Record"]
 
@@ -316,6 +317,7 @@ class Record:
         erased = 0
         with mailbox.writing():
             run = mailbox.database.connection.execute
+            forget_undone(mailbox)
             there = self._there()
             if sender is not None and there:
                 found = run("SELECT digest, sender FROM verdicts").fetchall()

@@ -20,10 +20,11 @@ from streamnb.mailbox.database import Database
 from streamnb.mailbox.digest import digest
 from streamnb.mailbox.ledger import HUMAN, PROGRAM, TEACHERS, Ledger, Row
 from streamnb.mailbox.location import WAIT
+from streamnb.mailbox.undo import Undone, forget_undone, undo
 from streamnb.naive_bayes.base import TextModel
 from streamnb.naive_bayes.counting import CountingNB
 
-__all__ = ["Mailbox", "Outcome", "Undone", "check_kind", "check_row"]
+__all__ = ["Mailbox", "Outcome", "check_kind", "check_row"]
 
 
 class Outcome(NamedTuple):
@@ -42,17 +43,6 @@ class Outcome(NamedTuple):
 
     what: str
     before: Label | None = None
-
-
-class Undone(NamedTuple):
-    """How many learnings `Mailbox.undo` takes back, restores, and cannot take back.
-
-    It cannot take back a message whose features the ledger no longer has (`compact`).
-    """
-
-    unlearned: int
-    restored: int
-    retired: int
 
 
 def check_kind(classifier: Classifier, where: str) -> None:
@@ -184,6 +174,7 @@ class Mailbox:
                     "settings": classifier.settings(),
                 }
                 make_tables(self.database, len(classifier.models))
+                forget_undone(self)
                 self._become(identity)
                 for counts in self.counts:
                     counts.clear()
@@ -480,7 +471,8 @@ class Mailbox:
         nothing = (TokenCounts.from_dict({}),) * len(self.counts)
         return self.classifier.model.of_views(row.tokens or nothing)
 
-    def _unlearn(self, row: Row) -> None:
+    def unlearn_row(self, row: Row) -> None:
+        """Take a row's counts back, within a transaction."""
         try:
             self.classifier.model.unlearn(
                 self._message_of(row), self.labels[row.label], row.receipt
@@ -493,61 +485,21 @@ class Mailbox:
 
     def take_back(self, row: Row, now: float) -> None:
         """Unlearn a row, within a transaction."""
-        self._unlearn(row)
+        self.unlearn_row(row)
         self.ledger.end(row, now)
 
     def add_row(self, row: Row) -> None:
         """Add a row and what its receipt says, within a transaction."""
-        self._relearn(row)
+        self.relearn_row(row)
         self.ledger.write(row)
 
-    def _relearn(self, row: Row) -> None:
+    def relearn_row(self, row: Row) -> None:
+        """Add a row's counts, within a transaction."""
         self.classifier.model.relearn(self._message_of(row), self.labels[row.label], row.receipt)
 
     def undo(self, since: float, dry_run: bool = False) -> Undone:
-        """Go back to what was known at a time: nothing that was done since then has happened.
-
-        Parameters
-        ----------
-        since
-            Seconds since 1970.
-        dry_run
-            Only say what would be done.
-        """
-        if not math.isfinite(since):
-            raise ValueError(f"since: a finite number, not {since}")
-        with self.writing():
-            find = "SELECT id, digest, tokens IS NULL FROM ledger WHERE teacher != 'retired' AND "
-            run = self.database.connection.execute
-            new = run(f"{find} added >= ?", (since,)).fetchall()
-            old = run(f"{find} added < ? AND ended >= ?", (since, since)).fetchall()
-            # Of messages whose features were dropped, who said so can be undone, and no more.
-            same = {key for _, key, retired in old if retired}
-            lost = {
-                key
-                for number, key, retired in new
-                if retired and key not in same and self._holds(number)
-            }
-            new = [number for number, key, _ in new if key not in lost]
-            old = [number for number, key, _ in old if key not in lost]
-            if not dry_run:
-                for number in reversed(new):
-                    (row,) = self.ledger.rows("id = ?", (number,))
-                    if row.ended is None and row.tokens is not None:
-                        self._unlearn(row)
-                    self.ledger.remove(row)
-                for number in old:
-                    (row,) = self.ledger.rows("id = ?", (number,))
-                    if row.tokens is not None:
-                        self._relearn(row)
-                    self.ledger.end(row, None)
-        return Undone(len(new), len(old), len(lost))
-
-    def _holds(self, number: int) -> bool:
-        found = self.database.connection.execute(
-            "SELECT ended IS NULL FROM ledger WHERE id = ?", (number,)
-        ).fetchone()
-        return bool(found[0])
+        """Go back to what was known at a time, in seconds since 1970 (`streamnb.mailbox.undo`)."""
+        return undo(self, since, dry_run)
 
     def classify(
         self, message: bytes, reasons: int = 0, costs: Sequence[float] | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import imaplib
+import re
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -83,6 +84,9 @@ class ImapAccount:
                 address.host, address.port, ssl=address.tls, ssl_context=context, timeout=_TIMEOUT
             )
             if not address.tls and not self.access.plaintext:
+                if not self._client.has_capability("STARTTLS"):
+                    self._drop()
+                    raise MailServerError(f"{self.name}: the server offers no TLS{_hint(address)}")
                 self._client.starttls(context)
             self._client.login(address.user, self._password)
 
@@ -369,8 +373,18 @@ class ImapAccount:
         return any(_news(one) for one in [*told, *more])
 
 
+def _hint(address: Address) -> str:
+    if address.host in _LOCAL:
+        return "; --plaintext does without, on this machine"
+    return "; imaps:// begins with it, on another port"
+
+
 def _text(error: BaseException) -> str:
     text = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    if error.args and isinstance(error.args[0], bytes):  # what the server said, as it said it
+        text = error.args[0].decode("utf-8", "replace")
+    elif re.fullmatch(r"b(['\"]).*\1", str(text), re.S):  # imaplib shows bytes as Python does
+        text = str(text)[2:-1]
     return " ".join(str(text).split())[:200]
 
 

@@ -1,0 +1,149 @@
+"""Going back to what was known at a time, and undoing that."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from streamnb.mailbox.store import Mailbox
+
+__all__ = ["Redone", "Undone", "forget_undone", "last_learned", "redo", "undo"]
+
+# What the last `undo` removed from the ledger ('removed'), and what held again since ('restored').
+_SCHEMA = (
+    "DROP TABLE IF EXISTS undone",
+    "CREATE TABLE undone AS SELECT 'removed' AS kind, * FROM ledger WHERE 0",
+)
+
+
+class Undone(NamedTuple):
+    """How many learnings `undo` takes back, restores, and cannot take back.
+
+    It cannot take back a message whose features the ledger no longer has (`compact`).
+    """
+
+    unlearned: int
+    restored: int
+    retired: int
+
+
+class Redone(NamedTuple):
+    """How many learnings `redo` makes again, ends again, and leaves.
+
+    It leaves a message of which something else was said since.
+    """
+
+    learned: int
+    ended: int
+    left: int
+
+
+def last_learned(mailbox: Mailbox, many: int = 1) -> float | None:
+    """When the last so many learnings began; None where there are none."""
+    with mailbox.reading():
+        rows = mailbox.database.connection.execute(
+            "SELECT added FROM ledger WHERE teacher != 'retired' ORDER BY id DESC LIMIT ?", (many,)
+        ).fetchall()
+    return float(rows[-1][0]) if rows else None
+
+
+def undo(mailbox: Mailbox, since: float, dry_run: bool = False) -> Undone:
+    """Go back to what was known at a time: nothing that was done since then has happened.
+
+    Parameters
+    ----------
+    mailbox
+        Where.
+    since
+        Seconds since 1970.
+    dry_run
+        Only say what would be done.
+    """
+    if not math.isfinite(since):
+        raise ValueError(f"since: a finite number, not {since}")
+    with mailbox.writing():
+        find = "SELECT id, digest, tokens IS NULL FROM ledger WHERE teacher != 'retired' AND "
+        run = mailbox.database.connection.execute
+        new = run(f"{find} added >= ?", (since,)).fetchall()
+        old = run(f"{find} added < ? AND ended >= ?", (since, since)).fetchall()
+        # Of messages whose features were dropped, who said so can be undone, and no more.
+        same = {key for _, key, retired in old if retired}
+        lost = {
+            key
+            for number, key, retired in new
+            if retired and key not in same and _holds(mailbox, number)
+        }
+        new = [number for number, key, _ in new if key not in lost]
+        old = [number for number, key, _ in old if key not in lost]
+        if not dry_run and (new or old):
+            for statement in _SCHEMA:
+                run(statement)
+            keep = "INSERT INTO undone SELECT ?, * FROM ledger WHERE id = ?"
+            for number in reversed(new):
+                (row,) = mailbox.ledger.rows("id = ?", (number,))
+                if row.ended is None and row.tokens is not None:
+                    mailbox.unlearn_row(row)
+                run(keep, ("removed", number))
+                mailbox.ledger.remove(row)
+            for number in old:
+                (row,) = mailbox.ledger.rows("id = ?", (number,))
+                if row.tokens is not None:
+                    mailbox.relearn_row(row)
+                run(keep, ("restored", number))
+                mailbox.ledger.end(row, None)
+    return Undone(len(new), len(old), len(lost))
+
+
+def _holds(mailbox: Mailbox, number: int) -> bool:
+    found = mailbox.database.connection.execute(
+        "SELECT ended IS NULL FROM ledger WHERE id = ?", (number,)
+    ).fetchone()
+    return bool(found[0])
+
+
+def redo(mailbox: Mailbox) -> Redone:
+    """Undo the last `undo`, once: what it took back is learned again, exactly."""
+    learned = ended = left = 0
+    with mailbox.writing():
+        run = mailbox.database.connection.execute
+        if not _is_kept(mailbox):
+            return Redone(0, 0, 0)
+        for number, when in run("SELECT id, ended FROM undone WHERE kind = 'restored'").fetchall():
+            rows = list(mailbox.ledger.rows("id = ? AND ended IS NULL", (number,)))
+            for row in rows:
+                if row.tokens is not None:
+                    mailbox.unlearn_row(row)
+                mailbox.ledger.end(row, when)
+            ended += len(rows)
+            left += not rows
+        columns = [name for _, name, *_ in run("PRAGMA table_info(ledger)").fetchall()]
+        names = ", ".join(columns)
+        removed = run("SELECT id, digest, ended FROM undone WHERE kind = 'removed' ORDER BY id")
+        for number, key, over in removed.fetchall():
+            if over is None and mailbox.ledger.active(key) is not None:
+                left += 1
+                continue
+            run(
+                f"INSERT INTO ledger({names}) SELECT {names} FROM undone "  # noqa: S608 (ours)
+                "WHERE id = ? AND kind = 'removed'",
+                (number,),
+            )
+            (row,) = mailbox.ledger.rows("id = ?", (number,))
+            if over is None and row.tokens is not None:
+                mailbox.relearn_row(row)
+            learned += 1
+        forget_undone(mailbox)
+    return Redone(learned, ended, left)
+
+
+def _is_kept(mailbox: Mailbox) -> bool:
+    found = mailbox.database.connection.execute(
+        "SELECT 1 FROM sqlite_master WHERE name = 'undone'"
+    ).fetchone()
+    return found is not None
+
+
+def forget_undone(mailbox: Mailbox) -> None:
+    """Forget what the last `undo` took back, within a transaction."""
+    mailbox.database.connection.execute("DROP TABLE IF EXISTS undone")
