@@ -29,7 +29,7 @@ MAY_IMPORT = {
     "evaluate": ("_core", "errors", "scores"),
     "tables": ("_core", "counts", "errors", "naive_bayes", "parameters", "storage"),
     "any_model": ("naive_bayes", "tables"),
-    "mailbox": ("_core", "classifier", "corpus", "counts", "errors", "features", "mail", "naive_bayes", "storage"),
+    "mailbox": ("_core", "classifier", "corpus", "counts", "errors", "features", "mail", "naive_bayes", "scores", "storage"),
     "web": ("classifier", "errors", "features", "mail", "mailbox"),
     "config": ("classifier", "corpus", "errors", "features", "naive_bayes", "parameters", "tables"),
     "replay": ("classifier", "config", "corpus", "errors", "evaluate", "features", "naive_bayes", "storage"),

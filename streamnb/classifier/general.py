@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -219,18 +219,37 @@ class Classifier(Parameterised, base.Classifier):
             scores = self.model.joint_log_likelihood(tokens)
             if not scores:
                 return Verdict(None, 0.0, 0.0, True, {}, [], ready=False)
-            label, shares, unsure = self._decided(scores, asked)
-            why = self._reasons(tokens, label, reasons) if reasons else []
+            label, shares, unsure = self.decided(scores, asked, self.messages())
+            why = self.reasons(tokens, label, reasons) if reasons else []
             ready = self.model.is_ready(label)
         return Verdict(label, shares[label], log_odds(scores, label), unsure, shares, why, ready)
 
-    def _decided(
-        self, scores: dict[Label, float], costs: Costs
+    def messages(self) -> dict[Label, float]:
+        """How many messages of each class were learned."""
+        counts = self.models[0].counts
+        pairs = zip(counts.labels, counts.weights, strict=True)
+        return {label: weight / counts.scale for label, weight in pairs}
+
+    def decided(
+        self, scores: Mapping[Label, float], costs: Costs, messages: Mapping[Label, float]
     ) -> tuple[Label, dict[Label, float], bool]:
-        """The class, the probability of each, and whether a look costs less than any decision."""
+        """The class, the probability of each, and whether a look costs less than any decision.
+
+        Parameters
+        ----------
+        scores : mapping of label to float
+            Their differences are log-odds.
+        costs : Costs
+            What decisions cost.
+        messages : mapping of label to float
+            How many messages of each class are known.
+        """
         labels = list(scores)
         shares = dict(zip(labels, probabilities(list(scores.values())), strict=True))
-        open_ = self._open(labels)
+        # After n messages of a class the next is of a new kind with a chance of about 1 / (n + 1),
+        # and of those nothing is known: one message of each class makes nobody sure.
+        others = max(len(labels) - 1, 1)
+        open_ = {label: 1 / (messages.get(label, 0.0) + 1) / others for label in labels}
         whole = 1 + math.fsum(open_.values())
         expected = {
             label: math.fsum(shares[other] + open_[other] for other in labels if other != label)
@@ -242,17 +261,6 @@ class Classifier(Parameterised, base.Classifier):
         alive = sum(score > -math.inf for score in scores.values())
         unsure = alive < 2 or costs.unsure < expected[cheapest]
         return max(labels, key=shares.__getitem__) if unsure else cheapest, shares, unsure
-
-    def _open(self, labels: list[Label]) -> dict[Label, float]:
-        """What decisions leave open for each class: the chance of a kind of it not met yet.
-
-        After n messages of a class the next is of a new kind with a chance of about 1 / (n + 1),
-        and of those nothing is known: one message of each class makes nobody sure.
-        """
-        counts = self.models[0].counts
-        seen = dict(zip(counts.labels, counts.weights, strict=True))
-        others = max(len(labels) - 1, 1)
-        return {label: 1 / (seen[label] / counts.scale + 1) / others for label in labels}
 
     def explain_one(self, x: Any) -> Explanation:
         """Say what each feature of a message added to each class."""
@@ -300,7 +308,8 @@ class Classifier(Parameterised, base.Classifier):
                 found.append((name, gain, model.counts_of(fingerprint)))
         return sorted(found, key=lambda item: (-item[1], str(item[0])))[:n]
 
-    def _reasons(self, tokens: Any, label: Label, most: int) -> list[Reason]:
+    def reasons(self, tokens: Any, label: Label, most: int) -> list[Reason]:
+        """The features of a message, as `count` gives them, that speak loudest for or against."""
         why, origins = self._explained(tokens)
         found = why.strongest(label, len(why.contributions))
         loudest = sorted(found, key=lambda item: (-abs(item[1]), str(item[0])))[:most]

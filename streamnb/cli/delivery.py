@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from streamnb.cli.options import MailCommand, current_user, database_options, question_options
+from streamnb.cli.options import (
+    MailCommand,
+    current_base,
+    current_user,
+    database_options,
+    question_options,
+)
 
 if TYPE_CHECKING:
     from streamnb.mailbox.service.answers import Question
@@ -85,7 +91,9 @@ def filter_(
     from streamnb.mailbox.service.client import Asking
 
     status = filtered(
-        Asking(db, wait, question, update, current_user(), record=True), strict, unsure_field
+        Asking(db, wait, question, update, current_user(), True, current_base()),
+        strict,
+        unsure_field,
     )
     if status:
         raise click.exceptions.Exit(status)

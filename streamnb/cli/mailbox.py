@@ -17,6 +17,7 @@ import click
 
 from streamnb.cli.options import (
     MailCommand,
+    current_base,
     current_user,
     database_options,
     json_option,
@@ -439,7 +440,9 @@ def classify(
         raise click.UsageError("Missing argument 'SOURCE...' (or a message on standard input).")
     statuses: list[int] = []
     waiting: set[str] = set()
-    asking = Asking(db, wait, question._replace(reasons=reasons), user=current_user())
+    asking = Asking(
+        db, wait, question._replace(reasons=reasons), user=current_user(), base=current_base()
+    )
     with _errors_are_three(), asking:
         for found in sources(source or ("-",), servers, binary):
             if isinstance(found.content, StreamNBError):

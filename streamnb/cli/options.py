@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Finite",
     "MailCommand",
+    "current_base",
     "current_user",
     "database_options",
     "json_option",
@@ -66,7 +67,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, a line a message.")
 
 
-_USER = "streamnb.user"  # where the context has it
+_USER, _BASE = "streamnb.user", "streamnb.base"  # where the context has them
 
 
 def _of_user(ctx: click.Context, param: click.Parameter, user: str | None) -> None:
@@ -82,6 +83,19 @@ def _database(ctx: click.Context, param: click.Parameter, db: str | None) -> str
     if db is not None:
         raise click.UsageError("--db and --user name two databases")
     return user_path(user)
+
+
+def _of_base(ctx: click.Context, param: click.Parameter, base: str | None) -> None:
+    ctx.meta[_BASE] = base
+
+
+def current_base() -> str | None:
+    """What --base names, or stands for it."""
+    from streamnb.mailbox.location import base_path
+
+    meta = click.get_current_context().meta
+    found: str | None = meta[_BASE] or base_path(meta[_USER])
+    return found
 
 
 def current_user() -> str | None:
@@ -107,6 +121,14 @@ def database_options(command: Command) -> Command:
             expose_value=False,
             callback=_of_user,
             help="One of many: the database is NAME.db in STREAMNB_USERS, else in streamnb/users.",
+        ),
+        click.option(
+            "--base",
+            metavar="FILE",
+            expose_value=False,
+            callback=_of_base,
+            help="What a site knows, a model or a database that is asked, too; else STREAMNB_BASE, "
+            "or with --user site.snb or site.db beside the users' databases.",
         ),
         click.option(
             "--db",
@@ -149,10 +171,10 @@ def question_options(command: Command) -> Command:
 
 def open_mailbox(db: str | None, wait: float, create: bool = False) -> Mailbox:
     """The mailbox that --db or --user names."""
+    from streamnb.mailbox.base import with_base
     from streamnb.mailbox.location import default_path
-    from streamnb.mailbox.store import Mailbox
 
-    return Mailbox(db or default_path(), create, wait)
+    return with_base(db or default_path(), create, wait, current_base())
 
 
 _SPAN = re.compile(r"(\d{1,9})\s*([smhdw])[a-z]*(?:\s+ago)?")

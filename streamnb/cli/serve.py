@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from streamnb.cli.options import database_options, open_mailbox, question_options
+from streamnb.cli.options import current_base, database_options, open_mailbox, question_options
 from streamnb.errors import ConfigError, printable
 
 if TYPE_CHECKING:
@@ -71,7 +71,8 @@ def serve(
       streamnb serve --smtp 127.0.0.1:10025 --next smtp:127.0.0.1:10026
       streamnb serve --users --lmtp /run/streamnb/lmtp --next lmtp:/run/dovecot/lmtp
     """  # noqa: D301 (click's mark for lines that stay as they are)
-    from streamnb.mailbox.location import users_folder
+    from streamnb.mailbox.base import Base
+    from streamnb.mailbox.location import base_path, users_folder
     from streamnb.mailbox.service.judge import Mailboxes
     from streamnb.mailbox.service.listening import inherited
     from streamnb.mailbox.service.server import serve as served
@@ -92,7 +93,8 @@ def serve(
     with ExitStack() as stack:
         if users:
             os.makedirs(users_folder(), mode=0o700, exist_ok=True)
-            mailboxes = Mailboxes(None)
+            base = current_base() or base_path("all")
+            mailboxes = Mailboxes(None, None if base is None else Base(base, wait))
         else:
             mailboxes = Mailboxes(stack.enter_context(open_mailbox(db, wait, create=True)))
         handles = _handles(mailboxes, next_hop, question, tls)

@@ -6,7 +6,7 @@ import os
 
 from streamnb.errors import ConfigError, StateError
 
-__all__ = ["WAIT", "default_path", "socket_path", "user_path", "users_folder"]
+__all__ = ["WAIT", "base_path", "default_path", "socket_path", "user_path", "users_folder"]
 
 WAIT = 10.0  # seconds that a process waits for another one's transaction
 
@@ -46,6 +46,19 @@ def user_path(user: str) -> str:
             f"{user!r:.100}: not a user's name: letters, digits and ._@+- , at most 200 of them"
         )
     return os.path.join(users_folder(), f"{user}.db")
+
+
+def base_path(user: str | None) -> str | None:
+    """What the site knows: STREAMNB_BASE, or site.snb or site.db beside users' databases."""
+    named = os.environ.get("STREAMNB_BASE")
+    if named:
+        return named
+    if user is not None:
+        for name in ("site.snb", "site.db"):
+            path = os.path.join(users_folder(), name)
+            if os.path.exists(path):
+                return path
+    return None
 
 
 def socket_path(database: str | os.PathLike[str], user: str | None = None) -> str:

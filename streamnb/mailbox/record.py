@@ -19,6 +19,7 @@ import numpy as np
 from streamnb.errors import StateError
 from streamnb.features.token_counts import TokenCounts
 from streamnb.mail import parse
+from streamnb.mailbox.blend import forget
 from streamnb.mailbox.digest import digest
 from streamnb.mailbox.ledger import HUMAN, pack_tokens, unpack_tokens
 from streamnb.mailbox.service.answers import Answer
@@ -326,6 +327,7 @@ class Record:
                 row = mailbox.ledger.active(key)
                 if row is not None and row.tokens is not None:
                     mailbox.take_back(row, mailbox.moment())
+                forget(mailbox.database.connection, key)
                 removed = run("DELETE FROM ledger WHERE digest = ?", (key,)).rowcount
                 if there:
                     removed += run("DELETE FROM verdicts WHERE digest = ?", (key,)).rowcount

@@ -9,13 +9,15 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 from streamnb.classifier import Classifier, MailClassifier, Verdict
+from streamnb.classifier.verdict import Costs, Reason
 from streamnb.counts.protocol import Label
 from streamnb.counts.sqlite import SqlCounts, make_tables
 from streamnb.errors import StateError
 from streamnb.features.token_counts import TokenCounts
+from streamnb.mailbox.blend import GAINS, blended, evidence_of, fitted, forget, remember
 from streamnb.mailbox.database import Database
 from streamnb.mailbox.digest import digest
 from streamnb.mailbox.ledger import HUMAN, PROGRAM, TEACHERS, Ledger, Row
@@ -23,8 +25,11 @@ from streamnb.mailbox.location import WAIT
 from streamnb.mailbox.undo import Undone, forget_undone, undo
 from streamnb.naive_bayes.base import TextModel
 from streamnb.naive_bayes.counting import CountingNB
+from streamnb.scores import log_odds
 
-__all__ = ["Mailbox", "Outcome", "check_kind", "check_row"]
+__all__ = ["Mailbox", "Outcome", "Site", "check_kind", "check_row"]
+
+_ENOUGH = 20  # messages from which on a mailbox's own reasons are told, not the site's
 
 
 class Outcome(NamedTuple):
@@ -68,6 +73,26 @@ def check_row(row: Row, model: TextModel, classes: int) -> None:
         raise ValueError("said by nobody that is known")
 
 
+class Site(Protocol):
+    """What a site knows (`streamnb.mailbox.base.Base`)."""
+
+    @property
+    def version(self) -> str:
+        """Which state of it is asked."""
+
+    def scores(self, message: bytes) -> dict[str, float]:
+        """The score of each class; {} where nothing was learned."""
+
+    def messages(self) -> dict[str, float]:
+        """How many messages of each class were learned."""
+
+    def is_ready(self, label: str) -> bool:
+        """Whether a class was called rightly often enough."""
+
+    def reasons(self, message: bytes, label: str, most: int) -> list[Reason]:
+        """Why a message is of a class."""
+
+
 class Mailbox:
     r"""A classifier whose counts and whole history are in a database.
 
@@ -88,6 +113,8 @@ class Mailbox:
     classifier
         What a new database holds; None for `MailClassifier(label_noise=0)`: labels are the owner's
         own, and are believed.
+    base
+        What a site knows, which is asked beside this mailbox (`streamnb.mailbox.base.Base`).
 
     Examples
     --------
@@ -115,11 +142,15 @@ class Mailbox:
         create: bool = True,
         wait: float = WAIT,
         classifier: Classifier | None = None,
+        base: Site | None = None,
     ) -> None:
         self.database = Database(path, create, wait)
         self.ledger = Ledger(self.database, self._check_row)
         self._identity = ""
         self._moment = 0.0
+        self.base = base
+        self.gains = GAINS  # what this mailbox's own word and the base's are worth
+        self._gains_left = False  # whether they are to be fitted anew
         self.settled = 0.0  # missed turns that learning anew (`rebuild`) could not mend
         self._loaded = False  # whether a transaction is open that has read what there is
         try:
@@ -237,7 +268,7 @@ class Mailbox:
         """A transaction in which the classifier can learn; all of it is done, or nothing."""
         with self.database.writing():
             self._load()
-            self._loaded = True
+            self._loaded, self._gains_left = True, False
             try:
                 yield
             finally:
@@ -253,6 +284,8 @@ class Mailbox:
                 self._become(self.database.value("identity"))
             self._moment = float(now["moment"])
             self.settled = float(now.get("settled", 0.0))
+            own, site = now.get("gains", GAINS)
+            self.gains = float(own), float(site)
             for counts, state in zip(self.counts, now["views"], strict=True):
                 counts.load(state)
             self.classifier.model.restore(now)
@@ -269,11 +302,16 @@ class Mailbox:
 
     def _keep(self) -> None:
         self.settled = min(self.settled, self.classifier.model.missed_turns)
+        if self._gains_left:
+            self._gains_left = False
+            own, site = fitted(self.database.connection)
+            self.gains = own, site
         now: dict[str, Any] = {
             "identity": self._identity,
             "moment": self._moment,
             "settled": self.settled,
             "views": [counts.state() for counts in self.counts],
+            **({} if self.gains == GAINS else {"gains": list(self.gains)}),
             **self.classifier.model.state(),
         }
         self.database.keep("now", now)
@@ -321,6 +359,7 @@ class Mailbox:
             source,
             when,
             also,
+            message,
         )
 
     def learn_counted(
@@ -344,7 +383,9 @@ class Mailbox:
         source: str,
         when: float | None,
         also: Callable[[], None] | None,
+        message: bytes | None = None,
     ) -> Outcome:
+        site = None if self.base is None or message is None else self.base.scores(message)
         with self.writing():
             counted = count()  # another process may have made it another kind of database
             now = self.moment(when)
@@ -356,7 +397,7 @@ class Mailbox:
                 outcome = self._overrule(before, label, teacher, source, now)
                 if outcome is not None:
                     return outcome
-            expected = self.classifier.model.predict_one(counted)
+            expected = self._expected(counted, key, label, site)
             receipt = self.classifier.model.learn(counted, label)
             self.ledger.write(
                 Row(
@@ -377,6 +418,23 @@ class Mailbox:
         if before is None:
             return Outcome("learned")
         return Outcome("corrected", self.labels[before.label])
+
+    def _expected(
+        self, counted: Any, key: bytes, label: Label, site: dict[str, float] | None
+    ) -> Label | None:
+        """What a message that is about to be learned would be taken for; None for nothing known."""
+        if site is None or self.base is None:
+            return self.classifier.model.predict_one(counted)
+        evidence = evidence_of(self._own_scores(counted), site)
+        remember(self.database.connection, key, self.base.version, str(label), evidence)
+        self._gains_left = True
+        scores = blended(evidence, self.gains)
+        best = max(scores, key=scores.__getitem__) if scores else None
+        return next((known for known in self.labels if str(known) == best), None)
+
+    def _own_scores(self, counted: Any) -> dict[str, float]:
+        found = self.classifier.model.joint_log_likelihood(counted)
+        return {str(label): score for label, score in found.items()}
 
     def moment(self, when: float | None = None) -> float:
         """Now, within a transaction: in the ledger it never runs backwards, whatever clocks do."""
@@ -473,6 +531,9 @@ class Mailbox:
 
     def unlearn_row(self, row: Row) -> None:
         """Take a row's counts back, within a transaction."""
+        if self.base is not None or self.gains != GAINS:
+            forget(self.database.connection, row.digest)
+            self._gains_left = True
         try:
             self.classifier.model.unlearn(
                 self._message_of(row), self.labels[row.label], row.receipt
@@ -505,8 +566,44 @@ class Mailbox:
         self, message: bytes, reasons: int = 0, costs: Sequence[float] | None = None
     ) -> Verdict:
         """Decide what to do with a message; the classifier's `classify`."""
+        site = None if self.base is None else self.base.scores(message)
         with self.reading():
-            return self.classifier.classify(message, reasons, costs)
+            if self.base is None or not site:
+                return self.classifier.classify(message, reasons, costs)
+            return self._with_site(self.base, message, site, reasons, costs)
+
+    def _with_site(
+        self,
+        base: Site,
+        message: bytes,
+        site: dict[str, float],
+        reasons: int,
+        costs: Sequence[float] | None,
+    ) -> Verdict:
+        """Decide by what this mailbox says and what the site does."""
+        classifier = self.classifier
+        counted = classifier.count(message)
+        evidence = evidence_of(self._own_scores(counted), site)
+        mine = {str(label): label for label in self.labels}
+        scores: dict[Label, float] = {
+            mine.get(label, label): score for label, score in blended(evidence, self.gains).items()
+        }
+        messages = classifier.messages()
+        for name, number in base.messages().items():
+            known = mine.get(name, name)
+            messages[known] = messages.get(known, 0.0) + number
+        asked = classifier.costs if costs is None else Costs(*costs)
+        label, shares, unsure = classifier.decided(scores, asked, messages)
+        own = str(label) in mine
+        why: list[Reason] = []
+        if reasons:
+            if own and sum(classifier.messages().values()) >= _ENOUGH:
+                why = classifier.reasons(counted, label, reasons)
+            else:
+                why = base.reasons(message, str(label), reasons)
+        ready = (own and classifier.model.is_ready(label)) or base.is_ready(str(label))
+        odds = log_odds(scores, label)
+        return Verdict(label, shares[label], odds, unsure, shares, why, ready)
 
     def verify(self) -> list[str]:
         """Recount the ledger; gives what does not agree, a line each."""

@@ -7,7 +7,7 @@ import socket
 import time
 from typing import TYPE_CHECKING, Self
 
-from streamnb.mailbox.location import WAIT, default_path, socket_path, user_path
+from streamnb.mailbox.location import WAIT, base_path, default_path, socket_path, user_path
 from streamnb.mailbox.service.answers import Answer, Question, answer
 from streamnb.mailbox.service.protocol import (
     LONGEST_REPLY,
@@ -43,6 +43,8 @@ class Asking:
         Whether messages are then learned, as a program's word, where the verdict is sure.
     record
         Whether the server records its verdicts.
+    base
+        What a site knows, where the database itself is asked.
     user
         Whose database it is, where there are many.
     """
@@ -55,6 +57,7 @@ class Asking:
         learn: bool = False,
         user: str | None = None,
         record: bool = False,
+        base: str | None = None,
     ) -> None:
         named = database or (default_path() if user is None else user_path(user))
         self.database = os.fspath(named)
@@ -63,6 +66,7 @@ class Asking:
         self.question = question or Question()
         self.learn = learn
         self.record = record
+        self.base = base
         self.user = user
         self._mailbox: Mailbox | None = None
         self._served = True
@@ -83,9 +87,10 @@ class Asking:
             except (OSError, ValueError, TypeError, LookupError):
                 self._served = False  # there is none, or it fails
         if self._mailbox is None:
-            from streamnb.mailbox.store import Mailbox
+            from streamnb.mailbox.base import with_base
 
-            self._mailbox = Mailbox(self.database, create=False, wait=self.wait)
+            base = self.base or base_path(self.user)
+            self._mailbox = with_base(self.database, False, self.wait, base)
         found = answer(self._mailbox, message, self.question)
         self._later = message, found
         return found

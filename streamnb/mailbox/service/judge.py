@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ from streamnb.errors import StateError
 from streamnb.mailbox.ledger import PROGRAM
 from streamnb.mailbox.location import WAIT, user_path
 from streamnb.mailbox.service.answers import Answer
-from streamnb.mailbox.store import Mailbox, Outcome
+from streamnb.mailbox.store import Mailbox, Outcome, Site
 
 __all__ = ["Mailboxes", "afterwards", "learn_sure"]
 
@@ -57,8 +57,8 @@ class Mailboxes:
     ----------
     one
         The only one; None where there are many users.
-    open_user
-        Opens that of a user.
+    base
+        What the site knows, for all users.
     most
         How many are open at once; the least recently used is closed first.
     """
@@ -66,11 +66,11 @@ class Mailboxes:
     def __init__(
         self,
         one: Mailbox | None,
-        open_user: Callable[[str], Mailbox] = lambda user: Mailbox(user_path(user), True, WAIT),
+        base: Site | None = None,
         most: int = 200,
     ) -> None:
         self.one = one
-        self.open_user = open_user
+        self.base = base
         self.most = most
         self._open: OrderedDict[str, _Held] = OrderedDict()
         self._lock = threading.Lock()
@@ -112,7 +112,9 @@ class Mailboxes:
                 held.mailbox.close()
                 held = None
             if held is None:
-                held = self._open[user] = _Held(self.open_user(user))
+                held = self._open[user] = _Held(
+                    Mailbox(user_path(user), True, WAIT, base=self.base)
+                )
             held.users += 1
             self._open.move_to_end(user)
             return held.mailbox

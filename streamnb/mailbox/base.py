@@ -1,0 +1,118 @@
+"""What a site knows: a model or a mailbox that users' mailboxes ask beside their own, read-only."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import TypeVar
+
+from streamnb.classifier import Classifier
+from streamnb.classifier.verdict import Reason
+from streamnb.errors import StateError
+from streamnb.mailbox.location import WAIT
+from streamnb.mailbox.store import Mailbox
+
+__all__ = ["Base", "with_base"]
+
+Found = TypeVar("Found")
+_SQLITE = b"SQLite format 3\0"
+
+
+class Base:
+    """What a site knows, opened when it is first asked.
+
+    Parameters
+    ----------
+    path
+        A model that `export --format model` or `replay --save` wrote, or a mailbox's database.
+    wait
+        Seconds to wait for other processes.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], wait: float = WAIT) -> None:
+        self.path = os.fspath(path)
+        self.wait = wait
+        self._mailbox: Mailbox | None = None
+        self._classifier: Classifier | None = None
+        self._version = ""
+
+    def close(self) -> None:
+        """Close the database, if it is one."""
+        if self._mailbox is not None:
+            self._mailbox.close()
+            self._mailbox = None
+
+    def _opened(self) -> AbstractContextManager[object]:
+        if self._classifier is None:
+            self._open()
+        return nullcontext() if self._mailbox is None else self._mailbox.reading()
+
+    def _open(self) -> None:
+        try:
+            with open(self.path, "rb") as file:
+                head = file.read(len(_SQLITE))
+                if head != _SQLITE:
+                    content = hashlib.file_digest(file, "sha256")
+                    self._version = content.hexdigest()[:16]
+        except OSError as error:
+            raise StateError(f"{self.path}: the base cannot be read: {error.strerror}") from None
+        if head == _SQLITE:
+            self._mailbox = Mailbox(self.path, create=False, wait=self.wait)
+        else:
+            self._classifier = Classifier.load(self.path)
+            self._classifier.on = None
+
+    @property
+    def _asked(self) -> Classifier:
+        found = self._classifier if self._mailbox is None else self._mailbox.classifier
+        assert found is not None  # noqa: S101 (it was opened)
+        return found
+
+    @property
+    def version(self) -> str:
+        """Which state of it is asked."""
+        with self._opened():
+            if self._mailbox is None:
+                return self._version
+            (last,) = self._mailbox.database.connection.execute(
+                "SELECT coalesce(max(id), 0) FROM ledger"
+            ).fetchone()
+            return f"row {last}"
+
+    def scores(self, message: bytes) -> dict[str, float]:
+        """The score of each class; {} where nothing was learned."""
+        with self._opened():
+            found = self._asked.joint_log_likelihood(message)
+            return {str(label): score for label, score in found.items()}
+
+    def messages(self) -> dict[str, float]:
+        """How many messages of each class were learned."""
+        with self._opened():
+            counts = self._asked.models[0].counts
+            pairs = zip(counts.labels, counts.weights, strict=True)
+            return {str(label): weight / counts.scale for label, weight in pairs}
+
+    def is_ready(self, label: str) -> bool:
+        """Whether a class was called rightly often enough."""
+        return self._of(label, lambda known: self._asked.model.is_ready(known), False)
+
+    def reasons(self, message: bytes, label: str, most: int) -> list[Reason]:
+        """Why a message is of a class."""
+        return self._of(
+            label, lambda known: self._asked.reasons(self._asked.count(message), known, most), []
+        )
+
+    def _of(self, label: str, ask: Callable[..., Found], else_: Found) -> Found:
+        with self._opened():
+            known = [one for one in self._asked.labels if str(one) == label]
+            return ask(known[0]) if known else else_
+
+
+def with_base(path: str | Path, create: bool, wait: float, base: str | None) -> Mailbox:
+    """A mailbox that asks a base, too, if one is named; not the base itself."""
+    if base is None or os.path.realpath(base) == os.path.realpath(path):
+        return Mailbox(path, create, wait)
+    return Mailbox(path, create, wait, base=Base(base, wait))

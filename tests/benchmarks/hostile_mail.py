@@ -1,0 +1,145 @@
+"""Hostile mail through every listener and page of a server that runs: does it go on, and how long?
+
+    python tests/benchmarks/hostile_mail.py [MESSAGES]
+
+Mails are the tests' hostile ones, with random bytes cut out, doubled and changed. Each goes through
+the Unix socket (`streamnb-filter`'s), SMTP, LMTP and HTTP; the last thousand are then shown on every
+page of `streamnb web`.
+"""
+
+import contextlib
+import http.client
+import random
+import re
+import smtplib
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from aiosmtpd.controller import Controller
+from commands import STREAMNB
+from hostile import hostile
+from servers import free_port
+from test_serve import HAM, SPAM, Sink, _Long, as_sent
+from test_web import Page
+
+from streamnb import Mailbox
+from streamnb.mailbox.record import Bounds, Record
+from streamnb.mailbox.service.client import Asking
+
+
+def mutated(draw: random.Random, mails: list[bytes]) -> bytes:
+    """One of the hostile mails with some of its bytes otherwise."""
+    message = bytearray(draw.choice(mails)[: 1 << 16])
+    for _ in range(draw.randrange(8)):
+        at = draw.randrange(len(message) + 1)
+        end = min(len(message), at + draw.randrange(1, 200))
+        how = draw.randrange(3)
+        if how == 0:
+            del message[at:end]
+        elif how == 1:
+            message[at:at] = message[at:end] * draw.randrange(1, 5)
+        else:
+            message[at:end] = draw.randbytes(end - at)
+    return bytes(message)
+
+
+def main() -> None:
+    number = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
+    draw = random.Random(7)
+    mails = list(hostile(large=False).values())
+    sink = Sink()
+
+    class Here(Controller):
+        def factory(self) -> _Long:
+            return _Long(self.handler, data_size_limit=None, enable_SMTPUTF8=True)
+
+    controller = Here(sink, hostname="127.0.0.1", port=free_port())
+    controller.start()
+    with tempfile.TemporaryDirectory() as name:
+        base = Path(name)
+        with Mailbox(base / "mail.db") as box:
+            for i in range(70):
+                box.learn(SPAM % i, "spam")
+                box.learn(HAM % i, "ham")
+            Record(box).limit(Bounds(1000, 30))
+        ports = {what: free_port() for what in ("smtp", "lmtp", "http")}
+        options = [f"--{what}=127.0.0.1:{port}" for what, port in ports.items()]
+        next_hop = f"--next=smtp:127.0.0.1:{controller.port}"
+        log = (base / "log").open("w")
+        server = subprocess.Popen(
+            [*STREAMNB, "serve", "--db", base / "mail.db", *options, next_hop], stderr=log
+        )
+        while (base / "log").read_text().count("listening") < 4:
+            time.sleep(0.05)
+        token = (base / "mail.db.token").read_text().strip()
+        slowest = dict.fromkeys(("socket", "smtp", "lmtp", "http"), 0.0)
+        clients = {
+            "smtp": smtplib.SMTP("127.0.0.1", ports["smtp"], timeout=60),
+            "lmtp": smtplib.LMTP("127.0.0.1", ports["lmtp"], timeout=60),
+        }
+        for client in clients.values():
+            client.ehlo()
+        wrong = 0
+        for _ in range(number):
+            message = mutated(draw, mails)
+            begun = time.monotonic()
+            with Asking(base / "mail.db", record=True) as asking:
+                wrong += asking.ask_server(message).mark not in "SHU"
+            slowest["socket"] = max(slowest["socket"], time.monotonic() - begun)
+            for what, client in clients.items():
+                begun = time.monotonic()
+                client.docmd("MAIL FROM:<a@b.c>")
+                client.docmd("RCPT TO:<ann@d.e>")
+                code, _ = client.data(as_sent(message))
+                wrong += code != 250
+                got = sink.messages.pop()[1]
+                wrong += re.search(rb"^X-Streamnb: (?:Spam|Ham|Unsure), ", got, re.M) is None
+                slowest[what] = max(slowest[what], time.monotonic() - begun)
+            begun = time.monotonic()
+            with contextlib.closing(
+                http.client.HTTPConnection("127.0.0.1", ports["http"], timeout=60)
+            ) as connection:
+                headers = {"Authorization": f"Bearer {token}"}
+                connection.request("POST", "/classify?reasons=5", message, headers)
+                wrong += connection.getresponse().status != 200
+            slowest["http"] = max(slowest["http"], time.monotonic() - begun)
+        for client in clients.values():
+            client.quit()
+        server.terminate()
+        wrong += server.wait(30) != 0
+        log.close()
+        said = [line for line in (base / "log").read_text().splitlines() if "listening" not in line]
+        page = Page("--db", base / "mail.db")
+        with Mailbox(base / "mail.db") as box:
+            entries = Record(box).entries(most=1000)
+        shown = [f"/message/{entry.id}" for entry in entries] + ["/?kind=all", "/figures", "/words"]
+        before = None
+        while more := re.search(r"before=(\d+)", page.get(f"/?kind=all{before or ''}")):
+            before = f"&before={more[1]}"
+        begun = time.monotonic()
+        for path in shown:
+            text = page.get(path)
+            wrong += text.count("<script") != 1 or "<img" in text
+        page.close()
+        with Mailbox(base / "mail.db") as box:
+            wrong += len(box.verify())
+    controller.stop()
+    times = ", ".join(f"{what} {1000 * longest:.0f} ms" for what, longest in slowest.items())
+    print(f"{number} mails, {len(shown)} pages: {wrong} problems; the slowest: {times}; "
+          f"{len(said)} lines in the log {said[:3]}; {peak()} MB of memory")  # fmt: skip
+    sys.exit(bool(wrong))
+
+
+def peak() -> int:
+    """The most memory that a child process had."""
+    import resource
+
+    return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024
+
+
+if __name__ == "__main__":
+    main()

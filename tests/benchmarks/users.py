@@ -1,0 +1,80 @@
+"""A user's first mails, with and without what the site knows.
+
+    python tests/benchmarks/users.py FOLDER... [--site FOLDER...] [--first 200] [--seeds 5]
+
+Each FOLDER (with an `index`, as the TREC corpora) is a user; the site is what 1,500 messages of each
+of the other FOLDERs and of the --site ones teach. Errors among the user's first messages, each judged
+before it is learned.
+"""
+
+import argparse
+import random
+import tempfile
+from pathlib import Path
+
+from streamnb import Mailbox, MailClassifier
+from streamnb.mailbox.base import Base
+
+
+def stream(folder: Path) -> list[tuple[Path, str]]:
+    index = folder / "index"
+    if index.exists():
+        pairs = (line.split()[:2] for line in index.read_text().splitlines())
+        return [(folder / file, label) for label, file in pairs]
+    labels = (path for path in sorted(folder.iterdir()) if path.is_dir())
+    return [(file, of.name) for of in labels for file in sorted(of.iterdir())]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folders", nargs="+", type=Path)
+    parser.add_argument("--site", nargs="*", type=Path, default=[])
+    parser.add_argument("--first", type=int, default=200)
+    parser.add_argument("--seeds", type=int, default=5)
+    chosen = parser.parse_args()
+    total = {"alone": 0, "site": 0, "both": 0}
+    for user in chosen.folders:
+        draw = random.Random(1)
+        lessons = []
+        for other in (*chosen.folders, *chosen.site):
+            if other != user:
+                messages = stream(other)
+                draw.shuffle(messages)
+                lessons += messages[:1500]
+        draw.shuffle(lessons)
+        classifier = MailClassifier()
+        for file, label in lessons:
+            classifier.learn_one(file.read_bytes(), label)
+        with tempfile.TemporaryDirectory() as name:
+            classifier.save(f"{name}/site.snb")
+            base = Base(f"{name}/site.snb")
+            wrong = dict.fromkeys(total, 0)
+            for seed in range(chosen.seeds):
+                messages = stream(user)
+                random.Random(seed).shuffle(messages)
+                with (
+                    Mailbox(f"{name}/alone{seed}.db") as alone,
+                    Mailbox(f"{name}/both{seed}.db", base=base) as both,
+                ):
+                    for file, label in messages[: chosen.first]:
+                        message = file.read_bytes()
+                        said = {
+                            "alone": alone.classify(message).label,
+                            "site": classifier.predict_one(message),
+                            "both": both.classify(message).label,
+                        }
+                        for way, what in said.items():
+                            wrong[way] += what != label
+                        alone.learn(message, label)
+                        both.learn(message, label)
+        for way, number in wrong.items():
+            total[way] += number
+        print(
+            f"{user.name}: {chosen.seeds} times the first {chosen.first}: errors {wrong}",
+            flush=True,
+        )
+    print(f"all: {total}, {total['both'] / total['alone']:.2f} of those alone")
+
+
+if __name__ == "__main__":
+    main()

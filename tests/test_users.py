@@ -1,0 +1,208 @@
+"""Many users: a database each, and what the site knows beside them."""
+
+import os
+import random
+import threading
+
+import pytest
+from commands import streamnb_command
+
+from streamnb import Mailbox, MailClassifier
+from streamnb.errors import ConfigError, ModelFileError, StateError
+from streamnb.mailbox.base import Base
+from streamnb.mailbox.blend import GAINS, blended, evidence_of
+from streamnb.mailbox.digest import digest
+from streamnb.mailbox.location import user_path
+from streamnb.mailbox.service.judge import Mailboxes
+from streamnb.mailbox.transfer.formats import export
+
+SPAM = b"From: p@example.com\nSubject: pills %d\n\nbuy cheap pills now"
+HAM = b"From: b@example.org\nSubject: lunch %d\n\nmeet at noon with ann"
+WORK = b"From: boss@example.org\nSubject: report %d\n\nthe quarterly figures are due"
+
+
+@pytest.fixture
+def users(tmp_path, monkeypatch):
+    monkeypatch.setenv("STREAMNB_USERS", str(tmp_path / "users"))
+    (tmp_path / "users").mkdir()
+    return tmp_path / "users"
+
+
+def taught(classifier, n=60):
+    for i in range(n):
+        classifier.learn_one(SPAM % i, "spam")
+        classifier.learn_one(HAM % i, "ham")
+    return classifier
+
+
+@pytest.fixture
+def site(users):
+    taught(MailClassifier()).save(users / "site.snb")
+    return users / "site.snb"
+
+
+def test_a_new_users_first_mail_is_judged_by_the_site(users, site):
+    with Mailbox(users / "ann.db", base=Base(site)) as box:
+        verdict = box.classify(SPAM % 99, 3)
+        alone = MailClassifier.load(site).classify(SPAM % 99)
+        assert (verdict.label, verdict.ready, verdict.unsure) == ("spam", True, False)
+        assert verdict.probability == pytest.approx(alone.probability, abs=1e-9)
+        assert any("pills" in str(reason.feature) for reason in verdict.reasons)
+        assert box.gains == GAINS
+    with Mailbox(users / "bob.db") as box:
+        assert box.classify(SPAM % 99).label is None
+
+
+@pytest.mark.parametrize("kind", ["snb", "db"])
+def test_a_base_can_be_a_model_or_a_database(users, kind):
+    if kind == "snb":
+        taught(MailClassifier()).save(users / "base.snb")
+    else:
+        with Mailbox(users / "base.db") as box:
+            for i in range(60):
+                box.learn(SPAM % i, "spam")
+                box.learn(HAM % i, "ham")
+    before = (users / f"base.{kind}").read_bytes()
+    base = Base(users / f"base.{kind}")
+    with Mailbox(users / "ann.db", base=base) as box:
+        assert box.classify(SPAM % 99).label == "spam"
+        box.learn(SPAM % 99, "spam")
+        (version,) = box.database.connection.execute("SELECT version FROM site").fetchone()
+        assert version == base.version
+        assert version == ("row 120" if kind == "db" else version)
+        assert box.verify() == []
+    base.close()
+    assert (users / f"base.{kind}").read_bytes() == before
+
+
+def test_who_is_of_another_opinion_is_believed(users, site):
+    """The site calls it spam; this user reads it."""
+    with Mailbox(users / "ann.db", base=Base(site)) as box:
+        for i in range(40):
+            box.learn(SPAM % (1000 + i), "ham")
+            box.learn(b"From: x@example.net\nSubject: casino %d\n\nwin the jackpot" % i, "spam")
+        assert box.classify(SPAM % 99).label == "ham"
+        own, theirs = box.gains
+        assert theirs < own
+        assert box.verify() == []
+
+
+def test_a_class_that_the_site_does_not_know(users, site):
+    with Mailbox(users / "ann.db", base=Base(site)) as box:
+        for i in range(30):
+            box.learn(WORK % i, "work")
+            box.learn(HAM % (500 + i), "ham")
+        assert box.classify(WORK % 99).label == "work"
+        assert box.classify(SPAM % 99).label == "spam"
+        assert set(box.classify(SPAM % 99).probabilities) == {"spam", "ham", "work"}
+
+
+def test_what_is_taken_back_changes_the_gains_back(users, site, tmp_path):
+    rng = random.Random(3)
+    stream = [(SPAM % i, rng.choice(["spam", "ham"])) for i in range(30)]
+    with Mailbox(users / "ann.db", base=Base(site)) as box:
+        for message, label in stream[:20]:
+            box.learn(message, label)
+        gains = box.gains
+        state = export(box, tmp_path / "before")
+        for message, label in stream[20:]:
+            box.learn(message, label)
+        assert box.gains != gains
+        for message, _ in stream[20:]:
+            box.forget(message)
+        assert box.gains == gains
+        box.undo(0)
+        assert box.gains == GAINS
+        assert box.verify() == []
+        assert state == {} or state is not None
+
+
+def test_a_new_base_or_none_never_breaks_a_users_database(users, site):
+    with Mailbox(users / "ann.db", base=Base(site)) as box:
+        for i in range(5):
+            box.learn(SPAM % i, "spam")
+            box.learn(HAM % i, "ham")
+    with Mailbox(users / "ann.db") as box:
+        assert box.classify(SPAM % 99).label == "spam"
+        box.forget(SPAM % 1)
+        assert box.verify() == []
+    taught(MailClassifier(views=("words",)), 5).save(site)  # another one
+    with Mailbox(users / "ann.db", base=Base(site)) as box:
+        assert box.classify(SPAM % 99).label == "spam"
+        box.learn(SPAM % 77, "spam")
+        assert box.verify() == []
+    site.write_bytes(b"damaged")
+    with Mailbox(users / "ann.db", base=Base(site)) as box, pytest.raises(ModelFileError):
+        box.classify(SPAM % 99)
+    site.unlink()
+    with (
+        Mailbox(users / "ann.db", base=Base(site)) as box,
+        pytest.raises(StateError, match="cannot be read"),
+    ):
+        box.classify(SPAM % 99)
+
+
+def test_commands_take_a_user_and_find_the_site(users, site, tmp_path):
+    (tmp_path / "m.eml").write_bytes(SPAM % 99)
+    assert streamnb_command("learn", "ham", tmp_path / "m.eml", "--user", "ann@example.org")[0] == 0
+    assert (users / "ann@example.org.db").exists()
+    with Mailbox(users / "ann@example.org.db") as box:
+        assert box.label_of(digest(SPAM % 99))[0] == "ham"
+    (tmp_path / "n.eml").write_bytes(SPAM % 98)
+    streamnb_command("learn", "ham", tmp_path / "n.eml", "--user", "bob")
+    status, out, _ = streamnb_command("classify", tmp_path / "m.eml", "--user", "bob")
+    assert (status, out[:1]) in ((0, "S"), (2, "U"))
+    assert streamnb_command("status", "--user", "bob")[0] == 0
+    assert streamnb_command("verify", "--user", "bob")[0] == 0
+    other = tmp_path / "other.db"
+    streamnb_command("learn", "ham", tmp_path / "n.eml", "--db", other)
+    assert streamnb_command("classify", tmp_path / "m.eml", "--db", other)[1][:1] == "U"
+    assert (
+        streamnb_command("classify", tmp_path / "m.eml", "--db", other, "--base", site)[1][:1]
+        in "SU"
+    )
+    for wrong in ("../x", "", ".x", "a b", "x" * 300):
+        status, _, error = streamnb_command("status", "--user", wrong)
+        assert (status, error.count("\n")) == (2, 1)
+
+
+def test_names_of_users_lead_nowhere_else(users):
+    for name in ("../x", "a/b", "", ".", "-x", "a\0b", "ä"):
+        with pytest.raises(ConfigError):
+            user_path(name)
+    assert user_path("ann+lists@example.org") == f"{users}/ann+lists@example.org.db"
+
+
+def test_a_server_holds_as_many_users_as_it_may(users, site):
+    mailboxes = Mailboxes(None, Base(site), most=10)
+
+    def ask(number):
+        draw = random.Random(number)
+        for _ in range(40):
+            name = f"user{draw.randrange(60)}"
+            with mailboxes.of(name) as box:
+                if draw.random() < 0.3:
+                    box.learn(HAM % draw.randrange(1000), "ham")
+                assert box.classify(SPAM % 1).label is not None
+                assert box.path.name == f"{name}.db"
+
+    threads = [threading.Thread(target=ask, args=(i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(mailboxes._open) <= 10
+    mailboxes.close()
+    for path in users.glob("user*.db"):
+        with Mailbox(path) as box:
+            assert box.verify() == []
+    assert len(os.listdir(users)) > 40
+    with pytest.raises(LookupError), mailboxes.of(None):
+        pass
+
+
+def test_evidence_of_both():
+    evidence = evidence_of({"ham": 1.0, "spam": -1.0}, {"ham": -2.0, "spam": 2.0})
+    assert blended(evidence, (1.0, 1.0)) == {"ham": -1.0, "spam": 1.0}
+    assert blended(evidence, (3.0, 1.0)) == {"ham": 1.0, "spam": -1.0}
+    assert evidence_of({}, {}) == {}
