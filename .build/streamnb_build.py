@@ -8,14 +8,19 @@ and puts the tests, configurations and sample corpus into the source distributio
 from distutils.ccompiler import new_compiler
 from distutils.command.build_scripts import build_scripts
 from distutils.sysconfig import customize_compiler
+import sys
 from pathlib import Path
+from typing import Any
 
 from setuptools import Extension
 from setuptools.build_meta import *  # noqa: F403 (a build backend is its hooks)
+from setuptools.build_meta import build_editable as setuptools_editable
+from setuptools.build_meta import build_wheel as setuptools_wheel
 from setuptools.command.build_ext import build_ext
 from setuptools.command.sdist import sdist
 from setuptools.errors import CCompilerError, ExecError, PlatformError
 
+PAGES = Path("build/pages")
 NO_COMPILER = """
 streamnb needs a C compiler to build its module streamnb._core.core, and building it failed:
     {error}
@@ -41,6 +46,43 @@ class BuildExt(build_ext):
             super().build_extension(extension)
         except (CCompilerError, ExecError, PlatformError) as error:
             raise SystemExit(NO_COMPILER.format(error=error)) from error
+
+
+def make_pages() -> None:
+    """Write man pages, and what shells complete commands by, for the data files."""
+    sys.path.insert(0, str(Path.cwd()))
+    import click
+    from click.shell_completion import get_completion_class
+    from click_man.core import generate_man_page
+    from streamnb import __version__
+    from streamnb.cli.group import commands
+
+    PAGES.mkdir(parents=True, exist_ok=True)
+    whole = click.Context(commands, info_name="streamnb")
+    named = [(name, commands.get_command(whole, name)) for name in commands.list_commands(whole)]
+    commands.commands.update(named)
+    for _, command in named:
+        command.short_help = command.get_short_help_str(200)
+    contexts = [click.Context(of, info_name=name, parent=whole) for name, of in named]
+    for ctx in (whole, *contexts):
+        ctx.command.help = (ctx.command.help or "").replace("\b\n", "")
+        page = generate_man_page(ctx, version=__version__, date=f"streamnb {__version__}")
+        (PAGES / f"{ctx.command_path.replace(' ', '-')}.1").write_text(page)
+    for shell, name in (("bash", "streamnb"), ("zsh", "_streamnb"), ("fish", "streamnb.fish")):
+        made = get_completion_class(shell)(commands, {}, "streamnb", "_STREAMNB_COMPLETE")
+        (PAGES / name).write_text(made.source_template % made.source_vars())
+
+
+def build_wheel(*args: Any, **kwargs: Any) -> str:
+    """As setuptools does, with pages that are made of the commands."""
+    make_pages()
+    return setuptools_wheel(*args, **kwargs)
+
+
+def build_editable(*args: Any, **kwargs: Any) -> str:
+    """As `build_wheel`."""
+    make_pages()
+    return setuptools_editable(*args, **kwargs)
 
 
 class BuildScripts(build_scripts):
