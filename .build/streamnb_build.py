@@ -5,10 +5,10 @@ and puts the tests, configurations and sample corpus into the source distributio
 """
 
 # ruff: isort: skip_file (setuptools must come before distutils, which it brings)
+import sys
 from distutils.ccompiler import new_compiler
 from distutils.command.build_scripts import build_scripts
 from distutils.sysconfig import customize_compiler
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +54,7 @@ def make_pages() -> None:
     import click
     from click.shell_completion import get_completion_class
     from click_man.core import generate_man_page
+
     from streamnb import __version__
     from streamnb.cli.group import commands
 

@@ -1,9 +1,11 @@
 """The guide for mail servers, word for word, with a real Postfix, Dovecot and systemd."""
 
+import contextlib
 import os
 import re
 import signal
 import smtplib
+import socket
 import subprocess
 import sys
 import time
@@ -11,7 +13,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from commands import STREAMNB
+from hostile import hostile
 from servers import UID, Dovecot, Postfix, free_port
+from test_serve import as_sent
 
 from streamnb import Mailbox
 from streamnb.errors import OutputError
@@ -71,7 +75,14 @@ class Site:
         self.dovecot.put_files("ann", "", [])
         self.environment = {**os.environ, "STREAMNB_USERS": str(tmp_path / "users")}
         settings = f"mailbox_transport = lmtp:unix:{base}/lmtp\n"
-        if way == "lmtp":
+        if way == "milter":
+            services = f"127.0.0.1:{self.port} inet n - n - - smtpd\n"
+            settings += (
+                f"smtpd_milters = inet:127.0.0.1:{self.ours}\nmilter_default_action = accept\n"
+            )
+            command = block(repository, way, "sh").replace("10023", str(self.ours)).split()[1:]
+            command += ["--db", tmp_path / "mail.db"]
+        elif way == "lmtp":
             services = f"127.0.0.1:{self.port} inet n - n - - smtpd\n"
             settings = f"mailbox_transport = lmtp:inet:127.0.0.1:{self.ours}\n"
             command = block(repository, "lmtp", "sh").split()[1:]
@@ -148,21 +159,57 @@ def site(repository, tmp_path):
         one.close()
 
 
-@pytest.mark.parametrize("way", ["before-queue", "after-queue", "lmtp"])
+@pytest.mark.parametrize("way", ["before-queue", "after-queue", "lmtp", "milter"])
 def test_mail_flows_into_five_folders(site, tmp_path, way):
     messages = {label: of_class(label) for label in FOLDERS}
     (tmp_path / "users").mkdir()
     taught_with(tmp_path / ("users/ann.db" if way == "lmtp" else "mail.db"), messages)
     mail = site(way)
+    if way == "milter":
+        wait_for(mail.ours)
+        del messages["spam"]  # it is refused
     mail.send([message % 500 for message in messages.values()] + [b"Subject: hm\r\n\r\nhm\r\n"])
-    mail.wait(6, ["", *FOLDERS.values()])
-    for label, folder in FOLDERS.items():
-        (got,) = mail.delivered(folder)
+    mail.wait(1 + len(messages), ["", *FOLDERS.values()])
+    for label in messages:
+        (got,) = mail.delivered(FOLDERS[label])
         mark = b"Spam" if label == "spam" else label.encode()
         assert b"\nX-Streamnb: " + mark + b", " in got.replace(b"\r", b"")
         assert got.replace(b"\r", b"").endswith((messages[label] % 500).replace(b"\r", b""))
     (got,) = mail.delivered()
     assert b"\nX-Streamnb: Unsure, " in got
+
+
+def wait_for(port):
+    end = time.monotonic() + 30
+    while True:
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 5):
+            return
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def test_a_milter_refuses_and_marks_whatever_comes(site, tmp_path):
+    taught_with(tmp_path / "mail.db", {"spam": of_class("spam"), "ham": of_class("ham")})
+    mail = site("milter")
+    wait_for(mail.ours)
+    with smtplib.SMTP("127.0.0.1", mail.port, timeout=20) as client:
+        with pytest.raises(smtplib.SMTPDataError, match="rejected"):
+            client.sendmail("x@example.net", ["ann@example.org"], of_class("spam") % 500)
+        forged = b"X-Streamnb: Spam, score=9\r\nx-streamnb: forged\r\n" + of_class("ham") % 501
+        client.sendmail("x@example.net", ["ann@example.org"], forged)
+        mail.wait(1)
+        (got,) = mail.delivered()
+        assert len(re.findall(rb"(?im)^x-streamnb:", got)) == 1
+        assert re.search(rb"^X-Streamnb: Ham, ", got, re.M)
+        mails = hostile(large=False)
+        for message in mails.values():
+            client.sendmail("x@example.net", ["ann@example.org"], as_sent(message))
+    mail.wait(1 + len(mails), ["", "Junk"])
+    marked = [message for folder in ("", "Junk") for message in mail.delivered(folder)]
+    assert all(len(re.findall(rb"(?m)^X-Streamnb: \w+, score=", one)) == 1 for one in marked)
+    mail.kill()
+    mail.send([of_class("ham") % 502])  # without its milter Postfix takes mail unmarked
+    mail.wait(2 + len(mails), ["", "Junk"])
 
 
 @pytest.mark.parametrize("way", ["before-queue", "after-queue", "lmtp"])

@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from streamnb.cli.options import current_base, database_options, open_mailbox, question_options
+from streamnb.cli.options import (
+    Finite,
+    current_base,
+    database_options,
+    open_mailbox,
+    question_options,
+)
 from streamnb.errors import ConfigError, printable
 
 if TYPE_CHECKING:
@@ -35,6 +41,13 @@ _MAIL = 20  # connections that bring mail, at once: each can hold a message of 5
     metavar="lmtp:ADDRESS",
     help="Where mail goes then: lmtp:ADDRESS or smtp:ADDRESS.",
 )
+@click.option("--milter", metavar="ADDRESS", help="Answer Postfix or Sendmail as a milter.")
+@click.option(
+    "--reject",
+    type=Finite(0.5, 1),
+    metavar="P",
+    help="With --milter: refuse spam that is sure, from this probability on.",
+)
 @click.option("--http", metavar="ADDRESS", help="Answer programs by HTTP, in JSON.")
 @click.option("--users", is_flag=True, help="Serve all users' databases, not a single one.")
 @click.option("--certificate", metavar="FILE", help="Offer STARTTLS by it (PEM, with --key).")
@@ -45,6 +58,8 @@ def serve(
     lmtp: str | None,
     smtp: str | None,
     hop: str | None,
+    milter: str | None,
+    reject: float | None,
     http: str | None,
     users: bool,
     certificate: str | None,
@@ -63,7 +78,7 @@ def serve(
     database's .token file.
 
     An ADDRESS is HOST:PORT or the /PATH of a Unix socket. Sockets that systemd passes on are taken
-    by their FileDescriptorName: ask, lmtp, smtp, http. It ends with SIGTERM or Ctrl-C.
+    by their FileDescriptorName: ask, lmtp, smtp, milter, http. It ends with SIGTERM or Ctrl-C.
 
     \b
     Example:
@@ -77,17 +92,20 @@ def serve(
     from streamnb.mailbox.service.listening import inherited
     from streamnb.mailbox.service.server import serve as served
 
-    wanted = {"lmtp": lmtp, "smtp": smtp, "http": http}
+    wanted = {"lmtp": lmtp, "smtp": smtp, "milter": milter, "http": http}
     passed = inherited()
     if unknown := set(passed) - {*wanted, "ask"}:
         raise ConfigError(
-            f"a socket called {sorted(unknown)[0]!r}: FileDescriptorName is ask, lmtp, smtp or http"
+            f"a socket called {sorted(unknown)[0]!r}: FileDescriptorName is ask or one of "
+            f"{', '.join(wanted)}"
         )
     mail = {"lmtp", "smtp"} & {name for name in wanted if wanted[name] or name in passed}
     if bool(mail) != (hop is not None):
         raise click.UsageError("--lmtp and --smtp need --next, and it needs one of them")
     if (certificate is None) != (key is None):
         raise click.UsageError("--certificate and --key need each other")
+    if (milter or "milter" in passed) and users:
+        raise click.UsageError("--milter goes with one database: a message can be for many users")
     next_hop = None if hop is None else _hop(hop)
     tls = None if certificate is None or key is None else _tls(certificate, key)
     with ExitStack() as stack:
@@ -97,13 +115,17 @@ def serve(
             mailboxes = Mailboxes(None, None if base is None else Base(base, wait))
         else:
             mailboxes = Mailboxes(stack.enter_context(open_mailbox(db, wait, create=True)))
-        handles = _handles(mailboxes, next_hop, question, tls)
+        handles = _handles(mailboxes, next_hop, question, tls, reject)
         listeners = _listeners(mailboxes, wanted, passed, handles)
         served(mailboxes, stack.enter_context(_closing(listeners)), _say)
 
 
 def _handles(
-    mailboxes: Mailboxes, hop: Hop | None, question: Question, tls: ssl.SSLContext | None
+    mailboxes: Mailboxes,
+    hop: Hop | None,
+    question: Question,
+    tls: ssl.SSLContext | None,
+    reject: float | None,
 ) -> dict[str, Callable[[], Any]]:
     """What makes the handler of each kind of listener; what it needs is imported then."""
 
@@ -118,6 +140,11 @@ def _handles(
         assert hop is not None  # noqa: S101 (checked by the command)
         return proxy(hop, mailboxes, _say, lmtp, question, tls)
 
+    def milter() -> Any:
+        with _needed():
+            from streamnb.mailbox.service.milter import milter as asked
+        return asked(mailboxes, _say, question, reject)
+
     def http() -> Any:
         with _needed():
             from streamnb.mailbox.service.api import api
@@ -125,7 +152,13 @@ def _handles(
             from streamnb.mailbox.service.http import http as spoken
         return spoken(Guard(api(mailboxes), _token(mailboxes)))
 
-    return {"ask": ask, "lmtp": lambda: mail(True), "smtp": lambda: mail(False), "http": http}
+    return {
+        "ask": ask,
+        "lmtp": lambda: mail(True),
+        "smtp": lambda: mail(False),
+        "milter": milter,
+        "http": http,
+    }
 
 
 @contextmanager
@@ -174,7 +207,7 @@ def _listeners(
     asking = socket_path("", "all") if one is None else socket_path(one.path)
     places = {"ask": f"unix:{asking}", **{k: v for k, v in wanted.items() if v}}
     addresses = {name: address_of(text) for name, text in places.items() if name not in passed}
-    most = {"lmtp": _MAIL, "smtp": _MAIL}
+    most = {"lmtp": _MAIL, "smtp": _MAIL, "milter": _MAIL}
     made = {name: handles[name]() for name in (*addresses, *passed)}
     found: list[Listener] = []
     try:
