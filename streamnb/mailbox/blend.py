@@ -12,17 +12,32 @@ import json
 import math
 import sqlite3
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
+from streamnb.classifier import Classifier, Verdict
+from streamnb.classifier.verdict import Costs, Reason
+from streamnb.counts.protocol import Label
 from streamnb.naive_bayes.recalibration import Weights
-from streamnb.scores import probabilities
+from streamnb.scores import log_odds, probabilities
 
-__all__ = ["GAINS", "Evidence", "blended", "evidence_of", "fitted", "forget", "remember"]
+__all__ = [
+    "GAINS",
+    "Evidence",
+    "Site",
+    "blended",
+    "evidence_of",
+    "fitted",
+    "forget",
+    "remember",
+    "scores_of",
+    "verdict_of_both",
+]
 
 GAINS = (1.0, 1.0)
 _RATE = 0.1
 _LEAST = 0.01  # of a gain
 _KEPT = 200  # messages that the gains are fitted to
+_ENOUGH = 20  # messages from which on a mailbox's own reasons are told, not the site's
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS site(
     id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -34,6 +49,32 @@ CREATE TABLE IF NOT EXISTS site(
 """
 
 Evidence = dict[str, tuple[float, float]]  # of each class: the user's mailbox's, the site's
+
+
+class Site(Protocol):
+    """What a site knows (`streamnb.mailbox.base.Base`)."""
+
+    @property
+    def version(self) -> str:
+        """Which state of it is asked."""
+
+    def scores(self, message: bytes) -> dict[str, float]:
+        """The score of each class; {} where nothing was learned."""
+
+    def messages(self) -> dict[str, float]:
+        """How many messages of each class were learned."""
+
+    def is_ready(self, label: str) -> bool:
+        """Whether a class was called rightly often enough."""
+
+    def reasons(self, message: bytes, label: str, most: int) -> list[Reason]:
+        """Why a message is of a class."""
+
+
+def scores_of(classifier: Classifier, counted: Any) -> dict[str, float]:
+    """What a classifier says of a message's features, as its tokenizer counted them."""
+    found = classifier.model.joint_log_likelihood(counted)
+    return {str(label): score for label, score in found.items()}
 
 
 def evidence_of(own: Mapping[str, float], site: Mapping[str, float]) -> Evidence:
@@ -66,6 +107,49 @@ def blended(evidence: Evidence, gains: Sequence[float]) -> dict[str, float]:
     """The score of each class."""
     own, site = (max(gain, _LEAST) for gain in gains)
     return {label: own * mine + site * theirs for label, (mine, theirs) in evidence.items()}
+
+
+def verdict_of_both(
+    classifier: Classifier,
+    gains: Sequence[float],
+    base: Site,
+    message: bytes,
+    site: Mapping[str, float],
+    reasons: int,
+    costs: Sequence[float] | None,
+) -> Verdict:
+    """Decide by what a user's classifier says and what the site does.
+
+    Parameters
+    ----------
+    classifier, gains
+        The user's, and what either is worth.
+    base, site
+        What the site knows, and its scores of the message.
+    message, reasons, costs
+        As for `Classifier.classify`.
+    """
+    counted = classifier.count(message)
+    mine = {str(label): label for label in classifier.labels}
+    evidence = evidence_of(scores_of(classifier, counted), site)
+    scores: dict[Label, float] = {
+        mine.get(label, label): score for label, score in blended(evidence, gains).items()
+    }
+    own = classifier.messages()
+    messages = dict(own)
+    for name, number in base.messages().items():
+        known = mine.get(name, name)
+        messages[known] = messages.get(known, 0.0) + number
+    asked = classifier.costs if costs is None else Costs(*costs)
+    label, shares, unsure = classifier.decided(scores, asked, messages)
+    why: list[Reason] = []
+    if reasons and str(label) in mine and sum(own.values()) >= _ENOUGH:
+        why = classifier.reasons(counted, label, reasons)
+    elif reasons:
+        why = base.reasons(message, str(label), reasons)
+    ready = str(label) in mine and classifier.model.is_ready(label)
+    ready = ready or base.is_ready(str(label))
+    return Verdict(label, shares[label], log_odds(scores, label), unsure, shares, why, ready)
 
 
 def remember(

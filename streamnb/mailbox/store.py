@@ -9,15 +9,24 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Self
 
 from streamnb.classifier import Classifier, MailClassifier, Verdict
-from streamnb.classifier.verdict import Costs, Reason
 from streamnb.counts.protocol import Label
 from streamnb.counts.sqlite import SqlCounts, make_tables
 from streamnb.errors import StateError
 from streamnb.features.token_counts import TokenCounts
-from streamnb.mailbox.blend import GAINS, blended, evidence_of, fitted, forget, remember
+from streamnb.mailbox.blend import (
+    GAINS,
+    Site,
+    blended,
+    evidence_of,
+    fitted,
+    forget,
+    remember,
+    scores_of,
+    verdict_of_both,
+)
 from streamnb.mailbox.database import Database
 from streamnb.mailbox.digest import digest
 from streamnb.mailbox.ledger import HUMAN, PROGRAM, TEACHERS, Ledger, Row
@@ -25,11 +34,8 @@ from streamnb.mailbox.location import WAIT
 from streamnb.mailbox.undo import Undone, forget_undone, undo
 from streamnb.naive_bayes.base import TextModel
 from streamnb.naive_bayes.counting import CountingNB
-from streamnb.scores import log_odds
 
-__all__ = ["Mailbox", "Outcome", "Site", "check_kind", "check_row"]
-
-_ENOUGH = 20  # messages from which on a mailbox's own reasons are told, not the site's
+__all__ = ["Mailbox", "Outcome", "check_kind", "check_row"]
 
 
 class Outcome(NamedTuple):
@@ -71,26 +77,6 @@ def check_row(row: Row, model: TextModel, classes: int) -> None:
         raise ValueError("taken back before it was learned")
     if row.teacher not in TEACHERS:
         raise ValueError("said by nobody that is known")
-
-
-class Site(Protocol):
-    """What a site knows (`streamnb.mailbox.base.Base`)."""
-
-    @property
-    def version(self) -> str:
-        """Which state of it is asked."""
-
-    def scores(self, message: bytes) -> dict[str, float]:
-        """The score of each class; {} where nothing was learned."""
-
-    def messages(self) -> dict[str, float]:
-        """How many messages of each class were learned."""
-
-    def is_ready(self, label: str) -> bool:
-        """Whether a class was called rightly often enough."""
-
-    def reasons(self, message: bytes, label: str, most: int) -> list[Reason]:
-        """Why a message is of a class."""
 
 
 class Mailbox:
@@ -425,16 +411,12 @@ class Mailbox:
         """What a message that is about to be learned would be taken for; None for nothing known."""
         if site is None or self.base is None:
             return self.classifier.model.predict_one(counted)
-        evidence = evidence_of(self._own_scores(counted), site)
+        evidence = evidence_of(scores_of(self.classifier, counted), site)
         remember(self.database.connection, key, self.base.version, str(label), evidence)
         self._gains_left = True
         scores = blended(evidence, self.gains)
         best = max(scores, key=scores.__getitem__) if scores else None
         return next((known for known in self.labels if str(known) == best), None)
-
-    def _own_scores(self, counted: Any) -> dict[str, float]:
-        found = self.classifier.model.joint_log_likelihood(counted)
-        return {str(label): score for label, score in found.items()}
 
     def moment(self, when: float | None = None) -> float:
         """Now, within a transaction: in the ledger it never runs backwards, whatever clocks do."""
@@ -472,22 +454,14 @@ class Mailbox:
         self, key: bytes, when: float | None = None, also: Callable[[], None] | None = None
     ) -> Outcome:
         """As `forget`, for a message that is gone; `also` as for `learn`."""
-        with self.writing():
-            if also is not None:
-                also()
-            row = self.ledger.active(key)
-            if row is None:
-                return Outcome("unknown")
-            if row.tokens is None:
-                return Outcome("retired", self.labels[row.label])
-            self.take_back(row, self.moment(when))
-        return Outcome("forgotten", self.labels[row.label])
+        return self.retract(key, (), also, when)
 
     def retract(
         self,
         key: bytes,
         back_to: Sequence[Label] | None = None,
         also: Callable[[], None] | None = None,
+        when: float | None = None,
     ) -> Outcome:
         """Take back the last word on a message: what it had corrected holds again.
 
@@ -497,7 +471,7 @@ class Mailbox:
             The message's digest.
         back_to
             Only if it is one of these; None for all.
-        also
+        also, when
             As for `learn`.
         """
         with self.writing():
@@ -508,7 +482,7 @@ class Mailbox:
                 return Outcome("unknown")
             if row.tokens is None:
                 return Outcome("retired", self.labels[row.label])
-            now = self.moment()
+            now = self.moment(when)
             self.take_back(row, now)
             where = "digest = ? AND ended = ? AND id < ?"
             for old in list(self.ledger.rows(where, (key, row.added, row.id)))[-1:]:
@@ -570,40 +544,9 @@ class Mailbox:
         with self.reading():
             if self.base is None or not site:
                 return self.classifier.classify(message, reasons, costs)
-            return self._with_site(self.base, message, site, reasons, costs)
-
-    def _with_site(
-        self,
-        base: Site,
-        message: bytes,
-        site: dict[str, float],
-        reasons: int,
-        costs: Sequence[float] | None,
-    ) -> Verdict:
-        """Decide by what this mailbox says and what the site does."""
-        classifier = self.classifier
-        counted = classifier.count(message)
-        evidence = evidence_of(self._own_scores(counted), site)
-        mine = {str(label): label for label in self.labels}
-        scores: dict[Label, float] = {
-            mine.get(label, label): score for label, score in blended(evidence, self.gains).items()
-        }
-        messages = classifier.messages()
-        for name, number in base.messages().items():
-            known = mine.get(name, name)
-            messages[known] = messages.get(known, 0.0) + number
-        asked = classifier.costs if costs is None else Costs(*costs)
-        label, shares, unsure = classifier.decided(scores, asked, messages)
-        own = str(label) in mine
-        why: list[Reason] = []
-        if reasons:
-            if own and sum(classifier.messages().values()) >= _ENOUGH:
-                why = classifier.reasons(counted, label, reasons)
-            else:
-                why = base.reasons(message, str(label), reasons)
-        ready = (own and classifier.model.is_ready(label)) or base.is_ready(str(label))
-        odds = log_odds(scores, label)
-        return Verdict(label, shares[label], odds, unsure, shares, why, ready)
+            return verdict_of_both(
+                self.classifier, self.gains, self.base, message, site, reasons, costs
+            )
 
     def verify(self) -> list[str]:
         """Recount the ledger; gives what does not agree, a line each."""

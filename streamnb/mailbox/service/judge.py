@@ -9,10 +9,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from streamnb.errors import StateError
+from streamnb.mailbox.blend import Site
 from streamnb.mailbox.ledger import PROGRAM
 from streamnb.mailbox.location import WAIT, user_path
 from streamnb.mailbox.service.answers import Answer
-from streamnb.mailbox.store import Mailbox, Outcome, Site
+from streamnb.mailbox.store import Mailbox, Outcome
 
 __all__ = ["Mailboxes", "afterwards", "learn_sure"]
 
