@@ -84,7 +84,8 @@ def verify(db: str | None, wait: float) -> None:
         problems = mailbox.verify()
         path = mailbox.path
     for problem in problems:
-        click.echo(printable(f"{path}: {problem}"), err=True)
+        named = problem if problem.startswith(f"{path}: ") else f"{path}: {problem}"
+        click.echo(printable(named), err=True)
     if problems:
         click.echo(
             "streamnb: the database is damaged; `streamnb rescue NEW.db` makes a new one of what "
