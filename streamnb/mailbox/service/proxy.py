@@ -33,6 +33,7 @@ __all__ = ["LARGEST", "Hop", "proxy"]
 LARGEST = 50 << 20  # bytes of a message
 _LONGEST_LINE = 1 << 20
 _PATIENCE = 300.0  # seconds, for either side; RFC 5321, 4.5.3.2 asks for as much
+_SOON = 0.05  # seconds after an answer
 _LAST = 10.0  # seconds for a message that is being handed on when this process ends
 _DOTS = re.compile(rb"(\A|\r\n)\.")  # a line's first dot is doubled on the way: RFC 5321, 4.5.2
 _LATER = "451 4.3.0 the next hop cannot be reached; try again later"
@@ -172,7 +173,8 @@ class _Passing:
         self.one_at_a_time = one_at_a_time
         self.client: smtplib.SMTP | None = None
         self._handing: asyncio.Task[list[str]] | None = None
-        self._recorded: tuple[str, bytes, Answer] | None = None
+        self._unrecorded: list[tuple[str, bytes, Answer]] = []
+        self._recording: asyncio.Task[None] | None = None
 
     async def finished(self) -> None:
         """Wait until a message that is being handed on is there, and that was answered."""
@@ -248,12 +250,12 @@ class _Passing:
             asyncio.to_thread(self._hand_on, envelope.rcpt_tos, message)
         )
         replies = await self._handing
-        asyncio.get_running_loop().call_later(0.05, self._record_later)
+        self._recording = asyncio.create_task(self._record_soon())
         return "\r\n".join(replies)
 
-    def _record_later(self) -> None:
-        if self._recorded is not None:
-            asyncio.get_running_loop().run_in_executor(None, self._record)
+    async def _record_soon(self) -> None:
+        await asyncio.sleep(_SOON)  # the answer goes first
+        await asyncio.to_thread(self._record)
 
     # What is put to the next hop, in a thread
 
@@ -305,7 +307,7 @@ class _Passing:
         except (OSError, smtplib.SMTPException) as error:
             return [self._lost(error)] * many
         if found is not None and replies[0].startswith("2"):
-            self._recorded = (recipients[0], message[:MOST], found)
+            self._unrecorded.append((recipients[0], message[:MOST], found))
         return replies if len(replies) == many else replies[:1] * many
 
     def _stamped(self, recipient: str, message: bytes) -> tuple[bytes, Answer | None]:
@@ -322,14 +324,13 @@ class _Passing:
         return target.getvalue(), found[0] if found else None
 
     def _record(self) -> None:
-        """Record the last verdict; it was answered already."""
-        last, self._recorded = self._recorded, None
-        if last is None:
-            return
-        try:
-            self.judged(*last)
-        except (StreamNBError, LookupError) as error:
-            self.say(f"not recorded: {error!s:.300}")
+        """Record the last verdicts; they were answered already."""
+        left, self._unrecorded = self._unrecorded, []
+        for one in left:
+            try:
+                self.judged(*one)
+            except (StreamNBError, LookupError) as error:
+                self.say(f"not recorded: {error!s:.300}")
 
     def _lost(self, error: Exception) -> str:
         why = getattr(error, "strerror", None) or str(error)
@@ -338,7 +339,8 @@ class _Passing:
         return _LATER
 
     def close(self) -> None:
-        """Say good-bye to the next hop."""
+        """Record what is left, and say good-bye to the next hop."""
+        self._record()
         client, self.client = self.client, None
         if client is not None:
             with contextlib.suppress(OSError, smtplib.SMTPException):
