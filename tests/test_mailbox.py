@@ -28,6 +28,7 @@ from streamnb.mailbox.digest import digest, header_key
 from streamnb.mailbox.ledger import HUMAN, PROGRAM, pack_tokens, unpack_tokens
 from streamnb.mailbox.location import default_path
 from streamnb.mailbox.rebuild import is_due, rebuild
+from streamnb.mailbox.record import Record
 from streamnb.mailbox.rescue import rescue
 from streamnb.mailbox.status import status
 from streamnb.mailbox.transfer.formats import export, import_file, merge
@@ -224,11 +225,42 @@ def test_an_undo_can_be_undone(box):
     assert box.undo(30) == (2, 1, 0)
     box.learn(HAM + b"!", "spam")  # something else was said since
     box.learn(SPAM, "spam")
-    assert redo(box) == (0, 0, 3)
+    assert redo(box) == (0, 0, 2)
     assert box.verify() == []
     box.undo(0)
     box.take_identity(MailClassifier(preset="small", label_noise=0))
     assert redo(box) == (0, 0, 0)  # of another kind of database
+
+
+def test_a_redo_leaves_what_was_said_since(box):
+    box.learn(HAM, "ham", when=10)
+    box.learn(SPAM, "spam", when=20)
+    box.undo(15)
+    box.learn(SPAM, "ham")
+    later = time.time()
+    box.forget(SPAM)
+    assert redo(box) == (0, 0, 1)
+    assert box.label_of(digest(SPAM)) is None
+    box.undo(later)
+    assert box.label_of(digest(SPAM))[0] == "ham"
+    assert box.verify() == []
+
+
+def test_taking_back_ends_somewhere(box):
+    box.learn(SPAM, "spam")
+    box.learn(SPAM, "ham")
+    key = digest(SPAM)
+    assert [box.retract(key).before for _ in range(3)] == ["ham", "spam", None]
+    assert box.verify() == []
+
+
+def test_what_was_let_go_of_is_erased_without_breaking_the_sums(box):
+    box.learn(SPAM, "spam")
+    box.learn(HAM, "ham")
+    compact(box, once=None, ledger=0)
+    assert Record(box).erase([digest(SPAM)]) == 1
+    assert box.label_of(digest(SPAM)) is None
+    assert box.verify() == []
 
 
 def test_undo_asks_before_much_is_taken_back(tmp_path):

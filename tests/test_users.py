@@ -15,6 +15,7 @@ from streamnb.mailbox.digest import digest
 from streamnb.mailbox.location import user_path
 from streamnb.mailbox.service.judge import Mailboxes
 from streamnb.mailbox.transfer.formats import export
+from streamnb.mailbox.undo import last_learned, redo
 
 SPAM = b"From: p@example.com\nSubject: pills %d\n\nbuy cheap pills now"
 HAM = b"From: b@example.org\nSubject: lunch %d\n\nmeet at noon with ann"
@@ -108,6 +109,12 @@ def test_what_is_taken_back_changes_the_gains_back(users, site, tmp_path):
         for message, label in stream[20:]:
             box.learn(message, label)
         assert box.gains != gains
+        after = box.gains
+        begun = last_learned(box, 10)
+        box.undo(begun)
+        assert box.gains == gains
+        redo(box)
+        assert box.gains == after
         for message, _ in stream[20:]:
             box.forget(message)
         assert box.gains == gains
@@ -150,6 +157,8 @@ def test_commands_take_a_user_and_find_the_site(users, site, tmp_path):
         assert box.label_of(digest(SPAM % 99))[0] == "ham"
     (tmp_path / "n.eml").write_bytes(SPAM % 98)
     streamnb_command("learn", "ham", tmp_path / "n.eml", "--user", "bob")
+    assert streamnb_command("classify", tmp_path / "m.eml", "--user", "new")[1][:1] == "S"
+    assert streamnb_command("explain", tmp_path / "m.eml", "--user", "new")[1].startswith("spam")
     status, out, _ = streamnb_command("classify", tmp_path / "m.eml", "--user", "bob")
     assert (status, out[:1]) in ((0, "S"), (2, "U"))
     assert streamnb_command("status", "--user", "bob")[0] == 0
@@ -167,7 +176,7 @@ def test_commands_take_a_user_and_find_the_site(users, site, tmp_path):
 
 
 def test_names_of_users_lead_nowhere_else(users):
-    for name in ("../x", "a/b", "", ".", "-x", "a\0b", "ä"):
+    for name in ("site", "Site", "../x", "a/b", "", ".", "-x", "a\0b", "ä"):
         with pytest.raises(ConfigError):
             user_path(name)
     assert user_path("ann+lists@example.org") == f"{users}/ann+lists@example.org.db"

@@ -16,6 +16,7 @@ from streamnb.mailbox.sources import read_one
 
 if TYPE_CHECKING:
     from streamnb.classifier import Classifier
+    from streamnb.mailbox.store import Mailbox
 
 __all__ = ["explain", "top"]
 
@@ -57,8 +58,8 @@ def explain(
     from streamnb.classifier.verdict import feature_name
 
     content = read_one(message)
-    with _classifier(model_file, db, wait) as (where, classifier):
-        verdict = classifier.classify(content, most)
+    with _asked(model_file, db, wait) as (where, asked):
+        verdict = asked.classify(content, most)
     if verdict.label is None:
         raise ModelFileError(f"{where}: it has learned nothing yet")
     if as_json:
@@ -119,7 +120,10 @@ def top(
 
     Exit status: 0 done, 2 wrong option, 4 the model cannot be read.
     """  # noqa: D301
-    with _classifier(model_file, db, wait) as (where, classifier):
+    from streamnb.classifier import Classifier
+
+    with _asked(model_file, db, wait) as (where, asked):
+        classifier = asked if isinstance(asked, Classifier) else asked.classifier
         labels = classifier.models[0].counts.labels
         if not labels:
             raise ModelFileError(f"{where}: it has learned nothing yet")
@@ -144,10 +148,10 @@ def top(
 
 
 @contextmanager
-def _classifier(
+def _asked(
     model_file: str | None, db: str | None, wait: float
-) -> Iterator[tuple[str, Classifier]]:
-    """The classifier of a file, or else of the mailbox's database, and what it is called."""
+) -> Iterator[tuple[str, Classifier | Mailbox]]:
+    """The classifier of a file, or else the mailbox, and what it is called."""
     from streamnb.classifier import Classifier
 
     if model_file is not None:
@@ -156,7 +160,7 @@ def _classifier(
         yield model_file, classifier
         return
     with open_mailbox(db, wait) as mailbox, mailbox.reading():
-        yield str(mailbox.path), mailbox.classifier
+        yield str(mailbox.path), mailbox
 
 
 def _strongest(classifier: Classifier, label: Any, most: int) -> list[dict[str, Any]]:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from streamnb.mailbox.sources import Found
     from streamnb.mailbox.store import Mailbox, Outcome
 
-__all__ = ["classify", "forget", "learn", "renew"]
+__all__ = ["classify", "forget", "label_of", "learn", "renew"]
 
 Message = TypeVar("Message")
 _EVERY = 0.5  # seconds between two times that it is said how many messages there were
@@ -201,17 +201,18 @@ def _taught(what: tuple[str, ...]) -> dict[str, list[str]]:
     if "=" not in what[0]:
         if len(what) < 2:
             raise click.UsageError("Missing argument 'SOURCE...'.")
-        return {_label(what[0]): list(what[1:])}
+        return {label_of(what[0]): list(what[1:])}
     taught: dict[str, list[str]] = {}
     for pair in what:
         label, equals, source = pair.partition("=")
         if not equals or not source:
             raise click.BadParameter(f"{pair!r} is not LABEL=SOURCE", param_hint="LABEL=SOURCE")
-        taught.setdefault(_label(label), []).append(source)
+        taught.setdefault(label_of(label), []).append(source)
     return taught
 
 
-def _label(text: str) -> str:
+def label_of(text: str) -> str:
+    """A class's name as it was given; ham and spam in small letters."""
     label = text.strip()
     if label.lower() in ("ham", "spam"):
         label = label.lower()
@@ -290,7 +291,7 @@ def forget(
         raise click.UsageError("Missing argument 'SOURCE...' (or --digest).")
     keys = [_key(text) for text in digests]
     if erase:
-        _erase(source, keys, sender, db, wait, servers)
+        _erase(source, keys, sender, db, wait, as_json, servers)
         return
     with _failing_last() as failed, open_mailbox(db, wait) as mailbox:
         gone = ((key.hex(), key, mailbox.forget_digest(key)) for key in keys)
@@ -305,6 +306,7 @@ def _erase(
     sender: str | None,
     db: str | None,
     wait: float,
+    as_json: bool,
     servers: dict[str, Any],
 ) -> None:
     from streamnb.mailbox.digest import digest
@@ -318,6 +320,9 @@ def _erase(
                 failed.append(found.content)
                 click.echo(f"streamnb: {printable(str(found.content))}", err=True)
         erased = Record(mailbox).erase(keys, sender)
+    if as_json:
+        click.echo(json.dumps({"erased": erased, "named": len(keys)}))
+        return
     click.echo(f"{erased:,} messages erased, of {len(keys):,} that were named" if keys else
                f"{erased:,} messages erased")  # fmt: skip
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 import signal
 import time
 from collections.abc import Callable
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = ["account_of", "watch"]
 
+_SENDER = re.compile(r"[^@\s<>]*@[^@\s<>]+")
+_BETWEEN = "\x1f"
 _LONGEST = 300.0  # seconds between attempts to connect again
 
 
@@ -28,14 +31,20 @@ def _pairs(ctx: click.Context, param: click.Parameter, text: str | None) -> dict
     """Folders and the class of each, of LABEL=FOLDER,..."""
     if text is None:
         return None
+    from streamnb.cli.mailbox import label_of
+
     found: dict[str, str] = {}
-    for pair in text.split(","):
+    # A mapping in YAML comes with another separator: a folder's name may have a comma.
+    pairs = text.split(_BETWEEN)[:-1] if _BETWEEN in text else text.split(",")
+    for pair in pairs:
         label, equals, folder = (part.strip() for part in pair.partition("="))
-        if not equals or not folder or not label or label.split() != [label] or len(label) > 64:
+        if not equals or not folder:
             raise click.BadParameter(f"{pair!r:.80} is not LABEL=FOLDER")
         if folder in found:
             raise click.BadParameter(f"{folder!r:.80} is the folder of two classes")
-        found[folder] = label
+        found[folder] = label if label == "?" else label_of(label)
+    if any(label == "?" and folder.upper() != "INBOX" for folder, label in found.items()):
+        raise click.BadParameter("? is for the inbox: a folder that is no class is not named")
     return found
 
 
@@ -45,7 +54,7 @@ def _senders(ctx: click.Context, param: click.Parameter, pins: tuple[str, ...]) 
     for pin in pins:
         address, equals, folder = (part.strip() for part in pin.partition("="))
         wanted = param.name == "pinned"
-        if "@" not in address or bool(equals) != wanted or bool(folder) != wanted:
+        if not _SENDER.fullmatch(address) or bool(equals) != wanted or bool(folder) != wanted:
             shape = "ADDRESS=FOLDER" if wanted else "ADDRESS"
             raise click.BadParameter(f"{pin!r:.80} is not {shape}, or @DOMAIN for ADDRESS")
         found[address.lower()] = folder
@@ -58,18 +67,37 @@ def _configured(ctx: click.Context, param: click.Parameter, path: str | None) ->
         return
     from streamnb.config.yaml_files import read_yaml
 
-    known = {p.opts[0].removeprefix("--"): p for p in ctx.command.params if p.opts[0] != "source"}
+    options = [of for of in ctx.command.params if isinstance(of, click.Option)]
+    known = {option.opts[0].removeprefix("--"): option for option in options}
     defaults: dict[str, Any] = {}
     for key, value in read_yaml(path).items():
         if key not in known or key == "config":
             names = ", ".join(sorted(set(known) - {"config", "help"}))
             raise ConfigError(f"{path}: {key!r:.60}: no such option of watch; there are {names}")
-        if isinstance(value, dict):
-            value = [f"{name}={folder}" for name, folder in value.items()]
-        if isinstance(value, list) and not known[key].multiple:
-            value = ",".join(map(str, value))
-        defaults[known[key].name or ""] = value
+        defaults[known[key].name or ""] = _option(f"{path}: {key}", known[key], value)
     ctx.default_map = defaults
+
+
+def _option(where: str, option: click.Option, value: Any) -> Any:
+    """What YAML says of an option, as click takes it."""
+    if option.is_flag:
+        if not isinstance(value, bool):
+            raise ConfigError(f"{where}: true or false, not {value!r:.60}")
+        return value
+    if isinstance(value, dict):
+        if not all(isinstance(one, str) for pair in value.items() for one in pair):
+            raise ConfigError(f"{where}: names and folders are text, not {value!r:.60}")
+        value = [f"{name}={folder}" for name, folder in value.items()]
+    elif option.multiple and isinstance(value, str):
+        value = [value]
+    several = option.multiple or option.name == "folders"
+    of_text = isinstance(value, list) and all(isinstance(one, str) for one in value)
+    plain = isinstance(value, (str, int, float)) and not isinstance(value, bool)
+    if not (of_text if several and not isinstance(value, str) else plain):
+        raise ConfigError(f"{where}: text, a number, or for several a list or mapping of texts")
+    if isinstance(value, list) and not option.multiple:
+        return "".join(one + _BETWEEN for one in value)
+    return value if option.multiple else str(value)
 
 
 @click.command()
@@ -182,14 +210,29 @@ def watch(
     with open_mailbox(db, wait, create=True) as mailbox:
         account, inbox = account_of(source, servers)
         try:
-            classes = dict(folders or {spam_folder or "Junk": "spam"})
+            name = account.canonical
+            inbox = name(inbox)
+            classes: dict[str, str] = {}
+            for folder, label in (folders or {spam_folder or "Junk": "spam"}).items():
+                if classes.setdefault(name(folder), label) != label:
+                    raise ConfigError(f"{folder}: the folder of two classes")
             ham = classes.pop(inbox, "ham")
+            look = None if unsure is None else name(unsure)
+            if look == inbox or look in classes:
+                raise ConfigError(
+                    f"--unsure {unsure}: a folder of its own, not the inbox or a class"
+                )
+            if ham == "spam" or not classes:
+                raise ConfigError("the inbox is the folder of new mail: name another one for spam")
+            if twice := set(pinned) & set(never):
+                raise ConfigError(f"--pin and --never: {sorted(twice)[0]} is in both")
+            pinned = {address: name(folder) for address, folder in pinned.items()}
             plan = Plan(
                 inbox=inbox,
                 folders=classes,
-                others=others,
+                others=tuple(map(name, others)),
                 ham=None if ham == "?" else ham,
-                unsure=unsure,
+                unsure=look,
                 move=move,
                 ham_after=None if ham_after is None else ham_after * 86400,
                 existing=existing,

@@ -51,6 +51,8 @@ class Base:
         return nullcontext() if self._mailbox is None else self._mailbox.reading()
 
     def _open(self) -> None:
+        if os.path.exists(self.path) and not os.path.isfile(self.path):
+            raise StateError(f"{self.path}: the base cannot be read: not a regular file")
         try:
             with open(self.path, "rb") as file:
                 head = file.read(len(_SQLITE))

@@ -43,7 +43,6 @@ CREATE TABLE IF NOT EXISTS site(
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     digest BLOB NOT NULL UNIQUE,  -- which message
     version TEXT NOT NULL,        -- of the base that was asked
-    label TEXT NOT NULL,          -- its class
     said TEXT NOT NULL            -- for each class what the user's mailbox and the site said, JSON
 )
 """
@@ -153,13 +152,13 @@ def verdict_of_both(
 
 
 def remember(
-    connection: sqlite3.Connection, digest: bytes, version: str, label: str, evidence: Evidence
+    connection: sqlite3.Connection, digest: bytes, version: str, evidence: Evidence
 ) -> None:
     """Note what was said of a message that is learned, within a transaction."""
     connection.execute(_SCHEMA)
     connection.execute(
-        "REPLACE INTO site(digest, version, label, said) VALUES (?, ?, ?, ?)",
-        (digest, version, label, json.dumps(evidence)),
+        "REPLACE INTO site(digest, version, said) VALUES (?, ?, ?)",
+        (digest, version, json.dumps(evidence)),
     )
     connection.execute(
         "DELETE FROM site WHERE id <= (SELECT id FROM site ORDER BY id DESC LIMIT 1 OFFSET ?)",
@@ -173,12 +172,27 @@ def forget(connection: sqlite3.Connection, digest: bytes) -> None:
     connection.execute("DELETE FROM site WHERE digest = ?", (digest,))
 
 
-def fitted(connection: sqlite3.Connection) -> list[float]:
-    """The gains that follow from what is remembered; any exception where that is not sound."""
+def fitted(connection: sqlite3.Connection, labels: Sequence[str]) -> tuple[float, float]:
+    """The gains that follow from what is remembered of messages that are learned.
+
+    What is not sound is forgotten: it is no more than a fit.
+    """
+    connection.execute(_SCHEMA)
+    rows = connection.execute(
+        "SELECT ledger.label, said FROM site JOIN ledger ON ledger.digest = site.digest "
+        "AND ledger.ended IS NULL ORDER BY site.id"
+    ).fetchall()
+    try:
+        return _fitted([(labels[k], json.loads(said)) for k, said in rows])
+    except (ValueError, TypeError, LookupError, AttributeError):
+        connection.execute("DELETE FROM site")
+        return GAINS
+
+
+def _fitted(lessons: Sequence[tuple[str, dict[str, Any]]]) -> tuple[float, float]:
     weights = Weights(2, 1.0)
     weights.gains = list(GAINS)
-    for label, said in connection.execute("SELECT label, said FROM site ORDER BY id"):
-        evidence: dict[str, Any] = json.loads(said)
+    for label, evidence in lessons:
         if label not in evidence or len(evidence) < 2:
             continue
         shares = probabilities(list(blended(evidence, weights.gains).values()))
@@ -187,4 +201,5 @@ def fitted(connection: sqlite3.Connection) -> list[float]:
             for j in (0, 1):
                 gradients[j] += (share - (one == label)) * float(pair[j])
         weights.step(gradients, [], _RATE, _LEAST)
-    return weights.gains
+    own, site = weights.gains
+    return own, site

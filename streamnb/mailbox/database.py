@@ -344,11 +344,12 @@ class Database:
             finally:
                 run(f"PRAGMA busy_timeout = {int(1000 * self.wait)}")
 
-    def shrink(self) -> None:
-        """Give the space that is free in the file back."""
+    def shrink(self) -> bool:
+        """Give the space that is free in the file back; whether nobody was in the way."""
         with self._lock, self.speaking():
             self.connection.execute("VACUUM")
-            self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            (busy, *_) = self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        return not busy
 
     def value(self, name: str) -> Any:
         """What is kept under a name, None where nothing is."""

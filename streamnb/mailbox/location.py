@@ -41,6 +41,8 @@ def user_path(user: str) -> str:
     ConfigError
         Where the name is none: letters, digits and ``._@+-``, not beginning with a dot.
     """
+    if user.lower() == "site":
+        raise ConfigError("'site' is what the site knows, and no user's name")
     if not user or len(user) > 200 or user[0] in ".-" or not _NAME.issuperset(user):
         raise ConfigError(
             f"{user!r:.100}: not a user's name: letters, digits and ._@+- , at most 200 of them"

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from streamnb.errors import StateError
+from streamnb.errors import BusyError, StateError
 from streamnb.features.token_counts import TokenCounts
 from streamnb.mail import parse
 from streamnb.mailbox.blend import forget
@@ -26,7 +26,9 @@ from streamnb.mailbox.service.answers import Answer
 from streamnb.mailbox.store import Mailbox, Outcome
 from streamnb.mailbox.undo import forget_undone
 
-__all__ = ["Bounds", "Entry", "Record"]
+__all__ = ["WEB", "Bounds", "Entry", "Record"]
+
+WEB = "web"  # source of what is said on the page
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS verdicts(
@@ -294,7 +296,7 @@ class Record:
         if entry is None:
             raise LookupError("no such message in the record")
         return self.mailbox.learn_counted(
-            self.counted(number), entry.digest, label, HUMAN, "web", None
+            self.counted(number), entry.digest, label, HUMAN, WEB, None
         )
 
     def erase(self, keys: Sequence[bytes] = (), sender: str | None = None) -> int:
@@ -328,14 +330,24 @@ class Record:
                 if row is not None and row.tokens is not None:
                     mailbox.take_back(row, mailbox.moment())
                 forget(mailbox.database.connection, key)
-                removed = run("DELETE FROM ledger WHERE digest = ?", (key,)).rowcount
+                # What was let go of (`compact`) is in the sums: its row stays, and is nobody's.
+                removed = run(
+                    "UPDATE ledger SET digest = randomblob(32), source = 'erased', expected = NULL "
+                    "WHERE digest = ? AND tokens IS NULL AND ended IS NULL",
+                    (key,),
+                ).rowcount
+                removed += run("DELETE FROM ledger WHERE digest = ?", (key,)).rowcount
                 if there:
                     removed += run("DELETE FROM verdicts WHERE digest = ?", (key,)).rowcount
                 erased += removed > 0
             if erased:
                 for counts in mailbox.counts:  # names of what nothing else had are gone, too
                     counts.lay_out(counts.rows()[0])
-        mailbox.database.shrink()
+        if not mailbox.database.shrink():
+            raise BusyError(
+                f"{mailbox.path}: {erased:,} messages are erased, but another process reads the "
+                "database: until it ends and this is done again, traces stay in the file"
+            )
         return erased
 
 

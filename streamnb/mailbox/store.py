@@ -22,7 +22,6 @@ from streamnb.mailbox.blend import (
     blended,
     evidence_of,
     fitted,
-    forget,
     remember,
     scores_of,
     verdict_of_both,
@@ -290,8 +289,7 @@ class Mailbox:
         self.settled = min(self.settled, self.classifier.model.missed_turns)
         if self._gains_left:
             self._gains_left = False
-            own, site = fitted(self.database.connection)
-            self.gains = own, site
+            self.gains = fitted(self.database.connection, [str(label) for label in self.labels])
         now: dict[str, Any] = {
             "identity": self._identity,
             "moment": self._moment,
@@ -383,7 +381,7 @@ class Mailbox:
                 outcome = self._overrule(before, label, teacher, source, now)
                 if outcome is not None:
                     return outcome
-            expected = self._expected(counted, key, label, site)
+            expected = self._expected(counted, key, site)
             receipt = self.classifier.model.learn(counted, label)
             self.ledger.write(
                 Row(
@@ -405,14 +403,12 @@ class Mailbox:
             return Outcome("learned")
         return Outcome("corrected", self.labels[before.label])
 
-    def _expected(
-        self, counted: Any, key: bytes, label: Label, site: dict[str, float] | None
-    ) -> Label | None:
+    def _expected(self, counted: Any, key: bytes, site: dict[str, float] | None) -> Label | None:
         """What a message that is about to be learned would be taken for; None for nothing known."""
         if site is None or self.base is None:
             return self.classifier.model.predict_one(counted)
         evidence = evidence_of(scores_of(self.classifier, counted), site)
-        remember(self.database.connection, key, self.base.version, str(label), evidence)
+        remember(self.database.connection, key, self.base.version, evidence)
         self._gains_left = True
         scores = blended(evidence, self.gains)
         best = max(scores, key=scores.__getitem__) if scores else None
@@ -489,8 +485,18 @@ class Mailbox:
                 if old.tokens is not None and (
                     back_to is None or self.labels[old.label] in back_to
                 ):
-                    self.add_row(old._replace(id=0, added=now, ended=None))
+                    # A moment later than what was taken back ended: it did not correct that.
+                    self._moment = math.nextafter(now, math.inf)
+                    self.add_row(old._replace(id=0, added=self._moment, ended=None))
         return Outcome("forgotten", self.labels[row.label])
+
+    def was_taught(self, key: bytes) -> bool:
+        """Whether anything was ever learned of a message, be it taken back since."""
+        with self.reading():
+            found = self.database.connection.execute(
+                "SELECT 1 FROM ledger WHERE digest = ? LIMIT 1", (key,)
+            ).fetchone()
+            return found is not None
 
     def label_of(self, key: bytes) -> tuple[Label, str, str] | None:
         """What was learned of a message, who said so and its source; None where nothing was."""
@@ -505,9 +511,7 @@ class Mailbox:
 
     def unlearn_row(self, row: Row) -> None:
         """Take a row's counts back, within a transaction."""
-        if self.base is not None or self.gains != GAINS:
-            forget(self.database.connection, row.digest)
-            self._gains_left = True
+        self._gains_left = self._gains_left or self.base is not None or self.gains != GAINS
         try:
             self.classifier.model.unlearn(
                 self._message_of(row), self.labels[row.label], row.receipt
@@ -530,6 +534,7 @@ class Mailbox:
 
     def relearn_row(self, row: Row) -> None:
         """Add a row's counts, within a transaction."""
+        self._gains_left = self._gains_left or self.base is not None or self.gains != GAINS
         self.classifier.model.relearn(self._message_of(row), self.labels[row.label], row.receipt)
 
     def undo(self, since: float, dry_run: bool = False) -> Undone:

@@ -77,6 +77,7 @@ def undo(mailbox: Mailbox, since: float, dry_run: bool = False) -> Undone:
         new = [number for number, key, _ in new if key not in lost]
         old = [number for number, key, _ in old if key not in lost]
         if not dry_run and (new or old):
+            mailbox.database.keep("undone", mailbox.moment())
             for statement in _SCHEMA:
                 run(statement)
             keep = "INSERT INTO undone SELECT ?, * FROM ledger WHERE id = ?"
@@ -109,21 +110,22 @@ def redo(mailbox: Mailbox) -> Redone:
         run = mailbox.database.connection.execute
         if not _is_kept(mailbox):
             return Redone(0, 0, 0)
-        for number, when in run("SELECT id, ended FROM undone WHERE kind = 'restored'").fetchall():
+        since = float(mailbox.database.value("undone") or 0.0)
+        kept = run("SELECT kind, id, digest, ended FROM undone ORDER BY id").fetchall()
+        spoken = "SELECT 1 FROM ledger WHERE digest = ? AND (added >= ? OR ended >= ?)"
+        later = {key for _, _, key, _ in kept if run(spoken, (key, since, since)).fetchone()}
+        left = len(later)
+        kept = [row for row in kept if row[2] not in later]
+        for number, when in [(n, end) for kind, n, _, end in kept if kind == "restored"]:
             rows = list(mailbox.ledger.rows("id = ? AND ended IS NULL", (number,)))
             for row in rows:
                 if row.tokens is not None:
                     mailbox.unlearn_row(row)
                 mailbox.ledger.end(row, when)
             ended += len(rows)
-            left += not rows
         columns = [name for _, name, *_ in run("PRAGMA table_info(ledger)").fetchall()]
         names = ", ".join(columns)
-        removed = run("SELECT id, digest, ended FROM undone WHERE kind = 'removed' ORDER BY id")
-        for number, key, over in removed.fetchall():
-            if over is None and mailbox.ledger.active(key) is not None:
-                left += 1
-                continue
+        for number, over in [(n, end) for kind, n, _, end in kept if kind == "removed"]:
             run(
                 f"INSERT INTO ledger({names}) SELECT {names} FROM undone "  # noqa: S608 (ours)
                 "WHERE id = ? AND kind = 'removed'",

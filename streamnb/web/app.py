@@ -19,7 +19,7 @@ from starlette.routing import Route
 
 from streamnb.classifier.verdict import feature_name
 from streamnb.errors import StreamNBError, UnexpectedError
-from streamnb.mailbox.record import Entry, Record
+from streamnb.mailbox.record import WEB, Entry, Record
 from streamnb.mailbox.service.http import COOKIE
 from streamnb.mailbox.status import status
 from streamnb.mailbox.store import Mailbox
@@ -57,7 +57,7 @@ def pages(mailbox: Mailbox, session: str, account: Reachable | None = None) -> S
     site = _Site(mailbox, session, account)
     routes = [
         Route("/", site.page(site.look), methods=["GET"]),
-        Route("/message/{number:int}", site.page(site.message), methods=["GET"]),
+        Route("/message/{number}", site.page(site.message), methods=["GET"]),
         Route("/figures", site.page(site.figures), methods=["GET"]),
         Route("/words", site.page(site.words), methods=["GET"]),
         Route("/teach", site.action(site.teach), methods=["POST"]),
@@ -122,7 +122,10 @@ class _Site:
                 body += part
                 if len(body) > _MOST_FORM:
                     return _secured(self._told("The form is too long.", 413))
-            form = parse_qs(body.decode("utf-8", "replace"), max_num_fields=10_000)
+            try:
+                form = parse_qs(body.decode("utf-8", "replace"), max_num_fields=10_000)
+            except ValueError:
+                return _secured(self._told("The form is too long.", 413))
             given = form.get("form", [""])[0]
             if not hmac.compare_digest(given.encode(), self.form_token.encode()):
                 return _secured(self._told("The form is not from here, or too old.", 403))
@@ -189,7 +192,8 @@ class _Site:
     def _did(self, asked: Any) -> dict[str, Any]:
         """What was done just now, so that it can be taken back."""
         did, label = asked.get("did", ""), asked.get("as", "")
-        ids = [int(number) for number in asked.get("ids", "").split(",") if number.isdecimal()]
+        words = asked.get("ids", "")[:20_000].split(",")
+        ids = [_number(word) for word in words if word.isdecimal() and len(word) < 18]
         known = did in ("taught", "back") and (did == "back" or label in self._classes())
         return {"did": did if known else "", "did_as": label, "did_ids": ids[:1000]}
 
@@ -197,7 +201,7 @@ class _Site:
         """The words that a verdict rests on, as it would be given now."""
         try:
             counted = self.record.counted(entry.id)
-        except StreamNBError:
+        except (StreamNBError, LookupError):  # another process has dropped it meanwhile
             return []
         with self.mailbox.reading():
             verdict = self.mailbox.classifier.classify_counted(counted, most)
@@ -205,7 +209,7 @@ class _Site:
 
     def message(self, request: Request) -> Response:
         """One message."""
-        entry = self.record.entry(request.path_params["number"])
+        entry = self.record.entry(_number(request.path_params["number"]))
         if entry is None:
             raise _MissingError
         text = fetched(self.mailbox, self.account, entry)
@@ -282,18 +286,23 @@ class _Site:
             numbers = [_number(text) for text in form.get("id", [])]
         if label not in self._classes() or any(self.record.entry(n) is None for n in numbers):
             raise _MissingError
-        for number in numbers:
-            self.record.teach(number, label)
-        return {"did": "taught", "as": label, "ids": ",".join(map(str, numbers))}
+        taught = [
+            number
+            for number in dict.fromkeys(numbers)
+            if self.record.teach(number, label).what in ("learned", "corrected", "confirmed")
+        ]
+        return {"did": "taught", "as": label, "ids": ",".join(map(str, taught))}
 
     def back(self, form: dict[str, list[str]]) -> dict[str, Any]:
-        """Take back the last word on messages: what held before holds again."""
-        numbers = [_number(text) for text in form.get("id", [])]
-        for number in numbers:
+        """Take back what was said here of messages: what held before holds again."""
+        taken = []
+        for number in dict.fromkeys(_number(text) for text in form.get("id", [])):
             entry = self.record.entry(number)
-            if entry is not None:
+            known = None if entry is None else self.mailbox.label_of(entry.digest)
+            if entry is not None and known is not None and known[2] == WEB:
                 self.mailbox.retract(entry.digest)
-        return {"did": "back", "ids": ",".join(map(str, numbers))}
+                taken.append(number)
+        return {"did": "back", "ids": ",".join(map(str, taken))}
 
     def unlearn(self, form: dict[str, list[str]]) -> dict[str, Any]:
         """Take a lesson of the ledger back."""

@@ -90,7 +90,8 @@ class Asking:
             from streamnb.mailbox.base import with_base
 
             base = self.base or base_path(self.user)
-            self._mailbox = with_base(self.database, False, self.wait, base)
+            new = self.user is not None and base is not None  # the site has a word on their mail
+            self._mailbox = with_base(self.database, new, self.wait, base)
         found = answer(self._mailbox, message, self.question)
         self._later = message, found
         return found
@@ -114,6 +115,10 @@ class Asking:
             status = os.stat(self.database)
         except PermissionError:
             return 0, 0
+        except FileNotFoundError:
+            if self.user is None:
+                raise
+            return 0, 0  # whose database is made when it is first needed
         return status.st_dev, status.st_ino
 
     def ask_server(self, message: bytes) -> Answer:

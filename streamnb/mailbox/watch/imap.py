@@ -151,6 +151,10 @@ class ImapAccount:
         self._size = found.get(b"EXISTS"), found.get(b"UIDNEXT")
         self._selected = folder, writing
 
+    def canonical(self, folder: str) -> str:
+        """The name of a folder: only the inbox has several."""
+        return "INBOX" if folder.upper() == "INBOX" else folder
+
     def folders(self) -> list[str]:
         """Names of the folders where mail may be moved to, the rubbish bin and such apart."""
         found = []

@@ -13,13 +13,16 @@ _KEPT = 90 * 86400.0  # seconds that a message is remembered which is no longer 
 
 
 class Place(NamedTuple):
-    """A message in a folder, as it was last seen; the columns of `watched`."""
+    """A message in a folder, as it was last seen; the columns of `watched`.
+
+    `filed` is the folder that we move it to, or true where a program has put it there.
+    """
 
     folder: str
     uid: str
     key: bytes
     said: str
-    filed: bool
+    filed: bool | str
     since: float
     gone: float | None
 

@@ -49,16 +49,27 @@ class MaildirAccount:
                 found.append(name)
         return found
 
+    def canonical(self, folder: str) -> str:
+        """The name that `folders` has for a folder: one folder has one name.
+
+        Raises
+        ------
+        CorpusError
+            For what cannot be a folder's name.
+        """
+        name = folder.removeprefix(".")
+        if name.upper() == INBOX:
+            return INBOX
+        if not name.strip(".") or any(c in name for c in "/\\\0") or name in ("cur", "new", "tmp"):
+            raise CorpusError(f"{self.root}: {folder!r} cannot be the name of a folder")
+        with contextlib.suppress(CorpusError):
+            return _shown(self._folder(name).name.removeprefix("."))
+        return _on_disk(name)
+
     def _folder(self, folder: str) -> Path:
         if folder == INBOX:
             return self.root
-        names = [folder]
-        if not folder.isascii():  # as mail servers write them on disk
-            with contextlib.suppress(ImportError):
-                from imapclient.imap_utf7 import encode
-
-                names.append(encode(folder).decode("ascii"))
-        for name in names:
+        for name in dict.fromkeys((folder, _on_disk(folder))):
             for path in (self.root / f".{name}", self.root / name):
                 if is_maildir(path):
                     return path
@@ -125,8 +136,6 @@ class MaildirAccount:
 
     def make(self, folder: str) -> None:
         """Make a folder as Maildir++ has them, where it is missing."""
-        if "/" in folder or "\0" in folder or folder.strip(".") == "":
-            raise CorpusError(f"{self.root}: {folder!r} cannot be the name of a folder")
         with contextlib.suppress(CorpusError):
             self._folder(folder)
             return
@@ -179,6 +188,17 @@ def _move(source: str, goal: str) -> None:
         os.rename(source, goal)
         return
     os.unlink(source)
+
+
+def _on_disk(name: str) -> str:
+    """A folder's name as mail servers write it on disk."""
+    if name.isascii():
+        return name
+    try:
+        from imapclient.imap_utf7 import encode
+    except ImportError:
+        return name
+    return str(encode(name).decode("ascii"))
 
 
 def _shown(name: str) -> str:

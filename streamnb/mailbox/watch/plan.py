@@ -10,7 +10,10 @@ from streamnb.mailbox.digest import stamped_as
 
 __all__ = ["Plan", "sender_of"]
 
-_ADDRESS = re.compile(r"<([^<>\s]+@[^<>\s]+)>|([^<>\s,;]+@[^<>\s,;]+)")
+# Quoted names and comments.
+_NO_ADDRESS = re.compile(r'"(?:[^"\\]|\\.)*"|\([^()]*\)')
+_ANGLED = re.compile(r"<\s*([^<>\s]+@[^<>\s]+)\s*>")
+_BARE = re.compile(r"[^<>\s,;:]+@[^<>\s,;:]+")
 
 
 @dataclass(frozen=True)
@@ -90,15 +93,19 @@ class Plan:
         return self.pinned.get(sender, self.pinned.get(domain))
 
 
-def sender_of(value: str) -> str:
-    """The address in a From field, in lower case; "" where there is none, or several.
+def sender_of(value: bytes) -> str:
+    r"""The address in a From field as it stands, in lower case; "" where that is not plain.
+
+    Names in quotes and comments are no addresses, nor is what is encoded.
 
     Examples
     --------
-    >>> sender_of('"Ann, or so" <Ann@Example.org>'), sender_of("ann@example.org (Ann)")
+    >>> sender_of(b'"Ann, or a@b" <Ann@Example.org>'), sender_of(b"ann@example.org (Ann)")
     ('ann@example.org', 'ann@example.org')
-    >>> sender_of("ann@example.org, bob@example.org")
+    >>> sender_of(b"ann@example.org, bob@example.org")
     ''
     """
-    found = [angle or bare for angle, bare in _ADDRESS.findall(value[:1000])]
+    text = _NO_ADDRESS.sub(" ", value[:1000].decode("latin-1"))
+    angled = _ANGLED.findall(text)
+    found = angled if angled else _BARE.findall(text)
     return found[0].lower() if len(found) == 1 else ""

@@ -226,7 +226,7 @@ class Watcher:
                 self._teach(place._replace(filed=False), plan.ham, before)
             else:  # only its uid is new
                 self._arrive(place._replace(filed=before.filed, since=before.since), before)
-        elif before is not None and moved and plan.is_retracted(before.folder, place.folder):
+        elif before is not None and moved and plan.is_retracted(_origin(before), place.folder):
             if before.gone is not None and before.gone >= self._before:
                 self._teach(place._replace(filed=False), plan.ham, before)
             else:  # out of the bin, or another mail of the same header
@@ -237,9 +237,9 @@ class Watcher:
             self._arrive(place._replace(filed=False), before)
 
     def _lay_there(self, place: Place) -> None:
-        """Classify what lay in the inbox before, unless somebody has said what it is."""
+        """Classify what lay in the inbox before, unless somebody has ever said what it is."""
         message = self.account.fetch(place.folder, place.uid)
-        if message is not None and self.mailbox.label_of(digest(message)) is None:
+        if message is not None and not self.mailbox.was_taught(digest(message)):
             self._delivered(place)
 
     def _arrive(self, place: Place, before: Place | None) -> None:
@@ -254,7 +254,9 @@ class Watcher:
 
     def _into_class(self, place: Place, before: Place | None) -> None:
         """Only what its owner moved there is learned, not what a program did."""
-        ours = place.filed if before is None else before.filed and before.folder == self.plan.inbox
+        ours = place.filed
+        if before is not None:
+            ours = before.folder == self.plan.inbox and before.filed in (1, place.folder)
         if before is not None and before.folder == place.folder:
             self._arrive(place._replace(filed=before.filed), before)
         elif ours:
@@ -313,7 +315,7 @@ class Watcher:
         """What is said of a message, where it belongs (None where it stays), and the verdict."""
         where = f"{place.folder}/{place.uid}"
         if self.plan.pinned:
-            values = [value for name, value in parse(message).headers if name.lower() == "from"]
+            values = [value for name, value in parse(message).fields if name.lower() == b"from"]
             pin = self.plan.pin_of(sender_of(values[0])) if len(values) == 1 else None
             if pin is not None:
                 return f"{where}: of a sender that is pinned", pin or None, None
@@ -329,7 +331,7 @@ class Watcher:
 
     def _file(self, place: Place, target: str, line: str) -> bool:
         """Move a message; noted before, so that its owner is not taken for having done it."""
-        self._arrive(place._replace(filed=True), None)
+        self._arrive(place._replace(filed=target), None)
         try:
             junk = self.plan.folders.get(target) == "spam"
             moved = self.account.file(place.folder, place.uid, target, junk)
@@ -337,9 +339,14 @@ class Watcher:
             self._arrive(place, None)
             raise
         if moved:
-            self._arrive(place._replace(filed=True, gone=time.time()), None)
+            self._arrive(place._replace(filed=target, gone=time.time()), None)
             self.say(f"{line}: moved to {target}")
         else:
             self._arrive(place, None)
             self.say(f"{line}: it was moved meanwhile")
         return moved
+
+
+def _origin(before: Place) -> str:
+    """The folder that a message came from: if we had moved it meanwhile, the one we moved it to."""
+    return before.filed if isinstance(before.filed, str) else before.folder
