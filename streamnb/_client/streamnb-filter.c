@@ -7,6 +7,7 @@ message is copied in passthrough.py. */
 
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
@@ -362,6 +363,13 @@ int main(int count, char **given)
             plain = 0;
     }
     signal(SIGPIPE, SIG_IGN);
+    for (int fd = 0; fd < 3; fd++) { /* else what is opened next would take its place */
+        int flags = fcntl(fd, F_GETFL);
+        if (flags < 0 && (fd < 2 || open("/dev/null", O_WRONLY) != fd))
+            give_up();
+        if (fd < 2 && (flags & O_NONBLOCK)) /* what cannot be read just now is not the end */
+            fcntl(fd, F_SETFL, flags & ~O_NONBLOCK);
+    }
     if (user != NULL && (*user == '\0' || *user == '.' || *user == '-' || strlen(user) > 200 ||
                          strspn(user, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
                                       "0123456789._@+-") != strlen(user)))
@@ -377,8 +385,10 @@ int main(int count, char **given)
     clock_gettime(CLOCK_MONOTONIC, &begun);
     field = asked(server, &status, user, learn, reply, &begun);
     close(server);
-    if (field == NULL)
+    if (field == NULL) {
+        setenv("STREAMNB_UNSERVED", "1", 1); /* it has been asked, and waited for */
         ask_the_other();
+    }
     copy_message(field);
     return 0;
 }

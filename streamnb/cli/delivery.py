@@ -14,6 +14,7 @@ from streamnb.cli.options import (
     database_options,
     question_options,
 )
+from streamnb.errors import StreamNBError, printable
 
 if TYPE_CHECKING:
     from streamnb.mailbox.service.answers import Question
@@ -27,15 +28,20 @@ class _Passing(MailCommand):
     misused = 75
 
     def on_misuse(self) -> None:
-        from streamnb.cli.quick import give_up
-        from streamnb.mailbox.service.passthrough import copy_all
+        pass_unchanged()
 
-        if sys.stdin is not None and sys.stdout is not None:
-            try:
-                copy_all(sys.stdin.buffer, sys.stdout.buffer)
-                sys.stdout.buffer.flush()
-            except OSError as error:
-                give_up(error)
+
+def pass_unchanged() -> None:
+    """Copy a message as it is."""
+    from streamnb.cli.quick import give_up
+    from streamnb.mailbox.service.passthrough import copy_all
+
+    if sys.stdin is not None and sys.stdout is not None:
+        try:
+            copy_all(sys.stdin.buffer, sys.stdout.buffer)
+            sys.stdout.buffer.flush()
+        except OSError as error:
+            give_up(error)
 
 
 def _field(ctx: click.Context, param: click.Parameter, text: str | None) -> str | None:
@@ -90,10 +96,12 @@ def filter_(
     from streamnb.cli.quick import filtered
     from streamnb.mailbox.service.client import Asking
 
-    status = filtered(
-        Asking(db, wait, question, update, current_user(), True, current_base()),
-        strict,
-        unsure_field,
-    )
+    try:
+        asking = Asking(db, wait, question, update, current_user(), True, current_base())
+    except StreamNBError as error:
+        pass_unchanged()
+        click.echo(f"streamnb: passed on unchanged: {printable(str(error))}", err=True)
+        raise click.exceptions.Exit(75 if strict else 0) from None
+    status = filtered(asking, strict, unsure_field)
     if status:
         raise click.exceptions.Exit(status)

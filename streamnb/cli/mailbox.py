@@ -464,7 +464,8 @@ def classify(
             click.echo(printable(f"{answer.mark} {answer.score:.4f} {found.name}"))
             for feature, gain in answer.reasons:
                 click.echo(printable(f"  {gain:+.3f} {feature}"))
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
     if waiting:
         say_waiting(waiting)
     if len(statuses) == 1 or 3 in statuses:

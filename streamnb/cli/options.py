@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from streamnb.errors import StreamNBError
+
 if TYPE_CHECKING:
     from streamnb.mailbox.store import Mailbox
 
@@ -82,7 +84,10 @@ def _database(ctx: click.Context, param: click.Parameter, db: str | None) -> str
         return db
     if db is not None:
         raise click.UsageError("--db and --user name two databases")
-    return user_path(user)
+    try:
+        return user_path(user)
+    except StreamNBError as error:
+        raise click.BadParameter(str(error), ctx, param_hint="--user") from None
 
 
 def _of_base(ctx: click.Context, param: click.Parameter, base: str | None) -> None:

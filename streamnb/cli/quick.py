@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from typing import NoReturn
 
 from streamnb.errors import BusyError, StreamNBError, printable
@@ -30,15 +31,18 @@ def exit_status(arguments: list[str]) -> int | None:
             rest.append(word)
         else:
             return None
-    if "" in options.values() or sys.stdin is None or sys.stdout is None:
+    if "" in options.values() or len(options) > 1 or sys.stdin is None or sys.stdout is None:
         return None
     record = arguments[0] == "filter"
-    asking = Asking(options.get("--db"), user=options.get("--user"), record=record)
-    if not os.path.exists(asking.socket):
-        return None
+    try:
+        asking = Asking(options.get("--db"), user=options.get("--user"), record=record)
+        if not os.path.exists(asking.socket):
+            return None
+    except (StreamNBError, OSError, ValueError):
+        return None  # it is told the long way
     if arguments[0] == "filter" and not rest:
         return filtered(asking, strict=False)
-    if len(rest) == 1 and rest[0].isascii() and os.path.isfile(rest[0]):
+    if not record and len(rest) == 1 and rest[0].isascii() and os.path.isfile(rest[0]):
         return _classified(asking, rest[0])
     return None
 
@@ -59,8 +63,15 @@ def _classified(asking: Asking, path: str) -> int | None:
         found = asking.ask_server(message)
     except (OSError, ValueError, TypeError, LookupError, BusyError, StreamNBError):
         return None
-    sys.stdout.write(printable(f"{found.mark} {found.score:.4f} {path}") + "\n")
-    sys.stdout.flush()
+    try:
+        sys.stdout.write(printable(f"{found.mark} {found.score:.4f} {path}") + "\n")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os._exit(141)
+    except OSError as error:
+        sys.stderr.write(f"streamnb: standard output: cannot be written: {error.strerror}\n")
+        sys.stderr.flush()
+        os._exit(3)  # Python would try to write what is left once more
     if found.label is not None and not found.ready:
         say_waiting({found.label})
     return found.status
@@ -94,6 +105,9 @@ def filtered(asking: Asking, strict: bool, unsure_field: str | None = None) -> i
     if sys.stdin is None or sys.stdout is None:
         sys.stderr.write("streamnb: standard input or output is closed\n")
         return 75
+    for stream in (sys.stdin, sys.stdout):  # what cannot be read just now is not the end
+        with suppress(OSError, ValueError):
+            os.set_blocking(stream.fileno(), True)
     with asking:
         try:
             trouble = pass_through(

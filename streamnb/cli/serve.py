@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
@@ -118,6 +119,8 @@ def serve(
         handles = _handles(mailboxes, next_hop, question, tls, reject)
         listeners = _listeners(mailboxes, wanted, passed, handles)
         served(mailboxes, stack.enter_context(_closing(listeners)), _say)
+    sys.stderr.flush()
+    os._exit(0)  # all is done; a thread that waits for a next hop that hangs is not waited for
 
 
 def _handles(
@@ -207,7 +210,7 @@ def _listeners(
     asking = socket_path("", "all") if one is None else socket_path(one.path)
     places = {"ask": f"unix:{asking}", **{k: v for k, v in wanted.items() if v}}
     addresses = {name: address_of(text) for name, text in places.items() if name not in passed}
-    most = {"lmtp": _MAIL, "smtp": _MAIL, "milter": _MAIL}
+    most = {"lmtp": _MAIL, "smtp": _MAIL, "milter": 5 * _MAIL}
     made = {name: handles[name]() for name in (*addresses, *passed)}
     found: list[Listener] = []
     try:

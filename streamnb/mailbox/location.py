@@ -34,7 +34,7 @@ def users_folder() -> str:
 
 
 def user_path(user: str) -> str:
-    """The database of one of many users.
+    """The database of one of many users; capitals make no difference.
 
     Raises
     ------
@@ -47,7 +47,7 @@ def user_path(user: str) -> str:
         raise ConfigError(
             f"{user!r:.100}: not a user's name: letters, digits and ._@+- , at most 200 of them"
         )
-    return os.path.join(users_folder(), f"{user}.db")
+    return os.path.join(users_folder(), f"{user.lower()}.db")
 
 
 def base_path(user: str | None) -> str | None:

@@ -69,7 +69,8 @@ class Asking:
         self.base = base
         self.user = user
         self._mailbox: Mailbox | None = None
-        self._served = True
+        # `streamnb-filter` has asked the server already, and waited.
+        self._served = not os.environ.get("STREAMNB_UNSERVED")
         self._later: tuple[bytes, Answer] | None = None
 
     def __enter__(self) -> Self:

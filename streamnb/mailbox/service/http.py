@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import logging
 import os
 import secrets
 import socket
@@ -12,6 +13,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 from urllib.parse import parse_qs
 
+from starlette.exceptions import HTTPException
 from uvicorn import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
@@ -24,6 +26,8 @@ Scope = dict[str, Any]
 App = Callable[[Scope, Any, Any], Coroutine[Any, Any, None]]
 
 COOKIE = "streamnb-token"
+logging.getLogger("uvicorn").addHandler(logging.NullHandler())
+logging.getLogger("uvicorn").propagate = False  # whoever connects could fill it
 _LONGEST = 120.0  # seconds that a connection lives
 _HERE = ("localhost", "127.0.0.1", "[::1]")
 
@@ -100,13 +104,10 @@ class Guard:
             message = await receive()
             left -= len(message.get("body", b""))
             if left < 0:
-                raise _TooLargeError
+                raise HTTPException(413, "the message is too large")
             return message
 
-        try:
-            await self.app(scope, bounded, send)
-        except _TooLargeError:
-            await _refuse(send, 413, "the message is too large")
+        await self.app(scope, bounded, send)
 
     def _refused(self, scope: Scope) -> tuple[int, str] | None:
         headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
@@ -133,10 +134,6 @@ class Guard:
         if len(users) > 1 or not right:
             return 401, "the token is missing or wrong (it is in the .token file)"
         return None
-
-
-class _TooLargeError(Exception):
-    pass
 
 
 def _cookies(header: str) -> list[str]:

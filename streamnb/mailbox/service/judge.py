@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -73,6 +75,7 @@ class Mailboxes:
         self.one = one
         self.base = base
         self.most = most
+        self.left: list[Future[None]] = []  # what is done after the answers, and not yet done
         self._open: OrderedDict[str, _Held] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -112,6 +115,8 @@ class Mailboxes:
             if held is not None and not held.users and held.mailbox.database.replaced():
                 held.mailbox.close()
                 held = None
+            if held is None and self.base is None and not os.path.exists(user_path(user)):
+                raise LookupError(f"{user}: nothing was taught yet")
             if held is None:
                 held = self._open[user] = _Held(
                     Mailbox(user_path(user), True, WAIT, base=self.base)

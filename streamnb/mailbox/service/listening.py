@@ -46,7 +46,7 @@ def address_of(text: str) -> Address:
     >>> str(address_of("127.0.0.1:2525")), address_of("/run/streamnb/lmtp").path
     ('127.0.0.1:2525', '/run/streamnb/lmtp')
     """
-    if text.startswith(("/", "unix:")):
+    if text.startswith(("/", "unix:/")):
         return Address(text.removeprefix("unix:"))
     host, colon, port = text.rpartition(":")
     if not colon or not host or not port.isdecimal() or not 0 <= int(port) < 1 << 16:
@@ -80,7 +80,8 @@ def listen(address: Address, mode: int = 0o600) -> socket.socket:
         raise
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or str(error)
-        hint = "; STREAMNB_SOCKET names another place" if address.path is not None else ""
+        ours = (address.path or "").endswith(".sock")
+        hint = "; STREAMNB_SOCKET names another place" if ours else ""
         raise OutputError(f"{address}: cannot be listened on: {why}{hint}") from None
 
 
@@ -110,8 +111,10 @@ def _answers(path: str) -> bool:
         probe.settimeout(1.0)
         try:
             probe.connect(path)
-        except OSError:
+        except (ConnectionRefusedError, FileNotFoundError):
             return False
+        except OSError:  # it is busy
+            return True
     return True
 
 

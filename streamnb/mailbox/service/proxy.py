@@ -15,7 +15,9 @@ import re
 import smtplib
 import socket
 import ssl
+import threading
 from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 from aiosmtpd.lmtp import LMTP
@@ -34,7 +36,10 @@ LARGEST = 50 << 20  # bytes of a message
 _LONGEST_LINE = 1 << 20
 _PATIENCE = 300.0  # seconds, for either side; RFC 5321, 4.5.3.2 asks for as much
 _SOON = 0.05  # seconds after an answer
+_GREETING = 30.0  # seconds for the next hop to be reached
 _LAST = 10.0  # seconds for a message that is being handed on when this process ends
+_MOST_LINES = 1_000_000  # of a message
+_POOL = ThreadPoolExecutor(64, "streamnb-hop")
 _DOTS = re.compile(rb"(\A|\r\n)\.")  # a line's first dot is doubled on the way: RFC 5321, 4.5.2
 _LATER = "451 4.3.0 the next hop cannot be reached; try again later"
 _PASSED_ON = ("8bitmime", "smtputf8", "starttls", "size")
@@ -120,7 +125,7 @@ def proxy(
             await passing.finished()
             raise
         finally:
-            await asyncio.to_thread(passing.close)
+            await _in_thread(passing.close)
 
     return talk
 
@@ -130,6 +135,18 @@ class _Ending(SMTP):
 
     line_length_limit = _LONGEST_LINE
     ended: asyncio.Future[None]
+    received = lines = 0  # since the last command that began something
+
+    def data_received(self, data: bytes) -> None:
+        self.received += len(data)
+        self.lines += data.count(b"\n")
+        # The library keeps each line by itself, and a line that never ends as a whole.
+        if self.received > 2 * LARGEST or self.lines > _MOST_LINES:
+            if isinstance(self.transport, asyncio.Transport):
+                self.transport.write(b"421 4.3.0 too much\r\n")
+                self.transport.close()
+            return
+        super().data_received(data)
 
     def connection_lost(self, error: Exception | None) -> None:
         super().connection_lost(error)
@@ -175,6 +192,9 @@ class _Passing:
         self._handing: asyncio.Task[list[str]] | None = None
         self._unrecorded: list[tuple[str, bytes, Answer]] = []
         self._recording: asyncio.Task[None] | None = None
+        self._begun = False  # whether the next hop knows of a message
+        self._closing = False
+        self._turn = threading.RLock()  # whoever has it speaks to the next hop
 
     async def finished(self) -> None:
         """Wait until a message that is being handed on is there, and that was answered."""
@@ -193,12 +213,14 @@ class _Passing:
         responses: list[str],
     ) -> list[str]:
         session.host_name = hostname
-        offered = await asyncio.to_thread(self._offered)
+        offered = await _in_thread(self._offered)
         kept = []
         for response in responses:
             word = response[4:].split(" ")[0].lower()
-            if word == "size" and int(offered.get("size") or 0) > 0:
-                kept.append(f"250-SIZE {min(int(offered['size']), LARGEST)}")
+            if word == "size":
+                size = offered.get("size", "")
+                most = int(size) if size.isdecimal() and len(size) < 16 else 0
+                kept.append(f"250-SIZE {min(most, LARGEST) if most else LARGEST}")
             elif word != "auth" and (word not in ("8bitmime", "smtputf8") or word in offered):
                 kept.append(response)
         return kept
@@ -211,8 +233,9 @@ class _Passing:
         address: str | None,
         options: list[str],
     ) -> str:
+        server.received = server.lines = 0  # type: ignore[attr-defined]  # an _Ending
         sender = "" if address is None or address == "<>" else address
-        reply = await asyncio.to_thread(self._begin, sender, options)
+        reply: str = await _in_thread(self._begin, sender, options)
         if reply.startswith("2"):
             envelope.mail_from = address
             envelope.mail_options.extend(options)
@@ -229,7 +252,7 @@ class _Passing:
         if self.one_at_a_time and envelope.rcpt_tos:
             return "452 4.5.3 one recipient at a time"
         command = " ".join([f"RCPT TO:<{address}>", *options])
-        reply = await asyncio.to_thread(self._command, command)
+        reply: str = await _in_thread(self._recipient, command)
         if reply.startswith("2"):
             envelope.rcpt_tos.append(address)
             envelope.rcpt_options.extend(options)
@@ -238,24 +261,24 @@ class _Passing:
     async def handle_RSET(  # noqa: N802
         self, server: SMTP, session: Session, envelope: Envelope
     ) -> str:
-        if self.client is not None:
-            await asyncio.to_thread(self._command, "RSET")
+        await _in_thread(self._reset)
         return "250 2.0.0 ok"
 
     async def handle_DATA(  # noqa: N802
         self, server: SMTP, session: Session, envelope: Envelope
     ) -> str:
         message = envelope.original_content or b""
-        self._handing = asyncio.create_task(
-            asyncio.to_thread(self._hand_on, envelope.rcpt_tos, message)
-        )
-        replies = await self._handing
+        if message.count(b"\n") != message.count(b"\r\n"):  # some would take it for the end
+            return "550 5.6.11 a line feed without a carriage return (RFC 5321, 2.3.8)"
+        recipients = list(envelope.rcpt_tos)
+        self._handing = asyncio.ensure_future(_in_thread(self._hand_on, recipients, message))
+        replies = await asyncio.shield(self._handing)  # it is done also where the client has gone
         self._recording = asyncio.create_task(self._record_soon())
         return "\r\n".join(replies)
 
     async def _record_soon(self) -> None:
         await asyncio.sleep(_SOON)  # the answer goes first
-        await asyncio.to_thread(self._record)
+        await _in_thread(self._record)
 
     # What is put to the next hop, in a thread
 
@@ -265,25 +288,43 @@ class _Passing:
         return self.client
 
     def _offered(self) -> dict[str, str]:
-        try:
-            return self._connected().esmtp_features
-        except (OSError, smtplib.SMTPException) as error:
-            self._lost(error)
-            return dict.fromkeys(_PASSED_ON, "")  # it is told when there is a message
+        with self._turn:
+            try:
+                return self._connected().esmtp_features
+            except (OSError, smtplib.SMTPException) as error:
+                self._lost(error)
+                return dict.fromkeys(_PASSED_ON, "")  # it is told when there is a message
 
     def _begin(self, sender: str, options: list[str]) -> str:
-        try:
-            known = self._connected().esmtp_features
-        except (OSError, smtplib.SMTPException) as error:
-            return self._lost(error)
-        wanted = [one for one in options if _knows(known, one)]
-        if len(wanted) < len(options) and not _are_hints(set(options) - set(wanted)):
-            return "553 5.6.7 the next hop does not take such messages"
-        return self._command(" ".join([f"MAIL FROM:<{sender}>", *wanted]))
+        with self._turn:
+            if self._begun:  # the client's message was given up, and nobody said so
+                self._reset()
+            try:
+                known = self._connected().esmtp_features
+            except (OSError, smtplib.SMTPException) as error:
+                return self._lost(error)
+            wanted = [one for one in options if _knows(known, one)]
+            if len(wanted) < len(options) and not _are_hints(set(options) - set(wanted)):
+                return "553 5.6.7 the next hop does not take such messages"
+            reply = self._command(" ".join([f"MAIL FROM:<{sender}>", *wanted]))
+            self._begun = reply.startswith("2")
+            return reply
+
+    def _recipient(self, command: str) -> str:
+        with self._turn:
+            return self._command(command) if self._begun else _LATER
+
+    def _reset(self) -> None:
+        with self._turn:
+            if self._begun and self.client is not None:
+                self._command("RSET")
+            self._begun = False
 
     def _command(self, command: str) -> str:
+        client = self.client
+        if client is None:
+            return _LATER
         try:
-            client = self._connected()
             client.command_encoding = "utf-8"  # SMTPUTF8; all else is ASCII anyway
             return _line(*client.docmd(command))
         except (OSError, smtplib.SMTPException, ValueError) as error:
@@ -292,20 +333,28 @@ class _Passing:
     def _hand_on(self, recipients: list[str], message: bytes) -> list[str]:
         """Judge a message and hand it on; the answers, one for each recipient where it is LMTP."""
         many = len(recipients) if self.lmtp else 1
-        try:
+        with self._turn:
+            begun, self._begun = self._begun, False
             client = self.client
-            if client is None:
+            if client is None or not begun:
                 return [_LATER] * many
             stamped, found = self._stamped(recipients[0], message)
-            code, said = client.docmd("DATA")
-            if code != 354:
-                return [_line(code, said)] * many
-            client.send(_DOTS.sub(rb"\1..", stamped))
-            client.send(b".\r\n" if stamped.endswith(b"\r\n") or not stamped else b"\r\n.\r\n")
-            answers = len(recipients) if self.hop.lmtp else 1
-            replies = [_line(*client.getreply()) for _ in range(answers)]
-        except (OSError, smtplib.SMTPException) as error:
-            return [self._lost(error)] * many
+            replies: list[str] = []
+            try:
+                code, said = client.docmd("DATA")
+                if code != 354:
+                    if not 400 <= code < 600:  # it is not the reply to that
+                        raise smtplib.SMTPServerDisconnected("no answer to DATA")
+                    self._command("RSET")
+                    return [_line(code, said)] * many
+                client.send(_DOTS.sub(rb"\1..", stamped))
+                ends = stamped.endswith(b"\r\n") or not stamped
+                client.send(b".\r\n" if ends else b"\r\n.\r\n")
+                for _ in range(len(recipients) if self.hop.lmtp else 1):
+                    replies.append(_line(*client.getreply()))
+            except (OSError, smtplib.SMTPException) as error:
+                later = self._lost(error)
+                return (replies + [later] * many)[:many]  # who was answered, was answered
         if found is not None and replies[0].startswith("2"):
             self._unrecorded.append((recipients[0], message[:MOST], found))
         return replies if len(replies) == many else replies[:1] * many
@@ -334,20 +383,42 @@ class _Passing:
 
     def _lost(self, error: Exception) -> str:
         why = getattr(error, "strerror", None) or str(error)
-        self.say(f"{self.hop.address}: the next hop: {why:.200}")
-        self.close()
+        if not self._closing:
+            self.say(f"{self.hop.address}: the next hop: {why:.200}")
+        client, self.client = self.client, None
+        self._begun = False
+        if client is not None:
+            client.close()
         return _LATER
 
     def close(self) -> None:
-        """Record what is left, and say good-bye to the next hop."""
+        """Record what is left, and say good-bye to the next hop.
+
+        Where another thread still speaks to it, that is cut short: what is not whole is not taken.
+        """
+        self._closing = True
+        if not self._turn.acquire(blocking=False):
+            client = self.client
+            if client is not None and client.sock is not None:
+                with contextlib.suppress(OSError):
+                    client.sock.shutdown(socket.SHUT_RDWR)
+            self._turn.acquire()
+        try:
+            client, self.client = self.client, None
+            if client is not None:
+                with contextlib.suppress(OSError, smtplib.SMTPException):
+                    if client.sock is not None:
+                        client.sock.settimeout(2.0)
+                    client.quit()
+                client.close()
+        finally:
+            self._turn.release()
         self._record()
-        client, self.client = self.client, None
-        if client is not None:
-            with contextlib.suppress(OSError, smtplib.SMTPException):
-                if client.sock is not None:
-                    client.sock.settimeout(2.0)
-                client.quit()
-            client.close()
+
+
+async def _in_thread(act: Callable[..., Any], *arguments: Any) -> Any:
+    """Do what waits for others in a thread of our own: a hop that hangs holds up nobody else."""
+    return await asyncio.get_running_loop().run_in_executor(_POOL, act, *arguments)
 
 
 def _client(hop: Hop) -> smtplib.SMTP:
@@ -356,7 +427,7 @@ def _client(hop: Hop) -> smtplib.SMTP:
     address = hop.address
     name = socket.gethostname()
     if address.path is not None:
-        client = kind(local_hostname=name, timeout=_PATIENCE)
+        client = kind(local_hostname=name, timeout=_GREETING)
         if hop.lmtp:
             client.connect(address.path)
         else:
@@ -366,7 +437,7 @@ def _client(hop: Hop) -> smtplib.SMTP:
             if code != 220:
                 raise smtplib.SMTPConnectError(code, said)
     else:
-        client = kind(address.host, address.port, local_hostname=name, timeout=_PATIENCE)
+        client = kind(address.host, address.port, local_hostname=name, timeout=_GREETING)
     try:
         client.ehlo()
         if not address.here and client.has_extn("starttls"):
@@ -374,6 +445,8 @@ def _client(hop: Hop) -> smtplib.SMTP:
             client.ehlo()
         if not client.does_esmtp:
             raise smtplib.SMTPConnectError(502, "it speaks no extended SMTP")
+        if client.sock is not None:
+            client.sock.settimeout(_PATIENCE)
     except BaseException:
         client.close()
         raise
@@ -382,7 +455,7 @@ def _client(hop: Hop) -> smtplib.SMTP:
 
 def _unix(path: str) -> socket.socket:
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    connection.settimeout(_PATIENCE)
+    connection.settimeout(_GREETING)
     try:
         connection.connect(path)
     except BaseException:
@@ -403,7 +476,7 @@ def _are_hints(options: set[str]) -> bool:
 
 
 def _line(code: int, said: bytes) -> str:
-    """A reply as one line."""
+    """A reply as one line; SMTPServerDisconnected for what is no reply."""
     if not 200 <= code < 600:
-        return _LATER
+        raise smtplib.SMTPServerDisconnected("it answers nonsense")
     return f"{code} {' '.join(said.decode('ascii', 'replace').split())[:480]}"

@@ -9,6 +9,7 @@ import signal
 import socket
 import time
 from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any, NamedTuple
 
 from streamnb.errors import StateError
@@ -26,6 +27,7 @@ from streamnb.mailbox.service.protocol import (
 __all__ = ["Listener", "asked", "serve"]
 
 _PATIENCE = 30.0  # seconds for a client to send its message
+_LAST = 10.0  # seconds for what is still to be recorded or learned when the server ends
 _CHECK = 1.0  # seconds between looks whether the database is still the same
 
 
@@ -92,6 +94,7 @@ def serve(mailboxes: Mailboxes, listeners: Sequence[Listener], say: Callable[[st
             with contextlib.suppress(OSError):
                 if os.stat(path).st_ino == number:
                     os.unlink(path)
+        wait(mailboxes.left, _LAST)
         mailboxes.close()
 
 
@@ -141,28 +144,35 @@ def asked(
     mailboxes: Mailboxes, say: Callable[[str], None]
 ) -> Callable[[socket.socket], Coroutine[Any, Any, None]]:
     """What answers `streamnb classify` and `filter`."""
+    pool = ThreadPoolExecutor(8, "streamnb-ask")  # a database that is locked holds up nobody else
+    left = mailboxes.left
 
     async def talk(connection: socket.socket) -> None:
         reader, writer = await asyncio.open_connection(sock=connection, limit=LONGEST_LINE)
-        later: Callable[[], object] | None = None
         try:
             async with asyncio.timeout(_PATIENCE):
                 request = read_request(await reader.readline())
                 message = await reader.readexactly(request.size)
-                reply, later = _reply(mailboxes, request, message)
+                loop = asyncio.get_running_loop()
+                reply, later = await loop.run_in_executor(pool, _reply, mailboxes, request, message)
                 writer.write(reply)
+                if later is not None:  # nobody's mail waits for that
+                    left.append(pool.submit(_done, later, say))
+                    left[:] = [one for one in left if not one.done()]
                 await writer.drain()
         except (OSError, EOFError, ValueError, LookupError):
             pass  # whoever asked has gone, does not know how to ask, or asks for another database
         finally:
             writer.close()
-        if later is not None:  # nobody's mail waits for that
-            try:
-                later()
-            except Exception as error:  # whatever is in a message must not end the server
-                say(f"not recorded: {error!s:.300}")
 
     return talk
+
+
+def _done(later: Callable[[], object], say: Callable[[str], None]) -> None:
+    try:
+        later()
+    except Exception as error:  # whatever is in a message must not end the server
+        say(f"not recorded: {error!s:.300}")
 
 
 def _reply(
