@@ -4,11 +4,9 @@ It finds numpy's headers, says plainly that a C compiler is missing (there is no
 and puts the tests, configurations and sample corpus into the source distribution.
 """
 
-# ruff: isort: skip_file (setuptools must come before distutils, which it brings)
+import os
+import shlex
 import sys
-from distutils.ccompiler import new_compiler
-from distutils.command.build_scripts import build_scripts
-from distutils.sysconfig import customize_compiler
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +17,13 @@ from setuptools.build_meta import build_wheel as setuptools_wheel
 from setuptools.command.build_ext import build_ext
 from setuptools.command.sdist import sdist
 from setuptools.errors import CCompilerError, ExecError, PlatformError
+
+# setuptools brings distutils, so that comes after it.
+# isort: off
+from distutils.ccompiler import new_compiler
+from distutils.command.build_scripts import build_scripts
+from distutils.sysconfig import customize_compiler
+# isort: on
 
 PAGES = Path("build/pages")
 NO_COMPILER = """
@@ -97,7 +102,8 @@ class BuildScripts(build_scripts):
             for source in self.scripts:
                 objects = compiler.compile([source], f"{self.build_dir}.objects")
                 name = f"{self.build_dir}/{Path(source).stem}"
-                compiler.link_executable(objects, name)
+                flags = shlex.split(os.environ.get("LDFLAGS", ""))
+                compiler.link_executable(objects, name, extra_postargs=flags)
                 made.append(name)
         except (CCompilerError, ExecError, PlatformError) as error:
             raise SystemExit(NO_COMPILER.format(error=error)) from error
