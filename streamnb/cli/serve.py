@@ -178,8 +178,8 @@ def _token(mailboxes: Mailboxes) -> Callable[[str | None], str]:
     from streamnb.mailbox.service.http import token_of
 
     if mailboxes.one is not None:
-        token, only = token_of(mailboxes.one.path), mailboxes.one
-        return lambda user: token if only is not None and user is None else _nobody()
+        token = token_of(mailboxes.one.path)
+        return lambda user: token if user is None else _nobody()
 
     def of_user(user: str | None) -> str:
         try:

@@ -18,6 +18,7 @@ from streamnb.cli.sources import is_server, server_options
 from streamnb.errors import BusyError, ConfigError, MailServerError, OutputError, printable
 
 if TYPE_CHECKING:
+    from streamnb.mailbox.watch.plan import Plan
     from streamnb.mailbox.watch.watcher import Watcher
 
 __all__ = ["account_of", "watch"]
@@ -199,44 +200,26 @@ def watch(
       streamnb watch imaps://ann@mail.example.org --move --password-command 'pass show mail'
       streamnb watch ~/Maildir --folders work=Work,spam=Junk --unsure Look --move --create
     """  # noqa: D301 (click's mark for lines that stay as they are)
-    from streamnb.mailbox.watch.plan import Plan
     from streamnb.mailbox.watch.watcher import Watcher
 
     if folders is not None and spam_folder is not None:
         raise click.UsageError("--folders and --spam-folder say the same")
+    if twice := set(pinned) & set(never):
+        raise ConfigError(f"--pin and --never: {sorted(twice)[0]} is in both")
     stopped: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda number, _: stopped.append(number))
     with open_mailbox(db, wait, create=True) as mailbox:
         account, inbox = account_of(source, servers)
         try:
-            name = account.canonical
-            inbox = name(inbox)
-            classes: dict[str, str] = {}
-            for folder, label in (folders or {spam_folder or "Junk": "spam"}).items():
-                if classes.setdefault(name(folder), label) != label:
-                    raise ConfigError(f"{folder}: the folder of two classes")
-            ham = classes.pop(inbox, "ham")
-            look = None if unsure is None else name(unsure)
-            if look == inbox or look in classes:
-                raise ConfigError(
-                    f"--unsure {unsure}: a folder of its own, not the inbox or a class"
-                )
-            if ham == "spam" or not classes:
-                raise ConfigError("the inbox is the folder of new mail: name another one for spam")
-            if twice := set(pinned) & set(never):
-                raise ConfigError(f"--pin and --never: {sorted(twice)[0]} is in both")
-            pinned = {address: name(folder) for address, folder in pinned.items()}
-            plan = Plan(
-                inbox=inbox,
-                folders=classes,
-                others=tuple(map(name, others)),
-                ham=None if ham == "?" else ham,
-                unsure=look,
+            plan = _plan(account, inbox, folders or {spam_folder or "Junk": "spam"}, unsure, pinned)
+            plan = dataclasses.replace(
+                plan,
+                others=tuple(map(account.canonical, others)),
                 move=move,
                 ham_after=None if ham_after is None else ham_after * 86400,
                 existing=existing,
-                pinned={**pinned, **never},
+                pinned={**plan.pinned, **never},
             )
             if create:
                 for folder in set(plan.all_folders) - {inbox}:
@@ -248,6 +231,33 @@ def watch(
                 account.close()
     if stopped:
         _say("stopped")
+
+
+def _plan(
+    account: Any, inbox: str, folders: dict[str, str], unsure: str | None, pinned: dict[str, str]
+) -> Plan:
+    """Which folder is which class, each by the one name that the account has for it."""
+    from streamnb.mailbox.watch.plan import Plan
+
+    name = account.canonical
+    inbox = name(inbox)
+    classes: dict[str, str] = {}
+    for folder, label in folders.items():
+        if classes.setdefault(name(folder), label) != label:
+            raise ConfigError(f"{folder}: the folder of two classes")
+    ham = classes.pop(inbox, "ham")
+    look = None if unsure is None else name(unsure)
+    if look == inbox or look in classes:
+        raise ConfigError(f"--unsure {unsure}: a folder of its own, not the inbox or a class")
+    if ham == "spam" or not classes:
+        raise ConfigError("the inbox is the folder of new mail: name another one for spam")
+    return Plan(
+        inbox,
+        classes,
+        ham=None if ham == "?" else ham,
+        unsure=look,
+        pinned={address: name(folder) for address, folder in pinned.items()},
+    )
 
 
 def _say(line: str) -> None:

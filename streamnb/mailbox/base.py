@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -38,6 +39,7 @@ class Base:
         self._mailbox: Mailbox | None = None
         self._classifier: Classifier | None = None
         self._version = ""
+        self._lock = threading.Lock()  # threads of a server share it
 
     def close(self) -> None:
         """Close the database, if it is one."""
@@ -46,8 +48,9 @@ class Base:
             self._mailbox = None
 
     def _opened(self) -> AbstractContextManager[object]:
-        if self._classifier is None:
-            self._open()
+        with self._lock:
+            if self._classifier is None and self._mailbox is None:
+                self._open()
         return nullcontext() if self._mailbox is None else self._mailbox.reading()
 
     def _open(self) -> None:

@@ -113,7 +113,7 @@ class Mailboxes:
         with self._lock:
             held = self._open.get(user)
             if held is not None and not held.users and held.mailbox.database.replaced():
-                held.mailbox.close()
+                self._open.pop(user).mailbox.close()
                 held = None
             if held is None and self.base is None and not os.path.exists(user_path(user)):
                 raise LookupError(f"{user}: nothing was taught yet")

@@ -42,7 +42,7 @@ _MOST_LINES = 1_000_000  # of a message
 _POOL = ThreadPoolExecutor(64, "streamnb-hop")
 _DOTS = re.compile(rb"(\A|\r\n)\.")  # a line's first dot is doubled on the way: RFC 5321, 4.5.2
 _LATER = "451 4.3.0 the next hop cannot be reached; try again later"
-_PASSED_ON = ("8bitmime", "smtputf8", "starttls", "size")
+_PASSED_ON = ("8bitmime", "smtputf8")
 
 logging.getLogger("mail.log").addHandler(logging.NullHandler())  # whoever connects could fill it
 
@@ -100,7 +100,7 @@ def proxy(
     async def talk(connection: socket.socket) -> None:
         loop = asyncio.get_running_loop()
         passing = _Passing(hop, judged, say, lmtp, one_at_a_time=many or (hop.lmtp and not lmtp))
-        kind = _Lmtp if lmtp else _Smtp
+        kind = _Lmtp if lmtp else _Ending
         ended = loop.create_future()
 
         def made() -> SMTP:
@@ -152,10 +152,6 @@ class _Ending(SMTP):
         super().connection_lost(error)
         if not self.ended.done():
             self.ended.set_result(None)
-
-
-class _Smtp(_Ending):
-    pass
 
 
 class _Lmtp(_Ending, LMTP):
