@@ -501,6 +501,9 @@ def test_streams_that_are_closed_or_have_nothing_yet(trained, server, command):
             check=False, timeout=30,
         )  # fmt: skip
         assert done.returncode == 75, closed
+    if command[0] == str(CLIENT):  # Python itself dies of that
+        done = subprocess.run(["bash", "-c", f"'{CLIENT}' < /"], capture_output=True, check=False)
+        assert (done.returncode, done.stderr.count(b"\n")) == (75, 1)
     ours, theirs = os.pipe()
     os.set_blocking(ours, False)
     process = subprocess.Popen([*command, "--db", str(trained)], stdin=ours, stdout=subprocess.PIPE)

@@ -614,7 +614,7 @@ def limit_descriptors():
         (("--http", "/nonexistent/x"), "cannot be listened on"),
         (("--http", "127.0.0.1:0", "--key", "x"), "need each other"),
         (("--smtp", "127.0.0.1:0", "--next", "smtp:127.0.0.1:1", "--key", "/dev/null", "--certificate", "/dev/null"),
-         "cannot be used"),
+         "they are no certificate and its key"),
     ],
 )  # fmt: skip
 def test_misuse_is_one_line(tmp_path, options, said):

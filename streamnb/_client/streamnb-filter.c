@@ -370,6 +370,11 @@ int main(int count, char **given)
         if (fd < 2 && (flags & O_NONBLOCK)) /* what cannot be read just now is not the end */
             fcntl(fd, F_SETFL, flags & ~O_NONBLOCK);
     }
+    if (fstat(0, &status) == 0 && S_ISDIR(status.st_mode)) { /* Python would not even start */
+        errno = EISDIR;
+        give_up();
+    }
+    memset(&status, 0, sizeof status);
     if (user != NULL && (*user == '\0' || *user == '.' || *user == '-' || strlen(user) > 200 ||
                          strspn(user, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
                                       "0123456789._@+-") != strlen(user)))

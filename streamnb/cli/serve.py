@@ -256,7 +256,8 @@ def _tls(certificate: str, key: str) -> ssl.SSLContext:
     try:
         context.load_cert_chain(certificate, key)
     except OSError as error:
-        why = error.strerror or "they are no certificate and its key"
+        plain = error.strerror if not isinstance(error, ssl.SSLError) else None
+        why = plain or "they are no certificate and its key"
         raise ConfigError(f"{certificate}, {key}: cannot be used: {why}") from None
     return context
 
