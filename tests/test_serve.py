@@ -311,6 +311,29 @@ def test_a_next_hop_of_nonsense_loses_nothing(taught, serve, answers, last):
     hop.close()
 
 
+def test_a_next_hop_that_hangs_up_between_messages_is_called_again(taught, serve):
+    hop, port = Raw({}), free_port()
+
+    def talk(connection, lines):
+        inside = False
+        for line in lines:
+            if inside and line != b".\r\n":
+                continue
+            ended = inside
+            inside = not inside and line.upper().startswith(b"DATA")
+            connection.sendall(b"354 go\r\n" if inside else b"250 ok\r\n")
+            if ended:
+                return
+
+    hop.talk = talk
+    serve("--db", taught, "--smtp", f"127.0.0.1:{port}", "--next", f"smtp:127.0.0.1:{hop.port}")
+    with smtplib.SMTP("127.0.0.1", port, timeout=30) as client:
+        for _ in range(3):
+            client.sendmail("a@b.c", ["d@e.f"], SPAM % 1)
+            time.sleep(0.2)
+    hop.close()
+
+
 def test_a_recipient_that_was_answered_for_keeps_its_answer(taught, serve):
     hop, port = Raw({b"LHLO": b"250 hop\r\n", b"DATA": b"354 go\r\n"}), free_port()
 
@@ -458,12 +481,38 @@ def test_starttls_is_offered_with_a_certificate(taught, serve, smtp_sink, certif
     assert FIELD.match(smtp_sink.messages[0][1])
 
 
+def test_a_next_hop_on_another_machine_is_spoken_to_by_tls(taught, serve, certificate):
+    sink, port = Sink(), free_port()
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(certificate)
+
+    class There(Controller):
+        def factory(self):
+            return _Long(self.handler, tls_context=context, require_starttls=True, hostname="sink")
+
+    controller = There(sink, hostname="127.0.0.2", port=free_port())
+    controller.start()
+    for trusted in (True, False):
+        environment = {**os.environ, **({"SSL_CERT_FILE": certificate} if trusted else {})}
+        process = serve("--db", taught, "--smtp", f"127.0.0.1:{port}", "--next",
+                        f"smtp:127.0.0.2:{controller.port}", env=environment)  # fmt: skip
+        with smtplib.SMTP("127.0.0.1", port, timeout=30) as client:
+            client.ehlo()
+            assert client.docmd("MAIL FROM:<a@b.c>")[0] == (250 if trusted else 451)
+            if trusted:
+                client.docmd("RSET")
+                client.sendmail("a@b.c", ["ann@d.e"], SPAM % 1)
+        process.stop()
+    controller.stop()
+    assert len(sink.messages) == 1
+
+
 @pytest.fixture(scope="session")
 def certificate(tmp_path_factory):
     path = tmp_path_factory.mktemp("tls") / "both.pem"
     subprocess.run(
         ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost",
-         "-keyout", path, "-out", f"{path}.cert", "-addext", "subjectAltName=DNS:localhost"],
+         "-keyout", path, "-out", f"{path}.cert", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.2"],
         check=True, capture_output=True,
     )  # fmt: skip
     path.write_text(path.read_text() + Path(f"{path}.cert").read_text())

@@ -295,6 +295,7 @@ class _Passing:
         with self._turn:
             if self._begun:  # the client's message was given up, and nobody said so
                 self._reset()
+            idle = self.client is not None
             try:
                 known = self._connected().esmtp_features
             except (OSError, smtplib.SMTPException) as error:
@@ -303,6 +304,8 @@ class _Passing:
             if len(wanted) < len(options) and not _are_hints(set(options) - set(wanted)):
                 return "553 5.6.7 the next hop does not take such messages"
             reply = self._command(" ".join([f"MAIL FROM:<{sender}>", *wanted]))
+            if idle and self.client is None:  # it hung up between two messages
+                return self._begin(sender, options)
             self._begun = reply.startswith("2")
             return reply
 
