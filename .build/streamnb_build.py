@@ -100,7 +100,8 @@ class BuildScripts(build_scripts):
         made = []
         try:
             for source in self.scripts:
-                objects = compiler.compile([source], f"{self.build_dir}.objects")
+                # In an editable wheel `build_dir` is what is installed: no place for objects.
+                objects = compiler.compile([source], self.get_finalized_command("build").build_temp)
                 name = f"{self.build_dir}/{Path(source).stem}"
                 flags = shlex.split(os.environ.get("LDFLAGS", ""))
                 compiler.link_executable(objects, name, extra_postargs=flags)
