@@ -58,6 +58,7 @@ def split_header(
 ) -> tuple[list[tuple[bytes, bytes]], dict[bytes, bytes], int, bool]: ...
 
 class CountTable:
+    elsewhere: int
     def __init__(
         self, classes: int = 0, keep_names: bool = True, track_values: bool = False
     ) -> None: ...

@@ -39,6 +39,7 @@ cdef class CountTable:
     cdef Py_ssize_t k       # classes
     cdef readonly bint keep_names
     cdef readonly bint track_values
+    cdef public Py_ssize_t elsewhere  # features with counts that are not here: this is a part of a table
 
     def __cinit__(self, Py_ssize_t classes=0, bint keep_names=True, bint track_values=False):
         self.keep_names = keep_names
@@ -455,9 +456,9 @@ cdef class CountTable:
         cdef uint32_t *columns
         cdef double *numbers
         cdef LogSums sums = self.logs
-        if self.table.rows == 0:
+        if self.table.rows + self.elsewhere == 0:
             return [0.0] * self.k, 0
-        sums.prepare(self.sums, self.k, self.table.rows, alpha, background)
+        sums.prepare(self.sums, self.k, self.table.rows + self.elsewhere, alpha, background)
         # With the interpreter's lock: another thread's learning could move the table.
         self.find(f, n)
         for i in range(n):

@@ -20,6 +20,8 @@ __all__ = ["commands", "main"]
 # Which module each command is in: only the one that is run is imported.
 _COMMANDS = {
     "replay": "replay",
+    "fit": "fit",
+    "merge-models": "fit",
     "compare": "compare",
     "experiment": "experiment",
     "report": "report",
@@ -56,6 +58,7 @@ class _Commands(click.Group):
         if name not in _COMMANDS:
             return None
         module = import_module(f"streamnb.cli.{_COMMANDS[name]}")
+        name = name.replace("-", "_")
         found: click.Command = getattr(module, name, None) or getattr(module, f"{name}_")
         return found
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from streamnb.evaluate import Summary, Tally
     from streamnb.replay.run import OnStep, Report
 
-__all__ = ["replay"]
+__all__ = ["configured", "replay"]
 
 Found = TypeVar("Found")
 
@@ -91,7 +91,7 @@ def replay(
     """  # noqa: D301 (click's mark for lines that stay as they are)
     from streamnb.replay.run import replay as run
 
-    config = _configured(target, config_file, settings, options)
+    config = configured(target, config_file, settings, options)
     if plot is not None:
         _refuse_plot(config, plot)
     plain = as_json or quiet or sys.stderr is None or not sys.stderr.isatty()
@@ -170,9 +170,10 @@ _KEYS = {
 }
 
 
-def _configured(
+def configured(
     target: str, config_file: str | None, settings: tuple[str, ...], options: dict[str, Any]
 ) -> Config:
+    """The configuration that options and a YAML file make."""
     from streamnb.config import build, read_yaml, set_key
     from streamnb.errors import ConfigError
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from array import array
 from collections import deque
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,9 +24,33 @@ from streamnb.evaluate.summary import (
 )
 from streamnb.scores import log_odds
 
-__all__ = ["Tally"]
+__all__ = ["Judged", "Tally"]
 
 _LEAST = math.log(LEAST_PROBABILITY)
+
+
+class Judged(NamedTuple):
+    """What a step was worth: all that the figures need of it, beside the two labels.
+
+    Attributes
+    ----------
+    score
+        Log-odds of the positive class; of the predicted one where there are more than two classes;
+        0 before two classes are known.
+    loss, square
+        Log loss and Brier score.
+    claim, given
+        Probabilities of the positive class and of the predicted one.
+    classes
+        How many classes were known.
+    """
+
+    score: float
+    loss: float
+    square: float
+    claim: float
+    given: float
+    classes: int
 
 
 class Tally:
@@ -65,35 +89,37 @@ class Tally:
         self._faded_messages = 0.0
 
     def record(self, step: Step) -> float:
-        """Take a step in, and give its score: log-odds of the positive class, or, where there are
-        more than two classes, of the predicted one; 0 before two classes are known.
-        """  # noqa: D205 (one sentence)
-        y, predicted, scores, _ = step
+        """Take a step in, and give its score (`Judged.score`)."""
+        judged = self.judge(step)
+        self.take(step.y, step.predicted, judged)
+        return judged.score
+
+    def take(self, y: Any, predicted: Any, judged: Judged) -> None:
+        """Take in what was judged, of a message of class y."""
         right = predicted is not None and predicted == y
-        self._most_classes = max(self._most_classes, len(scores))
+        self._most_classes = max(self._most_classes, judged.classes)
         self.messages += 1
         self.correct += right
         self._truth.append(self._number(y))
         self._predicted.append(self._number(predicted))
-        score = self._score(predicted, scores)
-        self._scores.append(score)
-        self._judge(y, predicted, scores)
+        self._scores.append(judged.score)
+        self._losses.append(judged.loss)
+        self._squares.append(judged.square)
+        self._claims.append(judged.claim)
+        self._given.append(judged.given)
         if len(self._recent) == self._recent.maxlen:
             self._recent_correct -= self._recent[0]
         self._recent.append(right)
         self._recent_correct += right
         self._faded_correct = right + self.fading * self._faded_correct
         self._faded_messages = 1.0 + self.fading * self._faded_messages
-        return score
 
-    def _judge(self, y: Any, predicted: Any, scores: dict[Any, float]) -> None:
-        """Take down what the probabilities were worth."""
+    def judge(self, step: Step) -> Judged:
+        """Say what a step was worth; nothing is recorded."""
+        y, predicted, scores, _ = step
         if len(scores) < 2:  # nothing can be said yet: every class alike
-            self._losses.append(_core.log(2.0))
-            self._squares.append(0.25)
-            self._claims.append(0.5)
-            self._given.append(0.5)
-            return
+            return Judged(0.0, _core.log(2.0), 0.25, 0.5, 0.5, len(scores))
+        ranked = self._score(predicted, scores)
         top = max(scores.values())
         if top == -math.inf:
             powers = dict.fromkeys(scores, 1.0)
@@ -102,17 +128,16 @@ class Tally:
         total = sum(powers.values())
         if y in scores:
             score = scores[y] - top if top > -math.inf else 0.0
-            self._losses.append(-max(score - _core.log(total), _LEAST))
+            loss = -max(score - _core.log(total), _LEAST)
         else:
-            self._losses.append(-_LEAST)
+            loss = -_LEAST
         missed = 1.0 - powers[y] / total if y in powers else 1.0
         squares = missed * missed
         for label, power in powers.items():
             if label != y:
                 squares += (power / total) ** 2
-        self._squares.append(squares / 2)
-        for claims, label in ((self._claims, self.positive), (self._given, predicted)):
-            claims.append(powers[label] / total if label in powers else 0.0)
+        claim, given = (powers.get(label, 0.0) / total for label in (self.positive, predicted))
+        return Judged(ranked, loss, squares / 2, claim, given, len(scores))
 
     def _number(self, label: Any) -> int:
         number = self._labels.get(label)
@@ -121,8 +146,6 @@ class Tally:
         return number
 
     def _score(self, predicted: Any, scores: dict[Any, float]) -> float:
-        if len(scores) < 2:
-            return 0.0
         if self.positive is None:
             first, second = list(scores)[:2]
             self.positive = "spam" if "spam" in (first, second) else second

@@ -32,7 +32,7 @@ from streamnb.replay.build import (
 )
 from streamnb.replay.workers import feed
 
-__all__ = ["OnStep", "Report", "replay", "replay_together"]
+__all__ = ["OnStep", "Report", "labelled", "open_of", "replay", "replay_together"]
 
 
 @dataclass
@@ -151,7 +151,7 @@ def replay_together(
         Asked between messages, beside Ctrl-C: whether somebody else wants the replay to end.
     """
     config = configs[0]
-    corpus = _open(config)
+    corpus = open_of(config)
     skipped: list[str] = []
     taught: dict[str, _Run] = {}
     runs = [_Run(one, corpus, skipped, taught) for one in configs]
@@ -164,8 +164,8 @@ def replay_together(
         for run in runs:
             files.enter_context(run.files)
         began = time.perf_counter()
-        labelled = _labelled(corpus, config, skipped)
-        entries = ordered(labelled, config.corpus.order, config.corpus.limit)
+        stream = labelled(corpus, config, skipped)
+        entries = ordered(stream, config.corpus.order, config.corpus.limit)
         fed = interruption.until(feed(entries, runs[0].classifier.tokenizer, config.jobs))
         envelope = any(wants_envelope(one) for one in configs)
         for example in _examples(fed, config, skipped, envelope):
@@ -337,7 +337,8 @@ class _Interruption:
             yield item
 
 
-def _open(config: Config) -> Corpus:
+def open_of(config: Config) -> Corpus:
+    """The corpus that a configuration names."""
     where = config.corpus
     if where.path is None:
         raise ConfigError("corpus.path: missing; name the corpus to replay")
@@ -346,8 +347,8 @@ def _open(config: Config) -> Corpus:
     )
 
 
-def _labelled(corpus: Corpus, config: Config, skipped: list[str]) -> Iterator[Entry]:
-    """The entries that have a label; the others stop the replay, or are skipped and counted."""
+def labelled(corpus: Corpus, config: Config, skipped: list[str]) -> Iterator[Entry]:
+    """The entries that have a label; the others stop, or are skipped and noted."""
     for entry in corpus:
         if entry.label and entry.label != "?":
             yield entry

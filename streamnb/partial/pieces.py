@@ -1,0 +1,506 @@
+"""Pieces: what some messages add to a model, as bytes; they add up, and are put together."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamnb.counts.memory import MemoryCounts
+from streamnb.counts.protocol import Label
+from streamnb.errors import ModelFileError
+from streamnb.partial.plan import check_sums, digest_of, fresh
+from streamnb.storage import plain_label, read_label
+from streamnb.tables.base import TabularNB
+
+__all__ = [
+    "Arrays",
+    "Firsts",
+    "Piece",
+    "Sum",
+    "add",
+    "assembled",
+    "begin",
+    "by_view",
+    "count",
+    "cut",
+    "empty",
+    "in_order",
+    "joined",
+    "merge",
+    "noted",
+    "opened",
+    "opened_all",
+    "packed",
+    "read_sum",
+    "views_in",
+]
+
+_LENGTH = struct.Struct("<Q")
+_TYPES = ("<u8", "<f8", "<u4", "<i8", "|u1")
+_MEGABYTE = 1 << 20
+_ENDS = {"count_ends": "counts", "name_ends": "names"}  # what the places in these arrays are of
+
+Arrays = dict[str, NDArray[Any]]
+
+# Where each class came first, None where that is not known: the order of the classes goes by it.
+Firsts = dict[Label, int | None]
+
+
+class Piece(NamedTuple):
+    """What some messages add to one view of a model, in one range of fingerprints.
+
+    Attributes
+    ----------
+    view
+        Number of the view; 0 for a model of rows.
+    part
+        Number of the range of fingerprints; 0 for a model of rows.
+    data
+        The rest; it names its plan, view and part, too.
+    """
+
+    view: int
+    part: int
+    data: bytes
+
+
+class Sum(NamedTuple):
+    """What pieces of one view and part add up to.
+
+    Attributes
+    ----------
+    counts
+        The counts, or a whole model of rows.
+    firsts
+        Where each class came first.
+    """
+
+    counts: MemoryCounts | TabularNB
+    firsts: Firsts
+
+
+def packed(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> bytes:
+    """JSON and arrays as bytes."""
+    described = {
+        name: [array.dtype.newbyteorder("<").str, list(array.shape)]
+        for name, array in arrays.items()
+    }
+    text = json.dumps({**header, "arrays": described}, sort_keys=True).encode()
+    text += b" " * (-len(text) % 8)  # arrays lie as the processor wants them
+    parts = [_LENGTH.pack(len(text)), text]
+    for _, array in sorted(arrays.items()):  # as JSON has their names
+        data = np.ascontiguousarray(array).tobytes()
+        parts += [data, bytes(-len(data) % 8)]
+    return b"".join(parts)
+
+
+def opened(plan: str, data: bytes) -> tuple[Any, Arrays]:
+    """What `packed` packed, for a plan.
+
+    Raises
+    ------
+    ModelFileError
+        For a piece of another plan, or a damaged one.
+    """
+    try:
+        (size,) = _LENGTH.unpack_from(data)
+        header = json.loads(data[_LENGTH.size : _LENGTH.size + size])
+        if header["plan"] != digest_of(plan):
+            raise ModelFileError("a piece of another plan: all must be made by one classifier")
+        arrays = {}
+        at = _LENGTH.size + size
+        for name, (dtype, shape) in header["arrays"].items():
+            if dtype not in _TYPES or any(type(n) is not int or n < 0 for n in shape):
+                raise ValueError(f"{name} is not what it should be")
+            number = int(np.prod(shape, dtype=object)) if shape else 1
+            arrays[name] = np.frombuffer(data, dtype, number, at).reshape(shape)
+            at += -(-arrays[name].nbytes // 8) * 8
+        if at != len(data):
+            raise ValueError("it is cut off")
+    except ModelFileError:
+        raise
+    except Exception as error:  # whatever was done to the bytes
+        raise _damaged(error) from None
+    return header, arrays
+
+
+def _damaged(error: Exception) -> ModelFileError:
+    return ModelFileError(f"not a piece of a model, or a damaged one ({error!s:.100})")
+
+
+def in_order(firsts: Mapping[Label, int | None]) -> list[Label]:
+    """Classes in the order in which they came; where that is not known, by type and name."""
+    return sorted(
+        firsts,
+        key=lambda y: (firsts[y] is None, firsts[y] or 0, type(y).__name__, str(y)),
+    )
+
+
+def noted(firsts: Firsts, more: Iterable[tuple[Label, int | None]]) -> None:
+    """Note where classes came, if none came earlier."""
+    for y, position in more:
+        known = firsts.get(y)
+        if known is None or (position is not None and position < known):
+            firsts[y] = position
+
+
+def _bounds(fingerprints: NDArray[np.uint64], parts: int) -> list[int]:
+    """Where each of so many ranges begins among fingerprints that rise, and the last one ends."""
+    starts = [(-(-(part << 32) // parts)) << 32 for part in range(parts)]
+    found = np.searchsorted(fingerprints, np.array(starts, dtype=np.uint64))
+    return [*found.tolist(), len(fingerprints)]
+
+
+def cut(plan: str, counts: Any, firsts: Firsts, view: int = 0, parts: int = 1) -> Iterator[Piece]:
+    """A table of counts as pieces, one for each range of fingerprints; a model of rows is one.
+
+    Parameters
+    ----------
+    plan : str
+        Of which it is a part.
+    counts : MemoryCounts or model of rows
+        What was counted.
+    firsts : dict
+        Where each class came first.
+    view : int, default 0
+        Number of the view.
+    parts : int, default 1
+        How many ranges.
+    """
+    header: dict[str, Any] = {"plan": digest_of(plan), "parts": parts, "view": view}
+    header["firsts"] = [[plain_label(y), firsts[y]] for y in in_order(firsts)]
+    if isinstance(counts, TabularNB):
+        numbers, arrays = counts._file_parts()
+        sizes = numbers.pop("arrays")  # `packed` says that
+        header |= {"part": 0, "parts": 1, "sum": numbers, "sizes": sizes}
+        yield Piece(0, 0, packed(header, arrays))
+        return
+    numbers, arrays = counts.file_parts()
+    places = [counts.labels.index(y) for y in in_order(firsts)]
+    if places != list(range(len(places))):
+        _reorder(numbers, arrays, places)
+    bounds = _bounds(arrays["fingerprints"], parts)
+    for part in range(parts):
+        mine = _rows(arrays, bounds[part], bounds[part + 1])
+        totals = _totals(mine, len(numbers["labels"])).tolist()
+        yield Piece(
+            view,
+            part,
+            packed({**header, "part": part, "sum": {**numbers, "totals": totals}}, mine),
+        )
+
+
+def _reorder(numbers: dict[str, Any], arrays: Arrays, places: list[int]) -> None:
+    """Put the classes of a table into another order: class k was number places[k]."""
+    for name in ("labels", "weights", "totals"):
+        numbers[name] = [numbers[name][k] for k in places]
+    if "count_ends" not in arrays:
+        arrays["counts"] = arrays["counts"][:, places]
+        return
+    classes = np.argsort(places).astype(np.uint32)[arrays["count_classes"]]
+    order = np.lexsort((classes, _of_rows(arrays["count_ends"])))
+    arrays["count_classes"], arrays["counts"] = classes[order], arrays["counts"][order]
+
+
+def _of_rows(ends: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """The row of each entry, given where those of each row end."""
+    lengths: Any = np.diff(ends.astype(np.int64), prepend=0)
+    return np.repeat(np.arange(len(ends), dtype=np.int64), lengths)
+
+
+def _rows(arrays: Mapping[str, NDArray[Any]], start: int, end: int) -> Arrays:
+    """Some rows of a table, as `MemoryCounts.file_parts` gives them."""
+    found = {"fingerprints": arrays["fingerprints"][start:end]}
+
+    def spans(ends: str, *of: str) -> None:
+        first = int(arrays[ends][start - 1]) if start else 0
+        last = int(arrays[ends][end - 1]) if end else 0
+        found[ends] = arrays[ends][start:end] - np.uint64(first)
+        for name in of:
+            found[name] = arrays[name][first:last]
+
+    if "count_ends" in arrays:
+        spans("count_ends", "counts", "count_classes")
+    else:
+        found["counts"] = arrays["counts"][start:end]
+    if "name_ends" in arrays:
+        spans("name_ends", "names")
+    return found
+
+
+def _totals(arrays: Mapping[str, NDArray[Any]], classes: int) -> NDArray[np.float64]:
+    counts, totals = arrays["counts"], np.zeros(classes)
+    if "count_classes" in arrays:
+        np.add.at(totals, arrays["count_classes"], counts)
+    else:
+        totals += counts.sum(axis=0)
+    return totals
+
+
+def _array_from(arrays: Mapping[str, NDArray[Any]]) -> Any:
+    """What `MemoryCounts.load` asks for its arrays."""
+
+    def array(name: str, dtype: str, ndim: int = 1, optional: bool = False) -> Any:
+        found = arrays.get(name)
+        if found is None and optional:
+            return None
+        if found is None or found.dtype != np.dtype(dtype) or found.ndim != ndim:
+            raise ValueError(f"{name} is not what it should be")
+        return found
+
+    return array
+
+
+def views_in(learner: Any) -> list[Any]:
+    """What is counted: a table for each view, or the model of rows itself."""
+    if isinstance(learner, TabularNB):
+        return [learner]
+    return [member.counts for member in learner.models]
+
+
+def read_sum(header: Any, arrays: Mapping[str, NDArray[Any]], like: Any) -> Sum:
+    """What an opened piece holds.
+
+    Parameters
+    ----------
+    header, arrays
+        As `opened` gave them.
+    like : MemoryCounts or model of rows
+        One that is to hold nothing else, as `views_in` of a fresh learner gives it.
+    """
+    try:
+        firsts = {read_label(pair): position for pair, position in header["firsts"]}
+        if not all(position is None or type(position) is int for position in firsts.values()):
+            raise ValueError("where a class came first")
+        if isinstance(like, TabularNB):
+            described = {**header["sum"], "arrays": header["sizes"]}
+            return Sum(type(like)._of_file(described, _array_from(arrays)), firsts)
+        like.load(header["sum"], _array_from(arrays))
+    except Exception as error:  # whatever was done to the bytes
+        raise _damaged(error) from None
+    return Sum(like, firsts)
+
+
+def empty(plan: str, view: int) -> Any:
+    """What is to hold the sum of a view."""
+    views = views_in(fresh(plan))
+    if not 0 <= view < len(views):
+        raise ModelFileError(f"a piece of view {view}, and the plan has {len(views)}")
+    return views[view]
+
+
+def count(
+    plan: str,
+    examples: Iterable[tuple[Any, Label, int | None]],
+    parts: int = 1,
+    memory: float = 512.0,
+) -> Iterator[Piece]:
+    """Count messages, or learn rows, into pieces.
+
+    Parameters
+    ----------
+    plan : str
+        What `plan_of` gave.
+    examples : iterable of tuple
+        Message (or row), label, and its place in the stream: of every class the first place
+        matters, for the order of the classes. None where there is no such order.
+    parts : int, default 1
+        How many ranges of fingerprints a table is cut into.
+    memory : float, default 512.0
+        Megabytes a table may take before its pieces are given out and another one is begun.
+
+    Raises
+    ------
+    ValueError
+        For a model that is no sum (`check_sums`).
+
+    Examples
+    --------
+    >>> from streamnb import Classifier, MultinomialNB, Tokenizer
+    >>> from streamnb.partial import assembled, count, merge, plan_of
+    >>> plan = plan_of(Classifier(Tokenizer(), MultinomialNB()))
+    >>> mine = count(plan, [("free offer", "spam", 0)])
+    >>> yours = count(plan, [("lunch at noon", "ham", 1)])
+    >>> assembled(plan, merge(plan, [*mine, *yours])).predict_one("free lunch offer")
+    'spam'
+    """
+    check_sums(fresh(plan))
+    learner: Any = None
+    for number, (x, y, position) in enumerate(examples):
+        if learner is None:
+            learner, firsts = fresh(plan), Firsts()
+        learner.learn_one(x, y)
+        noted(firsts, [(y, position)])
+        if number % 64 == 0 and _bytes(learner) > memory * _MEGABYTE:
+            yield from _pieces(plan, learner, firsts, parts)
+            learner = None
+    if learner is not None:
+        yield from _pieces(plan, learner, firsts, parts)
+
+
+def _bytes(learner: Any) -> int:
+    """How much memory the counts take."""
+    if isinstance(learner, TabularNB):
+        return 0  # as much as there are columns and levels, however many rows
+    return sum(member.counts.table.__sizeof__() for member in learner.models)
+
+
+def _pieces(plan: str, learner: Any, firsts: Firsts, parts: int) -> Iterator[Piece]:
+    for view, counts in enumerate(views_in(learner)):
+        yield from cut(plan, counts, firsts, view, parts)
+
+
+def merge(plan: str, pieces: Iterable[Piece], least: float = 0.0) -> Iterator[Piece]:
+    """Add pieces up: one for each view and part, in their order.
+
+    Parameters
+    ----------
+    plan : str
+        What `plan_of` gave.
+    pieces : iterable of Piece
+        In any order.
+    least : float, default 0.0
+        Features that were counted less often than this, in all classes together, are left out.
+        Only where all pieces are here is that what it says.
+
+    Raises
+    ------
+    ModelFileError
+        For a piece of another plan, or a damaged one.
+    """
+    sums: dict[tuple[int, int], tuple[int, Sum]] = {}
+    for piece in pieces:
+        header, arrays = opened(plan, piece.data)
+        key = header["view"], header["part"]
+        more = read_sum(header, arrays, empty(plan, key[0]))
+        if key not in sums:
+            sums[key] = header["parts"], more
+            continue
+        parts, known = sums[key]
+        if parts != header["parts"]:
+            raise ModelFileError("pieces of tables that were cut into another number of parts")
+        add(known, more)
+    for (view, part), (parts, known) in sorted(sums.items(), key=lambda item: item[0]):
+        (whole,) = cut(plan, known.counts, known.firsts, view)
+        header, arrays = opened(plan, whole.data)
+        if least > 0 and "fingerprints" in arrays:
+            header, arrays = _pruned(header, arrays, least)
+        yield Piece(view, part, packed({**header, "part": part, "parts": parts}, arrays))
+
+
+def add(known: Sum, more: Sum) -> None:
+    """Add one sum to another."""
+    known.counts.merge(more.counts)  # type: ignore[arg-type]  # both of one plan
+    noted(known.firsts, more.firsts.items())
+
+
+def _pruned(header: Any, arrays: Arrays, least: float) -> tuple[Any, Arrays]:
+    """Leave out the features that were counted less often."""
+    counts, rows = arrays["counts"], len(arrays["fingerprints"])
+    found = dict(arrays)
+    if "count_ends" in arrays:
+        of_row = _of_rows(arrays["count_ends"])
+        kept = np.bincount(of_row, counts, minlength=rows) >= least
+        stays = kept[of_row]
+        found["counts"], found["count_classes"] = counts[stays], arrays["count_classes"][stays]
+        found["count_ends"] = _ends(of_row[stays], kept)
+    else:
+        kept = counts.sum(axis=1) >= least
+        found["counts"] = counts[kept]
+    found["fingerprints"] = arrays["fingerprints"][kept]
+    if "name_ends" in arrays:
+        of_name = _of_rows(arrays["name_ends"])
+        stays = kept[of_name]
+        found["names"] = arrays["names"][stays]
+        found["name_ends"] = _ends(of_name[stays], kept)
+    totals = _totals(found, len(header["sum"]["labels"])).tolist()
+    return {**header, "sum": {**header["sum"], "totals": totals}}, found
+
+
+def _ends(of_row: NDArray[np.int64], kept: NDArray[np.bool_]) -> NDArray[np.uint64]:
+    """Where the entries of each row that is kept end, given the rows of the entries kept."""
+    each = np.bincount(of_row, minlength=len(kept))[kept]
+    return np.cumsum(each, dtype=np.uint64)
+
+
+def assembled(plan: str, pieces: Iterable[Piece]) -> Any:
+    """The classifier, or the model of rows, that learned all of what was merged.
+
+    Parameters
+    ----------
+    plan : str
+        What `plan_of` gave.
+    pieces : iterable of Piece
+        One for each view and part; none for a model that learned nothing.
+
+    Raises
+    ------
+    ModelFileError
+        For pieces of another plan, damaged ones, one that is missing or there twice.
+    """
+    learner = fresh(plan)
+    read = opened_all(plan, pieces)
+    if not read:
+        return learner
+    views = views_in(learner)
+    for view, mine in enumerate(by_view(read, len(views))):
+        counts = views[view]
+        if isinstance(counts, TabularNB):
+            begin(counts, *mine[0])
+        else:
+            read_sum(*joined(mine), counts)
+    return learner
+
+
+def begin(model: TabularNB, header: Any, arrays: Arrays) -> None:
+    """Let a fresh model of rows know what a piece holds, its classes in their order."""
+    whole: Any = read_sum(header, arrays, model)
+    model._declare(in_order(whole.firsts))
+    model.merge(whole.counts)
+
+
+def opened_all(plan: str, pieces: Iterable[Piece]) -> list[tuple[Any, Arrays]]:
+    """Pieces as `opened` gives them, by view and part."""
+    read = [opened(plan, piece.data) for piece in pieces]
+    return sorted(read, key=lambda one: (one[0]["view"], one[0]["part"]))
+
+
+def by_view(read: list[tuple[Any, Arrays]], views: int) -> Iterator[list[tuple[Any, Arrays]]]:
+    """The pieces of each view; ModelFileError where one is missing, or is there twice."""
+    parts = read[0][0]["parts"]
+    found = [(header["view"], header["part"], header["parts"]) for header, _ in read]
+    if found != [(view, part, parts) for view in range(views) for part in range(parts)]:
+        raise ModelFileError("pieces are missing, or are there twice: merge them first")
+    for view in range(views):
+        yield read[view * parts : (view + 1) * parts]
+
+
+def joined(read: list[tuple[Any, Arrays]]) -> tuple[Any, Arrays]:
+    """The parts of one view as one.
+
+    Raises
+    ------
+    ModelFileError
+        Where they do not add up the same messages.
+    """
+    header = read[0][0]
+    totals = np.zeros(len(header["sum"]["labels"]))
+    for other, _ in read:
+        same = all(other["sum"][name] == header["sum"][name] for name in ("labels", "weights"))
+        if not same or other["firsts"] != header["firsts"]:
+            raise ModelFileError("pieces that do not belong together: a part of others differs")
+        totals += other["sum"]["totals"]
+    arrays = {}
+    for name in read[0][1]:
+        parts = [of[name] for _, of in read]
+        if name in _ENDS:
+            lengths = [len(of[_ENDS[name]]) for _, of in read]
+            starts = np.cumsum([0, *lengths[:-1]], dtype=np.uint64)
+            parts = [part + start for part, start in zip(parts, starts, strict=True)]
+        arrays[name] = np.concatenate(parts)
+    return {**header, "sum": {**header["sum"], "totals": totals.tolist()}}, arrays

@@ -1,0 +1,108 @@
+"""What is to be learned, as text: a tokenizer and a model, or a model of rows."""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+from hashlib import sha256
+from typing import Any
+
+from streamnb.classifier import Classifier
+from streamnb.errors import ModelFileError
+from streamnb.naive_bayes.base import TextModel
+from streamnb.naive_bayes.counting import CountingNB
+from streamnb.naive_bayes.discriminative import DiscriminativeMultinomialNB
+from streamnb.naive_bayes.model_files import Saved
+from streamnb.parameters import parameters_of, plain_parameters
+from streamnb.tables.base import TabularNB
+from streamnb.tables.lazy import LazyBayesianRules
+
+__all__ = ["Learner", "check_sums", "digest_of", "fresh", "plan_of"]
+
+VERSION = 1  # of plans and pieces: what was made by another one is refused
+
+Learner = Classifier | TabularNB
+
+
+def plan_of(learner: Learner) -> str:
+    """Describe a classifier or a model of rows; what it has learned is left out.
+
+    Parameters
+    ----------
+    learner : Classifier or model of rows
+        What is to be taught.
+
+    Returns
+    -------
+    str
+        JSON, the same for equal parameters.
+
+    Raises
+    ------
+    ValueError
+        For anything else.
+
+    Examples
+    --------
+    >>> from streamnb import Classifier, MultinomialNB, Tokenizer
+    >>> from streamnb.partial import fresh, plan_of
+    >>> plan = plan_of(Classifier(Tokenizer(), MultinomialNB(alpha=0.5)))
+    >>> fresh(plan).model.alpha
+    0.5
+    """
+    if isinstance(learner, Classifier):
+        described: dict[str, Any] = {
+            "model": learner.model.clone().outline(),
+            "settings": learner.settings(),
+        }
+    elif isinstance(learner, TabularNB):
+        described = {"table": type(learner).__name__, "parameters": plain_parameters(learner)}
+    else:
+        raise ValueError(
+            f"expected a Classifier (a tokenizer and a model) or a model of rows, "
+            f"not {type(learner).__name__}"
+        )
+    return json.dumps({"version": VERSION, **described}, sort_keys=True)
+
+
+def fresh(plan: str) -> Any:
+    """The classifier, or the model of rows, that a plan describes.
+
+    Raises
+    ------
+    ModelFileError
+        For what is no plan, or one of another version.
+    """
+    try:
+        described = json.loads(plan)
+        if described["version"] != VERSION:
+            raise ValueError(f"it is of version {described['version']!r:.20}")
+        if "table" in described:
+            made = Saved.known[described["table"]]
+            return made(**parameters_of(described["parameters"], made))
+        model = TextModel.of_outline(described["model"])
+        return Classifier.from_settings(model, described["settings"])
+    except Exception as error:  # whatever was done to the text
+        raise ModelFileError(f"not a plan of this streamnb ({error!s:.100})") from None
+
+
+@lru_cache(maxsize=64)
+def digest_of(plan: str) -> str:
+    """What pieces know their plan by."""
+    return sha256(plan.encode()).hexdigest()[:16]
+
+
+def check_sums(learner: Learner) -> None:
+    """Raise ValueError for a model that is not the sum of what its examples add."""
+    if isinstance(learner, TabularNB):
+        if isinstance(learner, LazyBayesianRules):
+            raise ValueError("LazyBayesianRules keeps its rows in their order: it is no sum")
+        return
+    model: Any = learner.model
+    if not isinstance(model, CountingNB) or isinstance(model, DiscriminativeMultinomialNB):
+        raise ValueError(
+            f"{type(model).__name__} learns from what it got wrong, one message after the other: "
+            "it is no sum of parts; ask for an approximation with shards="
+        )
+    if model.decay != 1:
+        raise ValueError(f"decay={model.decay:g}: what is forgotten depends on the order; use 1")

@@ -1,0 +1,345 @@
+"""Exact prequential evaluation in parts: a prefix sum over the blocks of a stream."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamnb.counts.memory import MemoryCounts
+from streamnb.counts.protocol import Label
+from streamnb.errors import CorpusError, ModelFileError
+from streamnb.evaluate.metrics import Judged, Tally
+from streamnb.evaluate.prequential import Course, Example
+from streamnb.partial.pieces import (
+    Arrays,
+    Firsts,
+    Piece,
+    Sum,
+    add,
+    begin,
+    by_view,
+    cut,
+    empty,
+    joined,
+    noted,
+    opened,
+    opened_all,
+    packed,
+    read_sum,
+    views_in,
+)
+from streamnb.partial.plan import check_sums, fresh
+from streamnb.storage import read_label
+from streamnb.tables.base import TabularNB
+
+__all__ = ["Blocks", "Judgement", "Row", "count_block", "prefixes", "replay"]
+
+_AT_ONCE = 1 << 22  # counts that are looked at together
+
+
+class Blocks(NamedTuple):
+    """How a stream is cut.
+
+    Attributes
+    ----------
+    size
+        Places a block, from 0.
+    delay
+        How many messages later a label comes.
+    """
+
+    size: int = 4096
+    delay: int = 0
+
+    def of(self, position: int) -> tuple[int, ...]:
+        """The blocks that want a message: the one it is classified in, and learned in."""
+        first, last = position // self.size, (position + self.delay) // self.size
+        return (first,) if first == last else (first, last)
+
+
+class Row(NamedTuple):
+    """A message, or a row of a table, at its place in the stream."""
+
+    position: int
+    label: Label
+    x: Any
+
+
+class Judgement(NamedTuple):
+    """What was said of a message before its label was learned, and what that was worth."""
+
+    position: int
+    label: Label
+    predicted: Label | None
+    judged: Judged
+
+
+def count_block(
+    plan: str, number: int, blocks: Blocks, rows: Iterable[Row], parts: int = 1
+) -> Iterator[Piece]:
+    """What a block learns, and which features it asks for.
+
+    Parameters
+    ----------
+    plan : str
+        What `plan_of` gave.
+    number : int
+        Of the block.
+    blocks : Blocks
+        How the stream is cut.
+    rows : iterable of Row
+        All the messages that the block wants (`Blocks.of`), in any order.
+    parts : int, default 1
+        How many ranges of fingerprints a table is cut into.
+    """
+    learner = _nameless(plan)
+    check_sums(learner)
+    firsts = Firsts()
+    asked = []
+    text = not isinstance(learner, TabularNB)
+    for position, y, x in rows:
+        counted = learner.count(x) if text else x
+        if (position + blocks.delay) // blocks.size == number:
+            (learner.model if text else learner).learn_one(counted, y)
+            noted(firsts, [(y, position)])
+        elif text:
+            asked.append(learner.model.as_tokens(counted).fingerprints)
+    for view, counts in enumerate(views_in(learner)):
+        for piece in cut(plan, counts, firsts, view, parts):
+            header, arrays = opened(plan, piece.data)
+            if text:
+                arrays["asked"] = _asked(arrays["fingerprints"], asked, piece.part, parts)
+            yield piece._replace(data=packed({**header, "block": number}, arrays))
+
+
+def _nameless(plan: str) -> Any:
+    """A fresh learner that keeps no names of features: no score depends on them."""
+    learner = fresh(plan)
+    if not isinstance(learner, TabularNB):
+        for one in (*learner.models, *learner.tokenizer.tokenizers):
+            one.keep_names = False
+    return learner
+
+
+def _asked(
+    learned: NDArray[np.uint64], asked: list[NDArray[np.uint64]], part: int, parts: int
+) -> NDArray[np.uint64]:
+    """The features of one range that are asked for, and not learned here."""
+    if not asked:
+        return np.empty(0, dtype=np.uint64)
+    found = np.unique(np.concatenate(asked))
+    of = (found >> np.uint64(32)) * np.uint64(parts) >> np.uint64(32)
+    return np.setdiff1d(found[of == part], learned, assume_unique=True)
+
+
+def prefixes(plan: str, pieces: Iterable[Piece]) -> Iterator[Piece]:
+    """For each block, what all blocks before it learned of what it asks for.
+
+    Parameters
+    ----------
+    plan : str
+        What `plan_of` gave.
+    pieces : iterable of Piece
+        Of one view and part, those of `count_block` in the order of the blocks.
+
+    Raises
+    ------
+    ModelFileError
+        Where they are not in that order, or not of one view and part.
+    """
+    before: Sum | None = None
+    last = (-1, 0, 0)
+    for piece in pieces:
+        header, arrays = opened(plan, piece.data)
+        place = header["block"], header["view"], header["part"]
+        if before is not None and (place[0] <= last[0] or place[1:] != last[1:]):
+            raise ModelFileError("blocks must come in their order, those of one view and part")
+        last = place
+        view, part, parts = header["view"], header["part"], header["parts"]
+        before = Sum(empty(plan, view), Firsts()) if before is None else before
+        yield Piece(view, part, _prefix(plan, before, arrays, place[0], part, parts, view))
+        add(before, read_sum(header, arrays, empty(plan, view)))
+
+
+def _prefix(
+    plan: str, before: Sum, arrays: Arrays, block: int, part: int, parts: int, view: int
+) -> bytes:
+    counts = before.counts
+    if isinstance(counts, TabularNB):
+        (whole,) = cut(plan, counts, before.firsts)
+        header, found = opened(plan, whole.data)
+        return packed({**header, "block": block}, found)
+    asked = np.concatenate((arrays["fingerprints"], arrays["asked"]))
+    known = MemoryCounts(keep_names=False)
+    known.declare(counts.labels)
+    places = np.arange(len(counts.labels))
+    step = max(1, _AT_ONCE // max(1, len(places)))
+    for start in range(0, len(asked) if len(places) else 0, step):
+        some = asked[start : start + step]
+        cells, seen = counts.gather(some)
+        kept = seen.astype(bool)
+        known.table.add_matrix(some[kept], cells[kept], places, None, None)
+    known.weights = list(counts.weights)
+    (restricted,) = cut(plan, known, before.firsts, view)
+    header, found = opened(plan, restricted.data)
+    order = [counts.labels.index(read_label(pair)) for pair in header["sum"]["labels"]]
+    header["sum"]["totals"] = [counts.totals[k] for k in order]
+    if counts.table.track_values:
+        values, features = counts.value_counts()
+        found |= {"values": values, "features": features[:, order]}
+    elsewhere = counts.features - known.features
+    more = {"part": part, "parts": parts, "block": block, "elsewhere": elsewhere}
+    return packed({**header, **more}, found)
+
+
+class _PartOfCounts(MemoryCounts):
+    """Some features of a table, which knows how many there are beside them."""
+
+    _values: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None
+
+    def begin(self, header: Any, arrays: Arrays, elsewhere: int) -> None:
+        """Take over what `_prefix` gave, the parts joined."""
+        numbers = header["sum"]
+        self.declare(read_label(pair) for pair in numbers["labels"])
+        self.weights[:] = numbers["weights"]
+        self.table.load(
+            arrays["fingerprints"],
+            arrays.get("count_ends"),
+            arrays.get("count_classes"),
+            arrays["counts"],
+            numbers["totals"],
+        )
+        self.table.elsewhere = elsewhere
+        if "values" in arrays:
+            of_these, features = self.table.value_counts()
+            self._values = _added(
+                arrays["values"], arrays["features"], of_these, -features, len(self.labels)
+            )
+
+    @property
+    def features(self) -> int:
+        """Number of features that have a count, here and elsewhere."""
+        return len(self.table) + self.table.elsewhere
+
+    def value_counts(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Counts that occur (m,), and how many features have each of them in each class (m, K)."""
+        mine = self.table.value_counts()
+        if self._values is None:
+            return mine
+        return _added(*self._values, *mine, len(self.labels))
+
+
+def _added(
+    values: NDArray[np.float64],
+    features: NDArray[np.float64],
+    others: NDArray[np.float64],
+    more: NDArray[np.float64],
+    classes: int,
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The sum of two tables of how many features have each count."""
+    found, places = np.unique(np.concatenate((values, others)), return_inverse=True)
+    sums = np.zeros((len(found), classes))
+    np.add.at(sums[:, : features.shape[1]], places[: len(values)], features)
+    np.add.at(sums[:, : more.shape[1]], places[len(values) :], more)
+    return found, sums
+
+
+def _begun(plan: str, number: int, prefix: Iterable[Piece]) -> Any:
+    """A learner as it was when a block began."""
+    learner = _nameless(plan)
+    read = opened_all(plan, prefix)
+    if not read:
+        raise ModelFileError(f"block {number}: there are no prefixes of it")
+    if any(header.get("block") != number for header, _ in read):
+        raise ModelFileError(f"block {number}: a prefix of another one")
+    views = views_in(learner)
+    for view, mine in enumerate(by_view(read, len(views))):
+        if isinstance(views[view], TabularNB):
+            begin(learner, *mine[0])
+            return learner
+        member = learner.models[view]
+        counts = _PartOfCounts(keep_names=False, track_values=member.track_values)
+        header, arrays = joined(
+            [(of, {n: a for n, a in found.items() if n not in _VALUES}) for of, found in mine]
+        )
+        if member.track_values:
+            arrays |= dict(zip(_VALUES, _summed(mine, len(header["sum"]["labels"])), strict=True))
+        counts.begin(header, arrays, sum(of["elsewhere"] for of, _ in mine))
+        member.counts = counts
+    return learner
+
+
+_VALUES = ("values", "features")
+
+
+def _summed(
+    read: Sequence[tuple[Any, Arrays]], classes: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    known = np.empty(0), np.empty((0, classes))
+    for _, arrays in read:
+        known = _added(*known, arrays["values"], arrays["features"], classes)
+    return known
+
+
+def replay(
+    plan: str,
+    number: int,
+    blocks: Blocks,
+    prefix: Iterable[Piece],
+    rows: Iterable[Row],
+    positive: str | None = None,
+) -> Iterator[Judgement]:
+    """Classify the messages of a block as one process does that learned all before them.
+
+    Parameters
+    ----------
+    plan : str
+        What `plan_of` gave.
+    number : int
+        Of the block.
+    blocks : Blocks
+        How the stream is cut.
+    prefix : iterable of Piece
+        What `prefixes` gave for the block, of all views and parts.
+    rows : iterable of Row
+        All the messages that the block wants, in any order.
+    positive : str, default None
+        The class that scores are for, as `Tally` has it.
+
+    Yields
+    ------
+    Judgement
+        In the order of the places.
+
+    Raises
+    ------
+    CorpusError
+        Where two messages have one place.
+    """
+    learner = _begun(plan, number, prefix)
+    model = learner if isinstance(learner, TabularNB) else learner.model
+    course, tally = Course(model), Tally(positive)
+    known = sorted(rows, key=lambda row: row.position)
+    for row, after in itertools.pairwise(known):
+        if row.position == after.position:
+            raise CorpusError(f"position {row.position}: two messages have it")
+    counted = {
+        row.position: row.x if isinstance(learner, TabularNB) else learner.count(row.x)
+        for row in known
+    }
+    # After each message comes the label that is due then.
+    events = [(row.position, 0, row) for row in known if row.position // blocks.size == number]
+    due = [(row.position + blocks.delay, 1, row) for row in known]
+    events += [event for event in due if event[0] // blocks.size == number]
+    for _, kind, (position, y, _) in sorted(events, key=lambda event: event[:2]):
+        example = Example(counted[position], y, position)
+        if kind:
+            course.teach(example, None)
+            continue
+        step = course.classify(example)
+        assert step is not None  # noqa: S101 (for the type checker)
+        yield Judgement(position, y, step.predicted, tally.judge(step))
