@@ -110,14 +110,17 @@ def _sync(folder: Path) -> None:
         os.close(handle)
 
 
-def write_arrays(path: Path, arrays: dict[str, Any]) -> None:
-    """Write arrays to a file, whole or not at all.
+def write_arrays(path: str | Path | BinaryIO, arrays: dict[str, Any]) -> None:
+    """Write arrays to a file, whole or not at all; to one that is open, just there.
 
     Raises
     ------
     OutputError
         Where that cannot be done; what was there is there still.
     """
+    if not isinstance(path, str | Path):
+        np.savez(path, **arrays)
+        return
     with replacing(path, "the model") as file:
         np.savez(file, **arrays)
 

@@ -16,7 +16,12 @@ from click.testing import CliRunner
 import streamnb
 import streamnb.cli.group
 
-MODULES = [module.name for module in pkgutil.walk_packages(streamnb.__path__, "streamnb.")]
+# Where Spark is not installed, its examples are not to be had (tests/test_spark.py says so).
+MODULES = [
+    module.name
+    for module in pkgutil.walk_packages(streamnb.__path__, "streamnb.", onerror=lambda name: None)
+    if importlib.util.find_spec("pyspark") or not module.name.startswith("streamnb.spark")
+]
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 
 

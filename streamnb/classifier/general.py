@@ -6,7 +6,7 @@ import math
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, BinaryIO, ClassVar, Self
 
 import numpy as np
 from river import base
@@ -321,7 +321,7 @@ class Classifier(Parameterised, base.Classifier):
 
     # Files
 
-    def save(self, path: str | Path) -> None:
+    def save(self, path: str | Path | BinaryIO) -> None:
         """Write model and tokenizer to a file; what was there is replaced whole or not at all."""
         with self.model._lock:
             save(self.model, path, self.settings())
@@ -365,7 +365,7 @@ class Classifier(Parameterised, base.Classifier):
         raise NotImplementedError
 
     @classmethod
-    def load(cls, path: str | Path) -> Self:
+    def load(cls, path: str | Path | BinaryIO) -> Self:
         """Read what `save` wrote, as the class that wrote it, with all that was learned.
 
         Raises

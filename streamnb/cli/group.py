@@ -22,6 +22,7 @@ _COMMANDS = {
     "replay": "replay",
     "fit": "fit",
     "merge-models": "fit",
+    "spark": "spark",
     "compare": "compare",
     "experiment": "experiment",
     "report": "report",

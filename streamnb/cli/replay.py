@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from streamnb.evaluate import Summary, Tally
     from streamnb.replay.run import OnStep, Report
 
-__all__ = ["configured", "replay"]
+__all__ = ["configured", "print_summary", "replay"]
 
 Found = TypeVar("Found")
 
@@ -290,15 +290,22 @@ def _with_progress(config: Config, run: Callable[[Config, OnStep], Found]) -> Fo
 
 
 def _print(report: Report, details: bool) -> None:
+    title = f"{report.config.corpus.path}: {report.corpus}"
+    print_summary(title, report.summary, _of_run(report), details)
+
+
+def print_summary(
+    title: str, summary: Summary, more: list[tuple[str, str]], details: bool = False
+) -> None:
+    """Print the figures of a run, and more lines of names and values."""
     from rich.table import Table
 
-    summary = report.summary
     console = new_console()
-    console.print(printable(f"{report.config.corpus.path}: {report.corpus}"), soft_wrap=True)
+    console.print(printable(title), soft_wrap=True)
     figures = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     figures.add_column(style="dim")
     figures.add_column(justify="right")
-    for name, value in _figures(report):
+    for name, value in (*_figures(summary), *more):
         figures.add_row(name, value)
     console.print(figures)
     if summary.classes:
@@ -351,8 +358,7 @@ def _given(summary: Summary) -> list[str]:
     return list(dict.fromkeys([*summary.classes, *given]))
 
 
-def _figures(report: Report) -> list[tuple[str, str]]:
-    summary = report.summary
+def _figures(summary: Summary) -> list[tuple[str, str]]:
     rows = [("messages", f"{summary.messages:,}")]
     if summary.accuracy is not None:
         rows.append(("accuracy", _with_interval(summary, "accuracy", 100, ".2f", " %")))
@@ -387,12 +393,16 @@ def _figures(report: Report) -> list[tuple[str, str]]:
                 ", ".join(f"{of:.2%}" for of in macro if of is not None),
             )
         )
-    rows += [
+    return rows
+
+
+def _of_run(report: Report) -> list[tuple[str, str]]:
+    rows = [
         ("features", f"{report.features:,}"),
         ("time", f"{report.seconds:.2f} s, {report.messages_per_second:,.0f} messages a second"),
         ("peak memory", f"{report.peak_memory_bytes / 1e6:,.0f} MB"),
     ]
-    if report.learned != summary.messages:
+    if report.learned != report.summary.messages:
         rows.append(("labels learned", f"{report.learned:,}"))
     if report.skipped:
         rows.append(("skipped", f"{len(report.skipped):,} unreadable messages"))

@@ -33,6 +33,7 @@ __all__ = [
     "NoisyConfig",
     "OnErrorConfig",
     "PartialConfig",
+    "SparkConfig",
     "build",
     "section_of_counting",
 ]
@@ -201,6 +202,21 @@ class OutputConfig(Section):
     model: Name | None = None
 
 
+class SparkConfig(Section):
+    """What is Spark's, where a configuration is for `streamnb spark`."""
+
+    input: Name | None = None
+    format: Name = "parquet"
+    output: Name | None = None
+    parts: Annotated[int, Field(ge=1, le=10**6)] = 8
+    block: Annotated[int, Field(ge=1, le=10**9)] = 4096
+    memory: Annotated[float, Field(gt=0, le=1e9)] = 512.0
+    least: Annotated[float, Field(ge=0, le=1e100)] = 0.0
+    shards: Annotated[int, Field(ge=1, le=10**6)] | None = None
+    rounds: Annotated[int, Field(ge=1, le=10**6)] | None = None
+    classes: bool = False
+
+
 def _swept(value: Any) -> Any:
     """Lists of values by key, or a list of settings; lists become tuples."""
     if isinstance(value, Mapping) and all(
@@ -247,6 +263,12 @@ class Config(Section):
     output: OutputConfig = OutputConfig()
     sweep: Annotated[Any, BeforeValidator(_swept)] = Field(default_factory=dict)
     jobs: Annotated[int, Field(ge=1, le=256)] = 1
+    spark: SparkConfig | None = None
+
+    @serializer_of(mode="wrap")
+    def _without_what_is_not_there(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        plain: dict[str, Any] = handler(self)
+        return {key: plain[key] for key in plain if key != "spark" or self.spark is not None}
 
     def __reduce__(self) -> tuple[Any, ...]:
         """As plain data: sections that are made of tables have no name to be found by."""

@@ -210,7 +210,7 @@ class MemoryCounts:
             arrays["name_ends"] = ends
         return {
             "labels": [plain_label(label) for label in self.labels],
-            "weights": self.weights,
+            "weights": list(self.weights),
             "totals": self.totals,
             "scale": self.scale,
             "exponent": self.exponent,

@@ -119,7 +119,7 @@ class Tally:
         y, predicted, scores, _ = step
         if len(scores) < 2:  # nothing can be said yet: every class alike
             return Judged(0.0, _core.log(2.0), 0.25, 0.5, 0.5, len(scores))
-        ranked = self._score(predicted, scores)
+        ranked = self.score_of(predicted, scores)
         top = max(scores.values())
         if top == -math.inf:
             powers = dict.fromkeys(scores, 1.0)
@@ -145,7 +145,10 @@ class Tally:
             number = self._labels[label] = len(self._labels)
         return number
 
-    def _score(self, predicted: Any, scores: dict[Any, float]) -> float:
+    def score_of(self, predicted: Any, scores: dict[Any, float]) -> float:
+        """As `Judged.score` has it."""
+        if len(scores) < 2:
+            return 0.0
         if self.positive is None:
             first, second = list(scores)[:2]
             self.positive = "spam" if "spam" in (first, second) else second

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
@@ -34,7 +34,17 @@ from streamnb.mailbox.undo import Undone, forget_undone, undo
 from streamnb.naive_bayes.base import TextModel
 from streamnb.naive_bayes.counting import CountingNB
 
-__all__ = ["Mailbox", "Outcome", "check_kind", "check_row"]
+__all__ = ["Lesson", "Mailbox", "Outcome", "check_kind", "check_row"]
+
+
+_BATCHES = "batches"  # the number of the last batch of each stream
+
+
+class Lesson(NamedTuple):
+    """A message and its class."""
+
+    message: bytes
+    label: Label
 
 
 class Outcome(NamedTuple):
@@ -371,37 +381,84 @@ class Mailbox:
     ) -> Outcome:
         site = None if self.base is None or message is None else self.base.scores(message)
         with self.writing():
-            counted = count()  # another process may have made it another kind of database
-            now = self.moment(when)
-            label = next((known for known in self.labels if str(known) == str(label)), label)
             if also is not None:
                 also()
-            before = self.ledger.active(key)
-            if before is not None:
-                outcome = self._overrule(before, label, teacher, source, now)
-                if outcome is not None:
-                    return outcome
-            expected = self._expected(counted, key, site)
-            receipt = self.classifier.model.learn(counted, label)
-            self.ledger.write(
-                Row(
-                    0,
-                    key,
-                    self.labels.index(label),
-                    teacher,
-                    source,
-                    time.time() if when is None else when,
-                    now,
-                    None,
-                    None if expected is None else self.labels.index(expected),
-                    self.tokenizer_id,
-                    receipt,
-                    self.classifier.model.views_of(counted),
-                )
+            # Not before: another process may have made it another kind of database.
+            return self._learn_within(count(), key, label, teacher, source, when, site)
+
+    def _learn_within(
+        self,
+        counted: Any,
+        key: bytes,
+        label: Label,
+        teacher: str,
+        source: str,
+        when: float | None,
+        site: dict[str, float] | None,
+    ) -> Outcome:
+        """Learn a message, within a transaction."""
+        now = self.moment(when)
+        label = next((known for known in self.labels if str(known) == str(label)), label)
+        before = self.ledger.active(key)
+        if before is not None:
+            outcome = self._overrule(before, label, teacher, source, now)
+            if outcome is not None:
+                return outcome
+        expected = self._expected(counted, key, site)
+        receipt = self.classifier.model.learn(counted, label)
+        self.ledger.write(
+            Row(
+                0,
+                key,
+                self.labels.index(label),
+                teacher,
+                source,
+                time.time() if when is None else when,
+                now,
+                None,
+                None if expected is None else self.labels.index(expected),
+                self.tokenizer_id,
+                receipt,
+                self.classifier.model.views_of(counted),
             )
+        )
         if before is None:
             return Outcome("learned")
         return Outcome("corrected", self.labels[before.label])
+
+    def learn_batch(
+        self, lessons: Iterable[Lesson], stream: str, number: int, source: str = "batch"
+    ) -> int:
+        """Learn the messages of a numbered batch in one transaction, unless that was done before.
+
+        Parameters
+        ----------
+        lessons
+            Messages and their classes; as with `learn`, one that is known is not learned again.
+        stream
+            What the batch is one of; its batches come with rising numbers.
+        number
+            Of the batch. One that is not higher than the last of its stream was learned before.
+        source
+            As for `learn`.
+
+        Returns
+        -------
+        int
+            How many messages it changed something for.
+        """
+        changed = 0
+        with self.writing():
+            done = self.database.value(_BATCHES) or {}
+            if number <= done.get(stream, -1):
+                return 0
+            for message, label in lessons:
+                site = None if self.base is None else self.base.scores(message)
+                counted, key = self.classifier.count(message), digest(message)
+                outcome = self._learn_within(counted, key, label, HUMAN, source, None, site)
+                changed += outcome.what in ("learned", "corrected")
+            self.database.keep(_BATCHES, {**done, stream: number})
+        return changed
 
     def _expected(self, counted: Any, key: bytes, site: dict[str, float] | None) -> Label | None:
         """What a message that is about to be learned would be taken for; None for nothing known."""

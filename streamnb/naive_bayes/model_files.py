@@ -9,7 +9,7 @@ import threading
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, BinaryIO, ClassVar, Self
 
 import numpy as np
 
@@ -51,8 +51,10 @@ class Saved:
         """The model of a file; any exception where it is not sound."""
         raise NotImplementedError
 
-    def save(self, path: str | Path) -> None:
+    def save(self, path: str | Path | BinaryIO) -> None:
         """Write the model to a file; what was there is replaced whole or not at all.
+
+        One that is open for writing bytes (`io.BytesIO`) is written as it is.
 
         Raises
         ------
@@ -63,7 +65,7 @@ class Saved:
             save(self, path)
 
     @classmethod
-    def load(cls, path: str | Path) -> Self:
+    def load(cls, path: str | Path | BinaryIO) -> Self:
         """Read a model that `save` wrote.
 
         Raises
@@ -75,14 +77,14 @@ class Saved:
         return model
 
 
-def save(model: Saved, path: str | Path, extra: Any = None) -> None:
+def save(model: Saved, path: str | Path | BinaryIO, extra: Any = None) -> None:
     """Write a model; in which order its features came makes no difference to the bytes.
 
     Parameters
     ----------
     model : Saved
         The model.
-    path : str or Path
+    path : str, Path or open binary file
         The file.
     extra : object that JSON can hold, default None
         To be read back with the model: which tokenizer it wants.
@@ -106,15 +108,15 @@ def save(model: Saved, path: str | Path, extra: Any = None) -> None:
     except TypeError as error:
         raise OutputError(f"{path}: the model cannot be written: {error}") from None
     with_header = {"header": np.frombuffer(text, dtype=np.uint8), **arrays}
-    write_arrays(Path(path), with_header)
+    write_arrays(path, with_header)
 
 
-def read(path: str | Path, kind: type[Any] | None = None) -> tuple[Any, Any]:
+def read(path: str | Path | BinaryIO, kind: type[Any] | None = None) -> tuple[Any, Any]:
     """Read a model, and the `extra` that was saved with it.
 
     Parameters
     ----------
-    path : str or Path
+    path : str, Path or open binary file
         The file.
     kind : type, default None
         The class it must be of; None for any that was imported.
@@ -125,7 +127,7 @@ def read(path: str | Path, kind: type[Any] | None = None) -> tuple[Any, Any]:
         Where the file is missing, damaged, not ours, of another version or of another model.
     """
     try:
-        if not stat.S_ISREG(os.stat(path).st_mode):
+        if isinstance(path, str | Path) and not stat.S_ISREG(os.stat(path).st_mode):
             raise OSError("not a regular file")
         with zipfile.ZipFile(path) as archive:
             header = json.loads(array_of(archive, "header", "u1").tobytes())

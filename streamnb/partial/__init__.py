@@ -10,18 +10,22 @@ each block from what was learned before it.
 from streamnb.partial.pieces import Piece, assembled, count, merge
 from streamnb.partial.plan import check_sums, digest_of, fresh, plan_of
 from streamnb.partial.prequential import Blocks, Judgement, Row, count_block, prefixes, replay
+from streamnb.partial.shards import advance, check_shards, learn_shard
 
 __all__ = [
     "Blocks",
     "Judgement",
     "Piece",
     "Row",
+    "advance",
     "assembled",
+    "check_shards",
     "check_sums",
     "count",
     "count_block",
     "digest_of",
     "fresh",
+    "learn_shard",
     "merge",
     "plan_of",
     "prefixes",

@@ -76,6 +76,7 @@ class Judgement(NamedTuple):
     label: Label
     predicted: Label | None
     judged: Judged
+    positive: Label | None = None  # the class that the score is for, once it is known
 
 
 def count_block(
@@ -342,4 +343,5 @@ def replay(
             continue
         step = course.classify(example)
         assert step is not None  # noqa: S101 (for the type checker)
-        yield Judgement(position, y, step.predicted, tally.judge(step))
+        judged = tally.judge(step)
+        yield Judgement(position, y, step.predicted, judged, tally.positive)

@@ -1,0 +1,241 @@
+"""`streamnb spark`: what a configuration asks for, on Spark."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+
+from streamnb.errors import ConfigError, StreamNBError, printable
+
+__all__ = ["spark"]
+
+
+@click.group()
+def spark() -> None:
+    """Learn, score and evaluate on Spark what a configuration says.
+
+    The configuration is that of `streamnb replay`; its section `spark` says what is Spark's: input
+    and format (of the table of messages), output, parts, block, memory, least, shards and rounds.
+    Started as it stands, a session of this machine is made; in a cluster give spark-submit the file
+    __main__.py of the package, and these arguments.
+
+    \b
+    Example:
+      streamnb spark table corpora/sample -o mail.parquet
+      streamnb spark prequential configs/spark.yaml
+    """  # noqa: D301 (click's mark for lines that stay as they are)
+
+
+def _settings(command: Callable[..., None]) -> Callable[..., None]:
+    for option in (
+        click.option("--json", "as_json", is_flag=True, help="Print one JSON object."),
+        click.option(
+            "--set",
+            "settings",
+            metavar="KEY=VALUE",
+            multiple=True,
+            help="Change a setting: spark.parts=32",
+        ),
+        click.argument("config_file", metavar="CONFIG"),
+    ):
+        command = option(command)
+    return command
+
+
+@spark.command()
+@_settings
+def fit(config_file: str, settings: tuple[str, ...], as_json: bool) -> None:
+    """Learn all messages of spark.input, and write the model to output.model."""
+    config, wanted = _configured(config_file, settings, "output.model")
+    with _session() as session:
+        import streamnb.spark as on
+
+        frame = _input(session, wanted)
+        shards: dict[str, Any] = {"shards": wanted.shards, "rounds": wanted.rounds}
+        model = on.fit(
+            frame,
+            _classifier(config, frame),
+            parts=wanted.parts,
+            memory=wanted.memory,
+            least=wanted.least,
+            **(shards if wanted.shards else {}),
+        )
+        model.save(config.output.model)
+    found = {
+        "model": config.output.model,
+        "classes": {str(y): n for y, n in model.messages().items()},
+        "features": model.features,
+    }
+    if as_json:
+        click.echo(json.dumps(found))
+        return
+    classes = ", ".join(f"{n:,.0f} {y}" for y, n in model.messages().items())
+    click.echo(printable(f"{config.output.model}: {classes}, {model.features:,} features"))
+
+
+@spark.command()
+@_settings
+def score(config_file: str, settings: tuple[str, ...], as_json: bool) -> None:
+    """Score the messages of spark.input with output.model, into the table spark.output."""
+    config, wanted = _configured(config_file, settings, "output.model", "spark.output")
+    from streamnb.classifier import Classifier
+
+    model = Classifier.load(config.output.model)
+    with _session() as session:
+        import streamnb.spark as on
+
+        positive = config.evaluate.positive
+        frame = on.score(_input(session, wanted), model, classes=wanted.classes, positive=positive)
+        frame.write.mode("errorifexists").format(wanted.format).save(wanted.output)
+        messages = session.read.format(wanted.format).load(wanted.output).count()
+    _told(as_json, {"output": wanted.output, "messages": messages}, f"{messages:,} messages scored")
+
+
+@spark.command()
+@_settings
+def prequential(config_file: str, settings: tuple[str, ...], as_json: bool) -> None:
+    """Replay spark.input: each message is judged by what all earlier ones taught.
+
+    What was said of each message goes to the table spark.output, if that is given.
+    """
+    config, wanted = _configured(config_file, settings)
+    delay = _delay(config)
+    with _session() as session:
+        import streamnb.spark as on
+
+        frame = _input(session, wanted)
+        steps = on.prequential(
+            frame,
+            _classifier(config, frame),
+            block=wanted.block,
+            parts=wanted.parts,
+            delay=delay,
+            positive=config.evaluate.positive,
+        )
+        if wanted.output is not None:
+            steps.write.mode("errorifexists").format(wanted.format).save(wanted.output)
+            steps = session.read.format(wanted.format).load(wanted.output)
+        summary = on.summary(steps, config.evaluate.intervals)
+    if as_json:
+        click.echo(json.dumps(summary.as_dict()))
+        return
+    from streamnb.cli.replay import print_summary
+
+    print_summary(f"{wanted.input}: {wanted.format}, on Spark", summary, [])
+
+
+@spark.command()
+@click.argument("corpora", nargs=-1, required=True, metavar="CORPUS...")
+@click.option("-o", "--output", required=True, metavar="FILE", help="Where the table goes.")
+@click.option("--order", default="indexed", show_default=True, help="As for `streamnb replay`.")
+def table(corpora: tuple[str, ...], output: str, order: str) -> None:
+    """Write corpora as one Parquet file of position, label and message; Spark is not needed.
+
+    \b
+    Example:
+      streamnb spark table corpora/sample -o mail.parquet
+    """  # noqa: D301 (click's mark for lines that stay as they are)
+    try:
+        from streamnb.spark.table import write
+    except ImportError as error:
+        raise _missing(error) from None
+    messages = write(corpora, output, order)
+    click.echo(printable(f"{output}: {messages:,} messages"))
+
+
+def _told(as_json: bool, found: dict[str, Any], line: str) -> None:
+    click.echo(json.dumps(found) if as_json else printable(f"{found['output']}: {line}"))
+
+
+def _configured(config_file: str, settings: tuple[str, ...], *wanted: str) -> tuple[Any, Any]:
+    """A configuration, and its section for Spark; ConfigError for what is missing."""
+    from streamnb.config import build, read_yaml, set_key
+
+    data = read_yaml(config_file)
+    for assignment in settings:
+        set_key(data, assignment)
+    config = build(data, config_file)
+    if config.spark is None or config.spark.input is None:
+        raise ConfigError(f"{config_file}: spark.input: missing; name the table of messages")
+    if config.sweep or config.model.window is not None:
+        raise ConfigError(f"{config_file}: sweep, model.window: not on Spark; use streamnb replay")
+    for key in wanted:
+        section, _, name = key.partition(".")
+        if getattr(getattr(config, section), name) is None:
+            raise ConfigError(f"{config_file}: {key}: missing")
+    if config.spark.rounds and not config.spark.shards:
+        raise ConfigError(f"{config_file}: spark.rounds: goes with spark.shards")
+    return config, config.spark
+
+
+def _delay(config: Any) -> int:
+    """How many messages late labels come."""
+    from streamnb.config.schema import DelayedConfig, ImmediateConfig
+
+    delay = 0
+    for one in config.feedback:
+        if isinstance(one, DelayedConfig) and one.messages is not None:
+            delay += one.messages
+        elif not isinstance(one, ImmediateConfig):
+            raise ConfigError(
+                f"feedback: {one.kind} depends on the messages before; on Spark labels come at "
+                "once, or so many messages late (kind: delayed, messages: N)"
+            )
+    return delay
+
+
+def _classifier(config: Any, frame: Any) -> Any:
+    """What the configuration asks for, of messages that are bytes or text."""
+    from streamnb.corpus import Corpus
+    from streamnb.replay.build import make_classifier, make_tokenizer
+
+    types = dict(frame.dtypes)
+    content = "text" if types.get("message") == "string" else "mail"
+    corpus = Corpus("table", Path(config.spark.input), "a table", content, lambda: iter(()))
+    return make_classifier(config, make_tokenizer(config, corpus))
+
+
+def _input(session: Any, wanted: Any) -> Any:
+    return session.read.format(wanted.format).load(wanted.input)
+
+
+def _missing(error: ImportError) -> StreamNBError:
+    return StreamNBError(f"{error.name or error} is missing: pip install 'streamnb[spark]'")
+
+
+@contextmanager
+def _session() -> Iterator[Any]:
+    """A session of Spark; what goes wrong in it is said in one line."""
+    try:
+        from pyspark.errors import PySparkException
+        from pyspark.sql import SparkSession
+    except ImportError as error:
+        raise _missing(error) from None
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # as this one, unless told otherwise
+    try:
+        yield SparkSession.builder.appName("streamnb").getOrCreate()
+    except PySparkException as error:
+        raise StreamNBError(f"Spark: {_said(str(error))}") from None
+    except ValueError as error:  # of a model that is no sum, or of a column
+        raise ConfigError(str(error)) from None
+    except Exception as error:
+        if type(error).__module__.startswith("py4j."):
+            raise StreamNBError(f"Spark: {_said(str(error))}") from None
+        raise
+
+
+def _said(text: str) -> str:
+    """The line of what Spark says that has the cause: the last one of a traceback of Python."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    for line in reversed(lines):
+        kind, colon, why = line.partition(": ")
+        if colon and kind.startswith("streamnb.errors."):
+            return why
+    return lines[0][:300] if lines else "it failed, and does not say why"

@@ -1,0 +1,118 @@
+"""Learning on shards where order matters: what each of several learners added to one start."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from streamnb.classifier import Classifier
+from streamnb.counts.memory import MemoryCounts
+from streamnb.errors import ModelFileError
+from streamnb.features.token_counts import TokenCounts
+from streamnb.naive_bayes.counting import CountingNB
+from streamnb.partial.pieces import (
+    Firsts,
+    Piece,
+    by_view,
+    cut,
+    empty,
+    joined,
+    noted,
+    opened_all,
+    read_sum,
+)
+from streamnb.partial.plan import plan_of
+from streamnb.partial.prequential import Row
+from streamnb.storage import plain_label, read_label
+
+__all__ = ["STATE", "advance", "check_shards", "learn_shard"]
+
+STATE = -1  # the view of a piece that holds what a model keeps beside its counts
+
+
+def check_shards(learner: Any) -> None:
+    """Raise ValueError for what cannot be learned on shards."""
+    if not isinstance(learner, Classifier):
+        raise ValueError("shards: models of rows are sums; fit them without")
+    for member in learner.models:
+        if member.decay != 1:
+            raise ValueError("decay: counts that aged differently do not add up; use decay=1")
+
+
+def learn_shard(start: Classifier, rows: Iterable[Row], parts: int = 1) -> Iterator[Piece]:
+    """Learn a shard, in the order in which its rows come, and give what that added.
+
+    Parameters
+    ----------
+    start : Classifier
+        What was known before; it is taught.
+    rows : iterable of Row
+        The shard.
+    parts : int, default 1
+        How many ranges of fingerprints a table is cut into.
+    """
+    plan, firsts = plan_of(start), Firsts()
+    before = [_of(member).file_parts() for member in start.models]
+    for row in rows:
+        start.learn_one(row.x, row.label)
+        noted(firsts, [(row.label, row.position)])
+    labels = [plain_label(y) for y in start.labels]
+    state = json.dumps([labels, start.model.outline()]).encode()
+    for view, (member, (numbers, arrays)) in enumerate(zip(start.models, before, strict=True)):
+        known = start.labels[: len(numbers["labels"])]
+        learned = zip(known, numbers["weights"], _tokens(arrays, len(known)), strict=True)
+        for y, weight, tokens in learned:
+            member.counts.subtract(tokens, y, 1.0, weight)
+        yield from cut(plan, member.counts, {y: firsts.get(y) for y in start.labels}, view, parts)
+    yield Piece(STATE, 0, state)
+
+
+def _of(member: CountingNB) -> MemoryCounts:
+    counts = member.counts
+    assert isinstance(counts, MemoryCounts)  # noqa: S101 (a plan makes no others)
+    return counts
+
+
+def _tokens(arrays: Any, classes: int) -> Iterator[TokenCounts]:
+    """What is counted of each class, as one message."""
+    for k in range(classes):
+        if "count_ends" in arrays:
+            mine = arrays["count_classes"] == k
+            ends = arrays["count_ends"].astype(np.int64)
+            rows = np.searchsorted(ends, np.flatnonzero(mine), side="right")
+            counts = arrays["counts"][mine]
+        else:
+            rows = arrays["counts"][:, k] > 0
+            counts = np.ascontiguousarray(arrays["counts"][rows, k])
+        yield TokenCounts._trusted(arrays["fingerprints"][rows], counts, None, None)
+
+
+def advance(start: Classifier, pieces: Iterable[Piece]) -> None:
+    """Let a learner know what shards added to it, and go on from the last one's state.
+
+    Parameters
+    ----------
+    start : Classifier
+        What the shards began with.
+    pieces : iterable of Piece
+        Those of `learn_shard`, merged, and the state of one shard.
+    """
+    plan = plan_of(start)
+    found = list(pieces)
+    states = [piece.data for piece in found if piece.view == STATE]
+    read = opened_all(plan, (piece for piece in found if piece.view != STATE))
+    if len(states) != 1 or not read:
+        raise ModelFileError("there must be the state of one shard, and what all of them added")
+    for view, mine in enumerate(by_view(read, len(start.models))):
+        added: Any = read_sum(*joined(mine), empty(plan, view)).counts
+        start.models[view].counts.merge(added)
+    labels, outline = json.loads(states[0])
+    theirs = [read_label(pair) for pair in labels]
+    shard = type(start.model).of_outline(outline)
+    for member in shard.members:
+        member.counts.declare(theirs)
+    places: Any = [theirs.index(y) if y in theirs else None for y in start.labels]
+    start.model.restore(shard.outline_of(places))

@@ -1,0 +1,227 @@
+"""Learning on Spark: exactly where a model is a sum, on shards where it is not, or one for each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from io import BytesIO
+from typing import Any, TypeVar
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 (as Spark's users know it)
+from pyspark.sql.types import BinaryType, LongType, StructField, StructType
+
+from streamnb.classifier import Classifier
+from streamnb.partial import (
+    advance,
+    assembled,
+    check_shards,
+    check_sums,
+    count,
+    fresh,
+    learn_shard,
+    merge,
+    plan_of,
+)
+from streamnb.partial.shards import STATE
+from streamnb.spark.carry import (
+    BLOCK,
+    PIECE,
+    POSITION,
+    batch_of,
+    examples_in,
+    in_rising_order,
+    loaded,
+    pieces_in,
+    places_of,
+    rows_in,
+    rows_of,
+    sent,
+)
+
+__all__ = ["fit", "fit_each"]
+
+FEWEST = 2000  # messages a shard: with fewer it learns what the others know, too
+_HELD_BACK = 500  # messages that the sum of the shards learns in the end
+
+Learner = TypeVar("Learner")
+
+
+def fit(
+    frame: DataFrame,
+    learner: Learner,
+    *,
+    parts: int = 8,
+    memory: float = 512.0,
+    least: float = 0.0,
+    shards: int | None = None,
+    rounds: int = 1,
+) -> Learner:
+    """Learn all rows of a frame; what `learner` has learned itself is left out.
+
+    Without `shards` the result is what one process has that learns the rows in the order of their
+    positions, to the last digit, however the frame is partitioned. With them it is an
+    approximation, for models that learn from what they get wrong.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        Columns `label` (string, integer or boolean) and `message` (binary or string), and
+        `position` (integer): the place in the stream. For a model of rows all columns but `label`
+        and `position` are features. Without `position` classes are in the order of their names.
+    learner : Classifier or model of rows
+        What to make: nothing of it is changed.
+    parts : int, default 8
+        Ranges of fingerprints: so many reducers merge the counts, each a table of its range.
+    memory : float, default 512.0
+        Megabytes of counts a task holds; beyond them it gives out what it has, and goes on.
+    least : float, default 0.0
+        Features counted less often than this, in all classes, are dropped by the reducers.
+    shards : int, default None
+        Learn in so many shards of consecutive positions side by side, and add up what they
+        learned. At least 2,000 messages each are wanted.
+    rounds : int, default 1
+        How often the shards begin anew, with the sum so far: the more, the closer to one sequence.
+
+    Returns
+    -------
+    Classifier or model of rows
+        Taught.
+
+    Raises
+    ------
+    ValueError
+        For a model that is no sum where no `shards` are asked for, too small shards, or a column
+        that is missing or of another type.
+
+    Examples
+    --------
+    >>> from streamnb import Classifier, MailTokenizer, MultinomialNB, spark
+    >>> mail = session.read.parquet("mail/2026/")  # doctest: +SKIP
+    >>> model = spark.fit(mail, Classifier(MailTokenizer(), MultinomialNB()))  # doctest: +SKIP
+    """
+    if not isinstance(parts, int) or parts < 1:
+        raise ValueError(f"parts: a whole number, at least 1, not {parts!r}")
+    plan = plan_of(learner)  # type: ignore[arg-type]  # it says what it takes
+    made: Any = fresh(plan)
+    if shards is not None:
+        if least:
+            raise ValueError("least: not with shards")
+        check_shards(made)
+        _on_shards(rows_of(frame, made), made, shards, rounds, parts)
+        found: Learner = made
+        return found
+    check_sums(made)
+    rows = rows_of(frame, made, position=POSITION in frame.columns)
+
+    def counted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return batch_of(count(plan, examples_in(batches), parts, memory))
+
+    pieces = _merged(rows.mapInArrow(counted, PIECE), plan, least)
+    whole: Learner = assembled(plan, pieces_in(pieces.toArrow().to_batches()))
+    return whole
+
+
+def _merged(pieces: DataFrame, plan: str, least: float = 0.0) -> DataFrame:
+    """The sum of pieces, each view and range by a reducer of its own; states as they are."""
+
+    def merged(key: Any, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        if key[0].as_py() == STATE:
+            return batches
+        return batch_of(merge(plan, pieces_in(batches), least))
+
+    return pieces.groupBy("view", "part").applyInArrow(merged, PIECE)
+
+
+def _on_shards(rows: DataFrame, learner: Classifier, shards: int, rounds: int, parts: int) -> None:
+    for name, number in (("shards", shards), ("rounds", rounds)):
+        if not isinstance(number, int) or number < 1:
+            raise ValueError(f"{name}: a whole number, at least 1, not {number!r}")
+    low, high, n = places_of(rows)
+    slices = shards * rounds
+    if n < FEWEST * slices:
+        raise ValueError(
+            f"{n} messages in {slices} shards (shards x rounds): at least {FEWEST:,} each are "
+            "wanted, so ask for fewer"
+        )
+    step = n // _HELD_BACK
+    shard = F.expr(f"({POSITION} - {low}L) * {slices}L div {high - low + 1}L")
+    held_back = F.expr(f"({POSITION} - {low}L) % {step}L = {step - 1}L")
+    cut = rows.withColumn(BLOCK, F.when(held_back, slices).otherwise(shard))
+    sizes = cut.groupBy(BLOCK).count().toArrow().to_pylist()
+    smallest = min(of["count"] for of in sizes)
+    if len(sizes) <= slices or smallest < _HELD_BACK / 2:
+        raise ValueError(
+            f"a shard has {smallest if len(sizes) > slices else 0} messages: positions must be "
+            "numbers without large gaps; number the messages anew"
+        )
+    plan = plan_of(learner)
+    for first in [*range(0, slices, shards), slices]:  # the last are those held back
+        last = min(first + shards, slices) - 1 if first < slices else slices
+        mine = _in_order(cut.where(F.col(BLOCK).between(first, last)), BLOCK)
+        taught = _taught(sent(rows.sparkSession, learner), last, parts)
+        pieces = _merged(mine.groupBy(BLOCK).applyInArrow(taught, PIECE), plan)
+        advance(learner, pieces_in(pieces.toArrow().to_batches()))
+
+
+def _taught(start: str, last: int, parts: int) -> Any:
+    """A task that learns a shard; of the last one it also tells the state."""
+
+    def taught(key: Any, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        classifier = loaded(start, Classifier.load, shared=False)
+        for piece in learn_shard(classifier, in_rising_order(rows_in(batches)), parts):
+            if piece.view != STATE or key[0].as_py() == last:
+                yield from batch_of([piece])
+
+    return taught
+
+
+def _in_order(frame: DataFrame, by: str) -> DataFrame:
+    """Rows of one group together, in the order of their places, as `groupBy` then leaves them."""
+    return frame.repartition(by).sortWithinPartitions(by, POSITION)
+
+
+def fit_each(frame: DataFrame, learner: Any, by: str) -> DataFrame:
+    """Teach a model of its own to each user, say: exactly, in the order of the positions.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        As for `fit`, with `position`, and the column `by`.
+    learner : Classifier or model of rows
+        What to make for each.
+    by : str
+        The column that says whose a row is.
+
+    Returns
+    -------
+    DataFrame
+        `by`, `messages` (how many were learned) and `model`: the bytes of a model file, which
+        `Classifier.load(io.BytesIO(model))` reads.
+
+    Raises
+    ------
+    ValueError
+        For a column that is missing or of another type.
+    """
+    plan = plan_of(learner)
+    fresh(plan)
+    of = next((field for field in frame.schema.fields if field.name == by), None)
+    if of is None:
+        raise ValueError(f"by: there is no column {by!r}; there are {', '.join(frame.columns)}")
+    rows = rows_of(frame, learner, more=(by,))
+    schema = StructType(
+        [of, StructField("messages", LongType()), StructField("model", BinaryType())]
+    )
+
+    def taught(key: Any, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        one, n = fresh(plan), 0
+        for n, row in enumerate(in_rising_order(rows_in(batches)), 1):  # noqa: B007
+            one.learn_one(row.x, row.label)
+        data = BytesIO()
+        one.save(data)
+        whose = pa.array([key[0].as_py()], key[0].type)
+        columns = [whose, pa.array([n]), pa.array([data.getvalue()], pa.binary())]
+        yield pa.RecordBatch.from_arrays(columns, names=schema.names)
+
+    return _in_order(rows, by).groupBy(by).applyInArrow(taught, schema)

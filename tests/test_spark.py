@@ -1,0 +1,499 @@
+"""On Spark everything is what one process finds, to the last digit."""
+
+import importlib.util
+import io
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+WHY = None
+if importlib.util.find_spec("pyspark") is None:
+    WHY = "pyspark is missing: pip install 'streamnb[spark]'"
+elif shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+    WHY = "Java is missing"
+if WHY:
+    pytest.skip(WHY, allow_module_level=True)
+
+import pyarrow as pa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+from test_partial import judged_in_sequence, stream, table
+
+from streamnb import (
+    AODE,
+    BernoulliNB,
+    Classifier,
+    ComplementNB,
+    GaussianNB,
+    Mailbox,
+    MailClassifier,
+    MailTokenizer,
+    MixedNB,
+    MultinomialNB,
+    TextClassifier,
+    Tokenizer,
+    spark,
+)
+from streamnb.config import build
+from streamnb.corpus import open_corpus, read
+from streamnb.evaluate import Judged
+from streamnb.partial import advance, fresh, learn_shard, merge, plan_of
+from streamnb.partial.shards import STATE
+from streamnb.replay.run import replay
+from streamnb.spark import fitting
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),  # of sockets to the JVM
+]
+
+MODELS = {
+    "multinomial": lambda: MultinomialNB(),
+    "bernoulli": lambda: BernoulliNB(unseen="smooth"),
+    "complement": lambda: ComplementNB(),
+}
+
+
+@pytest.fixture(scope="session")
+def session(tmp_path_factory):
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    made = (
+        SparkSession.builder.master("local[2,4]")  # a task is tried four times
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.sql.shuffle.partitions", "4")
+        .config("spark.speculation", "true")
+        .config("spark.speculation.multiplier", "1.1")
+        .config("spark.speculation.quantile", "0.3")
+        .config("spark.speculation.minTaskRuntime", "200ms")
+        .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
+        .getOrCreate()
+    )
+    made.sparkContext.setLogLevel("OFF")
+    yield made
+    made.stop()
+
+
+def frame_of(session, rows, partitions=3, seed=0):
+    rows = random.Random(seed).sample(rows, len(rows))
+    data = {
+        "position": pa.array([row.position for row in rows], pa.int64()),
+        "label": pa.array([row.label for row in rows], pa.string()),
+        "message": pa.array([row.x for row in rows]),
+    }
+    if not rows:
+        data["message"] = pa.array([], pa.string())
+    return session.createDataFrame(pa.table(data)).repartition(partitions)
+
+
+def saved(model):
+    data = io.BytesIO()
+    model.save(data)
+    return data.getvalue()
+
+
+def taught(classifier, rows):
+    for row in rows:
+        classifier.learn_one(row.x, row.label)
+    return classifier
+
+
+@pytest.mark.parametrize("kind", MODELS)
+@given(
+    seed=st.integers(0, 99),
+    n=st.sampled_from([0, 1, 5, 60]),
+    classes=st.sampled_from([1, 2, 20]),
+    partitions=st.sampled_from([1, 3, 70]),
+    parts=st.sampled_from([1, 5]),
+    memory=st.sampled_from([1e-9, 512.0]),
+)
+@settings(deadline=None, max_examples=4)
+def test_fit_is_learning_in_order(session, kind, seed, n, classes, partitions, parts, memory):
+    rows = stream(seed, n, classes)
+    template = Classifier(Tokenizer(), MODELS[kind]())
+    frame = frame_of(session, rows, partitions, seed)
+    found = spark.fit(frame, template, parts=parts, memory=memory)
+    assert not template.labels
+    one = taught(template, rows)
+    assert found.labels == one.labels
+    assert saved(found) == saved(one)
+
+
+@pytest.mark.parametrize("kind", MODELS)
+@given(
+    seed=st.integers(0, 99),
+    classes=st.sampled_from([1, 2, 20]),
+    partitions=st.sampled_from([1, 7]),
+    block=st.sampled_from([1, 13, 1000]),
+    delay=st.sampled_from([0, 9]),
+)
+@settings(deadline=None, max_examples=3)
+def test_prequential_is_exact(session, kind, seed, classes, partitions, block, delay):
+    rows = stream(seed, 40, classes)
+    template = Classifier(Tokenizer(), MODELS[kind]())
+    frame = frame_of(session, rows, partitions, seed)
+    steps = spark.prequential(frame, template, block=block, parts=3, delay=delay).sort("position")
+    assert list(judged(steps)) == list(judged_in_sequence(template, rows, delay))
+
+
+def judged(steps):
+    names = ("score", "loss", "brier", "claim", "confidence", "classes")
+    for row in steps.toArrow().to_pylist():
+        figures = Judged(*(row[name] for name in names))
+        yield row["position"], row["judge"], row["given"], figures
+
+
+def sample():
+    return [(i, e.label, read(e)) for i, e in enumerate(open_corpus("corpora/sample"))]
+
+
+def mail_of(session, rows):
+    position, label, message = zip(*rows, strict=True)
+    columns = {"position": position, "label": label, "message": pa.array(message, pa.binary())}
+    return session.createDataFrame(pa.table(columns)).repartition(4)
+
+
+def test_the_summary_is_that_of_replay(session):
+    classifier = Classifier(MailTokenizer(), MultinomialNB())
+    steps = spark.prequential(mail_of(session, sample()), classifier, block=50)
+    corpus = {"path": "corpora/sample"}
+    report = replay(build({"corpus": corpus, "model": {"kind": "multinomial"}}))
+    assert spark.summary(steps) == report.summary
+    assert spark.summary(steps, intervals=False).intervals == {}
+
+
+def test_scores_are_those_of_the_model(session):
+    rows = sample()
+    model = MailClassifier()
+    for _, y, x in rows[:200]:
+        model.learn_one(x, y)
+    found = spark.score(mail_of(session, rows), model, classes=True, keep=["label"])
+    assert found.columns == ["position", "label", "given", "score", "p_spam", "p_ham"]
+    for row in found.toArrow().to_pylist():
+        message = rows[row["position"]][2]
+        scores = model.joint_log_likelihood(message)
+        assert row["label"] == rows[row["position"]][1]
+        assert row["given"] == max(scores, key=scores.get)
+        assert row["score"] == scores["spam"] - scores["ham"]
+        shares = model.predict_proba_one(message)
+        assert shares == {"spam": row["p_spam"], "ham": row["p_ham"]}
+    nothing = spark.score(mail_of(session, rows[:3]), MailClassifier()).toArrow().to_pylist()
+    assert [(row["given"], row["score"]) for row in nothing] == [(None, 0.0)] * 3
+
+
+@pytest.mark.parametrize("kind", ["gaussian", "mixed", "aode"])
+def test_models_of_rows(session, kind):
+    made = {"gaussian": GaussianNB, "mixed": MixedNB, "aode": AODE}[kind]
+    rows = table(5, 50, kind)
+    data = [{"position": row.position, "label": row.label, **row.x} for row in rows]
+    frame = session.createDataFrame(pa.Table.from_pylist(data)).repartition(3)
+    model = taught(made(), rows)
+    found = spark.fit(frame, made())
+    assert found.labels == model.labels
+    expected = [model.joint_log_likelihood(row.x) for row in rows]
+    assert [found.joint_log_likelihood(row.x) for row in rows] == expected
+    scored = spark.score(frame.drop("label"), found).sort("position").toArrow().to_pylist()
+    assert [row["given"] for row in scored] == [max(of, key=of.get) for of in expected]
+    steps = spark.prequential(frame, made(), block=7).sort("position")
+    assert list(judged(steps)) == list(judged_in_sequence(made(), rows))
+
+
+def test_labels_may_be_numbers_or_truth_values(session):
+    texts = [f"w{i % 7} v{i % 2}" for i in range(30)]
+    for labels, kind in (
+        ([i % 2 for i in range(30)], pa.int32()),
+        ([i % 2 > 0 for i in range(30)], pa.bool_()),
+    ):
+        columns = {"position": range(30), "label": pa.array(labels, kind), "message": texts}
+        frame = session.createDataFrame(pa.table(columns))
+        model = spark.fit(frame, Classifier(Tokenizer(), MultinomialNB()))
+        assert model.predict_one("v1") == labels[1]
+        assert spark.score(frame, model).toArrow().to_pylist()[1]["given"] == labels[1]
+        steps = spark.prequential(frame, Classifier(Tokenizer(), MultinomialNB()))
+        assert spark.summary(steps).messages == 30
+
+
+def test_a_model_for_each(session):
+    rows = sample()
+    frame = mail_of(session, rows).withColumn("user", F.concat(F.lit("u"), F.expr("position % 3")))
+    found = spark.fit_each(frame, MailClassifier(), by="user").toArrow().to_pylist()
+    assert sorted(row["user"] for row in found) == ["u0", "u1", "u2"]
+    for row in found:
+        one = MailClassifier()
+        mine = [(y, x) for i, y, x in rows if f"u{i % 3}" == row["user"]]
+        for y, x in mine:
+            one.learn_one(x, y)
+        assert row["messages"] == len(mine)
+        assert saved(Classifier.load(io.BytesIO(row["model"]))) == saved(one)
+
+
+def test_shards_add_up(session, monkeypatch):
+    monkeypatch.setattr(fitting, "FEWEST", 20)
+    monkeypatch.setattr(fitting, "_HELD_BACK", 30)
+    rows = stream(3, 600, 2)
+    slow = TextClassifier()
+    cut = {}
+    for row in rows:
+        held_back = row.position % 20 == 19
+        cut.setdefault(6 if held_back else row.position * 6 // 600, []).append(row)
+    plan = plan_of(slow)
+    for numbers in ([0, 1, 2], [3, 4, 5], [6]):
+        data = saved(slow)
+        shards = [list(learn_shard(Classifier.load(io.BytesIO(data)), cut[k], 2)) for k in numbers]
+        pieces = [piece for shard in shards for piece in shard if piece.view != STATE]
+        advance(slow, [*merge(plan, pieces), shards[-1][-1]])
+    for partitions in (1, 5):
+        frame = frame_of(session, rows, partitions)
+        found = spark.fit(frame, TextClassifier(), shards=3, rounds=2, parts=2)
+        assert saved(found) == saved(slow)
+    assert found.messages() == taught(TextClassifier(), rows).messages()
+
+
+def flaky(frame, where, what):
+    """The frame, whose rows make a task fail in some way when it is tried for the first time."""
+
+    def read_on(batches):
+        from pyspark import TaskContext
+
+        first = TaskContext.get().attemptNumber() == 0
+        for batch in batches:
+            yield batch
+            if first and where in batch.column("position").to_pylist():
+                if what == "error":
+                    raise OSError("the first attempt")
+                if what == "kill":
+                    os.kill(os.getpid(), signal.SIGKILL)
+                time.sleep(20)  # until the speculative copy is done
+
+    kept = frame.sparkSession.conf.get("spark.sql.execution.arrow.maxRecordsPerBatch")
+    frame.sparkSession.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", 10)
+    return frame.mapInArrow(read_on, frame.schema), kept
+
+
+@pytest.mark.parametrize("what", ["error", "kill", "slow"])
+def test_tasks_that_fail_die_or_are_run_twice_change_nothing(session, what):
+    rows = stream(8, 300, 3)
+    template = Classifier(Tokenizer(), MultinomialNB())
+    frame, kept = flaky(frame_of(session, rows, 6), 150, what)
+    try:
+        assert saved(spark.fit(frame, template)) == saved(taught(template.clone(), rows))
+        if what != "slow":
+            steps = spark.prequential(frame, template.clone(), block=40).sort("position")
+            assert list(judged(steps)) == list(judged_in_sequence(template.clone(), rows))
+    finally:
+        session.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", kept)
+
+
+def test_what_cannot_be_is_refused(session):
+    frame = frame_of(session, stream(1, 20, 2))
+    words = Classifier(Tokenizer(), MultinomialNB())
+    for call, why in (
+        (lambda: spark.fit(frame, MailClassifier()), "shards="),
+        (lambda: spark.fit(frame, Classifier(Tokenizer(), MultinomialNB(decay=0.9))), "decay"),
+        (lambda: spark.fit(frame, MultinomialNB()), "expected a Classifier"),
+        (lambda: spark.fit(frame.drop("label"), words), "no column 'label'"),
+        (
+            lambda: spark.fit(frame.withColumn("message", F.lit(1)), words),
+            "column 'message' is int",
+        ),
+        (lambda: spark.fit(frame, TextClassifier(), shards=2), "at least 2,000 each"),
+        (lambda: spark.fit(frame, GaussianNB(), shards=2), "models of rows are sums"),
+        (lambda: spark.fit(frame, words, parts=0), "parts"),
+        (lambda: spark.prequential(frame.drop("position"), words), "no column 'position'"),
+        (lambda: spark.prequential(frame, TextClassifier()), "one message after the other"),
+        (lambda: spark.prequential(frame.where("position != 7"), words, delay=3), "without gaps"),
+        (lambda: spark.fit_each(frame, words, by="user"), "no column 'user'"),
+        (lambda: spark.score(frame, words, keep=["nothing"]), "'nothing'"),
+    ):
+        with pytest.raises(ValueError, match=why):
+            call()
+
+
+def test_rows_that_cannot_be_are_refused_by_the_tasks(session):
+    frame = frame_of(session, stream(1, 20, 2))
+    words = Classifier(Tokenizer(), MultinomialNB())
+    empty = frame.withColumn("message", F.expr("nullif(message, message)"))
+    with pytest.raises(PySparkException, match="is null"):
+        spark.fit(empty, words)
+    twice = frame.union(frame)
+    with pytest.raises(PySparkException, match="two messages have it"):
+        spark.prequential(twice, words).count()
+
+
+# Streams
+
+
+def write(folder, name, rows):
+    folder.mkdir(exist_ok=True)
+    text = "".join(json.dumps({"position": i, "label": y, "message": x}) + "\n" for i, y, x in rows)
+    (folder / f".{name}").write_text(text)
+    (folder / f".{name}").rename(folder / name)
+
+
+def mails(start, end):
+    return [
+        (i, "spam" if i % 3 else "ham", f"Subject: {i}\n\nw{i % 5} v{i % 3}")
+        for i in range(start, end)
+    ]
+
+
+SCHEMA = "position long, label string, message string"
+
+
+def ran(session, folder, tmp_path, **options):
+    frame = session.readStream.schema(SCHEMA).json(str(folder))
+    query = spark.learn(
+        frame,
+        store=str(tmp_path / "mail.db"),
+        checkpoint=str(tmp_path / "checkpoint"),
+        trigger={"availableNow": True},
+        **options,
+    )
+    query.awaitTermination()
+    return query
+
+
+def counted(path):
+    with Mailbox(path, create=False) as mailbox, mailbox.reading():
+        assert mailbox.verify() == []
+        return mailbox.classifier.messages()
+
+
+def test_each_message_of_a_stream_is_learned_once(session, tmp_path):
+    folder = tmp_path / "in"
+    write(folder, "a.json", mails(0, 40))
+    ran(session, folder, tmp_path)
+    write(folder, "b.json", mails(20, 60))  # twenty come twice
+    ran(session, folder, tmp_path, name="again")
+    assert counted(tmp_path / "mail.db") == {"ham": 20.0, "spam": 40.0}
+    in_order = Mailbox(tmp_path / "other.db")
+    for _, y, x in mails(0, 60):
+        in_order.learn(x.encode(), y)
+    with in_order, in_order.reading(), Mailbox(tmp_path / "mail.db") as mailbox, mailbox.reading():
+        for _, _, x in mails(0, 9):
+            expected = in_order.classifier.joint_log_likelihood(x.encode())
+            assert mailbox.classifier.joint_log_likelihood(x.encode()) == expected
+
+
+KILLED = """
+import os, signal, sys
+from pyspark.sql import DataFrame, SparkSession
+from streamnb import spark
+session = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+whole = DataFrame.toArrow
+import pyspark.sql.classic.dataframe as classic
+before = classic.DataFrame.toArrow
+def killed(self):
+    before(self)
+    os.kill(os.getpid(), signal.SIGKILL)
+classic.DataFrame.toArrow = killed
+folder, store, checkpoint = sys.argv[1:]
+frame = session.readStream.schema("position long, label string, message string").json(folder)
+spark.learn(frame, store=store, checkpoint=checkpoint, trigger={"availableNow": True}).awaitTermination()
+"""
+
+
+def test_a_driver_killed_between_store_and_checkpoint_learns_nothing_twice(session, tmp_path):
+    folder = tmp_path / "in"
+    write(folder, "a.json", mails(0, 30))
+    paths = [str(folder), str(tmp_path / "mail.db"), str(tmp_path / "checkpoint")]
+    done = subprocess.run([sys.executable, "-c", KILLED, *paths], capture_output=True, timeout=300)
+    assert done.returncode == -signal.SIGKILL, done.stderr[-2000:]
+    assert counted(tmp_path / "mail.db") == {"ham": 10.0, "spam": 20.0}
+    with Mailbox(tmp_path / "mail.db") as mailbox:  # somebody knows better, meanwhile
+        corrected = mails(0, 1)[0][2].encode()
+        assert mailbox.learn(corrected, "spam").what == "corrected"
+    assert not list(Path(tmp_path / "checkpoint" / "commits").glob("[0-9]*"))
+    ran(session, folder, tmp_path)
+    assert counted(tmp_path / "mail.db") == {"ham": 9.0, "spam": 21.0}
+
+
+# The command
+
+
+def command(*arguments):
+    program = "from streamnb.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", program, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert "Traceback" not in done.stderr
+    return done
+
+
+def test_the_command_does_what_a_configuration_says(tmp_path):
+    mail, model, out = (tmp_path / name for name in ("mail.parquet", "mail.snb", "out"))
+    assert command("spark", "table", "corpora/sample", "-o", mail).returncode == 0
+    settings = ["--set", f"spark.input={mail}", "--set", f"output.model={model}"]
+    assert command("spark", "fit", "configs/spark.yaml", *settings).returncode == 0
+    told = command("spark", "prequential", "configs/spark.yaml", *settings, "--json")
+    corpus = {"path": "corpora/sample"}
+    report = replay(build({"corpus": corpus, "model": {"kind": "multinomial"}}))
+    assert json.loads(told.stdout) == json.loads(json.dumps(report.summary.as_dict()))
+    scored = [*settings, "--set", f"spark.output={out}", "--json"]
+    assert (
+        json.loads(command("spark", "score", "configs/spark.yaml", *scored).stdout)["messages"]
+        == 300
+    )
+    one = Classifier(MailTokenizer(), MultinomialNB())
+    for _, y, x in sample():
+        one.learn_one(x, y)
+    assert saved(Classifier.load(model)) == saved(one)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "why"),
+    [
+        (["fit", "configs/sample.yaml"], 2, "spark.input"),
+        (["fit", "configs/spark.yaml", "--set", "spark.input=none"], 1, "PATH_NOT_FOUND"),
+        (
+            [
+                "fit",
+                "configs/spark.yaml",
+                "--set",
+                "model.kind=classifier",
+                "--set",
+                "spark.input=corpora/mail",
+            ],
+            1,
+            "PATH_NOT_FOUND",
+        ),
+        (["prequential", "configs/spark.yaml", "--set", "feedback.kind=on_error"], 2, "on_error"),
+        (["fit", "configs/spark.yaml", "--set", "spark.rounds=3"], 2, "spark.shards"),
+        (["fit", "configs/spark.yaml", "--set", "spark.part=3"], 2, "did you mean 'parts'"),
+        (
+            [
+                "score",
+                "configs/spark.yaml",
+                "--set",
+                "spark.output=x",
+                "--set",
+                "output.model=none",
+            ],
+            4,
+            "none",
+        ),
+    ],
+)
+def test_the_command_says_in_a_line_what_is_wrong(arguments, status, why):
+    done = command("spark", *arguments)
+    assert done.returncode == status
+    assert why in done.stderr
+
+
+def test_a_plan_is_the_same_for_all():
+    assert plan_of(fresh(plan_of(MailClassifier()))) == plan_of(MailClassifier())
