@@ -31,6 +31,7 @@ from streamnb.mailbox.rebuild import is_due, rebuild
 from streamnb.mailbox.record import Record
 from streamnb.mailbox.rescue import rescue
 from streamnb.mailbox.status import status
+from streamnb.mailbox.store import Lesson
 from streamnb.mailbox.transfer.formats import export, import_file, merge
 from streamnb.mailbox.undo import last_learned, redo
 from streamnb.naive_bayes import BernoulliNB
@@ -1486,3 +1487,35 @@ def test_renewing_keeps_what_its_owner_chose_and_mixes_nothing_up(sample, tmp_pa
         other.learn(message, label)
     code, _, err = streamnb_command(*command[:1], tmp_path / "other.db", *command[2:])
     assert (code, "with other views" in err) == (4, True)
+
+
+BATCH = """
+import sys
+from streamnb.mailbox.store import Lesson, Mailbox
+lessons = [Lesson(b"Subject: %d\\n\\nw%d" % (i, i % 5), "ham" if i % 3 else "spam") for i in range(40)]
+print(Mailbox(sys.argv[1]).learn_batch(lessons, "query", 7))
+"""
+
+
+def test_a_batch_that_two_processes_have_is_learned_once(tmp_path):
+    path = str(tmp_path / "mail.db")
+    Mailbox(path).close()
+    run = [sys.executable, "-c", BATCH, path]
+    both = [subprocess.Popen(run, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    assert sorted(one.communicate()[0].strip() for one in both) == ["0", "40"]
+    with Mailbox(path) as mailbox:
+        assert mailbox.verify() == []
+        known, new = Lesson(b"Subject: 1\n\nw1", "ham"), Lesson(b"Subject: new\n\nw1", "ham")
+        assert mailbox.learn_batch([new], "query", 6) == 0  # an earlier one
+        assert mailbox.learn_batch([known, new], "query", 8) == 1
+        assert mailbox.learn_batch([new], "another query", 0) == 0
+
+        def broken():
+            yield Lesson(b"Subject: half\n\nw1", "ham")
+            raise OSError("cut off")
+
+        with pytest.raises(OSError, match="cut off"):
+            mailbox.learn_batch(broken(), "query", 9)
+        assert not mailbox.was_taught(digest(b"Subject: half\n\nw1"))
+        assert mailbox.learn_batch([Lesson(b"Subject: half\n\nw1", "ham")], "query", 9) == 1
+        assert mailbox.verify() == []
