@@ -178,7 +178,7 @@ def _token(mailboxes: Mailboxes) -> Callable[[str | None], str]:
     from streamnb.mailbox.service.http import token_of
 
     if mailboxes.one is not None:
-        token = token_of(mailboxes.one.path)
+        token = token_of(mailboxes.one.location)
         return lambda user: token if user is None else _nobody()
 
     def of_user(user: str | None) -> str:
@@ -207,7 +207,7 @@ def _listeners(
     from streamnb.mailbox.service.server import Listener
 
     one = mailboxes.one
-    asking = socket_path("", "all") if one is None else socket_path(one.path)
+    asking = socket_path("", "all") if one is None else socket_path(one.location)
     places = {"ask": f"unix:{asking}", **{k: v for k, v in wanted.items() if v}}
     addresses = {name: address_of(text) for name, text in places.items() if name not in passed}
     most = {"lmtp": _MAIL, "smtp": _MAIL, "milter": 5 * _MAIL}

@@ -55,7 +55,7 @@ def web(account: str | None, listen: str, db: str | None, wait: float, **servers
     if not address.here or address.path is not None:
         raise ConfigError(f"{listen}: the page is for this machine alone: 127.0.0.1:PORT")
     with open_mailbox(db, wait, create=True) as mailbox:
-        token, session = token_of(mailbox.path), secrets.token_urlsafe(32)
+        token, session = token_of(mailbox.location), secrets.token_urlsafe(32)
         reached = None if account is None else account_of(account, servers)[0]
         try:
             guard = Guard(pages(mailbox, session, reached), lambda user: token, session=session)

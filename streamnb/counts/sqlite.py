@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-import sqlite3
 import time
 from collections.abc import Iterable, Sequence
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -45,9 +45,15 @@ def _distinct(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
 class Store(Protocol):
     """What the counts need of a database."""
 
-    connection: sqlite3.Connection
-    path: Path
+    connection: Any
+    path: Path | str
     changes: int  # grows whenever what was read may no longer hold
+
+    def tables(self) -> set[str]:
+        """The names of the tables there are."""
+
+    def numbers(self, numbers: list[int]) -> Any:
+        """A list of numbers as the value of ``json_each(?) j``, whose columns are key and value."""
 
 
 # A view's features. Rows of counts lie in blocks in the order in which features came: what is
@@ -63,10 +69,9 @@ _TABLES = (
 def make_tables(database: Store, views: int) -> None:
     """Make empty tables for so many views, within a transaction; older ones go."""
     run = database.connection.execute
-    for (name,) in run(
-        "SELECT name FROM sqlite_master WHERE name GLOB 'features_*' OR name GLOB 'blocks_*'"
-    ).fetchall():
-        run(f'DROP TABLE "{name}"')
+    for name in database.tables():
+        if name.startswith(("features_", "blocks_")):
+            run(f'DROP TABLE "{name}"')
     for view in range(views):
         for statement in _TABLES:
             run(statement.format(view=view))
@@ -238,13 +243,14 @@ class SqlCounts:
 
     def _ask(self, statement: str, keys: NDArray[np.int64]) -> list[tuple[Any, Any]]:
         """Pairs for those of the keys that are there: the key's number, and what was asked for."""
-        run = self.database.connection.execute
+        run, numbers = self.database.connection.execute, self.database.numbers
         if len(keys) <= _AT_ONCE:
-            return run(statement, (str(keys.tolist()),)).fetchall()
+            found: list[tuple[Any, Any]] = run(statement, (numbers(keys.tolist()),)).fetchall()
+            return found
         return [
             (start + number, found)
             for start in range(0, len(keys), _AT_ONCE)
-            for number, found in run(statement, (str(keys[start : start + _AT_ONCE].tolist()),))
+            for number, found in run(statement, (numbers(keys[start : start + _AT_ONCE].tolist()),))
         ]
 
     def _find(self, fingerprints: NDArray[np.uint64]) -> NDArray[np.int64]:
@@ -274,6 +280,7 @@ class SqlCounts:
             f"CROSS JOIN blocks_{self.view} b ON b.block = j.value",
             blocks,
         )
+        found.sort(key=itemgetter(0))  # SQLite has them in order, a server perhaps not
         rows = np.zeros((len(blocks), BLOCK, classes + 1))
         try:
             data = bytearray().join([some for _, some in found])
@@ -303,7 +310,8 @@ class SqlCounts:
         data = page.data.astype("<f8", copy=False).reshape(len(page.blocks), -1)
         touched = _distinct(rows // BLOCK)
         self.database.connection.executemany(
-            f"REPLACE INTO blocks_{self.view} VALUES (?, ?)",  # noqa: S608 (a number)
+            f"INSERT INTO blocks_{self.view} VALUES (?, ?) "  # noqa: S608 (a number)
+            "ON CONFLICT (block) DO UPDATE SET cells = excluded.cells",
             [
                 (block, data[i].tobytes())
                 for i, block in zip(touched.tolist(), page.blocks[touched].tolist(), strict=True)

@@ -13,7 +13,7 @@ from typing import TypeVar
 from streamnb.classifier import Classifier
 from streamnb.classifier.verdict import Reason
 from streamnb.errors import StateError
-from streamnb.mailbox.location import WAIT
+from streamnb.mailbox.location import WAIT, is_url
 from streamnb.mailbox.store import Mailbox
 
 __all__ = ["Base", "with_base"]
@@ -54,6 +54,9 @@ class Base:
         return nullcontext() if self._mailbox is None else self._mailbox.reading()
 
     def _open(self) -> None:
+        if is_url(self.path):
+            self._mailbox = Mailbox(self.path, create=False, wait=self.wait)
+            return
         if os.path.exists(self.path) and not os.path.isfile(self.path):
             raise StateError(f"{self.path}: the base cannot be read: not a regular file")
         try:

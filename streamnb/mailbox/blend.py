@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import math
-import sqlite3
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
@@ -151,13 +150,11 @@ def verdict_of_both(
     return Verdict(label, shares[label], log_odds(scores, label), unsure, shares, why, ready)
 
 
-def remember(
-    connection: sqlite3.Connection, digest: bytes, version: str, evidence: Evidence
-) -> None:
+def remember(connection: Any, digest: bytes, version: str, evidence: Evidence) -> None:
     """Note what was said of a message that is learned, within a transaction."""
-    connection.execute(_SCHEMA)
+    forget(connection, digest)
     connection.execute(
-        "REPLACE INTO site(digest, version, said) VALUES (?, ?, ?)",
+        "INSERT INTO site(digest, version, said) VALUES (?, ?, ?)",
         (digest, version, json.dumps(evidence)),
     )
     connection.execute(
@@ -166,13 +163,13 @@ def remember(
     )
 
 
-def forget(connection: sqlite3.Connection, digest: bytes) -> None:
+def forget(connection: Any, digest: bytes) -> None:
     """Forget what was said of a message, within a transaction."""
     connection.execute(_SCHEMA)
     connection.execute("DELETE FROM site WHERE digest = ?", (digest,))
 
 
-def fitted(connection: sqlite3.Connection, labels: Sequence[str]) -> tuple[float, float]:
+def fitted(connection: Any, labels: Sequence[str]) -> tuple[float, float]:
     """The gains that follow from what is remembered of messages that are learned.
 
     What is not sound is forgotten: it is no more than a fit.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import time
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -59,7 +58,7 @@ def compact(
     dry_run
         Only say what would go.
     """
-    before = _size(mailbox)
+    before = mailbox.database.size()
     retired = history = dropped = 0
     with mailbox.writing():
         if ledger is not None:
@@ -75,15 +74,7 @@ def compact(
                 counts.lay_out(features[kept])
     if not dry_run:
         mailbox.database.shrink()
-    return Compacted(dropped, retired, history, before, _size(mailbox))
-
-
-def _size(mailbox: Mailbox) -> int:
-    return sum(
-        os.path.getsize(path)
-        for path in (f"{mailbox.path}", f"{mailbox.path}-wal")
-        if os.path.exists(path)
-    )
+    return Compacted(dropped, retired, history, before, mailbox.database.size())
 
 
 def _kept(
@@ -121,10 +112,11 @@ def _among(some: NDArray[np.uint64], ordered: NDArray[np.uint64]) -> NDArray[np.
 
 
 def _numbers(mailbox: Mailbox, where: str, values: tuple[float, ...] = ()) -> list[tuple[int]]:
-    return mailbox.database.connection.execute(
+    found: list[tuple[int]] = mailbox.database.connection.execute(
         f"SELECT id FROM ledger WHERE {where} ORDER BY id",  # noqa: S608 (ours)
         values,
     ).fetchall()
+    return found
 
 
 def _retire(mailbox: Mailbox, at: float, dry_run: bool) -> tuple[int, int]:

@@ -3,57 +3,24 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import sqlite3
 import stat
-import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from streamnb.errors import BusyError, OutputError, StateError
-from streamnb.mailbox.location import WAIT
+from streamnb.mailbox.location import WAIT, is_url
+from streamnb.mailbox.transactions import SCHEMA, Transactions
 
-__all__ = ["Database"]
+__all__ = ["Database", "opened"]
 
 _APPLICATION = 0x736E6231  # "snb1": whose file it is, in its header
 _FORMAT = 1
 _PAGE = 2048  # bytes: less is written than with larger pages
 _LOG = 8_192_000  # bytes of the write-ahead log from which on it is put into the file
-_SCHEMA = """
-CREATE TABLE state(name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE ledger(
-    id INTEGER PRIMARY KEY AUTOINCREMENT,
-    digest BLOB NOT NULL,      -- which message (`digest.digest`)
-    label INTEGER NOT NULL,    -- number of its class
-    teacher TEXT NOT NULL,     -- 'human' or 'program'
-    source TEXT NOT NULL,      -- where it came from
-    time REAL NOT NULL,        -- when it was learned, seconds since 1970
-    added REAL NOT NULL,       -- when it came into this ledger
-    ended REAL,                -- when it was taken back or overruled
-    expected INTEGER,          -- number of the class it had been taken for before
-    tokenizer TEXT NOT NULL,   -- which tokenizer made the tokens
-    receipt TEXT NOT NULL,     -- what learning it added, to take it back exactly
-    tokens BLOB                -- its features; NULL where they were dropped
-);
-CREATE UNIQUE INDEX ledger_active ON ledger(digest) WHERE ended IS NULL;
-CREATE TABLE watched(
-    account TEXT NOT NULL,
-    folder TEXT NOT NULL,
-    uid TEXT NOT NULL,         -- UIDVALIDITY and UID of IMAP, the unique name of a Maildir
-    key BLOB NOT NULL,         -- which message (`digest.header_key`)
-    said TEXT NOT NULL,        -- what its keywords said: 'junk', 'notjunk' or ''
-    filed INTEGER NOT NULL,    -- whether a program put it there, or is about to move it
-    since REAL NOT NULL,       -- when it was first seen there
-    gone REAL,                 -- when it was no longer there
-    PRIMARY KEY (account, folder, uid)
-) WITHOUT ROWID;
-CREATE INDEX watched_key ON watched(account, key);
-"""
-
-
 # What SQLite says of a file that is not what it should be.
 _DAMAGED = (
     sqlite3.SQLITE_CORRUPT,
@@ -73,7 +40,26 @@ _UNUSABLE = (
 )
 
 
-class Database:
+def opened(path: str | Path, create: bool = True, wait: float = WAIT) -> Transactions:
+    """Open the database at a path, or that of a server at ``postgresql://...``.
+
+    Raises
+    ------
+    StateError, OutputError, BusyError
+        As `Database` and `streamnb.mailbox.postgres.PostgresDatabase` do.
+    """
+    if not is_url(path):
+        return Database(path, create, wait)
+    try:
+        from streamnb.mailbox.postgres import PostgresDatabase
+    except ImportError as error:
+        raise StateError(
+            f"{error.name or error} is missing: pip install 'streamnb[postgres]'"
+        ) from None
+    return PostgresDatabase(str(path), create, wait)
+
+
+class Database(Transactions):
     """A connection to the file, which is made where it is missing and `create` says so.
 
     Threads can share it: a transaction of one waits for that of another, as long as `wait` says.
@@ -98,15 +84,10 @@ class Database:
     """
 
     def __init__(self, path: str | Path, create: bool = True, wait: float = WAIT) -> None:
-        self.path = Path(os.path.abspath(path))  # SQLite gives some names a meaning
-        self.wait = wait
-        self.changes = 0  # a number that grows whenever what was read may no longer hold
-        self.open = True
-        self.within = ""  # "BEGIN" or "BEGIN IMMEDIATE" within a transaction
-        self._lock = threading.RLock()
+        super().__init__(Path(os.path.abspath(path)), wait)  # SQLite gives some names a meaning
         with self.speaking():
             if create:
-                self._make_file()
+                self._make_file(Path(self.path))
             self._check_file()
             # check_same_thread: the lock keeps threads apart.
             self.connection = sqlite3.connect(
@@ -118,12 +99,12 @@ class Database:
                 self.connection.close()
                 raise
 
-    def _make_file(self) -> None:
+    def _make_file(self, path: Path) -> None:
         try:
-            if not self.path.parent.is_dir():
-                self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if not path.parent.is_dir():
+                path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             with contextlib.suppress(FileExistsError):
-                os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+                os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         except (OSError, ValueError) as error:
             why = getattr(error, "strerror", None) or error
             raise OutputError(f"{self.path}: the database cannot be made: {why}") from None
@@ -166,7 +147,7 @@ class Database:
         run("PRAGMA synchronous = FULL")
         run(f"PRAGMA wal_autocheckpoint = {_LOG // _PAGE}")
         run(f"PRAGMA journal_size_limit = {_LOG}")
-        if self._log_size() > 2 * _LOG:  # it could not be put away: the disk was full, perhaps
+        if self._size_of("-wal") > 2 * _LOG:  # it could not be put away: the disk was full, perhaps
             self._put_log_away()
         run("PRAGMA cache_size = -16000")
         # A message's features are spread over a thousand pages: to map the file spares a system
@@ -181,7 +162,7 @@ class Database:
         try:
             (version,) = run("PRAGMA user_version").fetchone()
             if version == 0:  # or another process was faster
-                for statement in _SCHEMA.split(";\n"):
+                for statement in SCHEMA.split(";\n"):
                     run(statement)
                 run(f"PRAGMA application_id = {_APPLICATION}")
                 run(f"PRAGMA user_version = {_FORMAT}")
@@ -229,9 +210,9 @@ class Database:
                 "try again later"
             )
         if code == sqlite3.SQLITE_FULL:
-            before = self._log_size()
+            before = self._size_of("-wal")
             self._put_log_away()
-            freed = before - self._log_size()
+            freed = before - self._size_of("-wal")
             more = f"; {freed:,} bytes of its log were freed: try again" if freed > 0 else ""
             return OutputError(f"{self.path}: the disk is full; nothing was changed{more}")
         if code in _UNUSABLE:
@@ -246,89 +227,54 @@ class Database:
             return self._damaged(error)
         return error
 
-    @contextlib.contextmanager
-    def reading(self) -> Iterator[sqlite3.Connection]:
-        """A transaction that sees one state of the database, whatever others write.
+    def _begin(self, writes: bool, durable: bool) -> None:
+        if not durable:
+            self.connection.execute("PRAGMA synchronous = NORMAL")
+        self.connection.execute("BEGIN IMMEDIATE" if writes else "BEGIN")
 
-        Within another one it is part of that.
-        """
-        yield from self._transaction("BEGIN")
+    def _commit(self, durable: bool) -> None:
+        self.connection.execute("COMMIT")
+        if not durable:
+            self.connection.execute("PRAGMA synchronous = FULL")
 
-    @contextlib.contextmanager
-    def writing(self, durable: bool = True) -> Iterator[sqlite3.Connection]:
-        """A transaction that is done as a whole, and on the disk, or not at all.
-
-        Parameters
-        ----------
-        durable
-            Whether it is waited until it is on the disk. If not, the last transactions can be lost
-            when the power fails, and nothing else.
-
-        Raises
-        ------
-        RuntimeError
-            Within another transaction of this connection.
-        """
-        yield from self._transaction("BEGIN IMMEDIATE", durable)
-
-    @contextlib.contextmanager
-    def waiting(self, seconds: float) -> Iterator[None]:
-        """Wait so long for other processes that write, and no longer."""
-        with self._lock:
-            before, self.wait = self.wait, seconds
-            self.connection.execute(f"PRAGMA busy_timeout = {int(1000 * seconds)}")
-            try:
-                yield
-            finally:
-                self.wait = before
-                self.connection.execute(f"PRAGMA busy_timeout = {int(1000 * before)}")
-
-    def _transaction(self, begin: str, durable: bool = True) -> Iterator[sqlite3.Connection]:
-        if not self._lock.acquire(timeout=self.wait):
-            raise BusyError(
-                f"{self.path}: another thread holds the database; waited {self.wait:g} s: "
-                "try again later"
-            )
-        try:
-            if not self.open:
-                raise ValueError(f"{self.path}: the database was closed")
-            if not self.within:
-                yield from self._outermost(begin, durable)
-            elif begin == "BEGIN":
-                yield self.connection
-            else:
-                raise RuntimeError("nothing can be learned within a transaction that is open")
-        finally:
-            self._lock.release()
-
-    def _outermost(self, begin: str, durable: bool) -> Iterator[sqlite3.Connection]:
-        if self.replaced():
-            raise StateError(f"{self.path}: the database was removed or replaced: start again")
-        with self.speaking():
-            if not durable:
-                self.connection.execute("PRAGMA synchronous = NORMAL")
-            self.connection.execute(begin)
-            self.within = begin
-            self.changes += 1
-            try:
-                yield self.connection
-                self.connection.execute("COMMIT")
-            except BaseException:
-                self.changes += 1
-                self._roll_back()
-                raise
-            finally:
-                self.within = ""
-                if not durable:
-                    self.connection.execute("PRAGMA synchronous = FULL")
-
-    def _roll_back(self) -> None:
+    def _roll_back(self, durable: bool = True) -> None:
         if self.connection.in_transaction:
             self.connection.execute("ROLLBACK")
+        if not durable:
+            self.connection.execute("PRAGMA synchronous = FULL")
 
-    def _log_size(self) -> int:
+    def _set_wait(self, seconds: float) -> None:
+        self.wait = seconds
+        self.connection.execute(f"PRAGMA busy_timeout = {int(1000 * seconds)}")
+
+    def stream(self, statement: str, values: Sequence[Any] = ()) -> Iterator[Any]:
+        """Rows of a table that may be large, while others are asked for."""
+        yield from self.connection.execute(statement, values)
+
+    def tables(self) -> set[str]:
+        """The names of the tables there are."""
+        return {name for (name,) in self.connection.execute("SELECT name FROM sqlite_master")}
+
+    def numbers(self, numbers: list[int]) -> str:
+        """A list of numbers as the value of ``json_each(?) j``."""
+        return str(numbers)
+
+    def leave_no_traces(self) -> None:
+        """From now on what is deleted is overwritten."""
+        self.connection.execute("PRAGMA secure_delete = ON")
+
+    def problems(self) -> list[str]:
+        """What SQLite finds wrong with the file."""
+        found = self.connection.execute("PRAGMA integrity_check(10)").fetchall()
+        return [f"the file: {text}" for (text,) in found if text != "ok"]
+
+    def size(self) -> int:
+        """Bytes of the file and its log."""
+        return self._size_of("") + self._size_of("-wal")
+
+    def _size_of(self, ending: str) -> int:
         try:
-            return os.stat(f"{self.path}-wal").st_size
+            return os.stat(f"{self.path}{ending}").st_size
         except OSError:
             return 0
 
@@ -351,22 +297,6 @@ class Database:
             (busy, *_) = self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         return not busy
 
-    def value(self, name: str) -> Any:
-        """What is kept under a name, None where nothing is."""
-        find = "SELECT CAST(value AS BLOB) FROM state WHERE name = ?"  # it may be no UTF-8
-        row = self.connection.execute(find, (name,)).fetchone()
-        if row is None:
-            return None
-        try:
-            return json.loads(row[0])
-        except ValueError:
-            raise StateError(f"{self.path}: the database is damaged: state {name!r}") from None
-
-    def keep(self, name: str, value: Any) -> None:
-        """Keep anything that JSON can hold under a name."""
-        text = json.dumps(value, sort_keys=True, separators=(",", ":"))
-        self.connection.execute("REPLACE INTO state VALUES (?, ?)", (name, text))
-
     def replaced(self) -> bool:
         """Whether another file has taken the place of the one that is open, or none."""
         try:
@@ -375,11 +305,8 @@ class Database:
             return True
         return (status.st_dev, status.st_ino) != self.file
 
-    def close(self) -> None:
-        """Close the file; what was committed is safe with or without this."""
-        with self._lock, self.speaking():
-            self.open = False
-            self.connection.close()
+    def _close(self) -> None:
+        self.connection.close()
 
 
 def _busy(error: sqlite3.Error) -> bool:

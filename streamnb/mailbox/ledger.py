@@ -11,10 +11,11 @@ import numpy as np
 
 from streamnb.errors import StateError
 from streamnb.features.token_counts import TokenCounts
-from streamnb.mailbox.database import Database
+from streamnb.mailbox.transactions import Transactions
 from streamnb.naive_bayes.receipt import Receipt
 
 __all__ = [
+    "COLUMNS",
     "HUMAN",
     "PROGRAM",
     "TEACHERS",
@@ -120,7 +121,7 @@ def unpack_tokens(packed: bytes) -> tuple[TokenCounts, ...]:
     return tuple(views)
 
 
-_COLUMNS = (
+COLUMNS = (
     "id, digest, label, teacher, source, time, added, ended, expected, tokenizer, receipt, tokens"
 )
 # What each column but the last two must be.
@@ -144,10 +145,10 @@ def row_of(columns: Sequence[Any]) -> Row:
     )
 
 
-def select_row(database: Database, number: int) -> Sequence[Any] | None:
+def select_row(database: Transactions, number: int) -> Sequence[Any] | None:
     """The columns of one row; None where there is none of that number."""
     found: Sequence[Any] | None = database.connection.execute(
-        f"SELECT {_COLUMNS} FROM ledger WHERE id = ?",  # noqa: S608 (a constant)
+        f"SELECT {COLUMNS} FROM ledger WHERE id = ?",  # noqa: S608 (a constant)
         (number,),
     ).fetchone()
     return found
@@ -164,7 +165,7 @@ class Ledger:
         Raises ValueError for a row that does not belong there.
     """
 
-    def __init__(self, database: Database, check: Callable[[Row], None]) -> None:
+    def __init__(self, database: Transactions, check: Callable[[Row], None]) -> None:
         self.database = database
         self.check = check
 
@@ -182,21 +183,22 @@ class Ledger:
     def active(self, digest: bytes) -> Row | None:
         """What is learned of a message now, None where nothing is."""
         found = self.database.connection.execute(
-            f"SELECT {_COLUMNS} FROM ledger WHERE digest = ? AND ended IS NULL",  # noqa: S608
+            f"SELECT {COLUMNS} FROM ledger WHERE digest = ? AND ended IS NULL",  # noqa: S608
             (digest,),
         ).fetchone()
         return None if found is None else self._row(found)
 
     def rows(self, where: str = "ended IS NULL", values: Sequence[Any] = ()) -> Iterator[Row]:
         """Rows in the order they were learned in."""
-        statement = f"SELECT {_COLUMNS} FROM ledger WHERE {where} ORDER BY id"  # noqa: S608 (ours)
-        for columns in self.database.connection.execute(statement, values):
+        statement = f"SELECT {COLUMNS} FROM ledger WHERE {where} ORDER BY id"  # noqa: S608 (ours)
+        for columns in self.database.stream(statement, values):
             yield self._row(columns)
 
     def write(self, row: Row) -> None:
         """Write a new row."""
         self.database.connection.execute(
-            f"INSERT INTO ledger({_COLUMNS}) VALUES (NULL{', ?' * 11})",  # noqa: S608
+            f"INSERT INTO ledger({COLUMNS.removeprefix('id, ')}) "  # noqa: S608 (a constant)
+            f"VALUES (?{', ?' * 10})",
             (*_storable(row[1:10]), json.dumps(row.receipt.as_json()), self._packed(row)),
         )
 

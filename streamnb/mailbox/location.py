@@ -6,11 +6,35 @@ import os
 
 from streamnb.errors import ConfigError, StateError
 
-__all__ = ["WAIT", "base_path", "default_path", "socket_path", "user_path", "users_folder"]
+__all__ = [
+    "WAIT",
+    "base_path",
+    "beside",
+    "default_path",
+    "is_url",
+    "socket_path",
+    "user_path",
+    "users_folder",
+]
 
 WAIT = 10.0  # seconds that a process waits for another one's transaction
 
 _NAME = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._@+-")
+
+
+def is_url(path: str | os.PathLike[str]) -> bool:
+    """Whether this names a database of a server, and no file."""
+    return os.fspath(path).startswith(("postgresql://", "postgres://"))
+
+
+def beside(database: str | os.PathLike[str], ending: str) -> str:
+    """A file that belongs to a database: beside it, or for a server's in the data folder."""
+    if not is_url(database):
+        return f"{os.path.realpath(database)}{ending}"
+    import hashlib  # here: most processes that ask have a file
+
+    digest = hashlib.sha256(os.fspath(database).encode()).hexdigest()[:16]
+    return f"{_data_folder()}/postgresql-{digest}{ending}"
 
 
 def _data_folder() -> str:
@@ -73,4 +97,4 @@ def socket_path(database: str | os.PathLike[str], user: str | None = None) -> st
         return named
     if user is not None:
         return os.path.join(os.path.realpath(users_folder()), "streamnb.sock")
-    return f"{os.path.realpath(database)}.sock"
+    return beside(database, ".sock")

@@ -81,9 +81,10 @@ class _Learned(NamedTuple):
 
 def _signature(mailbox: Mailbox) -> Any:
     """What differs where anything was learned or taken back."""
-    find = "SELECT count(*), max(id), count(ended), total(ended), count(tokens) FROM ledger"
-    identity = mailbox.database.value("identity")
-    return mailbox.database.connection.execute(find).fetchone(), identity
+    found = mailbox.database.connection.execute(
+        "SELECT count(*), max(id), count(ended), coalesce(sum(ended), 0), count(tokens) FROM ledger"
+    ).fetchone()
+    return found, mailbox.database.value("identity")
 
 
 def _relearned(mailbox: Mailbox, progress: Progress) -> _Learned:

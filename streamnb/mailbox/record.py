@@ -7,7 +7,7 @@ message can be taught after it is gone.
 from __future__ import annotations
 
 import json
-import sqlite3
+import os
 import time
 import zlib
 from collections.abc import Iterator, Sequence
@@ -171,8 +171,9 @@ class Record:
             _pack_names(views),
         )
         with self._writing(_PATIENCE) as connection:
+            connection.execute("DELETE FROM verdicts WHERE digest = ?", (row[0],))
             connection.execute(
-                "REPLACE INTO verdicts(digest, time, place, moved, sender, subject, mark, label, "
+                "INSERT INTO verdicts(digest, time, place, moved, sender, subject, mark, label, "
                 "score, probability, tokenizer, tokens, names) "
                 "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 row,
@@ -180,7 +181,7 @@ class Record:
             self._purge(connection, bounds)
 
     @contextmanager
-    def _writing(self, patience: float | None = None) -> Iterator[sqlite3.Connection]:
+    def _writing(self, patience: float | None = None) -> Iterator[Any]:
         """A transaction that need not be on the disk at once: a verdict can be lost."""
         database = self.mailbox.database
         with (
@@ -191,7 +192,7 @@ class Record:
             yield connection
 
     @staticmethod
-    def _purge(connection: sqlite3.Connection, bounds: Bounds) -> None:
+    def _purge(connection: Any, bounds: Bounds) -> None:
         connection.execute(
             "DELETE FROM verdicts WHERE time < ? OR id <= "
             "(SELECT id FROM verdicts ORDER BY id DESC LIMIT 1 OFFSET ?)",
@@ -199,10 +200,7 @@ class Record:
         )
 
     def _there(self) -> bool:
-        found = self.mailbox.database.connection.execute(
-            "SELECT 1 FROM sqlite_master WHERE name = 'verdicts'"
-        ).fetchone()
-        return found is not None
+        return "verdicts" in self.mailbox.database.tables()
 
     def entries(
         self, kind: str = "all", search: str = "", most: int = 50, before: int | None = None
@@ -221,7 +219,7 @@ class Record:
             Only entries of smaller numbers than this.
         """
         where = {
-            "all": "1",
+            "all": "TRUE",
             "unsure": "v.mark = 'U' AND l.id IS NULL",
             "moved": "v.moved IS NOT NULL",
             "taught": "l.id IS NOT NULL",
@@ -315,7 +313,7 @@ class Record:
             How many messages were known.
         """
         mailbox = self.mailbox
-        mailbox.database.connection.execute("PRAGMA secure_delete = ON")
+        mailbox.database.leave_no_traces()
         known = set(keys)
         erased = 0
         with mailbox.writing():
@@ -332,9 +330,9 @@ class Record:
                 forget(mailbox.database.connection, key)
                 # What was let go of (`compact`) is in the sums: its row stays, and is nobody's.
                 removed = run(
-                    "UPDATE ledger SET digest = randomblob(32), source = 'erased', expected = NULL "
+                    "UPDATE ledger SET digest = ?, source = 'erased', expected = NULL "
                     "WHERE digest = ? AND tokens IS NULL AND ended IS NULL",
-                    (key,),
+                    (os.urandom(32), key),
                 ).rowcount
                 removed += run("DELETE FROM ledger WHERE digest = ?", (key,)).rowcount
                 if there:

@@ -31,7 +31,8 @@ def successor(old: Mailbox, new: str | Path, wait: float = WAIT) -> Mailbox:
     classifier = old.classifier
     if not isinstance(classifier, ReadyClassifier):
         raise StateError(f"{old.path}: its views were chosen by hand; there are no newer ones")
-    if Path(new).exists() and Path(new).samefile(old.path):
+    there = old.database.file is not None and Path(new).exists()
+    if str(new) == old.location or (there and Path(new).samefile(old.path)):
         raise StateError(f"{new}: is the old database; name another one")
     words = classifier.words
     if isinstance(words, MailTokenizer):

@@ -14,7 +14,7 @@ from streamnb.counts.protocol import Label
 from streamnb.errors import BusyError, StateError
 from streamnb.mailbox.database import Database
 from streamnb.mailbox.ledger import Row, row_of, select_row
-from streamnb.mailbox.location import WAIT
+from streamnb.mailbox.location import WAIT, is_url
 from streamnb.mailbox.store import Mailbox, check_row
 from streamnb.mailbox.transfer.extract import Extract, absorb
 from streamnb.naive_bayes.base import TextModel
@@ -68,6 +68,11 @@ def rescue(
     if os.path.lexists(new):
         raise StateError(f"{new}: it exists already: name a new database")
     left: Counter[str] = Counter()
+    if is_url(damaged):
+        raise StateError(
+            "a database of a server is not rescued: restore the server's backup, or what "
+            "`streamnb export` wrote"
+        )
     database = Database(damaged, create=False, wait=wait)
     try:
         classifier = _classifier(database)

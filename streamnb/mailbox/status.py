@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -129,7 +128,7 @@ def _status(mailbox: Mailbox) -> Status:
         (last,) = run("SELECT max(time) FROM ledger").fetchone()
         return Status(
             str(mailbox.path),
-            sum(_size(f"{mailbox.path}{ending}") for ending in ("", "-wal")),
+            mailbox.database.size(),
             [Learned(str(mailbox.labels[k]), *rest) for k, *rest in groups],
             [_class(mailbox, label) for label in mailbox.labels],
             [counts.features for counts in mailbox.counts],
@@ -146,10 +145,3 @@ def _class(mailbox: Mailbox, label: Label) -> Class:
     model = mailbox.classifier.model
     right, wrong = model.record_of(label) or (None, None)
     return Class(str(label), right, wrong, model.is_ready(label))
-
-
-def _size(path: str) -> int:
-    try:
-        return os.stat(path).st_size
-    except OSError:
-        return 0

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeVar
 
 from streamnb.classifier import Classifier, MailClassifier, Verdict
 from streamnb.counts.protocol import Label
@@ -26,16 +26,19 @@ from streamnb.mailbox.blend import (
     scores_of,
     verdict_of_both,
 )
-from streamnb.mailbox.database import Database
+from streamnb.mailbox.database import opened
 from streamnb.mailbox.digest import digest
 from streamnb.mailbox.ledger import HUMAN, PROGRAM, TEACHERS, Ledger, Row
 from streamnb.mailbox.location import WAIT
+from streamnb.mailbox.transactions import TransientError
 from streamnb.mailbox.undo import Undone, forget_undone, undo
 from streamnb.naive_bayes.base import TextModel
 from streamnb.naive_bayes.counting import CountingNB
 
 __all__ = ["Lesson", "Mailbox", "Outcome", "check_kind", "check_row"]
 
+
+Done = TypeVar("Done")
 
 _BATCHES = "batches"  # the number of the last batch of each stream
 
@@ -139,7 +142,7 @@ class Mailbox:
         classifier: Classifier | None = None,
         base: Site | None = None,
     ) -> None:
-        self.database = Database(path, create, wait)
+        self.database = opened(path, create, wait)
         self.ledger = Ledger(self.database, self._check_row)
         self._identity = ""
         self._moment = 0.0
@@ -174,7 +177,7 @@ class Mailbox:
         self.database.close()
 
     @property
-    def path(self) -> Path:
+    def path(self) -> Path | str:
         """The database."""
         return self.database.path
 
@@ -232,6 +235,11 @@ class Mailbox:
         self._identity = sha256(text.encode()).hexdigest()[:16]
         described = json.dumps(identity["settings"]["tokenizer"], sort_keys=True)
         self.tokenizer_id = sha256(described.encode()).hexdigest()[:16]
+
+    @property
+    def location(self) -> str:
+        """What opens the database again; its path, or the URL with all that it says."""
+        return self.database.location
 
     @property
     def models(self) -> Sequence[CountingNB]:
@@ -380,11 +388,28 @@ class Mailbox:
         message: bytes | None = None,
     ) -> Outcome:
         site = None if self.base is None or message is None else self.base.scores(message)
-        with self.writing():
-            if also is not None:
-                also()
-            # Not before: another process may have made it another kind of database.
-            return self._learn_within(count(), key, label, teacher, source, when, site)
+
+        def learned() -> Outcome:
+            with self.writing():
+                if also is not None:
+                    also()
+                # Not before: another process may have made it another kind of database.
+                return self._learn_within(count(), key, label, teacher, source, when, site)
+
+        return self._tried(learned)
+
+    def _tried(self, action: Callable[[], Done]) -> Done:
+        """Do a transaction, and do it again while the server is away, as long as `wait` says."""
+        until = time.monotonic() + self.database.wait
+        pause = 0.01
+        while True:
+            try:
+                return action()
+            except TransientError:
+                if self.database.writes is not None or time.monotonic() + pause > until:
+                    raise
+            time.sleep(pause)
+            pause = min(2 * pause, 1.0)
 
     def _learn_within(
         self,
@@ -527,25 +552,29 @@ class Mailbox:
         also, when
             As for `learn`.
         """
-        with self.writing():
-            if also is not None:
-                also()
-            row = self.ledger.active(key)
-            if row is None:
-                return Outcome("unknown")
-            if row.tokens is None:
-                return Outcome("retired", self.labels[row.label])
-            now = self.moment(when)
-            self.take_back(row, now)
-            where = "digest = ? AND ended = ? AND id < ?"
-            for old in list(self.ledger.rows(where, (key, row.added, row.id)))[-1:]:
-                if old.tokens is not None and (
-                    back_to is None or self.labels[old.label] in back_to
-                ):
-                    # A moment later than what was taken back ended: it did not correct that.
-                    self._moment = math.nextafter(now, math.inf)
-                    self.add_row(old._replace(id=0, added=self._moment, ended=None))
-        return Outcome("forgotten", self.labels[row.label])
+
+        def retracted() -> Outcome:
+            with self.writing():
+                if also is not None:
+                    also()
+                row = self.ledger.active(key)
+                if row is None:
+                    return Outcome("unknown")
+                if row.tokens is None:
+                    return Outcome("retired", self.labels[row.label])
+                now = self.moment(when)
+                self.take_back(row, now)
+                where = "digest = ? AND ended = ? AND id < ?"
+                for old in list(self.ledger.rows(where, (key, row.added, row.id)))[-1:]:
+                    if old.tokens is not None and (
+                        back_to is None or self.labels[old.label] in back_to
+                    ):
+                        # A moment later than what was taken back ended: it did not correct that.
+                        self._moment = math.nextafter(now, math.inf)
+                        self.add_row(old._replace(id=0, added=self._moment, ended=None))
+            return Outcome("forgotten", self.labels[row.label])
+
+        return self._tried(retracted)
 
     def was_taught(self, key: bytes) -> bool:
         """Whether anything was ever learned of a message, be it taken back since."""
@@ -603,12 +632,16 @@ class Mailbox:
     ) -> Verdict:
         """Decide what to do with a message; the classifier's `classify`."""
         site = None if self.base is None else self.base.scores(message)
-        with self.reading():
-            if self.base is None or not site:
-                return self.classifier.classify(message, reasons, costs)
-            return verdict_of_both(
-                self.classifier, self.gains, self.base, message, site, reasons, costs
-            )
+
+        def judged() -> Verdict:
+            with self.reading():
+                if self.base is None or not site:
+                    return self.classifier.classify(message, reasons, costs)
+                return verdict_of_both(
+                    self.classifier, self.gains, self.base, message, site, reasons, costs
+                )
+
+        return self._tried(judged)
 
     def verify(self) -> list[str]:
         """Recount the ledger; gives what does not agree, a line each."""

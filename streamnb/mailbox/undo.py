@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
+from streamnb.mailbox.ledger import COLUMNS
+
 if TYPE_CHECKING:
     from streamnb.mailbox.store import Mailbox
 
@@ -13,7 +15,7 @@ __all__ = ["Redone", "Undone", "forget_undone", "last_learned", "redo", "undo"]
 # What the last `undo` removed from the ledger ('removed'), and what held again since ('restored').
 _SCHEMA = (
     "DROP TABLE IF EXISTS undone",
-    "CREATE TABLE undone AS SELECT 'removed' AS kind, * FROM ledger WHERE 0",
+    "CREATE TABLE undone AS SELECT 'removed' AS kind, * FROM ledger WHERE FALSE",
 )
 
 
@@ -80,7 +82,7 @@ def undo(mailbox: Mailbox, since: float, dry_run: bool = False) -> Undone:
             mailbox.database.keep("undone", mailbox.moment())
             for statement in _SCHEMA:
                 run(statement)
-            keep = "INSERT INTO undone SELECT ?, * FROM ledger WHERE id = ?"
+            keep = "INSERT INTO undone SELECT CAST(? AS TEXT), * FROM ledger WHERE id = ?"
             for number in reversed(new):
                 (row,) = mailbox.ledger.rows("id = ?", (number,))
                 if row.ended is None and row.tokens is not None:
@@ -123,11 +125,9 @@ def redo(mailbox: Mailbox) -> Redone:
                     mailbox.unlearn_row(row)
                 mailbox.ledger.end(row, when)
             ended += len(rows)
-        columns = [name for _, name, *_ in run("PRAGMA table_info(ledger)").fetchall()]
-        names = ", ".join(columns)
         for number, over in [(n, end) for kind, n, _, end in kept if kind == "removed"]:
             run(
-                f"INSERT INTO ledger({names}) SELECT {names} FROM undone "  # noqa: S608 (ours)
+                f"INSERT INTO ledger({COLUMNS}) SELECT {COLUMNS} FROM undone "  # noqa: S608
                 "WHERE id = ? AND kind = 'removed'",
                 (number,),
             )
@@ -140,10 +140,7 @@ def redo(mailbox: Mailbox) -> Redone:
 
 
 def _is_kept(mailbox: Mailbox) -> bool:
-    found = mailbox.database.connection.execute(
-        "SELECT 1 FROM sqlite_master WHERE name = 'undone'"
-    ).fetchone()
-    return found is not None
+    return "undone" in mailbox.database.tables()
 
 
 def forget_undone(mailbox: Mailbox) -> None:

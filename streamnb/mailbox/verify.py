@@ -22,9 +22,8 @@ __all__ = ["verify"]
 def verify(mailbox: Mailbox) -> list[str]:
     """Recount the ledger of a mailbox; gives what does not agree, a line each."""
     with mailbox.reading():
-        found = mailbox.database.connection.execute("PRAGMA integrity_check(10)").fetchall()
-        problems = [f"the file: {text}" for (text,) in found if text != "ok"]
         try:
+            problems = mailbox.database.problems()
             return problems or _recounted(mailbox)
         except StateError as error:
             return [str(error)]

@@ -155,7 +155,7 @@ class _Site:
         return self._shown("told.html", code, what=what)
 
     def _shown(self, template: str, code: int = 200, **values: Any) -> Response:
-        values |= {"form": self.form_token, "name": self.mailbox.path.name}
+        values |= {"form": self.form_token, "name": str(self.mailbox.path).rpartition("/")[2]}
         shown = self.templates.get_template(template).render(values)
         data = shown.encode("utf-8", "replace")  # texts of mail can hold half a character
         return Response(data, code, media_type="text/html")

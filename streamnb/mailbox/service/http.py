@@ -19,6 +19,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
 from streamnb.errors import OutputError
+from streamnb.mailbox.location import beside, is_url
 
 __all__ = ["COOKIE", "Guard", "Scope", "http", "token_of"]
 
@@ -37,7 +38,7 @@ def token_of(database: str | os.PathLike[str]) -> str:
 
     It is in a file beside the database that its owner alone can read.
     """
-    path = f"{os.fspath(database)}.token"
+    path = beside(database, ".token") if is_url(database) else f"{os.fspath(database)}.token"
     made = secrets.token_urlsafe(32)
     try:
         try:

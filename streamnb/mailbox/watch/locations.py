@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from streamnb.mailbox.database import Database
+from streamnb.mailbox.transactions import Transactions
 
 __all__ = ["Place", "Places"]
 
@@ -38,7 +38,7 @@ class Places:
         Which account.
     """
 
-    def __init__(self, database: Database, account: str) -> None:
+    def __init__(self, database: Transactions, account: str) -> None:
         self.database = database
         self.account = account
 
@@ -61,8 +61,8 @@ class Places:
             row = connection.execute(
                 "SELECT folder, uid, key, said, filed, since, gone FROM watched "
                 "WHERE account = ? AND key = ? AND NOT (folder = ? AND uid = ? AND gone IS NULL) "
-                "ORDER BY coalesce(gone >= ?, 0) DESC, gone IS NULL DESC, gone DESC, since DESC "
-                "LIMIT 1",
+                "ORDER BY coalesce(gone >= ?, FALSE) DESC, gone IS NULL DESC, gone DESC, "
+                "since DESC LIMIT 1",
                 (self.account, key, *but, recent),
             ).fetchone()
         return None if row is None else Place(*row)
@@ -70,8 +70,10 @@ class Places:
     def put(self, place: Place) -> None:
         """Write where a message is, within a transaction."""
         self.database.connection.execute(
-            "REPLACE INTO watched(account, folder, uid, key, said, filed, since, gone) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO watched(account, folder, uid, key, said, filed, since, gone) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (account, folder, uid) DO UPDATE SET "
+            "key = excluded.key, said = excluded.said, filed = excluded.filed, "
+            "since = excluded.since, gone = excluded.gone",
             (self.account, *place),
         )
 

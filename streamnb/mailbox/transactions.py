@@ -1,0 +1,244 @@
+"""Transactions of a database, wherever it is: one at a time, whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from streamnb.errors import BusyError, StateError
+
+__all__ = ["SCHEMA", "Transactions", "TransientError"]
+
+SCHEMA = """
+CREATE TABLE state(name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE ledger(
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    digest BLOB NOT NULL,      -- which message (`digest.digest`)
+    label INTEGER NOT NULL,    -- number of its class
+    teacher TEXT NOT NULL,     -- 'human' or 'program'
+    source TEXT NOT NULL,      -- where it came from
+    time REAL NOT NULL,        -- when it was learned, seconds since 1970
+    added REAL NOT NULL,       -- when it came into this ledger
+    ended REAL,                -- when it was taken back or overruled
+    expected INTEGER,          -- number of the class it had been taken for before
+    tokenizer TEXT NOT NULL,   -- which tokenizer made the tokens
+    receipt TEXT NOT NULL,     -- what learning it added, to take it back exactly
+    tokens BLOB                -- its features; NULL where they were dropped
+);
+CREATE UNIQUE INDEX ledger_active ON ledger(digest) WHERE ended IS NULL;
+CREATE TABLE watched(
+    account TEXT NOT NULL,
+    folder TEXT NOT NULL,
+    uid TEXT NOT NULL,         -- UIDVALIDITY and UID of IMAP, the unique name of a Maildir
+    key BLOB NOT NULL,         -- which message (`digest.header_key`)
+    said TEXT NOT NULL,        -- what its keywords said: 'junk', 'notjunk' or ''
+    filed INTEGER NOT NULL,    -- whether a program put it there, or is about to move it
+    since REAL NOT NULL,       -- when it was first seen there
+    gone REAL,                 -- when it was no longer there
+    PRIMARY KEY (account, folder, uid)
+) WITHOUT ROWID;
+CREATE INDEX watched_key ON watched(account, key);
+"""
+
+
+class TransientError(BusyError):
+    """A transaction that nothing is left of, and that can be tried again at once."""
+
+
+class Transactions:
+    """What a mailbox needs of its database, whatever keeps it.
+
+    Threads can share it: a transaction of one waits for that of another, as long as `wait` says.
+    SQL is what SQLite and PostgreSQL both understand, but for what is said here.
+
+    Parameters
+    ----------
+    path
+        Where it is, as messages name it.
+    wait
+        Seconds to wait for other processes.
+
+    Attributes
+    ----------
+    connection
+        Has `execute` and `executemany`, with `?` for values.
+    location
+        What opens it again.
+    changes
+        A number that grows whenever what was read may no longer hold.
+    file
+        Which file it is, device and inode; None where it is no file.
+    """
+
+    connection: Any
+    path: Path | str
+    file: tuple[int, int] | None = None
+
+    def __init__(self, path: Path | str, wait: float) -> None:
+        self.path = path
+        self.location = str(path)
+        self.wait = wait
+        self.changes = 0
+        self.open = True
+        self.writes: bool | None = None  # within a transaction: whether it may write
+        self._lock = threading.RLock()
+
+    # What differs from one kind of database to another
+
+    def speaking(self) -> contextlib.AbstractContextManager[None]:
+        """Say the database's errors in our words."""
+        raise NotImplementedError
+
+    def _begin(self, writes: bool, durable: bool) -> None:
+        raise NotImplementedError
+
+    def _commit(self, durable: bool) -> None:
+        raise NotImplementedError
+
+    def _roll_back(self, durable: bool) -> None:
+        """Take back what was begun, if anything was, and if that can still be said."""
+        raise NotImplementedError
+
+    def _set_wait(self, seconds: float) -> None:
+        self.wait = seconds
+
+    def stream(self, statement: str, values: Sequence[Any] = ()) -> Iterator[Any]:
+        """Rows of a table that may be large, while others are asked for."""
+        raise NotImplementedError
+
+    def tables(self) -> set[str]:
+        """The names of the tables there are."""
+        raise NotImplementedError
+
+    def numbers(self, numbers: list[int]) -> Any:
+        """A list of numbers as the value of ``json_each(?) j``, whose columns are key and value."""
+        raise NotImplementedError
+
+    def size(self) -> int:
+        """Bytes that it takes."""
+        raise NotImplementedError
+
+    def shrink(self) -> bool:
+        """Give the space that is free back; whether nobody was in the way."""
+        raise NotImplementedError
+
+    def leave_no_traces(self) -> None:
+        """From now on what is deleted is overwritten, where it would stay otherwise."""
+
+    def problems(self) -> list[str]:
+        """What the database itself finds wrong with what it keeps."""
+        return []
+
+    def replaced(self) -> bool:
+        """Whether another one has taken the place of the one that is open, or none."""
+        return False
+
+    def _close(self) -> None:
+        raise NotImplementedError
+
+    # What does not
+
+    def _closed(self) -> Exception:
+        return ValueError(f"{self.path}: the database was closed")
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[Any]:
+        """A transaction that sees one state of the database, whatever others write.
+
+        Within another one it is part of that.
+        """
+        yield from self._transaction(False)
+
+    @contextlib.contextmanager
+    def writing(self, durable: bool = True) -> Iterator[Any]:
+        """A transaction that is done as a whole, and on the disk, or not at all.
+
+        Parameters
+        ----------
+        durable
+            Whether it is waited until it is on the disk. If not, the last transactions can be lost
+            when the power fails, and nothing else.
+
+        Raises
+        ------
+        RuntimeError
+            Within another transaction of this connection.
+        """
+        yield from self._transaction(True, durable)
+
+    @contextlib.contextmanager
+    def waiting(self, seconds: float) -> Iterator[None]:
+        """Wait so long for other processes that write, and no longer."""
+        with self._lock:
+            before = self.wait
+            self._set_wait(seconds)
+            try:
+                yield
+            finally:
+                self._set_wait(before)
+
+    def _transaction(self, writes: bool, durable: bool = True) -> Iterator[Any]:
+        if not self._lock.acquire(timeout=self.wait):
+            raise BusyError(
+                f"{self.path}: another thread holds the database; waited {self.wait:g} s: "
+                "try again later"
+            )
+        try:
+            if not self.open:
+                raise self._closed()
+            if self.writes is None:
+                yield from self._outermost(writes, durable)
+            elif not writes:
+                yield self.connection
+            else:
+                raise RuntimeError("nothing can be learned within a transaction that is open")
+        finally:
+            self._lock.release()
+
+    def _outermost(self, writes: bool, durable: bool) -> Iterator[Any]:
+        if self.replaced():
+            raise StateError(f"{self.path}: the database was removed or replaced: start again")
+        with self.speaking():
+            self._begin(writes, durable)
+            self.writes = writes
+            self.changes += 1
+            try:
+                yield self.connection
+                self._commit(durable)
+            except BaseException:
+                self.changes += 1
+                self._roll_back(durable)
+                raise
+            finally:
+                self.writes = None
+
+    def value(self, name: str) -> Any:
+        """What is kept under a name, None where nothing is."""
+        row = self.connection.execute(
+            "SELECT CAST(value AS BLOB) FROM state WHERE name = ?", (name,)
+        ).fetchone()  # as bytes: it may be no UTF-8
+        if row is None:
+            return None
+        try:
+            return json.loads(row[0])
+        except ValueError:
+            raise StateError(f"{self.path}: the database is damaged: state {name!r}") from None
+
+    def keep(self, name: str, value: Any) -> None:
+        """Keep anything that JSON can hold under a name."""
+        text = json.dumps(value, sort_keys=True, separators=(",", ":"))
+        self.connection.execute(
+            "INSERT INTO state VALUES (?, ?) "
+            "ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+            (name, text),
+        )
+
+    def close(self) -> None:
+        """Close it; what was committed is safe with or without this."""
+        with self._lock, self.speaking():
+            self.open = False
+            self._close()

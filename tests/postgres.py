@@ -1,0 +1,68 @@
+"""A PostgreSQL server for tests, which can be killed and started again."""
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+
+class Server:
+    """A cluster of its own, in a folder, at a socket."""
+
+    def __init__(self, folder):
+        self.folder = Path(folder)
+        self.data = self.folder / "data"
+        self.programs = max(
+            Path("/usr/lib/postgresql").glob("*/bin"), key=lambda p: int(p.parent.name)
+        )
+        shutil.chown(self.folder, "postgres")
+        os.chmod(self.folder, 0o755)  # noqa: S103 (commands of another user get there)
+        self._run("initdb", "-D", self.data, "-A", "trust", "-E", "UTF8", "--no-sync")
+        self.start()
+        self._run("createdb", "-h", self.folder, "mail")
+
+    @property
+    def url(self):
+        return f"postgresql://postgres@/mail?host={self.folder}"
+
+    def schema(self, name):
+        return f"{self.url}&options=-csearch_path%3D{name}"
+
+    def _run(self, program, *arguments):
+        command = ["runuser", "-u", "postgres", "--", self.programs / program, *arguments]
+        subprocess.run(list(map(str, command)), check=True, stdout=subprocess.DEVNULL, cwd="/")
+
+    def start(self):
+        options = f"-k {self.folder} -c listen_addresses= -c max_connections=60"
+        self._run(
+            "pg_ctl", "-D", self.data, "-w", "-l", self.folder / "log", "-o", options, "start"
+        )
+
+    def kill(self):
+        """End the server as a power failure does; its children end when they notice."""
+        number = int((self.data / "postmaster.pid").read_text().split()[0])
+        children = subprocess.run(["pgrep", "-P", str(number)], capture_output=True, text=True)
+        for one in (number, *map(int, children.stdout.split())):
+            try:
+                os.kill(one, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+        while subprocess.run(["pgrep", "-f", f"postgres.*{self.data}"], capture_output=True).stdout:
+            time.sleep(0.05)
+        # Where nobody reaps them, the dead look alive to the next one.
+        for lock in (self.data / "postmaster.pid", self.folder / ".s.PGSQL.5432.lock"):
+            lock.unlink(missing_ok=True)
+
+    def stop(self):
+        self._run("pg_ctl", "-D", self.data, "-m", "immediate", "stop")
+
+
+def missing():
+    """Why there can be no server here; None where there can."""
+    if os.geteuid() != 0:
+        return "to start a PostgreSQL server for the tests, be root"
+    if not list(Path("/usr/lib/postgresql").glob("*/bin/initdb")):
+        return "PostgreSQL is not installed: apt-get install postgresql"
+    return None

@@ -1,0 +1,303 @@
+"""A mailbox in PostgreSQL makes the same promises as one in a file, for several hosts."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import postgres
+import pytest
+from commands import streamnb_command
+
+from streamnb import Mailbox, MultinomialNB, Tokenizer
+from streamnb.classifier import Classifier
+from streamnb.corpus import open_corpus, read
+from streamnb.errors import BusyError, StateError
+from streamnb.mailbox.compact import compact
+from streamnb.mailbox.digest import digest
+from streamnb.mailbox.ledger import PROGRAM
+from streamnb.mailbox.rebuild import rebuild
+from streamnb.mailbox.record import Bounds, Record
+from streamnb.mailbox.renew import bring, missing, successor
+from streamnb.mailbox.service.answers import answer
+from streamnb.mailbox.status import status
+from streamnb.mailbox.store import Lesson
+from streamnb.mailbox.transfer.formats import export, import_file, merge
+from streamnb.mailbox.undo import redo
+
+WHY = postgres.missing()
+pytestmark = [pytest.mark.postgres, pytest.mark.skipif(WHY is not None, reason=str(WHY))]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("postgres")
+    for parent in (folder, *folder.parents[:2]):
+        os.chmod(parent, 0o755)  # noqa: S103 (its user must get there)
+    made = postgres.Server(folder)
+    yield made
+    made.stop()
+
+
+numbers = iter(range(10**6))
+
+
+@pytest.fixture
+def url(server):
+    return server.schema(f"mail{next(numbers)}")
+
+
+def mails(n=120):
+    return [(read(e), e.label) for e in open_corpus("corpora/sample")][:n]
+
+
+def lines(mailbox, tmp_path):
+    path = tmp_path / f"export{next(numbers)}"
+    export(mailbox, str(path))
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def live(mailbox):
+    """Everything done to a mailbox in its life."""
+    messages = mails()
+    wrong = {"spam": "ham", "ham": "spam"}
+    at = 1_700_000_000.0
+    for i, (message, label) in enumerate(messages):
+        said = wrong[label] if i % 10 == 0 else label
+        mailbox.learn(message, said, when=at + i, source="learn a/b \udcff")
+    for i, (message, label) in enumerate(messages[:40]):
+        mailbox.learn(message, label, PROGRAM if i % 3 else "human", when=at + 200 + i)
+    for message, _ in messages[90:100]:
+        mailbox.forget(message, when=at + 300)
+    undone = mailbox.undo(at + 230)
+    assert undone.unlearned
+    assert redo(mailbox).learned == undone.unlearned
+
+
+def test_it_knows_what_one_in_a_file_knows_to_the_last_digit(url, tmp_path):
+    with Mailbox(url) as remote, Mailbox(tmp_path / "mail.db") as local:
+        for mailbox in (remote, local):
+            live(mailbox)
+            assert mailbox.verify() == []
+        assert status(remote)._replace(path="", bytes=0) == status(local)._replace(path="", bytes=0)
+        for again in (lambda one: None, rebuild, lambda one: compact(one, once=0)):
+            again(remote)
+            again(local)
+            assert remote.verify() == local.verify() == []
+            for message, _ in mails(300)[::7]:
+                with remote.reading(), local.reading():
+                    scores = local.classifier.joint_log_likelihood(message)
+                    assert remote.classifier.joint_log_likelihood(message) == scores
+                assert remote.classify(message, 5) == local.classify(message, 5)
+
+
+def test_from_a_file_to_a_server_and_back(url, tmp_path):
+    with Mailbox(tmp_path / "mail.db") as local, Mailbox(url) as remote:
+        live(local)
+        first = lines(local, tmp_path)
+        path = tmp_path / "local.jsonl"
+        export(local, str(path))
+        import_file(remote, str(path))
+        assert lines(remote, tmp_path) == first
+        with Mailbox(tmp_path / "again.db") as again:
+            merge(again, remote)
+            assert lines(again, tmp_path) == first
+            for message, _ in mails(60):
+                with again.reading(), local.reading():
+                    scores = local.classifier.joint_log_likelihood(message)
+                    assert again.classifier.joint_log_likelihood(message) == scores
+        with pytest.raises(StateError, match="merged with itself"):
+            merge(remote, remote)
+
+
+def test_the_record_and_what_is_erased(url):
+    with Mailbox(url) as mailbox:
+        for message, label in mails(30):
+            mailbox.learn(message, label)
+        record, message = Record(mailbox), mails(40)[35][0]
+        record.limit(Bounds(50, 30))
+        for place in ("inbox", "junk"):
+            record.note(message, answer(mailbox, message), place)
+        (entry,) = record.entries(search=Record(mailbox).entries()[0].subject[2:6].upper())
+        assert entry.place == "junk"
+        assert record.teach(entry.id, "spam").what == "learned"
+        assert record.entries("taught")[0].taught == "spam"
+        assert record.erase([digest(message), digest(mails(1)[0][0])]) == 2
+        assert record.entries() == mailbox.verify() == []
+
+
+def test_text_that_a_server_cannot_hold(url):
+    with Mailbox(url) as mailbox:
+        mailbox.learn(b"Subject: a\n\nb", "sp\0am \udcff", source="learn a\0b")
+        assert mailbox.label_of(digest(b"Subject: a\n\nb"))[2] == "learn a\ufffdb"
+    with Mailbox(url) as mailbox:
+        assert mailbox.labels == ["sp\0am \udcff"]
+        assert mailbox.verify() == []
+
+
+def test_batches_and_another_kind_of_classifier(url):
+    kind = Classifier(Tokenizer(), MultinomialNB())
+    with Mailbox(url, classifier=kind) as mailbox:
+        lessons = [Lesson(b"free offer", "spam"), Lesson(b"lunch", "ham")]
+        assert mailbox.learn_batch(lessons, "query", 0) == 2
+        assert mailbox.learn_batch(lessons, "query", 0) == 0
+    with Mailbox(url, create=False) as mailbox:
+        assert mailbox.classify(b"free").label == "spam"
+        assert mailbox.verify() == []
+
+
+WRITER = """
+import sys
+from streamnb import Mailbox
+from streamnb.errors import BusyError
+url, seed = sys.argv[1], int(sys.argv[2])
+mailbox = Mailbox(url, wait=60)
+for i in range(100000):
+    message = b"Subject: %d\\n\\nw%d v%d u%d" % (seed * 100000 + i, i % 17, i % 5, seed)
+    mailbox.learn(message, "spam" if i % 2 else "ham")
+    print(seed * 100000 + i, flush=True)
+"""
+
+
+def test_clients_and_the_server_are_killed_and_nothing_acknowledged_is_lost(server, url):
+    """Two hosts' worth of writers; the long runs are tests/benchmarks/kill_postgres.py's."""
+    Mailbox(url).close()
+    chance = random.Random(3)
+    acknowledged = set()
+    begun = 0
+
+    def writer():
+        nonlocal begun
+        begun += 1
+        return subprocess.Popen(
+            [sys.executable, "-c", WRITER, url, str(begun)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    running = [writer() for _ in range(4)]
+    for kill in range(8):
+        time.sleep(0.5 + chance.random())
+        if kill in (3, 6):
+            server.kill()
+            server.start()
+        else:
+            one = running.pop(chance.randrange(len(running)))
+            one.send_signal(signal.SIGKILL)
+            acknowledged |= {int(line) for line in one.communicate()[0].split("\n")[:-1]}
+            running.append(writer())
+    time.sleep(1)
+    for one in running:
+        assert one.poll() is None, one.stderr.read()  # the server's death was waited for
+        one.send_signal(signal.SIGKILL)
+        acknowledged |= {int(line) for line in one.communicate()[0].split("\n")[:-1]}
+    assert len(acknowledged) > 20
+    with Mailbox(url) as mailbox:
+        assert mailbox.verify() == []
+        with mailbox.reading():
+            learned = sum(mailbox.counts[0].weights)
+        for number in acknowledged:
+            seed, i = divmod(number, 100000)
+            message = b"Subject: %d\n\nw%d v%d u%d" % (number, i % 17, i % 5, seed)
+            assert mailbox.learn(message, "spam" if i % 2 else "ham").what == "known"
+        assert len(acknowledged) <= learned <= len(acknowledged) + begun
+
+
+def test_who_asks_is_answered_while_it_is_learned_anew(url):
+    with Mailbox(url) as mailbox:
+        for message, label in sorted(mails(100), key=lambda pair: pair[1]):
+            mailbox.learn(message, label)
+        answers, done = [], threading.Event()
+
+        def ask():
+            with Mailbox(url) as other:
+                while not done.is_set():
+                    answers.append(other.classify(mails(1)[0][0]).probability)
+
+        thread = threading.Thread(target=ask)
+        thread.start()
+        time.sleep(0.3)
+        rebuild(mailbox)
+        done.set()
+        thread.join()
+        assert len(answers) > 3
+        assert mailbox.verify() == []
+
+
+def test_a_writer_that_is_in_the_way_is_waited_for_and_told(url):
+    with Mailbox(url) as holder, Mailbox(url, wait=0.2) as mailbox:
+        with holder.writing(), pytest.raises(BusyError, match=r"waited 0\.2 s"):
+            mailbox.learn(b"Subject: a\n\nb", "ham")
+        assert mailbox.learn(b"Subject: a\n\nb", "ham").what == "learned"
+
+
+def test_commands_take_a_url(url, tmp_path):
+    def run(*arguments, status=0, **options):
+        found, out, err = streamnb_command(*arguments, "--db", url, **options)
+        assert found == status, err
+        return out
+
+    spam, ham = tmp_path / "spam", tmp_path / "ham"
+    for i, (message, label) in enumerate(mails(40)):
+        folder = spam if label == "spam" else ham
+        folder.mkdir(exist_ok=True)
+        (folder / f"{i}.eml").write_bytes(message)
+    run("learn", f"spam={spam}", f"ham={ham}")
+    one = str(next(spam.iterdir()))
+    assert "postgresql:///mail" in run("status")
+    assert json.loads(run("status", "--json"))
+    run("verify")
+    run("classify", one, status=2)  # not sure yet, of so few
+    run("forget", one)
+    run("undo", "--last")
+    run("undo", "--redo")
+    run("compact")
+    run("export", str(tmp_path / "out.jsonl"))
+    run("top", "--class", "spam")
+    run("explain", str(next(ham.iterdir())))
+    run("rescue", str(tmp_path / "new.db"), status=4)
+
+
+@pytest.mark.parametrize(
+    ("of", "why"),
+    [
+        ("postgresql://nobody@/nothing?host=/nowhere", "cannot be used"),
+        ("postgresql://%zz", "cannot be used"),
+        ("postgresql://a:secret@127.0.0.1:1/x", "cannot be used"),
+    ],
+)
+def test_what_is_no_database_is_told_in_a_line(of, why):
+    status, _, err = streamnb_command("status", "--db", of)
+    assert status == 4
+    assert why in err
+    assert "secret" not in err
+    assert err.count("\n") == 1
+
+
+def test_tables_of_others_are_left_alone(server):
+    import psycopg
+
+    with psycopg.connect(server.url, autocommit=True) as connection:
+        connection.execute("CREATE SCHEMA theirs")
+        connection.execute("CREATE TABLE theirs.state(a INT)")
+    with pytest.raises(StateError, match="another program"):
+        Mailbox(server.schema("theirs"))
+    with pytest.raises(StateError, match="no tables"):
+        Mailbox(server.schema("none"), create=False)
+
+
+def test_newer_views_come_into_a_schema_of_their_own(url, server):
+    with Mailbox(url) as old:
+        for message, label in mails(10):
+            old.learn(message, label)
+        with successor(old, server.schema(f"mail{next(numbers)}")) as new:
+            for message, _ in mails(10):
+                bring(old, new, message)
+            assert missing(old, new) == 0
+        with pytest.raises(StateError, match="old database"):
+            successor(old, url)
