@@ -5,6 +5,7 @@ import io
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -47,7 +48,7 @@ from streamnb import (
 from streamnb.config import build
 from streamnb.corpus import open_corpus, read
 from streamnb.evaluate import Judged
-from streamnb.partial import advance, fresh, learn_shard, merge, plan_of
+from streamnb.partial import Slices, advance, fresh, learn_shard, merge, plan_of
 from streamnb.partial.shards import STATE
 from streamnb.replay.run import replay
 from streamnb.spark import fitting
@@ -239,14 +240,16 @@ def test_shards_add_up(session, monkeypatch):
     monkeypatch.setattr(fitting, "_HELD_BACK", 30)
     rows = stream(3, 600, 2)
     slow = TextClassifier()
-    cut = {}
+    slices, cut = Slices(0, 599, 3, 2, 20), {}
     for row in rows:
-        held_back = row.position % 20 == 19
-        cut.setdefault(6 if held_back else row.position * 6 // 600, []).append(row)
+        cut.setdefault(slices.of(row.position), []).append(row)
     plan = plan_of(slow)
-    for numbers in ([0, 1, 2], [3, 4, 5], [6]):
+    for first, last in slices.taken_together():
         data = saved(slow)
-        shards = [list(learn_shard(Classifier.load(io.BytesIO(data)), cut[k], 2)) for k in numbers]
+        shards = [
+            list(learn_shard(Classifier.load(io.BytesIO(data)), cut[k], 2))
+            for k in range(first, last + 1)
+        ]
         pieces = [piece for shard in shards for piece in shard if piece.view != STATE]
         advance(slow, [*merge(plan, pieces), shards[-1][-1]])
     for partitions in (1, 5):
@@ -542,3 +545,56 @@ def test_the_command_says_in_a_line_what_is_wrong(arguments, status, why):
 
 def test_a_plan_is_the_same_for_all():
     assert plan_of(fresh(plan_of(MailClassifier()))) == plan_of(MailClassifier())
+
+
+def test_the_guide_runs_as_it_stands(session, tmp_path, monkeypatch):
+    text = Path("docs/scale.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"<!-- spark -->\n```(sh|python)\n(.*?)```", text, re.S)
+    for name in ("corpora", "configs"):
+        (tmp_path / name).symlink_to(Path(name).absolute())
+    program = tmp_path / "streamnb"
+    program.write_text(f"#!{sys.executable} -P\nfrom streamnb.cli import main\nmain()\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.chdir(tmp_path)
+    assert [kind for kind, _ in blocks] == ["sh", "python"]
+    done = subprocess.run(["bash", "-euc", blocks[0][1]], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "accuracy" in done.stdout
+    known = {"session": session}
+    # The session of the tests was not begun in this folder.
+    example = blocks[1][1].replace("mail.parquet", str(tmp_path / "mail.parquet"))
+    exec(example, known)  # noqa: S102 (it is ours)
+    assert {row["user"] for row in known["each"].toArrow().to_pylist()} == {0, 1, 2}
+    assert known["scores"].count() == 300
+
+
+CONNECT = """
+import sys
+sys.path.insert(0, "tests")
+from pyspark.sql import SparkSession
+from test_partial import judged_in_sequence, stream
+from test_spark import MODELS, frame_of, judged, saved, taught
+from streamnb import Classifier, Tokenizer, spark
+session = SparkSession.builder.remote("local[2]").getOrCreate()
+rows = stream(4, 100, 3)
+frame = frame_of(session, rows)
+template = Classifier(Tokenizer(), MODELS["bernoulli"]())
+model = taught(template.clone(), rows)
+assert saved(spark.fit(frame, template)) == saved(model)
+steps = spark.prequential(frame, template, block=30)
+assert list(judged(steps.sort("position"))) == list(judged_in_sequence(template.clone(), rows))
+assert spark.summary(steps).messages == spark.score(frame, model).count() == 100
+each = spark.fit_each(frame, template, by="label")
+assert each.count() == 3
+print("same")
+"""
+
+
+def test_spark_connect():
+    pytest.importorskip("grpc", reason="pip install 'pyspark[connect]'")
+    pytest.importorskip("zstandard", reason="pip install 'pyspark[connect]'")
+    done = subprocess.run(
+        [sys.executable, "-c", CONNECT], capture_output=True, text=True, timeout=300
+    )
+    assert done.stdout.strip().endswith("same"), done.stderr[-3000:]

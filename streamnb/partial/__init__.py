@@ -10,13 +10,14 @@ each block from what was learned before it.
 from streamnb.partial.pieces import Piece, assembled, count, merge
 from streamnb.partial.plan import check_sums, digest_of, fresh, plan_of
 from streamnb.partial.prequential import Blocks, Judgement, Row, count_block, prefixes, replay
-from streamnb.partial.shards import advance, check_shards, learn_shard
+from streamnb.partial.shards import Slices, advance, check_shards, learn_shard
 
 __all__ = [
     "Blocks",
     "Judgement",
     "Piece",
     "Row",
+    "Slices",
     "advance",
     "assembled",
     "check_shards",

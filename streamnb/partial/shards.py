@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -28,9 +28,47 @@ from streamnb.partial.plan import plan_of
 from streamnb.partial.prequential import Row
 from streamnb.storage import plain_label, read_label
 
-__all__ = ["STATE", "advance", "check_shards", "learn_shard"]
+__all__ = ["STATE", "Slices", "advance", "check_shards", "learn_shard"]
 
 STATE = -1  # the view of a piece that holds what a model keeps beside its counts
+
+
+class Slices(NamedTuple):
+    """How a stream is cut into shards, round after round, and what is held back to the end.
+
+    Attributes
+    ----------
+    low, high
+        The first and last place in the stream.
+    shards, rounds
+        How many shards learn side by side, and how often.
+    step
+        Of so many messages one is held back, which the sum of all shards learns.
+    """
+
+    low: int
+    high: int
+    shards: int
+    rounds: int
+    step: int
+
+    @property
+    def slices(self) -> int:
+        """How many there are, without the one that is held back."""
+        return self.shards * self.rounds
+
+    def of(self, position: int) -> int:
+        """The number of the slice that a message is in; that of the last is what is held back."""
+        place = position - self.low
+        if place % self.step == self.step - 1:
+            return self.slices
+        return place * self.slices // (self.high - self.low + 1)
+
+    def taken_together(self) -> Iterator[tuple[int, int]]:
+        """The first and last of the slices that are learned side by side, in their order."""
+        for first in range(0, self.slices, self.shards):
+            yield first, first + self.shards - 1
+        yield self.slices, self.slices
 
 
 def check_shards(learner: Any) -> None:

@@ -13,6 +13,7 @@ from pyspark.sql.types import BinaryType, LongType, StructField, StructType
 
 from streamnb.classifier import Classifier
 from streamnb.partial import (
+    Slices,
     advance,
     assembled,
     check_shards,
@@ -138,27 +139,25 @@ def _on_shards(rows: DataFrame, learner: Classifier, shards: int, rounds: int, p
         if not isinstance(number, int) or number < 1:
             raise ValueError(f"{name}: a whole number, at least 1, not {number!r}")
     low, high, n = places_of(rows)
-    slices = shards * rounds
-    if n < FEWEST * slices:
+    if n < FEWEST * shards * rounds:
         raise ValueError(
-            f"{n} messages in {slices} shards (shards x rounds): at least {FEWEST:,} each are "
-            "wanted, so ask for fewer"
+            f"{n} messages in {shards * rounds} shards (shards x rounds): at least {FEWEST:,} each "
+            "are wanted, so ask for fewer"
         )
-    step = n // _HELD_BACK
-    shard = F.expr(f"({POSITION} - {low}L) * {slices}L div {high - low + 1}L")
-    held_back = F.expr(f"({POSITION} - {low}L) % {step}L = {step - 1}L")
-    cut = rows.withColumn(BLOCK, F.when(held_back, slices).otherwise(shard))
-    sizes = cut.groupBy(BLOCK).count().toArrow().to_pylist()
-    smallest = min(of["count"] for of in sizes)
-    if len(sizes) <= slices or smallest < _HELD_BACK / 2:
+    cut = Slices(low, high, shards, rounds, n // _HELD_BACK)
+    place = f"({POSITION} - {low}L)"
+    held_back = F.expr(f"{place} % {cut.step}L = {cut.step - 1}L")
+    slice_of = F.expr(f"{place} * {cut.slices}L div {high - low + 1}L")
+    sliced = rows.withColumn(BLOCK, F.when(held_back, cut.slices).otherwise(slice_of))
+    sizes = [of["count"] for of in sliced.groupBy(BLOCK).count().toArrow().to_pylist()]
+    if len(sizes) <= cut.slices or min(sizes) < _HELD_BACK / 2:
         raise ValueError(
-            f"a shard has {smallest if len(sizes) > slices else 0} messages: positions must be "
-            "numbers without large gaps; number the messages anew"
+            f"a shard has {min(sizes) if len(sizes) > cut.slices else 0} messages: positions must "
+            "be numbers without large gaps; number the messages anew"
         )
     plan = plan_of(learner)
-    for first in [*range(0, slices, shards), slices]:  # the last are those held back
-        last = min(first + shards, slices) - 1 if first < slices else slices
-        mine = _in_order(cut.where(F.col(BLOCK).between(first, last)), BLOCK)
+    for first, last in cut.taken_together():
+        mine = _in_order(sliced.where(F.col(BLOCK).between(first, last)), BLOCK)
         taught = _taught(sent(rows.sparkSession, learner), last, parts)
         pieces = _merged(mine.groupBy(BLOCK).applyInArrow(taught, PIECE), plan)
         advance(learner, pieces_in(pieces.toArrow().to_batches()))

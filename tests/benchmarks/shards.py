@@ -1,0 +1,94 @@
+"""What learning on shards costs the default: ranking and accuracy of k shards in r rounds.
+
+    python tests/benchmarks/shards.py STREAM... [--shards 1 2 4 8 16 32 128] [--rounds 1 4]
+
+A STREAM is a corpus, or several joined by + and shuffled (three times over, with the mean of what
+is found). The first 80 % are learned, the last 20 % judged by what was learned. It is what
+`streamnb.spark.fit(..., shards=, rounds=)` does, in one process; `1` is one sequence, without
+anything held back.
+"""
+
+import argparse
+import io
+import random
+import statistics
+from pathlib import Path
+
+from streamnb import MailClassifier, TextClassifier
+from streamnb.corpus import open_corpus, read
+from streamnb.evaluate import Step, Tally
+from streamnb.partial import Row, Slices, advance, learn_shard, merge, plan_of
+from streamnb.partial.shards import STATE
+
+HELD_BACK = 500
+
+
+def learned(made, rows: list[Row], shards: int, rounds: int):
+    model = made()
+    if shards * rounds == 1:
+        for row in rows:
+            model.learn_one(row.x, row.label)
+        return model
+    slices = Slices(0, len(rows) - 1, shards, rounds, max(2, len(rows) // HELD_BACK))
+    cut: dict[int, list[Row]] = {}
+    for row in rows:
+        cut.setdefault(slices.of(row.position), []).append(row)
+    plan = plan_of(model)
+    for first, last in slices.taken_together():
+        data = io.BytesIO()
+        model.save(data)
+        pieces = []
+        for number in range(first, last + 1):
+            data.seek(0)
+            found = list(learn_shard(type(model).load(data), cut.get(number, [])))
+            pieces += [piece for piece in found if piece.view != STATE or number == last]
+        states = [piece for piece in pieces if piece.view == STATE]
+        rest = [piece for piece in pieces if piece.view != STATE]
+        advance(model, [*merge(plan, rest), *states])
+    return model
+
+
+def judged(model, rows: list[Row]):
+    tally = Tally("spam")
+    for row in rows:
+        scores = model.joint_log_likelihood(row.x)
+        tally.record(Step(row.label, max(scores, key=scores.get), scores, None))
+    return tally.summary(False)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("streams", nargs="+")
+    parser.add_argument("--shards", nargs="+", type=int, default=[1, 2, 4, 8, 16, 32, 128])
+    parser.add_argument("--rounds", nargs="+", type=int, default=[1, 4])
+    chosen = parser.parse_args()
+    print("| stream | shards | rounds | messages a shard | (1-ROCA)% | accuracy |")
+    print("|---|---|---|---|---|---|")
+    for stream in chosen.streams:
+        corpora = [open_corpus(path) for path in stream.split("+")]
+        made = MailClassifier if corpora[0].content == "mail" else TextClassifier
+        mails = [(entry.label, read(entry)) for corpus in corpora for entry in corpus]
+        name = " + ".join(Path(path).name for path in stream.split("+"))
+        for rounds in chosen.rounds:
+            for k in chosen.shards:
+                if k % rounds or (k == rounds > 1):
+                    continue
+                found = []
+                for seed in range(3) if len(corpora) > 1 else [None]:
+                    mixed = list(mails)
+                    if seed is not None:
+                        random.Random(seed + 1).shuffle(mixed)
+                    rows = [Row(i, *one) for i, one in enumerate(mixed)]
+                    n = len(rows) * 4 // 5
+                    found.append(judged(learned(made, rows[:n], k // rounds, rounds), rows[n:]))
+                accuracy = statistics.mean(one.accuracy for one in found)
+                roca = [one.one_minus_roca_percent for one in found]
+                ranked = "" if None in roca else f"{statistics.mean(roca):.4f}"
+                print(
+                    f"| {name} | {k} | {rounds} | {n // k:,} | {ranked} | {accuracy:.2%} |",
+                    flush=True,
+                )
+
+
+if __name__ == "__main__":
+    main()
