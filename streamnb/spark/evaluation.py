@@ -87,10 +87,9 @@ def prequential(
     cut = Blocks(block, delay)
     if delay:
         _check_numbered(rows)
-    wanted = F.array_distinct(
-        F.array(F.expr(f"{POSITION} div {block}L"), F.expr(f"({POSITION} + {delay}L) div {block}L"))
-    )
-    blocks = rows.withColumn(BLOCK, F.explode(wanted))
+    numbers = [F.expr(f"({POSITION} + {later}L) div {block}L") for later in (0, delay)]
+    wanted = F.explode(F.array_distinct(F.array(*numbers))) if delay else numbers[0]
+    blocks = rows.withColumn(BLOCK, wanted)
     label = field_of(frame, LABEL, LABELS).dataType
     schema = StructType(
         [

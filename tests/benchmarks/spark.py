@@ -145,7 +145,6 @@ def main() -> None:
         .config("spark.driver.memory", "3g")
         .config("spark.driver.maxResultSize", "2g")
         .config("spark.sql.shuffle.partitions", "8")
-        .config("spark.sql.files.maxPartitionBytes", "32m")
         .config("spark.ui.showConsoleProgress", "false")
         .getOrCreate()
     )
