@@ -4,7 +4,9 @@ import os
 import shutil
 import signal
 import subprocess
+import tempfile
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 
@@ -57,6 +59,20 @@ class Server:
 
     def stop(self):
         self._run("pg_ctl", "-D", self.data, "-m", "immediate", "stop")
+
+
+@contextmanager
+def served(wanted=True):
+    """A server of its own, if it is wanted."""
+    if not wanted:
+        yield None
+        return
+    with tempfile.TemporaryDirectory(prefix="streamnb-postgres-") as folder:
+        server = Server(folder)
+        try:
+            yield server
+        finally:
+            server.stop()
 
 
 def missing():

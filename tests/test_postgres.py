@@ -6,7 +6,6 @@ import random
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 
@@ -40,10 +39,8 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def server():
-    with tempfile.TemporaryDirectory(prefix="streamnb-postgres-") as folder:
-        made = postgres.Server(folder)
+    with postgres.served() as made:
         yield made
-        made.stop()
 
 
 numbers = iter(range(10**6))
@@ -167,7 +164,7 @@ for i in range(100000):
 
 
 def test_clients_and_the_server_are_killed_and_nothing_acknowledged_is_lost(server, url):
-    """Two hosts' worth of writers; the long runs are tests/benchmarks/kill_postgres.py's."""
+    """Two hosts' worth of writers; the long runs are tests/benchmarks/kill.py's."""
     Mailbox(url).close()
     chance = random.Random(3)
     acknowledged = set()
@@ -264,6 +261,23 @@ def test_commands_take_a_url(url, tmp_path):
     run("top", "--class", "spam")
     run("explain", str(next(ham.iterdir())))
     run("rescue", str(tmp_path / "new.db"), status=4)
+
+
+def test_a_server_of_ours_answers_for_it(url, tmp_path):
+    with Mailbox(url) as mailbox:
+        for message, label in mails(30):
+            mailbox.learn(message, label)
+    own = {**os.environ, "XDG_DATA_HOME": str(tmp_path), "STREAMNB_DB": url}
+    program = [sys.executable, "-P", "-c", "from streamnb.cli import main; main()", "serve"]
+    with subprocess.Popen(program, stderr=subprocess.PIPE, text=True, env=own) as running:
+        assert "listening" in running.stderr.readline()
+        message = mails(1)[0][0]
+        status, out, err = streamnb_command("filter", input=message.decode("latin-1"), env=own)
+        assert status == 0, err
+        assert "X-Streamnb" in out or "X-Spam" in out
+        assert list((tmp_path / "streamnb").glob("postgresql-*.sock"))
+        running.terminate()
+    assert running.returncode == 0
 
 
 @pytest.mark.parametrize(

@@ -202,12 +202,14 @@ def _listeners(
     handles: dict[str, Callable[[], Any]],
 ) -> list[Listener]:
     """All listeners that are asked for; none is open where one cannot be."""
-    from streamnb.mailbox.location import socket_path
+    from streamnb.mailbox.location import is_url, socket_path
     from streamnb.mailbox.service.listening import address_of, listen
     from streamnb.mailbox.service.server import Listener
 
     one = mailboxes.one
     asking = socket_path("", "all") if one is None else socket_path(one.location)
+    if one is not None and is_url(one.location):  # no database has made the folder
+        os.makedirs(os.path.dirname(asking), mode=0o700, exist_ok=True)
     places = {"ask": f"unix:{asking}", **{k: v for k, v in wanted.items() if v}}
     addresses = {name: address_of(text) for name, text in places.items() if name not in passed}
     most = {"lmtp": _MAIL, "smtp": _MAIL, "milter": 5 * _MAIL}

@@ -11,6 +11,7 @@ __all__ = [
     "base_path",
     "beside",
     "default_path",
+    "identity_of",
     "is_url",
     "socket_path",
     "user_path",
@@ -27,14 +28,19 @@ def is_url(path: str | os.PathLike[str]) -> bool:
     return os.fspath(path).startswith(("postgresql://", "postgres://"))
 
 
+def identity_of(url: str) -> tuple[int, int]:
+    """What stands for the device and inode of a file, for a database of a server."""
+    import hashlib  # here: most processes that ask have a file
+
+    digest = hashlib.sha256(url.encode("utf-8", "surrogateescape")).digest()
+    return 0, int.from_bytes(digest[:6])
+
+
 def beside(database: str | os.PathLike[str], ending: str) -> str:
     """A file that belongs to a database: beside it, or for a server's in the data folder."""
     if not is_url(database):
         return f"{os.path.realpath(database)}{ending}"
-    import hashlib  # here: most processes that ask have a file
-
-    digest = hashlib.sha256(os.fspath(database).encode()).hexdigest()[:16]
-    return f"{_data_folder()}/postgresql-{digest}{ending}"
+    return f"{_data_folder()}/postgresql-{identity_of(os.fspath(database))[1]:012x}{ending}"
 
 
 def _data_folder() -> str:

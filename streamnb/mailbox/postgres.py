@@ -8,6 +8,7 @@ So nothing can interleave, and what a client that was killed had begun is as if 
 from __future__ import annotations
 
 import contextlib
+import logging
 import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
@@ -17,10 +18,13 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 from streamnb.errors import BusyError, OutputError, StateError
-from streamnb.mailbox.location import WAIT
+from streamnb.mailbox.location import WAIT, identity_of
 from streamnb.mailbox.transactions import SCHEMA, Transactions, TransientError
 
 __all__ = ["PostgresDatabase", "shown_url"]
+
+# What it says of a lost connection is said by our errors.
+logging.getLogger("psycopg").addHandler(logging.NullHandler())
 
 _NAMESPACE = "streamnb"  # where the tables are, unless the URL's options set a search_path
 _LOCK = 0x736E6231  # whose lock it is; with it goes the number of the schema
@@ -121,6 +125,7 @@ class PostgresDatabase(Transactions):
     def __init__(self, url: str, create: bool = True, wait: float = WAIT) -> None:
         super().__init__(shown_url(url), wait)
         self.location = url
+        self.file = identity_of(url)
         with self.speaking():
             self._connect()
             try:

@@ -9,7 +9,7 @@ from streamnb.errors import StateError
 from streamnb.features.mail_words import MailTokenizer
 from streamnb.features.views import described
 from streamnb.mailbox.digest import digest
-from streamnb.mailbox.location import WAIT
+from streamnb.mailbox.location import WAIT, is_url
 from streamnb.mailbox.store import Mailbox, Outcome
 
 __all__ = ["bring", "missing", "successor"]
@@ -31,8 +31,8 @@ def successor(old: Mailbox, new: str | Path, wait: float = WAIT) -> Mailbox:
     classifier = old.classifier
     if not isinstance(classifier, ReadyClassifier):
         raise StateError(f"{old.path}: its views were chosen by hand; there are no newer ones")
-    there = old.database.file is not None and Path(new).exists()
-    if str(new) == old.location or (there and Path(new).samefile(old.path)):
+    files = not is_url(old.location) and Path(new).exists()
+    if str(new) == old.location or (files and Path(new).samefile(old.path)):
         raise StateError(f"{new}: is the old database; name another one")
     words = classifier.words
     if isinstance(words, MailTokenizer):

@@ -71,12 +71,12 @@ class Transactions:
     changes
         A number that grows whenever what was read may no longer hold.
     file
-        Which file it is, device and inode; None where it is no file.
+        Which it is: device and inode of a file, or what stands for them.
     """
 
     connection: Any
     path: Path | str
-    file: tuple[int, int] | None = None
+    file: tuple[int, int]
 
     def __init__(self, path: Path | str, wait: float) -> None:
         self.path = path

@@ -2,10 +2,12 @@
 
     python tests/benchmarks/kill.py CORPUS [--kills 200] [--messages 1000]
     python tests/benchmarks/kill.py CORPUS --full-disk [--times 50]
+    python tests/benchmarks/kill.py CORPUS --postgres [--kills 200]
 
 After each kill (or full disk) the database is verified, and every message is looked for that was
 acknowledged. Exit status 1 where anything was lost. Root can mount a small disk; for others the size
-of files is limited.
+of files is limited. With --postgres (as root) the database is that of a server, which is itself
+killed, with all its processes, before every fourth kill of the writers.
 """
 
 import argparse
@@ -21,6 +23,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from postgres import Server, served
 
 from streamnb import Mailbox
 from streamnb.corpus import open_corpus, read
@@ -57,7 +62,7 @@ def writer(corpus: str, messages: int, database: str, part: int, limit: int) -> 
 
 
 def begin(
-    corpus: str, messages: int, database: Path, limit: int = 0
+    corpus: str, messages: int, database: Path | str, limit: int = 0
 ) -> list[subprocess.Popen[str]]:
     writers = [
         subprocess.Popen(
@@ -77,7 +82,7 @@ def begin(
     return writers
 
 
-def lost(database: Path, mails: list[tuple[bytes, str]], told: set[int]) -> list[str]:
+def lost(database: Path | str, mails: list[tuple[bytes, str]], told: set[int]) -> list[str]:
     """What is wrong with a database, of which these messages were acknowledged."""
     with Mailbox(database) as box:
         problems = box.verify()
@@ -92,7 +97,7 @@ def numbers(lines: list[str]) -> set[int]:
     return {int(line) for line in lines if line.endswith("\n") and line.strip().isdigit()}
 
 
-def kill(corpus: str, kills: int, messages: int) -> list[str]:
+def kill(corpus: str, kills: int, messages: int, server: Server | None) -> list[str]:
     rng = random.Random(11)
     mails = stream(corpus, messages)
     problems: list[str] = []
@@ -101,9 +106,16 @@ def kill(corpus: str, kills: int, messages: int) -> list[str]:
         for number in range(1, kills + 1):
             if number == 1 or "done\n" in said:  # noqa: F821 (from the round before)
                 begun += 1
-                database, told = Path(name) / f"{begun}.db", set[int]()
+                told = set[int]()
+                database = (
+                    Path(name) / f"{begun}.db" if server is None else server.schema(f"k{begun}")
+                )
             writers = begin(corpus, messages, database)
             select.select([], [], [], rng.uniform(0.0, 2.0))
+            if server is not None and number % 4 == 0:
+                server.kill()
+                server.start()
+                select.select([], [], [], rng.uniform(0.0, 2.0))
             for one in writers:
                 one.kill()
             said = [line for one in writers for line in (one.stdout or [])]
@@ -168,6 +180,7 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--messages", type=int, default=1000)
     parser.add_argument("--full-disk", action="store_true")
+    parser.add_argument("--postgres", action="store_true")
     parser.add_argument("--times", type=int, default=50)
     parser.add_argument("--writer", nargs=3, help=argparse.SUPPRESS)
     chosen = parser.parse_args()
@@ -178,7 +191,8 @@ def main() -> None:
     if chosen.full_disk:
         problems = fill(chosen.corpus, chosen.times, chosen.messages)
     else:
-        problems = kill(chosen.corpus, chosen.kills, chosen.messages)
+        with served(chosen.postgres) as server:
+            problems = kill(chosen.corpus, chosen.kills, chosen.messages, server)
     for problem in problems:
         print(problem)
     sys.exit(bool(problems))

@@ -1,14 +1,14 @@
 """What one message costs on a large database: classified, learned, as a process, through `serve`.
 
-    python tests/benchmarks/mailbox.py CORPUS [CORPUS ...] [--features 1000000]
+    python tests/benchmarks/mailbox.py CORPUS [CORPUS ...] [--features 1000000] [--postgres]
 
 Learns the corpora in memory, adds features nobody has until there are enough, in the order of their
 fingerprints (so that none lie together), and imports that. Then the mails of the first corpus are
-classified and learned, the database opened and closed for each.
+classified and learned, the database opened and closed for each. With --postgres (as root) the
+database is that of a server, which is reached through a socket.
 """
 
 import argparse
-import os
 import random
 import statistics
 import subprocess
@@ -19,6 +19,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from postgres import served as served_by
 
 from streamnb import Mailbox, MailClassifier
 from streamnb.corpus import open_corpus, read
@@ -41,7 +44,7 @@ def line(name: str, times: list[float]) -> None:
           f" {times[-1]:8.2f}")  # fmt: skip
 
 
-def database(corpora: list[str], features: int, path: Path) -> None:
+def database(corpora: list[str], features: int, folder: Path, path: Path | str) -> None:
     """A database of so many features; some of them are those of the corpora."""
     memory = MailClassifier(label_noise=0.0)
     for corpus in corpora:
@@ -54,19 +57,19 @@ def database(corpora: list[str], features: int, path: Path) -> None:
     for model in memory.models:
         keys = rng.integers(0, 1 << 64, missing // 2, dtype=np.uint64)
         model.counts.add(TokenCounts(np.unique(keys), np.ones(len(np.unique(keys)))), "ham", 1.0)
-    memory.save(path.with_suffix(".snb"))
+    memory.save(folder / "model.snb")
     with Mailbox(path) as box:
-        import_file(box, str(path.with_suffix(".snb")))
+        import_file(box, str(folder / "model.snb"))
         counts = " + ".join(f"{counts.features:,}" for counts in box.counts)
-    print(f"{counts} features, {os.path.getsize(path) / 1e6:.0f} MB")
+        print(f"{counts} features, {box.database.size() / 1e6:.0f} MB")
 
 
-def opened(path: Path, act: Callable[[Mailbox], object]) -> None:
+def opened(path: Path | str, act: Callable[[Mailbox], object]) -> None:
     with Mailbox(path) as box:
         act(box)
 
 
-def measure(path: Path, mails: list[tuple[bytes, str]]) -> None:
+def measure(path: Path | str, mails: list[tuple[bytes, str]]) -> None:
     for content, _ in mails[:20]:  # the files are in the system's memory
         opened(path, lambda box, c=content: box.classify(c))  # type: ignore[misc]
     sizes = [sum(map(len, MailClassifier().count(content))) for content, _ in mails]
@@ -85,7 +88,7 @@ def measure(path: Path, mails: list[tuple[bytes, str]]) -> None:
         )  # type: ignore[misc]
 
 
-def processes(path: Path, files: list[str]) -> None:
+def processes(path: Path | str, files: list[str]) -> None:
     for name, command in (
         ("a process that does nothing (python -c pass)", [sys.executable, "-c", "pass"]),
         ("streamnb classify", [STREAMNB, "classify", "--db", str(path)]),
@@ -97,7 +100,7 @@ def processes(path: Path, files: list[str]) -> None:
         ])  # fmt: skip
 
 
-def served(path: Path, mails: list[tuple[bytes, str]], files: list[str]) -> None:
+def served(path: Path | str, mails: list[tuple[bytes, str]], files: list[str]) -> None:
     server = subprocess.Popen([STREAMNB, "serve", "--db", str(path)], stderr=subprocess.PIPE)
     assert server.stderr is not None
     server.stderr.readline()
@@ -124,13 +127,14 @@ def main() -> None:
     parser.add_argument("corpus", nargs="+")
     parser.add_argument("--features", type=int, default=1_000_000)
     parser.add_argument("--mails", type=int, default=200)
+    parser.add_argument("--postgres", action="store_true")
     chosen = parser.parse_args()
     entries = list(open_corpus(chosen.corpus[0]))
     some = random.Random(3).sample(entries, min(chosen.mails, len(entries)))
     mails = [(read(entry), entry.label) for entry in some]
-    with tempfile.TemporaryDirectory() as name:
-        path = Path(name) / "mail.db"
-        database(chosen.corpus, chosen.features, path)
+    with tempfile.TemporaryDirectory() as name, served_by(chosen.postgres) as server:
+        path = Path(name) / "mail.db" if server is None else server.url
+        database(chosen.corpus, chosen.features, Path(name), path)
         print(f"{'milliseconds':<44} {'median':>8} {'95 %':>8} {'most':>8}")
         measure(path, mails)  # type: ignore[arg-type]
         processes(path, [entry.path for entry in some[:30]])

@@ -7,7 +7,15 @@ import socket
 import time
 from typing import TYPE_CHECKING, Self
 
-from streamnb.mailbox.location import WAIT, base_path, default_path, socket_path, user_path
+from streamnb.mailbox.location import (
+    WAIT,
+    base_path,
+    default_path,
+    identity_of,
+    is_url,
+    socket_path,
+    user_path,
+)
 from streamnb.mailbox.service.answers import Answer, Question, answer
 from streamnb.mailbox.service.protocol import (
     LONGEST_REPLY,
@@ -113,6 +121,8 @@ class Asking:
     def _file(self) -> tuple[int, int]:
         """Which database is meant; (0, 0) for the server's own, where we may not look."""
         try:
+            if is_url(self.database):
+                return identity_of(self.database)
             status = os.stat(self.database)
         except PermissionError:
             return 0, 0

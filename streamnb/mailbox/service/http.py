@@ -41,6 +41,7 @@ def token_of(database: str | os.PathLike[str]) -> str:
     path = beside(database, ".token") if is_url(database) else f"{os.fspath(database)}.token"
     made = secrets.token_urlsafe(32)
     try:
+        os.makedirs(os.path.dirname(os.path.abspath(path)), mode=0o700, exist_ok=True)
         try:
             descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, 0o600)
         except FileExistsError:

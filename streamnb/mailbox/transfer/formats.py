@@ -139,8 +139,7 @@ def _is_regular(file: IO[bytes]) -> bool:
 
 def merge(mailbox: Mailbox, other: Mailbox) -> Absorbed:
     """Add what another mailbox knows."""
-    files = mailbox.database.file is not None and other.database.file is not None
-    if mailbox.database.file == other.database.file if files else mailbox.path == other.path:
+    if mailbox.database.file == other.database.file:
         raise StateError(f"{other.path}: a database cannot be merged with itself")
     with other.reading():
         return absorb(mailbox, of_mailbox(other))
