@@ -263,11 +263,12 @@ def test_commands_take_a_url(url, tmp_path):
     run("rescue", str(tmp_path / "new.db"), status=4)
 
 
-def test_a_server_of_ours_answers_for_it(url, tmp_path):
+def test_a_server_of_ours_answers_for_it(url, server):
     with Mailbox(url) as mailbox:
         for message, label in mails(30):
             mailbox.learn(message, label)
-    own = {**os.environ, "XDG_DATA_HOME": str(tmp_path), "STREAMNB_DB": url}
+    folder = server.folder  # its name is short, as that of a socket must be
+    own = {**os.environ, "XDG_DATA_HOME": str(folder), "STREAMNB_DB": url}
     program = [sys.executable, "-P", "-c", "from streamnb.cli import main; main()", "serve"]
     with subprocess.Popen(program, stderr=subprocess.PIPE, text=True, env=own) as running:
         assert "listening" in running.stderr.readline()
@@ -275,7 +276,7 @@ def test_a_server_of_ours_answers_for_it(url, tmp_path):
         status, out, err = streamnb_command("filter", input=message.decode("latin-1"), env=own)
         assert status == 0, err
         assert "X-Streamnb" in out or "X-Spam" in out
-        assert list((tmp_path / "streamnb").glob("postgresql-*.sock"))
+        assert list((folder / "streamnb").glob("postgresql-*.sock"))
         running.terminate()
     assert running.returncode == 0
 
