@@ -1,5 +1,6 @@
 """A mailbox in PostgreSQL makes the same promises as one in a file, for several hosts."""
 
+import contextlib
 import json
 import os
 import random
@@ -8,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from urllib.parse import quote
 
 import postgres
 import pytest
@@ -26,6 +28,7 @@ from streamnb.mailbox.renew import bring, missing, successor
 from streamnb.mailbox.service.answers import answer
 from streamnb.mailbox.status import status
 from streamnb.mailbox.store import Lesson
+from streamnb.mailbox.transactions import TransientError
 from streamnb.mailbox.transfer.formats import export, import_file, merge
 from streamnb.mailbox.undo import redo
 
@@ -95,7 +98,7 @@ def test_it_knows_what_one_in_a_file_knows_to_the_last_digit(url, tmp_path):
                 assert remote.classify(message, 5) == local.classify(message, 5)
 
 
-def test_from_a_file_to_a_server_and_back(url, tmp_path):
+def test_from_a_file_to_a_server_and_back(url, server, tmp_path):
     with Mailbox(tmp_path / "mail.db") as local, Mailbox(url) as remote:
         live(local)
         first = lines(local, tmp_path)
@@ -112,6 +115,9 @@ def test_from_a_file_to_a_server_and_back(url, tmp_path):
                     assert again.classifier.joint_log_likelihood(message) == scores
         with pytest.raises(StateError, match="merged with itself"):
             merge(remote, remote)
+        with Mailbox(server.schema(f"mail{next(numbers)}")) as other:
+            merge(other, remote)
+            assert lines(other, tmp_path) == first
 
 
 def test_the_record_and_what_is_erased(url):
@@ -222,18 +228,151 @@ def test_who_asks_is_answered_while_it_is_learned_anew(url):
         thread = threading.Thread(target=ask)
         thread.start()
         time.sleep(0.3)
+        before = len(answers)
         rebuild(mailbox)
+        assert len(answers) > before
         done.set()
         thread.join()
-        assert len(answers) > 3
         assert mailbox.verify() == []
 
 
 def test_a_writer_that_is_in_the_way_is_waited_for_and_told(url):
-    with Mailbox(url) as holder, Mailbox(url, wait=0.2) as mailbox:
-        with holder.writing(), pytest.raises(BusyError, match=r"waited 0\.2 s"):
+    with Mailbox(url) as holder, holder.writing(), Mailbox(url, wait=0.2) as mailbox:
+        mailbox.classify(b"Subject: a\n\nb")  # who asks does not wait
+        with pytest.raises(BusyError, match=r"waited 0\.2 s"):
             mailbox.learn(b"Subject: a\n\nb", "ham")
+    with Mailbox(url) as mailbox:
         assert mailbox.learn(b"Subject: a\n\nb", "ham").what == "learned"
+
+
+def test_one_schema_has_one_lock_however_it_is_spelt(server):
+    name = f"mail{next(numbers)}"
+    with Mailbox(server.schema(name)) as holder, holder.writing():
+        for spelt in (name.upper(), f'"{name}"'):
+            other = Mailbox(server.schema(quote(spelt)), wait=0.1)
+            with other, pytest.raises(BusyError):
+                other.learn(b"Subject: a\n\nb", "ham")
+    for refused in (f"nothere,{name}", "pg_temp", '"$user"'):
+        with pytest.raises(StateError, match="one schema"):
+            Mailbox(server.schema(quote(refused)))
+    for odd in ('"My;\\ Sch""ema%?"', "grün"):
+        with Mailbox(server.schema(quote(odd))) as mailbox:
+            assert mailbox.learn(b"Subject: a\n\nb", "ham").what == "learned"
+            assert mailbox.verify() == []
+
+
+def test_a_commit_whose_answer_is_lost_is_not_done_twice(url, monkeypatch):
+    with Mailbox(url) as mailbox:
+        message = b"Subject: a\n\nb"
+        mailbox.learn(message, "spam")
+        commit = mailbox.database._commit
+        lost = []
+
+        def loses(durable):
+            commit(durable)
+            if not lost:
+                lost.append(True)
+                raise TransientError("the answer was lost")
+
+        monkeypatch.setattr(mailbox.database, "_commit", loses)
+        assert mailbox.learn(message, "ham") == ("corrected", "spam")
+        lost.clear()
+        assert mailbox.retract(digest(message)) == ("forgotten", "ham")
+        assert mailbox.label_of(digest(message))[0] == "spam"
+        lost.clear()
+        assert mailbox.forget(message) == ("forgotten", "spam")
+        assert mailbox.label_of(digest(message)) is None
+        assert mailbox.verify() == []
+
+
+def test_a_connection_that_was_ended_is_made_anew(url, server):
+    import psycopg
+
+    with Mailbox(url, wait=2) as mailbox:
+        mailbox.learn(b"Subject: a\n\nb", "ham")
+
+        def end():
+            with psycopg.connect(server.url, autocommit=True) as other:
+                other.execute(
+                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                    "WHERE application_name = 'streamnb'"
+                )
+
+        for act in (lambda: mailbox.classify(b"x"), mailbox.database.size, mailbox.verify):
+            end()
+            act()
+        mailbox.database.connection.real.execute("SET idle_session_timeout = 100")
+        time.sleep(0.4)
+        assert mailbox.learn(b"Subject: c\n\nb", "ham").what == "learned"
+
+
+def test_what_fails_within_a_transaction_is_not_called_done(url):
+    def fails(database):
+        with database.writing() as connection, contextlib.suppress(Exception):
+            database.keep("a", 1)
+            connection.execute("SELECT nothing")
+
+    with Mailbox(url) as mailbox, pytest.raises(StateError, match="took the transaction back"):
+        fails(mailbox.database)
+    with Mailbox(url) as mailbox, mailbox.reading():
+        assert mailbox.database.value("a") is None
+
+
+def test_ctrl_c_while_it_waits_leaves_the_mailbox_in_order(url):
+    with Mailbox(url) as holder, Mailbox(url) as mailbox:
+        with holder.writing():
+            threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+            with pytest.raises(KeyboardInterrupt):
+                mailbox.learn(b"Subject: a\n\nb", "ham")
+        assert mailbox.learn(b"Subject: a\n\nb", "ham").what == "learned"
+
+
+def test_space_is_given_back_unless_somebody_reads(url):
+    with Mailbox(url) as reader, Mailbox(url, wait=0.3) as mailbox:
+        mailbox.learn(b"Subject: a\n\nb", "ham")
+        with reader.reading():
+            began = time.monotonic()
+            assert not mailbox.database.shrink()
+            assert time.monotonic() - began < 3
+        assert mailbox.database.shrink()
+
+
+def test_a_child_makes_a_connection_of_its_own(url):
+    with Mailbox(url) as mailbox:
+        child = os.fork()
+        if child == 0:
+            known = mailbox.learn(b"Subject: child\n\nb", "ham").what
+            os._exit(0 if known == "learned" else 1)
+        assert mailbox.learn(b"Subject: parent\n\nb", "ham").what == "learned"
+        assert os.waitpid(child, 0)[1] == 0
+        assert mailbox.verify() == []
+        with mailbox.reading():
+            assert sum(mailbox.counts[0].weights) == 2
+
+
+def test_a_maildir_is_watched_as_with_a_file(url, tmp_path):
+    spam = [message for message, label in mails(100) if label == "spam"]
+    ham = [message for message, label in mails(100) if label == "ham"]
+    known, told = [], []
+    for db in (url, str(tmp_path / "mail.db")):
+        root = tmp_path / f"Maildir{len(known)}"
+        for folder in ("cur", "new", "tmp", ".Junk/cur", ".Junk/new", ".Junk/tmp"):
+            (root / folder).mkdir(parents=True)
+        for i, message in enumerate(ham[:20]):
+            (root / "cur" / f"h{i}:2,S").write_bytes(message)
+        watch = ["watch", str(root), "--once", "--move", "--existing", "--db", db]
+        assert streamnb_command(*watch)[0] == 0
+        for i, message in enumerate(spam[:20]):  # the owner moves them
+            (root / ".Junk" / "cur" / f"s{i}:2,S").write_bytes(message)
+        status, out, err = streamnb_command(*watch)
+        assert status == 0, err
+        told.append(sorted(line.partition(" ")[2].partition(" ")[2] for line in out.splitlines()))
+        with Mailbox(db) as mailbox:
+            assert mailbox.verify() == []
+            known.append(mailbox.classifier.messages())
+    assert known[0] == known[1]
+    assert len(known[0]) == 1
+    assert len(told[0]) == len(told[1])
 
 
 def test_commands_take_a_url(url, tmp_path):
@@ -282,19 +421,27 @@ def test_a_server_of_ours_answers_for_it(url, server):
 
 
 @pytest.mark.parametrize(
-    ("of", "why"),
+    ("of", "status", "why"),
     [
-        ("postgresql://nobody@/nothing?host=/nowhere", "cannot be used"),
-        ("postgresql://%zz", "cannot be used"),
-        ("postgresql://a:secret@127.0.0.1:1/x", "cannot be used"),
+        ("postgresql://nobody@/nothing?host=/nowhere", 75, "is away"),
+        ("postgresql://a:secret@127.0.0.1:1/x", 75, "is away"),
+        ("postgresql://a:secret%zz@127.0.0.1:1/x", 4, "not sound"),
+        ("postgresql://a:sec/ret@secret/x", 75, "is away"),
+        ("postgresql://a:x@secret@127.0.0.1:1/x", 75, "is away"),
     ],
 )
-def test_what_is_no_database_is_told_in_a_line(of, why):
-    status, _, err = streamnb_command("status", "--db", of)
-    assert status == 4
+def test_what_is_no_database_is_told_in_a_line(of, status, why):
+    found, _, err = streamnb_command("status", "--db", of, "--wait", "0.1")
+    assert found == status, err
     assert why in err
     assert "secret" not in err
     assert err.count("\n") == 1
+
+
+def test_who_is_not_let_in_is_told(server):
+    wrong = server.url.replace("postgres@", "nobody@")
+    with pytest.raises(StateError, match="cannot be used"):
+        Mailbox(wrong)
 
 
 def test_tables_of_others_are_left_alone(server):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import time
 from collections.abc import Iterable, Sequence
 from operator import itemgetter
@@ -70,7 +71,7 @@ def make_tables(database: Store, views: int) -> None:
     """Make empty tables for so many views, within a transaction; older ones go."""
     run = database.connection.execute
     for name in database.tables():
-        if name.startswith(("features_", "blocks_")):
+        if re.fullmatch(r"(?:features|blocks)_[0-9]+", name):
             run(f'DROP TABLE "{name}"')
     for view in range(views):
         for statement in _TABLES:

@@ -188,6 +188,13 @@ class Ledger:
         ).fetchone()
         return None if found is None else self._row(found)
 
+    def has_ended(self, row: Row) -> bool:
+        """Whether a row was taken back since."""
+        found = self.database.connection.execute(
+            "SELECT 1 FROM ledger WHERE id = ? AND ended IS NULL", (row.id,)
+        ).fetchone()
+        return found is None
+
     def rows(self, where: str = "ended IS NULL", values: Sequence[Any] = ()) -> Iterator[Row]:
         """Rows in the order they were learned in."""
         statement = f"SELECT {COLUMNS} FROM ledger WHERE {where} ORDER BY id"  # noqa: S608 (ours)

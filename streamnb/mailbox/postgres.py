@@ -8,14 +8,19 @@ So nothing can interleave, and what a client that was killed had begun is as if 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import logging
+import os
 import re
+import time
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
 import psycopg
+from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
+from psycopg.pq import TransactionStatus
 
 from streamnb.errors import BusyError, OutputError, StateError
 from streamnb.mailbox.location import WAIT, identity_of
@@ -50,17 +55,48 @@ _DIALECT = (
     (re.compile(r"\bLIKE\b"), "ILIKE"),
 )
 # Where the server is gone, or another transaction was in the way: to be tried again as a whole.
-_AGAIN = ("08", "40", "57P01", "57P02", "57P03")
-_HELD = ("55P03",)
+_AGAIN = ("08", "40", "57P01", "57P02", "57P03", "57P04", "57P05", "25P03")
+_HELD = ("55P03", "57014")  # a lock, or a time limit of the server's
 _FULL = ("53",)
 _NOT_ALLOWED = ("28", "42501", "3D000", "25006")
+# What a server that could be reached says where it does no good to try again.
+_REFUSED = (
+    "authentication failed",
+    "does not exist",
+    "no password",
+    "pg_hba.conf",
+    "permission",
+    "invalid",
+)
+_UNREACHED = (
+    "Connection refused",
+    "No such file or directory",
+    "timeout expired",
+    "could not translate host name",
+    "No route to host",
+)
+# A client that vanishes with its host is noticed within a minute, and its lock given back.
+_SESSION = (
+    "SET client_encoding TO 'UTF8'",
+    "SET tcp_keepalives_idle = 30",
+    "SET tcp_keepalives_interval = 10",
+    "SET tcp_keepalives_count = 3",
+    "SET idle_in_transaction_session_timeout = '1h'",
+    "SET idle_session_timeout = 0",
+)
+_OURS = re.compile(
+    r"state|ledger|watched|verdicts|site|undone|streamnb_format|(?:features|blocks)_[0-9]+"
+)
 
 
 def shown_url(url: str) -> str:
-    """Where a database is, without the password."""
+    """Where a database is, without the password, nor what may be a part of one."""
     try:
         known = conninfo_to_dict(url)
     except psycopg.Error:
+        known = {}
+    unclear = any(mark in f"{known.get('dbname', '')}" for mark in "@/:")
+    if not known or unclear or url.count("@") > 1:
         return "postgresql:"
     host = f"{known.get('host') or known.get('hostaddr') or ''}"
     host = "" if host.startswith("/") else host  # the folder of a socket
@@ -126,51 +162,119 @@ class PostgresDatabase(Transactions):
         super().__init__(shown_url(url), wait)
         self.location = url
         self.file = identity_of(url)
-        with self.speaking():
-            self._connect()
+        self._schema = ""
+        self._cursors = itertools.count()
+        until = time.monotonic() + wait
+        while True:
             try:
+                with self.speaking():
+                    self._connect()
+                break
+            except TransientError:
+                if time.monotonic() > until:
+                    raise
+                time.sleep(0.2)
+        try:
+            with self.speaking():
                 self._set_up(create)
-            except BaseException:
-                self.connection.real.close()
-                raise
+        except BaseException:
+            self.connection.real.close()
+            raise
 
     def _connect(self) -> None:
         timeout = max(2, min(60, round(self.wait)))
         real: psycopg.Connection[Any] = psycopg.connect(
             self.location, autocommit=True, connect_timeout=timeout, application_name="streamnb"
         )
-        real.execute("SET client_encoding TO 'UTF8'")
-        (path,) = real.execute("SHOW search_path").fetchone() or ("",)
-        if path == '"$user", public':  # nobody has chosen another one
-            real.execute(f"SET search_path TO {_NAMESPACE}")
         self.connection = _Connection(real)
+        self._process = os.getpid()
+        try:
+            for statement in _SESSION:
+                real.execute(statement.encode())
+            if self._asked("SHOW synchronous_commit") == "off":
+                real.execute("SET synchronous_commit = on")
+            if self._schema:
+                self._use(self._schema)
+        except BaseException:
+            real.close()
+            raise
+
+    def _asked(self, statement: str, values: Sequence[Any] = ()) -> Any:
+        """The one value that a question has for an answer, None where there is none."""
+        row = self.connection.real.execute(statement.encode(), values).fetchone()
+        return None if row is None else row[0]
+
+    def _use(self, schema: str) -> None:
+        path = sql.SQL("SET search_path TO {}").format(sql.Identifier(schema))
+        self.connection.real.execute(path)
+        self._schema = schema
+        oid = self._asked("SELECT oid::bigint FROM pg_namespace WHERE nspname = %s", (schema,))
+        self._key = None if oid is None else (_LOCK << 32) | oid
 
     def _set_up(self, create: bool) -> None:
-        run = self.connection.real.execute
-        with self.connection.real.transaction():
-            (namespace,) = run("SELECT current_schemas(false)").fetchone() or ([],)
-            (path,) = run("SHOW search_path").fetchone() or ("",)
-            name = path.split(",")[0].strip().strip('"')
-            if not create and (not namespace or not self.tables()):
+        encoding = self._asked("SHOW server_encoding")
+        if encoding not in ("UTF8", "SQL_ASCII"):
+            raise StateError(
+                f"{self.path}: its encoding is {encoding}, which cannot hold all text: make a "
+                "database with ENCODING 'UTF8'"
+            )
+        self._use(self._named())
+        if not self._is_there():
+            if not create:
                 raise StateError(
                     f"{self.path}: there are no tables of streamnb; `streamnb learn` makes them"
                 )
-            run("SELECT pg_advisory_xact_lock(%s, hashtext(%s))", (_LOCK, name))
-            if not namespace:
-                quoted = name.replace('"', '""')
-                run(f'CREATE SCHEMA IF NOT EXISTS "{quoted}"'.encode())
-            tables = self.tables()
-            if not tables:
+            self._make_all()
+        version = self._asked("SELECT version FROM streamnb_format")
+        if version != _FORMAT:
+            raise StateError(
+                f"{self.path}: a database of version {version}, and this streamnb reads version "
+                f"{_FORMAT}: use the streamnb that wrote it, or its `export`"
+            )
+
+    def _named(self) -> str:
+        """The schema that the URL names, or ours."""
+        path = str(self._asked("SHOW search_path"))
+        if path == '"$user", public':  # nobody has chosen another one
+            return _NAMESPACE
+        try:
+            parts = self._asked("SELECT parse_ident(%s)", (path,))
+        except psycopg.Error:
+            parts = []
+        if len(parts) != 1 or parts[0] == "$user" or parts[0].startswith("pg_"):
+            raise StateError(
+                f"{self.path}: search_path must name one schema, such as "
+                "options=-csearch_path%3Dmail"
+            )
+        return str(parts[0])
+
+    def _is_there(self) -> bool:
+        """Whether the tables are there; StateError where there are others in their place."""
+        if "streamnb_format" in self.tables():
+            return True
+        others = self._asked(
+            "SELECT count(*) FROM pg_tables WHERE schemaname = %s", (self._schema,)
+        )
+        if others:
+            raise StateError(f"{self.path}: schema {self._schema!r} has tables of another program")
+        return False
+
+    def _make_all(self) -> None:
+        """Make schema and tables, unless another one was faster."""
+        run = self.connection.real.execute
+        with self.connection.real.transaction():
+            run(f"SET LOCAL lock_timeout = {self._patience()}".encode())
+            run("SELECT pg_advisory_xact_lock(%s, hashtext(%s))", (_LOCK, self._schema))
+            made = sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(self._schema))
+            if self._key is None:
+                run(made)
+                self._use(self._schema)
+            if not self._is_there():
                 self._make_tables()
-            elif "streamnb_format" not in tables:
-                raise StateError(f"{self.path}: schema {name!r} has tables of another program")
-            (version,) = run("SELECT version FROM streamnb_format").fetchone() or (None,)
-            if version != _FORMAT:
-                raise StateError(
-                    f"{self.path}: a database of version {version}, and this streamnb reads "
-                    f"version {_FORMAT}: use the streamnb that wrote it, or its `export`"
-                )
-        self._name = name
+
+    def _patience(self) -> int:
+        """Milliseconds to wait for a lock, as the server takes them; 0 would be for ever."""
+        return max(1, min(int(1000 * self.wait), 2**31 - 1))
 
     def _make_tables(self) -> None:
         for statement in SCHEMA.split(";\n"):
@@ -192,18 +296,27 @@ class PostgresDatabase(Transactions):
             raise self._said(error) from error
 
     def _said(self, error: psycopg.Error) -> Exception:
-        state = error.sqlstate or ""
-        lines = str(error).strip().splitlines()
-        why = (lines[0] if lines else type(error).__name__)[:200]
+        state, text = error.sqlstate or "", str(error).strip()
+        if not state and not isinstance(error, psycopg.OperationalError):
+            # Of the URL itself, perhaps: what libpq says of it may quote a password.
+            return StateError(f"{self.path}: the URL of the database is not sound")
+        if not state and "FATAL" not in text:
+            known = [cause for cause in _UNREACHED if cause in text]
+            return TransientError(
+                f"{self.path}: the server is away ({known[0] if known else 'no connection'}): "
+                "try again later"
+            )
+        why = text.rpartition("FATAL:")[2].strip().splitlines()[0][:200]
         if state.startswith(_HELD):
             return BusyError(
                 f"{self.path}: another process holds the database; waited {self.wait:g} s: "
                 "try again later"
             )
-        if state.startswith(_NOT_ALLOWED) or (not state and not hasattr(self, "_name")):
+        refused = not state and any(cause in why for cause in _REFUSED)
+        if refused or state.startswith(_NOT_ALLOWED):
             return StateError(f"{self.path}: the database cannot be used: {why}")
-        if state.startswith(_AGAIN) or (not state and isinstance(error, psycopg.OperationalError)):
-            return TransientError(f"{self.path}: the server went away ({why}); try again")
+        if not state or state.startswith(_AGAIN):
+            return TransientError(f"{self.path}: the server went away ({why}): try again later")
         if state.startswith(_FULL):
             return OutputError(f"{self.path}: the server has no room: {why}; nothing was changed")
         if state.startswith("42"):  # a table or column that is not there
@@ -211,50 +324,62 @@ class PostgresDatabase(Transactions):
         return StateError(f"{self.path}: the database refuses: {why}")
 
     def _begin(self, writes: bool, durable: bool) -> None:
-        if self.connection.real.closed or self.connection.real.broken:
+        if self._process != os.getpid():  # the connection is the other process's
             self._connect()
-        run = self.connection.real.execute
+        real = self.connection.real
+        if real.closed or real.broken:
+            self._connect()
         try:
-            self._begin_with(run, writes, durable)
+            self._begin_with(writes, durable)
         except psycopg.OperationalError as error:
             if error.sqlstate is not None and not error.sqlstate.startswith(_AGAIN):
-                self._roll_back(durable)
                 raise
+            real.close()
             self._connect()  # it went away while nothing was asked: nothing is lost
-            self._begin_with(self.connection.real.execute, writes, durable)
+            self._begin_with(writes, durable)
 
-    def _begin_with(self, run: Any, writes: bool, durable: bool) -> None:
+    def _begin_with(self, writes: bool, durable: bool) -> None:
+        run = self.connection.real.execute
         if not writes:
             run("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
             return
         # Read committed: what others did while this waited for the lock must be seen.
         run("BEGIN ISOLATION LEVEL READ COMMITTED")
-        run(f"SET LOCAL lock_timeout = {int(1000 * self.wait) or 1}")
+        run(f"SET LOCAL lock_timeout = {self._patience()}".encode())
         if not durable:
             run("SET LOCAL synchronous_commit = off")
-        run("SELECT pg_advisory_xact_lock(%s, hashtext(%s))", (_LOCK, self._name))
+        run("SELECT pg_advisory_xact_lock(%s)", (self._key,))
 
     def _commit(self, durable: bool) -> None:
-        self.connection.real.execute("COMMIT")
+        try:
+            done = self.connection.real.execute("COMMIT")
+        except psycopg.OperationalError as error:
+            raise TransientError(
+                f"{self.path}: the server went away while it was asked to commit: whether it did "
+                "is not known; look before you do it again"
+            ) from error
+        if done.statusmessage != "COMMIT":  # one of its statements had failed
+            raise StateError(f"{self.path}: the database took the transaction back")
 
     def _roll_back(self, durable: bool) -> None:
+        real = self.connection.real
         with contextlib.suppress(psycopg.Error):
-            if not self.connection.real.closed:
-                self.connection.real.execute("ROLLBACK")
+            if not real.closed and real.info.transaction_status != TransactionStatus.IDLE:
+                real.execute("ROLLBACK")
 
     def stream(self, statement: str, values: Sequence[Any] = ()) -> Iterator[Any]:
         """Rows of a table that may be large, while others are asked for."""
-        with self.connection.real.cursor(f"rows{id(values)}", withhold=False) as cursor:
+        with self.connection.real.cursor(f"rows{next(self._cursors)}") as cursor:
             cursor.itersize = _AT_ONCE
             cursor.execute(_translated(statement).encode(), list(values))
             yield from cursor
 
     def tables(self) -> set[str]:
-        """The names of the tables there are."""
+        """The names of the tables there are, those of streamnb."""
         found = self.connection.real.execute(
             "SELECT tablename FROM pg_tables WHERE schemaname = current_schema()"
         )
-        return {name for (name,) in found}
+        return {name for (name,) in found if _OURS.fullmatch(name)}
 
     def numbers(self, numbers: list[int]) -> list[int]:
         """A list of numbers as the value of ``json_each(?) j``."""
@@ -262,19 +387,38 @@ class PostgresDatabase(Transactions):
 
     def size(self) -> int:
         """Bytes of the tables and indexes."""
-        row = self.connection.real.execute(
-            "SELECT coalesce(sum(pg_total_relation_size(oid)), 0)::bigint FROM pg_class WHERE "
-            "relkind = 'r' AND relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = "
-            "current_schema())"
-        ).fetchone()
-        return int(row[0]) if row else 0
+        with self.reading():
+            found = self._asked(
+                "SELECT coalesce(sum(pg_total_relation_size(oid)), 0)::bigint FROM pg_class WHERE "
+                "relkind = 'r' AND relname = ANY(%s) AND relnamespace = "
+                "(SELECT oid FROM pg_namespace WHERE nspname = current_schema())",
+                (sorted(self.tables()),),
+            )
+        return int(found)
 
     def shrink(self) -> bool:
-        """Give the space that is free back; nobody can be in the way for longer than a moment."""
+        """Give the space that is free back; whether nobody was in the way, and it is allowed."""
+        with self.reading():
+            theirs = self._asked(
+                "SELECT count(*) FROM pg_tables WHERE schemaname = current_schema() "
+                "AND tablename = ANY(%s) AND NOT pg_has_role(tableowner, 'USAGE')",
+                (sorted(self.tables()),),
+            )
+        if theirs:
+            return False
         with self._lock, self.speaking():
-            for table in sorted(self.tables()):
-                self.connection.real.execute(f'VACUUM FULL "{table}"'.encode())
+            run = self.connection.real.execute
+            try:
+                run(f"SET lock_timeout = {self._patience()}".encode())
+                for table in sorted(self.tables()):
+                    run(sql.SQL("VACUUM FULL {}").format(sql.Identifier(table)))
+            except psycopg.errors.LockNotAvailable:
+                return False
+            finally:
+                with contextlib.suppress(psycopg.Error):
+                    run("SET lock_timeout = 0")
         return True
 
     def _close(self) -> None:
-        self.connection.real.close()
+        if self._process == os.getpid():
+            self.connection.real.close()

@@ -33,7 +33,7 @@ def successor(old: Mailbox, new: str | Path, wait: float = WAIT) -> Mailbox:
         raise StateError(f"{old.path}: its views were chosen by hand; there are no newer ones")
     files = not is_url(old.location) and Path(new).exists()
     if str(new) == old.location or (files and Path(new).samefile(old.path)):
-        raise StateError(f"{new}: is the old database; name another one")
+        raise StateError(f"{old.path}: is the old database; name another one")
     words = classifier.words
     if isinstance(words, MailTokenizer):
         words = words.clone({"part": "all"})  # it may be kept as that of a view
@@ -42,7 +42,7 @@ def successor(old: Mailbox, new: str | Path, wait: float = WAIT) -> Mailbox:
     made = Mailbox(new, create=True, wait=wait, classifier=fresh)
     if described(made.classifier.tokenizer) != described(fresh.tokenizer):
         made.close()
-        raise StateError(f"{new}: is there already, with other views; name another one")
+        raise StateError(f"{made.path}: is there already, with other views; name another one")
     return made
 
 

@@ -68,7 +68,7 @@ def rescue(
     if os.path.lexists(new):
         raise StateError(f"{new}: it exists already: name a new database")
     left: Counter[str] = Counter()
-    if is_url(damaged):
+    if is_url(damaged) or is_url(new):
         raise StateError(
             "a database of a server is not rescued: restore the server's backup, or what "
             "`streamnb export` wrote"

@@ -389,12 +389,17 @@ class Mailbox:
     ) -> Outcome:
         site = None if self.base is None or message is None else self.base.scores(message)
 
+        said: list[Outcome] = []  # by attempts whose transaction may have been done all the same
+
         def learned() -> Outcome:
             with self.writing():
                 if also is not None:
                     also()
                 # Not before: another process may have made it another kind of database.
-                return self._learn_within(count(), key, label, teacher, source, when, site)
+                found = self._learn_within(count(), key, label, teacher, source, when, site)
+                found = said[0] if said and found.what == "known" else found
+                said[:] = [found]
+            return found
 
         return self._tried(learned)
 
@@ -552,11 +557,15 @@ class Mailbox:
         also, when
             As for `learn`.
         """
+        said: list[tuple[Row, Outcome]] = []  # by attempts that may have been done all the same
 
         def retracted() -> Outcome:
             with self.writing():
                 if also is not None:
                     also()
+                for before, outcome in said:  # which was done, if its row has ended
+                    if self.ledger.has_ended(before):
+                        return outcome
                 row = self.ledger.active(key)
                 if row is None:
                     return Outcome("unknown")
@@ -564,6 +573,7 @@ class Mailbox:
                     return Outcome("retired", self.labels[row.label])
                 now = self.moment(when)
                 self.take_back(row, now)
+                said[:] = [(row, Outcome("forgotten", self.labels[row.label]))]
                 where = "digest = ? AND ended = ? AND id < ?"
                 for old in list(self.ledger.rows(where, (key, row.added, row.id)))[-1:]:
                     if old.tokens is not None and (

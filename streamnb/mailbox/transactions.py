@@ -36,7 +36,7 @@ CREATE TABLE watched(
     uid TEXT NOT NULL,         -- UIDVALIDITY and UID of IMAP, the unique name of a Maildir
     key BLOB NOT NULL,         -- which message (`digest.header_key`)
     said TEXT NOT NULL,        -- what its keywords said: 'junk', 'notjunk' or ''
-    filed INTEGER NOT NULL,    -- whether a program put it there, or is about to move it
+    filed TEXT NOT NULL,       -- whether a program put it there, or is about to move it
     since REAL NOT NULL,       -- when it was first seen there
     gone REAL,                 -- when it was no longer there
     PRIMARY KEY (account, folder, uid)
@@ -46,7 +46,7 @@ CREATE INDEX watched_key ON watched(account, key);
 
 
 class TransientError(BusyError):
-    """A transaction that nothing is left of, and that can be tried again at once."""
+    """A server that is away: the transaction was not done, or its answer was lost."""
 
 
 class Transactions:
@@ -203,7 +203,11 @@ class Transactions:
         if self.replaced():
             raise StateError(f"{self.path}: the database was removed or replaced: start again")
         with self.speaking():
-            self._begin(writes, durable)
+            try:
+                self._begin(writes, durable)
+            except BaseException:  # Ctrl-C, while it was waited for others
+                self._roll_back(durable)
+                raise
             self.writes = writes
             self.changes += 1
             try:

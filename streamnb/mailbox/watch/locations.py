@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
 from streamnb.mailbox.transactions import Transactions
 
@@ -25,6 +25,18 @@ class Place(NamedTuple):
     filed: bool | str
     since: float
     gone: float | None
+
+
+def _as_text(filed: bool | str) -> str:
+    """`Place.filed` as the database has it: 0, 1, or = and a folder."""
+    return f"={filed}" if isinstance(filed, str) else f"{int(filed)}"
+
+
+def _place(row: Sequence[Any]) -> Place:
+    place = Place(*row)
+    text = f"{place.filed}"
+    known = {"0": False, "1": True}
+    return place._replace(filed=known[text] if text in known else text.removeprefix("="))
 
 
 class Places:
@@ -50,7 +62,7 @@ class Places:
                 "WHERE account = ? AND folder = ? AND gone IS NULL",
                 (self.account, folder),
             ).fetchall()
-        return {row[1]: Place(*row) for row in rows}
+        return {row[1]: _place(row) for row in rows}
 
     def of_message(self, key: bytes, but: tuple[str, str], recent: float) -> Place | None:
         """Where a message was seen before, but for where it is now.
@@ -65,7 +77,7 @@ class Places:
                 "since DESC LIMIT 1",
                 (self.account, key, *but, recent),
             ).fetchone()
-        return None if row is None else Place(*row)
+        return None if row is None else _place(row)
 
     def put(self, place: Place) -> None:
         """Write where a message is, within a transaction."""
@@ -74,7 +86,7 @@ class Places:
             "VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (account, folder, uid) DO UPDATE SET "
             "key = excluded.key, said = excluded.said, filed = excluded.filed, "
             "since = excluded.since, gone = excluded.gone",
-            (self.account, *place),
+            (self.account, *place._replace(filed=_as_text(place.filed))),
         )
 
     def put_all(self, places: Iterable[Place], looked_at: str | None = None) -> None:
