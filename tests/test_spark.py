@@ -25,6 +25,7 @@ if WHY:
 import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyarrow import parquet
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
@@ -134,10 +135,11 @@ def test_fit_is_learning_in_order(session, kind, seed, n, classes, partitions, p
     partitions=st.sampled_from([1, 7]),
     block=st.sampled_from([1, 13, 1000]),
     delay=st.sampled_from([0, 9]),
+    first=st.sampled_from([0, -20]),
 )
-@settings(deadline=None, max_examples=3)
-def test_prequential_is_exact(session, kind, seed, classes, partitions, block, delay):
-    rows = stream(seed, 40, classes)
+@settings(deadline=None, max_examples=4)
+def test_prequential_is_exact(session, kind, seed, classes, partitions, block, delay, first):
+    rows = [row._replace(position=row.position + first) for row in stream(seed, 40, classes)]
     template = Classifier(Tokenizer(), MODELS[kind]())
     frame = frame_of(session, rows, partitions, seed)
     steps = spark.prequential(frame, template, block=block, parts=3, delay=delay).sort("position")
@@ -317,7 +319,7 @@ def slowly(batches):
         yield batch
 
 def executors():
-    pattern = "CoarseGrained[E]xecutorBackend"  # which is not what this text is
+    pattern = "CoarseGrained[E]xecutorBackend.*" + session.sparkContext.applicationId
     found = subprocess.run(["pgrep", "-f", pattern], capture_output=True)
     return [int(number) for number in found.stdout.split()]
 
@@ -364,6 +366,11 @@ def test_what_cannot_be_is_refused(session):
         (lambda: spark.prequential(frame.where("position != 7"), words, delay=3), "without gaps"),
         (lambda: spark.fit_each(frame, words, by="user"), "no column 'user'"),
         (lambda: spark.score(frame, words, keep=["nothing"]), "'nothing'"),
+        (lambda: spark.score(frame, words, keep=["label", "label"]), "is taken"),
+        (lambda: spark.fit(frame, words, rounds=2), "goes with shards"),
+        (lambda: spark.fit(frame, words, memory=float("nan")), "memory"),
+        (lambda: spark.fit(frame, words, least=-1), "least"),
+        (lambda: spark.fit_each(frame, words, by="message"), "rename it"),
     ):
         with pytest.raises(ValueError, match=why):
             call()
@@ -541,6 +548,45 @@ def test_the_command_says_in_a_line_what_is_wrong(arguments, status, why):
     done = command("spark", *arguments)
     assert done.returncode == status
     assert why in done.stderr
+
+
+def test_what_fails_in_a_task_is_one_line_and_leaves_nothing_in_the_way(tmp_path):
+    table = {
+        "position": [0, 1, 2],
+        "label": ["a", "b", None],
+        "message": ["free", "lunch", "noon"],
+    }
+    mail, out, model = (tmp_path / name for name in ("mail.parquet", "out", "model.snb"))
+    parquet.write_table(pa.table(table), mail)
+    settings = ["configs/spark.yaml", "--set", f"spark.input={mail}"]
+    prequential = ["spark", "prequential", *settings, "--set", f"spark.output={out}"]
+    done = command(*prequential)
+    assert (done.returncode, done.stderr.strip().splitlines()[-1]) == (
+        1,
+        "streamnb: Spark: position 2: its label, message or position is null",
+    )
+    assert len(done.stderr.splitlines()) < 30  # Spark's own words of its start
+    parquet.write_table(pa.table({**table, "label": ["a", "b", "a"]}), mail)
+    assert command(*prequential).returncode == 0
+    unknown = command("spark", "prequential", *settings, "--set", "evaluate.positive=nope")
+    assert unknown.returncode == 2
+    assert "'nope'" in unknown.stderr
+    parquet.write_table(pa.table(table).slice(0, 0), mail)
+    for what in ("fit", "prequential"):
+        nothing = command("spark", what, *settings, "--set", f"output.model={model}")
+        assert nothing.returncode == 3, nothing.stderr
+        assert "there are no messages" in nothing.stderr
+    assert not model.exists()
+
+
+def test_a_table_is_not_replaced_by_nothing(tmp_path):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "1").write_bytes(b"Subject: a\n\nb")
+    (tmp_path / "index").write_text("Spam data/1\n")  # only to be classified
+    kept = tmp_path / "keep.parquet"
+    kept.write_bytes(b"kept")
+    assert command("spark", "table", tmp_path, "-o", kept).returncode == 3
+    assert kept.read_bytes() == b"kept"
 
 
 def test_a_plan_is_the_same_for_all():

@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from streamnb.errors import ConfigError, StreamNBError, printable
+from streamnb.errors import ConfigError, CorpusError, StreamNBError, printable
 
 __all__ = ["spark"]
 
@@ -58,15 +58,17 @@ def fit(config_file: str, settings: tuple[str, ...], as_json: bool) -> None:
         import streamnb.spark as on
 
         frame = _input(session, wanted)
-        shards: dict[str, Any] = {"shards": wanted.shards, "rounds": wanted.rounds}
         model = on.fit(
             frame,
             _classifier(config, frame),
             parts=wanted.parts,
             memory=wanted.memory,
             least=wanted.least,
-            **(shards if wanted.shards else {}),
+            shards=wanted.shards,
+            rounds=wanted.rounds or 1,
         )
+        if not model.labels:
+            raise CorpusError(f"{wanted.input}: there are no messages")
         model.save(config.output.model)
     found = {
         "model": config.output.model,
@@ -93,7 +95,7 @@ def score(config_file: str, settings: tuple[str, ...], as_json: bool) -> None:
 
         positive = config.evaluate.positive
         frame = on.score(_input(session, wanted), model, classes=wanted.classes, positive=positive)
-        frame.write.mode("errorifexists").format(wanted.format).save(wanted.output)
+        _write(frame, wanted)
         messages = session.read.format(wanted.format).load(wanted.output).count()
     _told(as_json, {"output": wanted.output, "messages": messages}, f"{messages:,} messages scored")
 
@@ -120,9 +122,17 @@ def prequential(config_file: str, settings: tuple[str, ...], as_json: bool) -> N
             positive=config.evaluate.positive,
         )
         if wanted.output is not None:
-            steps.write.mode("errorifexists").format(wanted.format).save(wanted.output)
+            _write(steps, wanted)
             steps = session.read.format(wanted.format).load(wanted.output)
         summary = on.summary(steps, config.evaluate.intervals)
+        positive = config.evaluate.positive
+        if not summary.messages:
+            raise CorpusError(f"{wanted.input}: there are no messages")
+        if positive is not None and positive not in summary.classes:
+            raise ConfigError(
+                f"evaluate.positive: no message is of class {positive!r}; there are "
+                f"{', '.join(list(summary.classes)[:10])}"
+            )
     if as_json:
         click.echo(json.dumps(summary.as_dict()))
         return
@@ -166,6 +176,9 @@ def _configured(config_file: str, settings: tuple[str, ...], *wanted: str) -> tu
         raise ConfigError(f"{config_file}: spark.input: missing; name the table of messages")
     if config.sweep or config.model.window is not None:
         raise ConfigError(f"{config_file}: sweep, model.window: not on Spark; use streamnb replay")
+    theirs = sorted(config.corpus.model_fields_set - {"path", "kind"})
+    if theirs:
+        raise ConfigError(f"{config_file}: corpus.{theirs[0]}: not on Spark, which reads a table")
     for key in wanted:
         section, _, name = key.partition(".")
         if getattr(getattr(config, section), name) is None:
@@ -206,6 +219,13 @@ def _input(session: Any, wanted: Any) -> Any:
     return session.read.format(wanted.format).load(wanted.input)
 
 
+def _write(frame: Any, wanted: Any) -> None:
+    """Write a table where none is, but perhaps what a run that failed has left."""
+    left = os.path.isdir(wanted.output) and not set(os.listdir(wanted.output)) - {"_temporary"}
+    mode = "overwrite" if left else "errorifexists"
+    frame.write.mode(mode).format(wanted.format).save(wanted.output)
+
+
 def _missing(error: ImportError) -> StreamNBError:
     return StreamNBError(f"{error.name or error} is missing: pip install 'streamnb[spark]'")
 
@@ -220,14 +240,19 @@ def _session() -> Iterator[Any]:
         raise _missing(error) from None
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # as this one, unless told otherwise
     try:
-        yield SparkSession.builder.appName("streamnb").getOrCreate()
+        session = SparkSession.builder.appName("streamnb").getOrCreate()
+        if not os.environ.get("STREAMNB_TRACEBACK"):  # a line says what is wrong
+            session.sparkContext.setLogLevel("FATAL")
+        yield session
     except PySparkException as error:
         raise StreamNBError(f"Spark: {_said(str(error))}") from None
     except ValueError as error:  # of a model that is no sum, or of a column
         raise ConfigError(str(error)) from None
     except Exception as error:
         if type(error).__module__.startswith("py4j."):
-            raise StreamNBError(f"Spark: {_said(str(error))}") from None
+            told = getattr(error, "java_exception", None)
+            said = str(error) if told is None else str(told.getMessage())
+            raise StreamNBError(f"Spark: {_said(said)}") from None
         raise
 
 
@@ -238,4 +263,6 @@ def _said(text: str) -> str:
         kind, colon, why = line.partition(": ")
         if colon and kind.startswith("streamnb.errors."):
             return why
+        if colon and kind.endswith(("Error", "Exception")) and " " not in kind:
+            return line[:300]
     return lines[0][:300] if lines else "it failed, and does not say why"

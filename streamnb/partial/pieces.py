@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -26,6 +27,7 @@ __all__ = [
     "assembled",
     "begin",
     "by_view",
+    "check_parts",
     "count",
     "cut",
     "empty",
@@ -40,9 +42,10 @@ __all__ = [
     "views_in",
 ]
 
-_LENGTH = struct.Struct("<Q")
+_HEAD = struct.Struct("<II")  # length of the JSON, and a sum to check the rest by
 _TYPES = ("<u8", "<f8", "<u4", "<i8", "|u1")
 _MEGABYTE = 1 << 20
+_MOST_PARTS = 1 << 20
 _ENDS = {"count_ends": "counts", "name_ends": "names"}  # what the places in these arrays are of
 
 Arrays = dict[str, NDArray[Any]]
@@ -92,11 +95,12 @@ def packed(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> byt
     }
     text = json.dumps({**header, "arrays": described}, sort_keys=True).encode()
     text += b" " * (-len(text) % 8)  # arrays lie as the processor wants them
-    parts = [_LENGTH.pack(len(text)), text]
+    parts = [text]
     for _, array in sorted(arrays.items()):  # as JSON has their names
         data = np.ascontiguousarray(array).tobytes()
         parts += [data, bytes(-len(data) % 8)]
-    return b"".join(parts)
+    rest = b"".join(parts)
+    return _HEAD.pack(len(text), zlib.crc32(rest)) + rest
 
 
 def opened(plan: str, data: bytes) -> tuple[Any, Arrays]:
@@ -108,12 +112,14 @@ def opened(plan: str, data: bytes) -> tuple[Any, Arrays]:
         For a piece of another plan, or a damaged one.
     """
     try:
-        (size,) = _LENGTH.unpack_from(data)
-        header = json.loads(data[_LENGTH.size : _LENGTH.size + size])
+        size, checked = _HEAD.unpack_from(data)
+        if zlib.crc32(memoryview(data)[_HEAD.size :]) != checked:
+            raise ValueError("it is not what was written")
+        header = json.loads(data[_HEAD.size : _HEAD.size + size])
         if header["plan"] != digest_of(plan):
             raise ModelFileError("a piece of another plan: all must be made by one classifier")
         arrays = {}
-        at = _LENGTH.size + size
+        at = _HEAD.size + size
         for name, (dtype, shape) in header["arrays"].items():
             if dtype not in _TYPES or any(type(n) is not int or n < 0 for n in shape):
                 raise ValueError(f"{name} is not what it should be")
@@ -330,6 +336,7 @@ def count(
     'spam'
     """
     check_sums(fresh(plan))
+    check_parts(parts)
     learner: Any = None
     for number, (x, y, position) in enumerate(examples):
         if learner is None:
@@ -341,6 +348,12 @@ def count(
             learner = None
     if learner is not None:
         yield from _pieces(plan, learner, firsts, parts)
+
+
+def check_parts(parts: int) -> None:
+    """Raise ValueError for a number of ranges that cannot be."""
+    if isinstance(parts, bool) or not isinstance(parts, int) or not 1 <= parts <= _MOST_PARTS:
+        raise ValueError(f"parts: a whole number from 1 to {_MOST_PARTS}, not {parts!r}")
 
 
 def _bytes(learner: Any) -> int:

@@ -22,6 +22,7 @@ from streamnb.partial.pieces import (
     add,
     begin,
     by_view,
+    check_parts,
     cut,
     empty,
     joined,
@@ -99,6 +100,7 @@ def count_block(
     """
     learner = _nameless(plan)
     check_sums(learner)
+    check_parts(parts)
     firsts = Firsts()
     asked = []
     text = not isinstance(learner, TabularNB)

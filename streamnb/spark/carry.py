@@ -42,8 +42,9 @@ __all__ = [
     "field_of",
     "in_rising_order",
     "loaded",
+    "named",
+    "numbered",
     "pieces_in",
-    "places_of",
     "rows_in",
     "rows_of",
     "sent",
@@ -97,9 +98,10 @@ def rows_of(
         Where a column is missing or of another type.
     """
     for name in more:
-        if name not in frame.columns or name in (POSITION, MESSAGE):
-            raise ValueError(f"column {name!r} is not there, or is no further one")
-    first = [_named(name) for name in more]
+        taken = (POSITION, MESSAGE, "given", "score")
+        if name not in frame.columns or name in taken or list(more).count(name) > 1:
+            raise ValueError(f"column {name!r} is not there, or its name is taken")
+    first = [named(name) for name in more]
     if position:
         field_of(frame, POSITION, (LongType, IntegerType))
         first.append(F.col(POSITION).cast("long").alias(POSITION))
@@ -108,12 +110,13 @@ def rows_of(
         first += [] if LABEL in more else [F.col(LABEL)]
     if isinstance(learner, TabularNB):
         names = [name for name in frame.columns if name not in (POSITION, LABEL, *more)]
-        return frame.select(*first, F.struct(*map(_named, names)).alias(MESSAGE))
+        return frame.select(*first, F.struct(*map(named, names)).alias(MESSAGE))
     field_of(frame, MESSAGE, (BinaryType, StringType))
     return frame.select(*first, MESSAGE)
 
 
-def _named(name: str) -> Any:
+def named(name: str) -> Any:
+    """The column of a name, whatever is in it."""
     return F.col(f"`{name.replace('`', '``')}`")
 
 
@@ -140,11 +143,22 @@ def rows_in(batches: Iterable[pa.RecordBatch]) -> Iterator[Row]:
             yield Row(position, y, x)  # a frame need not say where its rows stand
 
 
-def places_of(rows: DataFrame) -> tuple[int, int, int]:
-    """The first and last place of some rows, and how many they are; 0, -1 and 0 of none."""
+def numbered(rows: DataFrame, what: str) -> tuple[int, int, int]:
+    """The first and last place of some rows, and how many they are; 0, -1 and 0 of none.
+
+    Raises
+    ------
+    ValueError
+        Where there are gaps between the places, saying what they are in the way of.
+    """
     place = F.col(POSITION)
     (found,) = rows.agg(F.min(place), F.max(place), F.count("*")).toArrow().to_pylist()
     low, high, n = found.values()
+    if n and high - low + 1 != n:
+        raise ValueError(
+            f"{what}: {n} messages have positions from {low} to {high}: number them anew, "
+            "without gaps"
+        )
     return (low, high, n) if n else (0, -1, 0)
 
 

@@ -24,17 +24,22 @@ from streamnb.partial import (
     merge,
     plan_of,
 )
+from streamnb.partial.pieces import check_parts
 from streamnb.partial.shards import STATE
 from streamnb.spark.carry import (
     BLOCK,
+    LABELS,
+    MESSAGE,
     PIECE,
     POSITION,
     batch_of,
     examples_in,
+    field_of,
     in_rising_order,
     loaded,
+    named,
+    numbered,
     pieces_in,
-    places_of,
     rows_in,
     rows_of,
     sent,
@@ -80,7 +85,7 @@ def fit(
         Features counted less often than this, in all classes, are dropped by the reducers.
     shards : int, default None
         Learn in so many shards of consecutive positions side by side, and add up what they
-        learned. At least 2,000 messages each are wanted.
+        learned. At least 2,000 messages each are wanted, and positions must have no gaps.
     rounds : int, default 1
         How often the shards begin anew, with the sum so far: the more, the closer to one sequence.
 
@@ -101,10 +106,14 @@ def fit(
     >>> mail = session.read.parquet("mail/2026/")  # doctest: +SKIP
     >>> model = spark.fit(mail, Classifier(MailTokenizer(), MultinomialNB()))  # doctest: +SKIP
     """
-    if not isinstance(parts, int) or parts < 1:
-        raise ValueError(f"parts: a whole number, at least 1, not {parts!r}")
+    check_parts(parts)
+    for name, number, lowest in (("memory", memory, 1e-9), ("least", least, 0)):
+        if not isinstance(number, int | float) or not lowest <= number <= 1e100:
+            raise ValueError(f"{name}: a number, at least {lowest:g}, not {number!r}")
     plan = plan_of(learner)  # type: ignore[arg-type]  # it says what it takes
     made: Any = fresh(plan)
+    if shards is None and rounds != 1:
+        raise ValueError("rounds: goes with shards")
     if shards is not None:
         if least:
             raise ValueError("least: not with shards")
@@ -136,9 +145,9 @@ def _merged(pieces: DataFrame, plan: str, least: float = 0.0) -> DataFrame:
 
 def _on_shards(rows: DataFrame, learner: Classifier, shards: int, rounds: int, parts: int) -> None:
     for name, number in (("shards", shards), ("rounds", rounds)):
-        if not isinstance(number, int) or number < 1:
+        if isinstance(number, bool) or not isinstance(number, int) or number < 1:
             raise ValueError(f"{name}: a whole number, at least 1, not {number!r}")
-    low, high, n = places_of(rows)
+    low, high, n = numbered(rows, "shards")
     if n < FEWEST * shards * rounds:
         raise ValueError(
             f"{n} messages in {shards * rounds} shards (shards x rounds): at least {FEWEST:,} each "
@@ -149,12 +158,6 @@ def _on_shards(rows: DataFrame, learner: Classifier, shards: int, rounds: int, p
     held_back = F.expr(f"{place} % {cut.step}L = {cut.step - 1}L")
     slice_of = F.expr(f"{place} * {cut.slices}L div {high - low + 1}L")
     sliced = rows.withColumn(BLOCK, F.when(held_back, cut.slices).otherwise(slice_of))
-    sizes = [of["count"] for of in sliced.groupBy(BLOCK).count().toArrow().to_pylist()]
-    if len(sizes) <= cut.slices or min(sizes) < _HELD_BACK / 2:
-        raise ValueError(
-            f"a shard has {min(sizes) if len(sizes) > cut.slices else 0} messages: positions must "
-            "be numbers without large gaps; number the messages anew"
-        )
     plan = plan_of(learner)
     for first, last in cut.taken_together():
         mine = _in_order(sliced.where(F.col(BLOCK).between(first, last)), BLOCK)
@@ -177,7 +180,7 @@ def _taught(start: str, last: int, parts: int) -> Any:
 
 def _in_order(frame: DataFrame, by: str) -> DataFrame:
     """Rows of one group together, in the order of their places, as `groupBy` then leaves them."""
-    return frame.repartition(by).sortWithinPartitions(by, POSITION)
+    return frame.repartition(named(by)).sortWithinPartitions(named(by), POSITION)
 
 
 def fit_each(frame: DataFrame, learner: Any, by: str) -> DataFrame:
@@ -205,9 +208,9 @@ def fit_each(frame: DataFrame, learner: Any, by: str) -> DataFrame:
     """
     plan = plan_of(learner)
     fresh(plan)
-    of = next((field for field in frame.schema.fields if field.name == by), None)
-    if of is None:
-        raise ValueError(f"by: there is no column {by!r}; there are {', '.join(frame.columns)}")
+    of = field_of(frame, by, LABELS)
+    if by in ("messages", "model", POSITION, MESSAGE):
+        raise ValueError(f"by: a column called {by!r} cannot be; rename it")
     rows = rows_of(frame, learner, more=(by,))
     schema = StructType(
         [of, StructField("messages", LongType()), StructField("model", BinaryType())]
@@ -223,4 +226,4 @@ def fit_each(frame: DataFrame, learner: Any, by: str) -> DataFrame:
         columns = [whose, pa.array([n]), pa.array([data.getvalue()], pa.binary())]
         yield pa.RecordBatch.from_arrays(columns, names=schema.names)
 
-    return _in_order(rows, by).groupBy(by).applyInArrow(taught, schema)
+    return _in_order(rows, by).groupBy(named(by)).applyInArrow(taught, schema)

@@ -32,7 +32,9 @@ def learn(
     Each micro-batch is learned by one task in one transaction of the database, which also holds the
     batch's number. A batch that comes twice (a task tried again, a driver that died before it wrote
     its checkpoint) is not learned twice, and a message that comes twice neither: the ledger knows
-    both. Within a batch messages are learned by `position`, where there is one.
+    both. Within a batch messages are learned by `position`, where there is one. A row whose label
+    or message is null is passed over: it would stop the stream for ever. A task holds the messages
+    of a batch: Spark's `maxFilesPerTrigger` and the like bound it.
 
     Parameters
     ----------
@@ -57,8 +59,8 @@ def learn(
 
     Notes
     -----
-    Where the query's own name cannot be asked for (Spark Connect), batches are known by the path
-    of the checkpoint: delete the one and name the other anew together.
+    Where Spark cannot be asked for the query's own name (Spark Connect), batches are known by the
+    path of the checkpoint. If you delete a checkpoint there, begin the next one at another path.
     """
     field_of(stream, LABEL, (StringType,))
     field_of(stream, MESSAGE, (BinaryType, StringType))
@@ -103,8 +105,9 @@ def _task(store: str, query: str, number: int, source: str) -> Any:
                         message = message.encode()
                     yield Lesson(message, label)
 
+        mine = list(lessons())  # before the transaction: others would wait for Spark
         with Mailbox(store) as mailbox:
-            new = mailbox.learn_batch(lessons(), query, number, source)
+            new = mailbox.learn_batch(mine, query, number, source)
         yield pa.RecordBatch.from_arrays([pa.array([new])], names=["learned"])
 
     return task

@@ -61,6 +61,6 @@ def write(paths: Sequence[str], output: str, order: str = "indexed") -> int:
             if len(rows) == _AT_ONCE:
                 flush()
         flush()
-    if not n:
-        raise CorpusError(f"{paths[0]}: there are no labelled messages")
+        if not n:  # here: what was there before stays
+            raise CorpusError(f"{paths[0]}: there are no labelled messages")
     return n

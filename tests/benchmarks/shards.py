@@ -60,6 +60,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("streams", nargs="+")
     parser.add_argument("--shards", nargs="+", type=int, default=[1, 2, 4, 8, 16, 32, 128])
+    parser.add_argument("--shuffled", action="store_true", help="single corpora, too")
     parser.add_argument("--rounds", nargs="+", type=int, default=[1, 4])
     chosen = parser.parse_args()
     print("| stream | shards | rounds | messages a shard | (1-ROCA)% | accuracy |")
@@ -74,7 +75,7 @@ def main() -> None:
                 if k % rounds or (k == rounds > 1):
                     continue
                 found = []
-                for seed in range(3) if len(corpora) > 1 else [None]:
+                for seed in range(3) if len(corpora) > 1 or chosen.shuffled else [None]:
                     mixed = list(mails)
                     if seed is not None:
                         random.Random(seed + 1).shuffle(mixed)

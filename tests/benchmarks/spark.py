@@ -136,19 +136,11 @@ def main() -> None:
     parser.add_argument("--times", type=int, default=10)
     parser.add_argument("--messages", nargs="*", type=int, default=[])
     parser.add_argument("--master", default="local[2]")
+    parser.add_argument("--alone", action="store_true", help="without Spark")
     parser.add_argument("--parts", type=int, default=8)
     chosen = parser.parse_args()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    session = (
-        SparkSession.builder.master(chosen.master)
-        .config("spark.ui.enabled", "false")
-        .config("spark.driver.memory", "3g")
-        .config("spark.driver.maxResultSize", "2g")
-        .config("spark.sql.shuffle.partitions", "8")
-        .config("spark.ui.showConsoleProgress", "false")
-        .getOrCreate()
-    )
-    session.sparkContext.setLogLevel("ERROR")
+    session = None if chosen.alone else started(chosen.master)
     streams = [("corpora", lambda: made(chosen.folders, chosen.times))] if chosen.folders else []
     streams += [(f"generated {n}", lambda n=n: generated(n)) for n in chosen.messages]
     print("| stream | what | messages | CPU s | messages per CPU s | of one process |")
@@ -160,11 +152,26 @@ def main() -> None:
             measure(session, name, path, chosen.parts)
 
 
+def started(master: str) -> SparkSession:
+    session = (
+        SparkSession.builder.master(master)
+        .config("spark.ui.enabled", "false")
+        .config("spark.driver.memory", "3g")
+        .config("spark.driver.maxResultSize", "2g")
+        .config("spark.sql.shuffle.partitions", "8")
+        .config("spark.ui.showConsoleProgress", "false")
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
 def measure(session, name: str, path: str, parts: int) -> None:
-    frame = session.read.parquet(path)
     n = parquet.ParquetFile(path).metadata.num_rows
-    small = session.read.parquet(path).limit(min(n, 2000)).repartition(2).cache()
-    model = spark.fit(small, classifier())
+    if session is not None:
+        frame = session.read.parquet(path)
+        small = frame.limit(min(n, 2000)).repartition(2).cache()
+        model = spark.fit(small, classifier())
     data = io.BytesIO()
     found = {}
 
@@ -192,9 +199,14 @@ def measure(session, name: str, path: str, parts: int) -> None:
         "prequential": (lambda: one_prequential(path), lambda: steps(frame), lambda: steps(small)),
     }
     for what, (alone, on_spark, warm_up) in jobs.items():
-        before = cpu()
+        began_alone = time.process_time()  # not `cpu`: idle workers end, and their time is lost
         first = alone()
-        one = cpu() - before
+        one = time.process_time() - began_alone
+        print(
+            f"| {name} | {what}, one process | {n:,} | {one:.1f} | {n / one:,.0f} | |", flush=True
+        )
+        if session is None:
+            continue
         warm_up()
         before, began = cpu(), time.perf_counter()
         second = on_spark()
@@ -202,13 +214,12 @@ def measure(session, name: str, path: str, parts: int) -> None:
         seconds = time.perf_counter() - began
         if what == "prequential" and first != second:
             raise SystemExit("the figures differ")
-        print(f"| {name} | {what}, one process | {n:,} | {one:.1f} | {n / one:,.0f} | |")
         print(
             f"| {name} | {what}, Spark ({seconds:.1f} s) | {n:,} | {many:.1f} | {n / many:,.0f} "
             f"| {one / many:.2f} |",
             flush=True,
         )
-    if not name.startswith("generated"):
+    if session is not None and not name.startswith("generated"):
         ml_fit(small)
         before = cpu()
         ml_fit(frame)
