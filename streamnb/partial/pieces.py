@@ -14,12 +14,21 @@ from numpy.typing import NDArray
 from streamnb.counts.memory import MemoryCounts
 from streamnb.counts.protocol import Label
 from streamnb.errors import ModelFileError
+from streamnb.partial.arrays import (
+    Arrays,
+    array_from,
+    bounds,
+    joined,
+    pruned,
+    reorder,
+    rows_of,
+    totals_of,
+)
 from streamnb.partial.plan import check_sums, digest_of, fresh
 from streamnb.storage import plain_label, read_label
 from streamnb.tables.base import TabularNB
 
 __all__ = [
-    "Arrays",
     "Firsts",
     "Piece",
     "Sum",
@@ -32,7 +41,6 @@ __all__ = [
     "cut",
     "empty",
     "in_order",
-    "joined",
     "merge",
     "noted",
     "opened",
@@ -46,9 +54,6 @@ _HEAD = struct.Struct("<II")  # length of the JSON, and a sum to check the rest 
 _TYPES = ("<u8", "<f8", "<u4", "<i8", "|u1")
 _MEGABYTE = 1 << 20
 _MOST_PARTS = 1 << 20
-_ENDS = {"count_ends": "counts", "name_ends": "names"}  # what the places in these arrays are of
-
-Arrays = dict[str, NDArray[Any]]
 
 # Where each class came first, None where that is not known: the order of the classes goes by it.
 Firsts = dict[Label, int | None]
@@ -155,13 +160,6 @@ def noted(firsts: Firsts, more: Iterable[tuple[Label, int | None]]) -> None:
             firsts[y] = position
 
 
-def _bounds(fingerprints: NDArray[np.uint64], parts: int) -> list[int]:
-    """Where each of so many ranges begins among fingerprints that rise, and the last one ends."""
-    starts = [(-(-(part << 32) // parts)) << 32 for part in range(parts)]
-    found = np.searchsorted(fingerprints, np.array(starts, dtype=np.uint64))
-    return [*found.tolist(), len(fingerprints)]
-
-
 def cut(plan: str, counts: Any, firsts: Firsts, view: int = 0, parts: int = 1) -> Iterator[Piece]:
     """A table of counts as pieces, one for each range of fingerprints; a model of rows is one.
 
@@ -189,77 +187,16 @@ def cut(plan: str, counts: Any, firsts: Firsts, view: int = 0, parts: int = 1) -
     numbers, arrays = counts.file_parts()
     places = [counts.labels.index(y) for y in in_order(firsts)]
     if places != list(range(len(places))):
-        _reorder(numbers, arrays, places)
-    bounds = _bounds(arrays["fingerprints"], parts)
+        reorder(numbers, arrays, places)
+    starts = bounds(arrays["fingerprints"], parts)
     for part in range(parts):
-        mine = _rows(arrays, bounds[part], bounds[part + 1])
-        totals = _totals(mine, len(numbers["labels"])).tolist()
+        mine = rows_of(arrays, starts[part], starts[part + 1])
+        totals = totals_of(mine, len(numbers["labels"])).tolist()
         yield Piece(
             view,
             part,
             packed({**header, "part": part, "sum": {**numbers, "totals": totals}}, mine),
         )
-
-
-def _reorder(numbers: dict[str, Any], arrays: Arrays, places: list[int]) -> None:
-    """Put the classes of a table into another order: class k was number places[k]."""
-    for name in ("labels", "weights", "totals"):
-        numbers[name] = [numbers[name][k] for k in places]
-    if "count_ends" not in arrays:
-        arrays["counts"] = arrays["counts"][:, places]
-        return
-    classes = np.argsort(places).astype(np.uint32)[arrays["count_classes"]]
-    order = np.lexsort((classes, _of_rows(arrays["count_ends"])))
-    arrays["count_classes"], arrays["counts"] = classes[order], arrays["counts"][order]
-
-
-def _of_rows(ends: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """The row of each entry, given where those of each row end."""
-    lengths: Any = np.diff(ends.astype(np.int64), prepend=0)
-    return np.repeat(np.arange(len(ends), dtype=np.int64), lengths)
-
-
-def _rows(arrays: Mapping[str, NDArray[Any]], start: int, end: int) -> Arrays:
-    """Some rows of a table, as `MemoryCounts.file_parts` gives them."""
-    found = {"fingerprints": arrays["fingerprints"][start:end]}
-
-    def spans(ends: str, *of: str) -> None:
-        first = int(arrays[ends][start - 1]) if start else 0
-        last = int(arrays[ends][end - 1]) if end else 0
-        found[ends] = arrays[ends][start:end] - np.uint64(first)
-        for name in of:
-            found[name] = arrays[name][first:last]
-
-    if "count_ends" in arrays:
-        spans("count_ends", "counts", "count_classes")
-    else:
-        found["counts"] = arrays["counts"][start:end]
-    if "name_ends" in arrays:
-        spans("name_ends", "names")
-    return found
-
-
-def _totals(arrays: Mapping[str, NDArray[Any]], classes: int) -> NDArray[np.float64]:
-    counts, totals = arrays["counts"], np.zeros(classes)
-    if "count_classes" in arrays:
-        np.add.at(totals, arrays["count_classes"], counts)
-    else:
-        totals += counts.sum(axis=0)
-    return totals
-
-
-def _array_from(arrays: Mapping[str, NDArray[Any]]) -> Any:
-    """What `MemoryCounts.load` asks for its arrays."""
-
-    def array(name: str, dtype: str, ndim: int = 1, optional: bool = False) -> Any:
-        found = arrays.get(name)
-        if found is None and optional:
-            return None
-        if found is None or found.dtype != np.dtype(dtype) or found.ndim != ndim:
-            raise ValueError(f"{name} is not what it should be")
-        return found
-
-    return array
 
 
 def views_in(learner: Any) -> list[Any]:
@@ -285,8 +222,8 @@ def read_sum(header: Any, arrays: Mapping[str, NDArray[Any]], like: Any) -> Sum:
             raise ValueError("where a class came first")
         if isinstance(like, TabularNB):
             described = {**header["sum"], "arrays": header["sizes"]}
-            return Sum(type(like)._of_file(described, _array_from(arrays)), firsts)
-        like.load(header["sum"], _array_from(arrays))
+            return Sum(type(like)._of_file(described, array_from(arrays)), firsts)
+        like.load(header["sum"], array_from(arrays))
     except Exception as error:  # whatever was done to the bytes
         raise _damaged(error) from None
     return Sum(like, firsts)
@@ -402,7 +339,7 @@ def merge(plan: str, pieces: Iterable[Piece], least: float = 0.0) -> Iterator[Pi
         (whole,) = cut(plan, known.counts, known.firsts, view)
         header, arrays = opened(plan, whole.data)
         if least > 0 and "fingerprints" in arrays:
-            header, arrays = _pruned(header, arrays, least)
+            header, arrays = pruned(header, arrays, least)
         yield Piece(view, part, packed({**header, "part": part, "parts": parts}, arrays))
 
 
@@ -410,35 +347,6 @@ def add(known: Sum, more: Sum) -> None:
     """Add one sum to another."""
     known.counts.merge(more.counts)  # type: ignore[arg-type]  # both of one plan
     noted(known.firsts, more.firsts.items())
-
-
-def _pruned(header: Any, arrays: Arrays, least: float) -> tuple[Any, Arrays]:
-    """Leave out the features that were counted less often."""
-    counts, rows = arrays["counts"], len(arrays["fingerprints"])
-    found = dict(arrays)
-    if "count_ends" in arrays:
-        of_row = _of_rows(arrays["count_ends"])
-        kept = np.bincount(of_row, counts, minlength=rows) >= least
-        stays = kept[of_row]
-        found["counts"], found["count_classes"] = counts[stays], arrays["count_classes"][stays]
-        found["count_ends"] = _ends(of_row[stays], kept)
-    else:
-        kept = counts.sum(axis=1) >= least
-        found["counts"] = counts[kept]
-    found["fingerprints"] = arrays["fingerprints"][kept]
-    if "name_ends" in arrays:
-        of_name = _of_rows(arrays["name_ends"])
-        stays = kept[of_name]
-        found["names"] = arrays["names"][stays]
-        found["name_ends"] = _ends(of_name[stays], kept)
-    totals = _totals(found, len(header["sum"]["labels"])).tolist()
-    return {**header, "sum": {**header["sum"], "totals": totals}}, found
-
-
-def _ends(of_row: NDArray[np.int64], kept: NDArray[np.bool_]) -> NDArray[np.uint64]:
-    """Where the entries of each row that is kept end, given the rows of the entries kept."""
-    each = np.bincount(of_row, minlength=len(kept))[kept]
-    return np.cumsum(each, dtype=np.uint64)
 
 
 def assembled(plan: str, pieces: Iterable[Piece]) -> Any:
@@ -491,29 +399,3 @@ def by_view(read: list[tuple[Any, Arrays]], views: int) -> Iterator[list[tuple[A
         raise ModelFileError("pieces are missing, or are there twice: merge them first")
     for view in range(views):
         yield read[view * parts : (view + 1) * parts]
-
-
-def joined(read: list[tuple[Any, Arrays]]) -> tuple[Any, Arrays]:
-    """The parts of one view as one.
-
-    Raises
-    ------
-    ModelFileError
-        Where they do not add up the same messages.
-    """
-    header = read[0][0]
-    totals = np.zeros(len(header["sum"]["labels"]))
-    for other, _ in read:
-        same = all(other["sum"][name] == header["sum"][name] for name in ("labels", "weights"))
-        if not same or other["firsts"] != header["firsts"]:
-            raise ModelFileError("pieces that do not belong together: a part of others differs")
-        totals += other["sum"]["totals"]
-    arrays = {}
-    for name in read[0][1]:
-        parts = [of[name] for _, of in read]
-        if name in _ENDS:
-            lengths = [len(of[_ENDS[name]]) for _, of in read]
-            starts = np.cumsum([0, *lengths[:-1]], dtype=np.uint64)
-            parts = [part + start for part, start in zip(parts, starts, strict=True)]
-        arrays[name] = np.concatenate(parts)
-    return {**header, "sum": {**header["sum"], "totals": totals.tolist()}}, arrays

@@ -14,8 +14,8 @@ from streamnb.counts.protocol import Label
 from streamnb.errors import CorpusError, ModelFileError
 from streamnb.evaluate.metrics import Judged, Tally
 from streamnb.evaluate.prequential import Course, Example
+from streamnb.partial.arrays import Arrays, joined
 from streamnb.partial.pieces import (
-    Arrays,
     Firsts,
     Piece,
     Sum,
@@ -25,7 +25,6 @@ from streamnb.partial.pieces import (
     check_parts,
     cut,
     empty,
-    joined,
     noted,
     opened,
     opened_all,

@@ -13,13 +13,13 @@ from streamnb.counts.memory import MemoryCounts
 from streamnb.errors import ModelFileError
 from streamnb.features.token_counts import TokenCounts
 from streamnb.naive_bayes.counting import CountingNB
+from streamnb.partial.arrays import joined
 from streamnb.partial.pieces import (
     Firsts,
     Piece,
     by_view,
     cut,
     empty,
-    joined,
     noted,
     opened_all,
     read_sum,

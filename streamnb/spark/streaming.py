@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (as Spark's users know it)
 from pyspark.sql.types import BinaryType, StringType
@@ -88,7 +89,7 @@ def _query_of(batch: DataFrame, checkpoint: str) -> str:
     """What Spark calls the query: a new checkpoint is a new one."""
     try:
         found = batch.sparkSession.sparkContext.getLocalProperty(_QUERY)
-    except Exception:  # Spark Connect has no context, and says so in several ways
+    except (PySparkException, AttributeError):  # Spark Connect has no context
         found = None
     return found or checkpoint
 
