@@ -1500,7 +1500,7 @@ print(Mailbox(sys.argv[1]).learn_batch(lessons, "query", 7))
 def test_a_batch_that_two_processes_have_is_learned_once(tmp_path):
     path = str(tmp_path / "mail.db")
     Mailbox(path).close()
-    run = [sys.executable, "-c", BATCH, path]
+    run = [sys.executable, "-P", "-c", BATCH, path]
     both = [subprocess.Popen(run, stdout=subprocess.PIPE, text=True) for _ in range(2)]
     assert sorted(one.communicate()[0].strip() for one in both) == ["0", "40"]
     with Mailbox(path) as mailbox:

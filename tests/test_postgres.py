@@ -180,7 +180,7 @@ def test_clients_and_the_server_are_killed_and_nothing_acknowledged_is_lost(serv
         nonlocal begun
         begun += 1
         return subprocess.Popen(
-            [sys.executable, "-c", WRITER, url, str(begun)],
+            [sys.executable, "-P", "-c", WRITER, url, str(begun)],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

@@ -341,7 +341,7 @@ print("same", flush=True)
 
 
 def test_a_killed_executor_changes_nothing(tmp_path):
-    run = [sys.executable, "-c", EXECUTOR_KILLED, str(tmp_path)]
+    run = [sys.executable, "-P", "-c", EXECUTOR_KILLED, str(tmp_path)]
     done = subprocess.run(run, capture_output=True, text=True, timeout=300)
     assert done.stdout.split() == ["killed", "same"], done.stderr[-3000:]
 
@@ -464,7 +464,9 @@ def test_a_driver_killed_between_store_and_checkpoint_learns_nothing_twice(sessi
     folder = tmp_path / "in"
     write(folder, "a.json", mails(0, 30))
     paths = [str(folder), str(tmp_path / "mail.db"), str(tmp_path / "checkpoint")]
-    done = subprocess.run([sys.executable, "-c", KILLED, *paths], capture_output=True, timeout=300)
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", KILLED, *paths], capture_output=True, timeout=300
+    )
     assert done.returncode == -signal.SIGKILL, done.stderr[-2000:]
     assert counted(tmp_path / "mail.db") == {"ham": 10.0, "spam": 20.0}
     with Mailbox(tmp_path / "mail.db") as mailbox:  # somebody knows better, meanwhile
@@ -641,6 +643,6 @@ def test_spark_connect():
     pytest.importorskip("grpc", reason="pip install 'pyspark[connect]'")
     pytest.importorskip("zstandard", reason="pip install 'pyspark[connect]'")
     done = subprocess.run(
-        [sys.executable, "-c", CONNECT], capture_output=True, text=True, timeout=300
+        [sys.executable, "-P", "-c", CONNECT], capture_output=True, text=True, timeout=300
     )
     assert done.stdout.strip().endswith("same"), done.stderr[-3000:]

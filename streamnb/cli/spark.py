@@ -238,7 +238,9 @@ def _session() -> Iterator[Any]:
         from pyspark.sql import SparkSession
     except ImportError as error:
         raise _missing(error) from None
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # as this one, unless told otherwise
+    # Workers are as this process, unless told otherwise, and take nothing from the folder at hand.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYTHONSAFEPATH", "1")
     try:
         session = SparkSession.builder.appName("streamnb").getOrCreate()
         if not os.environ.get("STREAMNB_TRACEBACK"):  # a line says what is wrong
