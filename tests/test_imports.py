@@ -36,7 +36,7 @@ MAY_IMPORT = {
     "replay": ("classifier", "config", "corpus", "errors", "evaluate", "features", "naive_bayes", "partial", "storage"),
     "tables.experiment": ("config", "errors", "naive_bayes", "storage", "tables"),
     "pictures": ("errors", "evaluate", "storage"),
-    "spark": ("classifier", "corpus", "errors", "evaluate", "mailbox", "partial", "scores", "storage", "tables"),
+    "spark": ("classifier", "errors", "evaluate", "mailbox", "partial", "scores", "tables"),
     "cli": ("any_model", "classifier", "config", "corpus", "errors", "evaluate", "mailbox", "naive_bayes", "pictures", "replay", "scores", "spark", "tables", "tables.experiment", "web"),
     "__main__": ("cli",),
     "sklearn": ("features", "naive_bayes", "parameters"),

@@ -71,11 +71,7 @@ def dealt(rows, deals, seed):
 
 
 def fitted(plan, tasks, parts, memory, seed=0):
-    pieces = [
-        piece
-        for task in tasks
-        for piece in count(plan, [(row.x, row.label, row.position) for row in task], parts, memory)
-    ]
+    pieces = [piece for task in tasks for piece in count(plan, task, parts, memory)]
     random.Random(seed).shuffle(pieces)
     half = len(pieces) // 2
     some = [*merge(plan, pieces[:half]), *merge(plan, pieces[half:])]
@@ -205,8 +201,8 @@ def test_what_is_rare_is_left_out():
     plan = plan_of(Classifier(Tokenizer(), MultinomialNB()))
     texts = ["common common rare", "common else"]
     for classes in (2, 7):
-        examples = [(text, f"c{i % classes}", i) for i, text in enumerate(texts * classes)]
-        pieces = list(count(plan, [*examples, ("once", "c0", 99)], parts=3))
+        examples = [Row(i, f"c{i % classes}", text) for i, text in enumerate(texts * classes)]
+        pieces = list(count(plan, [*examples, Row(99, "c0", "once")], parts=3))
         model = assembled(plan, merge(plan, pieces, least=classes + 1)).model
         assert model.features == 1
         assert sum(model.feature_counts("common").values()) == 3 * classes
@@ -216,7 +212,7 @@ def test_what_is_rare_is_left_out():
 def test_pieces_of_other_plans_and_damaged_ones_are_refused():
     plan = plan_of(Classifier(Tokenizer(), MultinomialNB()))
     other = plan_of(Classifier(Tokenizer(), MultinomialNB(alpha=2.0)))
-    pieces = list(count(plan, [("free offer", "spam", 0)], parts=2))
+    pieces = list(count(plan, [Row(0, "spam", "free offer")], parts=2))
     with pytest.raises(ModelFileError, match="another plan"):
         list(merge(other, pieces))
     with pytest.raises(ModelFileError, match="missing"):
@@ -224,7 +220,7 @@ def test_pieces_of_other_plans_and_damaged_ones_are_refused():
     with pytest.raises(ModelFileError, match="twice"):
         assembled(plan, [*pieces, *pieces])
     with pytest.raises(ModelFileError, match="another number of parts"):
-        list(merge(plan, [*pieces, *count(plan, [("free", "spam", 1)], parts=1)]))
+        list(merge(plan, [*pieces, *count(plan, [Row(1, "spam", "free")], parts=1)]))
     whole = pieces[0].data
     for at in range(len(whole)):
         flipped = whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :]
@@ -233,7 +229,7 @@ def test_pieces_of_other_plans_and_damaged_ones_are_refused():
                 list(merge(plan, [pieces[0]._replace(data=data)]))
     for parts in (0, -1, 2**33, True, 1.5):
         with pytest.raises(ValueError, match="parts"):
-            list(count(plan, [("free", "spam", 1)], parts=parts))
+            list(count(plan, [Row(1, "spam", "free")], parts=parts))
 
 
 @pytest.mark.parametrize(
@@ -246,7 +242,7 @@ def test_pieces_of_other_plans_and_damaged_ones_are_refused():
 )
 def test_what_is_no_sum_is_refused(learner, why):
     with pytest.raises(ValueError, match=why):
-        list(count(plan_of(learner), [("free", "spam", 0)]))
+        list(count(plan_of(learner), [Row(0, "spam", "free")]))
 
 
 def test_blocks_out_of_order_and_two_messages_at_one_place_are_refused():

@@ -366,7 +366,7 @@ def test_what_cannot_be_is_refused(session):
         (lambda: spark.prequential(frame.where("position != 7"), words, delay=3), "without gaps"),
         (lambda: spark.fit_each(frame, words, by="user"), "no column 'user'"),
         (lambda: spark.score(frame, words, keep=["nothing"]), "'nothing'"),
-        (lambda: spark.score(frame, words, keep=["label", "label"]), "is taken"),
+        (lambda: spark.score(frame, words, keep=["label", "label"]), "a column twice"),
         (lambda: spark.fit(frame, words, rounds=2), "goes with shards"),
         (lambda: spark.fit(frame, words, memory=float("nan")), "memory"),
         (lambda: spark.fit(frame, words, least=-1), "least"),

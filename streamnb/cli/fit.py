@@ -80,13 +80,16 @@ def fit(
         from rich.console import Console
         from rich.progress import Progress
 
-        with Progress(console=Console(stderr=True), transient=True) as progress:
+        # Drawn by this loop, not by a thread: reading processes are forked from a single one.
+        console = Console(stderr=True)
+        with Progress(console=console, transient=True, auto_refresh=False) as progress:
             task = progress.add_task("messages", total=None)
-            found = run(
-                config,
-                list(corpora),
-                lambda done, of: progress.update(task, completed=done, total=of),
-            )
+
+            def shown(done: int, of: int) -> None:
+                if done % 256 == 0 or done == of:
+                    progress.update(task, completed=done, total=of, refresh=True)
+
+            found = run(config, list(corpora), shown)
     found.classifier.save(output)
     if as_json:
         click.echo(json.dumps(found.as_dict()))

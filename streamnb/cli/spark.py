@@ -153,7 +153,7 @@ def table(corpora: tuple[str, ...], output: str, order: str) -> None:
       streamnb spark table corpora/sample -o mail.parquet
     """  # noqa: D301 (click's mark for lines that stay as they are)
     try:
-        from streamnb.spark.table import write
+        from streamnb.replay.table import write
     except ImportError as error:
         raise _missing(error) from None
     messages = write(corpora, output, order)

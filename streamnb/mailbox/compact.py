@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from streamnb.counts.database import today
 from streamnb.counts.memory import MemoryCounts
-from streamnb.counts.sqlite import today
 from streamnb.features.token_counts import TokenCounts
 from streamnb.mailbox.ledger import Row, pack_tokens
 from streamnb.mailbox.store import Mailbox

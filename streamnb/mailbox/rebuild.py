@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from streamnb.counts.database import today
 from streamnb.counts.memory import MemoryCounts
-from streamnb.counts.sqlite import today
 from streamnb.features.token_counts import TokenCounts
 from streamnb.mailbox.store import Mailbox
 from streamnb.naive_bayes.base import TextModel

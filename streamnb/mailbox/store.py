@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self, TypeVar
 
 from streamnb.classifier import Classifier, MailClassifier, Verdict
+from streamnb.counts.database import SqlCounts, make_tables
 from streamnb.counts.protocol import Label
-from streamnb.counts.sqlite import SqlCounts, make_tables
 from streamnb.errors import StateError
 from streamnb.features.token_counts import TokenCounts
 from streamnb.mailbox.blend import (

@@ -142,9 +142,6 @@ class Transactions:
 
     # What does not
 
-    def _closed(self) -> Exception:
-        return ValueError(f"{self.path}: the database was closed")
-
     @contextlib.contextmanager
     def reading(self) -> Iterator[Any]:
         """A transaction that sees one state of the database, whatever others write.
@@ -189,7 +186,7 @@ class Transactions:
             )
         try:
             if not self.open:
-                raise self._closed()
+                raise ValueError(f"{self.path}: the database was closed")
             if self.writes is None:
                 yield from self._outermost(writes, durable)
             elif not writes:

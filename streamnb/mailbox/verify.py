@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from streamnb.counts.database import SqlCounts
 from streamnb.counts.protocol import Counts
-from streamnb.counts.sqlite import SqlCounts
 from streamnb.errors import StateError
 from streamnb.features.token_counts import TokenCounts
 from streamnb.naive_bayes.base import TextModel

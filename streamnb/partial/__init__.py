@@ -7,9 +7,9 @@ prefix sum: `count_block` for each block of the stream, `prefixes` over the bloc
 each block from what was learned before it.
 """
 
-from streamnb.partial.pieces import Piece, assembled, count, merge
+from streamnb.partial.pieces import Piece, Row, assembled, count, merge
 from streamnb.partial.plan import check_sums, digest_of, fresh, plan_of
-from streamnb.partial.prequential import Blocks, Judgement, Row, count_block, prefixes, replay
+from streamnb.partial.prequential import Blocks, Judgement, count_block, prefixes, replay
 from streamnb.partial.shards import Slices, advance, check_shards, learn_shard
 
 __all__ = [

@@ -31,6 +31,7 @@ from streamnb.tables.base import TabularNB
 __all__ = [
     "Firsts",
     "Piece",
+    "Row",
     "Sum",
     "add",
     "assembled",
@@ -57,6 +58,24 @@ _MOST_PARTS = 1 << 20
 
 # Where each class came first, None where that is not known: the order of the classes goes by it.
 Firsts = dict[Label, int | None]
+
+
+class Row(NamedTuple):
+    """A message, or a row of a table, at its place in the stream.
+
+    Attributes
+    ----------
+    position
+        The place. `count` alone also takes None, where there is no such order.
+    label
+        Its class.
+    x
+        What the learner takes: bytes, a text, a dict.
+    """
+
+    position: int
+    label: Label
+    x: Any
 
 
 class Piece(NamedTuple):
@@ -239,7 +258,7 @@ def empty(plan: str, view: int) -> Any:
 
 def count(
     plan: str,
-    examples: Iterable[tuple[Any, Label, int | None]],
+    rows: Iterable[Row],
     parts: int = 1,
     memory: float = 512.0,
 ) -> Iterator[Piece]:
@@ -249,9 +268,8 @@ def count(
     ----------
     plan : str
         What `plan_of` gave.
-    examples : iterable of tuple
-        Message (or row), label, and its place in the stream: of every class the first place
-        matters, for the order of the classes. None where there is no such order.
+    rows : iterable of Row
+        In any order. Of every class the first position matters, for the order of the classes.
     parts : int, default 1
         How many ranges of fingerprints a table is cut into.
     memory : float, default 512.0
@@ -265,17 +283,17 @@ def count(
     Examples
     --------
     >>> from streamnb import Classifier, MultinomialNB, Tokenizer
-    >>> from streamnb.partial import assembled, count, merge, plan_of
+    >>> from streamnb.partial import Row, assembled, count, merge, plan_of
     >>> plan = plan_of(Classifier(Tokenizer(), MultinomialNB()))
-    >>> mine = count(plan, [("free offer", "spam", 0)])
-    >>> yours = count(plan, [("lunch at noon", "ham", 1)])
+    >>> mine = count(plan, [Row(0, "spam", "free offer")])
+    >>> yours = count(plan, [Row(1, "ham", "lunch at noon")])
     >>> assembled(plan, merge(plan, [*mine, *yours])).predict_one("free lunch offer")
     'spam'
     """
     check_sums(fresh(plan))
     check_parts(parts)
     learner: Any = None
-    for number, (x, y, position) in enumerate(examples):
+    for number, (position, y, x) in enumerate(rows):
         if learner is None:
             learner, firsts = fresh(plan), Firsts()
         learner.learn_one(x, y)

@@ -18,6 +18,7 @@ from streamnb.partial.arrays import Arrays, joined
 from streamnb.partial.pieces import (
     Firsts,
     Piece,
+    Row,
     Sum,
     add,
     begin,
@@ -36,9 +37,10 @@ from streamnb.partial.plan import check_sums, fresh
 from streamnb.storage import read_label
 from streamnb.tables.base import TabularNB
 
-__all__ = ["Blocks", "Judgement", "Row", "count_block", "prefixes", "replay"]
+__all__ = ["Blocks", "Judgement", "count_block", "prefixes", "replay"]
 
 _AT_ONCE = 1 << 22  # counts that are looked at together
+_VALUES = ("values", "features")  # how many features have each count, as pieces have it
 
 
 class Blocks(NamedTuple):
@@ -47,7 +49,7 @@ class Blocks(NamedTuple):
     Attributes
     ----------
     size
-        Places a block, from 0.
+        Positions in a block; block 0 begins at position 0.
     delay
         How many messages later a label comes.
     """
@@ -59,14 +61,6 @@ class Blocks(NamedTuple):
         """The blocks that want a message: the one it is classified in, and learned in."""
         first, last = position // self.size, (position + self.delay) // self.size
         return (first,) if first == last else (first, last)
-
-
-class Row(NamedTuple):
-    """A message, or a row of a table, at its place in the stream."""
-
-    position: int
-    label: Label
-    x: Any
 
 
 class Judgement(NamedTuple):
@@ -273,9 +267,6 @@ def _begun(plan: str, number: int, prefix: Iterable[Piece]) -> Any:
         counts.begin(header, arrays, sum(of["elsewhere"] for of, _ in mine))
         member.counts = counts
     return learner
-
-
-_VALUES = ("values", "features")
 
 
 def _summed(

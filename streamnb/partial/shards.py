@@ -17,6 +17,7 @@ from streamnb.partial.arrays import joined
 from streamnb.partial.pieces import (
     Firsts,
     Piece,
+    Row,
     by_view,
     cut,
     empty,
@@ -25,7 +26,6 @@ from streamnb.partial.pieces import (
     read_sum,
 )
 from streamnb.partial.plan import plan_of
-from streamnb.partial.prequential import Row
 from streamnb.storage import plain_label, read_label
 
 __all__ = ["STATE", "Slices", "advance", "check_shards", "learn_shard"]

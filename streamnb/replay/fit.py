@@ -16,7 +16,7 @@ from streamnb.config import Config
 from streamnb.corpus import Corpus, Entry, ordered, read
 from streamnb.errors import ConfigError, CorpusError, StreamNBError
 from streamnb.features.views import described
-from streamnb.partial import Piece, assembled, check_sums, count, merge, plan_of
+from streamnb.partial import Piece, Row, assembled, check_sums, count, merge, plan_of
 from streamnb.replay.build import make_classifier, make_tokenizer
 from streamnb.replay.run import labelled, open_of
 from streamnb.replay.workers import feed
@@ -183,13 +183,13 @@ def _counted(
     """Count a share of the messages; those that cannot be read come as their errors."""
     skipped: list[str] = []
 
-    def examples() -> Iterator[tuple[Any, str, int]]:
+    def rows() -> Iterator[Row]:
         for place, entry in enumerate(entries, start):
             try:
                 message = read(entry)
             except StreamNBError as error:
                 _failed(config, entry, error, skipped)
                 continue
-            yield message, entry.label, place
+            yield Row(place, entry.label, message)
 
-    return list(count(plan, examples())), skipped
+    return list(count(plan, rows())), skipped

@@ -38,7 +38,7 @@ __all__ = [
     "POSITION",
     "arrow_type",
     "batch_of",
-    "examples_in",
+    "check_whole",
     "field_of",
     "in_rising_order",
     "loaded",
@@ -98,9 +98,8 @@ def rows_of(
         Where a column is missing or of another type.
     """
     for name in more:
-        taken = (POSITION, MESSAGE, "given", "score")
-        if name not in frame.columns or name in taken or list(more).count(name) > 1:
-            raise ValueError(f"column {name!r} is not there, or its name is taken")
+        if name not in frame.columns or name in (POSITION, MESSAGE):
+            raise ValueError(f"column {name!r} is not there, or is no further one")
     first = [named(name) for name in more]
     if position:
         field_of(frame, POSITION, (LongType, IntegerType))
@@ -115,15 +114,15 @@ def rows_of(
     return frame.select(*first, MESSAGE)
 
 
+def check_whole(name: str, number: Any, lowest: int = 1) -> None:
+    """Raise ValueError for what is no whole number, or too small a one."""
+    if isinstance(number, bool) or not isinstance(number, int) or number < lowest:
+        raise ValueError(f"{name}: a whole number, at least {lowest}, not {number!r}")
+
+
 def named(name: str) -> Any:
     """The column of a name, whatever is in it."""
     return F.col(f"`{name.replace('`', '``')}`")
-
-
-def examples_in(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[Any, Any, int | None]]:
-    """Message, label and place of each row, as `partial.count` wants them."""
-    for row in rows_in(batches):
-        yield row.x, row.label, row.position
 
 
 def rows_in(batches: Iterable[pa.RecordBatch]) -> Iterator[Row]:
@@ -144,12 +143,12 @@ def rows_in(batches: Iterable[pa.RecordBatch]) -> Iterator[Row]:
 
 
 def numbered(rows: DataFrame, what: str) -> tuple[int, int, int]:
-    """The first and last place of some rows, and how many they are; 0, -1 and 0 of none.
+    """The first and last position of some rows, and how many they are; 0, -1 and 0 of none.
 
     Raises
     ------
     ValueError
-        Where there are gaps between the places, saying what they are in the way of.
+        Where there are gaps between the positions; it begins with `what` asked for none.
     """
     place = F.col(POSITION)
     (found,) = rows.agg(F.min(place), F.max(place), F.count("*")).toArrow().to_pylist()
@@ -167,18 +166,16 @@ def in_rising_order(rows: Iterable[Row]) -> Iterator[Row]:
     last: int | None = None
     for row in rows:
         if last is not None and row.position <= last:
-            raise CorpusError(f"position {row.position}: two messages have it, or are not sorted")
+            raise CorpusError(f"position {row.position}: two messages have it")
         last = row.position
         yield row
 
 
-def batch_of(
-    pieces: Iterable[Piece], block: int = 0, schema: pa.Schema = _PIECE
-) -> Iterator[pa.RecordBatch]:
+def batch_of(pieces: Iterable[Piece], block: int = 0) -> Iterator[pa.RecordBatch]:
     """Pieces as rows, one a batch: they are large."""
     for view, part, data in pieces:
         yield pa.RecordBatch.from_pylist(
-            [{"view": view, "part": part, "block": block, "data": data}], schema=schema
+            [{"view": view, "part": part, "block": block, "data": data}], schema=_PIECE
         )
 
 

@@ -13,7 +13,17 @@ from pyspark.sql.types import DoubleType, IntegerType, LongType, StructField, St
 
 from streamnb.evaluate import Judged, Summary, Tally
 from streamnb.evaluate.summary import Bin, ClassFigures
-from streamnb.partial import Blocks, check_sums, count_block, fresh, plan_of, prefixes, replay
+from streamnb.partial import (
+    Blocks,
+    Piece,
+    check_sums,
+    count_block,
+    fresh,
+    plan_of,
+    prefixes,
+    replay,
+)
+from streamnb.partial.pieces import check_parts
 from streamnb.spark.carry import (
     BLOCK,
     LABEL,
@@ -22,6 +32,7 @@ from streamnb.spark.carry import (
     POSITION,
     arrow_type,
     batch_of,
+    check_whole,
     field_of,
     numbered,
     pieces_in,
@@ -78,15 +89,15 @@ def prequential(
     ValueError
         For a model that is no sum, or a column that is missing or of another type.
     """
-    for name, number, lowest in (("block", block, 1), ("parts", parts, 1), ("delay", delay, 0)):
-        if not isinstance(number, int) or number < lowest:
-            raise ValueError(f"{name}: a whole number, at least {lowest}, not {number!r}")
+    check_whole("block", block)
+    check_whole("delay", delay, lowest=0)
+    check_parts(parts)
     plan = plan_of(learner)
     check_sums(fresh(plan))
     rows = rows_of(frame, learner)
     cut = Blocks(block, delay)
     if delay:
-        numbered(rows, "delay")  # how many messages later a label comes, gaps would hide
+        numbered(rows, "delay")  # with gaps, nobody knows how many messages later that is
     # Rounded down, also below zero, where `div` alone rounds up.
     places = [f"({POSITION} + {later}L)" for later in (0, delay)]
     numbers = [F.expr(f"({at} - pmod({at}, {block}L)) div {block}L") for at in places]
@@ -103,55 +114,65 @@ def prequential(
             StructField("positive", label),
         ]
     )
-    of_label = arrow_type(label)
-    types = [pa.int64(), of_label, of_label, *[pa.float64()] * len(_FIGURES), pa.int32(), of_label]
+    counts = blocks.groupBy(BLOCK).applyInArrow(_counted(plan, cut, parts), PIECE)
+    ranges = counts.repartition("view", "part").sortWithinPartitions("view", "part", BLOCK)
+    prefix = ranges.groupBy("view", "part").applyInArrow(_scanned(plan), PIECE)
+    both = blocks.groupBy(BLOCK).cogroup(prefix.groupBy(BLOCK))
+    return both.applyInArrow(_replayed(plan, cut, positive, arrow_type(label)), schema)
+
+
+def _counted(plan: str, cut: Blocks, parts: int) -> Any:
+    """A task that counts what a block learns and asks for."""
 
     def counted(key: Any, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         number = key[0].as_py()
         return batch_of(count_block(plan, number, cut, rows_in(batches), parts), number)
 
-    def scanned(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        numbers: list[int] = []
+    return counted
 
-        def pieces() -> Iterator[Any]:
+
+def _scanned(plan: str) -> Any:
+    """A task that adds up a range of fingerprints, block after block."""
+
+    def scanned(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        block = 0
+
+        def pieces() -> Iterator[Piece]:
+            nonlocal block
             for batch in batches:
-                for number, piece in zip(
-                    batch.column(BLOCK).to_pylist(), pieces_in([batch]), strict=True
-                ):
-                    numbers.append(number)
+                numbers = batch.column(BLOCK).to_pylist()
+                for number, piece in zip(numbers, pieces_in([batch]), strict=True):
+                    block = number
                     yield piece
 
-        for piece in prefixes(plan, pieces()):
-            yield from batch_of([piece], numbers[-1])
+        for prefix in prefixes(plan, pieces()):  # one for each piece, before the next is taken
+            yield from batch_of([prefix], block)
+
+    return scanned
+
+
+def _replayed(plan: str, cut: Blocks, positive: str | None, label: pa.DataType) -> Any:
+    """A task that replays a block from what was learned before it."""
+    types = {
+        POSITION: pa.int64(),
+        "judge": label,
+        "given": label,
+        **dict.fromkeys(_FIGURES, pa.float64()),
+        "classes": pa.int32(),
+        "positive": label,
+    }
 
     def replayed(key: Any, messages: pa.Table, before: pa.Table) -> pa.Table:
-        found = list(
-            replay(
-                plan,
-                key[0].as_py(),
-                cut,
-                pieces_in(before.to_batches()),
-                rows_in(messages.to_batches()),
-                positive,
-            )
-        )
-        columns = [
-            [one.position for one in found],
-            [one.label for one in found],
-            [one.predicted for one in found],
-            *([getattr(one.judged, name) for one in found] for name in Judged._fields),
-            [one.positive for one in found],
+        prefix, rows = pieces_in(before.to_batches()), rows_in(messages.to_batches())
+        steps = [
+            (one.position, one.label, one.predicted, *one.judged, one.positive)
+            for one in replay(plan, key[0].as_py(), cut, prefix, rows, positive)
         ]
-        return pa.table(
-            [pa.array(column, of) for column, of in zip(columns, types, strict=True)],
-            names=schema.names,
-        )
+        columns = zip(*steps, strict=True) if steps else [[]] * len(types)
+        arrays = [pa.array(column, of) for column, of in zip(columns, types.values(), strict=True)]
+        return pa.table(arrays, names=list(types))
 
-    counts = blocks.groupBy(BLOCK).applyInArrow(counted, PIECE)
-    ranges = counts.repartition("view", "part").sortWithinPartitions("view", "part", BLOCK)
-    prefix = ranges.groupBy("view", "part").applyInArrow(scanned, PIECE)
-    both = blocks.groupBy(BLOCK).cogroup(prefix.groupBy(BLOCK))
-    return both.applyInArrow(replayed, schema)
+    return replayed
 
 
 def summary(steps: DataFrame, intervals: bool = True) -> Summary:

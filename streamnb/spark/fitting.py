@@ -33,7 +33,7 @@ from streamnb.spark.carry import (
     PIECE,
     POSITION,
     batch_of,
-    examples_in,
+    check_whole,
     field_of,
     in_rising_order,
     loaded,
@@ -125,7 +125,7 @@ def fit(
     rows = rows_of(frame, made, position=POSITION in frame.columns)
 
     def counted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return batch_of(count(plan, examples_in(batches), parts, memory))
+        return batch_of(count(plan, rows_in(batches), parts, memory))
 
     pieces = _merged(rows.mapInArrow(counted, PIECE), plan, least)
     whole: Learner = assembled(plan, pieces_in(pieces.toArrow().to_batches()))
@@ -144,9 +144,8 @@ def _merged(pieces: DataFrame, plan: str, least: float = 0.0) -> DataFrame:
 
 
 def _on_shards(rows: DataFrame, learner: Classifier, shards: int, rounds: int, parts: int) -> None:
-    for name, number in (("shards", shards), ("rounds", rounds)):
-        if isinstance(number, bool) or not isinstance(number, int) or number < 1:
-            raise ValueError(f"{name}: a whole number, at least 1, not {number!r}")
+    check_whole("shards", shards)
+    check_whole("rounds", rounds)
     low, high, n = numbered(rows, "shards")
     if n < FEWEST * shards * rounds:
         raise ValueError(

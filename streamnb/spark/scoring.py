@@ -68,6 +68,9 @@ def score(
     """
     labels = list(model.labels)
     given = type_of(labels)
+    added = ["given", "score", *(f"p_{y}" for y in (labels if classes else ()))]
+    if len({*keep, *added}) < len(keep) + len(added):
+        raise ValueError(f"keep: a column twice, or one that is called as one of {added}")
     rows = rows_of(frame, model, label=False, more=keep)
     known = {field.name: field for field in rows.schema.fields}
     schema = StructType(
@@ -75,8 +78,7 @@ def score(
             known[POSITION],
             *(known[name] for name in keep),
             StructField("given", given),
-            StructField("score", DoubleType()),
-            *(StructField(f"p_{y}", DoubleType()) for y in (labels if classes else ())),
+            *(StructField(name, DoubleType()) for name in added[1:]),
         ]
     )
     name = sent(frame.sparkSession, model)

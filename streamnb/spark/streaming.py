@@ -96,19 +96,15 @@ def _query_of(batch: DataFrame, checkpoint: str) -> str:
 
 def _task(store: str, query: str, number: int, source: str) -> Any:
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        def lessons() -> Iterator[Lesson]:
-            for batch in batches:
-                columns = (batch.column(of).to_pylist() for of in (MESSAGE, LABEL))
-                for message, label in zip(*columns, strict=True):
-                    if message is None or label is None:
-                        continue  # nothing can be learned of it, and the stream must go on
-                    if isinstance(message, str):
-                        message = message.encode()
-                    yield Lesson(message, label)
-
-        mine = list(lessons())  # before the transaction: others would wait for Spark
+        lessons = []  # all of them before the transaction: others would wait for Spark
+        for batch in batches:
+            columns = (batch.column(of).to_pylist() for of in (MESSAGE, LABEL))
+            for message, label in zip(*columns, strict=True):
+                if message is not None and label is not None:
+                    data = message.encode() if isinstance(message, str) else message
+                    lessons.append(Lesson(data, label))
         with Mailbox(store) as mailbox:
-            new = mailbox.learn_batch(mine, query, number, source)
+            new = mailbox.learn_batch(lessons, query, number, source)
         yield pa.RecordBatch.from_arrays([pa.array([new])], names=["learned"])
 
     return task

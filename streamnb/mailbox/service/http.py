@@ -19,7 +19,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
 from streamnb.errors import OutputError
-from streamnb.mailbox.location import beside, is_url
+from streamnb.mailbox.location import beside
 
 __all__ = ["COOKIE", "Guard", "Scope", "http", "token_of"]
 
@@ -38,7 +38,7 @@ def token_of(database: str | os.PathLike[str]) -> str:
 
     It is in a file beside the database that its owner alone can read.
     """
-    path = beside(database, ".token") if is_url(database) else f"{os.fspath(database)}.token"
+    path = beside(database, ".token")
     made = secrets.token_urlsafe(32)
     try:
         os.makedirs(os.path.dirname(os.path.abspath(path)), mode=0o700, exist_ok=True)
