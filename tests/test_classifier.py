@@ -2,17 +2,16 @@
 
 import copy
 import io
-import itertools
 import json
 import math
 import os
 import pickle
-import re
 import zipfile
 from collections import defaultdict
 
 import numpy as np
 import pytest
+from definitions import slow_grams, slow_nested, slow_pairs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import softmax
@@ -464,11 +463,6 @@ def test_the_share_of_wrong_labels_is_found():
     assert LabelNoise(0.0).trust(1e-300, 2) == 1.0
 
 
-def slow_grams(raw, n, first):
-    raw = raw.replace(b"\r\n", b"\n").replace(b"\r", b"\n")[:first].lower()
-    return {raw[i : i + n] for i in range(len(raw) - n + 1)}
-
-
 @given(st.binary(max_size=200), st.integers(1, 8), st.integers(1, 100), st.booleans())
 def test_byte_grams_are_those_of_python(raw, n, first, casefold):
     grams = ByteGrams(n, first, casefold, mail=False)
@@ -481,19 +475,6 @@ def test_byte_grams_are_those_of_python(raw, n, first, casefold):
 def test_byte_grams_take_any_mail(raw):
     tokens = ByteGrams(4, 50).count(raw)
     assert len(set(tokens.fingerprints.tolist())) == len(tokens) <= 47
-
-
-def slow_nested(text, n, step):
-    """How many distinct grams of n bytes each shorter one ends; the first few stand for one each."""
-    counts, seen = defaultdict(int), set()
-    for end in range(1, len(text) + 1):
-        size = min(n, end // step * step)
-        if size and text[end - size : end] not in seen:
-            seen.add(text[end - size : end])
-            for shorter in range(size, 0, -step):
-                counts[text[end - shorter : end]] += 1
-                seen.add(text[end - shorter : end])
-    return dict(counts)
 
 
 @given(
@@ -554,14 +535,6 @@ def test_contexts_are_what_the_formula_says(texts, question, sizes, background):
             if all(name[:-step][i:] in names for i in range(0, len(name) - step, step)):
                 share = slow_share(name, k, table, totals, step, background)
                 assert row[k] == pytest.approx(math.log(share))
-
-
-def slow_pairs(text, most):
-    tokens = re.findall(rb"[a-z0-9_\x80-\xff']+|[^a-z0-9_\x80-\xff'\x09-\x0d ]+", text.lower())[
-        :most
-    ]
-    tokens = [token[:40] for token in tokens]
-    return {*tokens, *(a + b" " + b for a, b in itertools.pairwise(tokens))}
 
 
 @given(st.binary(max_size=200) | st.text("aB .!", max_size=90).map(str.encode), st.integers(1, 50))

@@ -5,6 +5,7 @@ import time
 import unicodedata
 
 import pytest
+from definitions import slow_words
 from hypothesis import example, given
 from hypothesis import strategies as st
 from river import checks
@@ -85,48 +86,6 @@ def test_bytes_are_utf8_and_bad_ones_separate():
     assert list(tokens(b"ab\xffcd \xc3")) == ["ab", "cd"]
     with pytest.raises(TypeError, match="str or UTF-8 bytes, not int"):
         Tokenizer().count(3)
-
-
-def slow_words(text):
-    """The words by the definition, one character after the other."""
-    unspaced = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3021-\u3029"
-                          "\u3040-\u30ff\u3100-\u312f\u31a0-\u31bf\u31f0-\u31ff\u3400-\u4dbf"
-                          "\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff]")  # fmt: skip
-
-    def kind(c):
-        if c in "'-.$!":
-            return "inner"
-        category = unicodedata.category(c)
-        if category == "Cf":
-            return "hidden"
-        if c.isspace() or (category[0] not in "LNM" and c != "_"):
-            return "break"
-        if unspaced.match(c):
-            return "unspaced"
-        return "mark" if category[0] == "M" else "word"
-
-    kinds = [kind(c) for c in text] + ["break"]
-    found, i = [], 0
-    while i < len(text):
-        if kinds[i] == "unspaced":
-            end = i
-            while kinds[end] == "unspaced":
-                end += 1
-            run = text[i:end]
-            found += [run] if len(run) == 1 else [run[k : k + 2] for k in range(len(run) - 1)]
-            i = end
-        elif kinds[i] == "word":
-            word = ""
-            while kinds[i] in ("word", "mark", "hidden") or (
-                kinds[i] == "inner" and kinds[i + 1] == "word"
-            ):
-                word += text[i] if kinds[i] != "hidden" else ""
-                i += 1
-            if len(word) <= 40:
-                found.append(word)
-        else:
-            i += 1
-    return found
 
 
 alphabet = st.sampled_from(
