@@ -267,6 +267,13 @@ def test_what_the_library_writes_is_read(subject, body, subtype, cte):
     assert mail.defects == []
 
 
+def test_half_a_character_is_no_text():
+    mail = parse(
+        b"Subject: =?utf-7?q?+2AA-x?=\nContent-Type: text/plain; charset=utf-7\n\na+2AA-b\n"
+    )
+    assert (mail.get("subject"), mail.text) == ("\ufffdx", "a\ufffdb\n")
+
+
 def test_unheard_of_charsets_are_not_remembered_for_ever():
     import encodings
 

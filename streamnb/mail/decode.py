@@ -37,6 +37,7 @@ _NOT_ASCII = re.compile(r"utf-?_?(7|16|32)|iso2022|hz|cp(037|1026|1140|273|424|5
 _KNOWN = frozenset(aliases) | frozenset(aliases.values())
 
 _BEYOND_ASCII = re.compile(r"[!-~]?[^\x00-\x7f]+")
+_HALF = re.compile("[\ud800-\udfff]")  # of a character, which Python's UTF-7 lets through
 _PIECE = 64  # characters that are composed at once
 _ENCODED_WORD = re.compile(rb"=\?([^?*\s]{1,64})(?:\*[^?\s]*)?\?([bBqQ])\?([^?\n]*)\?=")
 _NOT_BASE64 = bytes(
@@ -86,7 +87,8 @@ def decode_text(data: bytes, charset: str = "") -> str:
     codec = _codec(charset) if charset else None
     if codec is not None:
         try:
-            return codec.decode(data, "strict")[0]
+            text = codec.decode(data, "strict")[0]
+            return _HALF.sub("\ufffd", text) if codec.name == "utf-7" else text
         except (UnicodeError, ValueError):
             pass
     try:

@@ -8,6 +8,7 @@ import socket
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from anyio import BrokenResourceError, ClosedResourceError, EndOfStream
 from anyio.abc import SocketStream
 from kilter.protocol import Accept, Header, Reject
 from kilter.service import START, Runner, Session
@@ -73,11 +74,31 @@ def milter(
     async def talk(connection: socket.socket) -> None:
         stream = await SocketStream.from_socket(connection)
         try:
-            await Runner(mark)(stream)
+            await Runner(mark)(_Ending(stream))  # type: ignore[arg-type]  # as much of one as it uses
+        except* _EndedError:
+            pass
         finally:
             await stream.aclose()
 
     return talk
+
+
+class _EndedError(Exception):
+    """The mail server has gone."""
+
+
+class _Ending:
+    """A stream whose end ends the session: kilter would wait for its filters, and they for mail."""
+
+    def __init__(self, stream: SocketStream) -> None:
+        self.send, self.aclose = stream.send, stream.aclose
+        self._receive = stream.receive
+
+    async def receive(self, most: int) -> bytes:
+        try:
+            return await self._receive(most)
+        except (EndOfStream, BrokenResourceError, ClosedResourceError):
+            raise _EndedError from None
 
 
 async def _read(session: Session) -> tuple[bytes, list[Header]]:

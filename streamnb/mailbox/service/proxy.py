@@ -425,19 +425,18 @@ def _client(hop: Hop) -> smtplib.SMTP:
     kind = smtplib.LMTP if hop.lmtp else smtplib.SMTP
     address = hop.address
     name = socket.gethostname()
-    if address.path is not None:
-        client = kind(local_hostname=name, timeout=_GREETING)
-        if hop.lmtp:
-            client.connect(address.path)
-        else:
-            client.sock = _unix(address.path)
-            client._host = name  # type: ignore[attr-defined]  # for STARTTLS, which is not used
-            code, said = client.getreply()
-            if code != 220:
-                raise smtplib.SMTPConnectError(code, said)
-    else:
-        client = kind(address.host, address.port, local_hostname=name, timeout=_GREETING)
+    client = kind(local_hostname=name, timeout=_GREETING)
+    client._host = address.host or name  # type: ignore[attr-defined]  # whose certificate it must be
     try:
+        if address.path is not None and not hop.lmtp:
+            client.sock = _unix(address.path)
+            code, said = client.getreply()
+        elif address.path is not None:
+            code, said = client.connect(address.path)
+        else:
+            code, said = client.connect(address.host, address.port)
+        if code != 220:
+            raise smtplib.SMTPConnectError(code, said)
         client.ehlo()
         if not address.here and client.has_extn("starttls"):
             client.starttls(context=ssl.create_default_context())

@@ -1,0 +1,313 @@
+"""Tables of counts, exact sums and models, as machines beside slow ones."""
+
+import io
+import itertools
+import math
+import pickle
+import struct
+from fractions import Fraction
+
+import numpy as np
+from fuzz.target import Choices, Target
+from reference import Reference
+
+from streamnb import BernoulliNB, ComplementNB, MultinomialNB
+from streamnb._core import CountTable, ExactSums, log, log_cells, weighted_sums
+
+__all__ = ["TARGETS"]
+
+# Keys of which the index sees the same hash, beside small ones and the largest.
+_INVERSE = pow(0x9E3779B97F4A7C15, -1, 1 << 64)
+_ALIKE = [(0x5A5A5A5A << 32 | i) * _INVERSE % (1 << 64) for i in range(16)]
+KEYS = [*range(239), *(m ^ m >> 32 for m in _ALIKE), (1 << 64) - 1]
+
+
+def _contents(table: CountTable) -> dict[int, list[float]]:
+    """What a table holds, told by every way of asking."""
+    keys, cells, names, ends = table.arrays()
+    again, entry_ends, classes, counts, _, _ = table.entries()
+    assert keys.tolist() == again.tolist() == sorted(set(keys.tolist()))
+    assert entry_ends.tolist() == np.cumsum((cells != 0).sum(axis=1)).tolist()
+    assert cells[cells != 0].tolist() == counts.tolist()
+    assert cells.nonzero()[1].tolist() == classes.tolist()
+    found, seen = table.gather(keys)
+    assert found.tolist() == cells.tolist()
+    assert seen.all()
+    assert cells.sum(axis=0).tolist() == table.totals
+    if names is not None:
+        spans = [0, *ends.tolist()]
+        assert [names[a:b] for a, b in itertools.pairwise(spans)] == [
+            b"n%d" % k for k in keys.tolist()
+        ]
+    return dict(zip(keys.tolist(), cells.tolist(), strict=True))
+
+
+def _named(keys: list[int]) -> tuple[bytes, np.ndarray]:
+    parts = [b"n%d" % key for key in keys]
+    return b"".join(parts), np.cumsum([0, *map(len, parts)])[1:].astype(np.uint32)
+
+
+def _u64(keys: list[int]) -> np.ndarray:
+    return np.array(keys, dtype=np.uint64)
+
+
+class _Table:
+    """A table of counts, and a dict that goes through the same."""
+
+    def __init__(self, names: bool, values: bool) -> None:
+        self.names = names
+        self.table = CountTable(0, names, values)
+        self.rows: dict[int, dict[int, float]] = {}
+        self.learned: list[tuple[int, list[int], float]] = []
+
+    def put(self, k: int, keys: list[int], weight: float) -> None:
+        for key in keys:
+            row = self.rows.setdefault(key, {})
+            row[k] = row.get(k, 0.0) + weight
+            if not row[k]:
+                del row[k]
+            if not row:
+                del self.rows[key]
+
+    def add(self, choice: Choices) -> None:
+        k = choice.below(choice.below(40) + 1)
+        keys = list(dict.fromkeys(KEYS[i] for i in choice.take(choice.below(20))))
+        weight = float(1 + choice.below(3))
+        self.table.widen(max(k + 1, self.table.classes))
+        self.table.add(
+            _u64(keys), np.ones(len(keys)), k, weight, *(_named(keys) if self.names else ())
+        )
+        self.learned.append((k, keys, weight))
+        self.put(k, keys, weight)
+
+    def take_back(self, choice: Choices) -> None:
+        if self.learned:
+            k, keys, weight = self.learned.pop(choice.below(len(self.learned)))
+            self.table.subtract(_u64(keys), np.ones(len(keys)), k, weight)
+            self.put(k, keys, -weight)
+
+    def take_too_much(self, choice: Choices) -> None:
+        """What was not learned is refused, and then nothing was changed."""
+        k, keys = choice.below(4), sorted({KEYS[i] for i in choice.take(3)})
+        if any(self.rows.get(key, {}).get(k, 0.0) < 5.0 for key in keys) and k < self.table.classes:
+            before = _contents(self.table)
+            try:
+                self.table.subtract(_u64(keys), np.ones(len(keys)), k, 5.0)
+            except ValueError:
+                assert _contents(self.table) == before
+            else:
+                raise AssertionError("more was taken than was there")
+
+    def merge(self, choice: Choices) -> None:
+        """Another table is added, its classes in another order."""
+        other = _Table(self.names, self.table.track_values)
+        for _ in range(choice.below(3)):
+            other.add(choice)
+        places = np.array(list(reversed(range(other.table.classes))), dtype=np.int64)
+        self.table.widen(max(other.table.classes, self.table.classes))
+        self.table.merge(other.table, places)
+        for k, keys, weight in other.learned:
+            mine = len(places) - 1 - k
+            self.learned.append((mine, keys, weight))
+            self.put(mine, keys, weight)
+
+    def store(self, choice: Choices) -> None:
+        self.table = pickle.loads(pickle.dumps(self.table))
+
+    def reserve(self, choice: Choices) -> None:
+        self.table.reserve(choice.below(2000))
+
+    def rescale(self, choice: Choices) -> None:
+        """Counts are halved, and what is then below the least is left out."""
+        if choice.below(8):
+            return
+        self.table.rescale(0.5, 0.75)
+        halves = {key: {k: v / 2 for k, v in row.items()} for key, row in self.rows.items()}
+        self.rows = {key: row for key, row in halves.items() if sum(row.values()) >= 0.75}
+        self.learned = []
+
+    def check(self) -> None:
+        width = self.table.classes
+        assert _contents(self.table) == {
+            key: [row.get(k, 0.0) for k in range(width)] for key, row in self.rows.items()
+        }
+        assert len(self.table) == len(self.rows)
+        if self.table.track_values:
+            values, features = self.table.value_counts()
+            told = dict(zip(values.tolist(), features.tolist(), strict=True))
+            wanted: dict[float, list[float]] = {}
+            for row in self.rows.values():
+                for k, value in row.items():
+                    wanted.setdefault(value, [0.0] * width)[k] += 1
+            assert told == wanted
+
+
+STEPS = (_Table.add, _Table.add, _Table.add, _Table.take_back, _Table.take_back, _Table.take_too_much,
+         _Table.merge, _Table.store, _Table.reserve, _Table.rescale)  # fmt: skip
+
+
+def table(data: bytes) -> None:
+    choice = Choices(data)
+    kind = choice.below(4)
+    both = _Table(bool(kind & 1), bool(kind & 2))
+    while choice:
+        STEPS[choice.below(len(STEPS))](both, choice)
+    both.check()
+
+
+def _floats(data: bytes, least: float, most: float) -> list[float]:
+    """Eight bytes a number, as they stand, as far as they are in bounds."""
+    values = struct.unpack(f"<{len(data) // 8}d", data[: len(data) // 8 * 8])
+    return [x for x in values if least <= abs(x) <= most or x == 0]
+
+
+def sums(data: bytes) -> None:
+    """Logarithms, and sums that are as exact as fractions and know no order."""
+    numbers = [abs(x) for x in _floats(data, 1e-100, 1e100)]
+    for x in numbers[:8]:
+        if x > 0:
+            assert math.isclose(log(x), math.log(x), rel_tol=3e-16, abs_tol=3e-16)
+    rows = [numbers[i : i + 3] for i in range(0, len(numbers) - 2, 3)]
+    if not rows:
+        return
+    of = np.array(rows)
+    counts, values = np.ascontiguousarray(of[:, 0]), np.ascontiguousarray(of[:, 1:])
+    found, seen = weighted_sums(counts, values)
+    assert seen == len(rows)
+    for k in (0, 1):
+        exact = sum((Fraction(row[0] * row[k + 1]) for row in rows), Fraction(0))
+        assert math.isclose(found[k], float(exact), rel_tol=1e-15)
+    turned, _ = weighted_sums(counts[::-1].copy(), values[::-1].copy())
+    assert all(math.isclose(a, b, rel_tol=3e-16) for a, b in zip(found, turned, strict=True))
+    logs = log_cells(values, 1.0)
+    assert np.allclose(logs, np.log(values + 1.0), rtol=1e-14, atol=1e-15)
+
+
+def exact(data: bytes) -> None:
+    """Sums of rows against fractions; added, merged and taken away in any order."""
+    choice = Choices(data)
+    pairs, turned = bool(choice.below(2)), choice.below(2)
+    numbers = _floats(choice.rest(), 1e-40, 1e80)
+    rows = [tuple(numbers[i : i + 3]) for i in range(0, len(numbers) - 2, 3)]
+    rows = [(abs(w) or 1.0, a, b) for w, a, b in rows]
+    if not rows:
+        return
+
+    def summed(some: list[tuple[float, float, float]]) -> ExactSums:
+        made = ExactSums(pairs)
+        made.grow(2)
+        X = np.array([row[1:] for row in some]).reshape(-1, 2)
+        made.add(X, np.zeros(len(some), np.int64), 0, np.array([row[0] for row in some]))
+        return made
+
+    whole, half = summed(rows), len(rows) // 2
+    merged = summed(rows[half:])
+    merged.merge(summed(rows[:half]))
+    assert merged == whole == summed(rows[::-1]) == pickle.loads(pickle.dumps(whole))
+    low, limbs = whole.arrays()[0], whole.arrays()[1]
+    again = ExactSums(pairs)
+    again.load(2, low, limbs)
+    assert again == whole
+    assert whole.possible()
+    for row in rows[half:][:: -1 if turned else 1]:
+        merged.add(np.array([row[1:]]), np.zeros(1, np.int64), 0, np.array([row[0]]), -1.0)
+    assert merged == summed(rows[:half])
+    parts = [(Fraction(w), Fraction(a), Fraction(b)) for w, a, b in rows]
+    total = sum(w for w, _, _ in parts)
+    assert math.isclose(whole.weight, float(total), rel_tol=1e-14)
+    if pairs:
+        about = float(
+            sum(w * a * b for w, a, b in parts)
+            - sum(w * a for w, a, _ in parts) * sum(w * b for w, _, b in parts) / total
+        )
+        assert math.isclose(whole.products()[1, 0, 1], about, rel_tol=1e-14, abs_tol=1e-280)
+    else:
+        mean = sum(w * a for w, a, _ in parts) / total
+        square = float(sum(w * (a - mean) ** 2 for w, a, _ in parts))
+        _, means, squares = whole.moments()
+        assert math.isclose(means[0], float(mean), rel_tol=1e-14, abs_tol=1e-280)
+        assert math.isclose(squares[0], square, rel_tol=1e-14, abs_tol=1e-280)
+
+
+MODELS = (MultinomialNB, BernoulliNB, ComplementNB)
+LABELS = ("ham", "spam", 3, "list")
+
+
+def _message(choice: Choices) -> dict[str, int]:
+    return {"abcdefgh"[b & 7]: b >> 3 & 3 for b in choice.take(choice.below(8))}
+
+
+def models(data: bytes) -> None:
+    """Histories of a model beside one that recounts everything."""
+    choice = Choices(data)
+    kind = choice.below(3)
+    alpha = (0.01, 1.0, 2.5)[choice.below(3)]
+    unseen = ("ignore", "smooth")[choice.below(2)]
+    model = MODELS[kind](alpha=alpha, unseen=unseen)
+    slow = Reference(("multinomial", "bernoulli", "complement")[kind], alpha, model.prior, unseen)
+    learned: list[tuple[dict[str, int], object]] = []
+    while choice and len(slow.observations) < 30:
+        step = choice.below(6)
+        if step <= 2:
+            one = _message(choice), LABELS[choice.below(4)]
+            model.learn_one(*one)
+            slow.learn(*one)
+            learned.append(one)
+        elif step == 3 and learned:
+            one = learned.pop(choice.below(len(learned)))
+            model.unlearn_one(*one)
+            slow.unlearn(*one)
+        elif step == 4:
+            other, theirs = model.clone(), Reference(slow.kind)
+            for _ in range(choice.below(3)):
+                one = _message(choice), LABELS[choice.below(4)]
+                other.learn_one(*one)
+                theirs.learn(*one)
+                learned.append(one)
+            model.merge(other)
+            slow.merge(theirs)
+        elif step == 5:
+            file = io.BytesIO()
+            model.save(file)
+            model = type(model).load(file)
+    question = _message(choice)
+    found, wanted = model.joint_log_likelihood(question), slow.joint_log_likelihood(question)
+    assert list(found) == list(wanted)
+    for label, score in wanted.items():
+        assert math.isclose(found[label], score, rel_tol=1e-12, abs_tol=1e-12)
+    shares, theirs = model.predict_proba_one(question), slow.predict_proba(question)
+    assert all(math.isclose(shares[y], theirs[y], rel_tol=1e-9, abs_tol=1e-12) for y in theirs)
+    for one in learned:
+        model.unlearn_one(*one)
+    assert len(model.counts.table) == 0
+
+
+def _doubles(*numbers: float) -> bytes:
+    return struct.pack(f"<{len(numbers)}d", *numbers)
+
+
+def _machines() -> list[bytes]:
+    return [bytes((kind + i * j) % 251 for i in range(n)) for kind in range(4) for j in (1, 7, 31)
+            for n in (8, 60, 200)]  # fmt: skip
+
+
+def _numbers() -> list[bytes]:
+    return [
+        _doubles(1, 2, 3),
+        _doubles(*(0.1 * i for i in range(12))),
+        _doubles(1e100, 1e-100, 1.0, 3e-40, 7.5, 1e15, 1.0, 1e15 + 1, 2.0),
+        _doubles(1, -1e9, 15.26, 2.0, -1e9 + 0.5, 15.27, 0.3, 1e-40, 1e80),
+    ]
+
+
+TARGETS = {
+    "table": Target(table, _machines, most=512),
+    "sums": Target(sums, _numbers, (_doubles(1.0), _doubles(1e100), _doubles(0.1)), 512),
+    "exact": Target(
+        exact,
+        lambda: [bytes([i & 1, i >> 1]) + raw for i in range(4) for raw in _numbers()],
+        (_doubles(1.0), _doubles(-1e80), _doubles(1e-40)),
+        512,
+    ),
+    "models": Target(models, _machines, most=256),
+}

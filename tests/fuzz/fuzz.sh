@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# Fuzz streamnb: tests/fuzz/fuzz.sh [TARGET ...] [--minutes 1] [--jobs 2] [--minimise]
+#
+# Builds the compiled module with coverage and the address and undefined-behaviour sanitizers, in an
+# environment of its own (.fuzz in this project), which wants clang; then begins run.py.
+set -euo pipefail
+
+project=$(cd "$(dirname "$0")/../.." && pwd)
+place=${STREAMNB_FUZZ:-$project/.fuzz}
+command -v clang >/dev/null || { echo "fuzz.sh: clang is missing: apt-get install clang" >&2; exit 2; }
+
+# What is installed is built anew where any of its sources has changed.
+sources=$(cd "$project" && git ls-files -z streamnb .build pyproject.toml | xargs -0 sha256sum | sha256sum)
+if [ "$(cat "$place/built" 2>/dev/null)" != "$sources" ]; then
+    rm -rf "$place"
+    python3 -m venv "$place"
+    # Calls that Cython makes without arguments add nothing to a null pointer.
+    flags="-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize=pointer-overflow -fno-sanitize-recover=undefined"
+    # A copy, so that no object file of another build is taken.
+    mkdir "$place/source"
+    (cd "$project" && git ls-files -z | tar --null --files-from - --create) | tar --extract --directory "$place/source"
+    CC=clang LDSHARED="clang -shared" CFLAGS="$flags -g -O1" LDFLAGS="$flags" PIP_DISABLE_PIP_VERSION_CHECK=1 \
+        "$place/bin/pip" install --quiet --no-cache-dir "$place/source[fuzz]"
+    rm -rf "$place/source"
+    echo "$sources" >"$place/built"
+fi
+cd "$place" # not the source: what is installed is what is fuzzed
+export ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1
+LD_PRELOAD=$("$place/bin/python" -c "import atheris; print(atheris.path())")/asan_with_fuzzer.so
+export LD_PRELOAD
+exec "$place/bin/python" "$project/tests/fuzz/run.py" "$@"

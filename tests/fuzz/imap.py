@@ -1,0 +1,160 @@
+"""An IMAP account whose server says anything: each step gives what it should, or one line."""
+
+import atexit
+import contextlib
+import imaplib
+import os
+import re
+import socket
+from collections.abc import Callable
+from typing import Any
+from unittest import mock
+
+import imapclient
+from fuzz.target import Target
+
+from streamnb.errors import StreamNBError
+from streamnb.mailbox.watch.access import Access, address_of
+from streamnb.mailbox.watch.imap import ImapAccount
+
+__all__ = ["TARGETS"]
+
+MOST = 1 << 22  # bytes that one answer may be read to
+
+
+atexit.register(lambda: Scripted.sock.close())
+
+
+class Scripted(imaplib.IMAP4):
+    """A connection on which a server's answers stand already; `%T` in them is the tag it waits for."""
+
+    script = b""
+    sock = socket.socket()  # which is never spoken over
+
+    def __init__(self, *_: Any) -> None:
+        super().__init__("nowhere")
+
+    def open(self, *_: Any, **__: Any) -> None:
+        self.rest = Scripted.script
+        self.said = b"%T"
+        self.read_so_far = 0
+
+    def _take(self, size: int) -> bytes:
+        found, self.rest = self.rest[:size], self.rest[size:]
+        self.read_so_far += len(found)
+        assert self.read_so_far < MOST
+        return found
+
+    def read(self, size: int) -> bytes:
+        return self._take(size)
+
+    def readline(self) -> bytes:
+        end = self.rest.find(b"\n") + 1
+        return self._take(end or len(self.rest)).replace(b"%T", self.said)
+
+    def send(self, data: bytes) -> None:
+        tag = re.match(rb"[A-Z]{4}\d+(?= )", bytes(data))
+        if tag:
+            self.said = tag[0]
+
+    def shutdown(self) -> None:
+        self.rest = b""
+
+    def socket(self) -> Any:
+        return self.sock
+
+
+STEPS: tuple[Callable[[ImapAccount], object], ...] = (
+    lambda account: account.folders(),
+    lambda account: account.state("INBOX"),
+    lambda account: account.listing("INBOX"),
+    lambda account: account.headers("INBOX", [f"{account._validity}/1", "9/2"]),
+    lambda account: account.fetch("INBOX", f"{account._validity}/1"),
+    lambda account: list(account.messages("Junk")),
+    lambda account: account.make("Junk"),
+    lambda account: account.file("INBOX", f"{account._validity}/1", "Junk", junk=True),
+    lambda account: account.wait("INBOX", 0.01, lambda: True),
+)
+
+
+def imap(data: bytes) -> None:
+    """All that is asked of an account; of an answer that is none, one line is said."""
+    Scripted.script = data[1:]
+    steps = STEPS[data[0] % 4 :] if data else STEPS
+    with (
+        mock.patch.object(imapclient.IMAPClient, "_create_IMAP4", lambda _: Scripted()),
+        mock.patch.object(Access, "context", lambda _: None),  # certificates are read slowly
+        mock.patch.dict(os.environ, {"STREAMNB_PASSWORD": "x"}),
+    ):
+        try:
+            account = ImapAccount(address_of("imap://ann@localhost/"), Access(plaintext=True))
+        except StreamNBError as error:
+            assert "\n" not in str(error)
+            return
+        for step in steps:
+            try:
+                _sound(step(account))
+            except StreamNBError as error:
+                assert "\n" not in str(error)
+                assert "Traceback" not in str(error)
+        with contextlib.suppress(StreamNBError):
+            account.close()
+
+
+def _sound(found: object) -> None:
+    """What is given is of the type it should be."""
+    if isinstance(found, dict):
+        for key, value in found.items():
+            assert isinstance(key, str)
+            assert not isinstance(value, str)
+    if isinstance(found, list):
+        for one in found:
+            assert isinstance(one, str) or isinstance(one[1], bytes)
+
+
+LOGIN = b"* OK [CAPABILITY IMAP4rev1 IDLE UIDPLUS CONDSTORE MOVE] hi\r\n%T OK [CAPABILITY IMAP4rev1 IDLE MOVE CONDSTORE] in\r\n"
+SELECTED = (
+    b"* 2 EXISTS\r\n* OK [UIDVALIDITY 7] x\r\n* OK [UIDNEXT 3] x\r\n* FLAGS (\\Seen $Junk)\r\n"
+    b"%T OK [READ-ONLY] selected\r\n"
+)
+FOLDERS = (
+    b'* LIST (\\HasNoChildren) "/" INBOX\r\n* LIST (\\Junk) "/" {4}\r\nJunk\r\n%T OK listed\r\n'
+)
+FLAGS = b"* SEARCH 1 2\r\n%T OK\r\n* 1 FETCH (UID 1 FLAGS (\\Seen))\r\n* 2 FETCH (UID 2 FLAGS ($Junk))\r\n%T OK\r\n"
+BODY = b"* 1 FETCH (UID 1 BODY[]<0> {14}\r\nSubject: x\r\n\r\n)\r\n%T OK\r\n"
+HEADER = b"* 1 FETCH (UID 1 BODY[HEADER]<0> {14}\r\nSubject: x\r\n\r\n)\r\n%T OK\r\n"
+STATUS = b"* STATUS INBOX (MESSAGES 2 UIDNEXT 3 UIDVALIDITY 7 HIGHESTMODSEQ 9)\r\n%T OK\r\n"
+MOVED = b"* 1 FETCH (UID 1)\r\n%T OK\r\n%T OK\r\n* OK [COPYUID 7 1 9] x\r\n* 1 EXPUNGE\r\n%T OK moved\r\n"
+
+
+def _dialogues() -> list[bytes]:
+    return [
+        b"\0"
+        + LOGIN
+        + FOLDERS
+        + STATUS
+        + SELECTED
+        + FLAGS
+        + HEADER
+        + BODY
+        + SELECTED
+        + FLAGS
+        + BODY
+        + MOVED,
+        b"\2" + LOGIN + SELECTED + FLAGS + HEADER + BODY + SELECTED + FLAGS,
+        b"\3" + LOGIN + SELECTED + HEADER + BODY + MOVED,
+        b"\0* BYE too many\r\n",
+        b"\0* OK hi\r\n%T NO [AUTHENTICATIONFAILED] no\r\n",
+        b"\0" + LOGIN + b"%T BAD what\r\n" * 20,
+    ]
+
+
+TARGETS = {
+    "imap": Target(
+        imap,
+        _dialogues,
+        (b"%T OK\r\n", b"%T NO ", b"%T BAD ", b"* ", b"FETCH (", b"{4}\r\n", b"{99999999}\r\n", b"UID ", b"NIL",
+         b"[UIDVALIDITY ", b"[ALERT] ", b"* BYE\r\n", b"(((((", b'"\\"', b"FLAGS (", b"BODY[]<0> ", b"+ \r\n"),
+        4096,
+    )
+}  # fmt: skip

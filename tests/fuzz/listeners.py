@@ -1,0 +1,453 @@
+"""Every listener and page: whatever comes over a connection, it ends, and the next one is served.
+
+Each input goes through a connected pair of sockets to the very function that serves real ones, in an
+event loop of this process. What that loop, or a log, is told of is a find, too.
+"""
+
+import asyncio
+import atexit
+import contextlib
+import hashlib
+import hmac
+import re
+import socket
+import tempfile
+import threading
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+from fuzz.files import FOLDER, HAM, SPAM
+from fuzz.target import Choices, Target
+
+import streamnb.mailbox.service.proxy
+import streamnb.mailbox.service.server
+from streamnb import Mailbox
+from streamnb.errors import StreamNBError
+from streamnb.mailbox.record import Record
+from streamnb.mailbox.service.answers import Answer, Question, answer
+from streamnb.mailbox.service.api import api
+from streamnb.mailbox.service.http import COOKIE, Guard, http
+from streamnb.mailbox.service.judge import Mailboxes
+from streamnb.mailbox.service.listening import address_of
+from streamnb.mailbox.service.milter import milter
+from streamnb.mailbox.service.protocol import (
+    Request,
+    read_reply,
+    read_request,
+    write_reply,
+    write_request,
+)
+from streamnb.mailbox.service.proxy import Hop, proxy
+from streamnb.mailbox.service.server import asked
+from streamnb.web.app import pages as pages_of
+
+__all__ = ["TARGETS"]
+
+TOKEN, SESSION = "a-token", "a-session"
+LONGEST = 10.0  # seconds for one input
+Talk = Callable[[socket.socket], Coroutine[Any, Any, None]]
+
+
+class Site:
+    """A taught mailbox, an event loop, and what it was told went wrong."""
+
+    def __init__(self) -> None:
+        self.place = Path(tempfile.mkdtemp(dir=FOLDER))
+        self.box = Mailbox(self.place / "mail.db")
+        for number in range(6):
+            self.box.learn(SPAM + b"%d" % number, "spam")
+            self.box.learn(HAM + b"%d" % number, "ham")
+        for message in (SPAM, HAM):
+            Record(self.box).note(message, answer(self.box, message), "test")
+        self.mailboxes = Mailboxes(self.box)
+        self.said: list[str] = []
+        self.faults: list[str] = []
+        self.loop = asyncio.new_event_loop()
+        self.loop.set_exception_handler(lambda _, context: self.faults.append(str(context)))
+        atexit.register(self.close)
+
+    def close(self) -> None:
+        """Leave nothing open."""
+        for sink in _SINKS.values():
+            sink.listening.close()
+        self.loop.close()
+        self.box.close()
+
+    def over(self, talk: Talk, data: bytes, ends: bool = True) -> bytes:
+        """What a listener answers to some bytes, after which the client may say that it ends."""
+        ours, theirs = socket.socketpair()
+        theirs.setblocking(False)
+        ours.setblocking(False)
+
+        async def both() -> bytes:
+            task = self.loop.create_task(talk(theirs))
+            answer = bytearray()
+
+            async def client() -> None:
+                await self.loop.sock_sendall(ours, data)
+                if ends:
+                    ours.shutdown(socket.SHUT_WR)
+                while part := await self.loop.sock_recv(ours, 1 << 16):
+                    answer.extend(part)
+
+            _, pending = await asyncio.wait(
+                [task, self.loop.create_task(client())], timeout=LONGEST
+            )
+            for one in pending:
+                one.cancel()
+            if pending:
+                raise SystemError("the connection did not end")
+            task.result()
+            return bytes(answer)
+
+        try:
+            found = self.loop.run_until_complete(both())
+        except ConnectionError:  # it hung up on us while we still spoke
+            found = b""
+        finally:
+            ours.close()
+            theirs.close()
+        assert not self.faults, self.faults
+        return found
+
+
+_SITE: list[Site] = []
+
+
+def site() -> Site:
+    """The site of this process, made when it is first needed."""
+    if not _SITE:
+        _SITE.append(Site())
+    return _SITE[0]
+
+
+_TALKS: dict[str, Talk] = {}
+
+
+def talk_of(name: str, make: Callable[[], Talk]) -> Talk:
+    """A listener of this process, made when it is first needed."""
+    if name not in _TALKS:
+        _TALKS[name] = make()
+    return _TALKS[name]
+
+
+# What `streamnb-filter` asks
+
+
+def ask(data: bytes) -> None:
+    """The answer is one that can be read, trouble in one line, or none."""
+    here = site()
+    reply = here.over(talk_of("ask", lambda: asked(here.mailboxes, here.said.append)), data)
+    if reply:
+        try:
+            found = read_reply(reply)
+        except StreamNBError:
+            assert reply.count(b"\n") == 1
+        else:
+            assert 0 <= found.probability <= 1 + 1e-9
+    again = here.over(_TALKS["ask"], write_request(Request((0, 0), len(SPAM))) + SPAM)
+    assert read_reply(again).label == "spam"
+
+
+def _questions() -> list[bytes]:
+    full = Request((0, 0), len(SPAM), Question(3, 0.9, (1.0, 2.0, 0.5)), learn=True, record=True)
+    return [write_request(Request((0, 0), len(HAM))) + HAM, write_request(full) + SPAM,
+            write_request(Request((1, 2), 0, user="ann"))]  # fmt: skip
+
+
+def request(data: bytes) -> None:
+    """A line is a request that is written as it was read, or a ValueError."""
+    try:
+        found = read_request(data)
+    except (ValueError, LookupError):
+        return
+    try:
+        line = write_request(found)
+    except UnicodeEncodeError:
+        return
+    assert repr(read_request(line)) == repr(found)
+
+
+def reply(data: bytes) -> None:
+    """A reply is an answer that is written as it was read, or an error that the client knows."""
+    try:
+        found = read_reply(data)
+    except (ValueError, LookupError, StreamNBError):
+        return
+    try:
+        line = write_reply(found)
+    except (ValueError, LookupError):
+        return
+    assert repr(read_reply(line)) == repr(found)
+
+
+# HTTP
+
+
+def _sound_http(found: bytes) -> None:
+    """Whole responses, of which none says that something unforeseen happened."""
+    while found:
+        head = re.match(rb"HTTP/1\.1 (\d{3}) [^\r\n]*\r\n((?:[^\r\n]+\r\n)*)\r\n", found)
+        assert head, found[:200]
+        assert int(head[1]) < 500, found[:2000]
+        length = re.search(rb"^content-length: (\d+)", head[2], re.M | re.I)
+        if not length:
+            return  # chunks, or all that is left
+        found = found[head.end() + int(length[1]) :]
+
+
+def _asked(talk: Talk, data: bytes, credentials: bytes, form: bytes = b"") -> bytes:
+    """What is answered to an input: as it stands, or with host, token and length that are right."""
+    choice = Choices(data)
+    if choice.below(4) == 0:
+        return site().over(talk, choice.rest())
+    method = (b"GET", b"POST", b"HEAD", b"PUT")[choice.below(4)]
+    path = choice.take(choice.below(256))
+    body = choice.rest()
+    path = re.sub(rb"[^!-~]", lambda odd: b"%%%02x" % odd[0][0], path)
+    body = form + body if form and method == b"POST" else body
+    whole = (
+        b"%b /%b HTTP/1.1\r\nHost: localhost\r\n%b\r\nConnection: close\r\nContent-Length: %d\r\n"
+        b"Content-Type: application/x-www-form-urlencoded\r\n\r\n%b"
+        % (method, path, credentials, len(body), body)
+    )
+    return site().over(talk, whole, ends=False)
+
+
+def _guarded(name: str, app: Callable[[], Any]) -> Talk:
+    return talk_of(name, lambda: http(Guard(app(), lambda _: TOKEN, session=SESSION)))
+
+
+def programs(data: bytes) -> None:
+    """HTTP for programs: classify, learn, forget, status, metrics."""
+    here = site()
+    talk = _guarded("http", lambda: api(here.mailboxes))
+    _sound_http(_asked(talk, data, b"Authorization: Bearer " + TOKEN.encode()))
+
+
+def pages(data: bytes) -> None:
+    """The pages for a browser."""
+    here = site()
+    talk = _guarded("pages", lambda: pages_of(here.box, SESSION))
+    form = hmac.new(SESSION.encode(), b"form", hashlib.sha256).hexdigest()
+    found = _asked(talk, data, f"Cookie: {COOKIE}={SESSION}".encode(), f"form={form}&".encode())
+    _sound_http(found)
+    assert b"<script>" not in found
+
+
+def _requests() -> list[bytes]:
+    def one(method: int, path: bytes, body: bytes = b"") -> bytes:
+        return bytes([1, method, len(path)]) + path + body
+
+    whole = b"\0GET /status HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer a-token\r\n\r\n"
+    return [
+        whole, whole + whole[1:], one(0, b"status"), one(0, b"metrics"), one(0, b""),
+        one(1, b"classify?reasons=3&threshold=0.9&learn=sure", SPAM), one(1, b"learn?label=ham", HAM),
+        one(1, b"forget", HAM), one(1, b"forget?digest=" + b"0" * 64), one(0, b"?kind=all&search=x"),
+        one(0, b"words?word=pills"), one(0, b"figures"), one(0, b"message/1"),
+        one(1, b"teach", b"label=spam&number=1&where=/"), one(1, b"back"), one(1, b"unlearn", b"number=1"),
+    ]  # fmt: skip
+
+
+# Mail on its way
+
+
+class Sink:
+    """A next hop on a socket, which answers as SMTP servers do, or as it is told."""
+
+    def __init__(self, lmtp: bool = False) -> None:
+        self.lmtp = lmtp
+        self.script: list[bytes] | None = None
+        self.messages: list[bytes] = []
+        self.answered: list[bytes] = []  # what was said to the ends of messages
+        self.path = tempfile.mktemp(dir=FOLDER)  # noqa: S306 (in a folder of our own)
+        self.listening = socket.socket(socket.AF_UNIX)
+        self.listening.bind(self.path)
+        self.listening.listen()
+        threading.Thread(target=self.serve, daemon=True).start()
+
+    @property
+    def hop(self) -> Hop:
+        return Hop(self.lmtp, address_of(self.path))
+
+    def serve(self) -> None:
+        while True:
+            connection, _ = self.listening.accept()
+            threading.Thread(target=self.speak, args=[connection], daemon=True).start()
+
+    def say(self, connection: socket.socket, usual: bytes) -> None:
+        if self.script is not None:
+            if not self.script:
+                raise OSError("nothing more to say")
+            usual = self.script.pop(0)
+        connection.sendall(usual)
+
+    def speak(self, connection: socket.socket) -> None:
+        try:
+            with connection, connection.makefile("rb") as lines:
+                self.say(connection, b"220 sink\r\n")
+                recipients = 0
+                while line := lines.readline():
+                    word = line[:4].upper()
+                    recipients = recipients + 1 if word == b"RCPT" else recipients
+                    if word in (b"EHLO", b"LHLO"):
+                        self.say(connection, b"250-sink\r\n250-8BITMIME\r\n250 SMTPUTF8\r\n")
+                    elif word == b"DATA":
+                        self.say(connection, b"354 go on\r\n")
+                        message = b""
+                        while (line := lines.readline()) != b".\r\n":
+                            if not line:
+                                return
+                            message += line
+                        self.messages.append(message)
+                        for _ in range(recipients if self.lmtp else 1):
+                            self.say(connection, b"250 2.0.0 ok\r\n")
+                        recipients = 0
+                    elif word == b"QUIT":
+                        self.say(connection, b"221 bye\r\n")
+                        return
+                    else:
+                        self.say(connection, b"250 ok\r\n")
+        except OSError:
+            return
+
+
+_SINKS: dict[str, Sink] = {}
+
+
+def _mail(data: bytes, lmtp: bool) -> None:
+    """As many messages are taken as the next hop was given, whatever else is said."""
+    here, name = site(), "lmtp" if lmtp else "smtp"
+    sink = _SINKS.setdefault(name, Sink(lmtp)) if name not in _SINKS else _SINKS[name]
+    talk = talk_of(name, lambda: proxy(sink.hop, here.mailboxes, here.said.append, lmtp))
+    before = len(sink.messages)
+    for line in here.over(talk, data).split(b"\r\n")[:-1]:
+        assert re.match(rb"[2-5]\d\d[ -]", line), line
+    given = len(sink.messages) - before
+    assert given <= data.upper().count(b"DATA")
+    for message in sink.messages[before:]:
+        assert message.count(b"\n") == message.count(b"\r\n")
+        assert re.search(rb"^X-Streamnb: ", message, re.M)
+    if before > 1000:
+        sink.messages.clear()
+
+
+def smtp(data: bytes) -> None:
+    _mail(data, lmtp=False)
+
+
+def lmtp(data: bytes) -> None:
+    _mail(data, lmtp=True)
+
+
+def _dialogues(hello: bytes) -> list[bytes]:
+    mail = SPAM.replace(b"\n", b"\r\n")
+    begin = hello + b" me\r\nMAIL FROM:<a@b.c>\r\nRCPT TO:<ann@d.e>\r\n"
+    return [
+        begin + b"DATA\r\n" + mail + b".\r\nQUIT\r\n",
+        begin
+        + b"RCPT TO:<bob@d.e>\r\nDATA\r\n..x\r\n.\r\nRSET\r\nNOOP\r\nVRFY x\r\nHELP\r\nQUIT\r\n",
+        hello + b" me\r\nMAIL FROM:<> BODY=8BITMIME SMTPUTF8 SIZE=10\r\nMAIL FROM:<x>\r\nDATA\r\n",
+    ]
+
+
+def next_hop(data: bytes) -> None:
+    """A next hop that says anything: a message counts as taken only where it said so."""
+    here = site()
+    sink = _SINKS.setdefault("hostile", Sink()) if "hostile" not in _SINKS else _SINKS["hostile"]
+    sink.script = script = [part for part in data.split(b"\xff") if part]
+    said_yes = b"".join(script)
+    talk = talk_of("next_hop", lambda: proxy(sink.hop, here.mailboxes, here.said.append))
+    said = here.over(talk, _dialogues(b"EHLO")[0])
+    lines = [line for line in said.split(b"\r\n")[:-1] if line[3:4] != b"-"]
+    for line in lines:
+        assert re.match(rb"[2-5]\d\d ", line), line
+    ends = [i for i, line in enumerate(lines) if line.startswith(b"354")]
+    if ends and lines[ends[0] + 1][:1] == b"2":  # taken: then it was said, and after DATA
+        assert re.search(rb"(?m)^\s*354", said_yes)
+        assert re.search(rb"(?m)^\s*2\d\d", said_yes[said_yes.index(b"354") :])
+    here.said.clear()
+
+
+def _hops() -> list[bytes]:
+    usual = [b"220 x\r\n", b"250-x\r\n250 8BITMIME\r\n", b"250 ok\r\n", b"250 ok\r\n", b"354 go\r\n",
+             b"250 ok\r\n", b"221 bye\r\n"]  # fmt: skip
+    refused = [*usual[:5], b"451 later\r\n", b"221 x\r\n"]
+    return [b"\xff".join(usual), b"\xff".join(refused), b"\xff".join([*usual[:4], b"250 what\r\n"]),
+            b"\xff".join([b"554 no\r\n"])]  # fmt: skip
+
+
+def asked_by_milter(data: bytes) -> None:
+    """A mail server that says anything: the session ends, and the next one is answered."""
+    here = site()
+    talk = talk_of("milter", lambda: milter(here.mailboxes, here.said.append))
+    with contextlib.suppress(
+        OSError, ValueError, AssertionError, ExceptionGroup
+    ):  # a session that is none is given up, and that is said
+        here.over(talk, data)
+    assert not here.faults, here.faults
+    assert b"X-Streamnb" in here.over(talk, _packets()[0])
+    here.said.clear()
+
+
+def _packets() -> list[bytes]:
+    def packet(kind: bytes, content: bytes = b"") -> bytes:
+        return (len(content) + 1).to_bytes(4, "big") + kind + content
+
+    options = packet(
+        b"O", (6).to_bytes(4, "big") + (0x1FF).to_bytes(4, "big") + (0x1FFFFF).to_bytes(4, "big")
+    )
+    begin = options + packet(b"C", b"host\x004\x00\x19127.0.0.1\0") + packet(b"H", b"me\0")
+    sender = packet(b"M", b"<a@b.c>\0") + packet(b"R", b"<ann@d.e>\0")
+    fields = packet(b"L", b"Subject\0pills\0") + packet(b"L", b"X-Streamnb\0Ham\0") + packet(b"N")
+    whole = begin + sender + fields + packet(b"B", b"buy now\r\n") + packet(b"E")
+    return [
+        whole + packet(b"Q"),
+        begin + packet(b"A") + packet(b"Q"),
+        options,
+        whole + sender + fields,
+    ]
+
+
+def quiet() -> None:
+    """Shorter waits: an input is over when it is over."""
+    streamnb.mailbox.service.server._PATIENCE = 2.0
+    streamnb.mailbox.service.proxy._PATIENCE = 0.3
+    streamnb.mailbox.service.proxy._GREETING = 0.3
+    streamnb.mailbox.service.proxy._SOON = 0.0
+
+
+quiet()
+HTTP_WORDS = (b"Host: localhost\r\n", b"Content-Length: ", b"Transfer-Encoding: chunked\r\n", b"\r\n\r\n",
+              b"Expect: 100-continue\r\n", b"Cookie: streamnb-token=", b"label=", b"threshold=", b"%00", b"&user=",
+              b"number=", b"search=", b"where=//", b"digest=")  # fmt: skip
+MAIL_WORDS = (b"MAIL FROM:<", b"RCPT TO:<", b"DATA\r\n", b"\r\n.\r\n", b"RSET\r\n", b"BODY=8BITMIME",
+              b"SMTPUTF8", b"SIZE=", b"STARTTLS\r\n", b"AUTH PLAIN ", b"EHLO ", b"LHLO ", b"QUIT\r\n", b"\n.\n")  # fmt: skip
+
+TARGETS = {
+    "ask": Target(
+        ask, _questions, (b"streamnb/1 ", b"size=", b"file=0:0", b"costs=1,1,1", b"learn=1"), 2048
+    ),
+    "request": Target(
+        request, lambda: [q.split(b"\n")[0] for q in _questions()], (b" user=", b" costs="), 256
+    ),
+    "reply": Target(
+        reply,
+        lambda: [
+            write_reply(Answer("S", 0, 1.5, "spam", 0.9, [("pills", 2.0)])),
+            b"busy x\n",
+            b"error y\n",
+        ],
+        (b"\t", b"ok\n", b"\\u1234", b"\\x00", b"nan", b"inf"),
+        512,
+    ),
+    "http": Target(programs, _requests, HTTP_WORDS, 2048),
+    "pages": Target(pages, _requests, HTTP_WORDS, 2048),
+    "smtp": Target(smtp, lambda: _dialogues(b"EHLO"), MAIL_WORDS, 2048),
+    "lmtp": Target(lmtp, lambda: _dialogues(b"LHLO"), MAIL_WORDS, 2048),
+    "next_hop": Target(
+        next_hop, _hops, (b"250-", b"354 ", b"421 ", b"\xff", b"\r\n", b"550 5.7.1 "), 1024
+    ),
+    "milter": Target(asked_by_milter, _packets, (b"\0\0\0\1", b"\0\0\0\5", b"\0\0\0\x0d"), 1024),
+}

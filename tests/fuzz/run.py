@@ -1,0 +1,197 @@
+"""Give every reader and listener what a fuzzer guided by coverage comes up with.
+
+    python tests/fuzz/run.py [TARGET ...] [--minutes 1] [--jobs 2]
+
+`fuzz.sh` makes an environment for this and begins it. A target that fails is begun again until its
+time is over; inputs that made it fail are kept in the folder of --work, and belong into the corpus
+once what they found is mended. With --minimise what is kept of a run replaces the stored corpus. Exit
+status 1 where anything was found.
+"""
+
+import argparse
+import ast
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+if __name__ == "__main__":
+    sys.path[0] = str(HERE.parent)
+
+MODULES = {
+    "texts": "words html header grams pairs mail passed well_formed",
+    "counts": "table sums exact models",
+    "files": "model_file pieces plans imports yaml trec mbox delimited any_corpus maildir",
+    "listeners": "ask http pages smtp lmtp milter next_hop request reply",
+    "imap": "imap",
+}
+TARGETS = {name: module for module, names in MODULES.items() for name in names.split()}
+MOST_FINDS = 20  # of a target; it is not begun again then
+KEPT = 64  # inputs of a stored corpus
+
+
+def stored(name: str) -> list[bytes]:
+    """The corpus of a target: a literal a line."""
+    path = HERE / "corpus" / f"{name}.txt"
+    return (
+        [ast.literal_eval(line) for line in path.read_text("ascii").splitlines()]
+        if path.exists()
+        else []
+    )
+
+
+def store(name: str, inputs: list[bytes]) -> None:
+    """Keep the smallest of some inputs."""
+    some = sorted(sorted(set(inputs), key=lambda data: (len(data), data))[:KEPT])
+    (HERE / "corpus" / f"{name}.txt").write_text("".join(f"{data!r}\n" for data in some), "ascii")
+
+
+def one(name: str, arguments: list[str]) -> None:
+    """Fuzz a target in this process, which does not return."""
+    import atheris
+
+    with atheris.instrument_imports(include=["streamnb"], enable_loader_override=False):
+        import_module("streamnb")
+        module = import_module(f"fuzz.{TARGETS[name]}")
+    atheris.Setup([os.environ["STREAMNB_FUZZER"], *arguments], module.TARGETS[name].check)
+    atheris.Fuzz()
+
+
+class Run:
+    """A target that is fuzzed for some time.
+
+    Parameters
+    ----------
+    name
+        Which one.
+    folder
+        What is kept of it.
+    """
+
+    def __init__(self, name: str, folder: Path) -> None:
+        self.name = name
+        self.folder = folder
+        self.corpus, self.crashes = folder / "corpus", folder / "crashes"
+        for path in (self.corpus, self.crashes):
+            path.mkdir(parents=True, exist_ok=True)
+        self.executions = self.covered = self.features = 0
+        self.seconds = 0.0
+        self.finds: list[str] = []
+        target = import_module(f"fuzz.{TARGETS[name]}").TARGETS[name]
+        for i, data in enumerate([*stored(name), *target.seeds()]):
+            (self.corpus / f"seed{i}").write_bytes(data[: target.most])
+        words = "".join(
+            '"' + "".join(f"\\x{byte:02x}" for byte in word) + '"\n' for word in target.words
+        )
+        self.options = [f"-max_len={target.most}", "-timeout=60", "-rss_limit_mb=4096",
+                        f"-artifact_prefix={self.crashes}/"]  # fmt: skip
+        if words:
+            (folder / "words").write_text(words)
+            self.options.append(f"-dict={folder / 'words'}")
+        self.fuzzer = folder / "fuzzer"
+        self.fuzzer.write_text(
+            f'#!/bin/sh\nexec "{sys.executable}" "{__file__}" --one {name} -- "$@"\n'
+        )
+        self.fuzzer.chmod(0o755)
+
+    def start(self, *arguments: object) -> str:
+        """Run the fuzzer to its end; what it said."""
+        environment = {**os.environ, "STREAMNB_FUZZER": str(self.fuzzer)}
+        with open(self.folder / "log", "a+b") as log:
+            begin = log.seek(0, 2)
+            subprocess.run(
+                [self.fuzzer, *map(str, arguments)],
+                env=environment,
+                stdout=log,
+                stderr=log,
+                check=False,
+            )
+            log.seek(begin)
+            return log.read().decode("utf-8", "replace")
+
+    def fuzz(self, seconds: float) -> None:
+        """Fuzz until the time is over, or too much was found."""
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 1 and len(self.finds) < MOST_FINDS:
+            begun = time.monotonic()
+            said = self.start(
+                *self.options, f"-max_total_time={left:.0f}", "-print_final_stats=1", self.corpus
+            )
+            self.seconds += time.monotonic() - begun
+            executed = re.findall(r"stat::number_of_executed_units: *(\d+)", said)
+            self.executions += int(executed[-1]) if executed else 0
+            reached = re.findall(r"cov: (\d+) ft: (\d+)", said)
+            if reached:
+                self.covered = max(self.covered, int(reached[-1][0]))
+                self.features = max(self.features, int(reached[-1][1]))
+            if not re.search(r"^Done \d+ runs", said, re.M):
+                errors = re.findall(
+                    r"^\w*(?:Error|Exception).*|^SUMMARY: .*|^==\d+== ?ERROR.*", said, re.M
+                )
+                self.finds.append(errors[0][:200] if errors else "it ended: see its log")
+
+    def minimise(self) -> None:
+        """Store the smallest inputs that reach what all of them reach."""
+        with tempfile.TemporaryDirectory() as small:
+            self.start("-merge=1", *self.options, small, self.corpus)
+            store(self.name, [path.read_bytes() for path in Path(small).iterdir()])
+
+    def as_json(self) -> dict[str, Any]:
+        """What came of it."""
+        return {
+            "target": self.name, "executions": self.executions, "seconds": round(self.seconds),
+            "edges": self.covered, "features": self.features,
+            "inputs": sum(1 for _ in self.corpus.iterdir()), "finds": self.finds,
+        }  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("targets", nargs="*", metavar="TARGET", help=", ".join(TARGETS))
+    parser.add_argument("--minutes", type=float, default=1, help="for each target")
+    parser.add_argument("--jobs", type=int, default=2, help="how many at once")
+    parser.add_argument("--work", type=Path, help="a folder for corpora, logs and finds")
+    parser.add_argument("--minimise", action="store_true", help="store what is kept, minimised")
+    chosen = parser.parse_args()
+    unknown = set(chosen.targets) - set(TARGETS)
+    if unknown:
+        parser.error(f"no target {', '.join(sorted(unknown))}; there are {', '.join(TARGETS)}")
+    if "_with_fuzzer" not in os.environ.get("LD_PRELOAD", ""):
+        parser.error("what is fuzzed must be built for it: begin this by tests/fuzz/fuzz.sh")
+    work = chosen.work or Path(tempfile.mkdtemp(prefix="streamnb-fuzz-"))
+    work.mkdir(parents=True, exist_ok=True)
+
+    def done(name: str) -> dict[str, Any]:
+        run = Run(name, work / name)
+        run.fuzz(60 * chosen.minutes)
+        if chosen.minimise:
+            run.minimise()
+        found = run.as_json()
+        rate = found["executions"] / max(found["seconds"], 1)
+        print(f"{name:12} {found['executions']:>13,} executions {rate:>8,.0f} a second "
+              f"{found['edges']:>7,} edges {found['inputs']:>6,} inputs {len(run.finds):>3} finds",
+              *(f"\n    {find}" for find in run.finds), flush=True)  # fmt: skip
+        return found
+
+    with ThreadPoolExecutor(chosen.jobs) as pool:
+        results = list(pool.map(done, chosen.targets or TARGETS))
+    with open(work / "runs.jsonl", "a") as file:
+        file.writelines(json.dumps(result) + "\n" for result in results)
+    total = sum(result["executions"] for result in results)
+    finds = sum(len(result["finds"]) for result in results)
+    print(f"{total:,} executions, {finds} finds, kept in {work}")
+    sys.exit(bool(finds))
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--one"]:
+        one(sys.argv[2], sys.argv[4:])
+    main()

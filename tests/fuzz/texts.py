@@ -1,0 +1,348 @@
+"""Texts, pages, headers and whole mails: scanners against their definitions."""
+
+import email
+import email.policy
+import io
+import itertools
+import re
+import string
+import time
+import unicodedata
+from email.message import EmailMessage
+from pathlib import Path
+
+from definitions import slow_nested, slow_pairs, slow_words
+from fuzz.target import Choices, Target
+from hostile import hostile, passed_on
+
+from streamnb import MailTokenizer
+from streamnb._core import Scanner, decode_name, fingerprint, split_header
+from streamnb.features.byte_grams import ByteGrams
+from streamnb.features.word_pairs import WordPairs
+from streamnb.mail import parse
+from streamnb.mail.decode import composed
+from streamnb.mailbox.digest import digest
+from streamnb.mailbox.service.answers import Answer, field_of
+from streamnb.mailbox.service.passthrough import pass_through
+
+__all__ = ["TARGETS", "mails"]
+
+
+def mails(most: int = 1 << 14) -> list[bytes]:
+    """The sample and the hostile mails, as far as they go."""
+    sample = Path(__file__).parents[2] / "corpora" / "sample" / "data"
+    files = sorted(sample.iterdir())[::12]
+    return [
+        raw[:most] for raw in [f.read_bytes() for f in files] + [*hostile(large=False).values()]
+    ]
+
+
+OPTIONS = (
+    {"inner": "'-.$!"},
+    {"inner": "'-.$!", "casefold": False},
+    {"inner": "-", "urls": True, "binary": True},
+    {"first": 1, "last": 3, "urls": True, "keep_names": False},
+    {"by_character": True, "first": 1, "last": 4},
+    {"by_character": True, "first": 3, "last": 3, "casefold": False, "binary": True},
+    {"shortest": 2, "longest": 5, "stop": ["the", "ab"]},
+    {"first": 2, "last": 2, "longest": 10**6, "inner": string.punctuation},
+)
+# Two scanners for each: that the second one has been through something else changes nothing.
+SCANNERS = [(Scanner(**options), Scanner(**options)) for options in OPTIONS]
+
+
+def _sound(counted: tuple, most: float) -> None:
+    """Distinct features, each with its name, and not more than there can be."""
+    fingerprints, counts, names, ends = counted[0].tolist(), counted[1].tolist(), *counted[2:]
+    assert len(set(fingerprints)) == len(fingerprints) == len(counts)
+    assert min(counts, default=1) > 0
+    assert sum(counts) <= most
+    if names is not None:
+        spans = [0, *ends.tolist()]
+        assert spans == sorted(spans)
+        assert spans[-1] == len(names)
+        for f, (a, b) in zip(fingerprints[:4], itertools.pairwise(spans), strict=False):
+            shown = decode_name(names[a:b])
+            if "\ufffd" not in shown:  # which stands for bytes that are no text
+                assert fingerprint(shown) == f
+
+
+def _equal(one: tuple, other: tuple) -> None:
+    assert one[0].tobytes() == other[0].tobytes()
+    assert one[1].tobytes() == other[1].tobytes()
+    assert one[2] == other[2]
+
+
+def _scan(data: bytes, html: bool) -> None:
+    choice = Choices(data)
+    number = choice.below(len(OPTIONS))
+    options = OPTIONS[number]
+    if html and options.get("by_character"):
+        return  # no tokenizer does that
+    prefix = (b"", b"p:")[choice.below(2)]
+    text = choice.rest()
+    one, other = SCANNERS[number]
+    (one.html if html else one.text)(text, prefix)
+    counted = one.finish()
+    sizes = options.get("last", 1) - options.get("first", 1) + 1
+    _sound(counted, (len(text) + 1) * sizes * (3 if options.get("urls") else 1))
+    other.text(text[::-1], b"q:")
+    other.discard()
+    try:
+        decoded: str | bytes = text.decode()
+    except UnicodeDecodeError:
+        decoded = text
+    (other.html if html else other.text)(decoded, prefix)
+    _equal(counted, other.finish())
+    if html and b"<" not in text and b"&" not in text:
+        other.text(text, prefix)
+        _equal(counted, other.finish())
+    if not html and number == 1 and not prefix and len(text) < 200 and isinstance(decoded, str):
+        if not unicodedata.is_normalized("NFC", decoded):
+            return
+        _, counts, names, ends = counted
+        found = [names[a:b].decode() for a, b in itertools.pairwise([0, *ends.tolist()])]
+        wanted = slow_words(decoded)
+        assert dict(zip(found, counts.tolist(), strict=True)) == {
+            w: wanted.count(w) for w in wanted
+        }
+
+
+def words(data: bytes) -> None:
+    _scan(data, html=False)
+
+
+def pages(data: bytes) -> None:
+    _scan(data, html=True)
+
+
+def slow_header(data: bytes, start: int, end: int, most: int) -> tuple:
+    """The fields of a header, a line at a time."""
+    fields: list[list] = []  # name, begin and end of its value
+    current, more, at = None, False, start
+    while at < end:
+        newline = data.find(b"\n", at, end)
+        stop, following = (end, end) if newline < 0 else (newline, newline + 1)
+        line = data[at:stop]
+        if line[:1] in (b" ", b"\t"):
+            if current is not None:
+                current[2] = stop
+        elif match := re.match(rb"([!-9;-~]+):[ \t]*", line):
+            if len(fields) < most:
+                current = [match[1], at + match.end(), stop]
+                fields.append(current)
+            else:
+                current, more = None, True
+        elif line.startswith((b"From ", b">From ")):
+            current = None
+        else:
+            break
+        at = following
+    found = [(name, data[begin:last]) for name, begin, last in fields]
+    index: dict[bytes, bytes] = {}
+    for name, value in found:
+        index.setdefault(name.lower(), value)
+    return found, index, at, more
+
+
+def header(data: bytes) -> None:
+    choice = Choices(data)
+    most, start, short = choice.below(256), choice.below(16), choice.below(16)
+    text = choice.rest()
+    start = min(start, len(text))
+    end = max(start, len(text) - short)
+    assert split_header(text, start, end, most) == slow_header(text, start, end, most)
+
+
+GRAMS = {
+    (n, step): ByteGrams(n, first=1000, casefold=False, mail=False, step=step)
+    for n, step in ((6, 2), (4, 2), (3, 1), (2, 2), (6, 3))
+}
+PLAIN = {n: ByteGrams(n, first=1000, mail=False) for n in range(1, 9)}
+
+
+def grams(data: bytes) -> None:
+    """Grams and nested grams are those of the definition."""
+    choice = Choices(data)
+    kind = choice.below(13)
+    text = choice.rest()
+    if kind < 8:
+        made = PLAIN[kind + 1]
+        kept = text[:1000].lower()
+        counted = made.count(text)
+        found = {made.name(f) for f in counted.fingerprints.tolist()}
+        assert found == {kept[i : i + kind + 1] for i in range(len(kept) - kind)}
+        assert len(found) == len(counted.counts)
+        assert (counted.counts == 1).all()
+    else:
+        n, step = list(GRAMS)[kind - 8]
+        assert GRAMS[n, step].transform_one(text) == slow_nested(text[:1000], n, step)
+
+
+PAIRS = {most: WordPairs(first=most, mail=False) for most in (1, 7, 4000)}
+
+
+def pairs(data: bytes) -> None:
+    choice = Choices(data)
+    most = (1, 7, 4000)[choice.below(3)]
+    text = choice.rest()
+    counted = PAIRS[most].count(text)
+    ends = counted.ends.tolist()
+    names = [counted.names[a:b] for a, b in itertools.pairwise([0, *ends])]
+    assert set(names) == slow_pairs(composed(text), most)
+    assert len(names) == len(set(names))
+    assert (counted.counts == 1).all()
+
+
+READERS = [MailTokenizer(), MailTokenizer(ngrams=(1, 2), keep_names=False), ByteGrams(6, step=2),
+           WordPairs()]  # fmt: skip
+# Bounds of the time of a message: sanitizers, and a machine that does something else, included.
+LEAST, EACH = 0.05, 40e-6  # seconds, and seconds a byte
+
+
+def _cost(data: bytes) -> float:
+    begun = time.process_time()
+    parsed = parse(data)
+    for reader in READERS:
+        reader.count(parsed)
+    return time.process_time() - begun
+
+
+def mail(data: bytes) -> None:
+    """Any bytes are a mail, read in linear time, whatever its line ends are."""
+    parsed = parse(data)
+    for _, value in parsed.headers:
+        value.encode("utf-8")
+    for part in parsed.parts:
+        part.text.encode("utf-8")
+        part.filename.encode("utf-8")
+    for reader in READERS:
+        counted = reader.count(parsed)
+        assert (counted.counts > 0).all()
+        assert len(set(counted.fingerprints.tolist())) == len(counted)
+        assert counted.counts.sum() <= 40 * len(data) + 100
+        assert reader.count(data) == counted
+    bound = LEAST + EACH * len(data)
+    assert any(_cost(data) < bound for _ in range(3)), "it takes long"
+    if b"\r" not in data:
+        assert digest(data.replace(b"\n", b"\r\n")) == digest(data)
+        there = [part.text for part in parse(data.replace(b"\n", b"\r\n")).parts]
+        assert there == [part.text for part in parsed.parts]
+
+
+ANSWER = Answer("S", 0, 1.0, "spam", 0.9, [])
+FIELD = field_of(ANSWER).encode()
+
+
+def passed(data: bytes) -> None:
+    """What is passed on is the same message with our field; passed on again, it is that again."""
+    target = io.BytesIO()
+    assert pass_through(io.BytesIO(data), target, lambda _: ANSWER) is None
+    out = target.getvalue()
+    assert out == passed_on(data, FIELD)
+    again = io.BytesIO()
+    assert pass_through(io.BytesIO(out), again, lambda _: ANSWER) is None
+    assert again.getvalue() == out
+    if re.match(rb"[!-9;-~]+:", data):  # of what has no header, our field makes one
+        assert digest(out) == digest(data)
+    unchanged = io.BytesIO()
+
+    def fails(_: bytes) -> Answer:
+        raise RuntimeError
+
+    assert isinstance(pass_through(io.BytesIO(data), unchanged, fails), RuntimeError)
+    assert unchanged.getvalue() == data
+
+
+def _text_of(choice: Choices) -> str:
+    raw = choice.some().decode("utf-8", "ignore").replace("=?", "=")
+    return "".join(
+        c for c in raw if unicodedata.category(c) not in ("Cc", "Cs", "Zl", "Zp") or c == "\n"
+    )
+
+
+ENCODINGS = ("base64", "quoted-printable", None)
+
+
+def _written(choice: Choices, depth: int = 0) -> EmailMessage:
+    """A message that the standard library writes."""
+    made = EmailMessage(policy=email.policy.SMTP)
+    if depth == 0:
+        made["Subject"] = " ".join(_text_of(choice).split())
+    body = _text_of(choice)
+    kind = choice.below(4)
+    subtype = ("plain", "html")[choice.below(2)]
+    made.set_content(body, subtype=subtype, cte=ENCODINGS[choice.below(3)])
+    if kind == 1:
+        made.add_alternative(_text_of(choice), subtype="html", cte=ENCODINGS[choice.below(3)])
+    if kind == 2 and depth < 3:
+        made.add_attachment(_written(choice, depth + 1))
+    if kind == 3:
+        name = re.sub(r"\W", "", _text_of(choice)) or "x"
+        made.add_attachment(choice.some(), "application", "pdf", filename=name)
+    return made
+
+
+def well_formed(data: bytes) -> None:
+    """Of what the standard library writes, it and our reader read the same."""
+    try:
+        raw = _written(Choices(data)).as_bytes()
+    except (ValueError, LookupError, UnicodeError, IndexError, TypeError):
+        return  # the library does not write it
+    theirs = email.message_from_bytes(raw, policy=email.policy.default)
+    mine = parse(raw)
+    assert mine.get("subject").split() == str(theirs["Subject"]).split()
+    texts = [part.text for part in mine.parts if part.role == "body" and part.is_text]
+    wanted = [
+        part.get_payload(decode=True).decode(part.get_content_charset("utf-8"), "replace")
+        for part in theirs.walk()
+        if part.get_content_maintype() == "text"
+    ]
+    assert [text.split() for text in texts] == [text.split() for text in wanted]
+    assert mine.defects == []
+
+
+MAIL_WORDS = (
+    b"Content-Type: ", b"multipart/mixed", b"text/html", b"message/rfc822", b"; boundary=", b'"b"',
+    b"\n--b\n", b"\n--b--\n", b"\n\n", b"\r\n", b"Subject: ", b"=?utf-8?q?", b"=?iso-8859-1?b?", b"?=",
+    b"Content-Transfer-Encoding: base64\n", b"quoted-printable", b"charset=", b"utf-7", b"utf-16",
+    b"X-Streamnb: ", b"From ", b">From ", b"\n ", b"\n\t", b"message/delivery-status", b"name*0*=",
+    b"multipart/digest", b"Content-Disposition: attachment; filename=", b"iso-2022-jp", b"hz",
+)  # fmt: skip
+HTML_WORDS = (
+    b"<script>", b"</script>", b"<style>", b"</style>", b"<!--", b"-->", b"<a href='", b"<img alt=",
+    b" title=", b"&#x41;", b"&amp;", b"&nbsp", b"<br/>", b"<td>", b"<?", b"<!DOCTYPE", b"http://",
+    b"www.", b"</", b"/>", b"<base href=", b"<![CDATA[", b"]]>",
+)  # fmt: skip
+WORDS = (b"http://a.example/", b"www.", "東京".encode(), b"\xcc\x81", b"\xe2\x80\x8b", b"\xc2\xad",
+         b"\xef\xbb\xbf", b"\xed\xa0\x80", b"\xf4\x8f\xbf\xbf", "İ".encode(), "ß".encode())  # fmt: skip
+
+
+def _texts() -> list[bytes]:
+    said = ["Don't STOP-it! v1.0 $100", "naïve Straße ΣΊΣΥΦΟΣ हिन्दी 東京都 iPhone東京 e\u0301",
+            "see https://www.a.example/x?y=1#z or www.b.example", "a\u200bb \u00ad snake_case"]  # fmt: skip
+    return [bytes([n, n & 1]) + text.encode() for n in range(8) for text in said]
+
+
+def _pages() -> list[bytes]:
+    said = [b"<p>one<b></b>two<br>&eacute;&#65;<a href='http://a.example/x?y'>link</a><!-- c -->",
+            b"<script>if (a < b) x</script><style>b{}</style><img alt=nice title='t'>3 < 4 &amp 5"]  # fmt: skip
+    return [bytes([n, n & 1]) + page for n in range(8) for page in said]
+
+
+def _choosing(raws: list[bytes], kinds: int) -> list[bytes]:
+    return [bytes([i % kinds]) + raw for i, raw in enumerate(raws)]
+
+
+TARGETS = {
+    "words": Target(words, _texts, WORDS, 512),
+    "html": Target(pages, _pages, HTML_WORDS + WORDS[:4], 1024),
+    "header": Target(
+        header, lambda: [b"\xff\0\0" + raw[:900] for raw in mails()], MAIL_WORDS, 1024
+    ),
+    "grams": Target(grams, lambda: _choosing([raw[:120] for raw in mails()], 13), most=256),
+    "pairs": Target(pairs, lambda: _choosing([raw[:400] for raw in mails()], 3), most=512),
+    "mail": Target(mail, mails, MAIL_WORDS + HTML_WORDS, 1 << 14),
+    "passed": Target(passed, mails, MAIL_WORDS[:22], 4096),
+    "well_formed": Target(well_formed, lambda: [raw[:600] for raw in mails()], MAIL_WORDS, 1024),
+}
