@@ -142,6 +142,9 @@ def opened(plan: str, data: bytes) -> tuple[Any, Arrays]:
         header = json.loads(data[_HEAD.size : _HEAD.size + size])
         if header["plan"] != digest_of(plan):
             raise ModelFileError("a piece of another plan: all must be made by one classifier")
+        for name in ("view", "part", "parts"):
+            if type(header[name]) is not int or not 0 <= header[name] <= _MOST_PARTS:
+                raise ValueError(f"{name} is not what it should be")
         arrays = {}
         at = _HEAD.size + size
         for name, (dtype, shape) in header["arrays"].items():
@@ -241,8 +244,11 @@ def read_sum(header: Any, arrays: Mapping[str, NDArray[Any]], like: Any) -> Sum:
             raise ValueError("where a class came first")
         if isinstance(like, TabularNB):
             described = {**header["sum"], "arrays": header["sizes"]}
-            return Sum(type(like)._of_file(described, array_from(arrays)), firsts)
-        like.load(header["sum"], array_from(arrays))
+            like = type(like)._of_file(described, array_from(arrays))
+        else:
+            like.load(header["sum"], array_from(arrays))
+        if set(firsts) != set(like.labels):
+            raise ValueError("where each class came first")
     except Exception as error:  # whatever was done to the bytes
         raise _damaged(error) from None
     return Sum(like, firsts)

@@ -54,6 +54,17 @@ def store(name: str, inputs: list[bytes]) -> None:
     (HERE / "corpus" / f"{name}.txt").write_text("".join(f"{data!r}\n" for data in some), "ascii")
 
 
+def replay(name: str) -> None:
+    """Check a target with what is stored and what it begins with."""
+    target = import_module(f"fuzz.{TARGETS[name]}").TARGETS[name]
+    for data in [*stored(name), *target.seeds()]:
+        try:
+            target.check(data)
+        except BaseException:
+            print(f"{name}: {data!r}", file=sys.stderr)
+            raise
+
+
 def one(name: str, arguments: list[str]) -> None:
     """Fuzz a target in this process, which does not return."""
     import atheris
@@ -159,11 +170,18 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=1, help="for each target")
     parser.add_argument("--jobs", type=int, default=2, help="how many at once")
     parser.add_argument("--work", type=Path, help="a folder for corpora, logs and finds")
+    parser.add_argument(
+        "--replay", action="store_true", help="only what is stored; needs no fuzzer"
+    )
     parser.add_argument("--minimise", action="store_true", help="store what is kept, minimised")
     chosen = parser.parse_args()
     unknown = set(chosen.targets) - set(TARGETS)
     if unknown:
         parser.error(f"no target {', '.join(sorted(unknown))}; there are {', '.join(TARGETS)}")
+    if chosen.replay:
+        for name in chosen.targets or TARGETS:
+            replay(name)
+        return
     if "_with_fuzzer" not in os.environ.get("LD_PRELOAD", ""):
         parser.error("what is fuzzed must be built for it: begin this by tests/fuzz/fuzz.sh")
     work = chosen.work or Path(tempfile.mkdtemp(prefix="streamnb-fuzz-"))

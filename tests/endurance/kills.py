@@ -1,0 +1,472 @@
+"""Kill whatever writes, at any moment, thousands of times; then look for what was lost or came twice.
+
+    python tests/endurance/kills.py [WRITER ...] [--kills 200] [--seed 1]
+
+Writers are learn, rebuild, compact, import, serve, watch, imap (as root, with Dovecot) and postgres (as
+root, with PostgreSQL; the server is killed, too). A child process writes and says what it was told
+is done; it is killed with SIGKILL after a time drawn at random; then the database is verified, and
+all that was said is looked for. Children are forked, so that most of their time is spent writing. Exit
+status 1 where anything was wrong.
+"""
+
+import argparse
+import contextlib
+import http.client
+import os
+import random
+import shutil
+import signal
+import socket
+import sys
+import tempfile
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from urllib.parse import quote
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+import servers
+from postgres import Server, served
+from stream import stream
+
+import streamnb.mailbox.service.api
+import streamnb.mailbox.service.http
+import streamnb.mailbox.watch.imap
+import streamnb.mailbox.watch.maildir  # noqa: F401 (children need not import them)
+from streamnb import Mailbox
+from streamnb.cli import main as streamnb_command
+from streamnb.errors import StreamNBError
+from streamnb.mailbox.compact import compact
+from streamnb.mailbox.digest import digest
+from streamnb.mailbox.rebuild import rebuild
+from streamnb.mailbox.service.http import token_of
+from streamnb.mailbox.transfer.formats import export, import_file
+
+Say = Callable[[str], None]
+MAILS = [(message.content, message.label) for message in stream(400, seed=7)]
+LABELS = ("ham", "spam")
+ROUNDS = 40  # kills of one database
+
+
+def command(arguments: list[str]) -> None:
+    """What the installed command does, in this process."""
+    sys.argv[1:] = arguments
+    streamnb_command()
+
+
+class Child:
+    """A process that does something until it is killed, and lines of what it has done."""
+
+    def __init__(self, act: Callable[[Say], None]) -> None:
+        self.reading, writing = os.pipe()
+        sys.stdout.flush()
+        self.pid = os.fork()
+        if self.pid:
+            os.close(writing)
+            return
+        code = 1
+        try:
+            os.close(self.reading)
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+            act(lambda line: os.write(writing, f"{line}\n".encode()) and None)
+            code = 0
+        except SystemExit as end:
+            code = int(end.code or 0)
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(code)
+
+    def kill(self) -> tuple[list[str], bool]:
+        """What it said, and whether it was alive until now; an error where it had failed."""
+        os.kill(self.pid, signal.SIGKILL)
+        return self.wait()
+
+    def wait(self) -> tuple[list[str], bool]:
+        """Let it end by itself; what it said, and whether it was killed."""
+        with open(self.reading) as lines:
+            said = lines.read().splitlines()
+        _, status = os.waitpid(self.pid, 0)
+        if status not in (0, signal.SIGKILL):
+            said.append(f"FAILED with wait status {status}")
+        return said, status == signal.SIGKILL
+
+
+def failures(said: list[str]) -> list[str]:
+    return [line for line in said if line.startswith("FAILED")]
+
+
+class Learn:
+    """Two processes learn, correct and forget messages of one database."""
+
+    children, longest = 2, 0.25
+
+    def __init__(self, place: Path | str, rng: random.Random) -> None:
+        self.place = place
+        self.rng = rng
+        self.labels: dict[int, str] = {}  # what is sure: "" for what is not known
+        self.last: dict[int, str] = {}  # what was begun, and not acknowledged
+
+    def act(self, part: int, say: Say) -> None:
+        draw = random.Random(self.rng.random())
+        with Mailbox(self.place, wait=60) as box:
+            while True:
+                i = draw.randrange(len(MAILS) // 2) * 2 + part
+                label = draw.choice([*LABELS, *LABELS, ""])
+                say(f"begin {i} {label}")
+                box.learn(MAILS[i][0], label) if label else box.forget(MAILS[i][0])
+                say(f"done {i} {label}")
+
+    def meanwhile(self, seconds: float) -> list[str]:
+        time.sleep(seconds)
+        return []
+
+    def check(self, said: list[str]) -> list[str]:
+        """What was acknowledged is there, and what was only begun is there or not."""
+        problems = failures(said)
+        self.last = {}
+        for line in said:
+            what, _, rest = line.partition(" ")
+            number, _, label = rest.partition(" ")
+            if what == "begin":
+                self.last[int(number)] = label
+            elif what == "done":
+                self.labels[int(number)] = label
+                self.last.pop(int(number), None)
+        with Mailbox(self.place, wait=60) as box:
+            problems += box.verify()
+            known = {i: box.label_of(digest(MAILS[i][0])) for i in {*self.labels, *self.last}}
+            for i, found in known.items():
+                label = "" if found is None else found[0]
+                if label not in (self.labels.get(i, ""), self.last.get(i, self.labels.get(i, ""))):
+                    problems.append(f"message {i} is {label!r}, was {self.labels.get(i, '')!r}")
+                self.labels[i] = label
+            if sum(box.classifier.messages().values()) != sum(map(bool, self.labels.values())):
+                problems.append("the number of messages is not what was learned")
+        return problems
+
+
+class Taught:
+    """A database that has learned some messages, of which none may change."""
+
+    children, longest, number = 1, 0.15, 40
+
+    def __init__(self, place: Path, rng: random.Random) -> None:
+        self.place = place
+        self.rng = rng
+        self.known = dict(enumerate(label for _, label in MAILS[: self.number]))
+        with Mailbox(place) as box:
+            for content, label in MAILS[: self.number]:
+                box.learn(content, label)
+
+    def meanwhile(self, seconds: float) -> list[str]:
+        time.sleep(seconds)
+        return []
+
+    def act(self, part: int, say: Say) -> None:
+        raise NotImplementedError
+
+    def check(self, said: list[str]) -> list[str]:
+        problems = failures(said)
+        self.known |= {
+            int(line.split()[1]): line.split()[2] for line in said if line.startswith("done")
+        }
+        with Mailbox(self.place, wait=60) as box:
+            problems += box.verify()
+            for i, label in self.known.items():
+                found = box.label_of(digest(MAILS[i][0]))
+                if found is None or found[0] != label:
+                    problems.append(f"message {i} was {label}, is {found}")
+        return problems
+
+
+class Rebuild(Taught):
+    """All messages are learned anew, again and again."""
+
+    def act(self, part: int, say: Say) -> None:
+        with Mailbox(self.place) as box:
+            while True:
+                rebuild(box)
+
+
+class Compact(Taught):
+    """What is rare is dropped, and the ledger cut, while more is learned."""
+
+    def act(self, part: int, say: Say) -> None:
+        draw = random.Random(self.rng.random())
+        with Mailbox(self.place) as box:
+            while True:
+                for i in draw.sample(range(len(MAILS)), 2):
+                    box.learn(*MAILS[i])
+                    say(f"done {i} {MAILS[i][1]}")
+                compact(box, once=-1, ledger=draw.choice([None, 1e-5]))
+
+
+class Import(Taught):
+    """A file is added as a whole or not at all."""
+
+    longest = 0.6
+
+    def __init__(self, place: Path, rng: random.Random) -> None:
+        super().__init__(place, rng)
+        self.file, self.fresh = place.with_suffix(".lines"), place.with_suffix(".fresh")
+        shutil.copyfile(place, self.fresh)
+        other = place.with_suffix(".other")
+        with Mailbox(other) as box:
+            for content, label in MAILS[self.number : 2 * self.number]:
+                box.learn(content, label)
+            export(box, str(self.file))
+        other.unlink()
+
+    def act(self, part: int, say: Say) -> None:
+        with Mailbox(self.place) as box:
+            import_file(box, str(self.file))
+            say("imported")
+            time.sleep(60)
+
+    def check(self, said: list[str]) -> list[str]:
+        problems = super().check(said)
+        with Mailbox(self.place) as box:
+            count = sum(box.classifier.messages().values())
+        if count not in (
+            (2 * self.number,) if "imported" in said else (self.number, 2 * self.number)
+        ):
+            problems.append(f"{count} messages after an import of {self.number}")
+        for path in self.place.parent.glob(f"{self.place.name}*"):
+            path.unlink()
+        shutil.copyfile(self.fresh, self.place)
+        return problems
+
+
+class Serve(Taught):
+    """Programs teach over HTTP; what was answered with 200 is there."""
+
+    longest = 0.5
+
+    def __init__(self, place: Path, rng: random.Random) -> None:
+        super().__init__(place, rng)
+        self.port = 0
+
+    def act(self, part: int, say: Say) -> None:
+        command(["serve", "--db", str(self.place), "--http", f"127.0.0.1:{self.port}"])
+
+    def begin(self) -> None:
+        """Choose where it listens; what it was told before is not forgotten."""
+        self.port = servers.free_port()
+
+    def meanwhile(self, seconds: float) -> list[str]:
+        """Teach it until it is killed, one message after the other; mostly from when it listens on."""
+        headers = {"Authorization": f"Bearer {token_of(self.place)}"}
+        give_up = time.monotonic() + 10
+        while self.rng.random() < 0.99 and time.monotonic() < give_up:
+            with contextlib.suppress(OSError):
+                socket.create_connection(("127.0.0.1", self.port), 5).close()
+                break
+            time.sleep(0.01)
+        end = time.monotonic() + seconds
+        said = []
+        while time.monotonic() < end:
+            i = self.rng.randrange(len(MAILS))
+            content, label = MAILS[i]
+            with (
+                contextlib.suppress(OSError, http.client.HTTPException),
+                contextlib.closing(
+                    http.client.HTTPConnection("127.0.0.1", self.port, timeout=5)
+                ) as asked,
+            ):
+                asked.request("POST", f"/learn?label={quote(label)}", content, headers)
+                if asked.getresponse().status == 200:
+                    said.append(f"done {i} {label}")
+        return said
+
+
+class Watch(Taught):
+    """A Maildir is watched while its owner moves mail; each message stays there once."""
+
+    longest, number = 0.6, 120
+
+    def __init__(self, place: Path, rng: random.Random) -> None:
+        super().__init__(place, rng)
+        self.root = place.with_suffix(".maildir")
+        self.count = 0
+        self.junk: set[int] = set()  # put there by hand
+        self.make()
+        self.look()  # what lay there before tells nothing
+
+    def make(self) -> None:
+        for folder in (self.root, self.root / ".Junk"):
+            for name in ("cur", "new", "tmp"):
+                (folder / name).mkdir(parents=True)
+
+    @property
+    def arguments(self) -> list[str]:
+        return ["watch", str(self.root), "--db", str(self.place), "--move", "--every", "0.1"]
+
+    def act(self, part: int, say: Say) -> None:
+        command(self.arguments)
+
+    def meanwhile(self, seconds: float) -> list[str]:
+        """Mail comes, some of it is put into the folder of spam."""
+        end, before = time.monotonic() + seconds, self.count
+        while time.monotonic() < end:
+            self.deliver(self.count, by_hand=self.count % 4 == 0)
+            self.count += 1
+            time.sleep(self.rng.uniform(0.0, 0.2))
+        return [f"came {number}" for number in range(before, self.count)]
+
+    def message(self, number: int) -> bytes:
+        return b"X-Number: %d\n" % number + MAILS[number % len(MAILS)][0]
+
+    def deliver(self, number: int, by_hand: bool) -> None:
+        path = self.root / "tmp" / f"{number}.x.host"
+        path.write_bytes(self.message(number))
+        if by_hand:
+            self.junk.add(number)
+            path.rename(self.root / ".Junk" / "cur" / f"{number}.x.host:2,S")
+        else:
+            path.rename(self.root / "new" / path.name)
+
+    def look(self) -> list[str]:
+        """Look once, to the end; what went wrong."""
+        return failures(Child(lambda _: command([*self.arguments, "--once"])).wait()[0])
+
+    def found(self) -> Counter[bytes]:
+        return Counter(path.read_bytes() for path in self.root.rglob("*.x.host*"))
+
+    def check(self, said: list[str]) -> list[str]:
+        problems = self.look() + super().check(said)
+        found = self.found()
+        wanted = {self.message(number) for number in range(self.count)}
+        problems += ["a message is lost"] * len(wanted - found.keys())
+        problems += ["a message is there twice"] * (found.total() - len(found))
+        with Mailbox(self.place, wait=60) as box:
+            for number in self.junk:
+                label = box.label_of(digest(self.message(number)))
+                if label is None or label[0] != "spam":
+                    problems.append(f"message {number} was put into Junk, and is {label}")
+        return problems
+
+
+class Imap(Watch):
+    """The same of an account on a mail server."""
+
+    longest = 1.0
+    server: servers.Dovecot
+
+    def make(self) -> None:
+        self.user = f"u{self.rng.randrange(1 << 30)}"
+        os.environ["STREAMNB_PASSWORD"] = servers.PASSWORD
+        self.person = self.server.client(self.user)
+        if not self.person.folder_exists("Junk"):
+            self.person.create_folder("Junk")
+
+    @property
+    def arguments(self) -> list[str]:
+        where = f"imap://{self.user}@localhost:{self.server.port}/"
+        trust = ["--ca-file", str(self.server.certificate)]
+        return ["watch", where, *trust, "--db", str(self.place), "--move", "--every", "0.1"]
+
+    def deliver(self, number: int, by_hand: bool) -> None:
+        if by_hand:
+            self.junk.add(number)
+        self.person.append(
+            "Junk" if by_hand else "INBOX", self.message(number).replace(b"\n", b"\r\n")
+        )
+
+    def found(self) -> Counter[bytes]:
+        found: Counter[bytes] = Counter()
+        for folder in ("INBOX", "Junk"):
+            self.person.select_folder(folder, readonly=True)
+            numbers = self.person.search("UNDELETED")
+            for one in self.person.fetch(numbers, ["BODY.PEEK[]"]).values() if numbers else ():
+                found[one[b"BODY[]"].replace(b"\r\n", b"\n")] += 1
+        return found
+
+
+WRITERS: dict[str, type[Learn] | type[Taught]] = {
+    "learn": Learn, "rebuild": Rebuild, "compact": Compact, "import": Import, "serve": Serve,
+    "watch": Watch, "imap": Imap, "postgres": Learn,
+}  # fmt: skip
+
+
+def run(
+    name: str, kills: int, seed: int, folder: Path, server: Server | None
+) -> tuple[int, int, list[str]]:
+    """Kill a writer so often: kills, what was acknowledged, and what was wrong."""
+    rng = random.Random(f"{name} {seed}")
+    done = acknowledged = rounds = 0
+    problems: list[str] = []
+    writer: Learn | Taught | None = None
+    shown = time.monotonic()
+    while done < kills:
+        if rounds % ROUNDS == 0:
+            place = folder / f"{name}{rounds}.db"
+            writer = WRITERS[name](place if server is None else server.schema(f"k{rounds}"), rng)
+        assert writer is not None
+        if isinstance(writer, Serve):
+            writer.begin()
+        children = []
+        for part in range(writer.children):
+            rng.random()  # each child draws from where this has come
+            children.append(Child(partial(writer.act, part)))
+        said = writer.meanwhile(rng.uniform(0, writer.longest))
+        if server is not None and rounds % 4 == 3:
+            server.kill()
+            server.start()
+        for child in children:
+            lines, killed = child.kill()
+            # Where its server was killed, a child may end by itself, with one line.
+            said += [line for line in lines if server is None or not line.startswith("FAILED")]
+            done += killed
+        acknowledged += sum(line.startswith(("done", "imported", "came")) for line in said)
+        try:
+            found = writer.check(said)
+        except StreamNBError as error:
+            found = [f"it cannot be checked: {error}"]
+        problems += [f"{name}, round {rounds}: {problem}" for problem in found]
+        rounds += 1
+        if time.monotonic() - shown > 20:
+            shown = time.monotonic()
+            print(
+                f"{name}: {done:,} kills, {acknowledged:,} acknowledged, {len(problems)} problems",
+                flush=True,
+            )
+    return done, acknowledged, problems
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("writers", nargs="*", metavar="WRITER", help=", ".join(WRITERS))
+    parser.add_argument("--kills", type=int, default=200, help="of each writer")
+    parser.add_argument("--seed", type=int, default=1)
+    chosen = parser.parse_args()
+    unknown = set(chosen.writers) - set(WRITERS)
+    if unknown:
+        parser.error(f"no writer {', '.join(unknown)}; there are {', '.join(WRITERS)}")
+    everything: list[str] = []
+    for name in chosen.writers or WRITERS:
+        with (
+            tempfile.TemporaryDirectory(prefix="streamnb-kills-") as folder,
+            served(name == "postgres") as server,
+            contextlib.ExitStack() as stack,
+        ):
+            if name == "imap":
+                Imap.server = servers.Dovecot()
+                stack.callback(Imap.server.close)
+            begun = time.monotonic()
+            kills, acknowledged, problems = run(
+                name, chosen.kills, chosen.seed, Path(folder), server
+            )
+            print(f"{name:9} {kills:>6,} kills {acknowledged:>8,} acknowledged {len(problems):>4} problems "
+                  f"{time.monotonic() - begun:>6.0f} s", flush=True)  # fmt: skip
+            everything += problems
+    for problem in everything[:50]:
+        print(problem)
+    sys.exit(bool(everything))
+
+
+if __name__ == "__main__":
+    main()
