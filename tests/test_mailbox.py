@@ -32,6 +32,7 @@ from streamnb.mailbox.record import Record
 from streamnb.mailbox.rescue import rescue
 from streamnb.mailbox.status import status
 from streamnb.mailbox.store import Lesson
+from streamnb.mailbox.transfer import json_lines
 from streamnb.mailbox.transfer.formats import export, import_file, merge
 from streamnb.mailbox.undo import last_learned, redo
 from streamnb.naive_bayes import BernoulliNB
@@ -1187,6 +1188,22 @@ def test_unknown_faults_of_sqlite_are_not_called_damage(tmp_path):
         mailbox.database.reading() as connection,
     ):
         connection.execute("SELECT nonsense(")
+
+
+def test_a_disk_that_fails_while_it_is_imported_is_one_line(box, tmp_path, monkeypatch):
+    with Mailbox(tmp_path / "other.db") as other:
+        other.learn(SPAM, "spam")
+        export(other, str(tmp_path / "lines"))
+    read_numbered = json_lines._numbered
+
+    def failing(path, shown):
+        yield from islice(read_numbered(path, shown), 1)
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(json_lines, "_numbered", failing)
+    with pytest.raises(StateError, match="lines: cannot be read: Input/output error"):
+        import_file(box, str(tmp_path / "lines"))
+    assert (box.verify(), box.label_of(digest(SPAM))) == ([], None)
 
 
 @pytest.mark.parametrize(

@@ -21,8 +21,8 @@ import sys
 import tempfile
 import time
 import traceback
-from collections import Counter
-from collections.abc import Callable
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from urllib.parse import quote
@@ -49,6 +49,7 @@ Say = Callable[[str], None]
 MAILS = [(message.content, message.label) for message in stream(400, seed=7)]
 LABELS = ("ham", "spam")
 ROUNDS = 40  # kills of one database
+ACKNOWLEDGED = ("done", "imported", "rebuilt", "came")
 
 
 def command(arguments: list[str]) -> None:
@@ -99,6 +100,16 @@ def failures(said: list[str]) -> list[str]:
     return [line for line in said if line.startswith("FAILED")]
 
 
+@contextlib.contextmanager
+def telling(say: Say) -> Iterator[None]:
+    """Say what is refused, in its one line, and go on."""
+    try:
+        yield
+    except StreamNBError as error:
+        say(f"error {str(error).encode('unicode_escape').decode()}")
+        time.sleep(0.01)
+
+
 class Learn:
     """Two processes learn, correct and forget messages of one database."""
 
@@ -108,17 +119,18 @@ class Learn:
         self.place = place
         self.rng = rng
         self.labels: dict[int, str] = {}  # what is sure: "" for what is not known
-        self.last: dict[int, str] = {}  # what was begun, and not acknowledged
+        self.last: defaultdict[int, set[str]] = defaultdict(set)  # begun, and not acknowledged
 
     def act(self, part: int, say: Say) -> None:
         draw = random.Random(self.rng.random())
-        with Mailbox(self.place, wait=60) as box:
-            while True:
-                i = draw.randrange(len(MAILS) // 2) * 2 + part
-                label = draw.choice([*LABELS, *LABELS, ""])
-                say(f"begin {i} {label}")
-                box.learn(MAILS[i][0], label) if label else box.forget(MAILS[i][0])
-                say(f"done {i} {label}")
+        while True:
+            with telling(say), Mailbox(self.place, wait=60) as box:
+                while True:
+                    i = draw.randrange(len(MAILS) // 2) * 2 + part
+                    label = draw.choice([*LABELS, *LABELS, ""])
+                    say(f"begin {i} {label}")
+                    box.learn(MAILS[i][0], label) if label else box.forget(MAILS[i][0])
+                    say(f"done {i} {label}")
 
     def meanwhile(self, seconds: float) -> list[str]:
         time.sleep(seconds)
@@ -127,12 +139,12 @@ class Learn:
     def check(self, said: list[str]) -> list[str]:
         """What was acknowledged is there, and what was only begun is there or not."""
         problems = failures(said)
-        self.last = {}
+        self.last.clear()
         for line in said:
             what, _, rest = line.partition(" ")
             number, _, label = rest.partition(" ")
             if what == "begin":
-                self.last[int(number)] = label
+                self.last[int(number)].add(label)
             elif what == "done":
                 self.labels[int(number)] = label
                 self.last.pop(int(number), None)
@@ -141,7 +153,7 @@ class Learn:
             known = {i: box.label_of(digest(MAILS[i][0])) for i in {*self.labels, *self.last}}
             for i, found in known.items():
                 label = "" if found is None else found[0]
-                if label not in (self.labels.get(i, ""), self.last.get(i, self.labels.get(i, ""))):
+                if label not in {self.labels.get(i, ""), *self.last.get(i, ())}:
                     problems.append(f"message {i} is {label!r}, was {self.labels.get(i, '')!r}")
                 self.labels[i] = label
             if sum(box.classifier.messages().values()) != sum(map(bool, self.labels.values())):
@@ -187,9 +199,10 @@ class Rebuild(Taught):
     """All messages are learned anew, again and again."""
 
     def act(self, part: int, say: Say) -> None:
-        with Mailbox(self.place) as box:
-            while True:
+        while True:
+            with telling(say), Mailbox(self.place) as box:
                 rebuild(box)
+                say("rebuilt")
 
 
 class Compact(Taught):
@@ -197,8 +210,8 @@ class Compact(Taught):
 
     def act(self, part: int, say: Say) -> None:
         draw = random.Random(self.rng.random())
-        with Mailbox(self.place) as box:
-            while True:
+        while True:
+            with telling(say), Mailbox(self.place) as box:
                 for i in draw.sample(range(len(MAILS)), 2):
                     box.learn(*MAILS[i])
                     say(f"done {i} {MAILS[i][1]}")
@@ -222,10 +235,13 @@ class Import(Taught):
         other.unlink()
 
     def act(self, part: int, say: Say) -> None:
-        with Mailbox(self.place) as box:
-            import_file(box, str(self.file))
-            say("imported")
-            time.sleep(60)
+        done = False
+        while not done:
+            with telling(say), Mailbox(self.place) as box:
+                import_file(box, str(self.file))
+                say("imported")
+                done = True
+        time.sleep(60)
 
     def check(self, said: list[str]) -> list[str]:
         problems = super().check(said)
@@ -421,7 +437,7 @@ def run(
             # Where its server was killed, a child may end by itself, with one line.
             said += [line for line in lines if server is None or not line.startswith("FAILED")]
             done += killed
-        acknowledged += sum(line.startswith(("done", "imported", "came")) for line in said)
+        acknowledged += sum(line.startswith(ACKNOWLEDGED) for line in said)
         try:
             found = writer.check(said)
         except StreamNBError as error:

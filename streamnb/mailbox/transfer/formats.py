@@ -9,7 +9,7 @@ import stat
 import sys
 import tempfile
 from collections.abc import Iterator
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
@@ -110,31 +110,32 @@ def import_file(mailbox: Mailbox, path: str, kind: str | None = None) -> Absorbe
         One of `FORMATS`; None to find out.
     """
     with contextlib.ExitStack() as stack:
-        if path == "-":
-            copy = stack.enter_context(tempfile.NamedTemporaryFile(prefix="streamnb-"))
-            if sys.stdin is None:
-                raise StateError("-: standard input is closed")
-            shutil.copyfileobj(sys.stdin.buffer, copy)
-            copy.flush()
-            real = copy.name
-        else:
-            real = path
         try:
-            with open(real, "rb") as file:
-                head = file.read(4)
-                if not _is_regular(file):
-                    raise OSError(None, "not a regular file")
-        except (OSError, ValueError) as error:
-            why = getattr(error, "strerror", None) or error
-            raise StateError(f"{path}: cannot be read: {why}") from None
-        kind = kind or {b"PK": "model", b'{"': "lines"}.get(head[:2], "bogofilter")
-        reader = {"model": _model_extract, "lines": read_lines, "bogofilter": read_dump}
-        return absorb(mailbox, reader[kind](real, path))
+            real = path
+            if path == "-":
+                copy = stack.enter_context(tempfile.NamedTemporaryFile(prefix="streamnb-"))
+                if sys.stdin is None:
+                    raise StateError("-: standard input is closed")
+                shutil.copyfileobj(sys.stdin.buffer, copy)
+                copy.flush()
+                real = copy.name
+            head = _head(real)
+            kind = kind or {b"PK": "model", b'{"': "lines"}.get(head[:2], "bogofilter")
+            reader = {"model": _model_extract, "lines": read_lines, "bogofilter": read_dump}
+            return absorb(mailbox, reader[kind](real, path))  # which reads on
+        except OSError as error:
+            raise StateError(f"{path}: cannot be read: {error.strerror or error}") from None
 
 
-def _is_regular(file: IO[bytes]) -> bool:
-    """Whether an open file is a regular one."""
-    return stat.S_ISREG(os.fstat(file.fileno()).st_mode)
+def _head(path: str) -> bytes:
+    """How a regular file begins."""
+    try:
+        with open(path, "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise OSError(None, "not a regular file")
+            return file.read(4)
+    except ValueError as error:  # a name that no file can have
+        raise OSError(None, str(error)) from None
 
 
 def merge(mailbox: Mailbox, other: Mailbox) -> Absorbed:

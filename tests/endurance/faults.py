@@ -1,0 +1,157 @@
+"""Let the machine fail below whatever writes: disks, descriptors, memory and clocks.
+
+    python tests/endurance/faults.py [WRITER ...] [--faults NAME,...] [--times 20]
+
+Faults come and go while a writer works (those of kills.py): a disk that is full and is freed again, EIO,
+writes that are short, fsync that fails, a folder that can only be read, no file descriptors, a year's
+jump of the clock, a network that delivers a byte at a time. A library made of faults.c (by cc) stands
+between the process and the system. Whatever is refused is told in one line; what was acknowledged is
+there; and when the fault is over, all goes on. Exit status 1 where anything was wrong.
+"""
+
+import argparse
+import errno
+import mmap
+import os
+import random
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE.parent))
+WRITE, SHORT, SYNC, OPEN, READ, SLOW = (1 << bit for bit in range(6))
+YEAR = 365 * 86400.0
+
+
+class Fault(NamedTuple):
+    """What fails, with which errno, and by how many seconds the clock jumps."""
+
+    failing: int = 0
+    number: int = 0
+    jump: float = 0.0
+
+
+FAULTS = {
+    "full-disk": Fault(WRITE, errno.ENOSPC),
+    "write-error": Fault(WRITE, errno.EIO),
+    "read-error": Fault(READ, errno.EIO),
+    "short-writes": Fault(SHORT),
+    "no-sync": Fault(SYNC, errno.EIO),
+    "read-only": Fault(OPEN | WRITE, errno.EROFS),
+    "no-descriptors": Fault(OPEN, errno.EMFILE),
+    "clock-ahead": Fault(jump=YEAR),
+    "clock-back": Fault(jump=-YEAR),
+    "byte-by-byte": Fault(SLOW),
+}
+WRITERS = ("learn", "rebuild", "compact", "import", "serve", "watch")
+
+
+class Control:
+    """What the library is told, in memory that all processes share."""
+
+    LAYOUT = struct.Struct("dddqqq")
+
+    def __init__(self, path: str) -> None:
+        with open(path, "r+b") as file:
+            self.memory = mmap.mmap(file.fileno(), self.LAYOUT.size)
+
+    def fail(self, fault: Fault) -> None:
+        """Let this happen from now on; `Fault()` for nothing."""
+        hits = self.hits
+        self.LAYOUT.pack_into(
+            self.memory, 0, fault.jump, 1.0, 0.0, fault.failing, fault.number, hits
+        )
+
+    @property
+    def hits(self) -> int:
+        """How many calls have failed."""
+        return int(self.LAYOUT.unpack_from(self.memory)[5])
+
+
+def made(folder: Path) -> Path:
+    """The library."""
+    library = folder / "faults.so"
+    command = ["cc", "-O2", "-shared", "-fPIC", "-o", library, HERE / "faults.c", "-ldl"]
+    subprocess.run([str(word) for word in command], check=True)
+    return library
+
+
+def below(arguments: list[str]) -> int:
+    """Run this again with the library between it and the system."""
+    with tempfile.TemporaryDirectory(prefix="streamnb-faults-") as name:
+        control = Path(name) / "control"
+        control.write_bytes(Control.LAYOUT.pack(0.0, 1.0, 0.0, 0, 0, 0))
+        data = Path(name) / "data"
+        data.mkdir()
+        environment = {**os.environ, "LD_PRELOAD": str(made(Path(name))), "FAULTS": str(control),
+                       "FAULTS_UNDER": str(data)}  # fmt: skip
+        return subprocess.run([sys.executable, __file__, *arguments], env=environment).returncode
+
+
+def run(
+    name: str, fault: Fault, times: int, folder: Path, control: Control
+) -> tuple[Counter[str], list[str]]:
+    """Let a fault come and go below a writer; what was said, and what was wrong."""
+    import kills
+
+    rng = random.Random(f"{name} {fault}")
+    folder.mkdir()
+    writer = kills.WRITERS[name](folder / "mail.db", rng)
+    told: Counter[str] = Counter()
+    problems: list[str] = []
+    for _ in range(times):
+        if isinstance(writer, kills.Serve):
+            writer.begin()
+        hits = control.hits
+        children = [kills.Child(partial(writer.act, part)) for part in range(writer.children)]
+        said = writer.meanwhile(rng.uniform(0, writer.longest))
+        control.fail(fault)
+        said += writer.meanwhile(rng.uniform(0, writer.longest))
+        control.fail(Fault())
+        said += writer.meanwhile(rng.uniform(0, writer.longest))
+        told["failed calls"] += control.hits - hits
+        for child in children:
+            lines, _ = child.kill()
+            said += lines
+        errors = [line for line in said if line.startswith("error ")]
+        problems += [line for line in errors if "\\n" in line or "unforeseen" in line]
+        told["refused"] += len(errors)
+        told["acknowledged"] += len([line for line in said if line.startswith(kills.ACKNOWLEDGED)])
+        problems += writer.check(said)
+    return told, problems
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("writers", nargs="*", metavar="WRITER", help=", ".join(WRITERS))
+    parser.add_argument("--faults", default=",".join(FAULTS), help=", ".join(FAULTS))
+    parser.add_argument("--times", type=int, default=20, help="that each fault comes and goes")
+    chosen = parser.parse_args()
+    if "FAULTS" not in os.environ:
+        sys.exit(below(sys.argv[1:]))
+    control, data = Control(os.environ["FAULTS"]), Path(os.environ["FAULTS_UNDER"])
+    everything: list[str] = []
+    for name in chosen.writers or WRITERS:
+        for fault in chosen.faults.split(","):
+            begun = time.monotonic()
+            told, problems = run(
+                name, FAULTS[fault], chosen.times, data / f"{name}-{fault}", control
+            )
+            print(f"{name:8} {fault:15} {told['failed calls']:>7,} calls failed {told['refused']:>6,} refused "
+                  f"{told['acknowledged']:>6,} acknowledged {len(problems):>3} problems "
+                  f"{time.monotonic() - begun:>5.0f} s", flush=True)  # fmt: skip
+            everything += [f"{name}, {fault}: {problem}" for problem in problems]
+    for problem in everything[:50]:
+        print(problem)
+    sys.exit(bool(everything))
+
+
+if __name__ == "__main__":
+    main()
