@@ -4,6 +4,7 @@ import errno
 import os
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamnb import Mailbox
+from streamnb.cli import main
 from streamnb.corpus import open_corpus, read
 from streamnb.errors import (
     BusyError,
@@ -23,7 +25,7 @@ from streamnb.errors import (
 )
 from streamnb.mailbox.digest import digest
 from streamnb.mailbox.ledger import HUMAN, PROGRAM
-from streamnb.mailbox.watch.maildir import MaildirAccount
+from streamnb.mailbox.watch.maildir import _HEADER, MaildirAccount
 from streamnb.mailbox.watch.plan import Plan
 from streamnb.mailbox.watch.watcher import Watcher
 
@@ -310,6 +312,53 @@ def test_one_poisonous_message_does_not_stop_the_others(scene, monkeypatch):
     said = len(scene.said)
     scene.look()
     assert len(scene.said) == said
+
+
+@pytest.mark.parametrize("most", [0, _HEADER])  # bytes that can be read
+def test_what_cannot_be_read_now_is_learned_later(scene, monkeypatch, most):
+    read = scene.account._open
+
+    def failing(folder, uid, wanted):
+        if wanted > most:
+            raise OSError(5, "Input/output error", f"{folder}/{uid}")
+        return read(folder, uid, wanted)
+
+    scene.dir.deliver(1)
+    scene.look()
+    scene.dir.move(1, "Junk")
+    scene.dir.deliver(2)
+    said = len(scene.said)
+    with monkeypatch.context() as broken:
+        broken.setattr(scene.account, "_open", failing)
+        scene.look()
+        scene.look()
+    why = "Input/output error" if most else "it cannot be read"
+    assert sorted(scene.said[said:]) == [
+        f"INBOX/2.host: later: {why}",
+        f"Junk/1.host: later: {why}",
+    ]
+    assert scene.label(1) is None
+    scene.look()
+    assert scene.label(1) == "spam"
+    scene.dir.move(1, "INBOX")
+    scene.look()
+    assert scene.label(1) is None  # taken back, so it was known where it came from
+
+
+def test_a_folder_that_fails_is_named(tmp_path, monkeypatch, capsys):
+    def failing(self):
+        raise OSError(5, "Input/output error", "/mail")
+
+    for place in ("cur", "new", "tmp"):
+        (tmp_path / place).mkdir()
+    monkeypatch.setattr(MaildirAccount, "folders", failing)
+    monkeypatch.setattr(
+        sys, "argv", ["streamnb", "watch", str(tmp_path), "--db", str(tmp_path / "db")]
+    )
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert end.value.code == 5
+    assert capsys.readouterr().err == "streamnb: /mail: Input/output error\n"
 
 
 def test_what_could_not_be_learned_now_is_learned_later(scene, monkeypatch):

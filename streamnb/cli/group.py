@@ -154,7 +154,8 @@ def main() -> None:
         status = 141
     except OSError as error:
         sys.stdout = None  # or Python would try to write to it once more
-        click.echo(f"streamnb: standard output: cannot be written: {error.strerror}", err=True)
+        what = "standard output: cannot be written" if error.filename is None else error.filename
+        click.echo(f"streamnb: {printable(str(what))}: {error.strerror}", err=True)
         status = 5
     except MemoryError:
         click.echo(

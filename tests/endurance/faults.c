@@ -25,6 +25,7 @@ struct control {
     double offset, rate, since; /* seconds added to the time of day, and its speed from then on */
     int64_t failing, number;    /* which calls, and the errno they end with */
     int64_t hits;               /* how many have failed */
+    int64_t spared;             /* the process of which none fails: whoever watches */
 };
 
 static struct control *control;
@@ -47,7 +48,7 @@ static int concerns(const char *path) { return under && !strncmp(path, under, st
 static int fails(int64_t what, int file) {
     char link[64], path[4096];
     ssize_t size;
-    if (!control || !(control->failing & what))
+    if (!control || !(control->failing & what) || control->spared == getpid())
         return 0;
     char *end = link + sizeof link - 1, *at = end;
     *at = 0;
@@ -102,7 +103,7 @@ ssize_t pread(int file, void *data, size_t size, off_t at) { FAIL(READ, file) re
 ssize_t pread64(int file, void *data, size_t size, off64_t at) { FAIL(READ, file) return REAL(pread64)(file, data, size, at); }
 
 static int open_fails(const char *path) {
-    if (!control || !(control->failing & OPEN) || !concerns(path))
+    if (!control || !(control->failing & OPEN) || control->spared == getpid() || !concerns(path))
         return 0;
     control->hits++;
     errno = (int)control->number;

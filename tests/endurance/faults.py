@@ -56,7 +56,7 @@ WRITERS = ("learn", "rebuild", "compact", "import", "serve", "watch")
 class Control:
     """What the library is told, in memory that all processes share."""
 
-    LAYOUT = struct.Struct("dddqqq")
+    LAYOUT = struct.Struct("dddqqqq")
 
     def __init__(self, path: str) -> None:
         with open(path, "r+b") as file:
@@ -64,10 +64,8 @@ class Control:
 
     def fail(self, fault: Fault) -> None:
         """Let this happen from now on; `Fault()` for nothing."""
-        hits = self.hits
-        self.LAYOUT.pack_into(
-            self.memory, 0, fault.jump, 1.0, 0.0, fault.failing, fault.number, hits
-        )
+        values = (fault.jump, 1.0, 0.0, fault.failing, fault.number, self.hits, os.getpid())
+        self.LAYOUT.pack_into(self.memory, 0, *values)
 
     @property
     def hits(self) -> int:
@@ -87,7 +85,7 @@ def below(arguments: list[str]) -> int:
     """Run this again with the library between it and the system."""
     with tempfile.TemporaryDirectory(prefix="streamnb-faults-") as name:
         control = Path(name) / "control"
-        control.write_bytes(Control.LAYOUT.pack(0.0, 1.0, 0.0, 0, 0, 0))
+        control.write_bytes(Control.LAYOUT.pack(0.0, 1.0, 0.0, 0, 0, 0, 0))
         data = Path(name) / "data"
         data.mkdir()
         environment = {**os.environ, "LD_PRELOAD": str(made(Path(name))), "FAULTS": str(control),

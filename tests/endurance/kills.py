@@ -264,7 +264,7 @@ class Serve(Taught):
 
     def __init__(self, place: Path, rng: random.Random) -> None:
         super().__init__(place, rng)
-        self.port = 0
+        self.token, self.port = token_of(place), 0
 
     def act(self, part: int, say: Say) -> None:
         command(["serve", "--db", str(self.place), "--http", f"127.0.0.1:{self.port}"])
@@ -275,7 +275,7 @@ class Serve(Taught):
 
     def meanwhile(self, seconds: float) -> list[str]:
         """Teach it until it is killed, one message after the other; mostly from when it listens on."""
-        headers = {"Authorization": f"Bearer {token_of(self.place)}"}
+        headers = {"Authorization": f"Bearer {self.token}"}
         give_up = time.monotonic() + 10
         while self.rng.random() < 0.99 and time.monotonic() < give_up:
             with contextlib.suppress(OSError):

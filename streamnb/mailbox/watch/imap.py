@@ -214,9 +214,9 @@ class ImapAccount:
             if validity == str(self._validity)
         ]
 
-    def headers(self, folder: str, uids: list[str]) -> dict[str, bytes]:
+    def headers(self, folder: str, uids: list[str]) -> dict[str, bytes | None]:
         """Headers of messages."""
-        found: dict[str, bytes] = {}
+        found: dict[str, bytes | None] = {}
         with self._speaking():
             self._select(folder)
             for some in _batches(self._numbers(uids), _BATCH):

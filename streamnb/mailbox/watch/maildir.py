@@ -118,14 +118,15 @@ class MaildirAccount:
                 return file.read(most)
         return None
 
-    def headers(self, folder: str, uids: list[str]) -> dict[str, bytes]:
+    def headers(self, folder: str, uids: list[str]) -> dict[str, bytes | None]:
         """The beginnings of messages."""
-        found: dict[str, bytes] = {}
+        found: dict[str, bytes | None] = {}
         for uid in uids:
             try:
                 head = self._open(folder, uid, _HEADER)
             except OSError:
-                head = uid.encode()  # it cannot be read; that is said when it is fetched
+                found[uid] = None
+                continue
             if head is not None:
                 found[uid] = head
         return found

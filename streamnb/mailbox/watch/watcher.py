@@ -62,8 +62,8 @@ class Account(Protocol):
     def listing(self, folder: str) -> dict[str, Listed]:
         """All messages of a folder by uid; a uid never means another message."""
 
-    def headers(self, folder: str, uids: list[str]) -> dict[str, bytes]:
-        """Header fields of messages, of those that are still there."""
+    def headers(self, folder: str, uids: list[str]) -> dict[str, bytes | None]:
+        """Header fields of messages that are still there; None for one that cannot be read."""
 
     def fetch(self, folder: str, uid: str) -> bytes | None:
         """The message, as much of it as is looked at; None where it is gone."""
@@ -146,16 +146,20 @@ class Watcher:
             self._put_off.discard((place.folder, place.uid))
         except MailCopyError as error:
             self.say(f"{place.folder}/{place.uid}: left alone: {error}")
-        except (BusyError, OutputError, MailRefusedError) as error:
-            if (place.folder, place.uid) not in self._put_off:  # said once
-                self.say(f"{place.folder}/{place.uid}: later: {error}")
-                self._put_off.add((place.folder, place.uid))
-            self._states.clear()
+        except (BusyError, OutputError, MailRefusedError, OSError) as error:
+            self._later(place.folder, place.uid, getattr(error, "strerror", None) or str(error))
         except StreamNBError:
             raise
         except Exception as error:  # whatever is in a mail must not end the watching
             self.say(f"{place.folder}/{place.uid}: left alone: {type(error).__name__}: {error}")
             self.places.put_all([place])
+
+    def _later(self, folder: str, uid: str, why: str) -> None:
+        """Put a message off until the next look."""
+        if (folder, uid) not in self._put_off:  # said once
+            self.say(f"{folder}/{uid}: later: {why}")
+            self._put_off.add((folder, uid))
+        self._states.clear()
 
     def _compare(self, folder: str, listing: dict[str, Listed], now: float) -> list[Place]:
         """What has come to a folder; what has gone is noted, and what keywords say is learned."""
@@ -167,11 +171,17 @@ class Watcher:
             if uid in listing and not self.stopping():
                 self._attempt(self._stayed, place, listing[uid], now)
         new = [uid for uid in listing if uid not in known]
-        appeared = [
-            (Place(folder, uid, header_key(header), listing[uid].said, False, now, None), header)
-            for uid, header in self._headers(folder, new)
-        ]
-        if not self.places.looked_at(folder):  # what lay there before tells nothing
+        seen = self.places.looked_at(folder)
+        appeared = []
+        for uid, header in self._headers(folder, new):
+            if header is None:
+                if seen:
+                    self._later(folder, uid, "it cannot be read")
+                    continue
+                header = uid.encode()
+            place = Place(folder, uid, header_key(header), listing[uid].said, False, now, None)
+            appeared.append((place, header))
+        if not seen:  # what lay there before tells nothing
             self.places.put_all((place for place, _ in appeared), folder)
             self.say(f"{folder}: {len(appeared):,} messages are there already")
             return []
@@ -179,7 +189,7 @@ class Watcher:
             place._replace(filed=self.plan.is_filed(folder, header)) for place, header in appeared
         ]
 
-    def _headers(self, folder: str, uids: list[str]) -> Iterable[tuple[str, bytes]]:
+    def _headers(self, folder: str, uids: list[str]) -> Iterable[tuple[str, bytes | None]]:
         for start in range(0, len(uids), _HEADERS_AT_ONCE):
             some = self.account.headers(folder, uids[start : start + _HEADERS_AT_ONCE])
             yield from some.items()
