@@ -24,6 +24,7 @@ __all__ = [
     "UnexpectedError",
     "printable",
     "shown",
+    "why_of",
 ]
 
 # Control characters, line ends of Unicode, and what turns the direction of writing.
@@ -107,16 +108,28 @@ class BusyError(StreamNBError):
     exit_code = 75
 
 
+def why_of(error: BaseException) -> str:
+    """What an error says; of a library that cannot be loaded, what its own library says."""
+    while isinstance(error, ImportError) and error.__cause__ is not None:
+        error = error.__cause__
+    return printable(str(error) or type(error).__name__)[:200]
+
+
 class UnexpectedError(StreamNBError):
     """A fault of the program itself; STREAMNB_TRACEBACK=1 shows where."""
 
     exit_code = 70
 
     def __init__(self, error: BaseException, exit_code: int = 70) -> None:
-        super().__init__(
-            f"this should not have happened ({type(error).__name__}: {error!s:.200}); please "
-            "report it with what STREAMNB_TRACEBACK=1 shows"
-        )
+        if isinstance(error, ImportError):
+            super().__init__(
+                f"a library cannot be loaded, perhaps for want of memory: {why_of(error)}"
+            )
+        else:
+            super().__init__(
+                f"this should not have happened ({type(error).__name__}: {error!s:.200}); please "
+                "report it with what STREAMNB_TRACEBACK=1 shows"
+            )
         self.exit_code = exit_code
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -5,6 +5,7 @@ import io
 import json
 import os
 import re
+import resource
 import signal
 import socket
 import subprocess
@@ -185,6 +186,19 @@ def test_a_reader_that_goes_away_is_told_of(trained):
     process.stderr.close()
     assert process.wait(30) == 75
     assert b"Traceback" not in error
+
+
+@pytest.mark.parametrize("megabytes", [32, 64, 96, 120])
+def test_mail_is_passed_on_where_there_is_no_memory(trained, megabytes):
+    message = b"Subject: x\n\nhi\n"
+    size = megabytes << 20
+    done = subprocess.run(
+        [*STREAMNB, "filter", "--db", trained], input=message, capture_output=True,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (size, size)),
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (0, message)
+    said = f"streamnb: passed on unchanged: {megabytes} MB of memory are too few without a server: "
+    assert done.stderr.decode() == f"{said}allow 128 (ulimit -v), or run `streamnb serve`\n"
 
 
 def test_classify_exits_as_bogofilter_does(sample, trained, tmp_path):
@@ -404,13 +418,15 @@ def test_the_client_in_c_copies_as_the_command_does(trained, fixed):
     server = fixed()
     more = {"": b"", "x": b"x", " x": b" x", "From": b"From x\n folded", "cr": b"\r\n\r\n", "ours": b"X-Streamnb",
             "crlf": b"A: b\r\nX-Streamnb: x\r\n y\r\nC: d\r\n\r\nhi"}  # fmt: skip
+    with Mailbox(trained) as box:
+        file = box.database.file
     for name, message in {**HOSTILE, **more}.items():
         done = run_client(message, "--db", trained)
         assert (done.returncode, done.stderr) == (0, b""), name
         assert done.stdout == passed_on(message, FIELD), name
         words, head = server.requests[-1]
         assert head == message[:MOST]
-        assert read_request(b" ".join(words)).file == Mailbox(trained).database.file
+        assert read_request(b" ".join(words)).file == file
 
 
 def test_the_client_in_c_leaves_to_the_command_what_it_cannot_do(trained, fixed, tmp_path):

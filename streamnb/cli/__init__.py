@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 __all__ = ["main"]
@@ -9,6 +10,10 @@ __all__ = ["main"]
 
 def main() -> None:
     """Run the command line; every failure is one line and an exit status."""
+    if sys.argv[1:2] != ["experiment"]:
+        # Nothing else multiplies matrices; where the memory for more threads is missing, OpenBLAS
+        # ends the process, and a mail with it.
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
         if sys.argv[1:2] in (["filter"], ["classify"]):
             from streamnb.cli.quick import exit_status

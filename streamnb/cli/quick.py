@@ -10,7 +10,7 @@ import sys
 from contextlib import suppress
 from typing import NoReturn
 
-from streamnb.errors import BusyError, StreamNBError, printable
+from streamnb.errors import BusyError, StreamNBError, printable, why_of
 from streamnb.mailbox.service.client import Asking
 from streamnb.mailbox.service.passthrough import pass_through
 
@@ -121,7 +121,7 @@ def filtered(asking: Asking, strict: bool, unsure_field: str | None = None) -> i
             sys.stderr.write(f"streamnb: not recorded: {printable(str(error))}\n")
     if trouble is None:
         return 0
-    why = printable(str(trouble) or type(trouble).__name__)
+    why = why_of(trouble)
     if strict:
         sys.stderr.write(f"streamnb: no verdict, to be tried again (status 75): {why}\n")
         return 75

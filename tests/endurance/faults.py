@@ -81,8 +81,8 @@ def made(folder: Path) -> Path:
     return library
 
 
-def below(arguments: list[str]) -> int:
-    """Run this again with the library between it and the system."""
+def below(command: list[str]) -> int:
+    """Run a script with the library between it and the system."""
     with tempfile.TemporaryDirectory(prefix="streamnb-faults-") as name:
         control = Path(name) / "control"
         control.write_bytes(Control.LAYOUT.pack(0.0, 1.0, 0.0, 0, 0, 0, 0))
@@ -90,7 +90,7 @@ def below(arguments: list[str]) -> int:
         data.mkdir()
         environment = {**os.environ, "LD_PRELOAD": str(made(Path(name))), "FAULTS": str(control),
                        "FAULTS_UNDER": str(data)}  # fmt: skip
-        return subprocess.run([sys.executable, __file__, *arguments], env=environment).returncode
+        return subprocess.run([sys.executable, *command], env=environment).returncode
 
 
 def run(
@@ -133,7 +133,7 @@ def main() -> None:
     parser.add_argument("--times", type=int, default=20, help="that each fault comes and goes")
     chosen = parser.parse_args()
     if "FAULTS" not in os.environ:
-        sys.exit(below(sys.argv[1:]))
+        sys.exit(below(sys.argv))
     control, data = Control(os.environ["FAULTS"]), Path(os.environ["FAULTS_UNDER"])
     everything: list[str] = []
     for name in chosen.writers or WRITERS:

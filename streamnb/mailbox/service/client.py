@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import resource
 import socket
 import time
 from typing import TYPE_CHECKING, Self
 
+from streamnb.errors import StateError
 from streamnb.mailbox.location import (
     WAIT,
     base_path,
@@ -33,7 +35,18 @@ if TYPE_CHECKING:
 
 __all__ = ["Asking"]
 
+_LEAST_MEMORY = 128 << 20  # bytes; OpenBLAS is content with less, but not the rest
 _PATIENCE = 2.0  # seconds for a server to answer, all in all; then the database is asked
+
+
+def _check_memory() -> None:
+    """Refuse to load what ends the process, and a mail with it, where it gets no memory."""
+    allowed, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if 0 <= allowed < _LEAST_MEMORY:
+        raise StateError(
+            f"{allowed >> 20} MB of memory are too few without a server: allow "
+            f"{_LEAST_MEMORY >> 20} (ulimit -v), or run `streamnb serve`"
+        )
 
 
 class Asking:
@@ -96,6 +109,7 @@ class Asking:
             except (OSError, ValueError, TypeError, LookupError):
                 self._served = False  # there is none, or it fails
         if self._mailbox is None:
+            _check_memory()
             from streamnb.mailbox.base import with_base
 
             base = self.base or base_path(self.user)

@@ -118,9 +118,14 @@ class ImapAccount:
             raise MailRefusedError(f"{self.name}: {_text(error)}") from None
         except MailServerError:
             raise
-        except (OSError, ValueError, KeyError, AssertionError) as error:
+        except (OSError, ValueError) as error:
             self._drop()
             raise MailServerError(f"{self.name}: {_text(error)}") from None
+        except (LookupError, AttributeError, TypeError, AssertionError) as error:
+            self._drop()
+            raise MailServerError(
+                f"{self.name}: the server's answer is none that can be read ({_text(error)})"
+            ) from None
         except BaseException:
             self._drop()  # in whatever state it was left
             raise

@@ -1,0 +1,238 @@
+"""A year of mail through `streamnb serve`, or through a Maildir that `streamnb watch` watches.
+
+    python tests/endurance/site_year.py serve [--messages 300000] [--out FILE]
+    python tests/endurance/site_year.py watch [--messages 30000] [--out FILE]
+
+The clock of all processes goes through a year meanwhile (by the library of faults.py). Each message is
+judged; of those judged wrongly, and of each tenth, the owner says what they are, with the slips of
+stream.py. At the end of each month `streamnb compact` drops what one message had alone two months ago,
+and the ledger's features of half a year ago, while mail goes on. Writes a line of JSON for each of 120
+parts of the year.
+"""
+
+import argparse
+import os
+import queue
+import re
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+
+from faults import YEAR, Control, Fault, below
+from slices import Slices, resident
+from stream import MONTHS, Message, stream
+
+from streamnb import Mailbox
+from streamnb.mailbox.service.client import Asking
+
+STREAMNB = [sys.executable, "-P", "-c", "from streamnb.cli import main; main()"]
+LATER = 50  # messages until a reader sees what went wrong
+COMPACT = ["compact", "--once", "60", "--ledger", "180"]
+
+
+class Site:
+    """A process that judges, whose memory and database are watched.
+
+    Parameters
+    ----------
+    folder
+        Where everything is.
+    arguments
+        The command that stays.
+    """
+
+    def __init__(self, folder: Path, *arguments: str) -> None:
+        self.folder = folder
+        self.database = folder / "mail.db"
+        Mailbox(self.database).close()
+        self.process = subprocess.Popen(
+            [*STREAMNB, *arguments, "--db", str(self.database)],
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, bufsize=1,
+        )  # fmt: skip
+        self.compacting: subprocess.Popen[bytes] | None = None
+        self.begun = 0.0
+        self.compacted = 0.0
+
+    def measures(self) -> dict[str, float]:
+        """Megabytes of the process, of the database, and seconds of the last compaction."""
+        files = [Path(f"{self.database}{ending}") for ending in ("", "-wal")]
+        return {
+            "memory": resident(self.process.pid),
+            "own": resident(),
+            "database": sum(file.stat().st_size for file in files if file.exists()) / 1e6,
+            "compacted": self.compacted,
+        }
+
+    def compact(self) -> None:
+        """Begin to compact."""
+        self.wait()
+        self.begun = time.monotonic()
+        self.compacting = subprocess.Popen(
+            [*STREAMNB, *COMPACT, "--wait", "600", "--db", str(self.database)],
+            stdout=subprocess.DEVNULL,
+        )
+
+    def wait(self) -> None:
+        """Wait for the last compaction."""
+        if self.compacting is not None:
+            assert self.compacting.wait() == 0, "compact failed"
+            self.compacted = time.monotonic() - self.begun
+            self.compacting = None
+
+    def close(self) -> None:
+        self.wait()
+        assert self.process.poll() is None, "the process has ended"
+        self.process.terminate()
+        self.process.wait(60)
+        with Mailbox(self.database) as box:
+            problems = box.verify()
+        assert problems == [], problems
+        print(f"verified: {self.database.stat().st_size / 1e6:.0f} MB")
+
+
+def months(control: Control, number: int, messages: int, site: Site) -> None:
+    """Let the clock go on, and compact at the end of a month."""
+    control.fail(Fault(jump=YEAR * number / messages))
+    if number and number * MONTHS // messages != (number - 1) * MONTHS // messages:
+        site.compact()
+
+
+def serve(messages: int, seed: int, out: Path, folder: Path, control: Control) -> None:
+    """Ask a server, and teach its database from another process."""
+    site = Site(folder, "serve")
+    assert site.process.stdout is not None
+    site.process.stdout.readline()
+    slices = Slices(out, messages, 120, site.measures)
+    mending: deque[tuple[int, Message]] = deque()
+    with Mailbox(site.database, wait=600) as box:
+        for number, message in enumerate(stream(messages, seed)):
+            months(control, number, messages, site)
+            with slices.timed("judge"), Asking(site.database) as asking:
+                found = asking.classify(message.content).label
+                assert asking._mailbox is None, "the server was not asked"
+            if found != message.label or number % 10 == 0 or message.said != message.label:
+                with slices.timed("learn"):
+                    box.learn(message.content, message.said)
+                if message.said != message.label or message.forgotten:
+                    mending.append((number + LATER, message))
+            while mending and mending[0][0] <= number:
+                _, slip = mending.popleft()
+                if slip.forgotten:
+                    box.forget(slip.content)
+                else:
+                    box.learn(slip.content, slip.label)
+            slices.note(found, message.label)
+    site.close()
+
+
+class Lines:
+    """What a process says, read as it comes, with the time."""
+
+    def __init__(self, process: "subprocess.Popen[str]") -> None:
+        self.queue: queue.SimpleQueue[tuple[float, str]] = queue.SimpleQueue()
+        self.lines = process.stdout
+        threading.Thread(target=self.read, daemon=True).start()
+
+    def read(self) -> None:
+        assert self.lines is not None
+        for line in self.lines:
+            self.queue.put((time.perf_counter(), line))
+
+    def until(self, wanted: Callable[[str], object], seconds: float = 120) -> tuple[float, str]:
+        """The first line that is wanted, and when it came."""
+        while True:
+            at, line = self.queue.get(timeout=seconds)
+            if wanted(line):
+                return at, line
+
+
+def watch(messages: int, seed: int, out: Path, folder: Path, control: Control) -> None:
+    """Deliver to a Maildir; its owner reads, moves what lies in the wrong folder, and throws away."""
+    root = folder / "Maildir"
+    for place in ("", ".Junk", ".Lists"):
+        for name in ("cur", "new", "tmp"):
+            (root / place / name).mkdir(parents=True)
+    with Mailbox(folder / "mail.db") as box:  # what its owner kept of the year before
+        for message in stream(300, seed + 1):
+            box.learn(message.content, message.label)
+    classes = "spam=Junk,ham=INBOX,list=Lists"
+    site = Site(folder, "watch", str(root), "--folders", classes, "--move", "--ham-after", "1",
+                "--every", "0.1")  # fmt: skip
+    lines = Lines(site.process)
+    lines.until(lambda line: "watching" in line)
+    slices = Slices(out, messages, 120, site.measures)
+    kept: deque[Path] = deque()
+    some: list[tuple[int, Message]] = []
+    for number, message in enumerate(stream(messages, seed)):
+        some.append((number, message))
+        if len(some) == AT_ONCE or number == messages - 1:
+            months(control, number, messages, site)
+            for (_, one), (where, path) in zip(
+                some, _delivered(root, some, lines, slices), strict=True
+            ):
+                kept.append(_read(root, path, where, one.label))
+                slices.note(where, one.label)
+            some = []
+        while len(kept) > 500:
+            kept.popleft().unlink(missing_ok=True)
+    site.close()
+
+
+FOLDERS = {"spam": ".Junk", "ham": "", "list": ".Lists"}
+AT_ONCE = 20  # messages that come together
+
+
+def _delivered(
+    root: Path, some: list[tuple[int, Message]], lines: Lines, slices: Slices
+) -> list[tuple[str, Path]]:
+    """Deliver messages and wait until each was judged: as what, and where it lies."""
+    begun = {}
+    for number, message in some:
+        name = f"{number}.x.host"
+        (root / "tmp" / name).write_bytes(message.content)
+        begun[name] = time.perf_counter()
+        os.rename(root / "tmp" / name, root / "new" / name)
+    found = {}
+    while len(found) < len(some):
+        at, line = lines.until(lambda line: re.search(r"INBOX/(\S+): [SHU?L]", line))
+        name = re.findall(r"INBOX/(\S+): ", line)[0]
+        if name in begun and name not in found:
+            slices.times["judge"].append(at - begun[name])
+            moved = re.search(r"moved to (\S+)", line)
+            where = {"Junk": "spam", "Lists": "list"}[moved[1]] if moved else "ham"
+            lies = "cur" if moved else "new"
+            found[name] = where, next((root / FOLDERS[where] / lies).glob(f"{name}*"))
+    return [found[name] for name in begun]
+
+
+def _read(root: Path, path: Path, where: str, label: str) -> Path:
+    """Read a message, and move it to where it belongs."""
+    folder = root / FOLDERS[label] / "cur"
+    target = folder / f"{path.name.partition(':')[0]}:2,S"
+    os.rename(path, target)
+    return target
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("way", choices=("serve", "watch"))
+    parser.add_argument("--messages", type=int)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--out", type=Path)
+    chosen = parser.parse_args()
+    if "FAULTS" not in os.environ:
+        sys.exit(below(sys.argv))
+    control = Control(os.environ["FAULTS"])
+    messages = chosen.messages or {"serve": 300_000, "watch": 30_000}[chosen.way]
+    with tempfile.TemporaryDirectory() as folder:
+        way = {"serve": serve, "watch": watch}[chosen.way]
+        way(messages, chosen.seed, chosen.out or Path(f"{chosen.way}.jsonl"), Path(folder), control)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,233 @@
+"""Many at once on one database and on one model, for as long as you like.
+
+    python tests/endurance/together.py database [--minutes 60] [--processes 4] [--threads 2]
+    python tests/endurance/together.py model [--minutes 60] [--threads 8]
+
+Every thread has messages of its own, which it learns, corrects, forgets and asks about; now and then one
+of them verifies, exports, rebuilds or compacts the database, or saves, clones and explains the model.
+In the end each message has the label that its thread gave it last, the database is sound, and a model
+from which all is taken back again is empty. Under a race detector: see `tsan.sh`. Exit status 1 where
+anything was wrong.
+"""
+
+import argparse
+import io
+import multiprocessing
+import random
+import sys
+import tempfile
+import threading
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from stream import stream
+
+from streamnb import Mailbox, MailClassifier
+from streamnb.errors import BusyError
+from streamnb.mailbox.compact import compact
+from streamnb.mailbox.digest import digest
+from streamnb.mailbox.rebuild import rebuild
+from streamnb.mailbox.transfer.formats import export
+
+MAILS = [(message.content, message.label) for message in stream(1600, seed=3)]
+LABELS = ("ham", "spam")
+
+
+class Others:
+    """One thread's messages of a database, and what they are.
+
+    Parameters
+    ----------
+    box
+        The mailbox.
+    number, of
+        Which thread this is, of how many.
+    """
+
+    def __init__(self, box: Mailbox, number: int, of: int, folder: Path) -> None:
+        self.box = box
+        self.mine = range(number, len(MAILS), of)
+        self.labels: dict[int, str] = {}
+        self.draw = random.Random(number)
+        self.file = folder / f"export{number}"
+        self.first = number == 0
+        self.done: Counter[str] = Counter()
+
+    def step(self) -> None:
+        """Do one thing."""
+        i, chance = self.draw.choice(self.mine), self.draw.random()
+        if chance < 0.3:
+            label = self.draw.choice(LABELS)
+            self.box.learn(MAILS[i][0], label)
+            self.labels[i] = label
+            self.done["learned"] += 1
+        elif chance < 0.4:
+            self.box.forget(MAILS[i][0])
+            self.labels.pop(i, None)
+            self.done["forgotten"] += 1
+        elif chance < 0.998 or not self.first:
+            found = self.box.classify(MAILS[i][0])
+            assert 0 <= found.probability <= 1 + 1e-9
+            known = self.box.label_of(digest(MAILS[i][0]))
+            assert (None if known is None else known[0]) == self.labels.get(i)
+            self.done["asked"] += 1
+        else:
+            self.maintain()
+
+    def maintain(self) -> None:
+        """Something that takes the whole database."""
+        what = self.draw.choice(["verify", "export", "rebuild", "compact"])
+        if what == "verify":
+            assert self.box.verify() == []
+        elif what == "export":
+            export(self.box, str(self.file))
+        elif what == "rebuild":
+            rebuild(self.box)
+        else:
+            compact(self.box, once=None, ledger=None)
+        self.done[what] += 1
+
+    def check(self) -> list[str]:
+        """What is not as it was left."""
+        found = []
+        for i in self.mine:
+            known = self.box.label_of(digest(MAILS[i][0]))
+            if (None if known is None else known[0]) != self.labels.get(i):
+                found.append(f"message {i}: {known}, not {self.labels.get(i)}")
+        return found
+
+
+def threads(acts: list[Callable[[], None]]) -> list[str]:
+    """Do things at once; what went wrong in them."""
+    problems: list[str] = []
+
+    def guarded(act: Callable[[], None]) -> None:
+        try:
+            act()
+        except BaseException:
+            problems.append(traceback.format_exc())
+
+    started = [threading.Thread(target=guarded, args=[act]) for act in acts]
+    for one in started:
+        one.start()
+    for one in started:
+        one.join()
+    return problems
+
+
+def process(place: Path, first: int, number: int, of: int, until: float, told: Any) -> None:
+    """Some threads that share one object, until it is time."""
+    with Mailbox(place, wait=60) as box:
+        others = [Others(box, first + i, of, place.parent) for i in range(number)]
+
+        def go_on(one: Others) -> None:
+            while time.time() < until:
+                try:
+                    one.step()
+                except BusyError:
+                    one.done["busy"] += 1
+
+        problems = threads([lambda one=one: go_on(one) for one in others])  # type: ignore[misc]
+        problems += [problem for one in others for problem in one.check()]
+        told.put((sum((one.done for one in others), Counter()), problems))
+
+
+def database(minutes: float, processes: int, number: int) -> tuple[Counter[str], list[str]]:
+    """Processes with threads on one database: what they did, and what was wrong."""
+    told: Any = multiprocessing.Queue()
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder) / "mail.db"
+        Mailbox(place).close()
+        until, of = time.time() + 60 * minutes, processes * number
+        started = [
+            multiprocessing.Process(
+                target=process, args=[place, i * number, number, of, until, told]
+            )
+            for i in range(processes)
+        ]
+        for one in started:
+            one.start()
+        done: Counter[str] = Counter()
+        problems: list[str] = []
+        for _ in started:
+            more, wrong = told.get(timeout=60 * minutes + 600)
+            done, problems = done + more, problems + wrong
+        for one in started:
+            one.join()
+        with Mailbox(place) as box:
+            problems += box.verify()
+    return done, problems
+
+
+def model(minutes: float, number: int) -> tuple[Counter[str], list[str]]:
+    """Threads on one classifier: what they did, and what was wrong."""
+    shared = MailClassifier(label_noise=0.0)
+    until = time.monotonic() + 60 * minutes
+    done = [Counter[str]() for _ in range(number)]
+
+    def one(thread: int) -> None:
+        draw = random.Random(thread)
+        learned: list[tuple[int, str, Any]] = []
+        while time.monotonic() < until:
+            i, chance = draw.randrange(len(MAILS)), draw.random()
+            if chance < 0.3 and len(learned) < 300:
+                counted = shared.count(MAILS[i][0])
+                label = draw.choice(LABELS)
+                learned.append((i, label, shared.model.learn(counted, label)))
+                what = "learned"
+            elif chance < 0.55 and learned:
+                j, label, receipt = learned.pop(draw.randrange(len(learned)))
+                shared.unlearn_one(MAILS[j][0], label, receipt=receipt)
+                what = "taken back"
+            elif chance < 0.995:
+                shares = shared.predict_proba_one(MAILS[i][0])
+                assert not shares or abs(sum(shares.values()) - 1) < 1e-9
+                what = "asked"
+            elif chance < 0.997:
+                shared.save(io.BytesIO())
+                what = "saved"
+            elif chance < 0.999:
+                shared.clone()
+                what = "cloned"
+            else:
+                shared.explain_one(MAILS[i][0])
+                what = "explained"
+            done[thread][what] += 1
+        for j, label, receipt in learned:
+            shared.unlearn_one(MAILS[j][0], label, receipt=receipt)
+
+    problems = threads([lambda i=i: one(i) for i in range(number)])  # type: ignore[misc]
+    left = sum(len(member.counts.table) for member in shared.models)
+    if left:
+        problems.append(f"{left} features are left of what was taken back")
+    if any(shared.messages().values()):
+        problems.append(f"messages are left: {shared.messages()}")
+    return sum(done, Counter()), problems
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("what", choices=("database", "model"))
+    parser.add_argument("--minutes", type=float, default=60)
+    parser.add_argument("--processes", type=int, default=4)
+    parser.add_argument(
+        "--threads", type=int, default=0, help="in each process; 2, and 8 on a model"
+    )
+    chosen = parser.parse_args()
+    if chosen.what == "database":
+        done, problems = database(chosen.minutes, chosen.processes, chosen.threads or 2)
+    else:
+        done, problems = model(chosen.minutes, chosen.threads or 8)
+    told = ", ".join(f"{what} {number:,}" for what, number in done.most_common())
+    print(f"{chosen.what}, {chosen.minutes:g} minutes: {told}; {len(problems)} problems")
+    for problem in problems[:20]:
+        print(problem)
+    sys.exit(bool(problems))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# Let threads share a model under a race detector: tests/endurance/tsan.sh [--minutes 5] [--threads 8]
+#
+# The compiled module is built with the thread sanitizer (gcc), in an environment of its own (.tsan in
+# this project). Python itself is not, so races of the interpreter are out of sight; those that its
+# lock does not prevent in our module, and numpy's calls beside it, are not.
+set -euo pipefail
+
+project=$(cd "$(dirname "$0")/../.." && pwd)
+place=${STREAMNB_TSAN:-$project/.tsan}
+if [ ! -x "$place/bin/streamnb" ]; then
+    python3 -m venv "$place"
+    mkdir "$place/source"
+    (cd "$project" && git ls-files -z | tar --null --files-from - --create) | tar --extract --directory "$place/source"
+    CFLAGS="-fsanitize=thread -g -O1" LDFLAGS="-fsanitize=thread" PIP_DISABLE_PIP_VERSION_CHECK=1 \
+        "$place/bin/pip" install --quiet --no-cache-dir "$place/source[test]"
+    rm -rf "$place/source"
+fi
+cd "$place"
+LD_PRELOAD=$(gcc -print-file-name=libtsan.so) TSAN_OPTIONS="halt_on_error=0 exitcode=66 report_signal_unsafe=0" \
+    exec "$place/bin/python" "$project/tests/endurance/together.py" model "$@"
