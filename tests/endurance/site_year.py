@@ -60,6 +60,7 @@ class Site:
 
     def measures(self) -> dict[str, float]:
         """Megabytes of the process, of the database, and seconds of the last compaction."""
+        self.look()
         files = [Path(f"{self.database}{ending}") for ending in ("", "-wal")]
         return {
             "memory": resident(self.process.pid),
@@ -77,12 +78,18 @@ class Site:
             stdout=subprocess.DEVNULL,
         )
 
+    def look(self) -> None:
+        """Note how long the last compaction took, if it is over."""
+        if self.compacting is not None and (status := self.compacting.poll()) is not None:
+            assert status == 0, "compact failed"
+            self.compacted = time.monotonic() - self.begun
+            self.compacting = None
+
     def wait(self) -> None:
         """Wait for the last compaction."""
         if self.compacting is not None:
-            assert self.compacting.wait() == 0, "compact failed"
-            self.compacted = time.monotonic() - self.begun
-            self.compacting = None
+            self.compacting.wait()
+            self.look()
 
     def close(self) -> None:
         self.wait()
@@ -98,6 +105,7 @@ class Site:
 def months(control: Control, number: int, messages: int, site: Site) -> None:
     """Let the clock go on, and compact at the end of a month."""
     control.fail(Fault(jump=YEAR * number / messages))
+    site.look()
     if number and number * MONTHS // messages != (number - 1) * MONTHS // messages:
         site.compact()
 
@@ -145,10 +153,15 @@ class Lines:
 
     def until(self, wanted: Callable[[str], object], seconds: float = 120) -> tuple[float, str]:
         """The first line that is wanted, and when it came."""
+        said: deque[str] = deque(maxlen=5)
         while True:
-            at, line = self.queue.get(timeout=seconds)
+            try:
+                at, line = self.queue.get(timeout=seconds)
+            except queue.Empty:
+                raise RuntimeError(f"nothing is said any more; at last: {''.join(said)}") from None
             if wanted(line):
                 return at, line
+            said.append(line)
 
 
 def watch(messages: int, seed: int, out: Path, folder: Path, control: Control) -> None:

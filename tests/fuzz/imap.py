@@ -29,6 +29,7 @@ class Scripted(imaplib.IMAP4):
     """A connection on which a server's answers stand already; `%T` in them is the tag it waits for."""
 
     script = b""
+    hangs = False  # whether nothing comes any more after the script, or the connection ends
     sock = socket.socket()  # which is never spoken over
 
     def __init__(self, *_: Any) -> None:
@@ -43,6 +44,8 @@ class Scripted(imaplib.IMAP4):
         found, self.rest = self.rest[:size], self.rest[size:]
         self.read_so_far += len(found)
         assert self.read_so_far < MOST
+        if not found and size and Scripted.hangs:
+            raise TimeoutError("timed out")
         return found
 
     def read(self, size: int) -> bytes:
@@ -79,7 +82,7 @@ STEPS: tuple[Callable[[ImapAccount], object], ...] = (
 
 def imap(data: bytes) -> None:
     """All that is asked of an account; of an answer that is none, one line is said."""
-    Scripted.script = data[1:]
+    Scripted.script, Scripted.hangs = data[1:], data[:1] >= b"\x80"
     steps = STEPS[data[0] % 4 :] if data else STEPS
     with (
         mock.patch.object(imapclient.IMAPClient, "_create_IMAP4", lambda _: Scripted()),
@@ -128,7 +131,21 @@ MOVED = b"* 1 FETCH (UID 1)\r\n%T OK\r\n%T OK\r\n* OK [COPYUID 7 1 9] x\r\n* 1 E
 
 
 def _dialogues() -> list[bytes]:
+    whole = (
+        LOGIN
+        + FOLDERS
+        + STATUS
+        + SELECTED
+        + FLAGS
+        + HEADER
+        + BODY
+        + SELECTED
+        + FLAGS
+        + BODY
+        + MOVED
+    )
     return [
+        *(b"\x80" + whole[:n] for n in range(0, len(whole), 5)),
         b"\0"
         + LOGIN
         + FOLDERS

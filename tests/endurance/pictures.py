@@ -1,0 +1,71 @@
+"""Draw what the years of mail wrote down: tests/endurance/pictures.py library.jsonl ... [--out FOLDER]
+
+One picture for each file, named as it: latencies, errors (of each part, before it was learned), memory
+of the process that judges and size of what it knows, over the messages of a year.
+"""
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from matplotlib.axes import Axes
+
+from streamnb.pictures.style import COLOURS, DASHES, new_figure, save, styled
+
+SHARES = {"p50": "median", "p99": "99 %", "p999": "99.9 %", "worst": "worst"}
+
+
+def latencies(axes: Axes, lines: list[dict[str, Any]], what: str, title: str) -> None:
+    """Milliseconds by percentile."""
+    some = [line for line in lines if what in line]
+    for (share, name), colour, dash in zip(SHARES.items(), COLOURS, DASHES, strict=False):
+        axes.semilogy([line["messages"] for line in some], [line[what][share] for line in some],
+                      color=colour, linestyle=dash, label=name, linewidth=1)  # fmt: skip
+    axes.set_title(title)
+    axes.yaxis.set_major_formatter(lambda y, _: f"{y:g}")
+    axes.set_ylabel("milliseconds")
+    axes.legend(ncols=2, fontsize=7, loc="upper center")
+    axes.margins(y=0.25)
+
+
+def drawn(path: Path, folder: Path) -> None:
+    """The picture of a run."""
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    figure = new_figure(9, 6)
+    (judge, learn), (errors, sizes) = figure.subplots(2, 2)
+    latencies(judge, lines, "judge", "Judging a message")
+    latencies(learn, lines, "learn", "Learning a message")
+    at = [line["messages"] for line in lines]
+    errors.plot(at, [100 * line["errors"] for line in lines], color=COLOURS[0], linewidth=1)
+    errors.set_title("Errors")
+    errors.set_ylabel("%")
+    errors.set_ylim(bottom=0)
+    for name, colour, dash in zip(("memory", "database", "table"), COLOURS, DASHES, strict=False):
+        if name in lines[0]:
+            sizes.plot(at, [line[name] for line in lines], color=colour, linestyle=dash, label=name)
+    sizes.set_title("Memory and size")
+    sizes.set_ylabel("megabytes")
+    sizes.set_ylim(bottom=0)
+    sizes.legend()
+    for axes in (judge, learn, errors, sizes):
+        axes.set_xlabel("messages")
+        axes.xaxis.set_major_formatter(
+            lambda x, _: f"{x / 1e6:g} M" if x >= 1e6 else f"{x / 1e3:g} k"
+        )
+        axes.locator_params(axis="x", nbins=5)
+    save(figure, str(folder / f"year-{path.stem}.svg"))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("files", nargs="+", type=Path)
+    parser.add_argument("--out", type=Path, default=Path("."))
+    chosen = parser.parse_args()
+    with styled():
+        for path in chosen.files:
+            drawn(path, chosen.out)
+
+
+if __name__ == "__main__":
+    main()
