@@ -774,7 +774,7 @@ for i, entry in enumerate(open_corpus(sys.argv[2])):
 
 @pytest.mark.parametrize("after", [5, 17, 30])
 def test_what_was_acknowledged_survives_a_kill(sample, tmp_path, after):
-    """(`tests/benchmarks/kill.py` does this hundreds of times.)"""
+    """(`tests/endurance/kills.py` does this hundreds of times.)"""
     path = tmp_path / "db"
     writers = [
         subprocess.Popen(

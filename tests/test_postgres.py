@@ -170,7 +170,7 @@ for i in range(100000):
 
 
 def test_clients_and_the_server_are_killed_and_nothing_acknowledged_is_lost(server, url):
-    """Two hosts' worth of writers; the long runs are tests/benchmarks/kill.py's."""
+    """Two hosts' worth of writers; the long runs are tests/endurance/kills.py's."""
     Mailbox(url).close()
     chance = random.Random(3)
     acknowledged = set()

@@ -1,6 +1,6 @@
 """Kill `streamnb serve` again and again while mail flows through it, and count what arrived.
 
-    python tests/benchmarks/kill_proxy.py [KILLS] [before-queue | after-queue | lmtp]
+    python tests/endurance/kill_proxy.py [KILLS] [before-queue | after-queue | lmtp]
 
 As root, with Postfix and Dovecot installed; both are started with folders of their own.
 """

@@ -212,7 +212,7 @@ def _delivered(
         os.rename(root / "tmp" / name, root / "new" / name)
     found = {}
     while len(found) < len(some):
-        at, line = lines.until(lambda line: re.search(r"INBOX/(\S+): [SHU?L]", line))
+        at, line = lines.until(lambda line: re.search(r"INBOX/\S+: \S+ -?\d", line))
         name = re.findall(r"INBOX/(\S+): ", line)[0]
         if name in begun and name not in found:
             slices.times["judge"].append(at - begun[name])
