@@ -50,6 +50,8 @@ FAULTS = {
     "clock-back": Fault(jump=-YEAR),
     "byte-by-byte": Fault(SLOW),
 }
+# A command that cannot even begin says so in its line, and ends with a status that means that.
+ENDED = {f"FAILED with wait status {status << 8}": "error at the start" for status in (5, 75)}
 WRITERS = ("learn", "rebuild", "compact", "import", "serve", "watch")
 
 
@@ -117,7 +119,7 @@ def run(
         told["failed calls"] += control.hits - hits
         for child in children:
             lines, _ = child.kill()
-            said += lines
+            said += [ENDED.get(line, line) for line in lines]
         errors = [line for line in said if line.startswith("error ")]
         problems += [line for line in errors if "\\n" in line or "unforeseen" in line]
         told["refused"] += len(errors)
