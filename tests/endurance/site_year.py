@@ -42,11 +42,13 @@ class Site:
     ----------
     folder
         Where everything is.
+    compacts
+        Whether a month ends with `streamnb compact`.
     arguments
         The command that stays.
     """
 
-    def __init__(self, folder: Path, *arguments: str) -> None:
+    def __init__(self, folder: Path, compacts: bool, *arguments: str) -> None:
         self.folder = folder
         self.database = folder / "mail.db"
         Mailbox(self.database).close()
@@ -55,6 +57,7 @@ class Site:
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, bufsize=1,
         )  # fmt: skip
         self.compacting: subprocess.Popen[bytes] | None = None
+        self.compacts, self.month = compacts, 0
         self.begun = 0.0
         self.compacted = 0.0
 
@@ -103,23 +106,25 @@ class Site:
 
 
 def months(control: Control, number: int, messages: int, site: Site) -> None:
-    """Let the clock go on, and compact at the end of a month."""
+    """Let the clock go on, and compact at the end of a month, if that is wanted."""
     control.fail(Fault(jump=YEAR * number / messages))
     site.look()
-    if number and number * MONTHS // messages != (number - 1) * MONTHS // messages:
+    month = number * MONTHS // messages
+    if month > site.month and site.compacts:
         site.compact()
+    site.month = month
 
 
-def serve(messages: int, seed: int, out: Path, folder: Path, control: Control) -> None:
+def serve(chosen: argparse.Namespace, folder: Path, control: Control) -> None:
     """Ask a server, and teach its database from another process."""
-    site = Site(folder, "serve")
+    site = Site(folder, not chosen.never_compact, "serve")
     assert site.process.stdout is not None
     site.process.stdout.readline()
-    slices = Slices(out, messages, 120, site.measures)
+    slices = Slices(chosen.out, chosen.messages, 120, site.measures)
     mending: deque[tuple[int, Message]] = deque()
     with Mailbox(site.database, wait=600) as box:
-        for number, message in enumerate(stream(messages, seed)):
-            months(control, number, messages, site)
+        for number, message in enumerate(stream(chosen.messages, chosen.seed)):
+            months(control, number, chosen.messages, site)
             with slices.timed("judge"), Asking(site.database) as asking:
                 found = asking.classify(message.content).label
                 assert asking._mailbox is None, "the server was not asked"
@@ -164,27 +169,27 @@ class Lines:
             said.append(line)
 
 
-def watch(messages: int, seed: int, out: Path, folder: Path, control: Control) -> None:
+def watch(chosen: argparse.Namespace, folder: Path, control: Control) -> None:
     """Deliver to a Maildir; its owner reads, moves what lies in the wrong folder, and throws away."""
     root = folder / "Maildir"
     for place in ("", ".Junk", ".Lists"):
         for name in ("cur", "new", "tmp"):
             (root / place / name).mkdir(parents=True)
     with Mailbox(folder / "mail.db") as box:  # what its owner kept of the year before
-        for message in stream(300, seed + 1):
+        for message in stream(300, chosen.seed + 1):
             box.learn(message.content, message.label)
     classes = "spam=Junk,ham=INBOX,list=Lists"
-    site = Site(folder, "watch", str(root), "--folders", classes, "--move", "--ham-after", "1",
+    site = Site(folder, not chosen.never_compact, "watch", str(root), "--folders", classes, "--move", "--ham-after", "1",
                 "--every", "0.1")  # fmt: skip
     lines = Lines(site.process)
     lines.until(lambda line: "watching" in line)
-    slices = Slices(out, messages, 120, site.measures)
+    slices = Slices(chosen.out, chosen.messages, 120, site.measures)
     kept: deque[Path] = deque()
     some: list[tuple[int, Message]] = []
-    for number, message in enumerate(stream(messages, seed)):
+    for number, message in enumerate(stream(chosen.messages, chosen.seed)):
         some.append((number, message))
-        if len(some) == AT_ONCE or number == messages - 1:
-            months(control, number, messages, site)
+        if len(some) == AT_ONCE or number == chosen.messages - 1:
+            months(control, number, chosen.messages, site)
             for (_, one), (where, path) in zip(
                 some, _delivered(root, some, lines, slices), strict=True
             ):
@@ -236,15 +241,16 @@ def main() -> None:
     parser.add_argument("way", choices=("serve", "watch"))
     parser.add_argument("--messages", type=int)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--never-compact", action="store_true")
     parser.add_argument("--out", type=Path)
     chosen = parser.parse_args()
     if "FAULTS" not in os.environ:
         sys.exit(below(sys.argv))
     control = Control(os.environ["FAULTS"])
-    messages = chosen.messages or {"serve": 300_000, "watch": 30_000}[chosen.way]
+    chosen.messages = chosen.messages or {"serve": 300_000, "watch": 30_000}[chosen.way]
+    chosen.out = chosen.out or Path(f"{chosen.way}.jsonl")
     with tempfile.TemporaryDirectory() as folder:
-        way = {"serve": serve, "watch": watch}[chosen.way]
-        way(messages, chosen.seed, chosen.out or Path(f"{chosen.way}.jsonl"), Path(folder), control)
+        {"serve": serve, "watch": watch}[chosen.way](chosen, Path(folder), control)
 
 
 if __name__ == "__main__":
