@@ -341,6 +341,10 @@ def test_what_cannot_be_read_now_is_learned_later(scene, monkeypatch, most):
     scene.look()
     assert scene.label(1) == "spam"
     scene.dir.move(1, "INBOX")
+    with monkeypatch.context() as broken:
+        broken.setattr(scene.account, "_open", failing)
+        scene.look()
+        scene.look()
     scene.look()
     assert scene.label(1) is None  # taken back, so it was known where it came from
 

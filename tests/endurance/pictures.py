@@ -19,6 +19,7 @@ SHARES = {"p50": "median", "p99": "99 %", "p999": "99.9 %", "worst": "worst"}
 def latencies(axes: Axes, lines: list[dict[str, Any]], what: str, title: str) -> None:
     """Milliseconds by percentile."""
     some = [line for line in lines if what in line]
+    axes.set_visible(bool(some))
     for (share, name), colour, dash in zip(SHARES.items(), COLOURS, DASHES, strict=False):
         axes.semilogy([line["messages"] for line in some], [line[what][share] for line in some],
                       color=colour, linestyle=dash, label=name, linewidth=1)  # fmt: skip

@@ -106,7 +106,8 @@ class Watcher:
         self.places = Places(mailbox.database, account.name)
         self._record = Record(mailbox)
         self._states: dict[str, object] = {}
-        self._put_off: set[tuple[str, str]] = set()
+        # What was put off, and when it had been looked before that: what is gone since then was moved.
+        self._put_off: dict[tuple[str, str], float] = {}
         self._existing: list[Place] | None = None  # what lies in the inbox and is to be judged
         self._before = time.time() - _RECENT  # when it was looked at before
 
@@ -143,7 +144,7 @@ class Watcher:
         """Do something with a message; one that cannot be handled does not stop the others."""
         try:
             act(place, *rest)
-            self._put_off.discard((place.folder, place.uid))
+            self._put_off.pop((place.folder, place.uid), None)
         except MailCopyError as error:
             self.say(f"{place.folder}/{place.uid}: left alone: {error}")
         except (BusyError, OutputError, MailRefusedError, OSError) as error:
@@ -158,12 +159,14 @@ class Watcher:
         """Put a message off until the next look."""
         if (folder, uid) not in self._put_off:  # said once
             self.say(f"{folder}/{uid}: later: {why}")
-            self._put_off.add((folder, uid))
+            self._put_off[folder, uid] = self._before
         self._states.clear()
 
     def _compare(self, folder: str, listing: dict[str, Listed], now: float) -> list[Place]:
         """What has come to a folder; what has gone is noted, and what keywords say is learned."""
         known = self.places.of_folder(folder)
+        for one in [one for one in self._put_off if one[0] == folder and one[1] not in listing]:
+            del self._put_off[one]
         gone = [place._replace(gone=now) for uid, place in known.items() if uid not in listing]
         if gone:
             self.places.put_all(gone)
@@ -227,7 +230,8 @@ class Watcher:
     def _appeared(self, place: Place) -> None:
         """A message has come: by delivery, or by its owner's hand."""
         plan = self.plan
-        before = self.places.of_message(place.key, (place.folder, place.uid), self._before)
+        since = self._put_off.get((place.folder, place.uid), self._before)
+        before = self.places.of_message(place.key, (place.folder, place.uid), since)
         moved = before is not None and before.gone is not None
         if place.folder in plan.folders:
             self._into_class(place, before)
@@ -237,7 +241,7 @@ class Watcher:
             else:  # only its uid is new
                 self._arrive(place._replace(filed=before.filed, since=before.since), before)
         elif before is not None and moved and plan.is_retracted(_origin(before), place.folder):
-            if before.gone is not None and before.gone >= self._before:
+            if before.gone is not None and before.gone >= since:
                 self._teach(place._replace(filed=False), plan.ham, before)
             else:  # out of the bin, or another mail of the same header
                 self._arrive(place._replace(filed=False), before)
