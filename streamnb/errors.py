@@ -112,7 +112,8 @@ def why_of(error: BaseException) -> str:
     """What an error says; of a library that cannot be loaded, what its own library says."""
     while isinstance(error, ImportError) and error.__cause__ is not None:
         error = error.__cause__
-    return printable(str(error) or type(error).__name__)[:200]
+    said = printable(str(error) or type(error).__name__)
+    return said if isinstance(error, StreamNBError) else said[:200]
 
 
 class UnexpectedError(StreamNBError):

@@ -398,7 +398,8 @@ def _errors_are_three() -> Iterator[None]:
         click.echo(f"streamnb: {printable(str(error))}", err=True)
         raise click.exceptions.Exit(3) from None
     except OSError as error:
-        click.echo(f"streamnb: standard output: cannot be written: {error.strerror}", err=True)
+        what = "standard output: cannot be written" if error.filename is None else error.filename
+        click.echo(f"streamnb: {printable(str(what))}: {error.strerror}", err=True)
         os._exit(3)  # Python would try to write what is left once more
     except Exception as error:
         raise UnexpectedError(error, 3) from error

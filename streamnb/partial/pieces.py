@@ -398,7 +398,7 @@ def assembled(plan: str, pieces: Iterable[Piece]) -> Any:
         if isinstance(counts, TabularNB):
             begin(counts, *mine[0])
         else:
-            read_sum(*joined(mine), counts)
+            read_sum(*joined_parts(mine), counts)
     return learner
 
 
@@ -407,6 +407,14 @@ def begin(model: TabularNB, header: Any, arrays: Arrays) -> None:
     whole: Any = read_sum(header, arrays, model)
     model._declare(in_order(whole.firsts))
     model.merge(whole.counts)
+
+
+def joined_parts(read: list[tuple[Any, Arrays]]) -> tuple[Any, Arrays]:
+    """The parts of a view as one; ModelFileError for parts that were tampered with."""
+    try:
+        return joined(read)
+    except (LookupError, TypeError, ValueError) as error:
+        raise _damaged(error) from None
 
 
 def opened_all(plan: str, pieces: Iterable[Piece]) -> list[tuple[Any, Arrays]]:

@@ -151,7 +151,7 @@ def prefixes(plan: str, pieces: Iterable[Piece]) -> Iterator[Piece]:
     last = (-1, 0, 0)
     for piece in pieces:
         header, arrays = opened(plan, piece.data)
-        place = header["block"], header["view"], header["part"]
+        place = header.get("block", -1), header["view"], header["part"]
         if before is not None and (place[0] <= last[0] or place[1:] != last[1:]):
             raise ModelFileError("blocks must come in their order, those of one view and part")
         last = place

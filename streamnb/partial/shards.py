@@ -13,7 +13,6 @@ from streamnb.counts.memory import MemoryCounts
 from streamnb.errors import ModelFileError
 from streamnb.features.token_counts import TokenCounts
 from streamnb.naive_bayes.counting import CountingNB
-from streamnb.partial.arrays import joined
 from streamnb.partial.pieces import (
     Firsts,
     Piece,
@@ -21,6 +20,7 @@ from streamnb.partial.pieces import (
     by_view,
     cut,
     empty,
+    joined_parts,
     noted,
     opened_all,
     read_sum,
@@ -145,7 +145,7 @@ def advance(start: Classifier, pieces: Iterable[Piece]) -> None:
     if len(states) != 1 or not read:
         raise ModelFileError("there must be the state of one shard, and what all of them added")
     for view, mine in enumerate(by_view(read, len(start.models))):
-        added: Any = read_sum(*joined(mine), empty(plan, view)).counts
+        added: Any = read_sum(*joined_parts(mine), empty(plan, view)).counts
         start.models[view].counts.merge(added)
     labels, outline = json.loads(states[0])
     theirs = [read_label(pair) for pair in labels]

@@ -294,13 +294,15 @@ class Serve(Taught):
                 ) as asked,
             ):
                 asked.request("POST", f"/learn?label={quote(label)}", content, headers)
-                if asked.getresponse().status == 200:
-                    said.append(f"done {i} {label}")
+                answer = asked.getresponse()
+                body = answer.read().decode("utf-8", "replace").strip()
+                ok = answer.status == 200
+                said.append(f"done {i} {label}" if ok else f"error {answer.status} {body}")
         return said
 
 
 class Watch(Taught):
-    """A Maildir is watched while its owner moves mail; each message stays there once."""
+    """A Maildir is watched while mail comes, some of it put into Junk; each stays there once."""
 
     longest, number = 0.6, 120
 
@@ -435,7 +437,8 @@ def run(
         for child in children:
             lines, killed = child.kill()
             # Where its server was killed, a child may end by itself, with one line.
-            said += [line for line in lines if server is None or not line.startswith("FAILED")]
+            gone = server is not None and rounds % 4 == 3
+            said += [line for line in lines if not (gone and line.startswith("FAILED"))]
             done += killed
         acknowledged += sum(line.startswith(ACKNOWLEDGED) for line in said)
         try:
@@ -476,7 +479,7 @@ def main() -> None:
             kills, acknowledged, problems = run(
                 name, chosen.kills, chosen.seed, Path(folder), server
             )
-            print(f"{name:9} {kills:>6,} kills {acknowledged:>8,} acknowledged {len(problems):>4} problems "
+            print(f"{name:9} {kills:>6,} kills {acknowledged:>8,} acknowledged or delivered {len(problems):>4} problems "
                   f"{time.monotonic() - begun:>6.0f} s", flush=True)  # fmt: skip
             everything += problems
     for problem in everything[:50]:

@@ -166,6 +166,7 @@ def pieces(data: bytes) -> None:
     rest = choice.rest()
     raw = _HEAD.pack(min(size, len(rest)), zlib.crc32(rest)) + rest
     try:
+        assembled(plan, [Piece(0, 0, raw)])
         (known,) = merge(plan, [Piece(0, 0, raw)])
         made = assembled(plan, [known])
     except ModelFileError as error:

@@ -10,7 +10,7 @@ place=${STREAMNB_FUZZ:-$project/.fuzz}
 command -v clang >/dev/null || { echo "fuzz.sh: clang is missing: apt-get install clang" >&2; exit 2; }
 
 # What is installed is built anew where any of its sources has changed.
-sources=$(cd "$project" && git ls-files -z streamnb .build pyproject.toml | xargs -0 sha256sum | sha256sum)
+sources=$(cd "$project" && git ls-files -z streamnb .build pyproject.toml tests/fuzz/fuzz.sh | xargs -0 sha256sum | sha256sum)
 if [ "$(cat "$place/built" 2>/dev/null)" != "$sources" ]; then
     rm -rf "$place"
     python3 -m venv "$place"
@@ -24,7 +24,6 @@ if [ "$(cat "$place/built" 2>/dev/null)" != "$sources" ]; then
     rm -rf "$place/source"
     echo "$sources" >"$place/built"
 fi
-cd "$place" # not the source: what is installed is what is fuzzed
 export ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1
 LD_PRELOAD=$("$place/bin/python" -c "import atheris; print(atheris.path())")/asan_with_fuzzer.so
 export LD_PRELOAD

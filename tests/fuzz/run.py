@@ -39,17 +39,16 @@ KEPT = 64  # inputs of a stored corpus
 
 
 def stored(name: str) -> list[bytes]:
-    """The corpus of a target: a literal a line."""
-    path = HERE / "corpus" / f"{name}.txt"
-    return (
-        [ast.literal_eval(line) for line in path.read_text("ascii").splitlines()]
-        if path.exists()
-        else []
-    )
+    """What was found with a target, and its corpus: a literal a line."""
+    paths = [HERE / "corpus" / f"{name}.found.txt", HERE / "corpus" / f"{name}.txt"]
+    lines = [
+        line for path in paths if path.exists() for line in path.read_text("ascii").splitlines()
+    ]
+    return [ast.literal_eval(line) for line in lines]
 
 
 def store(name: str, inputs: list[bytes]) -> None:
-    """Keep the smallest of some inputs."""
+    """Keep the smallest of some inputs, so many of them; finds are kept in a file of their own."""
     some = sorted(sorted(set(inputs), key=lambda data: (len(data), data))[:KEPT])
     (HERE / "corpus" / f"{name}.txt").write_text("".join(f"{data!r}\n" for data in some), "ascii")
 
@@ -63,6 +62,7 @@ def replay(name: str) -> None:
         except BaseException:
             print(f"{name}: {data!r}", file=sys.stderr)
             raise
+    assert target.reached(), f"{name}: the seeds do not come as far as they should"
 
 
 def one(name: str, arguments: list[str]) -> None:
@@ -150,10 +150,14 @@ class Run:
                 self.finds.append(errors[0][:200] if errors else "it ended: see its log")
 
     def minimise(self) -> None:
-        """Store the smallest inputs that reach what all of them reach."""
+        """Store the smallest of those inputs that reach what all of them reach."""
         with tempfile.TemporaryDirectory() as small:
             self.start("-merge=1", *self.options, small, self.corpus)
-            store(self.name, [path.read_bytes() for path in Path(small).iterdir()])
+            found = [path.read_bytes() for path in Path(small).iterdir()]
+            if found:
+                store(self.name, found)
+            else:
+                print(f"{self.name}: its corpus cannot be minimised: see {self.folder / 'log'}")
 
     def as_json(self) -> dict[str, Any]:
         """What came of it."""

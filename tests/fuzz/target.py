@@ -19,12 +19,15 @@ class Target(NamedTuple):
         What the fuzzer puts into its inputs whole.
     most
         Bytes of an input.
+    reached
+        Whether the seeds have come as far as they should.
     """
 
     check: Callable[[bytes], None]
     seeds: Callable[[], list[bytes]]
     words: tuple[bytes, ...] = ()
     most: int = 4096
+    reached: Callable[[], bool] = lambda: True
 
 
 class Choices:

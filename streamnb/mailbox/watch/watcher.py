@@ -106,7 +106,7 @@ class Watcher:
         self.places = Places(mailbox.database, account.name)
         self._record = Record(mailbox)
         self._states: dict[str, object] = {}
-        # What was put off, and when it had been looked before that: what is gone since then was moved.
+        # What was put off, and when it was looked before that: what is gone since then was moved.
         self._put_off: dict[tuple[str, str], float] = {}
         self._existing: list[Place] | None = None  # what lies in the inbox and is to be judged
         self._before = time.time() - _RECENT  # when it was looked at before
