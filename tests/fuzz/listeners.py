@@ -201,15 +201,16 @@ def reply(data: bytes) -> None:
 # HTTP
 
 
-def _sound_http(found: bytes) -> None:
+def _sound_http(found: bytes, bodies: bool = True) -> None:
     """Whole responses, of which none says that something unforeseen happened."""
     while found:
         head = re.match(rb"HTTP/1\.1 (\d{3}) [^\r\n]*\r\n((?:[^\r\n]+\r\n)*)\r\n", found)
         assert head, found[:200]
         assert int(head[1]) < 500, found[:2000]
         length = re.search(rb"^content-length: (\d+)", head[2], re.M | re.I)
-        if not length:
+        if not length or not bodies:
             return  # chunks, or all that is left
+        assert len(found) >= head.end() + int(length[1]), "it is cut off"
         found = found[head.end() + int(length[1]) :]
 
 
@@ -217,7 +218,9 @@ def _asked(talk: Talk, data: bytes, credentials: bytes, form: bytes = b"") -> by
     """What is answered to an input: as it stands, or with host, token and length that are right."""
     choice = Choices(data)
     if choice.below(4) == 0:
-        return site().over(talk, choice.rest(), 0.05)
+        found = site().over(talk, choice.rest(), 0.05)
+        _sound_http(found, bodies=b"HEAD" not in data)
+        return found
     method = (b"GET", b"POST", b"HEAD", b"PUT")[choice.below(4)]
     path = choice.take(choice.below(256))
     body = choice.rest()
@@ -228,7 +231,9 @@ def _asked(talk: Talk, data: bytes, credentials: bytes, form: bytes = b"") -> by
         b"Content-Type: application/x-www-form-urlencoded\r\n\r\n%b"
         % (method, path, credentials, len(body), body)
     )
-    return site().over(talk, whole, None)
+    found = site().over(talk, whole, None)
+    _sound_http(found, bodies=method != b"HEAD")
+    return found
 
 
 def _guarded(name: str, app: Callable[[], Any]) -> Talk:
@@ -239,7 +244,7 @@ def programs(data: bytes) -> None:
     """HTTP for programs: classify, learn, forget, status, metrics."""
     here = site()
     talk = _guarded("http", lambda: api(here.mailboxes))
-    _sound_http(_asked(talk, data, b"Authorization: Bearer " + TOKEN.encode()))
+    _asked(talk, data, b"Authorization: Bearer " + TOKEN.encode())
 
 
 def pages(data: bytes) -> None:
@@ -248,7 +253,6 @@ def pages(data: bytes) -> None:
     talk = _guarded("pages", lambda: pages_of(here.box, SESSION))
     form = hmac.new(SESSION.encode(), b"form", hashlib.sha256).hexdigest()
     found = _asked(talk, data, f"Cookie: {COOKIE}={SESSION}".encode(), f"form={form}&".encode())
-    _sound_http(found)
     assert b"<script>" not in found
 
 

@@ -254,11 +254,12 @@ class ImapAccount:
             numbers = self._all()
         for some in _batches(numbers, _BATCH):
             with self._speaking():
-                sizes = self._client.fetch(some, ["RFC822.SIZE"])
+                found = self._client.fetch(some, ["RFC822.SIZE"])
+                sizes = {uid: int(data.get(b"RFC822.SIZE", 0)) for uid, data in found.items()}
             batch: list[int] = []
             room = _BYTES
             for number in some:
-                size = min(int(sizes.get(number, {}).get(b"RFC822.SIZE", 0)), MAX_MESSAGE)
+                size = min(sizes.get(number, 0), MAX_MESSAGE)
                 if batch and size > room:
                     yield from self._named(folder, batch)
                     batch, room = [], _BYTES
