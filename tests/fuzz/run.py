@@ -5,7 +5,7 @@
 `fuzz.sh` makes an environment for this and begins it. A target that fails is begun again until its
 time is over; inputs that made it fail are kept in the folder of --work, and belong into the corpus
 once what they found is mended. With --minimise what is kept of a run replaces the stored corpus. Exit
-status 1 where anything was found.
+status 3 where anything was found.
 """
 
 import argparse
@@ -210,7 +210,7 @@ def main() -> None:
     total = sum(result["executions"] for result in results)
     finds = sum(len(result["finds"]) for result in results)
     print(f"{total:,} executions, {finds} finds, kept in {work}")
-    sys.exit(bool(finds))
+    sys.exit(3 if finds else 0)
 
 
 if __name__ == "__main__":
