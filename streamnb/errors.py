@@ -22,6 +22,7 @@ __all__ = [
     "StateError",
     "StreamNBError",
     "UnexpectedError",
+    "failure_of",
     "printable",
     "shown",
     "why_of",
@@ -106,6 +107,12 @@ class BusyError(StreamNBError):
     """Something that another process holds, or that will work later; mail programs try again."""
 
     exit_code = 75
+
+
+def failure_of(error: OSError) -> str:
+    """What failed and why: the file that is named, or else the output."""
+    what = "standard output: cannot be written" if error.filename is None else error.filename
+    return printable(f"{what}: {error.strerror}")
 
 
 def why_of(error: BaseException) -> str:

@@ -1,7 +1,6 @@
 """The table of counts against a dict, whatever its size, its columns and its keys."""
 
 import io
-import itertools
 import json
 import math
 import pickle
@@ -10,48 +9,11 @@ import zipfile
 
 import numpy as np
 import pytest
+from count_tables import alike, contents, named, u64
 from hypothesis import given
 from hypothesis import strategies as st
 
 from streamnb import MultinomialNB, _core
-
-GOLDEN = 0x9E3779B97F4A7C15
-
-
-def alike(n, hash_=0x5A5A5A5A):
-    """Keys of which the table's index sees the same hash."""
-    inverse = pow(GOLDEN, -1, 1 << 64)
-    mixed = (((hash_ << 32) + i) * inverse % (1 << 64) for i in range(n))
-    return [m ^ m >> 32 for m in mixed]
-
-
-def u64(keys):
-    return np.array(keys, dtype=np.uint64)
-
-
-def contents(table):
-    """What a table holds, told by every way of asking."""
-    keys, cells, names, ends = table.arrays()
-    again, entry_ends, classes, counts, _, _ = table.entries()
-    assert keys.tolist() == again.tolist() == sorted(set(keys.tolist()))
-    assert entry_ends.tolist() == np.cumsum((cells != 0).sum(axis=1)).tolist()
-    assert cells[cells != 0].tolist() == counts.tolist()
-    assert cells.nonzero()[1].tolist() == classes.tolist()
-    found, seen = table.gather(keys)
-    assert found.tolist() == cells.tolist()
-    assert seen.all()
-    assert np.allclose(cells.sum(axis=0), table.totals)
-    if names is not None:
-        spans = [0, *ends.tolist()]
-        kept = [names[a:b].decode() for a, b in itertools.pairwise(spans)]
-        assert kept == [f"n{key}" for key in keys.tolist()]
-    return dict(zip(keys.tolist(), cells.tolist(), strict=True))
-
-
-def named(keys):
-    parts = [f"n{key}".encode() for key in keys]
-    return b"".join(parts), np.cumsum([0, *map(len, parts)])[1:].astype(np.uint32)
-
 
 KEYS = [*range(30), *alike(15), 2**64 - 1]
 MESSAGE = st.lists(st.sampled_from(KEYS), max_size=12, unique=True)

@@ -361,7 +361,7 @@ def test_a_folder_that_fails_is_named(tmp_path, monkeypatch, capsys):
     )
     with pytest.raises(SystemExit) as end:
         main()
-    assert end.value.code == 5
+    assert end.value.code == 3  # it cannot be read
     assert capsys.readouterr().err == "streamnb: /mail: Input/output error\n"
 
 

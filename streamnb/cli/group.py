@@ -121,7 +121,7 @@ def _line(error: click.ClickException) -> str:
 
 def main() -> None:
     """Run the command line; every failure is one line and an exit status."""
-    from streamnb.errors import StreamNBError, UnexpectedError, printable
+    from streamnb.errors import StreamNBError, UnexpectedError, failure_of, printable
 
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # names need not be UTF-8
@@ -154,9 +154,8 @@ def main() -> None:
         status = 141
     except OSError as error:
         sys.stdout = None  # or Python would try to write to it once more
-        what = "standard output: cannot be written" if error.filename is None else error.filename
-        click.echo(f"streamnb: {printable(str(what))}: {error.strerror}", err=True)
-        status = 5
+        click.echo(f"streamnb: {failure_of(error)}", err=True)
+        status = 5 if error.filename is None else 3
     except MemoryError:
         click.echo(
             "streamnb: out of memory; try --limit, or a tokenizer with fewer n-grams", err=True

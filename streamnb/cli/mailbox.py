@@ -25,7 +25,14 @@ from streamnb.cli.options import (
     question_options,
 )
 from streamnb.cli.sources import access_of, binary_option, is_server, server_options, sources
-from streamnb.errors import BusyError, CorpusError, StreamNBError, UnexpectedError, printable
+from streamnb.errors import (
+    BusyError,
+    CorpusError,
+    StreamNBError,
+    UnexpectedError,
+    failure_of,
+    printable,
+)
 
 if TYPE_CHECKING:
     from streamnb.mailbox.service.answers import Question
@@ -398,8 +405,7 @@ def _errors_are_three() -> Iterator[None]:
         click.echo(f"streamnb: {printable(str(error))}", err=True)
         raise click.exceptions.Exit(3) from None
     except OSError as error:
-        what = "standard output: cannot be written" if error.filename is None else error.filename
-        click.echo(f"streamnb: {printable(str(what))}: {error.strerror}", err=True)
+        click.echo(f"streamnb: {failure_of(error)}", err=True)
         os._exit(3)  # Python would try to write what is left once more
     except Exception as error:
         raise UnexpectedError(error, 3) from error

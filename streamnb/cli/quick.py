@@ -10,7 +10,7 @@ import sys
 from contextlib import suppress
 from typing import NoReturn
 
-from streamnb.errors import BusyError, StreamNBError, printable, why_of
+from streamnb.errors import BusyError, StreamNBError, failure_of, printable, why_of
 from streamnb.mailbox.service.client import Asking
 from streamnb.mailbox.service.passthrough import pass_through
 
@@ -69,7 +69,7 @@ def _classified(asking: Asking, path: str) -> int | None:
     except BrokenPipeError:
         os._exit(141)
     except OSError as error:
-        sys.stderr.write(f"streamnb: standard output: cannot be written: {error.strerror}\n")
+        sys.stderr.write(f"streamnb: {failure_of(error)}\n")
         sys.stderr.flush()
         os._exit(3)  # Python would try to write what is left once more
     if found.label is not None and not found.ready:

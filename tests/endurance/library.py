@@ -3,7 +3,7 @@
     python tests/endurance/library.py [--messages 10000000] [--decay 0.9999] [--window N] [--out FILE]
 
 Each message is judged, then learned. A slip is set right 50 messages later, and what was forgotten is
-taken back exactly. Writes a line of JSON for each of 120 parts of the year.
+taken back. (That this is exact is what `together.py model` and the tests look for.) Writes a line of JSON for each of 120 parts of the year.
 """
 
 import argparse

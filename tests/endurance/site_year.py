@@ -4,8 +4,8 @@
     python tests/endurance/site_year.py watch [--messages 30000] [--out FILE]
 
 The clock of all processes goes through a year meanwhile (by the library of faults.py). Each message is
-judged; of those judged wrongly, and of each tenth, the owner says what they are, with the slips of
-stream.py. At the end of each month `streamnb compact` drops what one message had alone two months ago,
+judged. A server's owner says of those judged wrongly, and of each tenth, what they are, with the slips of
+stream.py; a Maildir's owner moves what lies in the wrong folder. At the end of each month `streamnb compact` drops what one message had alone two months ago,
 and the ledger's features of half a year ago, while mail goes on. Writes a line of JSON for each of 120
 parts of the year.
 """

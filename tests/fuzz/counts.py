@@ -1,13 +1,13 @@
 """Tables of counts, exact sums and models, as machines beside slow ones."""
 
 import io
-import itertools
 import math
 import pickle
 import struct
 from fractions import Fraction
 
 import numpy as np
+from count_tables import alike, contents, named, u64
 from fuzz.target import Choices, Target
 from reference import Reference
 
@@ -17,38 +17,7 @@ from streamnb._core import CountTable, ExactSums, log, log_cells, weighted_sums
 __all__ = ["TARGETS"]
 
 # Keys of which the index sees the same hash, beside small ones and the largest.
-_INVERSE = pow(0x9E3779B97F4A7C15, -1, 1 << 64)
-_ALIKE = [(0x5A5A5A5A << 32 | i) * _INVERSE % (1 << 64) for i in range(16)]
-KEYS = [*range(239), *(m ^ m >> 32 for m in _ALIKE), (1 << 64) - 1]
-
-
-def _contents(table: CountTable) -> dict[int, list[float]]:
-    """What a table holds, told by every way of asking."""
-    keys, cells, names, ends = table.arrays()
-    again, entry_ends, classes, counts, _, _ = table.entries()
-    assert keys.tolist() == again.tolist() == sorted(set(keys.tolist()))
-    assert entry_ends.tolist() == np.cumsum((cells != 0).sum(axis=1)).tolist()
-    assert cells[cells != 0].tolist() == counts.tolist()
-    assert cells.nonzero()[1].tolist() == classes.tolist()
-    found, seen = table.gather(keys)
-    assert found.tolist() == cells.tolist()
-    assert seen.all()
-    assert cells.sum(axis=0).tolist() == table.totals
-    if names is not None:
-        spans = [0, *ends.tolist()]
-        assert [names[a:b] for a, b in itertools.pairwise(spans)] == [
-            b"n%d" % k for k in keys.tolist()
-        ]
-    return dict(zip(keys.tolist(), cells.tolist(), strict=True))
-
-
-def _named(keys: list[int]) -> tuple[bytes, np.ndarray]:
-    parts = [b"n%d" % key for key in keys]
-    return b"".join(parts), np.cumsum([0, *map(len, parts)])[1:].astype(np.uint32)
-
-
-def _u64(keys: list[int]) -> np.ndarray:
-    return np.array(keys, dtype=np.uint64)
+KEYS = [*range(239), *alike(16), (1 << 64) - 1]
 
 
 class _Table:
@@ -75,7 +44,7 @@ class _Table:
         weight = float(1 + choice.below(3))
         self.table.widen(max(k + 1, self.table.classes))
         self.table.add(
-            _u64(keys), np.ones(len(keys)), k, weight, *(_named(keys) if self.names else ())
+            u64(keys), np.ones(len(keys)), k, weight, *(named(keys) if self.names else ())
         )
         self.learned.append((k, keys, weight))
         self.put(k, keys, weight)
@@ -83,18 +52,18 @@ class _Table:
     def take_back(self, choice: Choices) -> None:
         if self.learned:
             k, keys, weight = self.learned.pop(choice.below(len(self.learned)))
-            self.table.subtract(_u64(keys), np.ones(len(keys)), k, weight)
+            self.table.subtract(u64(keys), np.ones(len(keys)), k, weight)
             self.put(k, keys, -weight)
 
     def take_too_much(self, choice: Choices) -> None:
         """What was not learned is refused, and then nothing was changed."""
         k, keys = choice.below(4), sorted({KEYS[i] for i in choice.take(3)})
         if any(self.rows.get(key, {}).get(k, 0.0) < 5.0 for key in keys) and k < self.table.classes:
-            before = _contents(self.table)
+            before = contents(self.table)
             try:
-                self.table.subtract(_u64(keys), np.ones(len(keys)), k, 5.0)
+                self.table.subtract(u64(keys), np.ones(len(keys)), k, 5.0)
             except ValueError:
-                assert _contents(self.table) == before
+                assert contents(self.table) == before
             else:
                 raise AssertionError("more was taken than was there")
 
@@ -128,7 +97,7 @@ class _Table:
 
     def check(self) -> None:
         width = self.table.classes
-        assert _contents(self.table) == {
+        assert contents(self.table) == {
             key: [row.get(k, 0.0) for k in range(width)] for key, row in self.rows.items()
         }
         assert len(self.table) == len(self.rows)

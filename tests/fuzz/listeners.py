@@ -1,7 +1,7 @@
 """Every listener and page: whatever comes over a connection, it ends, and the next one is served.
 
 Each input goes through a connected pair of sockets to the very function that serves real ones, in an
-event loop of this process. What that loop, or a log, is told of is a find, too.
+event loop of this process. What that loop is told of is a find, too.
 """
 
 import asyncio
