@@ -134,6 +134,9 @@ def main() -> None:
     parser.add_argument("--faults", default=",".join(FAULTS), help=", ".join(FAULTS))
     parser.add_argument("--times", type=int, default=20, help="that each fault comes and goes")
     chosen = parser.parse_args()
+    for known, wanted in ((WRITERS, chosen.writers), (FAULTS, chosen.faults.split(","))):
+        if unknown := sorted(set(wanted) - set(known)):
+            parser.error(f"there is no {', '.join(unknown)}; there are {', '.join(known)}")
     if "FAULTS" not in os.environ:
         sys.exit(below(sys.argv))
     control, data = Control(os.environ["FAULTS"]), Path(os.environ["FAULTS_UNDER"])

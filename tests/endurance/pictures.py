@@ -63,6 +63,9 @@ def main() -> None:
     parser.add_argument("files", nargs="+", type=Path)
     parser.add_argument("--out", type=Path, default=Path("."))
     chosen = parser.parse_args()
+    for path in chosen.files:
+        if not path.is_file() or not path.stat().st_size:
+            parser.error(f"{path}: there is nothing in it to draw")
     with styled():
         for path in chosen.files:
             drawn(path, chosen.out)
