@@ -1,7 +1,6 @@
 """Where the development corpora are, and what is being tested."""
 
 import os
-import shutil
 import signal
 from pathlib import Path
 
@@ -19,6 +18,13 @@ FULL = os.environ.get("STREAMNB_TESTS") == "full"
 settings.register_profile("quick", deadline=None, max_examples=30)
 settings.register_profile("full", deadline=None)
 settings.load_profile("full" if FULL else "quick")
+# Tests that start servers of their own; what they need must be there then.
+SERVERS = os.environ.get("STREAMNB_SERVERS") == "1"
+REAL = {
+    "dovecot": "Dovecot, Postfix and delivery agents, as root",
+    "browser": "Chromium",
+    "postgres": "PostgreSQL, as root",
+}
 # Checks of river that take seconds for each model.
 LONG_CHECKS = ("check_bounded_memory_growth", "LazyBayesianRules-check_predict")
 
@@ -49,16 +55,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if os.environ.get("STREAMNB_CORPORA"):
             raise pytest.UsageError(f"STREAMNB_CORPORA: no folder {folder}")
         skip(items, "corpora", "the development corpora are not beside the project")
-    # STREAMNB_DOVECOT=1, STREAMNB_BROWSER=1: its absence is an error, not a reason to skip.
-    programs = ("dovecot", "doveadm", "sievec", "procmail", "maildrop")
-    there = os.geteuid() == 0 and all(
-        shutil.which(program, path="/usr/bin:/usr/sbin") for program in programs
-    )
-    if not there and not os.environ.get("STREAMNB_DOVECOT"):
-        skip(items, "dovecot", f"not root, or not all of {', '.join(programs)}")
-    browsers = ("chromium", "chromium-browser", "google-chrome")
-    if not any(map(shutil.which, browsers)) and not os.environ.get("STREAMNB_BROWSER"):
-        skip(items, "browser", f"none of {', '.join(browsers)}")
+    if not SERVERS:
+        for marker, what in REAL.items():
+            skip(items, marker, f"starts {what}; STREAMNB_SERVERS=1 runs it")
 
 
 def skip(items: list[pytest.Item], marker: str, reason: str) -> None:

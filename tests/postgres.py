@@ -73,12 +73,3 @@ def served(wanted=True):
             yield server
         finally:
             server.stop()
-
-
-def missing():
-    """Why there can be no server here; None where there can."""
-    if os.geteuid() != 0:
-        return "to start a PostgreSQL server for the tests, be root"
-    if not list(Path("/usr/lib/postgresql").glob("*/bin/initdb")):
-        return "PostgreSQL is not installed: apt-get install postgresql"
-    return None

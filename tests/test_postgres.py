@@ -32,12 +32,7 @@ from streamnb.mailbox.transactions import TransientError
 from streamnb.mailbox.transfer.formats import export, import_file, merge
 from streamnb.mailbox.undo import redo
 
-WHY = postgres.missing()
-NEEDED = "STREAMNB_POSTGRES" in os.environ  # its absence is an error then
-pytestmark = [
-    pytest.mark.postgres,
-    pytest.mark.skipif(WHY is not None and not NEEDED, reason=str(WHY)),
-]
+pytestmark = pytest.mark.postgres
 
 
 @pytest.fixture(scope="module")

@@ -337,10 +337,8 @@ def test_misuse_is_one_line(tmp_path, options, said):
 @pytest.fixture
 def browser():
     """A real browser; whatever it complains of fails the test."""
-    if os.environ.get("STREAMNB_BROWSER"):  # where it must be there
-        import playwright.sync_api as playwright
-    else:
-        playwright = pytest.importorskip("playwright.sync_api")
+    import playwright.sync_api as playwright
+
     off = ["gpu", "background-networking", "component-update", "sync", "quic"]
     with playwright.sync_playwright() as driver:
         chromium = driver.chromium.launch(
