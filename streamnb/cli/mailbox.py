@@ -81,28 +81,26 @@ def _counted_aloud(messages: Iterable[Message]) -> Iterator[Message]:
             sys.stderr.write("\r\033[K")
 
 
-def _each(
+def _readable(
     messages: Iterable[tuple[str, Found]],
-    act: Callable[[str, Found], Outcome],
     failed: list[StreamNBError],
     not_empty: Collection[str] = (),
-) -> Iterator[tuple[str, bytes, Outcome]]:
-    """Do something with every message; what cannot be read is told, and added to `failed`.
+) -> Iterator[tuple[str, str, bytes]]:
+    """Class, name and content of every message; what cannot be read is told and goes to `failed`.
 
     An empty file that is one of `not_empty` is such: a slip, where one of many in a folder may be a
     message.
     """
-    from streamnb.mailbox.digest import digest
-
     named = {str(Path(name)) for name in not_empty}
     for label, found in _counted_aloud(messages):
-        if not found.content and found.name in named:
-            found = found._replace(content=CorpusError(f"{found.name}: not learned: it is empty"))
-        if isinstance(found.content, StreamNBError):
-            failed.append(found.content)
-            click.echo(f"streamnb: {printable(str(found.content))}", err=True)
+        content = found.content
+        if not content and found.name in named:
+            content = CorpusError(f"{found.name}: not learned: it is empty")
+        if isinstance(content, StreamNBError):
+            failed.append(content)
+            click.echo(f"streamnb: {printable(str(content))}", err=True)
         else:
-            yield found.name, digest(found.content), act(label, found)
+            yield label, found.name, content
 
 
 def _report(outcomes: Iterable[tuple[str, bytes, Outcome]], as_json: bool) -> int:
@@ -153,14 +151,17 @@ def learn(
     for standard input. Several classes are best learned at once, as LABEL=SOURCE: their messages
     are mixed then. Where one class came after the other, all is learned anew in the end, mixed.
 
-    Each message is learned in one transaction; one that was learned before is not learned again,
-    and one that was learned as something else is taken back first, exactly.
+    What was learned is safe as soon as it is told, some hundred messages at a time. A message that
+    was learned before is not learned again, and one that was learned as something else is taken
+    back first, exactly.
 
     \b
     Example:
       streamnb learn spam=Maildir/.Junk ham=Maildir/.Archive
       streamnb learn ham message.eml
     """  # noqa: D301 (click's mark for lines that stay as they are)
+    from streamnb.mailbox.digest import digest
+    from streamnb.mailbox.groups import Lesson
     from streamnb.mailbox.ledger import HUMAN, PROGRAM
 
     taught = _taught(what)
@@ -168,21 +169,17 @@ def learn(
     access_of(names, servers)  # before a database is made
     teacher = PROGRAM if program else HUMAN
     with _failing_last() as failed, open_mailbox(db, wait, create=True) as mailbox:
-        learned = _each(
-            _mixed(taught, servers, binary),
-            lambda label, found: mailbox.learn(
-                _content(found), label, teacher, f"learn {found.name}"
+        found = _readable(_mixed(taught, servers, binary), failed, names)
+        lessons = (Lesson(content, label, f"learn {name}") for label, name, content in found)
+        learned = mailbox.learn_many(lessons, teacher)
+        _report(
+            (
+                (str(lesson.source).removeprefix("learn "), digest(lesson.message), outcome)
+                for lesson, outcome in learned
             ),
-            failed,
-            names,
+            as_json,
         )
-        _report(learned, as_json)
         _settle(mailbox, as_json)
-
-
-def _content(found: Found) -> bytes:
-    assert isinstance(found.content, bytes)  # noqa: S101 (errors have been told)
-    return found.content
 
 
 def _settle(mailbox: Mailbox, quiet: bool = False) -> None:
@@ -300,10 +297,15 @@ def forget(
     if erase:
         _erase(source, keys, sender, db, wait, as_json, servers)
         return
+    from streamnb.mailbox.digest import digest
+
     with _failing_last() as failed, open_mailbox(db, wait) as mailbox:
         gone = ((key.hex(), key, mailbox.forget_digest(key)) for key in keys)
         messages = (("", found) for found in sources(source, servers))
-        here = _each(messages, lambda _, found: mailbox.forget(_content(found)), failed)
+        here = (
+            (name, digest(content), mailbox.forget(content))
+            for _, name, content in _readable(messages, failed)
+        )
         _report(chain(gone, here), as_json)
 
 
@@ -371,6 +373,7 @@ def renew(
 
     Exit status: 0 all was brought, 4 messages were in none of the SOURCEs.
     """  # noqa: D301 (click's mark for lines that stay as they are)
+    from streamnb.mailbox.digest import digest
     from streamnb.mailbox.renew import bring, missing, successor
 
     access_of(source, servers)  # before a database is made
@@ -380,7 +383,10 @@ def renew(
         successor(old, new, wait) as fresh,
     ):
         found = (("", one) for one in sources(source, servers))
-        brought = _each(found, lambda _, one: bring(old, fresh, _content(one)), failed, source)
+        brought = (
+            (name, digest(content), bring(old, fresh, content))
+            for _, name, content in _readable(found, failed, source)
+        )
         _report(brought, as_json)
         _settle(fresh, as_json)
         left = missing(old, fresh)

@@ -8,18 +8,22 @@ import time
 from collections.abc import Iterable, Sequence
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from streamnb import _core
+from streamnb.counts.memory import NO_NAME
+from streamnb.counts.part import LentCounts
 from streamnb.counts.protocol import Counts, Label, UnsupportedError
 from streamnb.errors import StateError
 from streamnb.features.token_counts import Feature, TokenCounts
 from streamnb.storage import plain_label, read_label
 
 __all__ = ["BLOCK", "SqlCounts", "Store", "make_tables", "today"]
+
+Number = TypeVar("Number", np.int64, np.uint64)
 
 BLOCK = 32  # features a block
 _AT_ONCE = 20_000  # features asked for in one statement
@@ -35,7 +39,7 @@ def _key(fingerprint: int) -> int:
     return fingerprint - (1 << 64) if fingerprint >= 1 << 63 else fingerprint
 
 
-def _distinct(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+def _distinct(numbers: NDArray[Number]) -> NDArray[Number]:
     """As numpy.unique, which imports numpy.ma: that is long for a process of one message."""
     rising = np.sort(numbers)
     first = np.ones(len(rising), bool)
@@ -369,12 +373,52 @@ class SqlCounts:
         if tokens.names is not None and tokens.ends is not None:
             ends = [0, *tokens.ends.tolist()]
             text = tokens.names
-            names = [text[ends[i] : ends[i + 1]] for i in new.tolist()]
+            found = (text[ends[i] : ends[i + 1]] for i in new.tolist())
+            names = [None if name == NO_NAME else name for name in found]
         keys = tokens.fingerprints[new].view(np.int64).tolist()
         self.database.connection.executemany(
             f"INSERT INTO features_{self.view} VALUES (?, ?, ?)",  # noqa: S608 (a number)
             sorted(zip(keys, places.tolist(), names, strict=True)),
         )
+
+    def lend(self, messages: Sequence[TokenCounts]) -> LentCounts:
+        """What is counted of the features of some messages, so that they are learned in memory.
+
+        Until `take_in` has written what was learned there, nothing is to be learned here.
+        """
+        some = np.concatenate([np.empty(0, np.uint64), *[of.fingerprints for of in messages]])
+        fingerprints = _distinct(some)
+        cells, _ = self.gather(fingerprints)
+        return LentCounts(
+            fingerprints, cells, self.labels, self.weights, self._totals, self._features,
+            self.version,
+        )  # fmt: skip
+
+    def take_in(self, lent: LentCounts) -> None:
+        """Write what was learned in counts that were lent."""
+        self._totals, self._features = lent.totals, lent.features
+        times = lent.times()
+        if len(times):
+            page = self._widened(self._read(lent.fingerprints))
+            places = page.places[np.searchsorted(page.fingerprints, times.fingerprints)]
+            page = _Page(times.fingerprints, places, page.blocks, page.data)
+            if (page.places < 0).any():
+                page = self._with_places(page, times)
+            rows = page.rows(page.places)
+            page.cells[rows] = lent.gather(times.fingerprints)[0]
+            page.seen[rows, 0] += times.counts.astype(np.uint32)
+            page.seen[rows, 1] = today()
+            self._write(page, rows)
+        self._changed()
+
+    def _widened(self, page: _Page) -> _Page:
+        """A page that has room for classes that have come since it was read."""
+        rows, width = page.data.shape
+        if width == len(self.labels) + 1:
+            return page
+        data = np.zeros((rows, len(self.labels) + 1))
+        data[:, : width - 1], data[:, -1] = page.cells, page.data[:, -1]
+        return _Page(page.fingerprints, page.places, page.blocks, data)
 
     def subtract(
         self, tokens: TokenCounts, label: Label, weight: float, mass: float | None = None

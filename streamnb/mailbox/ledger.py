@@ -188,6 +188,13 @@ class Ledger:
         ).fetchone()
         return None if found is None else self._row(found)
 
+    def labels_of(self, digests: Sequence[bytes]) -> dict[bytes, int]:
+        """The number of the class that each of some messages has, of those that have one."""
+        asked = ", ".join("?" * len(digests))
+        statement = f"SELECT digest, label FROM ledger WHERE ended IS NULL AND digest IN ({asked})"  # noqa: S608
+        found = self.database.connection.execute(statement, tuple(digests)) if digests else ()
+        return {bytes(key): label for key, label in found}
+
     def has_ended(self, row: Row) -> bool:
         """Whether a row was taken back since."""
         found = self.database.connection.execute(

@@ -28,6 +28,7 @@ from streamnb.mailbox.blend import (
 )
 from streamnb.mailbox.database import opened
 from streamnb.mailbox.digest import digest
+from streamnb.mailbox.groups import Lesson, learn_batch, learn_many
 from streamnb.mailbox.ledger import HUMAN, PROGRAM, TEACHERS, Ledger, Row
 from streamnb.mailbox.location import WAIT
 from streamnb.mailbox.transactions import TransientError
@@ -39,15 +40,6 @@ __all__ = ["Lesson", "Mailbox", "Outcome", "check_kind", "check_row"]
 
 
 Done = TypeVar("Done")
-
-_BATCHES = "batches"  # the number of the last batch of each stream
-
-
-class Lesson(NamedTuple):
-    """A message and its class."""
-
-    message: bytes
-    label: Label
 
 
 class Outcome(NamedTuple):
@@ -66,6 +58,11 @@ class Outcome(NamedTuple):
 
     what: str
     before: Label | None = None
+
+
+def _check_teacher(teacher: str, source: str) -> None:
+    if teacher not in (HUMAN, PROGRAM) or not isinstance(source, str):
+        raise ValueError(f"teacher: {HUMAN!r} or {PROGRAM!r}, source: text")
 
 
 def check_kind(classifier: Classifier, where: str) -> None:
@@ -347,8 +344,7 @@ class Mailbox:
         """
         if not isinstance(message, bytes):
             raise ValueError(f"a message is bytes, not {type(message).__name__}")
-        if teacher not in (HUMAN, PROGRAM) or not isinstance(source, str):
-            raise ValueError(f"teacher: {HUMAN!r} or {PROGRAM!r}, source: text")
+        _check_teacher(teacher, source)
         if when is not None and not math.isfinite(when):
             raise ValueError(f"when: a finite number, not {when}")
         used = self.classifier
@@ -396,14 +392,14 @@ class Mailbox:
                 if also is not None:
                     also()
                 # Not before: another process may have made it another kind of database.
-                found = self._learn_within(count(), key, label, teacher, source, when, site)
+                found = self.learn_within(count(), key, label, teacher, source, when, site)
                 found = said[0] if said and found.what == "known" else found
                 said[:] = [found]
             return found
 
-        return self._tried(learned)
+        return self.tried(learned)
 
-    def _tried(self, action: Callable[[], Done]) -> Done:
+    def tried(self, action: Callable[[], Done]) -> Done:
         """Do a transaction, and do it again while the server is away, as long as `wait` says."""
         until = time.monotonic() + self.database.wait
         pause = 0.01
@@ -416,7 +412,7 @@ class Mailbox:
             time.sleep(pause)
             pause = min(2 * pause, 1.0)
 
-    def _learn_within(
+    def learn_within(
         self,
         counted: Any,
         key: bytes,
@@ -456,6 +452,29 @@ class Mailbox:
             return Outcome("learned")
         return Outcome("corrected", self.labels[before.label])
 
+    def learn_many(
+        self, lessons: Iterable[Lesson], teacher: str = HUMAN, source: str = "learn"
+    ) -> Iterator[tuple[Lesson, Outcome]]:
+        """Learn messages as `learn` does one after the other, some hundred in a transaction.
+
+        That is several times as fast. (`streamnb.mailbox.groups`.)
+
+        Parameters
+        ----------
+        lessons
+            Messages and their classes.
+        teacher, source
+            As for `learn`.
+
+        Yields
+        ------
+        Lesson and Outcome
+            What became of each; then it is safe. Where `lessons` raises an error, what came before
+            is learned all the same.
+        """
+        _check_teacher(teacher, source)
+        return learn_many(self, lessons, teacher, source)
+
     def learn_batch(
         self, lessons: Iterable[Lesson], stream: str, number: int, source: str = "batch"
     ) -> int:
@@ -477,18 +496,7 @@ class Mailbox:
         int
             How many messages it changed something for.
         """
-        changed = 0
-        with self.writing():
-            done = self.database.value(_BATCHES) or {}
-            if number <= done.get(stream, -1):
-                return 0
-            for message, label in lessons:
-                site = None if self.base is None else self.base.scores(message)
-                counted, key = self.classifier.count(message), digest(message)
-                outcome = self._learn_within(counted, key, label, HUMAN, source, None, site)
-                changed += outcome.what in ("learned", "corrected")
-            self.database.keep(_BATCHES, {**done, stream: number})
-        return changed
+        return learn_batch(self, lessons, stream, number, source)
 
     def _expected(self, counted: Any, key: bytes, site: dict[str, float] | None) -> Label | None:
         """What a message that is about to be learned would be taken for; None for nothing known."""
@@ -584,7 +592,7 @@ class Mailbox:
                         self.add_row(old._replace(id=0, added=self._moment, ended=None))
             return Outcome("forgotten", self.labels[row.label])
 
-        return self._tried(retracted)
+        return self.tried(retracted)
 
     def was_taught(self, key: bytes) -> bool:
         """Whether anything was ever learned of a message, be it taken back since."""
@@ -651,7 +659,7 @@ class Mailbox:
                     self.classifier, self.gains, self.base, message, site, reasons, costs
                 )
 
-        return self._tried(judged)
+        return self.tried(judged)
 
     def verify(self) -> list[str]:
         """Recount the ledger; gives what does not agree, a line each."""

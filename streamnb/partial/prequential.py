@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamnb.counts.memory import MemoryCounts
+from streamnb.counts.part import PartOfCounts
 from streamnb.counts.protocol import Label
 from streamnb.errors import CorpusError, ModelFileError
 from streamnb.evaluate.metrics import Judged, Tally
@@ -192,8 +193,8 @@ def _prefix(
     return packed({**header, **more}, found)
 
 
-class _PartOfCounts(MemoryCounts):
-    """Some features of a table, which knows how many there are beside them."""
+class _Restricted(PartOfCounts):
+    """What the blocks before one have learned of what it asks for."""
 
     _values: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None
 
@@ -215,11 +216,6 @@ class _PartOfCounts(MemoryCounts):
             self._values = _added(
                 arrays["values"], arrays["features"], of_these, -features, len(self.labels)
             )
-
-    @property
-    def features(self) -> int:
-        """Number of features that have a count, here and elsewhere."""
-        return len(self.table) + self.table.elsewhere
 
     def value_counts(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Counts that occur (m,), and how many features have each of them in each class (m, K)."""
@@ -258,7 +254,7 @@ def _begun(plan: str, number: int, prefix: Iterable[Piece]) -> Any:
             begin(learner, *mine[0])
             return learner
         member = learner.models[view]
-        counts = _PartOfCounts(keep_names=False, track_values=member.track_values)
+        counts = _Restricted(keep_names=False, track_values=member.track_values)
         header, arrays = joined(
             [(of, {n: a for n, a in found.items() if n not in _VALUES}) for of, found in mine]
         )

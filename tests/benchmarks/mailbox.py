@@ -4,7 +4,8 @@
 
 Learns the corpora in memory, adds features nobody has until there are enough, in the order of their
 fingerprints (so that none lie together), and imports that. Then the mails of the first corpus are
-classified and learned, the database opened and closed for each. With --postgres (as root) the
+classified and learned, the database opened and closed for each; a thousand are learned together and
+one after the other, in new databases. With --postgres (as root) the
 database is that of a server, which is reached through a socket.
 """
 
@@ -26,6 +27,7 @@ from postgres import served as served_by
 from streamnb import Mailbox, MailClassifier
 from streamnb.corpus import open_corpus, read
 from streamnb.features.token_counts import TokenCounts
+from streamnb.mailbox.groups import Lesson
 from streamnb.mailbox.service.client import Asking
 from streamnb.mailbox.transfer.formats import import_file
 
@@ -122,6 +124,19 @@ def served(path: Path | str, mails: list[tuple[bytes, str]], files: list[str]) -
     server.wait()
 
 
+def together(mails: list[tuple[bytes, str]], folder: Path) -> None:
+    for name, learn in (
+        ("together", lambda box: list(box.learn_many(Lesson(*mail) for mail in mails))),
+        ("one after the other", lambda box: [box.learn(*mail) for mail in mails]),
+    ):
+        path = folder / f"{name}.db"
+        seconds = milliseconds(lambda: opened(path, learn)) / 1e3  # noqa: B023
+        print(
+            f"{len(mails):,} mails learned {name}, in a new database: {seconds:.1f} s,"
+            f" {path.stat().st_size / 1e6:.0f} MB"
+        )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("corpus", nargs="+")
@@ -139,6 +154,7 @@ def main() -> None:
         measure(path, mails)  # type: ignore[arg-type]
         processes(path, [entry.path for entry in some[:30]])
         served(path, mails, [entry.path for entry in some[:30]])  # type: ignore[arg-type]
+        together([(read(entry), entry.label) for entry in entries[:1000]], Path(name))  # type: ignore[misc]
 
 
 if __name__ == "__main__":

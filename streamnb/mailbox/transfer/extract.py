@@ -17,6 +17,7 @@ from streamnb.classifier import Classifier
 from streamnb.counts.protocol import Label
 from streamnb.errors import StateError
 from streamnb.features.token_counts import TokenCounts
+from streamnb.mailbox.groups import grouped, in_order
 from streamnb.mailbox.ledger import HUMAN, PROGRAM, Row
 from streamnb.mailbox.store import Mailbox, check_kind
 from streamnb.naive_bayes.receipt import Receipt
@@ -145,16 +146,19 @@ def absorb(mailbox: Mailbox, extract: Extract) -> Absorbed:
         order = [
             places.index(k) if k in places else None for k in range(max(places, default=-1) + 1)
         ]
-        for row in extract.rows():
+        model = mailbox.classifier.model
+
+        def ours(row: Row) -> Row:
             if new:
-                receipt = mailbox.classifier.model.renumbered(row.receipt, order)
+                receipt = model.renumbered(row.receipt, order)
             else:
                 receipt = row.receipt._replace(parts={})
             expected = None if row.expected is None else places[row.expected]
-            row = row._replace(
-                label=places[row.label], expected=expected, receipt=receipt, added=now
-            )
-            tally[_settle(mailbox, row)] += 1
+            label = places[row.label]
+            return row._replace(label=label, expected=expected, receipt=receipt, added=now)
+
+        for group in grouped(map(ours, extract.rows()), _size):
+            tally += _added(mailbox, group)
         for view, fingerprint, name in extract.names():
             mailbox.counts[view].name_feature(fingerprint, name)
     return Absorbed(*(tally[what] for what in Absorbed._fields))
@@ -202,6 +206,27 @@ def _places(mailbox: Mailbox, labels: list[Label]) -> list[int]:
     for counts in mailbox.counts:
         counts.declare(ours)
     return [mailbox.labels.index(label) for label in ours]
+
+
+def _size(row: Row) -> tuple[int, int]:
+    return sum(map(len, row.tokens or ())), 0
+
+
+def _added(mailbox: Mailbox, rows: list[Row]) -> Counter[str]:
+    tally: Counter[str] = Counter()
+    known = set(mailbox.ledger.labels_of([row.digest for row in rows]))
+    empty = (TokenCounts.from_dict({}),) * len(mailbox.counts)
+
+    def is_new(row: Row) -> bool:
+        seen = row.digest in known
+        known.add(row.digest)
+        return not seen
+
+    def settle(row: Row) -> None:
+        tally[_settle(mailbox, row)] += 1
+
+    in_order(mailbox, rows, is_new, lambda row: row.tokens or empty, settle)
+    return tally
 
 
 def _settle(mailbox: Mailbox, row: Row) -> str:

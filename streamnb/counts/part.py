@@ -1,0 +1,91 @@
+"""Some features of a table of counts, in memory: those that a few messages have."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamnb.counts.memory import MemoryCounts
+from streamnb.counts.protocol import Label
+from streamnb.features.token_counts import TokenCounts
+
+__all__ = ["LentCounts", "PartOfCounts"]
+
+
+class PartOfCounts(MemoryCounts):
+    """Counts of some features, which know how many there are beside them.
+
+    To a model they are the whole table, as long as messages have no other features that are
+    counted.
+    """
+
+    @property
+    def features(self) -> int:
+        """Number of features that have a count, here and elsewhere."""
+        return len(self.table) + self.table.elsewhere
+
+
+class LentCounts(PartOfCounts):
+    """What a store lends, and takes back with what was learned meanwhile.
+
+    Parameters
+    ----------
+    fingerprints
+        The features, shape (n,), rising.
+    cells
+        Their counts, shape (n, K).
+    labels, weights
+        The store's own lists: a class that comes new comes there, too.
+    totals
+        Sum of the counts of each class, those elsewhere too.
+    features
+        Number of features that have a count, here and elsewhere.
+    version
+        To begin with.
+
+    Attributes
+    ----------
+    learned
+        The features of each message that was learned.
+    """
+
+    def __init__(
+        self,
+        fingerprints: NDArray[np.uint64],
+        cells: NDArray[np.float64],
+        labels: list[Label],
+        weights: list[float],
+        totals: Sequence[float],
+        features: int,
+        version: int,
+    ) -> None:
+        super().__init__()
+        self.declare(labels)
+        self.labels, self.weights = labels, weights
+        self.fingerprints = fingerprints
+        known = cells.any(axis=1)
+        some = np.ascontiguousarray(cells[known])
+        self.table.load(fingerprints[known], None, None, some, list(totals))
+        self.table.elsewhere = features - len(self.table)
+        self.version = version
+        self.learned: list[NDArray[np.uint64]] = []
+
+    def add(
+        self, tokens: TokenCounts, label: Label, weight: float, mass: float | None = None
+    ) -> None:
+        """As of all counts; what was learned is noted."""
+        super().add(tokens, label, weight, mass)
+        if weight:
+            self.learned.append(tokens.fingerprints)
+
+    def times(self) -> TokenCounts:
+        """In how many messages each feature was learned, as counts, with its name."""
+        fingerprints, _, names, ends = self.table.arrays()
+        places = None if ends is None else ends.astype(np.uint32)
+        learned = np.concatenate([*self.learned, fingerprints[:0]])
+        learned = learned[np.isin(learned, fingerprints)]  # not those that it added nothing to
+        at = np.searchsorted(fingerprints, learned)
+        times = np.bincount(at, minlength=len(fingerprints)).astype(np.float64)
+        return TokenCounts._trusted(fingerprints, times, names, places).select(times > 0)

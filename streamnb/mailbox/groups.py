@@ -1,0 +1,223 @@
+"""Many messages in one transaction: read what they have once, learn in memory, write it once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from operator import sub
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from streamnb.counts.protocol import Label
+from streamnb.features.token_counts import TokenCounts
+from streamnb.mailbox.digest import digest
+from streamnb.mailbox.ledger import HUMAN
+
+if TYPE_CHECKING:
+    from streamnb.mailbox.store import Mailbox, Outcome
+
+__all__ = ["Lesson", "grouped", "in_order", "learn_batch", "learn_many"]
+
+Item = TypeVar("Item")
+
+# A group is learned when it has so many messages, features or bytes, or when reading it took so
+# many seconds: others wait for about a second then, and who waits for an answer sees them come.
+_LIMITS = 256, 400_000, 1 << 25
+_SECONDS = 1.0
+_MANY = 4  # fewer messages have little in common
+_BATCHES = "batches"  # the number of the last batch of each stream
+
+
+class Lesson(NamedTuple):
+    """A message, its class, and where it came from (None: as is said of all)."""
+
+    message: bytes
+    label: Label
+    source: str | None = None
+
+
+class _Ready(NamedTuple):
+    """A lesson, and what can be known of it before a transaction begins."""
+
+    lesson: Lesson
+    key: bytes
+    counted: Any
+    views: tuple[TokenCounts, ...]
+    site: dict[str, float] | None
+
+
+def learn_many(
+    mailbox: Mailbox, lessons: Iterable[Lesson], teacher: str = HUMAN, source: str = "learn"
+) -> Iterator[tuple[Lesson, Outcome]]:
+    """Learn messages as `Mailbox.learn` does one after the other, some hundred a transaction.
+
+    Yields
+    ------
+    Lesson and Outcome
+        What became of each: from then on it is safe. Where `lessons` raises an error, what came
+        before it is learned all the same.
+    """
+    for group in grouped((_ready(mailbox, lesson) for lesson in lessons), _size):
+        outcomes = _learned(mailbox, group, teacher, source)
+        yield from zip([item.lesson for item in group], outcomes, strict=True)
+
+
+def learn_batch(
+    mailbox: Mailbox, lessons: Iterable[Lesson], stream: str, number: int, source: str = "batch"
+) -> int:
+    """See `Mailbox.learn_batch`."""
+    changed = 0
+    with mailbox.writing():
+        done = mailbox.database.value(_BATCHES) or {}
+        if number <= done.get(stream, -1):
+            return 0
+        for group in grouped((_ready(mailbox, lesson) for lesson in lessons), _size):
+            outcomes = _learned_within(mailbox, group, HUMAN, source)
+            changed += sum(outcome.what in ("learned", "corrected") for outcome in outcomes)
+        mailbox.database.keep(_BATCHES, {**done, stream: number})
+    return changed
+
+
+def _ready(mailbox: Mailbox, lesson: Lesson) -> _Ready:
+    message = lesson.message
+    if not isinstance(message, bytes):
+        raise ValueError(f"a message is bytes, not {type(message).__name__}")
+    counted = mailbox.classifier.count(message)
+    views = mailbox.classifier.model.views_of(counted)
+    site = None if mailbox.base is None else mailbox.base.scores(message)
+    return _Ready(lesson, digest(message), counted, views, site)
+
+
+def _size(item: _Ready) -> tuple[int, int]:
+    return sum(map(len, item.views)), len(item.lesson.message)
+
+
+def grouped(items: Iterable[Item], size: Callable[[Item], tuple[int, int]]) -> Iterator[list[Item]]:
+    """Put messages into groups; `size` gives how many features and bytes one has.
+
+    Where `items` raises an error, what came before it is a group all the same.
+    """
+    group: list[Item] = []
+    left: tuple[int, ...] = _LIMITS
+    begun = time.monotonic()
+    try:
+        for item in items:
+            group.append(item)
+            left = tuple(map(sub, left, (1, *size(item))))
+            if min(left) <= 0 or time.monotonic() - begun > _SECONDS:
+                yield group
+                group, left, begun = [], _LIMITS, time.monotonic()
+    except Exception:
+        if group:
+            yield group
+        raise
+    if group:
+        yield group
+
+
+def _learned(mailbox: Mailbox, group: list[_Ready], teacher: str, source: str) -> list[Outcome]:
+    used = mailbox.classifier
+    said: list[Outcome] = []  # by attempts whose transaction may have been done all the same
+
+    def attempt() -> list[Outcome]:
+        with mailbox.writing():
+            items = group
+            if mailbox.classifier is not used:  # another process made it another kind of database
+                items = [_ready(mailbox, item.lesson) for item in group]
+            outcomes = _learned_within(mailbox, items, teacher, source)
+            for i, before in enumerate(said):
+                if outcomes[i].what == "known":
+                    outcomes[i] = before
+            said[:] = outcomes
+        return outcomes
+
+    return mailbox.tried(attempt)
+
+
+def _learned_within(
+    mailbox: Mailbox, items: Sequence[_Ready], teacher: str, source: str
+) -> list[Outcome]:
+    """Learn messages, within a transaction."""
+    keys = [item.key for item in items]
+    known = {key: str(mailbox.labels[k]) for key, k in mailbox.ledger.labels_of(keys).items()}
+    outcomes: list[Outcome] = []
+
+    def adds(item: _Ready) -> bool:
+        label = str(item.lesson.label)
+        before = known.get(item.key, label)
+        known[item.key] = label
+        return before == label
+
+    def learn(item: _Ready) -> None:
+        lesson = item.lesson
+        where = lesson.source or source
+        outcomes.append(
+            mailbox.learn_within(
+                item.counted, item.key, lesson.label, teacher, where, None, item.site
+            )
+        )
+
+    in_order(mailbox, items, adds, lambda item: item.views, learn)
+    return outcomes
+
+
+def in_order(
+    mailbox: Mailbox,
+    items: Iterable[Item],
+    adds: Callable[[Item], bool],
+    views: Callable[[Item], Sequence[TokenCounts]],
+    act: Callable[[Item], None],
+) -> None:
+    """Do something with each message, in memory where that only adds to what is counted.
+
+    Parameters
+    ----------
+    mailbox
+        Within a transaction.
+    items
+        What stands for the messages.
+    adds
+        Whether it only adds for one of them; asked once for each, in order.
+    views
+        The features of one.
+    act
+        What is done with one.
+    """
+    run: list[Item] = []
+    for item in items:
+        if adds(item):
+            run.append(item)
+            continue
+        _done(mailbox, run, views, act)
+        run = []
+        act(item)
+    _done(mailbox, run, views, act)
+
+
+def _done(
+    mailbox: Mailbox,
+    run: list[Item],
+    views: Callable[[Item], Sequence[TokenCounts]],
+    act: Callable[[Item], None],
+) -> None:
+    with _in_memory(mailbox, [views(item) for item in run]) if len(run) >= _MANY else nullcontext():
+        for item in run:
+            act(item)
+
+
+@contextmanager
+def _in_memory(mailbox: Mailbox, messages: Sequence[Sequence[TokenCounts]]) -> Iterator[None]:
+    """Let the models learn these messages in memory, and write it in the end."""
+    kept = mailbox.counts
+    lent = [
+        counts.lend(views) for counts, views in zip(kept, zip(*messages, strict=True), strict=True)
+    ]
+    try:
+        for member, counts in zip(mailbox.models, lent, strict=True):
+            member.counts = counts
+        yield
+    finally:
+        for member, own in zip(mailbox.models, kept, strict=True):
+            member.counts = own
+    for mine, learned in zip(kept, lent, strict=True):
+        mine.take_in(learned)
