@@ -146,12 +146,12 @@ def test_a_group_that_fails_leaves_nothing(tmp_path, monkeypatch):
         with monkeypatch.context() as patch:
             patch.setattr(SqlCounts, "take_in", lambda *_: 1 / 0)
             with pytest.raises(ZeroDivisionError):
-                list(mailbox.learn_many([Lesson(mail(n), "ham") for n in range(5)]))
+                list(mailbox.learn_many([Lesson(mail(n), "ham") for n in range(9)]))
         assert told(mailbox, tmp_path / "b") == before
         assert [type(member.counts) for member in mailbox.models] == [SqlCounts] * len(
             mailbox.models
         )
-        assert len(list(mailbox.learn_many([Lesson(mail(n), "ham") for n in range(5)]))) == 5
+        assert len(list(mailbox.learn_many([Lesson(mail(n), "ham") for n in range(9)]))) == 9
         assert mailbox.verify() == []
 
 
