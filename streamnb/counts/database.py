@@ -61,6 +61,12 @@ class Store(Protocol):
         """A list of numbers as the value of ``json_each(?) j``, whose columns are key and value."""
 
 
+def is_rare(seen: NDArray[np.uint32], day: float) -> NDArray[np.bool_]:
+    """Which features one message had, and none since that day; `seen` as `_Page` has it."""
+    rare: NDArray[np.bool_] = (seen[:, 0] <= 1) & (seen[:, 1].astype(np.int64) < day)
+    return rare
+
+
 # A view's features. Rows of counts lie in blocks in the order in which features came: what is
 # common came early, so a message changes few blocks (a third of the pages, measured, that one row
 # a feature in the order of fingerprints does).
@@ -510,12 +516,24 @@ class SqlCounts:
         self._features = self._places = 0
         self._changed()
 
-    def lay_out(self, kept: NDArray[np.uint64]) -> None:
-        """Write anew, keeping only these features."""
-        fingerprints, cells, seen, names = self.rows()
-        stays = np.isin(fingerprints, kept)
-        some = [name for name, there in zip(names, stays.tolist(), strict=True) if there]
-        self.rewrite(fingerprints[stays], cells[stays], seen[stays], some)
+    def drop(self, fingerprints: NDArray[np.uint64], day: float) -> int:
+        """Drop those of some features that one message had, before that day; how many."""
+        page = self._read(fingerprints)
+        known = page.places >= 0
+        rows = page.rows(page.places[known])
+        rare = is_rare(page.seen[rows], day) & page.cells[rows].any(axis=1)
+        rows = rows[rare]
+        for k, column in enumerate(page.cells[rows].T):
+            self._totals[k] = max(0.0, self._totals[k] - math.fsum(column.tolist()))
+        self._features -= len(rows)
+        page.data[rows] = 0.0
+        self._write(page, rows)
+        self._changed()
+        return len(rows)
+
+    def lay_out(self) -> None:
+        """Write all features that have a count anew: space of those that have none is free then."""
+        self.rewrite(*self.rows())
 
     def rewrite(
         self,

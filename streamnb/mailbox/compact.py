@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Iterator
+from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from streamnb.counts.database import today
+from streamnb.counts.database import is_rare, today
 from streamnb.counts.memory import MemoryCounts
 from streamnb.features.token_counts import TokenCounts
 from streamnb.mailbox.ledger import Row, pack_tokens
@@ -19,6 +20,8 @@ from streamnb.mailbox.undo import forget_undone
 from streamnb.naive_bayes.receipt import Receipt
 
 __all__ = ["Compacted", "compact"]
+
+_ROWS = 200  # messages of the ledger that are looked at in one transaction: a tenth of a second
 
 
 class Compacted(NamedTuple):
@@ -46,7 +49,9 @@ class Compacted(NamedTuple):
 def compact(
     mailbox: Mailbox, once: float | None = 180, ledger: float | None = None, dry_run: bool = False
 ) -> Compacted:
-    """Drop what is old.
+    """Drop what is old, a part at a time: others can learn between two of them.
+
+    Each part is a transaction that leaves a sound database, so it may be stopped at any time.
 
     Parameters
     ----------
@@ -60,49 +65,101 @@ def compact(
     """
     before = mailbox.database.size()
     retired = history = dropped = 0
-    with mailbox.writing():
-        if ledger is not None:
-            at = time.time() - ledger * 86400
-            retired, history = _retire(mailbox, at, dry_run)
-        found = [_kept(mailbox, view, once) for view in range(len(mailbox.counts))]
-        dropped = sum(int((~kept).sum()) for _, kept in found)
-        if not dry_run:
-            forget_undone(mailbox)
-            if dropped:
-                _drop_from_ledger(mailbox, [features[~kept] for features, kept in found])
-            for counts, (features, kept) in zip(mailbox.counts, found, strict=True):
-                counts.lay_out(features[kept])
+    if ledger is not None:
+        at = time.time() - ledger * 86400
+        retired, history = _retire(mailbox, at, dry_run)
+    if once is not None:
+        dropped = _drop(mailbox, once, dry_run)
     if not dry_run:
+        for view in range(len(mailbox.counts)):
+            _do_part(mailbox, partial(_lay_out, mailbox, view))
         mailbox.database.shrink()
     return Compacted(dropped, retired, history, before, mailbox.database.size())
 
 
-def _kept(
-    mailbox: Mailbox, view: int, once: float | None
-) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
-    """All features of a view, and which of them stay."""
+def _do_part(mailbox: Mailbox, act: Callable[[], int]) -> int:
+    """Do something in a transaction, and leave time for others after it."""
+    begun = time.monotonic()
+
+    def done() -> int:
+        with mailbox.writing():
+            mailbox.compactions += 1
+            return act()
+
+    number = mailbox.tried(done)
+    time.sleep(min(time.monotonic() - begun, 1.0))  # who waits looks ten times a second
+    return number
+
+
+def _in_parts(mailbox: Mailbox, numbers: list[int], act: Callable[[list[Row]], int]) -> int:
+    """Do something with rows of the ledger, by their numbers; the sum of what that gives."""
+    done = 0
+    for start in range(0, len(numbers), _ROWS):
+        some = numbers[start : start + _ROWS]
+
+        def part(some: list[int] = some) -> int:
+            return act([row for number in some for row in mailbox.ledger.rows("id = ?", (number,))])
+
+        done += _do_part(mailbox, part)
+    return done
+
+
+def _drop(mailbox: Mailbox, once: float, dry_run: bool) -> int:
+    """Drop the features that one message had, and none for so many days."""
+    with mailbox.reading():
+        found = [_rare(mailbox, view, once) for view in range(len(mailbox.counts))]
+        numbers = _numbers(mailbox, "tokens IS NOT NULL AND teacher NOT IN ('import', 'retired')")
+    if dry_run:
+        return sum(map(len, found))
+
+    def drop(rows: list[Row]) -> int:
+        going = []
+        dropped = 0
+        for view, (counts, rare) in enumerate(zip(mailbox.counts, found, strict=True)):
+            some = [row for row in rows if row.ended is None and row.receipt.weights[view]]
+            # One of these is the one message that had it; what others learned since stays.
+            dropped += counts.drop(_features(some, view, rare), today() - once)
+            features = _features(rows, view, rare)
+            going.append(features[counts.gather(features)[1] == 0])
+        for row in rows:
+            _without(mailbox, row, going)
+        return dropped
+
+    return _in_parts(mailbox, numbers, drop) if any(map(len, found)) else 0
+
+
+def _lay_out(mailbox: Mailbox, view: int) -> int:
+    forget_undone(mailbox)
+    mailbox.counts[view].lay_out()
+    return 0
+
+
+def _rare(mailbox: Mailbox, view: int, once: float) -> NDArray[np.uint64]:
+    """The features of a view that can be dropped, rising."""
     fingerprints, _, seen, _ = mailbox.counts[view].rows()
-    if once is None:
-        return fingerprints, np.ones(len(fingerprints), dtype=bool)
-    kept = (seen[:, 0] > 1) | (seen[:, 1].astype(np.int64) >= today() - once)
+    rare = np.sort(fingerprints[is_rare(seen, today() - once)])
     # A row of an import, or of what was dropped, stands for many messages.
     for row in mailbox.ledger.rows("teacher IN ('import', 'retired') AND ended IS NULL"):
         if row.tokens is not None:
-            kept |= _among(fingerprints, np.sort(row.tokens[view].fingerprints))
-    return fingerprints, kept
+            rare = rare[~_among(rare, np.sort(row.tokens[view].fingerprints))]
+    return rare
 
 
-def _drop_from_ledger(mailbox: Mailbox, dropped: list[NDArray[np.uint64]]) -> None:
-    """Let no message have these features of each view, so that it can still be taken back."""
-    ordered = [np.sort(features) for features in dropped]
-    for (number,) in _numbers(mailbox, "tokens IS NOT NULL"):
-        (row,) = mailbox.ledger.rows("id = ?", (number,))
-        tokens = tuple(
-            view.select(~_among(view.fingerprints, features))
-            for view, features in zip(row.tokens or (), ordered, strict=True)
-        )
-        if any(len(a) < len(b) for a, b in zip(tokens, row.tokens or (), strict=True)):
-            mailbox.ledger.replace_tokens(row._replace(tokens=tokens))
+def _features(rows: list[Row], view: int, among: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """The features of messages that are among some, rising."""
+    found = [row.tokens[view].fingerprints for row in rows if row.tokens]
+    features = np.unique(np.concatenate([among[:0], *found]))
+    return features[_among(features, among)]
+
+
+def _without(mailbox: Mailbox, row: Row, going: list[NDArray[np.uint64]]) -> None:
+    """Let a message not have these features of each view, so that it can still be taken back."""
+    tokens = tuple(
+        view.select(~_among(view.fingerprints, features))
+        for view, features in zip(row.tokens or (), going, strict=True)
+    )
+    if any(len(a) < len(b) for a, b in zip(tokens, row.tokens or (), strict=True)):
+        mailbox.ledger.replace_tokens(row._replace(tokens=tokens))
 
 
 def _among(some: NDArray[np.uint64], ordered: NDArray[np.uint64]) -> NDArray[np.bool_]:
@@ -111,47 +168,53 @@ def _among(some: NDArray[np.uint64], ordered: NDArray[np.uint64]) -> NDArray[np.
     return found
 
 
-def _numbers(mailbox: Mailbox, where: str, values: tuple[float, ...] = ()) -> list[tuple[int]]:
-    found: list[tuple[int]] = mailbox.database.connection.execute(
+def _numbers(mailbox: Mailbox, where: str, values: tuple[float, ...] = ()) -> list[int]:
+    found = mailbox.database.connection.execute(
         f"SELECT id FROM ledger WHERE {where} ORDER BY id",  # noqa: S608 (ours)
         values,
-    ).fetchall()
-    return found
+    )
+    return [number for (number,) in found.fetchall()]
 
 
 def _retire(mailbox: Mailbox, at: float, dry_run: bool) -> tuple[int, int]:
     """Put the counts of rows older than that into one row a class."""
-    old = _numbers(
-        mailbox, "ended IS NULL AND tokens IS NOT NULL AND time < ? AND teacher != 'retired'", (at,)
-    )
-    gone = _numbers(mailbox, "ended < ?", (at,))
+    old = "ended IS NULL AND tokens IS NOT NULL AND time < ? AND teacher != 'retired'"
+    with mailbox.reading():
+        numbers = _numbers(mailbox, old, (at,))
+        gone = len(_numbers(mailbox, "ended < ?", (at,)))
     if dry_run:
-        return len(old), len(gone)
+        return len(numbers), gone
+
+    def retire(rows: list[Row]) -> int:
+        rows = [row for row in rows if row.ended is None and row.tokens is not None]
+        _add_up(mailbox, rows)
+        for row in rows:
+            mailbox.ledger.replace_tokens(row._replace(tokens=None))
+        return len(rows)
+
+    def merge() -> int:
+        former = list(mailbox.ledger.rows("teacher = 'retired' AND ended IS NULL"))
+        for row in former:
+            mailbox.ledger.remove(row)
+        _add_up(mailbox, former)
+        mailbox.database.connection.execute("DELETE FROM ledger WHERE ended < ?", (at,))
+        return 0
+
+    retired = _in_parts(mailbox, numbers, retire)
+    if retired or gone:
+        _do_part(mailbox, merge)
+    return retired, gone
+
+
+def _add_up(mailbox: Mailbox, rows: list[Row]) -> None:
+    """Write the sum of messages as one row a class."""
     tables = [MemoryCounts(keep_names=False) for _ in mailbox.counts]
     for counts in tables:
         counts.declare(mailbox.labels)
-    former = list(mailbox.ledger.rows("teacher = 'retired' AND ended IS NULL"))
-    for row in (*former, *_rows(mailbox, old)):
+    for row in rows:
         for j, counts in enumerate(tables):
             if row.tokens is not None:
                 counts.add(row.tokens[j], mailbox.labels[row.label], row.receipt.weights[j], 0.0)
-        if row.teacher == "retired":
-            mailbox.ledger.remove(row)
-        else:
-            mailbox.ledger.replace_tokens(row._replace(tokens=None))
-    if old or former:
-        _write_retired(mailbox, tables)
-    for (number,) in gone:
-        mailbox.database.connection.execute("DELETE FROM ledger WHERE id = ?", (number,))
-    return len(old), len(gone)
-
-
-def _rows(mailbox: Mailbox, numbers: list[tuple[int]]) -> Iterator[Row]:
-    for number in numbers:
-        yield from mailbox.ledger.rows("id = ?", number)
-
-
-def _write_retired(mailbox: Mailbox, tables: list[MemoryCounts]) -> None:
     everything = [counts.everything() for counts in tables]
     for k, label in enumerate(mailbox.labels):
         tokens = []
@@ -163,7 +226,8 @@ def _write_retired(mailbox: Mailbox, tables: list[MemoryCounts]) -> None:
             continue
         receipt = Receipt(0, 0.0, (1.0,) * len(tables))
         # Not only of the label: two databases may be merged.
-        key = hashlib.sha256(str(label).encode() + pack_tokens(tokens)).digest()
+        of = str([row.digest.hex() for row in rows if row.label == k]) + str(label)
+        key = hashlib.sha256(of.encode() + pack_tokens(tokens)).digest()
         mailbox.ledger.write(
             Row(0, key, k, "retired", "retired", 0.0, 0.0, None, None, "", receipt, tuple(tokens))
         )

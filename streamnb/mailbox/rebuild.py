@@ -80,11 +80,11 @@ class _Learned(NamedTuple):
 
 
 def _signature(mailbox: Mailbox) -> Any:
-    """What differs where anything was learned or taken back."""
+    """What differs where anything was learned, taken back or dropped."""
     found = mailbox.database.connection.execute(
         "SELECT count(*), max(id), count(ended), coalesce(sum(ended), 0), count(tokens) FROM ledger"
     ).fetchone()
-    return found, mailbox.database.value("identity")
+    return found, mailbox.compactions, mailbox.database.value("identity")
 
 
 def _relearned(mailbox: Mailbox, progress: Progress) -> _Learned:

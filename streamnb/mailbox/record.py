@@ -340,7 +340,7 @@ class Record:
                 erased += removed > 0
             if erased:
                 for counts in mailbox.counts:  # names of what nothing else had are gone, too
-                    counts.lay_out(counts.rows()[0])
+                    counts.lay_out()
         if not mailbox.database.shrink():
             raise BusyError(
                 f"{mailbox.path}: {erased:,} messages are erased, but another process reads the "

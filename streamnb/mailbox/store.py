@@ -147,6 +147,7 @@ class Mailbox:
         self.gains = GAINS  # what this mailbox's own word and the base's are worth
         self._gains_left = False  # whether they are to be fitted anew
         self.settled = 0.0  # missed turns that learning anew (`rebuild`) could not mend
+        self.compactions = 0  # how often something was dropped (`compact`)
         self._loaded = False  # whether a transaction is open that has read what there is
         try:
             self._open(classifier)
@@ -284,6 +285,7 @@ class Mailbox:
                 self._become(self.database.value("identity"))
             self._moment = float(now["moment"])
             self.settled = float(now.get("settled", 0.0))
+            self.compactions = int(now.get("compactions", 0))
             own, site = now.get("gains", GAINS)
             self.gains = float(own), float(site)
             for counts, state in zip(self.counts, now["views"], strict=True):
@@ -310,6 +312,7 @@ class Mailbox:
             "moment": self._moment,
             "settled": self.settled,
             "views": [counts.state() for counts in self.counts],
+            **({"compactions": self.compactions} if self.compactions else {}),
             **({} if self.gains == GAINS else {"gains": list(self.gains)}),
             **self.classifier.model.state(),
         }
