@@ -623,6 +623,40 @@ def test_costs_decide(costs, label, unsure):
     assert (verdict.label, verdict.unsure) == (label, unsure)
 
 
+@pytest.mark.parametrize(
+    ("messages", "unsure"),
+    [
+        ({"spam": 1000, "ham": 1000}, False),
+        ({"spam": 1, "ham": 1}, True),
+        ({"spam": 1000, "ham": 3}, True),
+        ({"spam": 1000, "ham": 1000, "list": 3}, False),  # which has just come
+        ({"spam": 1000, "ham": 1000, **dict.fromkeys("abcdefghij", 2)}, False),
+        ({"spam": 1000, "ham": 3, "list": 3}, True),
+        ({"spam": 1, "ham": 1, "list": 1}, True),
+    ],
+)
+def test_how_much_is_known_of_the_other_classes_decides(messages, unsure):
+    scores = dict.fromkeys(messages, -12.0) | {"spam": 0.0}
+    label, _, found = MailClassifier().decided(scores, Costs(), messages)
+    assert (label, found) == ("spam", unsure)
+
+
+def test_a_new_class_does_not_make_others_unsure():
+    classifier = TextClassifier()
+    texts = {"spam": "buy cheap pills now {}", "ham": "lunch at noon in room {}"}
+    for number in range(300):
+        for label, text in texts.items():
+            classifier.learn_one(text.format(number), label)
+    asked = {label: text.format("seven") for label, text in texts.items()}
+    before = {label: classifier.classify(text) for label, text in asked.items()}
+    for number in range(3):
+        classifier.learn_one(f"minutes of the chess club {number}", "chess")
+    for label, text in asked.items():
+        assert (before[label].label, before[label].unsure) == (label, False)
+        verdict = classifier.classify(text)
+        assert (verdict.label, verdict.unsure) == (label, False)
+
+
 def test_before_anything_is_learned():
     classifier = MailClassifier()
     verdict = classifier.classify(SPAM)

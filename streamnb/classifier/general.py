@@ -246,14 +246,8 @@ class Classifier(Parameterised, base.Classifier):
         """
         labels = list(scores)
         shares = dict(zip(labels, probabilities(list(scores.values())), strict=True))
-        # After n messages of a class the next is of a new kind with a chance of about 1 / (n + 1),
-        # and of those nothing is known: one message of each class makes nobody sure.
-        others = max(len(labels) - 1, 1)
-        open_ = {label: 1 / (messages.get(label, 0.0) + 1) / others for label in labels}
-        whole = 1 + math.fsum(open_.values())
         expected = {
-            label: math.fsum(shares[other] + open_[other] for other in labels if other != label)
-            / whole
+            label: _chance_of_another(label, shares, messages)
             * (costs.false_alarm if label == self.positive else costs.miss)
             for label in labels
         }
@@ -386,3 +380,20 @@ class Classifier(Parameterised, base.Classifier):
                 f"{path}: the file holds a {type(found).__name__}, not a {cls.__name__}"
             )
         return found
+
+
+def _chance_of_another(
+    label: Label, shares: Mapping[Label, float], messages: Mapping[Label, float]
+) -> float:
+    """The chance that a message is of another class than that.
+
+    After n messages of a class the next of it is of a new kind with a chance of about 1 / (n + 1),
+    and of those nothing is known: one message of each class makes nobody sure. Of which class a
+    message of a new kind is, their numbers say, so that a class that has just come does not make
+    the verdicts on others unsure.
+    """
+    others = [other for other in shares if other != label]
+    known = math.fsum(messages.get(other, 0.0) + 1 for other in others)
+    new = len(others) / known if others else 0.0
+    own = 1 / (messages.get(label, 0.0) + 1)
+    return (math.fsum(shares[other] for other in others) + new) / (1 + new + own)
