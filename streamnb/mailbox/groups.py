@@ -66,8 +66,10 @@ def learn_batch(
     mailbox: Mailbox, lessons: Iterable[Lesson], stream: str, number: int, source: str = "batch"
 ) -> int:
     """See `Mailbox.learn_batch`."""
-    changed = 0
-    with mailbox.writing():
+    lessons = list(lessons)
+
+    def learned() -> int:
+        changed = 0
         done = mailbox.database.value(_BATCHES) or {}
         if number <= done.get(stream, -1):
             return 0
@@ -75,7 +77,9 @@ def learn_batch(
             outcomes = _learned_within(mailbox, group, HUMAN, source)
             changed += sum(outcome.what in ("learned", "corrected") for outcome in outcomes)
         mailbox.database.keep(_BATCHES, {**done, stream: number})
-    return changed
+        return changed
+
+    return mailbox.written(learned, lambda changed: changed == 0)
 
 
 def _ready(mailbox: Mailbox, lesson: Lesson) -> _Ready:

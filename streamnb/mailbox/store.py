@@ -388,19 +388,36 @@ class Mailbox:
     ) -> Outcome:
         site = None if self.base is None or message is None else self.base.scores(message)
 
-        said: list[Outcome] = []  # by attempts whose transaction may have been done all the same
-
         def learned() -> Outcome:
-            with self.writing():
-                if also is not None:
-                    also()
-                # Not before: another process may have made it another kind of database.
-                found = self.learn_within(count(), key, label, teacher, source, when, site)
-                found = said[0] if said and found.what == "known" else found
-                said[:] = [found]
-            return found
+            if also is not None:
+                also()
+            # Not before: another process may have made it another kind of database.
+            return self.learn_within(count(), key, label, teacher, source, when, site)
 
-        return self.tried(learned)
+        return self.written(learned, lambda outcome: outcome.what == "known")
+
+    def written(self, act: Callable[[], Done], nothing: Callable[[Done], bool]) -> Done:
+        """Do something in a transaction, once, also where a server goes away meanwhile.
+
+        Parameters
+        ----------
+        act
+            What is done.
+        nothing
+            Whether it changed nothing, going by what it gave: it was done before, perhaps by an
+            attempt whose transaction was done and whose answer was lost. What that gave holds then.
+        """
+        said: list[Done] = []
+
+        def attempt() -> Done:
+            with self.writing():
+                done = act()
+                if said and nothing(done):
+                    done = said[0]
+                said[:] = [done]
+            return done
+
+        return self.tried(attempt)
 
     def tried(self, action: Callable[[], Done]) -> Done:
         """Do a transaction, and do it again while the server is away, as long as `wait` says."""

@@ -64,7 +64,8 @@ def undo(mailbox: Mailbox, since: float, dry_run: bool = False) -> Undone:
     """
     if not math.isfinite(since):
         raise ValueError(f"since: a finite number, not {since}")
-    with mailbox.writing():
+
+    def undone() -> Undone:
         find = "SELECT id, digest, tokens IS NULL FROM ledger WHERE teacher != 'retired' AND "
         run = mailbox.database.connection.execute
         new = run(f"{find} added >= ?", (since,)).fetchall()
@@ -95,7 +96,9 @@ def undo(mailbox: Mailbox, since: float, dry_run: bool = False) -> Undone:
                     mailbox.relearn_row(row)
                 run(keep, ("restored", number))
                 mailbox.ledger.end(row, None)
-    return Undone(len(new), len(old), len(lost))
+        return Undone(len(new), len(old), len(lost))
+
+    return mailbox.written(undone, lambda done: not done.unlearned and not done.restored)
 
 
 def _holds(mailbox: Mailbox, number: int) -> bool:
@@ -107,8 +110,9 @@ def _holds(mailbox: Mailbox, number: int) -> bool:
 
 def redo(mailbox: Mailbox) -> Redone:
     """Undo the last `undo`, once: what it took back is learned again, exactly."""
-    learned = ended = left = 0
-    with mailbox.writing():
+
+    def redone() -> Redone:
+        learned = ended = left = 0
         run = mailbox.database.connection.execute
         if not _is_kept(mailbox):
             return Redone(0, 0, 0)
@@ -136,7 +140,9 @@ def redo(mailbox: Mailbox) -> Redone:
                 mailbox.relearn_row(row)
             learned += 1
         forget_undone(mailbox)
-    return Redone(learned, ended, left)
+        return Redone(learned, ended, left)
+
+    return mailbox.written(redone, lambda done: not any(done))
 
 
 def _is_kept(mailbox: Mailbox) -> bool:
