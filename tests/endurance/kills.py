@@ -2,8 +2,8 @@
 
     python tests/endurance/kills.py [WRITER ...] [--kills 200] [--seed 1]
 
-Writers are learn, rebuild, compact, import, serve, watch, imap (as root, with Dovecot) and postgres (as
-root, with PostgreSQL; the server is killed, too). A child process writes and says what it was told
+Writers are learn, many, rebuild, compact, import, serve, watch, imap (as root, with Dovecot), postgres and
+postgres-many (as root, with PostgreSQL; the server is killed, too). A child process writes and says what it was told
 is done; it is killed with SIGKILL after a time drawn at random; then the database is verified, and
 all that was said is looked for. Children are forked, so that most of their time is spent writing. Exit
 status 1 where anything was wrong.
@@ -32,15 +32,17 @@ import servers
 from postgres import Server, served
 from stream import stream
 
+import streamnb.mailbox.compact  # these also so that children need not import them
 import streamnb.mailbox.service.api
 import streamnb.mailbox.service.http
 import streamnb.mailbox.watch.imap
-import streamnb.mailbox.watch.maildir  # noqa: F401 (children need not import them)
+import streamnb.mailbox.watch.maildir
 from streamnb import Mailbox
 from streamnb.cli import main as streamnb_command
 from streamnb.errors import StreamNBError
 from streamnb.mailbox.compact import compact
 from streamnb.mailbox.digest import digest
+from streamnb.mailbox.groups import Lesson
 from streamnb.mailbox.rebuild import rebuild
 from streamnb.mailbox.service.http import token_of
 from streamnb.mailbox.transfer.formats import export, import_file
@@ -49,7 +51,7 @@ Say = Callable[[str], None]
 MAILS = [(message.content, message.label) for message in stream(400, seed=7)]
 LABELS = ("ham", "spam")
 ROUNDS = 40  # kills of one database
-ACKNOWLEDGED = ("done", "imported", "rebuilt", "came")
+ACKNOWLEDGED = ("done", "imported", "rebuilt", "compacted", "came")
 
 
 def command(arguments: list[str]) -> None:
@@ -161,6 +163,24 @@ class Learn:
         return problems
 
 
+class Many(Learn):
+    """Two processes learn messages of one database, some at a time in one transaction."""
+
+    def act(self, part: int, say: Say) -> None:
+        draw = random.Random(self.rng.random())
+
+        def lessons() -> Iterator[Lesson]:
+            for i in draw.sample(range(part, len(MAILS), 2), draw.randrange(1, 60)):
+                label = draw.choice(LABELS)
+                say(f"begin {i} {label}")
+                yield Lesson(MAILS[i][0], label, str(i))
+
+        while True:
+            with telling(say), Mailbox(self.place, wait=60) as box:
+                for lesson, _ in box.learn_many(lessons()):
+                    say(f"done {lesson.source} {lesson.label}")
+
+
 class Taught:
     """A database that has learned some messages, of which none may change."""
 
@@ -206,16 +226,21 @@ class Rebuild(Taught):
 
 
 class Compact(Taught):
-    """What is rare is dropped, and the ledger cut, while more is learned."""
+    """What is rare is dropped, and the ledger cut, while another process learns."""
+
+    children = 2
 
     def act(self, part: int, say: Say) -> None:
         draw = random.Random(self.rng.random())
+        streamnb.mailbox.compact._ROWS = 5  # many parts
         while True:
-            with telling(say), Mailbox(self.place) as box:
-                for i in draw.sample(range(len(MAILS)), 2):
+            with telling(say), Mailbox(self.place, wait=60) as box:
+                for i in draw.sample(range(part, len(MAILS), 2), 2):
                     box.learn(*MAILS[i])
                     say(f"done {i} {MAILS[i][1]}")
-                compact(box, once=-1, ledger=draw.choice([None, 1e-5]))
+                if part == 0:
+                    compact(box, once=-1, ledger=draw.choice([None, 1e-5]))
+                    say("compacted")
 
 
 class Import(Taught):
@@ -405,8 +430,8 @@ class Imap(Watch):
 
 
 WRITERS: dict[str, type[Learn] | type[Taught]] = {
-    "learn": Learn, "rebuild": Rebuild, "compact": Compact, "import": Import, "serve": Serve,
-    "watch": Watch, "imap": Imap, "postgres": Learn,
+    "learn": Learn, "many": Many, "rebuild": Rebuild, "compact": Compact, "import": Import, "serve": Serve,
+    "watch": Watch, "imap": Imap, "postgres": Learn, "postgres-many": Many,
 }  # fmt: skip
 
 
@@ -469,7 +494,7 @@ def main() -> None:
     for name in chosen.writers or WRITERS:
         with (
             tempfile.TemporaryDirectory(prefix="streamnb-kills-") as folder,
-            served(name == "postgres") as server,
+            served(name.startswith("postgres")) as server,
             contextlib.ExitStack() as stack,
         ):
             if name == "imap":
