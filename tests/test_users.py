@@ -12,6 +12,7 @@ from streamnb.errors import ConfigError, ModelFileError, StateError
 from streamnb.mailbox.base import Base
 from streamnb.mailbox.blend import GAINS, blended, evidence_of
 from streamnb.mailbox.digest import digest
+from streamnb.mailbox.groups import Lesson
 from streamnb.mailbox.location import user_path
 from streamnb.mailbox.service.judge import Mailboxes
 from streamnb.mailbox.transfer.formats import export
@@ -52,6 +53,23 @@ def test_a_new_users_first_mail_is_judged_by_the_site(users, site):
         assert box.gains == GAINS
     with Mailbox(users / "bob.db") as box:
         assert box.classify(SPAM % 99).label is None
+
+
+def test_many_are_learned_beside_a_site(users, site):
+    lessons = [
+        Lesson(of % i, label) for i in range(20) for of, label in ((SPAM, "ham"), (HAM, "spam"))
+    ]
+    with (
+        Mailbox(users / "ann.db", base=Base(site)) as one,
+        Mailbox(users / "bob.db", base=Base(site)) as many,
+    ):
+        for lesson in lessons:
+            one.learn(lesson.message, lesson.label)
+        list(many.learn_many(lessons))
+        assert many.verify() == []
+        assert many.gains == pytest.approx(one.gains, abs=1e-9)
+        assert many.gains != GAINS
+        assert many.classify(SPAM % 99).label == one.classify(SPAM % 99).label == "ham"
 
 
 @pytest.mark.parametrize("kind", ["snb", "db"])
