@@ -54,13 +54,17 @@ def rebuild(mailbox: Mailbox, progress: Progress = iter) -> int:
     int
         How many messages were learned.
     """
-    with mailbox.reading():
-        before = _signature(mailbox)
-        learned = _relearned(mailbox, progress)
-    with mailbox.writing():
-        if _signature(mailbox) != before:  # another process has learned meanwhile
+    for last in (False, False, True):
+        with mailbox.reading():
+            before = _signature(mailbox)
             learned = _relearned(mailbox, progress)
-        _swap(mailbox, learned)
+        with mailbox.writing():
+            if _signature(mailbox) != before or not _catch_up(mailbox, learned):
+                if not last:
+                    continue  # not while others wait
+                learned = _relearned(mailbox, progress)
+            _swap(mailbox, learned)
+        break
     return len(learned.receipts)
 
 
@@ -80,11 +84,34 @@ class _Learned(NamedTuple):
 
 
 def _signature(mailbox: Mailbox) -> Any:
-    """What differs where anything was learned, taken back or dropped."""
-    found = mailbox.database.connection.execute(
-        "SELECT count(*), max(id), count(ended), coalesce(sum(ended), 0), count(tokens) FROM ledger"
+    """What differs where something was done that cannot be caught up with."""
+    sums = mailbox.database.connection.execute(
+        f"SELECT count(*), max(id) FROM ledger WHERE ended IS NULL AND NOT ({_MESSAGE})"  # noqa: S608
     ).fetchone()
-    return found, mailbox.compactions, mailbox.database.value("identity")
+    return tuple(sums), mailbox.compactions, mailbox.database.value("identity")
+
+
+def _catch_up(mailbox: Mailbox, learned: _Learned) -> bool:
+    """Learn and take back what others did since; whether that could be done."""
+    found = mailbox.database.connection.execute(
+        f"SELECT id FROM ledger WHERE ended IS NULL AND {_MESSAGE}"  # noqa: S608
+    )
+    active = {number for (number,) in found.fetchall()}
+    gone = learned.receipts.keys() - active
+    model = learned.model
+    for number in sorted(gone):
+        row = next(mailbox.ledger.rows("id = ?", (number,)), None)
+        if row is None:  # undone
+            return False
+        receipt = learned.receipts.pop(number)
+        views = row.tokens or ()
+        model.unlearn(model.of_views(views), mailbox.labels[row.label], receipt)
+        learned.tally(views, receipt, -1)
+    for member in model.members:
+        member.counts.declare(mailbox.labels)
+    for number in sorted(active - learned.receipts.keys()):
+        _learn(mailbox, learned, number)
+    return True
 
 
 def _relearned(mailbox: Mailbox, progress: Progress) -> _Learned:
@@ -100,12 +127,16 @@ def _relearned(mailbox: Mailbox, progress: Progress) -> _Learned:
     if sums:
         _keep_what_cannot_be_learned(mailbox, learned)
     for number in progress(_mixed(mailbox)):
-        (row,) = mailbox.ledger.rows("id = ?", (number,))
-        views = row.tokens or ()
-        receipt = model.learn(model.of_views(views), mailbox.labels[row.label])
-        learned.tally(views, receipt, 1)
-        learned.receipts[number] = receipt
+        _learn(mailbox, learned, number)
     return learned
+
+
+def _learn(mailbox: Mailbox, learned: _Learned, number: int) -> None:
+    (row,) = mailbox.ledger.rows("id = ?", (number,))
+    views = row.tokens or ()
+    receipt = learned.model.learn(learned.model.of_views(views), mailbox.labels[row.label])
+    learned.tally(views, receipt, 1)
+    learned.receipts[number] = receipt
 
 
 def _keep_what_cannot_be_learned(mailbox: Mailbox, learned: _Learned) -> None:

@@ -1,0 +1,97 @@
+"""A mailbox is learned anew while others use it."""
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamnb import Mailbox
+from streamnb.mailbox.compact import compact
+from streamnb.mailbox.digest import digest
+from streamnb.mailbox.rebuild import rebuild
+
+LABELS = ("spam", "ham", "list")
+
+
+def mail(number):
+    return f"Subject: n{number}\n\nrare{number} w{number % 7} v{number % 3}".encode()
+
+
+def taught(path, number=30):
+    box = Mailbox(path)
+    for i in range(number):
+        box.learn(mail(i), LABELS[i % 2])
+    return box
+
+
+def test_what_others_did_meanwhile_is_caught_up_with(tmp_path):
+    """It is not learned anew once more, while all who teach wait."""
+    path = tmp_path / "mail.db"
+    times = []
+    with taught(path) as box, Mailbox(path) as other:
+
+        def progress(rows):
+            times.append(len(rows))
+            yield from rows
+            other.learn(mail(100), "list")  # a class that is new
+            other.learn(mail(3), "spam")  # a correction
+            other.forget(mail(4))
+            other.learn(mail(101), "ham")
+            other.forget(mail(101))
+
+        assert rebuild(box, progress) == 30
+        assert times == [30]
+        assert box.verify() == []
+        found = {i: box.label_of(digest(mail(i))) for i in (100, 3, 4, 101, 5)}
+        assert {i: of and of[0] for i, of in found.items()} == {
+            100: "list", 3: "spam", 4: None, 101: None, 5: "ham",
+        }  # fmt: skip
+        box.undo(0)
+        assert [counts.features for counts in box.counts] == [0] * len(box.counts)
+
+
+@pytest.mark.parametrize("how", ["undo", "compact", "retire"])
+def test_what_cannot_be_caught_up_with_is_learned_once_more(tmp_path, how):
+    path = tmp_path / "mail.db"
+    times = []
+    with taught(path) as box, Mailbox(path, wait=0.1) as other:
+
+        def progress(rows):
+            times.append(len(rows))
+            yield from rows
+            if len(times) == 1:
+                if how == "undo":
+                    other.undo(list(other.ledger.rows())[-5].added)
+                else:
+                    compact(other, once=-1, ledger=0 if how == "retire" else None)
+
+        rebuild(box, progress)
+        assert len(times) == 2
+        assert box.verify() == []
+
+
+@given(st.integers(0, 2**32))
+def test_others_may_do_anything_meanwhile(tmp_path_factory, seed):
+    draw = random.Random(seed)
+    path = tmp_path_factory.mktemp("rebuild") / "mail.db"
+    with taught(path, 12) as box, Mailbox(path, wait=0.05) as other:
+
+        def progress(rows):
+            yield from rows
+            for _ in range(0 if box.database.writes else draw.randrange(6)):
+                number = draw.randrange(16)
+                act = draw.random()
+                if act < 0.5:
+                    other.learn(mail(number), draw.choice(LABELS))
+                elif act < 0.8:
+                    other.forget(mail(number))
+                elif act < 0.9:
+                    other.undo(draw.choice([row.added for row in other.ledger.rows()] or [0]))
+                else:
+                    compact(other, once=-1, ledger=draw.choice([None, 0]))
+
+        rebuild(box, progress)
+        assert box.verify() == []
+        rebuild(other)
+        assert box.verify() == []
