@@ -531,18 +531,44 @@ class SqlCounts:
         self._changed()
         return len(rows)
 
-    def lay_out(self) -> None:
-        """Write all features that have a count anew: space of those that have none is free then."""
-        self.rewrite(*self.rows())
-
-    def rewrite(
+    def replace(
         self,
         fingerprints: NDArray[np.uint64],
         cells: NDArray[np.float64],
-        seen: NDArray[np.uint32],
-        names: list[bytes | None],
+        times: NDArray[np.float64],
     ) -> None:
-        """Write all features anew, as `rows` gives them; the most used ones lie together."""
+        """Count these features instead of what is counted, each in so many messages.
+
+        Those that are known keep their names, and lie where they lie.
+        """
+        found = self.database.connection.execute(
+            f"SELECT fingerprint, place FROM features_{self.view} ORDER BY fingerprint"  # noqa: S608
+        ).fetchall()
+        known, at = np.array(found, dtype=np.int64).reshape(-1, 2).T
+        page = self._read_blocks(fingerprints, self._checked(at))
+        page.cells[:] = 0
+        page.seen[:, 0] = 0
+        keys = fingerprints.view(np.int64)
+        numbers = np.minimum(np.searchsorted(known, keys), max(len(known) - 1, 0))
+        places = np.full(len(keys), -1, dtype=np.int64)
+        if len(known):
+            there = known[numbers] == keys
+            places[there] = at[numbers[there]]
+        page = _Page(fingerprints, places, page.blocks, page.data)
+        if (places < 0).any():
+            page = self._with_places(page, TokenCounts._trusted(fingerprints, times, None, None))
+        rows = page.rows(page.places)
+        page.cells[rows] = cells
+        page.seen[rows, 0] = times
+        page.seen[rows[page.seen[rows, 1] == 0], 1] = today()
+        self._write(page, np.arange(len(page.data)))
+        self._totals = [math.fsum(column.tolist()) for column in page.cells.T]
+        self._features = int(np.any(page.cells, axis=1).sum())
+        self._changed()
+
+    def lay_out(self) -> None:
+        """Write all features that have a count anew; the most used ones lie together."""
+        fingerprints, cells, seen, names = self.rows()
         order = np.argsort(-seen[:, 0].astype(np.int64), kind="stable")
         run = self.database.connection.execute
         run(f"DELETE FROM features_{self.view}")  # noqa: S608 (a number)

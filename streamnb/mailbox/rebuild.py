@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from streamnb.counts.database import today
 from streamnb.counts.memory import MemoryCounts
 from streamnb.features.token_counts import TokenCounts
 from streamnb.mailbox.store import Mailbox
@@ -176,20 +175,8 @@ def _swap(mailbox: Mailbox, learned: _Learned) -> None:
     """Write what a model has learned in place of what was known, within a transaction."""
     model = learned.model
     for member, messages, counts in zip(model.members, learned.seen, mailbox.counts, strict=True):
-        known, _, seen, names = counts.rows()
         fingerprints, cells = member.counts.everything()
-        order = np.argsort(known)
-        places = np.searchsorted(known, fingerprints, sorter=order)
-        there = places < len(known)
-        there[there] = known[order[places[there]]] == fingerprints[there]
-        before = order[places[there]]
-        now = np.full((len(fingerprints), 2), today(), dtype=np.uint32)
-        now[:, 0] = messages.gather(fingerprints)[0].sum(axis=1)
-        now[there, 1] = seen[before, 1]
-        named: list[bytes | None] = [None] * len(fingerprints)
-        for i, j in zip(np.flatnonzero(there).tolist(), before.tolist(), strict=True):
-            named[i] = names[j]
-        counts.rewrite(fingerprints, cells, now, named)
+        counts.replace(fingerprints, cells, messages.gather(fingerprints)[0].sum(axis=1))
         counts.weights = list(member.counts.weights)
     mailbox.classifier.model.restore(model.state())
     mailbox.ledger.replace_receipts(learned.receipts)
