@@ -293,6 +293,13 @@ def test_a_commit_whose_answer_is_lost_is_not_done_twice(url, monkeypatch):
         assert mailbox.verify() == []
 
 
+@pytest.mark.parametrize(("given", "idle"), [("", "30"), ("&keepalives_idle=7", "7")])
+def test_a_host_that_is_gone_is_noticed(url, given, idle):
+    with Mailbox(url + given) as mailbox:
+        found = mailbox.database.connection.real.info.get_parameters()
+        assert (found["keepalives_idle"], found["tcp_user_timeout"]) == (idle, "60000")
+
+
 def test_a_connection_that_was_ended_is_made_anew(url, server):
     import psycopg
 

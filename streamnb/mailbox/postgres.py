@@ -75,7 +75,10 @@ _UNREACHED = (
     "could not translate host name",
     "No route to host",
 )
-# A client that vanishes with its host is noticed within a minute, and its lock given back.
+# A server that vanishes with its host is noticed within a minute, unless the URL says otherwise;
+_ALIVE = {"keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3}
+_ALIVE["tcp_user_timeout"] = 60_000  # milliseconds
+# so is a client, and its lock is given back.
 _SESSION = (
     "SET client_encoding TO 'UTF8'",
     "SET tcp_keepalives_idle = 30",
@@ -183,8 +186,16 @@ class PostgresDatabase(Transactions):
 
     def _connect(self) -> None:
         timeout = max(2, min(60, round(self.wait)))
+        given = conninfo_to_dict(self.location)
+        unasked: dict[str, Any] = {
+            name: value for name, value in _ALIVE.items() if name not in given
+        }
         real: psycopg.Connection[Any] = psycopg.connect(
-            self.location, autocommit=True, connect_timeout=timeout, application_name="streamnb"
+            self.location,
+            autocommit=True,
+            connect_timeout=timeout,
+            application_name="streamnb",
+            **unasked,
         )
         self.connection = _Connection(real)
         self._process = os.getpid()
