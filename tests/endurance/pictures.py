@@ -25,6 +25,7 @@ def latencies(axes: Axes, lines: list[dict[str, Any]], what: str, title: str) ->
                       color=colour, linestyle=dash, label=name, linewidth=1)  # fmt: skip
     axes.set_title(title)
     axes.yaxis.set_major_formatter(lambda y, _: f"{y:g}")
+    axes.yaxis.set_minor_formatter(lambda *_: "")
     axes.set_ylabel("milliseconds")
     axes.legend(ncols=2, fontsize=7, loc="upper center")
     axes.margins(y=0.25)
