@@ -633,6 +633,8 @@ def test_costs_decide(costs, label, unsure):
         ({"spam": 1000, "ham": 1000, **dict.fromkeys("abcdefghij", 2)}, False),
         ({"spam": 1000, "ham": 3, "list": 3}, True),
         ({"spam": 1, "ham": 1, "list": 1}, True),
+        ({"spam": 60, "ham": 60}, False),
+        ({"spam": 60, "ham": 60, "slip": 0}, False),  # which was taken back
     ],
 )
 def test_how_much_is_known_of_the_other_classes_decides(messages, unsure):

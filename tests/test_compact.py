@@ -1,8 +1,7 @@
 """A database is made smaller while others use it."""
 
+import contextlib
 import random
-import threading
-import time
 
 import pytest
 from hypothesis import given
@@ -12,6 +11,7 @@ from streamnb import Mailbox
 from streamnb.mailbox.compact import compact
 from streamnb.mailbox.groups import Lesson
 from streamnb.mailbox.rebuild import rebuild
+from streamnb.mailbox.undo import redo
 
 
 @given(
@@ -37,15 +37,25 @@ def test_others_may_do_anything_between_the_parts_of_a_compaction(tmp_path_facto
                 act(draw.randrange(40), draw.choice(["spam", "ham", "forget"]))
             if draw.random() < 0.2:
                 rebuild(other)
-            if draw.random() < 0.1:
-                other.undo(other.database.value("now")["moment"] - 0.001)
+            if draw.random() < 0.2:
+                rows = list(other.ledger.rows())
+                other.undo(draw.choice(rows).added if rows else 0)
+            if draw.random() < 0.3:
+                redo(other)
             assert other.verify() == []
+            if draw.random() < 0.1:
+                raise KeyboardInterrupt
 
         for number, label in some:
             act(number, label)
         patch.setattr("streamnb.mailbox.compact._ROWS", 3)
         patch.setattr("streamnb.mailbox.compact.time.sleep", others)
-        compact(box, once=-1, ledger=draw.choice([None, 0]))
+        if draw.random() < 0.5:
+            other.undo(max((row.added for row in other.ledger.rows()), default=0))
+        with contextlib.suppress(KeyboardInterrupt):
+            compact(box, once=-1, ledger=draw.choice([None, 0]))
+        assert box.verify() == []
+        redo(other)
         assert box.verify() == []
 
 
@@ -90,27 +100,46 @@ def test_a_rebuild_sees_that_something_was_dropped_meanwhile(tmp_path):
         assert box.verify() == []
 
 
-def test_who_learns_need_not_wait_for_all_of_it(tmp_path):
-    """The longest wait is a part's, however many parts there are."""
-    path = tmp_path / "mail.db"
-    with Mailbox(path) as box, Mailbox(path) as other:
-        lessons = [Lesson(b"Subject: %d\n\nrare%d common" % (i, i), "ham") for i in range(800)]
-        list(box.learn_many(lessons))
-        lasted = []
+def test_undo_is_not_undone_after_something_was_dropped(tmp_path, monkeypatch):
+    """What a compaction that was stopped has dropped cannot be taken back."""
+    with Mailbox(tmp_path / "mail.db") as box:
+        box.learn(b"Subject: other\n\nlunch", "ham")
+        box.learn(b"Subject: this\n\npills", "ham")
+        box.learn(b"Subject: this\n\npills", "spam")
+        box.undo(list(box.ledger.rows())[-1].added)
 
-        def run():
-            begun = time.monotonic()
-            compact(other, once=-1)
-            lasted.append(time.monotonic() - begun)
+        def stopped(_seconds):
+            raise KeyboardInterrupt
 
-        thread = threading.Thread(target=run)
-        thread.start()
-        waited = []
-        while thread.is_alive():
-            begun = time.monotonic()
-            box.learn(b"Subject: new\n\nword%d" % len(waited), "spam")
-            waited.append(time.monotonic() - begun)
-        thread.join()
-        assert max(waited) < lasted[0] / 2
+        monkeypatch.setattr("streamnb.mailbox.compact.time.sleep", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            compact(box, once=None, ledger=-1)
+        assert redo(box) == (0, 0, 0)
         assert box.verify() == []
-        assert sum(counts.features for counts in box.counts) < 10_000
+
+
+def test_who_learns_waits_for_a_part_only(tmp_path, monkeypatch):
+    """Between two parts others can write, and no part is long."""
+    path = tmp_path / "mail.db"
+    with Mailbox(path) as box, Mailbox(path, wait=0.1) as other:
+        lessons = [Lesson(b"Subject: %d\n\nrare%d common" % (i, i), "ham") for i in range(100)]
+        list(box.learn_many(lessons))
+        looked_at, learned = [], []
+        rows = box.ledger.rows
+
+        def counted(where="ended IS NULL", values=()):
+            looked_at[-1:] = [looked_at[-1] + 1] if where == "id = ?" else looked_at[-1:]
+            return rows(where, values)
+
+        def learn(_seconds):
+            learned.append(other.learn(b"Subject: new\n\nword%d" % len(learned), "spam").what)
+            looked_at.append(0)
+
+        looked_at.append(0)
+        monkeypatch.setattr(box.ledger, "rows", counted)
+        monkeypatch.setattr("streamnb.mailbox.compact._ROWS", 10)
+        monkeypatch.setattr("streamnb.mailbox.compact.time.sleep", learn)
+        compact(box, once=-1)
+        assert learned == ["learned"] * (10 + len(box.counts))
+        assert looked_at[:10] == [10] * 10
+        assert box.verify() == []

@@ -1,6 +1,7 @@
 """Many messages in a transaction are learned as one after the other."""
 
 import json
+import math
 
 import pytest
 from commands import streamnb_command
@@ -13,9 +14,12 @@ from streamnb.counts.database import SqlCounts
 from streamnb.errors import CorpusError
 from streamnb.mailbox import groups
 from streamnb.mailbox.compact import compact
+from streamnb.mailbox.digest import digest
 from streamnb.mailbox.groups import Lesson
 from streamnb.mailbox.ledger import HUMAN, PROGRAM
+from streamnb.mailbox.transactions import TransientError
 from streamnb.mailbox.transfer.formats import export, import_file
+from streamnb.mailbox.undo import redo
 
 WORDS = [
     "buy",
@@ -84,6 +88,7 @@ def test_many_equal_one_after_the_other(make, tmp_path_factory, some, most, leas
         assert told(many, folder / "b") == told(one, folder / "a")
         with many.reading(), one.reading():
             for mine, others in zip(many.counts, one.counts, strict=True):
+                assert (mine.rows()[2] == others.rows()[2]).all()
                 assert mine.totals == pytest.approx(others.totals, rel=1e-13)
                 if make() is None:
                     assert mine.state()["totals"] == others.state()["totals"]
@@ -197,3 +202,131 @@ def test_the_command_tells_what_is_safe(tmp_path):
     with Mailbox(db) as mailbox:
         assert all(mailbox.label_of(bytes.fromhex(line["digest"])) for line in found)
         assert mailbox.label_of(bytes.fromhex(found[7]["digest"]))[2] == f"learn {folder / '07'}"
+
+
+def test_a_word_that_cannot_be_is_refused(tmp_path):
+    with Mailbox(tmp_path / "mail.db") as mailbox:
+        for wrong in (
+            Lesson(mail(1), "ham", b"x"),
+            Lesson(mail(1), None),
+            Lesson(mail(1), math.nan),
+        ):
+            with pytest.raises(ValueError, match=r"source|label"):
+                list(mailbox.learn_many([wrong]))
+        with pytest.raises(ValueError, match="source"):
+            mailbox.learn_batch([Lesson(mail(1), "ham")], "stream", 1, b"x")
+        with pytest.raises(ValueError, match="label"):
+            mailbox.learn(mail(1), math.nan)
+        assert mailbox.verify() == []
+        assert list(mailbox.ledger.rows()) == []
+
+
+def test_what_was_read_before_ctrl_c_is_learned(tmp_path):
+    def lessons():
+        yield Lesson(mail(1), "ham")
+        raise KeyboardInterrupt
+
+    with Mailbox(tmp_path / "mail.db") as mailbox:
+        with pytest.raises(KeyboardInterrupt):
+            list(mailbox.learn_many(lessons()))
+        assert mailbox.label_of(digest(mail(1)))[0] == "ham"
+
+
+def test_a_group_takes_what_was_read_in_a_second(tmp_path, monkeypatch):
+    monkeypatch.setattr(groups, "_SECONDS", 0.0)
+    with Mailbox(tmp_path / "mail.db") as mailbox:
+        before = mailbox.database.changes
+        assert len(list(mailbox.learn_many([Lesson(mail(n), "ham") for n in range(5)]))) == 5
+        monkeypatch.setattr(groups, "_SECONDS", 60.0)
+        each = mailbox.database.changes - before
+        assert len(list(mailbox.learn_many([Lesson(mail(n), "spam") for n in range(5)]))) == 5
+        assert each >= 5
+
+
+def test_groups_of_many_classes_are_smaller(tmp_path, monkeypatch):
+    sizes = []
+    learned = groups._learned_within
+    monkeypatch.setattr(
+        groups, "_learned_within", lambda *how: sizes.append(len(how[1])) or learned(*how)
+    )
+    monkeypatch.setattr(groups, "_LIMITS", (256, 2000, 1 << 25))
+    with Mailbox(tmp_path / "mail.db") as mailbox:
+        for number in range(40):
+            mailbox.learn(mail(number), f"c{number % 10}")
+        list(mailbox.learn_many([Lesson(mail(n), "c1") for n in range(40, 60)]))
+    with Mailbox(tmp_path / "other.db") as mailbox:
+        list(mailbox.learn_many([Lesson(mail(n), "c1") for n in range(40, 60)]))
+    assert sizes[0] < max(sizes)
+
+
+class Losing:
+    """Commits, and says that it does not know."""
+
+    def __init__(self, mailbox, monkeypatch, others=lambda: None):
+        self.commit, self.lost, self.others = mailbox.database._commit, True, others
+        self.database = mailbox.database
+        monkeypatch.setattr(mailbox.database, "loses_answers", True)
+        monkeypatch.setattr(mailbox.database, "_commit", self)
+
+    def __call__(self, durable):
+        writes = self.database.writes
+        self.commit(durable)
+        if writes and not self.lost:
+            self.lost = True
+            self.others()
+            raise TransientError("the answer was lost")
+
+
+def test_what_was_done_is_not_done_again_where_its_answer_was_lost(tmp_path, monkeypatch):
+    path = tmp_path / "mail.db"
+    numbers = iter(range(1000, 2000))
+    with Mailbox(path) as mailbox, Mailbox(path) as other:
+        losing = Losing(mailbox, monkeypatch, lambda: other.learn(mail(next(numbers)), "ham"))
+
+        def lost(act):
+            losing.lost = False
+            found = act()
+            assert losing.lost
+            assert mailbox.verify() == []
+            return found
+
+        two = [Lesson(mail(1), "ham"), Lesson(mail(1), "spam"), Lesson(mail(2), "ham")]
+        said = lost(lambda: [outcome for _, outcome in mailbox.learn_many(two)])
+        assert said == [("learned", None), ("corrected", "ham"), ("learned", None)]
+        assert len(list(mailbox.ledger.rows("digest = ?", (digest(mail(1)),)))) == 2
+        assert lost(lambda: mailbox.learn(mail(3), "ham")).what == "learned"
+        assert lost(lambda: mailbox.learn(mail(3), "spam")) == ("corrected", "ham")
+        assert lost(lambda: mailbox.learn_batch([Lesson(mail(4), "ham")], "stream", 1)) == 1
+        assert lost(lambda: mailbox.forget(mail(4))) == ("forgotten", "ham")
+        known = len(list(mailbox.ledger.rows()))
+        undone = lost(lambda: mailbox.undo(0))
+        assert undone.unlearned >= known
+        assert lost(lambda: redo(mailbox)).learned == undone.unlearned
+        assert len(list(mailbox.ledger.rows())) == known + 2  # what others learned meanwhile
+        assert lost(lambda: compact(mailbox, once=None, ledger=-1)).retired >= known
+
+
+def test_a_mailbox_that_is_read_while_lessons_come(tmp_path):
+    path = tmp_path / "mail.db"
+    with Mailbox(path) as mailbox, Mailbox(path) as other:
+
+        def lessons():
+            yield Lesson(mail(1), "ham")
+            other.take_identity(Classifier(Tokenizer(), MultinomialNB()))
+            mailbox.was_taught(b"x" * 32)  # it knows now
+            yield Lesson(mail(2), "spam")
+
+        assert [outcome.what for _, outcome in mailbox.learn_many(lessons())] == ["learned"] * 2
+        assert mailbox.verify() == []
+
+
+def test_labels_that_are_equal_and_are_not_spelt_alike(tmp_path):
+    with Mailbox(tmp_path / "one") as one, Mailbox(tmp_path / "many") as many:
+        some = [(1, 1), (1, True), (1, "True"), (1, "1"), (2, "1"), (2, 1), (3, True), (3, "1")]
+        lessons = [Lesson(mail(number), label) for number, label in [(9, 1), *some, *some]]
+        expected = [one.learn(lesson.message, lesson.label) for lesson in lessons]
+        assert [outcome for _, outcome in many.learn_many(lessons)] == expected
+        assert many.verify() == []
+        for mine, others in zip(many.counts, one.counts, strict=True):
+            with many.reading(), one.reading():
+                assert (mine.rows()[2] == others.rows()[2]).all()

@@ -17,7 +17,7 @@ from commands import streamnb_command
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamnb import Mailbox, MailClassifier, MultinomialNB
+from streamnb import Mailbox, MailClassifier, MultinomialNB, _core
 from streamnb.classifier import Classifier
 from streamnb.corpus import open_corpus, read
 from streamnb.errors import BusyError, OutputError, StateError
@@ -1536,3 +1536,38 @@ def test_a_batch_that_two_processes_have_is_learned_once(tmp_path):
         assert not mailbox.was_taught(digest(b"Subject: half\n\nw1"))
         assert mailbox.learn_batch([Lesson(b"Subject: half\n\nw1", "ham")], "query", 9) == 1
         assert mailbox.verify() == []
+
+
+@pytest.mark.parametrize(
+    "mail",
+    [
+        b"Subject: x\n\nhello \0 there\n",
+        b"Subject: \0xyz \0abcd\n\nab\0cdefg \0\0\0\0 \xff\0\n",
+        bytes(range(256)) * 3,
+    ],
+)
+def test_mail_with_zero_bytes_is_exported_and_imported(box, tmp_path, mail):
+    box.learn(mail, "ham")
+    data = exported(box)
+    with Mailbox(tmp_path / "other") as other:
+        (tmp_path / "x").write_bytes(data)
+        import_file(other, str(tmp_path / "x"))
+        assert exported(other) == data
+        assert [counts.rows()[3] for counts in other.counts] == [
+            counts.rows()[3] for counts in box.counts
+        ]
+
+
+def test_exports_of_before_with_zero_bytes_are_read(box, tmp_path):
+    """They had such names as text."""
+    box.learn(b"Subject: x\n\nhello \0 there\n", "ham")
+    lines = [json.loads(line) for line in exported(box).splitlines()]
+    for line in lines:
+        name = line.get("name", "")
+        if name.startswith("\0"):
+            line["name"] = _core.decode_name(bytes.fromhex(name[1:]))
+    assert any(line.get("name", "").startswith("\0 ") for line in lines)
+    (tmp_path / "x").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    with Mailbox(tmp_path / "other") as other:
+        import_file(other, str(tmp_path / "x"))
+        assert exported(other) == exported(box)

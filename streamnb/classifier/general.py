@@ -393,7 +393,7 @@ def _chance_of_another(
     the verdicts on others unsure.
     """
     others = [other for other in shares if other != label]
-    known = math.fsum(messages.get(other, 0.0) + 1 for other in others)
-    new = len(others) / known if others else 0.0
+    known = [messages[other] + 1 for other in others if messages.get(other)]
+    new = len(known) / math.fsum(known) if known else 1.0
     own = 1 / (messages.get(label, 0.0) + 1)
     return (math.fsum(shares[other] for other in others) + new) / (1 + new + own)

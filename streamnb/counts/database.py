@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from streamnb import _core
 from streamnb.counts.memory import NO_NAME
 from streamnb.counts.part import LentCounts
-from streamnb.counts.protocol import Counts, Label, UnsupportedError
+from streamnb.counts.protocol import Counts, Label, UnsupportedError, check_labels
 from streamnb.errors import StateError
 from streamnb.features.token_counts import Feature, TokenCounts
 from streamnb.storage import plain_label, read_label
@@ -193,7 +193,9 @@ class SqlCounts:
 
     def declare(self, labels: Iterable[Label]) -> None:
         """Make classes known that nothing has been learned of."""
-        for label in labels:
+        new = [label for label in labels if label not in self.labels]
+        check_labels(new)
+        for label in new:
             if label not in self.labels:
                 self.labels.append(label)
                 self.weights.append(0.0)
@@ -395,17 +397,19 @@ class SqlCounts:
         some = np.concatenate([np.empty(0, np.uint64), *[of.fingerprints for of in messages]])
         fingerprints = _distinct(some)
         cells, _ = self.gather(fingerprints)
-        return LentCounts(
+        lent = LentCounts(
             fingerprints, cells, self.labels, self.weights, self._totals, self._features,
             self.version,
         )  # fmt: skip
+        lent.page = self._read(fingerprints)
+        return lent
 
     def take_in(self, lent: LentCounts) -> None:
         """Write what was learned in counts that were lent."""
         self._totals, self._features = lent.totals, lent.features
         times = lent.times()
         if len(times):
-            page = self._widened(self._read(lent.fingerprints))
+            page = self._widened(lent.page)
             places = page.places[np.searchsorted(page.fingerprints, times.fingerprints)]
             page = _Page(times.fingerprints, places, page.blocks, page.data)
             if (page.places < 0).any():

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from streamnb.counts.memory import MemoryCounts
-from streamnb.counts.protocol import Label
+from streamnb.counts.protocol import Label, UnsupportedError
 from streamnb.features.token_counts import TokenCounts
 
 __all__ = ["LentCounts", "PartOfCounts"]
@@ -49,7 +50,11 @@ class LentCounts(PartOfCounts):
     ----------
     learned
         The features of each message that was learned.
+    page
+        What the store wants to find again.
     """
+
+    page: Any = None
 
     def __init__(
         self,
@@ -64,7 +69,6 @@ class LentCounts(PartOfCounts):
         super().__init__()
         self.declare(labels)
         self.labels, self.weights = labels, weights
-        self.fingerprints = fingerprints
         known = cells.any(axis=1)
         some = np.ascontiguousarray(cells[known])
         self.table.load(fingerprints[known], None, None, some, list(totals))
@@ -79,6 +83,12 @@ class LentCounts(PartOfCounts):
         super().add(tokens, label, weight, mass)
         if weight:
             self.learned.append(tokens.fingerprints)
+
+    def subtract(
+        self, tokens: TokenCounts, label: Label, weight: float, mass: float | None = None
+    ) -> None:
+        """Not here: in how many messages a feature was is counted upwards."""
+        raise UnsupportedError("nothing is taken back of counts that are lent")
 
     def times(self) -> TokenCounts:
         """In how many messages each feature was learned, as counts, with its name."""

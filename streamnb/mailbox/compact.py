@@ -51,7 +51,8 @@ def compact(
 ) -> Compacted:
     """Drop what is old, a part at a time: others can learn between two of them.
 
-    Each part is a transaction that leaves a sound database, so it may be stopped at any time.
+    Each part is a transaction that leaves a sound database, so it may be stopped at any time; what
+    was dropped until then stays dropped.
 
     Parameters
     ----------
@@ -78,16 +79,19 @@ def compact(
 
 
 def _do_part(mailbox: Mailbox, act: Callable[[], int]) -> int:
-    """Do something in a transaction, and leave time for others after it."""
+    """Do something in a transaction, and leave time for others after it; what it gives."""
     begun = time.monotonic()
 
     def done() -> int:
-        mailbox.compactions += 1
-        return act()
+        # What `undo` had taken back may be about to be dropped.
+        forget_undone(mailbox)
+        dropped = act()
+        mailbox.compactions += dropped > 0
+        return dropped
 
-    number = mailbox.written(done, lambda number: number == 0)
+    dropped = mailbox.once(done)
     time.sleep(min(time.monotonic() - begun, 1.0))  # who waits looks ten times a second
-    return number
+    return dropped
 
 
 def _in_parts(mailbox: Mailbox, numbers: list[int], act: Callable[[list[Row]], int]) -> int:
@@ -128,7 +132,6 @@ def _drop(mailbox: Mailbox, once: float, dry_run: bool) -> int:
 
 
 def _lay_out(mailbox: Mailbox, view: int) -> int:
-    forget_undone(mailbox)
     mailbox.counts[view].lay_out()
     return 0
 
@@ -186,7 +189,7 @@ def _retire(mailbox: Mailbox, at: float, dry_run: bool) -> tuple[int, int]:
 
     def retire(rows: list[Row]) -> int:
         rows = [row for row in rows if row.ended is None and row.tokens is not None]
-        _add_up(mailbox, rows)
+        _write_sums(mailbox, rows)
         for row in rows:
             mailbox.ledger.replace_tokens(row._replace(tokens=None))
         return len(rows)
@@ -195,7 +198,7 @@ def _retire(mailbox: Mailbox, at: float, dry_run: bool) -> tuple[int, int]:
         former = list(mailbox.ledger.rows("teacher = 'retired' AND ended IS NULL"))
         for row in former:
             mailbox.ledger.remove(row)
-        _add_up(mailbox, former)
+        _write_sums(mailbox, former)
         mailbox.database.connection.execute("DELETE FROM ledger WHERE ended < ?", (at,))
         return 0
 
@@ -205,8 +208,8 @@ def _retire(mailbox: Mailbox, at: float, dry_run: bool) -> tuple[int, int]:
     return retired, gone
 
 
-def _add_up(mailbox: Mailbox, rows: list[Row]) -> None:
-    """Write the sum of messages as one row a class."""
+def _write_sums(mailbox: Mailbox, rows: list[Row]) -> None:
+    """Write the sums of messages, a row a class."""
     tables = [MemoryCounts(keep_names=False) for _ in mailbox.counts]
     for counts in tables:
         counts.declare(mailbox.labels)

@@ -5,24 +5,26 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from operator import sub
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from streamnb.counts.protocol import Label
+from streamnb.counts.protocol import Label, check_labels
 from streamnb.features.token_counts import TokenCounts
 from streamnb.mailbox.digest import digest
-from streamnb.mailbox.ledger import HUMAN
+from streamnb.mailbox.ledger import HUMAN, check_word, of_known
 
 if TYPE_CHECKING:
+    from streamnb.classifier import Classifier
     from streamnb.mailbox.store import Mailbox, Outcome
 
 __all__ = ["Lesson", "grouped", "in_order", "learn_batch", "learn_many"]
 
 Item = TypeVar("Item")
 
-# A group is learned when it has so many messages, features or bytes, or when reading it took so
+# A group is learned when it has so many messages, counts or bytes, or when reading it took so
 # many seconds: others wait for about a second then, and who waits for an answer sees them come.
-_LIMITS = 256, 400_000, 1 << 25
+_LIMITS = 256, 1_200_000, 1 << 25
 _SECONDS = 1.0
 _MANY = 4  # fewer messages have little in common
 _BATCHES = "batches"  # the number of the last batch of each stream
@@ -44,6 +46,7 @@ class _Ready(NamedTuple):
     counted: Any
     views: tuple[TokenCounts, ...]
     site: dict[str, float] | None
+    counted_by: Classifier
 
 
 def learn_many(
@@ -57,7 +60,7 @@ def learn_many(
         What became of each: from then on it is safe. Where `lessons` raises an error, what came
         before it is learned all the same.
     """
-    for group in grouped((_ready(mailbox, lesson) for lesson in lessons), _size):
+    for group in _ready_groups(mailbox, lessons):
         outcomes = _learned(mailbox, group, teacher, source)
         yield from zip([item.lesson for item in group], outcomes, strict=True)
 
@@ -73,31 +76,40 @@ def learn_batch(
         done = mailbox.database.value(_BATCHES) or {}
         if number <= done.get(stream, -1):
             return 0
-        for group in grouped((_ready(mailbox, lesson) for lesson in lessons), _size):
+        for group in grouped(
+            (_ready(mailbox, lesson) for lesson in lessons), partial(_size, mailbox)
+        ):
             outcomes = _learned_within(mailbox, group, HUMAN, source)
             changed += sum(outcome.what in ("learned", "corrected") for outcome in outcomes)
         mailbox.database.keep(_BATCHES, {**done, stream: number})
         return changed
 
-    return mailbox.written(learned, lambda changed: changed == 0)
+    return mailbox.once(learned)
 
 
 def _ready(mailbox: Mailbox, lesson: Lesson) -> _Ready:
     message = lesson.message
     if not isinstance(message, bytes):
         raise ValueError(f"a message is bytes, not {type(message).__name__}")
-    counted = mailbox.classifier.count(message)
-    views = mailbox.classifier.model.views_of(counted)
+    check_labels([lesson.label])
+    check_word(HUMAN, lesson.source or "")
+    used = mailbox.classifier
+    counted = used.count(message)
     site = None if mailbox.base is None else mailbox.base.scores(message)
-    return _Ready(lesson, digest(message), counted, views, site)
+    return _Ready(lesson, digest(message), counted, used.model.views_of(counted), site, used)
 
 
-def _size(item: _Ready) -> tuple[int, int]:
-    return sum(map(len, item.views)), len(item.lesson.message)
+def _ready_groups(mailbox: Mailbox, lessons: Iterable[Lesson]) -> Iterator[list[_Ready]]:
+    return grouped((_ready(mailbox, lesson) for lesson in lessons), partial(_size, mailbox))
+
+
+def _size(mailbox: Mailbox, item: _Ready) -> tuple[int, int]:
+    # Counts are read and written for all classes.
+    return sum(map(len, item.views)) * (len(mailbox.labels) + 1), len(item.lesson.message)
 
 
 def grouped(items: Iterable[Item], size: Callable[[Item], tuple[int, int]]) -> Iterator[list[Item]]:
-    """Put messages into groups; `size` gives how many features and bytes one has.
+    """Put messages into groups; `size` gives how many counts and bytes one has.
 
     Where `items` raises an error, what came before it is a group all the same.
     """
@@ -111,7 +123,7 @@ def grouped(items: Iterable[Item], size: Callable[[Item], tuple[int, int]]) -> I
             if min(left) <= 0 or time.monotonic() - begun > _SECONDS:
                 yield group
                 group, left, begun = [], _LIMITS, time.monotonic()
-    except Exception:
+    except (Exception, KeyboardInterrupt):
         if group:
             yield group
         raise
@@ -120,37 +132,29 @@ def grouped(items: Iterable[Item], size: Callable[[Item], tuple[int, int]]) -> I
 
 
 def _learned(mailbox: Mailbox, group: list[_Ready], teacher: str, source: str) -> list[Outcome]:
-    used = mailbox.classifier
-    said: list[Outcome] = []  # by attempts whose transaction may have been done all the same
-
-    def attempt() -> list[Outcome]:
-        with mailbox.writing():
-            items = group
-            if mailbox.classifier is not used:  # another process made it another kind of database
-                items = [_ready(mailbox, item.lesson) for item in group]
-            outcomes = _learned_within(mailbox, items, teacher, source)
-            for i, before in enumerate(said):
-                if outcomes[i].what == "known":
-                    outcomes[i] = before
-            said[:] = outcomes
-        return outcomes
-
-    return mailbox.tried(attempt)
+    return mailbox.once(lambda: _learned_within(mailbox, group, teacher, source))
 
 
 def _learned_within(
     mailbox: Mailbox, items: Sequence[_Ready], teacher: str, source: str
 ) -> list[Outcome]:
     """Learn messages, within a transaction."""
-    keys = [item.key for item in items]
-    known = {key: str(mailbox.labels[k]) for key, k in mailbox.ledger.labels_of(keys).items()}
+    # Another process may have made it another kind of database since they were counted.
+    items = [
+        item if item.counted_by is mailbox.classifier else _ready(mailbox, item.lesson)
+        for item in items
+    ]
+    known = mailbox.ledger.labels_of([item.key for item in items], mailbox.labels)
+    coming: list[Label] = []
     outcomes: list[Outcome] = []
 
     def adds(item: _Ready) -> bool:
-        label = str(item.lesson.label)
-        before = known.get(item.key, label)
+        label = of_known((*mailbox.labels, *coming), item.lesson.label)
+        if item.key not in known:
+            coming.append(label)
+        same = known.setdefault(item.key, label) == label
         known[item.key] = label
-        return before == label
+        return same
 
     def learn(item: _Ready) -> None:
         lesson = item.lesson

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from streamnb.counts.protocol import Label
 from streamnb.errors import StateError
 from streamnb.features.token_counts import TokenCounts
 from streamnb.mailbox.transactions import Transactions
@@ -21,6 +22,8 @@ __all__ = [
     "TEACHERS",
     "Ledger",
     "Row",
+    "check_word",
+    "of_known",
     "pack_tokens",
     "row_of",
     "select_row",
@@ -31,6 +34,17 @@ HUMAN, PROGRAM = "human", "program"
 # Rows of an import, and of what was dropped, stand for many messages.
 TEACHERS = (HUMAN, PROGRAM, "import", "retired")
 _VIEW = struct.Struct("<IB")  # how many features, and how their counts are written
+
+
+def check_word(teacher: str, source: str) -> None:
+    """Raise ValueError for a teacher, or a source, that there cannot be."""
+    if teacher not in (HUMAN, PROGRAM) or not isinstance(source, str):
+        raise ValueError(f"teacher: {HUMAN!r} or {PROGRAM!r}, source: text")
+
+
+def of_known(known: Sequence[Label], label: Label) -> Label:
+    """The class that is spelt as that, of those that are known."""
+    return next((other for other in known if str(other) == str(label)), label)
 
 
 class Row(NamedTuple):
@@ -188,19 +202,18 @@ class Ledger:
         ).fetchone()
         return None if found is None else self._row(found)
 
-    def labels_of(self, digests: Sequence[bytes]) -> dict[bytes, int]:
-        """The number of the class that each of some messages has, of those that have one."""
+    def labels_of(self, digests: Sequence[bytes], labels: Sequence[Label]) -> dict[bytes, Label]:
+        """The class of those of some messages that have one."""
         asked = ", ".join("?" * len(digests))
         statement = f"SELECT digest, label FROM ledger WHERE ended IS NULL AND digest IN ({asked})"  # noqa: S608
         found = self.database.connection.execute(statement, tuple(digests)) if digests else ()
-        return {bytes(key): label for key, label in found}
-
-    def has_ended(self, row: Row) -> bool:
-        """Whether a row was taken back since."""
-        found = self.database.connection.execute(
-            "SELECT 1 FROM ledger WHERE id = ? AND ended IS NULL", (row.id,)
-        ).fetchone()
-        return found is None
+        numbers = {bytes(key): number for key, number in found}
+        if not all(number in range(len(labels)) for number in numbers.values()):
+            raise StateError(
+                f"{self.database.path}: the database is damaged: a label in the ledger; restore it "
+                "from a backup, or see `streamnb rescue`"
+            )
+        return {key: labels[number] for key, number in numbers.items()}
 
     def rows(self, where: str = "ended IS NULL", values: Sequence[Any] = ()) -> Iterator[Row]:
         """Rows in the order they were learned in."""

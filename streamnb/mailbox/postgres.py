@@ -160,6 +160,7 @@ class PostgresDatabase(Transactions):
     """
 
     connection: _Connection
+    loses_answers = True
 
     def __init__(self, url: str, create: bool = True, wait: float = WAIT) -> None:
         super().__init__(shown_url(url), wait)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
+from secrets import token_hex
 from typing import Any, NamedTuple, Self, TypeVar
 
 from streamnb.classifier import Classifier, MailClassifier, Verdict
@@ -29,7 +30,7 @@ from streamnb.mailbox.blend import (
 from streamnb.mailbox.database import opened
 from streamnb.mailbox.digest import digest
 from streamnb.mailbox.groups import Lesson, learn_batch, learn_many
-from streamnb.mailbox.ledger import HUMAN, PROGRAM, TEACHERS, Ledger, Row
+from streamnb.mailbox.ledger import HUMAN, PROGRAM, TEACHERS, Ledger, Row, check_word, of_known
 from streamnb.mailbox.location import WAIT
 from streamnb.mailbox.transactions import TransientError
 from streamnb.mailbox.undo import Undone, forget_undone, undo
@@ -40,6 +41,8 @@ __all__ = ["Lesson", "Mailbox", "Outcome", "check_kind", "check_row"]
 
 
 Done = TypeVar("Done")
+
+_CALLS = 64  # calls that a database remembers
 
 
 class Outcome(NamedTuple):
@@ -58,11 +61,6 @@ class Outcome(NamedTuple):
 
     what: str
     before: Label | None = None
-
-
-def _check_teacher(teacher: str, source: str) -> None:
-    if teacher not in (HUMAN, PROGRAM) or not isinstance(source, str):
-        raise ValueError(f"teacher: {HUMAN!r} or {PROGRAM!r}, source: text")
 
 
 def check_kind(classifier: Classifier, where: str) -> None:
@@ -147,7 +145,8 @@ class Mailbox:
         self.gains = GAINS  # what this mailbox's own word and the base's are worth
         self._gains_left = False  # whether they are to be fitted anew
         self.settled = 0.0  # missed turns that learning anew (`rebuild`) could not mend
-        self.compactions = 0  # how often something was dropped (`compact`)
+        self.compactions = 0  # transactions in which something was dropped (`compact`)
+        self._calls: list[str] = []  # those done last, where a server's answer may be lost
         self._loaded = False  # whether a transaction is open that has read what there is
         try:
             self._open(classifier)
@@ -286,6 +285,7 @@ class Mailbox:
             self._moment = float(now["moment"])
             self.settled = float(now.get("settled", 0.0))
             self.compactions = int(now.get("compactions", 0))
+            self._calls = [str(call) for call in now.get("calls", ())]
             own, site = now.get("gains", GAINS)
             self.gains = float(own), float(site)
             for counts, state in zip(self.counts, now["views"], strict=True):
@@ -312,6 +312,7 @@ class Mailbox:
             "moment": self._moment,
             "settled": self.settled,
             "views": [counts.state() for counts in self.counts],
+            **({"calls": self._calls} if self._calls else {}),
             **({"compactions": self.compactions} if self.compactions else {}),
             **({} if self.gains == GAINS else {"gains": list(self.gains)}),
             **self.classifier.model.state(),
@@ -347,7 +348,7 @@ class Mailbox:
         """
         if not isinstance(message, bytes):
             raise ValueError(f"a message is bytes, not {type(message).__name__}")
-        _check_teacher(teacher, source)
+        check_word(teacher, source)
         if when is not None and not math.isfinite(when):
             raise ValueError(f"when: a finite number, not {when}")
         used = self.classifier
@@ -394,32 +395,29 @@ class Mailbox:
             # Not before: another process may have made it another kind of database.
             return self.learn_within(count(), key, label, teacher, source, when, site)
 
-        return self.written(learned, lambda outcome: outcome.what == "known")
+        return self.once(learned)
 
-    def written(self, act: Callable[[], Done], nothing: Callable[[Done], bool]) -> Done:
+    def once(self, act: Callable[[], Done]) -> Done:
         """Do something in a transaction, once, also where a server goes away meanwhile.
 
-        Parameters
-        ----------
-        act
-            What is done.
-        nothing
-            Whether it changed nothing, going by what it gave: it was done before, perhaps by an
-            attempt whose transaction was done and whose answer was lost. What that gave holds then.
+        It is done again then, unless the transaction was done and only its answer was lost: the
+        database knows its last calls.
         """
+        call = token_hex(6) if self.database.loses_answers else ""
         said: list[Done] = []
 
         def attempt() -> Done:
             with self.writing():
-                done = act()
-                if said and nothing(done):
-                    done = said[0]
-                said[:] = [done]
-            return done
+                if call and call in self._calls:
+                    return said[0]
+                said[:] = [act()]
+                if call:
+                    self._calls = [*self._calls, call][-_CALLS:]
+            return said[0]
 
-        return self.tried(attempt)
+        return self.retrying(attempt)
 
-    def tried(self, action: Callable[[], Done]) -> Done:
+    def retrying(self, action: Callable[[], Done]) -> Done:
         """Do a transaction, and do it again while the server is away, as long as `wait` says."""
         until = time.monotonic() + self.database.wait
         pause = 0.01
@@ -444,7 +442,7 @@ class Mailbox:
     ) -> Outcome:
         """Learn a message, within a transaction."""
         now = self.moment(when)
-        label = next((known for known in self.labels if str(known) == str(label)), label)
+        label = of_known(self.labels, label)
         before = self.ledger.active(key)
         if before is not None:
             outcome = self._overrule(before, label, teacher, source, now)
@@ -477,6 +475,7 @@ class Mailbox:
     ) -> Iterator[tuple[Lesson, Outcome]]:
         """Learn messages as `learn` does one after the other, some hundred in a transaction.
 
+        They are learned while what this gives is gone through, as ``for lesson, outcome in ...``.
         That is several times as fast, and the same to the last digit; but where there is a `base`,
         what it is worth is fitted once for all of them. (`streamnb.mailbox.groups`.)
 
@@ -493,7 +492,7 @@ class Mailbox:
             What became of each; then it is safe. Where `lessons` raises an error, what came before
             is learned all the same.
         """
-        _check_teacher(teacher, source)
+        check_word(teacher, source)
         return learn_many(self, lessons, teacher, source)
 
     def learn_batch(
@@ -517,6 +516,7 @@ class Mailbox:
         int
             How many messages it changed something for.
         """
+        check_word(HUMAN, source)
         return learn_batch(self, lessons, stream, number, source)
 
     def _expected(self, counted: Any, key: bytes, site: dict[str, float] | None) -> Label | None:
@@ -586,34 +586,28 @@ class Mailbox:
         also, when
             As for `learn`.
         """
-        said: list[tuple[Row, Outcome]] = []  # by attempts that may have been done all the same
 
         def retracted() -> Outcome:
-            with self.writing():
-                if also is not None:
-                    also()
-                for before, outcome in said:  # which was done, if its row has ended
-                    if self.ledger.has_ended(before):
-                        return outcome
-                row = self.ledger.active(key)
-                if row is None:
-                    return Outcome("unknown")
-                if row.tokens is None:
-                    return Outcome("retired", self.labels[row.label])
-                now = self.moment(when)
-                self.take_back(row, now)
-                said[:] = [(row, Outcome("forgotten", self.labels[row.label]))]
-                where = "digest = ? AND ended = ? AND id < ?"
-                for old in list(self.ledger.rows(where, (key, row.added, row.id)))[-1:]:
-                    if old.tokens is not None and (
-                        back_to is None or self.labels[old.label] in back_to
-                    ):
-                        # A moment later than what was taken back ended: it did not correct that.
-                        self._moment = math.nextafter(now, math.inf)
-                        self.add_row(old._replace(id=0, added=self._moment, ended=None))
+            if also is not None:
+                also()
+            row = self.ledger.active(key)
+            if row is None:
+                return Outcome("unknown")
+            if row.tokens is None:
+                return Outcome("retired", self.labels[row.label])
+            now = self.moment(when)
+            self.take_back(row, now)
+            where = "digest = ? AND ended = ? AND id < ?"
+            for old in list(self.ledger.rows(where, (key, row.added, row.id)))[-1:]:
+                if old.tokens is not None and (
+                    back_to is None or self.labels[old.label] in back_to
+                ):
+                    # A moment later than what was taken back ended: it did not correct that.
+                    self._moment = math.nextafter(now, math.inf)
+                    self.add_row(old._replace(id=0, added=self._moment, ended=None))
             return Outcome("forgotten", self.labels[row.label])
 
-        return self.tried(retracted)
+        return self.once(retracted)
 
     def was_taught(self, key: bytes) -> bool:
         """Whether anything was ever learned of a message, be it taken back since."""
@@ -680,7 +674,7 @@ class Mailbox:
                     self.classifier, self.gains, self.base, message, site, reasons, costs
                 )
 
-        return self.tried(judged)
+        return self.retrying(judged)
 
     def verify(self) -> list[str]:
         """Recount the ledger; gives what does not agree, a line each."""

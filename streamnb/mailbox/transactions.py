@@ -77,6 +77,7 @@ class Transactions:
     connection: Any
     path: Path | str
     file: tuple[int, int]
+    loses_answers = False  # whether a transaction may be done and nobody be told
 
     def __init__(self, path: Path | str, wait: float) -> None:
         self.path = path

@@ -98,7 +98,7 @@ def undo(mailbox: Mailbox, since: float, dry_run: bool = False) -> Undone:
                 mailbox.ledger.end(row, None)
         return Undone(len(new), len(old), len(lost))
 
-    return mailbox.written(undone, lambda done: not done.unlearned and not done.restored)
+    return mailbox.once(undone)
 
 
 def _holds(mailbox: Mailbox, number: int) -> bool:
@@ -142,7 +142,7 @@ def redo(mailbox: Mailbox) -> Redone:
         forget_undone(mailbox)
         return Redone(learned, ended, left)
 
-    return mailbox.written(redone, lambda done: not any(done))
+    return mailbox.once(redone)
 
 
 def _is_kept(mailbox: Mailbox) -> bool:

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -157,7 +158,7 @@ def absorb(mailbox: Mailbox, extract: Extract) -> Absorbed:
             label = places[row.label]
             return row._replace(label=label, expected=expected, receipt=receipt, added=now)
 
-        for group in grouped(map(ours, extract.rows()), _size):
+        for group in grouped(map(ours, extract.rows()), partial(_size, mailbox)):
             tally += _added(mailbox, group)
         for view, fingerprint, name in extract.names():
             mailbox.counts[view].name_feature(fingerprint, name)
@@ -208,13 +209,13 @@ def _places(mailbox: Mailbox, labels: list[Label]) -> list[int]:
     return [mailbox.labels.index(label) for label in ours]
 
 
-def _size(row: Row) -> tuple[int, int]:
-    return sum(map(len, row.tokens or ())), 0
+def _size(mailbox: Mailbox, row: Row) -> tuple[int, int]:
+    return sum(map(len, row.tokens or ())) * (len(mailbox.labels) + 1), 0
 
 
 def _added(mailbox: Mailbox, rows: list[Row]) -> Counter[str]:
     tally: Counter[str] = Counter()
-    known = set(mailbox.ledger.labels_of([row.digest for row in rows]))
+    known = set(mailbox.ledger.labels_of([row.digest for row in rows], mailbox.labels))
     empty = (TokenCounts.from_dict({}),) * len(mailbox.counts)
 
     def is_new(row: Row) -> bool:

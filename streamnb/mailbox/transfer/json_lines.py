@@ -65,8 +65,18 @@ def write_lines(mailbox: Mailbox, messages: bool) -> Iterator[bytes]:
 
 
 def _shown(name: Any) -> str:
+    """A name as text, or, after a NUL, in hexadecimal."""
     decoded = _core.decode_name(name)
-    return decoded if isinstance(decoded, str) else f"\0{name.hex()}"
+    plain = isinstance(decoded, str) and not decoded.startswith("\0")
+    return decoded if plain else f"\0{name.hex()}"
+
+
+def _read_name(text: str) -> bytes:
+    """What `_shown` showed; files written before may have names that begin with NUL as text."""
+    if text.startswith("\0"):
+        with contextlib.suppress(ValueError):
+            return bytes.fromhex(text[1:])
+    return _core.encode_name(text)
 
 
 def _row_line(row: Row, model: TextModel, labels: list[str], alive: list[int]) -> dict[str, Any]:
@@ -134,9 +144,7 @@ def read_lines(path: str, shown: str) -> Extract:
         for number, line in _numbered(path, shown):
             with _sound(shown, number):
                 if isinstance(line.get("name"), str):
-                    text = line["name"]
-                    hidden = text.startswith("\0")
-                    name = bytes.fromhex(text[1:]) if hidden else _core.encode_name(text)
+                    name = _read_name(line["name"])
                     view, fingerprint = int(line["view"]), int(line["fingerprint"], 16)
                     if not 0 <= view < len(classifier.models) or not 0 <= fingerprint < 1 << 64:
                         raise ValueError("no such feature")
