@@ -605,16 +605,20 @@ def test_the_guide_runs_as_it_stands(session, tmp_path, monkeypatch):
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     monkeypatch.chdir(tmp_path)
-    assert [kind for kind, _ in blocks] == ["sh", "python"]
+    assert [kind for kind, _ in blocks] == ["sh", "python", "python"]
     done = subprocess.run(["bash", "-euc", blocks[0][1]], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-2000:]
     assert "accuracy" in done.stdout
     known = {"session": session}
     # The session of the tests was not begun in this folder.
-    example = blocks[1][1].replace("mail.parquet", str(tmp_path / "mail.parquet"))
-    exec(example, known)  # noqa: S102 (it is ours)
+    for _, example in blocks[1:]:
+        for name in ("mail.parquet", "incoming", "mail.db", "checkpoint"):
+            example = example.replace(f'"{name}"', f'"{tmp_path / name}"')
+        exec(example, known)  # noqa: S102 (it is ours)
     assert {row["user"] for row in known["each"].toArrow().to_pylist()} == {0, 1, 2}
     assert known["scores"].count() == 300
+    with Mailbox(tmp_path / "mail.db") as mailbox:
+        assert sum(mailbox.classifier.messages().values()) == 300
 
 
 CONNECT = """
