@@ -61,7 +61,7 @@ def learn_many(
         before it is learned all the same.
     """
     for group in _ready_groups(mailbox, lessons):
-        outcomes = _learned(mailbox, group, teacher, source)
+        outcomes = mailbox.once(partial(_learned_within, mailbox, group, teacher, source))
         yield from zip([item.lesson for item in group], outcomes, strict=True)
 
 
@@ -76,9 +76,7 @@ def learn_batch(
         done = mailbox.database.value(_BATCHES) or {}
         if number <= done.get(stream, -1):
             return 0
-        for group in grouped(
-            (_ready(mailbox, lesson) for lesson in lessons), partial(_size, mailbox)
-        ):
+        for group in _ready_groups(mailbox, lessons):
             outcomes = _learned_within(mailbox, group, HUMAN, source)
             changed += sum(outcome.what in ("learned", "corrected") for outcome in outcomes)
         mailbox.database.keep(_BATCHES, {**done, stream: number})
@@ -131,10 +129,6 @@ def grouped(items: Iterable[Item], size: Callable[[Item], tuple[int, int]]) -> I
         yield group
 
 
-def _learned(mailbox: Mailbox, group: list[_Ready], teacher: str, source: str) -> list[Outcome]:
-    return mailbox.once(lambda: _learned_within(mailbox, group, teacher, source))
-
-
 def _learned_within(
     mailbox: Mailbox, items: Sequence[_Ready], teacher: str, source: str
 ) -> list[Outcome]:
@@ -145,12 +139,12 @@ def _learned_within(
         for item in items
     ]
     known = mailbox.ledger.labels_of([item.key for item in items], mailbox.labels)
-    coming: list[Label] = []
+    coming: list[Label] = []  # classes that may be learned before it comes to the next one
     outcomes: list[Outcome] = []
 
     def adds(item: _Ready) -> bool:
         label = of_known((*mailbox.labels, *coming), item.lesson.label)
-        if item.key not in known:
+        if item.key not in known and label not in coming:
             coming.append(label)
         same = known.setdefault(item.key, label) == label
         known[item.key] = label
