@@ -2,6 +2,7 @@
 
 import contextlib
 import random
+import time
 
 import pytest
 from hypothesis import given
@@ -142,4 +143,21 @@ def test_who_learns_waits_for_a_part_only(tmp_path, monkeypatch):
         compact(box, once=-1)
         assert learned == ["learned"] * (10 + len(box.counts))
         assert looked_at[:10] == [10] * 10
+        assert box.verify() == []
+
+
+@pytest.mark.parametrize("once", [None, -1])
+@pytest.mark.parametrize("ledger", [None, 0, 50])
+def test_a_dry_run_tells_what_would_go(tmp_path, once, ledger):
+    with Mailbox(tmp_path / "mail.db") as box:
+        for number in range(20):
+            when = time.time() - (number % 2) * 100 * 86400
+            box.learn(
+                b"Subject: n%d\n\nrare%d w%d" % (number, number, number % 3), "ham", when=when
+            )
+            if number % 5 == 0:
+                box.learn(b"Subject: n%d\n\nrare%d w0" % (number, number), "spam", when=when)
+        said = compact(box, once, ledger, dry_run=True)
+        done = compact(box, once, ledger)
+        assert said[:3] == done[:3]
         assert box.verify() == []

@@ -211,7 +211,10 @@ def test_hostile_mail_passes_byte_for_byte(taught, serve, smtp_sink, full):
         client.ehlo()
         for name, raw in {**hostile(), **dots}.items():
             message = as_sent(raw)
-            if len(message) > (50 << 20 if full else 1 << 20) or max(map(len, message.split(b"\r\n"))) > 1 << 20:
+            if (
+                len(message) > (50 << 20 if full else 1 << 20)
+                or max(map(len, message.split(b"\r\n"))) > 1 << 20
+            ):
                 continue
             client.docmd("MAIL FROM:<a@b.c>")
             client.docmd("RCPT TO:<ann@d.e>")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import time
 from collections.abc import Callable
 from functools import partial
@@ -66,11 +67,11 @@ def compact(
     """
     before = mailbox.database.size()
     retired = history = dropped = 0
+    at = -math.inf if ledger is None else time.time() - ledger * 86400
     if ledger is not None:
-        at = time.time() - ledger * 86400
         retired, history = _retire(mailbox, at, dry_run)
     if once is not None:
-        dropped = _drop(mailbox, once, dry_run)
+        dropped = _drop(mailbox, once, at, dry_run)
     if not dry_run:
         for view in range(len(mailbox.counts)):
             _do_part(mailbox, partial(_lay_out, mailbox, view))
@@ -107,10 +108,13 @@ def _in_parts(mailbox: Mailbox, numbers: list[int], act: Callable[[list[Row]], i
     return done
 
 
-def _drop(mailbox: Mailbox, once: float, dry_run: bool) -> int:
-    """Drop the features that one message had, and none for so many days."""
+def _drop(mailbox: Mailbox, once: float, at: float, dry_run: bool) -> int:
+    """Drop the features that one message had, and none for so many days.
+
+    Those of messages older than `at` are in sums, or would be if this was no dry run, and stay.
+    """
     with mailbox.reading():
-        found = [_rare(mailbox, view, once) for view in range(len(mailbox.counts))]
+        found = [_rare(mailbox, view, once, at) for view in range(len(mailbox.counts))]
         numbers = _numbers(mailbox, "tokens IS NOT NULL AND teacher NOT IN ('import', 'retired')")
     if dry_run:
         return sum(map(len, found))
@@ -136,12 +140,13 @@ def _lay_out(mailbox: Mailbox, view: int) -> int:
     return 0
 
 
-def _rare(mailbox: Mailbox, view: int, once: float) -> NDArray[np.uint64]:
+def _rare(mailbox: Mailbox, view: int, once: float, at: float) -> NDArray[np.uint64]:
     """The features of a view that can be dropped, rising."""
     fingerprints, _, seen, _ = mailbox.counts[view].rows()
     rare = np.sort(fingerprints[is_rare(seen, today() - once)])
     # A row of an import, or of what was dropped, stands for many messages.
-    for row in mailbox.ledger.rows("teacher IN ('import', 'retired') AND ended IS NULL"):
+    sums = "(teacher IN ('import', 'retired') OR time < ?) AND ended IS NULL"
+    for row in mailbox.ledger.rows(sums, (at,)):
         if row.tokens is not None:
             rare = rare[~_among(rare, np.sort(row.tokens[view].fingerprints))]
     return rare
