@@ -322,3 +322,11 @@ def test_reading_csv_leaves_the_limit_of_the_process_alone(tmp_path):
     assert next(entries).text == long
     assert csv.field_size_limit() == before
     assert [entry.text for entry in entries] == ["b"]
+
+
+def test_text_that_no_file_can_be_called_is_no_index(tmp_path):
+    for line in (b"am " + b"x" * 5000, b"am a\0b", b"am \xff" + b"y" * 300):
+        path = tmp_path / "mail"
+        path.write_bytes(line + b"\nham mail\n")
+        with pytest.raises(CorpusError, match="mail"):
+            list(map(read, open_corpus(path)))

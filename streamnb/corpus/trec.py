@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,7 +22,8 @@ def looks_like_index(head: bytes, folder: Path) -> bool:
         len(pair) == 2 and b"\t" not in line for pair, line in zip(pairs, lines, strict=False)
     ):
         return False
-    return any((folder / _text(pair[1].strip())).is_file() for pair in pairs)
+    # os.path: what no file can be called is none.
+    return any(os.path.isfile(folder / _text(pair[1].strip())) for pair in pairs)
 
 
 def _text(raw: bytes) -> str:

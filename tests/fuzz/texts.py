@@ -242,7 +242,8 @@ def passed(data: bytes) -> None:
     assert out == passed_on(data, FIELD)
     again = io.BytesIO()
     assert pass_through(io.BytesIO(out), again, lambda _: ANSWER) is None
-    assert again.getvalue() == out
+    if b"\n" in data or not data.endswith(b"\r"):  # else that is half of a line's end then
+        assert again.getvalue() == out
     if re.match(rb"[!-9;-~]+:", data):  # of what has no header, our field makes one
         assert digest(out) == digest(data)
     unchanged = io.BytesIO()
