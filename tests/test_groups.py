@@ -175,13 +175,17 @@ def test_others_are_answered_and_learn_between_groups(tmp_path):
         assert len(list(other.ledger.rows())) == 602
 
 
-def test_another_kind_of_database_meanwhile(tmp_path):
+@pytest.mark.parametrize("knows", [False, True])
+def test_another_kind_of_database_meanwhile(tmp_path, knows):
+    """Also where this mailbox has noticed already, while lessons come."""
     path = tmp_path / "mail.db"
     with Mailbox(path) as mailbox, Mailbox(path) as other:
 
         def lessons():
             yield Lesson(mail(1), "ham")
             other.take_identity(Classifier(Tokenizer(), MultinomialNB()))
+            if knows:
+                mailbox.was_taught(b"x" * 32)
             yield Lesson(mail(2), "spam")
 
         assert [outcome.what for _, outcome in mailbox.learn_many(lessons())] == ["learned"] * 2
@@ -304,20 +308,6 @@ def test_what_was_done_is_not_done_again_where_its_answer_was_lost(tmp_path, mon
         assert lost(lambda: redo(mailbox)).learned == undone.unlearned
         assert len(list(mailbox.ledger.rows())) == known + 2  # what others learned meanwhile
         assert lost(lambda: compact(mailbox, once=None, ledger=-1)).retired >= known
-
-
-def test_a_mailbox_that_is_read_while_lessons_come(tmp_path):
-    path = tmp_path / "mail.db"
-    with Mailbox(path) as mailbox, Mailbox(path) as other:
-
-        def lessons():
-            yield Lesson(mail(1), "ham")
-            other.take_identity(Classifier(Tokenizer(), MultinomialNB()))
-            mailbox.was_taught(b"x" * 32)  # it knows now
-            yield Lesson(mail(2), "spam")
-
-        assert [outcome.what for _, outcome in mailbox.learn_many(lessons())] == ["learned"] * 2
-        assert mailbox.verify() == []
 
 
 def test_labels_that_are_equal_and_are_not_spelt_alike(tmp_path):

@@ -21,7 +21,7 @@ from streamnb.errors import StateError
 from streamnb.features.token_counts import Feature, TokenCounts
 from streamnb.storage import plain_label, read_label
 
-__all__ = ["BLOCK", "SqlCounts", "Store", "make_tables", "today"]
+__all__ = ["BLOCK", "SqlCounts", "Store", "is_rare", "make_tables", "today"]
 
 Number = TypeVar("Number", np.int64, np.uint64)
 
@@ -193,13 +193,12 @@ class SqlCounts:
 
     def declare(self, labels: Iterable[Label]) -> None:
         """Make classes known that nothing has been learned of."""
-        new = [label for label in labels if label not in self.labels]
+        new = [label for label in dict.fromkeys(labels) if label not in self.labels]
         check_labels(new)
         for label in new:
-            if label not in self.labels:
-                self.labels.append(label)
-                self.weights.append(0.0)
-                self._totals.append(0.0)
+            self.labels.append(label)
+            self.weights.append(0.0)
+            self._totals.append(0.0)
         self._changed()
 
     def _changed(self) -> None:
@@ -565,10 +564,7 @@ class SqlCounts:
         page.cells[rows] = cells
         page.seen[rows, 0] = times
         page.seen[rows[page.seen[rows, 1] == 0], 1] = today()
-        self._write(page, np.arange(len(page.data)))
-        self._totals = [math.fsum(column.tolist()) for column in page.cells.T]
-        self._features = int(np.any(page.cells, axis=1).sum())
-        self._changed()
+        self._write_all(page)
 
     def lay_out(self) -> None:
         """Write all features that have a count anew; the most used ones lie together."""
@@ -595,7 +591,11 @@ class SqlCounts:
         fresh = _Page(fingerprints[order], np.arange(len(order)), blocks, data)
         fresh.cells[: len(order)] = cells[order]
         fresh.seen[: len(order)] = seen[order]
-        self._write(fresh, fresh.places)
-        self._totals = [math.fsum(column.tolist()) for column in fresh.cells.T]
-        self._features = int(np.any(fresh.cells, axis=1).sum())
+        self._write_all(fresh)
+
+    def _write_all(self, page: _Page) -> None:
+        """Write all rows there are, and what they add up to."""
+        self._write(page, np.arange(len(page.data)))
+        self._totals = [math.fsum(column.tolist()) for column in page.cells.T]
+        self._features = int(np.any(page.cells, axis=1).sum())
         self._changed()

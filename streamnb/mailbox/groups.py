@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from streamnb.counts.protocol import Label, check_labels
 from streamnb.features.token_counts import TokenCounts
 from streamnb.mailbox.digest import digest
-from streamnb.mailbox.ledger import HUMAN, check_word, of_known
+from streamnb.mailbox.ledger import HUMAN, check_origin, of_known
 
 if TYPE_CHECKING:
     from streamnb.classifier import Classifier
@@ -90,7 +90,7 @@ def _ready(mailbox: Mailbox, lesson: Lesson) -> _Ready:
     if not isinstance(message, bytes):
         raise ValueError(f"a message is bytes, not {type(message).__name__}")
     check_labels([lesson.label])
-    check_word(HUMAN, lesson.source or "")
+    check_origin(HUMAN, lesson.source or "")
     used = mailbox.classifier
     counted = used.count(message)
     site = None if mailbox.base is None else mailbox.base.scores(message)
@@ -98,18 +98,34 @@ def _ready(mailbox: Mailbox, lesson: Lesson) -> _Ready:
 
 
 def _ready_groups(mailbox: Mailbox, lessons: Iterable[Lesson]) -> Iterator[list[_Ready]]:
-    return grouped((_ready(mailbox, lesson) for lesson in lessons), partial(_size, mailbox))
+    ready = (_ready(mailbox, lesson) for lesson in lessons)
+    return grouped(mailbox, ready, _views, lambda item: len(item.lesson.message))
 
 
-def _size(mailbox: Mailbox, item: _Ready) -> tuple[int, int]:
-    # Counts are read and written for all classes.
-    return sum(map(len, item.views)) * (len(mailbox.labels) + 1), len(item.lesson.message)
+def _views(item: _Ready) -> Sequence[TokenCounts]:
+    return item.views
 
 
-def grouped(items: Iterable[Item], size: Callable[[Item], tuple[int, int]]) -> Iterator[list[Item]]:
-    """Put messages into groups; `size` gives how many counts and bytes one has.
+def grouped(
+    mailbox: Mailbox,
+    items: Iterable[Item],
+    views: Callable[[Item], Sequence[TokenCounts]],
+    size: Callable[[Item], int] = lambda _: 0,
+) -> Iterator[list[Item]]:
+    """Put messages into groups that can be learned together.
 
     Where `items` raises an error, what came before it is a group all the same.
+
+    Parameters
+    ----------
+    mailbox
+        Which is to learn them.
+    items
+        What stands for the messages.
+    views
+        The features of one.
+    size
+        How many bytes one takes, beside those.
     """
     group: list[Item] = []
     left: tuple[int, ...] = _LIMITS
@@ -117,7 +133,9 @@ def grouped(items: Iterable[Item], size: Callable[[Item], tuple[int, int]]) -> I
     try:
         for item in items:
             group.append(item)
-            left = tuple(map(sub, left, (1, *size(item))))
+            # Counts are read and written for all classes.
+            counts = sum(map(len, views(item))) * (len(mailbox.labels) + 1)
+            left = tuple(map(sub, left, (1, counts, size(item))))
             if min(left) <= 0 or time.monotonic() - begun > _SECONDS:
                 yield group
                 group, left, begun = [], _LIMITS, time.monotonic()
@@ -159,7 +177,7 @@ def _learned_within(
             )
         )
 
-    in_order(mailbox, items, adds, lambda item: item.views, learn)
+    in_order(mailbox, items, adds, _views, learn)
     return outcomes
 
 

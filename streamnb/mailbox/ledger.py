@@ -22,7 +22,7 @@ __all__ = [
     "TEACHERS",
     "Ledger",
     "Row",
-    "check_word",
+    "check_origin",
     "of_known",
     "pack_tokens",
     "row_of",
@@ -36,8 +36,8 @@ TEACHERS = (HUMAN, PROGRAM, "import", "retired")
 _VIEW = struct.Struct("<IB")  # how many features, and how their counts are written
 
 
-def check_word(teacher: str, source: str) -> None:
-    """Raise ValueError for a teacher, or a source, that there cannot be."""
+def check_origin(teacher: str, source: str) -> None:
+    """Raise ValueError for what is no teacher, or no source, of a lesson."""
     if teacher not in (HUMAN, PROGRAM) or not isinstance(source, str):
         raise ValueError(f"teacher: {HUMAN!r} or {PROGRAM!r}, source: text")
 

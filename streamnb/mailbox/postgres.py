@@ -75,10 +75,10 @@ _UNREACHED = (
     "could not translate host name",
     "No route to host",
 )
-# A server that vanishes with its host is noticed within a minute, unless the URL says otherwise;
+# A server that vanishes with its host is noticed within a minute, unless the URL says otherwise.
 _ALIVE = {"keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3}
 _ALIVE["tcp_user_timeout"] = 60_000  # milliseconds
-# so is a client, and its lock is given back.
+# A client that vanishes with its host is noticed within a minute, too, and its lock given back.
 _SESSION = (
     "SET client_encoding TO 'UTF8'",
     "SET tcp_keepalives_idle = 30",

@@ -30,7 +30,7 @@ from streamnb.mailbox.blend import (
 from streamnb.mailbox.database import opened
 from streamnb.mailbox.digest import digest
 from streamnb.mailbox.groups import Lesson, learn_batch, learn_many
-from streamnb.mailbox.ledger import HUMAN, PROGRAM, TEACHERS, Ledger, Row, check_word, of_known
+from streamnb.mailbox.ledger import HUMAN, PROGRAM, TEACHERS, Ledger, Row, check_origin, of_known
 from streamnb.mailbox.location import WAIT
 from streamnb.mailbox.transactions import TransientError
 from streamnb.mailbox.undo import Undone, forget_undone, undo
@@ -348,7 +348,7 @@ class Mailbox:
         """
         if not isinstance(message, bytes):
             raise ValueError(f"a message is bytes, not {type(message).__name__}")
-        check_word(teacher, source)
+        check_origin(teacher, source)
         if when is not None and not math.isfinite(when):
             raise ValueError(f"when: a finite number, not {when}")
         used = self.classifier
@@ -492,7 +492,7 @@ class Mailbox:
             What became of each; then it is safe. Where `lessons` raises an error, what came before
             is learned all the same.
         """
-        check_word(teacher, source)
+        check_origin(teacher, source)
         return learn_many(self, lessons, teacher, source)
 
     def learn_batch(
@@ -516,7 +516,7 @@ class Mailbox:
         int
             How many messages it changed something for.
         """
-        check_word(HUMAN, source)
+        check_origin(HUMAN, source)
         return learn_batch(self, lessons, stream, number, source)
 
     def _expected(self, counted: Any, key: bytes, site: dict[str, float] | None) -> Label | None:

@@ -6,10 +6,9 @@ import hashlib
 import sqlite3
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -158,8 +157,12 @@ def absorb(mailbox: Mailbox, extract: Extract) -> Absorbed:
             label = places[row.label]
             return row._replace(label=label, expected=expected, receipt=receipt, added=now)
 
-        for group in grouped(map(ours, extract.rows()), partial(_size, mailbox)):
-            tally += _added(mailbox, group)
+        def views(row: Row) -> Sequence[TokenCounts]:
+            return row.tokens or nothing
+
+        nothing = (TokenCounts.from_dict({}),) * len(mailbox.counts)
+        for rows in grouped(mailbox, map(ours, extract.rows()), views):
+            tally += _added(mailbox, rows, views)
         for view, fingerprint, name in extract.names():
             mailbox.counts[view].name_feature(fingerprint, name)
     return Absorbed(*(tally[what] for what in Absorbed._fields))
@@ -209,14 +212,11 @@ def _places(mailbox: Mailbox, labels: list[Label]) -> list[int]:
     return [mailbox.labels.index(label) for label in ours]
 
 
-def _size(mailbox: Mailbox, row: Row) -> tuple[int, int]:
-    return sum(map(len, row.tokens or ())) * (len(mailbox.labels) + 1), 0
-
-
-def _added(mailbox: Mailbox, rows: list[Row]) -> Counter[str]:
+def _added(
+    mailbox: Mailbox, rows: list[Row], views: Callable[[Row], Sequence[TokenCounts]]
+) -> Counter[str]:
     tally: Counter[str] = Counter()
     known = set(mailbox.ledger.labels_of([row.digest for row in rows], mailbox.labels))
-    empty = (TokenCounts.from_dict({}),) * len(mailbox.counts)
 
     def is_new(row: Row) -> bool:
         seen = row.digest in known
@@ -226,7 +226,7 @@ def _added(mailbox: Mailbox, rows: list[Row]) -> Counter[str]:
     def settle(row: Row) -> None:
         tally[_settle(mailbox, row)] += 1
 
-    in_order(mailbox, rows, is_new, lambda row: row.tokens or empty, settle)
+    in_order(mailbox, rows, is_new, views, settle)
     return tally
 
 
