@@ -31,9 +31,17 @@ def latencies(axes: Axes, lines: list[dict[str, Any]], what: str, title: str) ->
     axes.margins(y=0.25)
 
 
-def drawn(path: Path, folder: Path) -> None:
+def read(path: Path) -> list[dict[str, Any]]:
+    """What a run wrote down; ValueError where there is nothing, or no such thing."""
+    lines = path.read_text().splitlines() if path.is_file() else []
+    found = [json.loads(line) for line in lines]
+    if not found or not all(isinstance(line, dict) and "messages" in line for line in found):
+        raise ValueError
+    return found
+
+
+def drawn(path: Path, lines: list[dict[str, Any]], folder: Path) -> None:
     """The picture of a run."""
-    lines = [json.loads(line) for line in path.read_text().splitlines()]
     figure = new_figure(9, 6)
     (judge, learn), (errors, sizes) = figure.subplots(2, 2)
     latencies(judge, lines, "judge", "Judging a message")
@@ -64,12 +72,15 @@ def main() -> None:
     parser.add_argument("files", nargs="+", type=Path)
     parser.add_argument("--out", type=Path, default=Path("."))
     chosen = parser.parse_args()
+    runs = []
     for path in chosen.files:
-        if not path.is_file() or not path.stat().st_size:
+        try:
+            runs.append((path, read(path)))
+        except ValueError:
             parser.error(f"{path}: there is nothing in it to draw")
     with styled():
-        for path in chosen.files:
-            drawn(path, chosen.out)
+        for path, lines in runs:
+            drawn(path, lines, chosen.out)
 
 
 if __name__ == "__main__":
