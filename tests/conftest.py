@@ -1,6 +1,8 @@
 """Where the development corpora are, and what is being tested."""
 
+import gc
 import os
+import re
 import signal
 from pathlib import Path
 
@@ -15,7 +17,7 @@ import streamnb
 # Properties have fewer examples, and what is long tries a part of its cases, but in CI, which sets
 # STREAMNB_TESTS=full. No deadlines: what is slow is measured elsewhere.
 FULL = os.environ.get("STREAMNB_TESTS") == "full"
-settings.register_profile("quick", deadline=None, max_examples=30)
+settings.register_profile("quick", deadline=None, max_examples=15)
 settings.register_profile("full", deadline=None)
 settings.load_profile("full" if FULL else "quick")
 # Tests that start servers of their own; what they need must be there then.
@@ -25,8 +27,15 @@ REAL = {
     "browser": "Chromium",
     "postgres": "PostgreSQL, as root",
 }
-# Checks of river that take seconds for each model.
-LONG_CHECKS = ("check_bounded_memory_growth", "LazyBayesianRules-check_predict")
+# Tests that take seconds: of river's contract, the checks of growth and, of the models of tables,
+# those of a model that learns when it is asked and the checks on further datasets; and further
+# cases of what is slow.
+LONG_TESTS = re.compile(
+    r"check_bounded_memory_growth"
+    r"|test_tabular.py::test_river_contract\[(LazyBayesianRules|.*\D[1-9]\d*\]$)"
+    r"|test_stored_and_seed_inputs_pass\[listeners|test_commands_that_are_marked_run\[replay"
+    r"|test_pictures_of_the_commands\[p|test_a_sweep_gives_what_single_runs_give\[feedback[12]"
+)
 
 # Whoever runs the tests may ignore Ctrl-C (nohup, some CI runners); what they start must not.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -46,7 +55,7 @@ def pytest_report_header() -> str:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if any(name in item.name for name in LONG_CHECKS):
+        if LONG_TESTS.search(item.nodeid):
             item.add_marker(pytest.mark.long)
             if not FULL:
                 item.add_marker(pytest.mark.skip(reason="long; STREAMNB_TESTS=full runs it"))
@@ -58,6 +67,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if not SERVERS:
         for marker, what in REAL.items():
             skip(items, marker, f"starts {what}; STREAMNB_SERVERS=1 runs it")
+
+
+def pytest_collection_finish() -> None:
+    """Spare the collector what was imported and collected: a twentieth of the time of all tests."""
+    gc.collect()
+    gc.freeze()
 
 
 def skip(items: list[pytest.Item], marker: str, reason: str) -> None:

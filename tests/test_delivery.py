@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 
 import pytest
-from commands import STREAMNB, streamnb_command
+from commands import STREAMNB, streamnb_command, streamnb_process
 from hostile import hostile, passed_on
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -136,10 +136,7 @@ def test_every_mail_of_the_corpora_passes_byte_for_byte(corpora, name, trained):
 
 
 def run_filter(message, *options, **more):
-    return subprocess.run(
-        [*STREAMNB, "filter", *map(str, options)], input=message, capture_output=True,
-        check=False, timeout=60, **more,
-    )  # fmt: skip
+    return streamnb_process("filter", *options, input=message, **more)
 
 
 def test_the_filter_adds_its_field(sample, trained):

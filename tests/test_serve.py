@@ -431,13 +431,13 @@ def test_a_line_without_end_is_not_kept(taught, serve, smtp_sink):
 
 def test_a_hop_that_hangs_holds_up_nobody_else(taught, serve):
     hop, port, web_port = Raw({}), free_port(), free_port()
-    hop.talk = lambda connection, lines: time.sleep(8)
+    hop.talk = lambda connection, lines: time.sleep(3)
     process = serve("--db", taught, "--smtp", f"127.0.0.1:{port}", "--next", f"smtp:127.0.0.1:{hop.port}",
                     "--http", f"127.0.0.1:{web_port}", lines=3)  # fmt: skip
     clients = [socket.create_connection(("127.0.0.1", port)) for _ in range(10)]
     for client in clients:
         client.sendall(b"EHLO x\r\nMAIL FROM:<a@b.c>\r\n")
-    time.sleep(1)
+    time.sleep(0.5)
     begun = time.monotonic()
     assert Web(web_port, "wrong")("GET", "/status")[0] == 401
     with Asking(taught) as asking:
@@ -639,7 +639,7 @@ def test_out_of_descriptors_is_told_once(taught, tmp_path, serve):
     for _ in range(60):
         clients.append(socket.socket(socket.AF_UNIX))
         clients[-1].connect(path)
-    time.sleep(3)
+    time.sleep(1.5)
     for client in clients:
         client.close()
     until = time.monotonic() + 20

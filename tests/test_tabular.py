@@ -15,7 +15,7 @@ import pytest
 import sklearn.datasets
 import sklearn.discriminant_analysis
 import sklearn.naive_bayes
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from river import checks, covariance
 from scipy import sparse
@@ -113,7 +113,6 @@ def same(a, b, rel=1e-9):
 
 @by_model
 @given(data=st.data())
-@settings(max_examples=25)
 def test_learn_then_unlearn_leaves_what_was(name, data):
     stream, more = data.draw(streams(name)), data.draw(streams(name))
     model = trained(name, [*stream, *more])
@@ -133,7 +132,6 @@ def test_learn_then_unlearn_leaves_what_was(name, data):
 
 @by_model
 @given(data=st.data())
-@settings(max_examples=25)
 def test_merge_equals_having_learned_both(name, data):
     a, b = data.draw(streams(name)), data.draw(streams(name))
     merged = trained(name, a)
@@ -148,7 +146,6 @@ def test_merge_equals_having_learned_both(name, data):
 
 @by_model
 @given(data=st.data())
-@settings(max_examples=25)
 def test_many_equals_one_and_the_order_of_features_does_not_matter(name, data):
     stream = data.draw(streams(name))
     one = trained(name, stream)
@@ -170,7 +167,6 @@ def test_many_equals_one_and_the_order_of_features_does_not_matter(name, data):
 
 @by_model
 @given(data=st.data())
-@settings(max_examples=15)
 def test_models_come_back_from_files(tmp_path_factory, name, data):
     model = trained(name, data.draw(streams(name)))
     if name != "lazy":
@@ -509,7 +505,6 @@ features = st.dictionaries(st.sampled_from("abcd"), st.integers(0, 2), max_size=
     st.sampled_from([1.0, 0.1]),
     st.sampled_from([1, 3]),
 )
-@settings(max_examples=60)
 def test_aode_is_its_formula(stream, x, alpha, least):
     model = AODE(alpha=alpha, least=least)
     for z, y, w in stream:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from commands import STREAMNB, streamnb_command
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streamnb import Mailbox
@@ -387,7 +387,6 @@ moves = st.tuples(
 
 
 @given(st.lists(moves, max_size=14))
-@settings(max_examples=60)
 def test_any_moves_end_in_what_its_owner_said(tmp_path_factory, history):
     """Against a slow obvious reference: each message's last two places that are looked at.
 

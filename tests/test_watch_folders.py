@@ -2,7 +2,7 @@
 
 import pytest
 from commands import streamnb_command
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from test_watch import Dir, mail
 
@@ -234,7 +234,6 @@ moves = st.tuples(st.sampled_from(["INBOX", "Junk", "Work", "Lists", "Archive"])
 
 
 @given(st.lists(moves, max_size=14))
-@settings(max_examples=50)
 @example([("Work", True), ("Archive", True), ("INBOX", True), ("Junk", True), ("INBOX", True)])
 def test_any_moves_end_in_what_its_owner_said(tmp_path_factory, history):
     """Against a slow obvious reference."""
