@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Self
@@ -11,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from river import base
 
-from streamnb.naive_bayes.rows import as_labels, is_frame
+from streamnb.naive_bayes.rows import as_labels, frame_of, is_frame
 
 if TYPE_CHECKING:
     from streamnb.counts.protocol import Label
@@ -177,7 +176,7 @@ class MiniBatches(base.MiniBatchClassifier):
 def _frame_like(X: Any, columns: dict[Label, NDArray[np.float64]]) -> Any:
     if not is_frame(X):
         return np.column_stack(list(columns.values())) if columns else np.empty((X.shape[0], 0))
-    library = sys.modules[type(X).__module__.partition(".")[0]]
+    library = frame_of(X).__native_namespace__()
     if hasattr(X, "index"):
         return library.DataFrame(columns, index=X.index)
     named = {str(label): values for label, values in columns.items()}
@@ -187,7 +186,7 @@ def _frame_like(X: Any, columns: dict[Label, NDArray[np.float64]]) -> Any:
 def _series_like(X: Any, values: NDArray[Any]) -> Any:
     if not is_frame(X):
         return values
-    library = sys.modules[type(X).__module__.partition(".")[0]]
+    library = frame_of(X).__native_namespace__()
     if hasattr(X, "index"):
         return library.Series(values, index=X.index if len(values) else X.index[:0])
     plain = values.tolist()

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +14,10 @@ from streamnb import _core
 from streamnb.counts.protocol import checked_weight
 from streamnb.features.token_counts import TokenCounts
 
-__all__ = ["Rows", "are_messages", "as_labels", "as_weights", "is_frame", "is_matrix"]
+if TYPE_CHECKING:
+    import narwhals.stable.v2 as narwhals
+
+__all__ = ["Rows", "are_messages", "as_labels", "as_weights", "frame_of", "is_frame", "is_matrix"]
 
 
 @dataclass(frozen=True)
@@ -99,12 +101,29 @@ class Rows:
 
 
 def is_frame(X: Any) -> bool:
-    """Whether X is a data frame of one of the libraries in use; none is imported to find out."""
-    for module, name in (("pandas", "DataFrame"), ("polars", "DataFrame"), ("pyarrow", "Table")):
-        loaded = sys.modules.get(module)
-        if loaded is not None and isinstance(X, getattr(loaded, name)):
-            return True
-    return False
+    """Whether X is a data frame of a library that narwhals knows; none is imported to find out."""
+    if isinstance(X, (np.ndarray, list)) or hasattr(X, "tocsr"):
+        return False
+    from narwhals.dependencies import is_into_dataframe
+
+    return is_into_dataframe(X)
+
+
+def frame_of(X: Any) -> narwhals.DataFrame[Any]:
+    """A data frame of any library, behind one interface.
+
+    Raises
+    ------
+    ValueError
+        Where two of its columns have one name.
+    """
+    import narwhals.stable.v2 as narwhals
+    from narwhals.exceptions import DuplicateError
+
+    try:
+        return narwhals.from_native(X, eager_only=True)
+    except DuplicateError as error:
+        raise ValueError(f"the names of columns: {' '.join(str(error).split())}") from error
 
 
 def is_matrix(X: Any) -> bool:
@@ -119,15 +138,13 @@ def are_messages(X: Any) -> bool:
 
 def _frame_values(frame: Any) -> tuple[list[Any], Any]:
     """Column names, and the values as a dense or (pandas of sparse columns) sparse matrix."""
-    if hasattr(frame, "sparse") and len(frame.columns):
+    found = frame_of(frame)
+    if hasattr(frame, "sparse") and found.columns:
         try:
-            return list(frame.columns), frame.sparse.to_coo()
+            return found.columns, frame.sparse.to_coo()
         except AttributeError:  # pandas has the accessor on every frame, for sparse ones only
             pass
-    if hasattr(frame, "column_names"):  # pyarrow; without columns it has no rows either
-        values = [column.to_numpy() for column in frame.columns]
-        return frame.column_names, np.column_stack(values) if values else np.empty((0, 0))
-    return list(frame.columns), frame.to_numpy()
+    return found.columns, found.to_numpy() if found.columns else np.empty(found.shape)
 
 
 def _compressed(

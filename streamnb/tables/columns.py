@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streamnb.naive_bayes.rows import is_frame
+from streamnb.naive_bayes.rows import frame_of, is_frame
 
 __all__ = ["LARGEST", "Columns", "is_missing", "is_number", "plain_value"]
 
@@ -72,11 +72,7 @@ class Columns:
         if isinstance(X, cls):
             return X
         if is_frame(X):
-            names, values = _frame(X)
-            if len(set(names)) != len(names):
-                twice = next(name for name in names if names.count(name) > 1)
-                raise ValueError(f"the column {twice!r:.80} occurs twice")
-            return cls(names, values)
+            return cls(*_frame(X))
         if hasattr(X, "toarray"):
             if X.shape[0] * X.shape[1] > _LARGEST_DENSE:
                 raise ValueError(f"a sparse matrix of shape {X.shape}: its zeros are values here")
@@ -148,15 +144,10 @@ def _of_lists(X: Any) -> NDArray[Any]:
 
 
 def _frame(frame: Any) -> tuple[list[Hashable], NDArray[Any]]:
-    if hasattr(frame, "column_names"):  # pyarrow
-        names, columns = frame.column_names, [column.to_numpy() for column in frame.columns]
-    elif hasattr(frame, "iloc"):  # pandas
-        names = list(frame.columns)
-        columns = [np.asarray(frame.iloc[:, j]) for j in range(len(names))]
-    else:  # polars
-        names, columns = frame.columns, [column.to_numpy() for column in frame.iter_columns()]
+    found = frame_of(frame)
+    columns = [column.to_numpy() for column in found.iter_columns()]
     kind: Any = np.float64 if all(column.dtype.kind in "iuf" for column in columns) else object
-    values = np.empty((len(frame), len(names)), dtype=kind)
+    values = np.empty(found.shape, dtype=kind)
     for j, column in enumerate(columns):
         values[:, j] = column
-    return list(names), values
+    return list(found.columns), values
