@@ -25,13 +25,13 @@ from streamnb.features.mail_words import MailTokenizer
 from streamnb.features.token_counts import TokenCounts
 from streamnb.mailbox.compact import compact
 from streamnb.mailbox.digest import digest, header_key
+from streamnb.mailbox.groups import Lesson
 from streamnb.mailbox.ledger import HUMAN, PROGRAM, pack_tokens, unpack_tokens
 from streamnb.mailbox.location import default_path
 from streamnb.mailbox.rebuild import is_due, rebuild
 from streamnb.mailbox.record import Record
 from streamnb.mailbox.rescue import rescue
 from streamnb.mailbox.status import status
-from streamnb.mailbox.store import Lesson
 from streamnb.mailbox.transfer import json_lines
 from streamnb.mailbox.transfer.formats import export, import_file, merge
 from streamnb.mailbox.undo import last_learned, redo
@@ -1507,7 +1507,8 @@ def test_renewing_keeps_what_its_owner_chose_and_mixes_nothing_up(sample, tmp_pa
 
 BATCH = """
 import sys
-from streamnb.mailbox.store import Lesson, Mailbox
+from streamnb.mailbox.groups import Lesson
+from streamnb.mailbox.store import Mailbox
 lessons = [Lesson(b"Subject: %d\\n\\nw%d" % (i, i % 5), "ham" if i % 3 else "spam") for i in range(40)]
 print(Mailbox(sys.argv[1]).learn_batch(lessons, "query", 7))
 """

@@ -21,13 +21,13 @@ from streamnb.corpus import open_corpus, read
 from streamnb.errors import BusyError, StateError
 from streamnb.mailbox.compact import compact
 from streamnb.mailbox.digest import digest
+from streamnb.mailbox.groups import Lesson
 from streamnb.mailbox.ledger import PROGRAM
 from streamnb.mailbox.rebuild import rebuild
 from streamnb.mailbox.record import Bounds, Record
 from streamnb.mailbox.renew import bring, missing, successor
 from streamnb.mailbox.service.answers import answer
 from streamnb.mailbox.status import status
-from streamnb.mailbox.store import Lesson
 from streamnb.mailbox.transactions import TransientError
 from streamnb.mailbox.transfer.formats import export, import_file, merge
 from streamnb.mailbox.undo import redo
@@ -279,7 +279,7 @@ def test_a_commit_whose_answer_is_lost_is_not_done_twice(url, monkeypatch):
         assert mailbox.label_of(digest(message)) is None
         lessons = [Lesson(b"Subject: %d\n\nword %d" % (i, i % 3), "ham") for i in range(9)]
         lost.clear()
-        said = [outcome.what for _, outcome in mailbox.learn_many(lessons[:6])]
+        said = [outcome.what for outcome in mailbox.learn_many(lessons[:6])]
         assert said == ["learned"] * 6
         lost.clear()
         assert mailbox.learn_batch(iter(lessons), "stream", 1) == 3

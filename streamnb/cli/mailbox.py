@@ -161,7 +161,7 @@ def learn(
       streamnb learn ham message.eml
     """  # noqa: D301 (click's mark for lines that stay as they are)
     from streamnb.mailbox.digest import digest
-    from streamnb.mailbox.groups import Lesson
+    from streamnb.mailbox.groups import Lesson, learn_many
     from streamnb.mailbox.ledger import HUMAN, PROGRAM
 
     taught = _taught(what)
@@ -171,7 +171,7 @@ def learn(
     with _failing_last() as failed, open_mailbox(db, wait, create=True) as mailbox:
         found = _readable(_mixed(taught, servers, binary), failed, names)
         lessons = (Lesson(content, label, f"learn {name}") for label, name, content in found)
-        learned = mailbox.learn_many(lessons, teacher)
+        learned = learn_many(mailbox, lessons, teacher)
         _report(
             (
                 (str(lesson.source).removeprefix("learn "), digest(lesson.message), outcome)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from streamnb.classifier import Classifier
     from streamnb.mailbox.store import Mailbox, Outcome
 
-__all__ = ["Lesson", "grouped", "in_order", "learn_batch", "learn_many"]
+__all__ = ["Lesson", "Teaching", "grouped", "in_order", "learn_batch", "learn_many"]
 
 Item = TypeVar("Item")
 
@@ -38,6 +38,9 @@ class Lesson(NamedTuple):
     source: str | None = None
 
 
+Teaching = tuple[bytes, Label] | tuple[bytes, Label, str | None]  # a Lesson is one
+
+
 class _Ready(NamedTuple):
     """A lesson, and what can be known of it before a transaction begins."""
 
@@ -50,9 +53,11 @@ class _Ready(NamedTuple):
 
 
 def learn_many(
-    mailbox: Mailbox, lessons: Iterable[Lesson], teacher: str = HUMAN, source: str = "learn"
+    mailbox: Mailbox, lessons: Iterable[Teaching], teacher: str = HUMAN, source: str = "learn"
 ) -> Iterator[tuple[Lesson, Outcome]]:
     """Learn messages as `Mailbox.learn` does one after the other, some hundred a transaction.
+
+    They are learned while what this gives is gone through, as ``for lesson, outcome in ...``.
 
     Yields
     ------
@@ -60,13 +65,14 @@ def learn_many(
         What became of each: from then on it is safe. Where `lessons` raises an error, what came
         before it is learned all the same.
     """
+    check_origin(teacher, source)
     for group in _ready_groups(mailbox, lessons):
         outcomes = mailbox.once(partial(_learned_within, mailbox, group, teacher, source))
         yield from zip([item.lesson for item in group], outcomes, strict=True)
 
 
 def learn_batch(
-    mailbox: Mailbox, lessons: Iterable[Lesson], stream: str, number: int, source: str = "batch"
+    mailbox: Mailbox, lessons: Iterable[Teaching], stream: str, number: int, source: str = "batch"
 ) -> int:
     """See `Mailbox.learn_batch`."""
     lessons = list(lessons)
@@ -85,7 +91,8 @@ def learn_batch(
     return mailbox.once(learned)
 
 
-def _ready(mailbox: Mailbox, lesson: Lesson) -> _Ready:
+def _ready(mailbox: Mailbox, teaching: Teaching) -> _Ready:
+    lesson = Lesson(*teaching)
     message = lesson.message
     if not isinstance(message, bytes):
         raise ValueError(f"a message is bytes, not {type(message).__name__}")
@@ -97,7 +104,7 @@ def _ready(mailbox: Mailbox, lesson: Lesson) -> _Ready:
     return _Ready(lesson, digest(message), counted, used.model.views_of(counted), site, used)
 
 
-def _ready_groups(mailbox: Mailbox, lessons: Iterable[Lesson]) -> Iterator[list[_Ready]]:
+def _ready_groups(mailbox: Mailbox, lessons: Iterable[Teaching]) -> Iterator[list[_Ready]]:
     ready = (_ready(mailbox, lesson) for lesson in lessons)
     return grouped(mailbox, ready, _views, lambda item: len(item.lesson.message))
 

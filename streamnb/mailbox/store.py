@@ -29,7 +29,7 @@ from streamnb.mailbox.blend import (
 )
 from streamnb.mailbox.database import opened
 from streamnb.mailbox.digest import digest
-from streamnb.mailbox.groups import Lesson, learn_batch, learn_many
+from streamnb.mailbox.groups import Teaching, learn_batch, learn_many
 from streamnb.mailbox.ledger import HUMAN, PROGRAM, TEACHERS, Ledger, Row, check_origin, of_known
 from streamnb.mailbox.location import WAIT
 from streamnb.mailbox.transactions import TransientError
@@ -37,7 +37,7 @@ from streamnb.mailbox.undo import Undone, forget_undone, undo
 from streamnb.naive_bayes.base import TextModel
 from streamnb.naive_bayes.counting import CountingNB
 
-__all__ = ["Lesson", "Mailbox", "Outcome", "check_kind", "check_row"]
+__all__ = ["Mailbox", "Outcome", "check_kind", "check_row"]
 
 
 Done = TypeVar("Done")
@@ -471,39 +471,48 @@ class Mailbox:
         return Outcome("corrected", self.labels[before.label])
 
     def learn_many(
-        self, lessons: Iterable[Lesson], teacher: str = HUMAN, source: str = "learn"
-    ) -> Iterator[tuple[Lesson, Outcome]]:
+        self, lessons: Iterable[Teaching], teacher: str = HUMAN, source: str = "learn"
+    ) -> list[Outcome]:
         """Learn messages as `learn` does one after the other, some hundred in a transaction.
 
-        They are learned while what this gives is gone through, as ``for lesson, outcome in ...``.
         That is several times as fast, and the same to the last digit; but where there is a `base`,
-        what it is worth is fitted once for all of them. (`streamnb.mailbox.groups`.)
+        what it is worth is fitted once for all of them. Who wants to tell of each message when it
+        is safe takes `streamnb.mailbox.groups.learn_many`.
 
         Parameters
         ----------
         lessons
-            Messages and their classes.
+            Messages and their classes: ``(message, label)``, or ``(message, label, source)``.
+            Where they raise an error, what came before it is learned all the same.
         teacher, source
             As for `learn`.
 
-        Yields
-        ------
-        Lesson and Outcome
-            What became of each; then it is safe. Where `lessons` raises an error, what came before
-            is learned all the same.
+        Returns
+        -------
+        list of Outcome
+            What became of each.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from streamnb import Mailbox
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> with Mailbox(folder.name + "/mail.db") as mailbox:
+        ...     mailbox.learn_many([(b"Subject: pills", "spam"), (b"Subject: lunch", "ham")])
+        [Outcome(what='learned', before=None), Outcome(what='learned', before=None)]
+        >>> folder.cleanup()
         """
-        check_origin(teacher, source)
-        return learn_many(self, lessons, teacher, source)
+        return [outcome for _, outcome in learn_many(self, lessons, teacher, source)]
 
     def learn_batch(
-        self, lessons: Iterable[Lesson], stream: str, number: int, source: str = "batch"
+        self, lessons: Iterable[Teaching], stream: str, number: int, source: str = "batch"
     ) -> int:
         """Learn the messages of a numbered batch in one transaction, unless that was done before.
 
         Parameters
         ----------
         lessons
-            Messages and their classes; as with `learn`, one that is known is not learned again.
+            As for `learn_many`; as with `learn`, a message that is known is not learned again.
         stream
             What the batch is one of; its batches come with rising numbers.
         number

@@ -11,7 +11,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (as Spark's users know it)
 from pyspark.sql.types import BinaryType, StringType
 
-from streamnb.mailbox.store import Lesson, Mailbox
+from streamnb.mailbox.groups import Lesson
+from streamnb.mailbox.store import Mailbox
 from streamnb.spark.carry import LABEL, MESSAGE, POSITION, field_of
 
 __all__ = ["learn"]

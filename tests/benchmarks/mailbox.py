@@ -27,7 +27,6 @@ from postgres import served as served_by
 from streamnb import Mailbox, MailClassifier
 from streamnb.corpus import open_corpus, read
 from streamnb.features.token_counts import TokenCounts
-from streamnb.mailbox.groups import Lesson
 from streamnb.mailbox.service.client import Asking
 from streamnb.mailbox.transfer.formats import import_file
 
@@ -126,7 +125,7 @@ def served(path: Path | str, mails: list[tuple[bytes, str]], files: list[str]) -
 
 def together(mails: list[tuple[bytes, str]], folder: Path) -> None:
     for name, learn in (
-        ("together", lambda box: list(box.learn_many(Lesson(*mail) for mail in mails))),
+        ("together", lambda box: box.learn_many(mails)),
         ("one after the other", lambda box: [box.learn(*mail) for mail in mails]),
     ):
         path = folder / f"{name}.db"

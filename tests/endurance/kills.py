@@ -42,7 +42,7 @@ from streamnb.cli import main as streamnb_command
 from streamnb.errors import StreamNBError
 from streamnb.mailbox.compact import compact
 from streamnb.mailbox.digest import digest
-from streamnb.mailbox.groups import Lesson
+from streamnb.mailbox.groups import Lesson, learn_many
 from streamnb.mailbox.rebuild import rebuild
 from streamnb.mailbox.service.http import token_of
 from streamnb.mailbox.transfer.formats import export, import_file
@@ -177,7 +177,7 @@ class Many(Learn):
 
         while True:
             with telling(say), Mailbox(self.place, wait=60) as box:
-                for lesson, _ in box.learn_many(lessons()):
+                for lesson, _ in learn_many(box, lessons()):
                     say(f"done {lesson.source} {lesson.label}")
 
 
