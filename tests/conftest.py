@@ -4,6 +4,7 @@ import gc
 import os
 import re
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 # scikit-learn skips one of its contract checks without this; scipy reads it when imported.
@@ -13,6 +14,7 @@ import pytest
 from hypothesis import settings
 
 import streamnb
+from streamnb import Mailbox
 
 # Properties have fewer examples, and what is long tries a part of its cases, but in CI, which sets
 # STREAMNB_TESTS=full. No deadlines: what is slow is measured elsewhere.
@@ -100,3 +102,10 @@ def repository() -> Path:
 @pytest.fixture(scope="session")
 def sample(repository: Path) -> Path:
     return repository / "corpora" / "sample"
+
+
+@pytest.fixture
+def box(tmp_path: Path) -> Iterator[Mailbox]:
+    """A mailbox that knows nothing."""
+    with Mailbox(tmp_path / "mail.db") as mailbox:
+        yield mailbox

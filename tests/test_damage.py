@@ -1,0 +1,354 @@
+"""Damage, faults and kills: nothing is lost, and one line says what is wrong."""
+
+import os
+import sqlite3
+import subprocess
+import sys
+
+import pytest
+from commands import streamnb_command
+from mailboxes import HAM, SPAM, damage, exported, mails
+
+from streamnb import Mailbox
+from streamnb.corpus import open_corpus, read
+from streamnb.errors import StateError
+from streamnb.mailbox.compact import compact
+from streamnb.mailbox.digest import digest
+from streamnb.mailbox.rescue import rescue
+from streamnb.mailbox.status import status
+from streamnb.mailbox.transfer.formats import export
+
+
+def test_a_database_that_was_removed_learns_nothing_more(box):
+    box.learn(SPAM, "spam")
+    os.unlink(box.path)
+    with pytest.raises(StateError, match="removed or replaced"):
+        box.learn(HAM, "ham")
+
+
+def test_verify_finds_what_was_tampered_with(sample, box):
+    for content, label in mails(sample, 10):
+        box.learn(content, label)
+    with box.database.writing() as connection:
+        connection.execute("DELETE FROM ledger WHERE id = 3")
+    problems = box.verify()
+    assert any("view 0, class" in line for line in problems)
+    assert any("recalibration" in line for line in problems)
+    with box.database.writing() as connection:
+        connection.execute("UPDATE ledger SET tokens = x'01ff' WHERE id = 4")
+    assert "row 4 of the ledger" in box.verify()[0]
+
+
+def foreign(path):
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE x(y)")
+    connection.close()
+
+
+def newer(path):
+    Mailbox(path).close()
+    with sqlite3.connect(path) as connection:
+        connection.execute("PRAGMA user_version = 99")
+    connection.close()
+
+
+def stateless(path):
+    Mailbox(path).close()
+    with sqlite3.connect(path) as connection:
+        connection.execute("DELETE FROM state WHERE name = 'now'")
+    connection.close()
+
+
+def strange(path):
+    Mailbox(path).close()
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE state SET value = '{\"x\": 1}' WHERE name = 'identity'")
+    connection.close()
+
+
+def no_text(path):
+    """SQLite quotes what is damaged, and Python's module cannot decode that."""
+    Mailbox(path).close()
+    with sqlite3.connect(path) as connection:
+        connection.execute("PRAGMA writable_schema = ON")
+        connection.execute("UPDATE sqlite_master SET sql = CAST(x'fffefdfc' AS TEXT)")
+    connection.close()
+
+
+@pytest.mark.parametrize(
+    ("damage", "why"),
+    [
+        (no_text, "damaged one"),
+        (lambda path: path.write_bytes(b"hello" * 1000), "not a streamnb database, or a damaged"),
+        (foreign, "another program"),
+        (newer, "version 99"),
+        (stateless, "no state"),
+        (strange, "damaged: its model"),
+        (lambda path: path.mkdir(), "not a regular file"),
+        (lambda path: os.mkfifo(path), "not a regular file"),
+    ],
+)
+def test_foreign_and_damaged_files_are_refused_in_one_line(tmp_path, damage, why):
+    damage(tmp_path / "db")
+    with pytest.raises(StateError, match=why) as caught:
+        Mailbox(tmp_path / "db")
+    assert "\n" not in str(caught.value)
+    assert str(tmp_path / "db") in str(caught.value)
+
+
+def test_a_file_that_was_begun_and_not_made_is_made(tmp_path):
+    (tmp_path / "db").touch()
+    with Mailbox(tmp_path / "db") as box:
+        assert box.learn(SPAM, "spam").what == "learned"
+
+
+def test_a_failing_transaction_leaves_nothing(box, monkeypatch):
+    box.learn(SPAM, "spam")
+    before = exported(box)
+    monkeypatch.setattr(box.ledger, "write", lambda row: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        box.learn(HAM, "ham")
+    monkeypatch.undo()
+    assert exported(box) == before
+    assert box.learn(HAM, "ham").what == "learned"
+    assert box.verify() == []
+
+
+WRITER = """
+import sys
+from streamnb import Mailbox
+from streamnb.corpus import open_corpus, read
+box = Mailbox(sys.argv[1], wait=60)
+print("ready", flush=True)
+for i, entry in enumerate(open_corpus(sys.argv[2])):
+    if i % 2 == int(sys.argv[3]):
+        box.learn(read(entry), entry.label)
+        print(entry.name, flush=True)
+"""
+
+
+@pytest.mark.parametrize("after", [5, 17, 30])
+def test_what_was_acknowledged_survives_a_kill(sample, tmp_path, after):
+    """(`tests/endurance/kills.py` does this hundreds of times.)"""
+    path = tmp_path / "db"
+    writers = [
+        subprocess.Popen(
+            [sys.executable, "-P", "-c", WRITER, path, sample, str(i)],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for i in range(2)
+    ]
+    told = [[writer.stdout.readline() for _ in range(after)] for writer in writers]
+    for writer in writers:
+        writer.kill()
+    told = [[*lines, *writer.stdout] for lines, writer in zip(told, writers, strict=True)]
+    for writer in writers:
+        writer.wait()
+        writer.stdout.close()
+    with Mailbox(path) as box:
+        assert box.verify() == []
+        labels = {entry.name: entry for entry in open_corpus(sample)}
+        for name in (line.strip() for lines in told for line in lines[1:] if line.endswith("\n")):
+            assert box.label_of(digest(read(labels[name])))[0] == labels[name].label
+
+
+FULL = """
+import resource, signal, sys
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+from streamnb import Mailbox
+from streamnb.corpus import open_corpus, read
+from streamnb.errors import StreamNBError
+box = Mailbox(sys.argv[1])
+resource.setrlimit(resource.RLIMIT_FSIZE, (2_000_000, 2_000_000))
+for entry in open_corpus(sys.argv[2]):
+    try:
+        box.learn(read(entry), entry.label)
+    except StreamNBError as error:
+        print("error", error, flush=True)
+        break
+    print(entry.name, flush=True)
+"""
+
+
+def test_a_full_disk_loses_nothing_that_was_acknowledged(sample, tmp_path):
+    out = subprocess.run(
+        [sys.executable, "-P", "-c", FULL, tmp_path / "db", sample],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    *told, error = out.stdout.splitlines()
+    assert error.startswith("error")
+    assert "disk" in error
+    assert "Traceback" not in out.stderr
+    with Mailbox(tmp_path / "db") as box:
+        assert box.verify() == []
+        assert len(told) == sum(box.counts[0].weights) > 3
+        assert box.learn(SPAM, "spam").what == "learned"
+
+
+EDITS = [
+    "UPDATE ledger SET tokens = x'00'", "UPDATE ledger SET label = 99", "UPDATE ledger SET label = 'x'",
+    "UPDATE ledger SET receipt = '[]'", "UPDATE ledger SET receipt = 'null'", "UPDATE ledger SET time = 'x'",
+    "UPDATE ledger SET teacher = 'x'", "UPDATE ledger SET expected = 99", "UPDATE ledger SET digest = 'x' WHERE id = 1",
+    "UPDATE state SET value = '[]' WHERE name = 'now'", "UPDATE state SET value = '{' WHERE name = 'now'",
+    "UPDATE blocks_0 SET cells = 'x'", "UPDATE blocks_0 SET cells = x'00'", "DELETE FROM blocks_0",
+    "UPDATE features_0 SET place = 10000000", "UPDATE features_0 SET place = -1",
+    "UPDATE state SET value = replace(value, '\"features\":', '\"features\":1') WHERE name = 'now'",
+    "DROP TABLE features_1", "DELETE FROM state",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_damage_is_said_in_one_line_and_found(sample, tmp_path, edit):
+    with Mailbox(tmp_path / "db") as box:
+        for content, label in mails(sample, 12):
+            box.learn(content, label)
+    connection = sqlite3.connect(tmp_path / "db")
+    connection.execute(edit)
+    connection.commit()
+    connection.close()
+    uses = (
+        lambda box: box.classify(SPAM), lambda box: box.learn(SPAM, "spam"), status,
+        lambda box: box.forget(mails(sample, 1)[0][0]), exported, lambda box: compact(box),
+        lambda box: export(box, str(tmp_path / "dump"), "bogofilter"),
+        lambda box: box.undo(0),
+    )  # fmt: skip
+    found = False
+    try:
+        with Mailbox(tmp_path / "db") as box:
+            found = box.verify() != []
+    except StateError as error:
+        found = "\n" not in str(error)
+    assert found
+    said = []
+    for use in uses:
+        try:
+            with Mailbox(tmp_path / "db") as box:
+                use(box)
+        except StateError as error:
+            said.append(str(error))
+    assert not any("\n" in line for line in said)
+
+
+def learn_ten(path):
+    with Mailbox(path) as mailbox:
+        for n in range(10):
+            mailbox.learn(b"Subject: %d\n\nword%d" % (n, n), ["spam", "ham"][n % 2])
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE blocks_0 SET cells = x'00' WHERE block = 0",
+        "DROP TABLE blocks_1",
+        "UPDATE ledger SET receipt = 'x' WHERE id = 4",
+        "UPDATE ledger SET tokens = x'02ff' WHERE id = 4",
+        "UPDATE state SET value = '{' WHERE name = 'now'",
+        "DROP TABLE features_0",
+        "UPDATE ledger SET ended = 'x' WHERE id = 4",
+        "UPDATE ledger SET ended = -1 WHERE id = 4",
+        "UPDATE ledger SET ended = 1e400 WHERE id = 4",
+    ],
+)
+def test_what_is_sound_of_a_damaged_database_is_rescued(tmp_path, statement):
+    path, new = tmp_path / "a.db", tmp_path / "new.db"
+    learn_ten(path)
+    damage(path, statement)
+    assert streamnb_command("verify", "--db", path)[0] == 4
+    classes = ["--class", "spam", "--class", "ham"] if "state" in statement else []
+    status, out, error = streamnb_command("rescue", new, "--db", path, *classes)
+    lost = "ledger" in statement
+    left = lost or "features" in statement
+    assert (status, "left out" in error) == ((4, True) if left else (0, False))
+    assert f"{10 - lost} learnings kept" in out
+    with Mailbox(new) as mailbox:
+        assert mailbox.verify() == []
+        assert mailbox.labels == ["spam", "ham"]
+    assert streamnb_command("rescue", new, "--db", path)[0] == 4  # it exists already
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE sqlite_sequence SET seq = 1000000000000",
+        "UPDATE sqlite_sequence SET seq = 1e400",
+        "UPDATE ledger SET id = 1000000000000 WHERE id = 4",
+        "UPDATE ledger SET id = -1 WHERE id = 4",
+    ],
+)
+def test_a_rescue_does_not_trust_numbers(tmp_path, statement):
+    path, new = tmp_path / "a.db", tmp_path / "new.db"
+    learn_ten(path)
+    damage(path, statement)
+    assert rescue(path, new) == (10, [])
+
+
+@pytest.mark.parametrize("page", range(3, 12))
+def test_a_page_that_is_lost_takes_few_rows_with_it(tmp_path, page):
+    path, new = tmp_path / "a.db", tmp_path / "new.db"
+    with Mailbox(path) as mailbox:
+        for n in range(60):
+            mailbox.learn(b"Subject: %d\n\n" % n + b"word%d " % n * 30, ["spam", "ham"][n % 2])
+        mailbox.database.shrink()
+    content = bytearray(path.read_bytes())
+    content[page * 4096 : (page + 1) * 4096] = b"\xff" * 4096
+    path.write_bytes(content)
+    try:
+        done = rescue(path, new, ["spam", "ham"])
+    except StateError:
+        assert os.listdir(tmp_path) == ["a.db"]
+        return
+    assert done.added == 60 or done.left
+    with Mailbox(new) as mailbox:
+        assert mailbox.verify() == []
+
+
+def test_status_of_a_ledger_with_text_that_is_none(tmp_path):
+    path = tmp_path / "a.db"
+    with Mailbox(path) as mailbox:
+        mailbox.learn(b"Subject: a\n\nb", "ham")
+    for statement in (
+        "UPDATE ledger SET teacher = x'00ff'",
+        "UPDATE ledger SET source = x'00ff'",
+    ):
+        damage(path, statement)
+        status, _, error = streamnb_command("status", "--db", path)
+        assert (status, error.count("\n")) == (4, 1)
+    damage(path, "UPDATE state SET value = CAST(x'ff00' AS TEXT)")
+    for command in ("status", "verify"):
+        status, _, error = streamnb_command(command, "--db", path)
+        assert (status, "Traceback" in error) == (4, False)
+
+
+def test_a_rescue_that_can_keep_nothing_makes_nothing(tmp_path):
+    path, new = tmp_path / "a.db", tmp_path / "new.db"
+    with Mailbox(path) as mailbox:
+        mailbox.learn(b"Subject: a\n\nb", "ham")
+    damage(path, "UPDATE state SET value = '{' WHERE name = 'now'")
+    status, _, error = streamnb_command("rescue", new, "--db", path)
+    assert (status, "--class" in error) == (4, True)
+    damage(path, "UPDATE state SET value = '{' WHERE name = 'identity'")
+    status, _, error = streamnb_command("rescue", new, "--db", path)
+    assert (status, "is lost" in error) == (4, True)
+    assert os.listdir(tmp_path) == ["a.db"]
+
+
+def test_a_ledger_without_rows_is_no_rescue(tmp_path):
+    path, new = tmp_path / "a.db", tmp_path / "new.db"
+    with Mailbox(path) as mailbox:
+        mailbox.learn(b"Subject: a\n\nb", "ham")
+    damage(path, "DELETE FROM ledger")
+    with pytest.raises(StateError, match="no row"):
+        rescue(path, new)
+    assert os.listdir(tmp_path) == ["a.db"]
+
+
+def test_unknown_faults_of_sqlite_are_not_called_damage(tmp_path):
+    with (
+        Mailbox(tmp_path / "mail.db") as mailbox,
+        pytest.raises(sqlite3.OperationalError),
+        mailbox.database.reading() as connection,
+    ):
+        connection.execute("SELECT nonsense(")

@@ -1,0 +1,217 @@
+"""A mailbox is learned anew from its ledger, or renewed from its messages."""
+
+from itertools import islice
+
+from commands import streamnb_command
+from mailboxes import HAM, SPAM, mails
+
+from streamnb import Mailbox, MailClassifier
+from streamnb.corpus import open_corpus, read
+from streamnb.features.mail_words import MailTokenizer
+from streamnb.mailbox.compact import compact
+from streamnb.mailbox.digest import digest
+from streamnb.mailbox.ledger import PROGRAM
+from streamnb.mailbox.rebuild import is_due, rebuild
+from streamnb.mailbox.status import status
+from streamnb.mailbox.transfer.formats import export, import_file
+
+
+def taught_in_runs(path, count=150):
+    with Mailbox(path) as mailbox:
+        for label, words in (("spam", "cheap pills buy now"), ("ham", "lunch at noon with ann")):
+            for n in range(count):
+                some = " ".join(f"word{(7 * n + i) % 90}" for i in range(6))
+                mailbox.learn(f"Subject: {n} {label}\n\n{words} {some}".encode(), label)
+
+
+def test_a_mailbox_taught_in_runs_is_learned_anew(tmp_path):
+    taught_in_runs(tmp_path / "db")
+    with Mailbox(tmp_path / "db") as mailbox:
+        assert is_due(mailbox)
+        weights, before = mailbox.counts[0].weights, mailbox.classify(HAM).log_odds
+        assert rebuild(mailbox) == 300
+        assert not is_due(mailbox)
+        assert mailbox.verify() == []
+        assert mailbox.counts[0].weights == weights
+        assert mailbox.classify(HAM).log_odds != before
+        assert rebuild(mailbox) == 300  # to the same state
+        again = mailbox.classifier.model.state()
+        assert rebuild(mailbox) == 300
+        assert mailbox.classifier.model.state() == again
+        mailbox.undo(since=0)
+        assert mailbox.verify() == []
+        assert [counts.features for counts in mailbox.counts] == [0] * 4
+
+
+def test_learned_anew_it_is_what_its_order_does_not_matter_to(tmp_path):
+    taught_in_runs(tmp_path / "a", 40)
+    with Mailbox(tmp_path / "a") as a, Mailbox(tmp_path / "b") as b:
+        rows = list(a.ledger.rows())
+        for row in reversed(rows):
+            b.learn(
+                f"Subject: {(row.id - 1) % 40} {a.labels[row.label]}".encode(), a.labels[row.label]
+            )
+        assert len(b.labels) == 2
+        for mailbox in (a, b):
+            rebuild(mailbox)
+            assert mailbox.verify() == []
+
+
+def test_what_was_retired_stays_when_all_is_learned_anew(tmp_path):
+    taught_in_runs(tmp_path / "db", 60)
+    with Mailbox(tmp_path / "db") as mailbox:
+        mailbox.database.connection.execute("UPDATE ledger SET time = 1, added = 1 WHERE id < 20")
+        assert compact(mailbox, once=None, ledger=1).retired == 19
+        weights = list(mailbox.counts[0].weights)
+        assert rebuild(mailbox) == 101
+        assert mailbox.counts[0].weights == weights
+        assert mailbox.classify(HAM).label == "ham"
+        assert all(totals >= 0 for counts in mailbox.counts for totals in counts.totals)
+
+
+def test_what_was_imported_as_counts_stays_when_all_is_learned_anew(sample, box, tmp_path):
+    for content, label in mails(sample, 30):
+        box.learn(content, label)
+    export(box, str(tmp_path / "dump"), "bogofilter")
+    taught_in_runs(tmp_path / "db", 20)
+    with Mailbox(tmp_path / "db") as mailbox:
+        import_file(mailbox, str(tmp_path / "dump"))
+        assert rebuild(mailbox) == 40
+        assert mailbox.verify() == []
+        assert sum(mailbox.counts[0].weights) == 70
+        mailbox.undo(since=0)
+        assert mailbox.verify() == []
+        assert sum(mailbox.counts[0].weights) == 0
+
+
+def test_who_learns_while_all_is_learned_anew_is_not_forgotten(tmp_path):
+    taught_in_runs(tmp_path / "db", 30)
+    with Mailbox(tmp_path / "db") as mailbox, Mailbox(tmp_path / "db") as other:
+
+        def disturbed(rows):
+            if other.label_of(digest(SPAM)) is None:
+                other.learn(SPAM, "spam")
+            return iter(rows)
+
+        assert rebuild(mailbox, disturbed) == 61
+        assert mailbox.verify() == []
+        assert mailbox.label_of(digest(SPAM))[0] == "spam"
+
+
+def test_a_database_is_renewed_from_its_messages(sample, tmp_path):
+    old_views = MailClassifier(views=("words", "bytes"), label_noise=0.0, costs=(5.0, 1.0, 0.1))
+    taught = mails(sample, 40)
+    with Mailbox(tmp_path / "old.db", classifier=old_views) as old:
+        for message, label in taught[:-1]:
+            old.learn(message, label, PROGRAM, "rule here")
+        old.learn(*taught[-1], when=1e9)
+        old.learn(b"Subject: gone\n\nIt is nowhere any more\n", "ham")
+    folder = tmp_path / "mail"
+    folder.mkdir()
+    for number, (message, _) in enumerate(taught):
+        (folder / f"{number}.eml").write_bytes(message)
+    (folder / "other.eml").write_bytes(b"Subject: new\n\nNever learned\n")
+    command = ("renew", tmp_path / "new.db", folder, "--db", tmp_path / "old.db")
+    for again in (False, True):
+        code, out, err = streamnb_command(*command)
+        assert code == 4
+        assert ("40 learned" in out, "1 unknown" in out) == (not again, True)
+        assert "1 messages of the old database were in none" in err
+    with Mailbox(tmp_path / "new.db") as new, Mailbox(tmp_path / "old.db") as old:
+        assert len(new.counts) == 4
+        assert new.classifier.costs == old.classifier.costs
+        for message, _ in taught:
+            assert new.label_of(digest(message)) == old.label_of(digest(message))
+        assert new.ledger.active(digest(taught[-1][0])).time == 1e9
+        assert new.verify() == []
+    code, _, err = streamnb_command(
+        "renew", tmp_path / "old.db", folder, "--db", tmp_path / "old.db"
+    )
+    assert (code, err.count("\n")) == (4, 1)
+    assert "is the old database" in err
+
+
+def files(folder, messages):
+    folder.mkdir()
+    for number, message in enumerate(messages):
+        (folder / f"{number}.eml").write_bytes(message)
+    return folder
+
+
+def kinds(sample, n=60):
+    taught = [(read(entry), entry.label) for entry in islice(open_corpus(sample), 300)]
+    return [[message for message, label in taught if label == kind][:n] for kind in ("spam", "ham")]
+
+
+def test_one_message_a_command_in_runs_is_learned_anew_too(sample, tmp_path):
+    db = tmp_path / "mail.db"
+    spam, ham = kinds(sample, 25)
+    for label, some in (("spam", spam), ("ham", ham)):
+        folder = files(tmp_path / label, some)
+        for path in sorted(folder.iterdir()):
+            assert streamnb_command("learn", label, path, "--db", db)[0] == 0
+    with Mailbox(db) as mailbox:
+        assert not is_due(mailbox)
+        assert mailbox.classifier.model.missed_turns < 0.5 * len(spam + ham)
+        assert sum(mailbox.classifier.model.record_of("spam")) > 0
+        assert mailbox.verify() == []
+
+
+def test_what_cannot_be_read_does_not_keep_the_rest_from_being_learned_anew(sample, tmp_path):
+    db = tmp_path / "mail.db"
+    spam, ham = kinds(sample)
+    assert streamnb_command("learn", "spam", files(tmp_path / "s", spam), "--db", db)[0] == 0
+    folder = files(tmp_path / "h", ham)
+    (folder / "z").symlink_to("/etc/hostname")
+    code, _, err = streamnb_command("learn", "ham", folder, "--db", db)
+    assert code != 0
+    assert "anew" in err
+    with Mailbox(db) as mailbox:
+        assert not is_due(mailbox)
+    code, _, err = streamnb_command("renew", tmp_path / "new.db", folder, "--db", db)
+    assert code not in (0, 4)
+    assert f"{len(spam)} messages of the old database were in none" in err
+
+
+def test_status_says_that_messages_came_in_runs(sample, box):
+    spam, ham = kinds(sample)
+    for message in spam:
+        box.learn(message, "spam")
+    for message in ham:
+        box.learn(message, "ham")
+    code, out, _ = streamnb_command("status", "--db", box.path)
+    assert (code, "came in runs of one class" in out) == (0, True)
+    assert status(box).one_sided
+
+
+def test_what_was_rebuilt_and_taken_back_counts_no_more(sample, box):
+    spam, ham = kinds(sample)
+    for message in spam:
+        box.learn(message, "spam")
+    box.learn(ham[0], "ham")
+    rebuild(box)
+    for message in (*spam, ham[0]):
+        box.forget(message)
+    for label, some in (("spam", spam), ("ham", ham)):
+        for message in some:
+            box.learn(message, label)
+    assert is_due(box)
+
+
+def test_renewing_keeps_what_its_owner_chose_and_mixes_nothing_up(sample, tmp_path):
+    words = MailTokenizer(binary=True, drop_headers=("x-secret",))
+    chosen = MailClassifier(words=words, keep_names=False, preset="small", views=("words", "bytes"))
+    message, label = mails(sample, 1)[0]
+    with Mailbox(tmp_path / "old.db", classifier=chosen) as old:
+        old.learn(message, label)
+    folder = files(tmp_path / "mail", [message])
+    command = ("renew", tmp_path / "new.db", folder, "--db", tmp_path / "old.db")
+    assert streamnb_command(*command)[0] == 0
+    with Mailbox(tmp_path / "new.db") as new:
+        made = new.classifier
+        assert (made.preset, made.keep_names, len(made.models)) == ("small", False, 3)
+        assert {view.drop_headers for view in made.tokenizer.tokenizers} == {("x-secret",)}
+    with Mailbox(tmp_path / "other.db", classifier=MailClassifier(views=("words",))) as other:
+        other.learn(message, label)
+    code, _, err = streamnb_command(*command[:1], tmp_path / "other.db", *command[2:])
+    assert (code, "with other views" in err) == (4, True)

@@ -1,0 +1,345 @@
+"""What a mailbox knows goes out and in: exports, imports, merging."""
+
+import json
+import os
+import stat
+import time
+from itertools import islice
+
+import numpy as np
+import pytest
+from mailboxes import HAM, MESSAGES, SPAM, exported, mails, same_counts
+
+from streamnb import Mailbox, MailClassifier, MultinomialNB, _core
+from streamnb.classifier import Classifier
+from streamnb.errors import OutputError, StateError
+from streamnb.features.mail_words import MailTokenizer
+from streamnb.mailbox.compact import compact
+from streamnb.mailbox.digest import digest
+from streamnb.mailbox.ledger import HUMAN, PROGRAM
+from streamnb.mailbox.transfer import json_lines
+from streamnb.mailbox.transfer.formats import export, import_file, merge
+
+
+def test_export_and_import_give_the_same_bytes(sample, box, tmp_path):
+    for content, label in mails(sample, 40):
+        box.learn(content, label)
+    box.learn(mails(sample, 1)[0][0], "other")
+    data = exported(box)
+    with Mailbox(tmp_path / "other.db") as other:
+        (tmp_path / "x").write_bytes(data)
+        assert import_file(other, str(tmp_path / "x")).added == 40
+        assert exported(other) == data
+        assert other.verify() == []
+        assert import_file(other, str(tmp_path / "x")) == (0, 40, 0, 0)
+        assert exported(other) == data
+        for content, _ in mails(sample, 60):
+            assert other.classify(content) == box.classify(content)
+        assert other.forget(mails(sample, 2)[1][0]).what == "forgotten"
+
+
+@pytest.mark.parametrize("kind", ["model", "lines"])
+def test_counts_alone_can_be_imported(sample, box, tmp_path, kind):
+    for content, label in mails(sample, 40):
+        box.learn(content, label)
+    export(box, str(tmp_path / "x"), kind, messages=False)
+    with Mailbox(tmp_path / "other.db") as other:
+        assert import_file(other, str(tmp_path / "x")).added == 2
+        assert import_file(other, str(tmp_path / "x")) == (0, 2, 0, 0)
+        assert other.verify() == []
+        for content, _ in mails(sample, 60):
+            assert other.classify(content).log_odds == box.classify(content).log_odds
+        other.undo(0)
+        assert other.counts[0].features == 0
+
+
+def test_a_model_file_is_what_memory_would_have_saved(sample, box, tmp_path):
+    memory = MailClassifier(label_noise=0.0)
+    for content, label in mails(sample, 40):
+        box.learn(content, label)
+        memory.learn_one(content, label)
+    memory.save(tmp_path / "memory")
+    export(box, str(tmp_path / "box"), "model")
+    with np.load(tmp_path / "memory") as a, np.load(tmp_path / "box") as b:
+        assert a.files == b.files
+        for name in a.files:
+            if name != "header":
+                assert (a[name] == b[name]).all()
+    with Mailbox(tmp_path / "other.db") as other:
+        import_file(other, str(tmp_path / "memory"))
+        same_counts(other, memory)
+
+
+def test_bogofilters_dump_goes_out_and_in(sample, box, tmp_path):
+    for content, label in mails(sample, 40):
+        box.learn(content, label)
+    export(box, str(tmp_path / "dump"), "bogofilter")
+    lines = (tmp_path / "dump").read_text().splitlines()
+    labels = [label for _, label in mails(sample, 40)]
+    assert lines[0] == f".MSG_COUNT {labels.count('spam')} {labels.count('ham')}"
+    words = {line.split()[0]: list(map(int, line.split()[1:])) for line in lines[1:]}
+    for word in ("subj:pills", "the"):
+        expected = [0, 0]
+        for content, label in mails(sample, 40):
+            name = word.replace("subj:", "subject:")
+            expected[label == "ham"] += name in MailTokenizer().transform_one(content)
+        assert words.get(word, [0, 0]) == expected
+    with Mailbox(tmp_path / "other.db") as other:
+        import_file(other, str(tmp_path / "dump"))
+        assert other.verify() == []
+        right = [other.classify(content).label == label for content, label in mails(sample, 60)]
+        assert sum(right) > 50
+
+
+def test_merging_adds_what_each_knows(sample, tmp_path):
+    stream = mails(sample, 40)
+    with Mailbox(tmp_path / "a") as a, Mailbox(tmp_path / "b") as b:
+        for i, (content, label) in enumerate(stream):
+            (a if i < 25 else b).learn(content, label, when=i)
+        b.learn(stream[0][0], stream[0][1], when=50)
+        b.learn(stream[1][0], "other", PROGRAM, when=51)
+        b.learn(stream[2][0], "other", HUMAN, when=52)
+        assert merge(a, b) == (15, 1, 1, 1)
+        assert a.verify() == []
+        assert sum(a.counts[0].weights) == 40
+        assert a.label_of(digest(stream[2][0]))[0] == "other"
+        assert a.label_of(digest(stream[1][0]))[0] == stream[1][1]
+        assert merge(a, b) == (0, 17, 0, 1)
+        with pytest.raises(StateError, match="with itself"):
+            merge(a, a)
+
+
+def test_features_of_another_tokenizer_are_not_mixed_in(box, tmp_path):
+    box.learn(SPAM, "spam")
+    other = MailClassifier(first_bytes=1000)
+    other.learn_one(HAM, "ham")
+    other.save(tmp_path / "m")
+    with pytest.raises(StateError, match="made in another way"):
+        import_file(box, str(tmp_path / "m"))
+    assert box.verify() == []
+
+
+def test_a_database_becomes_what_is_imported_first(tmp_path):
+    model = Classifier(MailTokenizer(), MultinomialNB())
+    model.learn_one(SPAM, "spam")
+    model.learn_one(HAM, "ham")
+    model.save(tmp_path / "m")
+    with Mailbox(tmp_path / "db") as box:
+        import_file(box, str(tmp_path / "m"))
+        assert box.classify(SPAM).log_odds == model.classify(SPAM).log_odds
+    with Mailbox(tmp_path / "db") as box:
+        assert box.verify() == []
+
+
+def test_compact_keeps_what_was_imported(sample, tmp_path, monkeypatch):
+    memory = MailClassifier(label_noise=0.0)
+    for content, label in mails(sample, 40):
+        memory.learn_one(content, label)
+    memory.save(tmp_path / "m")
+    with Mailbox(tmp_path / "db") as box:
+        import_file(box, str(tmp_path / "m"))
+        box.learn(b"Subject: quite unheard-of words\n\n", "ham")
+        monkeypatch.setattr("streamnb.mailbox.compact.today", lambda: 10**6)
+        assert 0 < compact(box, once=180).features < 60
+        assert sum(counts.features for counts in box.counts) == memory.features
+        assert box.verify() == []
+
+
+def test_a_class_that_is_gone_is_exported_as_if_it_had_never_been(box, tmp_path):
+    box.learn(SPAM, "spam", when=1)
+    box.learn(HAM, "ham", when=2)
+    box.learn(MESSAGES[0], "work", when=3)
+    box.learn(MESSAGES[1], "work", when=4)
+    box.learn(MESSAGES[2], "ham", when=5)
+    box.forget(MESSAGES[0], when=6)
+    box.forget(MESSAGES[1], when=7)
+    compact(box, once=None, ledger=0)
+    data = exported(box)
+    with Mailbox(tmp_path / "other") as other:
+        (tmp_path / "x").write_bytes(data)
+        import_file(other, str(tmp_path / "x"))
+        assert exported(other) == data
+        assert other.verify() == []
+
+
+def test_the_database_is_not_exported_over_itself(box):
+    box.learn(SPAM, "spam")
+    for path in (str(box.path), f"{box.path}-wal"):
+        for kind in ("lines", "model", "bogofilter"):
+            with pytest.raises(OutputError, match="the database itself"):
+                export(box, path, kind)
+    assert box.verify() == []
+    export(box, f"{box.path}.snb", "model")
+    assert stat.S_IMODE(os.stat(f"{box.path}.snb").st_mode) == 0o600
+
+
+def test_databases_that_let_go_of_messages_are_merged_once(sample, tmp_path):
+    stream = mails(sample, 30)
+    old = time.time() - 100 * 86400
+    with Mailbox(tmp_path / "a") as a, Mailbox(tmp_path / "b") as b:
+        for i, (content, label) in enumerate(stream):
+            (a if i < 15 else b).learn(content, label, when=old)
+        compact(a, once=None, ledger=50)
+        compact(b, once=None, ledger=50)
+        total = [sum(x.totals[0] + x.totals[1] for x in box.counts) for box in (a, b)]
+        merge(a, b)
+        assert sum(x.totals[0] + x.totals[1] for x in a.counts) == sum(total)
+        assert sum(a.counts[0].weights) == 30
+        assert a.verify() == []
+        before = exported(a)
+        with pytest.raises(StateError, match="counted twice"):
+            merge(a, b)
+        assert exported(a) == before
+        compact(a, once=None, ledger=50)
+        assert a.verify() == []
+
+
+LINES = {
+    "no format": lambda lines: lines[1:],
+    "cut off": lambda lines: [*lines[:-1], lines[-1][:50]],
+    "no JSON": lambda lines: [*lines, b"hello\n"],
+    "deep JSON": lambda lines: [*lines, b"[" * 100_000 + b"\n"],
+    "a list": lambda lines: [*lines, b"[]\n"],
+    "a digest": lambda lines: [*lines, lines[-1].replace(b'"digest":"', b'"digest":"zz')],
+    "a label": lambda lines: [*lines, lines[-1].replace(b'"label":"spam"', b'"label":"x"').replace(b'"label":"ham"', b'"label":"x"')],
+    "tokens": lambda lines: [*lines[:-1], lines[-1].replace(b'"tokens":"', b'"tokens":"!!')],
+    "a mass below zero": lambda lines: [*lines[:-1], lines[-1].replace(b'"receipt":[0,1.0', b'"receipt":[0,-1.0')],
+    "a huge weight": lambda lines: [*lines[:-1], lines[-1].replace(b'"receipt":[0,1.0', b'"receipt":[0,1e308')],
+    "no time": lambda lines: [*lines[:-1], lines[-1].replace(b'"time":', b'"time":NaN,"x":')],
+    "a teacher": lambda lines: [*lines[:-1], lines[-1].replace(b'"human"', b'"nobody"')],
+    "another version": lambda lines: [lines[0].replace(b'"version":1', b'"version":7'), *lines[1:]],
+    "a pickle": lambda lines: [b"\x80\x04."],
+    "nothing": lambda lines: [],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("damage", LINES.values(), ids=LINES)
+def test_hostile_imports_change_nothing(sample, box, tmp_path, damage):
+    with Mailbox(tmp_path / "from") as other:
+        for content, label in mails(sample, 12):
+            other.learn(content, label)
+        lines = exported(other).splitlines(keepends=True)
+    (tmp_path / "x").write_bytes(b"".join(damage(lines)))
+    box.learn(SPAM, "spam")
+    before = exported(box)
+    with pytest.raises(StateError, match=r"/x") as caught:
+        import_file(box, str(tmp_path / "x"))
+    assert "\n" not in str(caught.value)
+    assert exported(box) == before
+    assert box.verify() == []
+    with Mailbox(tmp_path / "new") as new:  # nor the kind of a new one
+        with pytest.raises(StateError, match=r"/x"):
+            import_file(new, str(tmp_path / "x"))
+        assert new.learn(SPAM, "spam").what == "learned"
+        assert new.verify() == []
+
+
+@pytest.mark.parametrize(
+    ("size", "why"), [(1e99, "numbers are not sound"), (9e14, "what it holds is not sound")]
+)
+def test_steps_that_lead_nowhere_are_refused(sample, box, tmp_path, size, why):
+    with Mailbox(tmp_path / "from") as other:
+        for content, label in mails(sample, 12):
+            other.learn(content, label)
+        head, *lines = exported(other).splitlines()
+    for number in (-1, -2):  # each of them would do, both are too much
+        last = json.loads(lines[number])
+        last["receipt"][3] = [[size] * 4, [0.0] * 4, [size, 0.0], [0.0, 0.0]]
+        lines[number] = json.dumps(last).encode()
+    (tmp_path / "x").write_bytes(b"\n".join([head, *lines, b""]))
+    with pytest.raises(StateError, match=f"x.*{why}"):
+        import_file(box, str(tmp_path / "x"))
+    assert box.learn(SPAM, "spam").what == "learned"
+    assert box.verify() == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "word 1\n",
+        "word 1 x\n",
+        "word -1 2\n",
+        "word 1 2 20260101\n",
+        "word 1" + "0" * 400 + " 2\n",
+        ".MSG_COUNT 0 5\nw 1 2\n",
+    ],
+)
+def test_hostile_dumps_are_refused(box, tmp_path, text):
+    (tmp_path / "x").write_text(text)
+    with pytest.raises(StateError, match="/x"):
+        import_file(box, str(tmp_path / "x"), "bogofilter")
+    assert box.verify() == []
+
+
+def test_a_disk_that_fails_while_it_is_imported_is_one_line(box, tmp_path, monkeypatch):
+    with Mailbox(tmp_path / "other.db") as other:
+        other.learn(SPAM, "spam")
+        export(other, str(tmp_path / "lines"))
+    read_numbered = json_lines._numbered
+
+    def failing(path, shown):
+        yield from islice(read_numbered(path, shown), 1)
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(json_lines, "_numbered", failing)
+    with pytest.raises(StateError, match="lines: cannot be read: Input/output error"):
+        import_file(box, str(tmp_path / "lines"))
+    assert (box.verify(), box.label_of(digest(SPAM))) == ([], None)
+
+
+def test_merging_keeps_what_each_message_had_been_taken_for(tmp_path):
+    with Mailbox(tmp_path / "a") as a, Mailbox(tmp_path / "b") as b:
+        a.learn(HAM, "ham")
+        a.learn(SPAM, "spam")
+        b.learn(SPAM + b"1", "spam")
+        b.learn(HAM + b"1", "ham")
+        b.learn(SPAM + b"2", "spam")
+        theirs = {
+            row.digest: b.labels[row.expected] for row in rows_of(b) if row.expected is not None
+        }
+        merge(a, b)
+        ours = {
+            row.digest: a.labels[row.expected] for row in rows_of(a) if row.expected is not None
+        }
+        assert theirs
+        assert theirs.items() <= ours.items()
+
+
+def rows_of(mailbox):
+    with mailbox.reading():
+        return list(mailbox.ledger.rows())
+
+
+@pytest.mark.parametrize(
+    "mail",
+    [
+        b"Subject: x\n\nhello \0 there\n",
+        b"Subject: \0xyz \0abcd\n\nab\0cdefg \0\0\0\0 \xff\0\n",
+        bytes(range(256)) * 3,
+    ],
+)
+def test_mail_with_zero_bytes_is_exported_and_imported(box, tmp_path, mail):
+    box.learn(mail, "ham")
+    data = exported(box)
+    with Mailbox(tmp_path / "other") as other:
+        (tmp_path / "x").write_bytes(data)
+        import_file(other, str(tmp_path / "x"))
+        assert exported(other) == data
+        assert [counts.rows()[3] for counts in other.counts] == [
+            counts.rows()[3] for counts in box.counts
+        ]
+
+
+def test_exports_of_before_with_zero_bytes_are_read(box, tmp_path):
+    """They had such names as text."""
+    box.learn(b"Subject: x\n\nhello \0 there\n", "ham")
+    lines = [json.loads(line) for line in exported(box).splitlines()]
+    for line in lines:
+        name = line.get("name", "")
+        if name.startswith("\0"):
+            line["name"] = _core.decode_name(bytes.fromhex(name[1:]))
+    assert any(line.get("name", "").startswith("\0 ") for line in lines)
+    (tmp_path / "x").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    with Mailbox(tmp_path / "other") as other:
+        import_file(other, str(tmp_path / "x"))
+        assert exported(other) == exported(box)

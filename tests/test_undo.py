@@ -1,0 +1,190 @@
+"""What was learned can be taken back, and that, too."""
+
+import time
+
+from commands import streamnb_command
+from hypothesis import given
+from hypothesis import strategies as st
+from mailboxes import HAM, MESSAGES, SPAM, exported, mails
+
+from streamnb import Mailbox, MailClassifier
+from streamnb.mailbox.compact import compact
+from streamnb.mailbox.digest import digest
+from streamnb.mailbox.ledger import HUMAN, PROGRAM
+from streamnb.mailbox.record import Record
+from streamnb.mailbox.transfer.formats import export, import_file, merge
+from streamnb.mailbox.undo import last_learned, redo
+
+acts = st.tuples(
+    st.sampled_from(["learn", "forget"]),
+    st.integers(0, 4),
+    st.sampled_from(["ham", "spam", "list"]),
+    st.sampled_from([HUMAN, PROGRAM]),
+)
+
+
+@given(st.lists(acts, max_size=25), st.integers(0, 25))
+def test_any_history_agrees_with_its_ledger_and_can_be_undone(tmp_path_factory, history, back):
+    with Mailbox(tmp_path_factory.mktemp("m") / "db") as box:
+        believed = {}
+        snapshot = exported(box)
+        for number, (act, message, label, teacher) in enumerate(history):
+            if number == back:
+                snapshot = exported(box)
+            if act == "forget":
+                outcome = box.forget(MESSAGES[message], when=number)
+                assert (outcome.what == "forgotten") == (believed.pop(message, None) is not None)
+                continue
+            box.learn(MESSAGES[message], label, teacher, when=number)
+            if teacher == HUMAN or believed.get(message, ("", PROGRAM))[1] == PROGRAM:
+                said, by = believed.get(message, (None, PROGRAM))
+                believed[message] = (
+                    label,
+                    HUMAN if HUMAN in (teacher, by if said == label else "") else PROGRAM,
+                )
+        assert box.verify() == []
+        for message, (label, _) in believed.items():
+            assert box.label_of(digest(MESSAGES[message]))[0] == label
+        data = exported(box)
+        with Mailbox(f"{box.path}.again") as again:
+            import_file(again, f"{box.path}.out")
+            assert exported(again) == data
+            assert again.verify() == []
+        if back < len(history):
+            box.undo(back)
+            assert box.verify() == []
+            assert exported(box) == snapshot
+        box.undo(0)
+        assert [counts.features for counts in box.counts] == [0] * 4
+        assert box.verify() == []
+
+
+def test_undo_is_by_the_order_of_events_not_by_clocks(box):
+    box.learn(SPAM, "spam", when=10)
+    before = exported(box)
+    box.forget(SPAM, when=100)
+    box.learn(SPAM, "ham", when=20)  # the clock was put back
+    assert box.undo(50) == (1, 1, 0)
+    assert exported(box) == before
+    assert box.verify() == []
+
+
+def test_an_undo_can_be_undone(box):
+    box.learn(SPAM, "ham", when=10)
+    box.learn(HAM, "ham", when=20)
+    box.learn(SPAM, "spam", when=30)  # a correction
+    box.learn(HAM + b"!", "ham", when=40)
+    before = exported(box)
+    assert last_learned(box) == 40
+    assert last_learned(box, 2) == 30
+    assert box.undo(30) == (2, 1, 0)
+    assert box.label_of(digest(SPAM))[0] == "ham"
+    assert redo(box) == (2, 1, 0)
+    assert exported(box) == before
+    assert box.verify() == []
+    assert redo(box) == (0, 0, 0)  # once
+    assert box.undo(30) == (2, 1, 0)
+    box.learn(HAM + b"!", "spam")  # something else was said since
+    box.learn(SPAM, "spam")
+    assert redo(box) == (0, 0, 2)
+    assert box.verify() == []
+    box.undo(0)
+    box.take_identity(MailClassifier(preset="small", label_noise=0))
+    assert redo(box) == (0, 0, 0)  # of another kind of database
+
+
+def test_a_redo_leaves_what_was_said_since(box):
+    box.learn(HAM, "ham", when=10)
+    box.learn(SPAM, "spam", when=20)
+    box.undo(15)
+    box.learn(SPAM, "ham")
+    later = time.time()
+    box.forget(SPAM)
+    assert redo(box) == (0, 0, 1)
+    assert box.label_of(digest(SPAM)) is None
+    box.undo(later)
+    assert box.label_of(digest(SPAM))[0] == "ham"
+    assert box.verify() == []
+
+
+def test_taking_back_ends_somewhere(box):
+    box.learn(SPAM, "spam")
+    box.learn(SPAM, "ham")
+    key = digest(SPAM)
+    assert [box.retract(key).before for _ in range(3)] == ["ham", "spam", None]
+    assert box.verify() == []
+
+
+def test_what_was_let_go_of_is_erased_without_breaking_the_sums(box):
+    box.learn(SPAM, "spam")
+    box.learn(HAM, "ham")
+    compact(box, once=None, ledger=0)
+    assert Record(box).erase([digest(SPAM)]) == 1
+    assert box.label_of(digest(SPAM)) is None
+    assert box.verify() == []
+
+
+def test_undo_asks_before_much_is_taken_back(tmp_path):
+    db = ("--db", tmp_path / "db")
+    with Mailbox(tmp_path / "db") as box:
+        for i in range(101):
+            box.learn(SPAM + b"%d" % i, "spam")
+    status, _, error = streamnb_command("undo", "--since", "1h", *db)
+    assert status == 2
+    assert "101 learnings would be taken back" in error
+    assert "1 learnings taken back" in streamnb_command("undo", "--last", *db)[1]
+    assert "3 learnings taken back" in streamnb_command("undo", "--last", 3, *db)[1]
+    assert streamnb_command("undo", "--redo", *db)[1].startswith("3 learnings made again")
+    assert "100 learnings taken back" in streamnb_command("undo", "--since", "1h", "--yes", *db)[1]
+    assert streamnb_command("undo", "--last", *db)[1] == "nothing was learned\n"
+    streamnb_command("undo", "--redo", *db)
+    assert streamnb_command("undo", "--redo", *db)[1] == "there is nothing to redo\n"
+    assert "100" in streamnb_command("status", *db)[1]
+
+
+def test_undoing_a_confirmation_of_what_was_let_go_of(box):
+    box.learn(SPAM, "spam", PROGRAM, when=10)
+    compact(box, once=None, ledger=0)
+    assert box.learn(SPAM, "spam", HUMAN, when=20).what == "confirmed"
+    assert box.undo(15) == (1, 1, 0)
+    assert box.label_of(digest(SPAM))[:2] == ("spam", PROGRAM)
+    assert box.verify() == []
+
+
+def test_undo_takes_back_merges_and_imports(sample, tmp_path):
+    stream = mails(sample, 12)
+    with Mailbox(tmp_path / "a") as a, Mailbox(tmp_path / "b") as b:
+        for i, (content, label) in enumerate(stream):
+            (a if i < 6 else b).learn(content, label, when=i)
+        a.learn(SPAM, "ham", PROGRAM, when=20)
+        b.learn(SPAM, "spam", HUMAN, when=21)
+        b.learn(HAM, "ham", HUMAN, when=22)
+        a.learn(HAM, "ham", PROGRAM, when=23)
+        before = exported(a)
+        export(b, str(tmp_path / "x"))
+        begun = time.time()
+        assert merge(a, b) == (6, 1, 1, 0)
+        assert a.label_of(digest(SPAM))[0] == "spam"
+        assert a.label_of(digest(HAM))[1] == HUMAN  # a person confirmed it there
+        a.undo(begun)
+        assert exported(a) == before
+        import_file(a, str(tmp_path / "x"))
+        assert a.label_of(digest(SPAM))[0] == "spam"
+        a.undo(begun)
+        assert exported(a) == before
+        assert a.verify() == []
+
+
+def test_undo_restores_corrections_and_what_was_forgotten(sample, box):
+    stream = mails(sample, 30)
+    for i, (content, label) in enumerate(stream):
+        box.learn(content, label, when=i)
+    before = exported(box)
+    box.learn(stream[3][0], "other", when=100)
+    box.forget(stream[4][0], when=101)
+    box.learn(SPAM, "spam", when=102)
+    assert box.undo(100, dry_run=True) == (2, 2, 0)
+    assert exported(box) != before
+    assert box.undo(100) == (2, 2, 0)
+    assert exported(box) == before
+    assert box.verify() == []
