@@ -90,6 +90,27 @@ def _status(mailbox: Mailbox, request: Request, message: bytes) -> Any:
 _STATUSES = ((_AskedWronglyError, 400), (BusyError, 503), (StreamNBError, 500))
 
 
+def _done(mailboxes: Mailboxes, act: Act, request: Request, message: bytes) -> tuple[int, Any]:
+    """The status of an answer, and the answer or the exception that there was instead."""
+    try:
+        with mailboxes.of(request.query_params.get("user")) as mailbox:
+            return 200, act(mailbox, request, message)
+    except StreamNBError as error:
+        return next(code for kind, code in _STATUSES if isinstance(error, kind)), error
+    except LookupError as error:
+        return 404, error
+    except Exception as error:  # whatever is in a message must not end the server
+        return 500, UnexpectedError(error)
+
+
+async def _sent(request: Request) -> bytes:
+    """What was sent with a request, up to the longest message; the rest is read past."""
+    parts = bytearray()
+    async for part in request.stream():
+        parts += part[: MOST - len(parts)]
+    return bytes(parts)
+
+
 def api(mailboxes: Mailboxes) -> Starlette:
     """An application that asks and teaches mailboxes."""
     registry = CollectorRegistry()
@@ -103,30 +124,13 @@ def api(mailboxes: Mailboxes) -> Starlette:
         buckets=(0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 2, 10),
     )
 
-    def done(what: str, act: Act, request: Request, message: bytes) -> tuple[int, Any]:
-        try:
-            with mailboxes.of(request.query_params.get("user")) as mailbox:
-                found = act(mailbox, request, message)
-        except StreamNBError as error:
-            return next(code for kind, code in _STATUSES if isinstance(error, kind)), error
-        except LookupError as error:
-            return 404, error
-        except Exception as error:  # whatever is in a message must not end the server
-            return 500, UnexpectedError(error)
-        if what == "classify":
-            verdicts.labels(found["mark"]).inc()
-        return 200, found
-
     def answering(what: str, act: Act) -> Callable[[Request], Awaitable[Response]]:
         async def endpoint(request: Request) -> Response:
             begun = time.perf_counter()
-            message = b""
-            if request.method == "POST":
-                parts = bytearray()
-                async for part in request.stream():
-                    parts += part[: MOST - len(parts)]
-                message = bytes(parts)
-            code, found = await asyncio.to_thread(done, what, act, request, message)
+            message = await _sent(request) if request.method == "POST" else b""
+            code, found = await asyncio.to_thread(_done, mailboxes, act, request, message)
+            if act is _classify and code == 200:
+                verdicts.labels(found["mark"]).inc()
             asked.labels(what, str(code)).inc()
             seconds.labels(what).observe(time.perf_counter() - begun)
             if isinstance(found, Exception):
