@@ -144,6 +144,44 @@ def test_what_came_before_an_error_is_learned(tmp_path):
             mailbox.learn_many([Lesson("text", "ham")])
 
 
+def test_what_is_known_is_not_counted_again(tmp_path, monkeypatch):
+    lessons = [Lesson(mail(n), "ham") for n in range(40)]
+    counted = []
+    with Mailbox(tmp_path / "mail.db") as mailbox:
+        count = mailbox.classifier.count
+        monkeypatch.setattr(
+            mailbox.classifier, "count", lambda message: counted.append(message) or count(message)
+        )
+        mailbox.learn_many(lessons)
+        assert len(counted) == 40
+        assert [outcome.what for outcome in mailbox.learn_many(lessons)] == ["known"] * 40
+        assert len(counted) == 40
+        new = Lesson(mail(99), "ham")
+        said = mailbox.learn_many([*lessons, new, *lessons])
+        assert [outcome.what for outcome in said].count("learned") == 1
+        assert len(counted) == 41
+
+
+@pytest.mark.parametrize("others", ["forget", "correct"])
+def test_what_is_known_no_more_when_it_is_learned_is_learned(tmp_path, others):
+    path = tmp_path / "mail.db"
+    with Mailbox(path) as mailbox, Mailbox(path) as other:
+        known = [Lesson(mail(n), "ham") for n in range(9)]
+        mailbox.learn_many(known)
+
+        def lessons():
+            yield from known
+            if others == "forget":
+                other.forget(known[3].message)
+            else:
+                other.learn(known[3].message, "spam")
+
+        said = [outcome.what for outcome in mailbox.learn_many(lessons())]
+        expected = {"forget": "learned", "correct": "corrected"}[others]
+        assert said == ["known"] * 3 + [expected] + ["known"] * 5
+        assert mailbox.verify() == []
+
+
 def test_a_group_that_fails_leaves_nothing(tmp_path, monkeypatch):
     with Mailbox(tmp_path / "mail.db") as mailbox:
         mailbox.learn(mail(1), "spam")

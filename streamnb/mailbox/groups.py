@@ -41,15 +41,28 @@ class Lesson(NamedTuple):
 Teaching = tuple[bytes, Label] | tuple[bytes, Label, str | None]  # a Lesson is one
 
 
+class _Counted(NamedTuple):
+    """The features of a message, as a classifier sees them, and what the site says of it."""
+
+    features: Any
+    site: dict[str, float] | None
+    by: Classifier
+
+
 class _Ready(NamedTuple):
-    """A lesson, and what can be known of it before a transaction begins."""
+    """A lesson, and what can be known of it before a transaction begins.
+
+    What was learned already need not be counted.
+    """
 
     lesson: Lesson
     key: bytes
-    counted: Any
-    views: tuple[TokenCounts, ...]
-    site: dict[str, float] | None
-    counted_by: Classifier
+    counted: _Counted | None
+
+    @property
+    def views(self) -> tuple[TokenCounts, ...]:
+        of = self.counted
+        return () if of is None else of.by.model.views_of(of.features)
 
 
 def learn_many(
@@ -91,22 +104,42 @@ def learn_batch(
     return mailbox.once(learned)
 
 
-def _ready(mailbox: Mailbox, teaching: Teaching) -> _Ready:
+def _ready(mailbox: Mailbox, teaching: Teaching, look: bool) -> _Ready:
+    """A lesson that can be learned; where to look is worth it, perhaps without its features."""
     lesson = Lesson(*teaching)
     message = lesson.message
     if not isinstance(message, bytes):
         raise ValueError(f"a message is bytes, not {type(message).__name__}")
     check_labels([lesson.label])
     check_origin(HUMAN, lesson.source or "")
-    used = mailbox.classifier
-    counted = used.count(message)
+    key = digest(message)
+    if look and mailbox.has_learned(key, lesson.label):
+        return _Ready(lesson, key, None)
+    return _Ready(lesson, key, _counted(mailbox, message))
+
+
+def _counted(mailbox: Mailbox, message: bytes) -> _Counted:
     site = None if mailbox.base is None else mailbox.base.scores(message)
-    return _Ready(lesson, digest(message), counted, used.model.views_of(counted), site, used)
+    return _Counted(mailbox.classifier.count(message), site, mailbox.classifier)
+
+
+def _all_ready(mailbox: Mailbox, lessons: Iterable[Teaching]) -> Iterator[_Ready]:
+    """Lessons that can be learned.
+
+    Folders are taught again and again, and to count what is known takes ten times as long as to
+    look whether it is. Who teaches what is new is spared most of the looking.
+    """
+    new = 0  # messages in a row
+    for lesson in lessons:
+        item = _ready(mailbox, lesson, look=new & (new - 1) == 0)
+        new = new + 1 if item.counted else 0
+        yield item
 
 
 def _ready_groups(mailbox: Mailbox, lessons: Iterable[Teaching]) -> Iterator[list[_Ready]]:
-    ready = (_ready(mailbox, lesson) for lesson in lessons)
-    return grouped(mailbox, ready, _views, lambda item: len(item.lesson.message))
+    return grouped(
+        mailbox, _all_ready(mailbox, lessons), _views, lambda item: len(item.lesson.message)
+    )
 
 
 def _views(item: _Ready) -> Sequence[TokenCounts]:
@@ -158,12 +191,17 @@ def _learned_within(
     mailbox: Mailbox, items: Sequence[_Ready], teacher: str, source: str
 ) -> list[Outcome]:
     """Learn messages, within a transaction."""
-    # Another process may have made it another kind of database since they were counted.
-    items = [
-        item if item.counted_by is mailbox.classifier else _ready(mailbox, item.lesson)
-        for item in items
-    ]
     known = mailbox.ledger.labels_of([item.key for item in items], mailbox.labels)
+
+    def is_current(item: _Ready) -> bool:
+        # Others may have taken it back, or made it another kind of database, since it was counted.
+        if item.counted is None:
+            return known.get(item.key) == of_known(mailbox.labels, item.lesson.label)
+        return item.counted.by is mailbox.classifier
+
+    items = [
+        item if is_current(item) else _ready(mailbox, item.lesson, look=False) for item in items
+    ]
     coming: list[Label] = []  # classes that may be learned before it comes to the next one
     outcomes: list[Outcome] = []
 
@@ -178,11 +216,11 @@ def _learned_within(
     def learn(item: _Ready) -> None:
         lesson = item.lesson
         where = lesson.source or source
-        outcomes.append(
-            mailbox.learn_within(
-                item.counted, item.key, lesson.label, teacher, where, None, item.site
-            )
-        )
+
+        def count() -> tuple[Any, dict[str, float] | None]:
+            return (item.counted or _counted(mailbox, lesson.message))[:2]
+
+        outcomes.append(mailbox.learn_within(count, item.key, lesson.label, teacher, where, None))
 
     in_order(mailbox, items, adds, _views, learn)
     return outcomes
@@ -206,7 +244,7 @@ def in_order(
     adds
         Whether it only adds for one of them; asked once for each, in order.
     views
-        The features of one.
+        The features of one; none where they are known not to be asked for.
     act
         What is done with one.
     """
@@ -227,7 +265,8 @@ def _done(
     views: Callable[[Item], Sequence[TokenCounts]],
     act: Callable[[Item], None],
 ) -> None:
-    with _in_memory(mailbox, [views(item) for item in run]) if len(run) >= _MANY else nullcontext():
+    messages = [found for item in run if (found := views(item))]
+    with _in_memory(mailbox, messages) if len(messages) >= _MANY else nullcontext():
         for item in run:
             act(item)
 

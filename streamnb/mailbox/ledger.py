@@ -202,6 +202,13 @@ class Ledger:
         ).fetchone()
         return None if found is None else self._row(found)
 
+    def number_of(self, digest: bytes) -> int | None:
+        """The number of a message's class, None where it has none."""
+        found = self.database.connection.execute(
+            "SELECT label FROM ledger WHERE digest = ? AND ended IS NULL", (digest,)
+        ).fetchone()
+        return None if found is None else found[0]
+
     def labels_of(self, digests: Sequence[bytes], labels: Sequence[Label]) -> dict[bytes, Label]:
         """The class of those of some messages that have one."""
         asked = ", ".join("?" * len(digests))

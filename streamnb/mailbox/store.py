@@ -393,7 +393,7 @@ class Mailbox:
             if also is not None:
                 also()
             # Not before: another process may have made it another kind of database.
-            return self.learn_within(count(), key, label, teacher, source, when, site)
+            return self.learn_within(lambda: (count(), site), key, label, teacher, source, when)
 
         return self.once(learned)
 
@@ -432,15 +432,17 @@ class Mailbox:
 
     def learn_within(
         self,
-        counted: Any,
+        count: Callable[[], tuple[Any, dict[str, float] | None]],
         key: bytes,
         label: Label,
         teacher: str,
         source: str,
         when: float | None,
-        site: dict[str, float] | None,
     ) -> Outcome:
-        """Learn a message, within a transaction."""
+        """Learn a message, within a transaction.
+
+        `count` gives its features and what the site says of it, where that is asked for.
+        """
         now = self.moment(when)
         label = of_known(self.labels, label)
         before = self.ledger.active(key)
@@ -448,6 +450,7 @@ class Mailbox:
             outcome = self._overrule(before, label, teacher, source, now)
             if outcome is not None:
                 return outcome
+        counted, site = count()
         expected = self._expected(counted, key, site)
         receipt = self.classifier.model.learn(counted, label)
         self.ledger.write(
@@ -625,6 +628,13 @@ class Mailbox:
                 "SELECT 1 FROM ledger WHERE digest = ? LIMIT 1", (key,)
             ).fetchone()
             return found is not None
+
+    def has_learned(self, key: bytes, label: Label) -> bool:
+        """Whether that label is learned of a message, as far as this mailbox knows its classes."""
+        with self.database.reading():
+            number = self.ledger.number_of(key)
+        spelt = {i: str(known) for i, known in enumerate(self.labels)}
+        return number is not None and spelt.get(number) == str(label)
 
     def label_of(self, key: bytes) -> tuple[Label, str, str] | None:
         """What was learned of a message, who said so and its source; None where nothing was."""
