@@ -1,10 +1,12 @@
 """What every text model and classifier promises, whatever it is made of."""
 
 import copy
+import math
 import pickle
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import pandas as pd
 import pytest
 from river import checks
 
@@ -500,3 +502,25 @@ def test_a_classifier_of_any_views_is_loaded(views, tmp_path):
     clone = loaded.clone()
     assert clone.labels == []
     assert clone.count(mail) == classifier.count(mail)
+
+
+def test_frames_are_read_by_the_column_of_messages():
+    frame = pd.DataFrame({"text": ["free pills", "lunch at noon"], "other": [1, 2]})
+    for teach in (TextClassifier.learn_many, TextClassifier.fit):
+        classifier = TextClassifier(on="text")
+        teach(classifier, frame, ["spam", "ham"])
+        assert classifier.predict_one({"text": "free"}) == "spam"
+        with pytest.raises((TypeError, ValueError)):
+            teach(TextClassifier(), frame, ["spam", "ham"])
+
+
+def test_views_of_a_tokenizer_and_a_model_belong_together():
+    with pytest.raises(ValueError, match="give Views"):
+        Classifier(Tokenizer(), ViewsNB([MultinomialNB(), MultinomialNB()]))
+
+
+def test_costs_of_one_question_are_checked():
+    classifier = TextClassifier()
+    for costs in ((10, 1, math.nan), (-1, 1, 1), (1, 2), "abc"):
+        with pytest.raises(ValueError, match="costs"):
+            classifier.classify("x", costs=costs)

@@ -116,6 +116,40 @@ def test_a_frame_may_be_of_a_class_derived_from_its_library():
     assert list(model.predict_many(frame)) == ["ham", "spam"]
 
 
+@by_model
+def test_lists_of_messages_are_asked_as_they_are_learned(model):
+    messages, y = [{"a": 1}, {"b": 1, "c": 2}], ["x", "z"]
+    one = model()
+    one.learn_many(messages, y)
+    frame = pd.DataFrame({"a": [1, 0], "b": [0, 1], "c": [0, 2]})
+    assert list(one.predict_many(messages)) == list(one.predict_many(frame)) == y
+    assert (one.predict_proba_many(messages) == one.predict_proba_many(frame).to_numpy()).all()
+    assert (one.predict(messages) == one.predict(frame)).all()
+    empty = model()
+    assert empty.predict_proba_many(messages).shape == (2, 0)
+    assert empty.predict_proba_many([[1.0]]).shape == (1, 0)
+
+
+def test_labels_may_be_a_column_and_not_names_of_columns():
+    frame = pd.DataFrame({"a": [1, 0], "b": [0, 1]})
+    model = MultinomialNB()
+    model.learn_many(frame, pd.DataFrame({"label": ["x", "z"]}))
+    assert model.labels == ["x", "z"]
+    for wrong in (frame, {"x": 1, "z": 2}, "xz"):
+        with pytest.raises(ValueError, match="the labels are a"):
+            model.learn_many(frame, wrong)
+    for missing in (pd.Series(["x", pd.NA], dtype="string"), ["x", np.float32("nan")]):
+        with pytest.raises(ValueError, match="must not be None or NaN"):
+            model.learn_many(frame, missing)
+
+
+def test_a_category_that_is_missing_is_not_another_one():
+    model = MultinomialNB()
+    table = pa.table({"a": pa.array([1, 5, None]).dictionary_encode()})
+    with pytest.raises(ValueError, match=r"row 2|not real numbers"):
+        model.learn_many(table, ["x", "x", "y"])
+
+
 def sparse_forms(X):
     yield X
     yield X.tolist()

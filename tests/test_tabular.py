@@ -278,12 +278,63 @@ def test_what_cannot_have_been_learned_changes_nothing(name, learned, unlearned)
     assert pickle.dumps(model) == before
 
 
+@pytest.mark.parametrize(
+    "values",
+    [
+        ["x", "y", None, "x"],
+        [pd.Timestamp("2026-01-01", tz="UTC"), pd.Timestamp("2026-01-02", tz="UTC"), pd.NaT, pd.NaT],
+        [True, False, None, True],
+        [1, 2, None, 1],
+    ],
+    ids=["texts", "times", "truths", "numbers"],
+)  # fmt: skip
+def test_columns_of_frames_are_what_their_rows_are(values):
+    rows, y = [{"f": value} for value in values], ["p", "q", "p", "q"]
+    one = CategoricalNB()
+    for row, label in zip(rows, y, strict=True):
+        one.learn_one(row, label)
+    table = pa.table({"f": pa.array(values, from_pandas=True)})
+    encoded = pa.table({"f": table["f"].combine_chunks().dictionary_encode()})
+    frame = pd.DataFrame(rows)
+    for many in (rows, frame, frame.astype("category"), table, encoded):
+        model = CategoricalNB()
+        model.learn_many(many, y)
+        assert model.likelihoods("p", "f") == one.likelihoods("p", "f")
+        found = np.array(model.predict_proba_many(many)).reshape(-1)
+        expected = [list(one.predict_proba_one(row).values()) for row in rows]
+        shown = found if len(found) == 8 else np.array(model.predict_proba_many(many).to_pandas())
+        assert np.array(shown).reshape(4, 2) == pytest.approx(np.array(expected), rel=1e-12)
+
+
+def test_rows_by_name_are_not_their_names():
+    model = GaussianNB()
+    model.learn_many([{"a": 1.5}, {"a": 9.5, "b": 1.0}], ["p", "q"])
+    assert model.predict_one({"a": 9.0, "b": 1.0}) == "q"
+    assert model.known_of("q", "a")[1] == 9.5
+    for wrong in ({"a": [1.0, 2.0]}, ["ab", "cd"], pd.Series([{"a": 1.0}, {"a": 2.0}])):
+        with pytest.raises(ValueError, match="expected a matrix"):
+            model.learn_many(wrong, ["p", "q"])
+    masked = np.ma.masked_array([[1.0, 2.0], [3.0, 4.0]], mask=[[1, 0], [0, 0]])
+    one = GaussianNB()
+    one.learn_many(masked, ["x", "x"])
+    assert one.known_of("x", 0)[:2] == (1, 3.0)
+
+
+def test_classes_and_levels_that_come_together():
+    one, many = CategoricalNB(), CategoricalNB()
+    rows = [{"id": f"u{i}", "of": i % 3} for i in range(200)]
+    for i, row in enumerate(rows):
+        one.learn_one(row, f"c{i}")
+    many.learn_many(rows, [f"c{i}" for i in range(200)])
+    assert one.predict_proba_one(rows[7]) == many.predict_proba_one(rows[7])
+
+
 @by_model
 def test_labels_that_cannot_be_change_nothing(name):
     model = trained(name, [({"a": 1}, "p", 1.0)])
     before = pickle.dumps(model)
     for label in (None, math.nan, [1]):
-        with pytest.raises((ValueError, TypeError), match=r"label is missing|unhashable"):
+        with pytest.raises((ValueError, TypeError), match=r"label must not be|unhashable"):
             model.learn_many(pd.DataFrame({"a": [1.0, 2.0]}), ["new", label])
     with pytest.raises(TypeError):
         model.partial_fit([[1.0]], ["p"], classes=["other", [1]])

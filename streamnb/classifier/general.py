@@ -23,7 +23,7 @@ from streamnb.naive_bayes.explanation import Explanation
 from streamnb.naive_bayes.model_files import read, save
 from streamnb.naive_bayes.multinomial import MultinomialNB
 from streamnb.naive_bayes.receipt import Receipt
-from streamnb.naive_bayes.rows import as_labels, as_weights
+from streamnb.naive_bayes.rows import as_labels, as_weights, frame_of, is_frame
 from streamnb.parameters import (
     Parameterised,
     Such,
@@ -95,6 +95,8 @@ class Classifier(Parameterised, base.Classifier):
     def _changed(self, name: str) -> None:
         if name == "costs":  # any three numbers will do
             object.__setattr__(self, "costs", Costs(*self.costs))
+        if name in ("tokenizer", "model") and {"tokenizer", "model"} <= vars(self).keys():
+            _check_views(self.tokenizer, self.model)
 
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
@@ -139,8 +141,11 @@ class Classifier(Parameterised, base.Classifier):
         self.model.learn_one(self.count(x), y, w)
 
     def learn_many(self, X: Any, y: Any, w: Any = None) -> None:
-        """Learn many messages, with labels y and weights w (a number, or one for each)."""
-        self.model.learn_many([self.count(x) for x in X], y, w)
+        """Learn many messages, with labels y and weights w (a number, or one for each).
+
+        X is a sequence of messages, or with `on` a data frame that has a column of them.
+        """
+        self.model.learn_many([self.count(x) for x in _messages(X)], y, w)
 
     def fit(self, X: Any, y: Any, w: Any = None, seed: int = 1) -> Self:
         """Forget everything and learn many messages, shuffled: in whatever order they stand.
@@ -149,8 +154,8 @@ class Classifier(Parameterised, base.Classifier):
 
         Parameters
         ----------
-        X : sequence of str, bytes or dict
-            The messages.
+        X : sequence of str, bytes or dict, or data frame
+            The messages; of a frame, `on` says in which column they are.
         y : sequence of label
             Their labels.
         w : float or sequence of float, default None
@@ -165,7 +170,7 @@ class Classifier(Parameterised, base.Classifier):
         >>> TextClassifier().fit(texts, ["spam", "ham", "spam", "ham"]).predict_one("pills")
         'spam'
         """
-        messages, labels = list(X), as_labels(y)
+        messages, labels = _messages(X), as_labels(y)
         if len(messages) != len(labels):
             raise ValueError(f"{len(messages)} examples, but {len(labels)} labels")
         weights = as_weights(w, len(labels))
@@ -214,6 +219,8 @@ class Classifier(Parameterised, base.Classifier):
         """As `classify`, of a message's features as `count` gives them."""
         if reasons < 0:
             raise ValueError(f"reasons: at least 0, not {reasons}")
+        if costs is not None:
+            _COSTS("costs", tuple(costs))
         asked = self.costs if costs is None else Costs(*costs)
         with self.model._lock:  # the reasons are those of the scores
             scores = self.model.joint_log_likelihood(tokens)
@@ -335,9 +342,7 @@ class Classifier(Parameterised, base.Classifier):
     def from_settings(cls, model: TextModel, settings: Any) -> Classifier:
         """A classifier of a model and what `settings` gave; any exception where it is not sound."""
         tokenizer = restored(settings["tokenizer"])
-        views = len(tokenizer.tokenizers) if isinstance(tokenizer, Views) else 0
-        if (views or 1) != len(model.members) or (views > 0 and not model.takes_views):
-            raise ValueError("tokenizer and model have different views")
+        _check_views(tokenizer, model)
         positive, on = settings["positive"], settings["on"]
         if not isinstance(positive, str | int | float):
             raise ValueError("the positive class is not sound")
@@ -380,6 +385,20 @@ class Classifier(Parameterised, base.Classifier):
                 f"{path}: the file holds a {type(found).__name__}, not a {cls.__name__}"
             )
         return found
+
+
+def _check_views(tokenizer: Any, model: TextModel) -> None:
+    views = len(tokenizer.tokenizers) if isinstance(tokenizer, Views) else 1
+    if views != len(model.members) or (isinstance(tokenizer, Views) and not model.takes_views):
+        raise ValueError(
+            f"the tokenizer makes {views} views of a message, and the model is of "
+            f"{len(model.members)}: give Views with a tokenizer for each"
+        )
+
+
+def _messages(X: Any) -> list[Any]:
+    """Messages one by one; the rows of a data frame are dicts."""
+    return list(frame_of(X).rows(named=True) if is_frame(X) else X)
 
 
 def _chance_of_another(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import numbers
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 
 from streamnb.features.token_counts import Feature, TokenCounts
 
-__all__ = ["Counts", "Label", "UnsupportedError", "check_labels", "checked_weight"]
+__all__ = ["Counts", "Label", "UnsupportedError", "check_labels", "checked_weight", "is_missing"]
 
 Label = str | bool | int
 
@@ -33,8 +34,15 @@ def checked_weight(w: Any) -> float:
 
 def check_labels(labels: Iterable[Any]) -> None:
     """Raise ValueError, or TypeError where it has no hash, for what no class can be called."""
-    if any(label is None or label != label for label in dict.fromkeys(labels)):
+    if any(map(is_missing, dict.fromkeys(labels))):
         raise ValueError("a label must not be None or NaN")
+
+
+def is_missing(value: Any) -> bool:
+    """Whether this stands for a value that is not there: None, any NaN, and what pandas has."""
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    return isinstance(value, numbers.Number | np.generic) and bool(value != value)
 
 
 class Counts(Protocol):

@@ -69,7 +69,11 @@ class Scored(Parameterised):
         raise NotImplementedError
 
     def merge(self, other: Self) -> None:
-        """Add what another model learned: the same as having learned both streams.
+        """Add what another model learned.
+
+        Where what a message adds does not depend on those before it (`MultinomialNB`,
+        `BernoulliNB`, `ComplementNB`, the models of tables, without decay) that is the same as
+        having learned both streams.
 
         Raises
         ------

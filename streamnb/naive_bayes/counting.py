@@ -321,13 +321,6 @@ class CountingNB(Remembers[_Evidence], CountingParameters, LearnsMatrices, TextM
         """
         (TextModel if are_messages(X) else LearnsMatrices).learn_many(self, X, y, w)
 
-    def predict_proba_many(self, X: Any) -> Any:
-        """Probabilities of many messages, X as for `learn_many`: a row for each, as a frame like X.
-
-        A frame keeps its library and its index; a matrix or a list gives an array.
-        """
-        return (TextModel if are_messages(X) else LearnsMatrices).predict_proba_many(self, X)
-
     def relearn(self, x: Any, y: Label, receipt: Receipt) -> None:
         """Do again what a receipt says, exactly."""
         with self._lock:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from river import base
 
-from streamnb.naive_bayes.rows import as_labels, frame_of, is_frame
+from streamnb.naive_bayes.rows import are_messages, as_labels, frame_of, is_frame
 
 if TYPE_CHECKING:
     from streamnb.counts.protocol import Label
@@ -38,6 +38,7 @@ class MiniBatches(base.MiniBatchClassifier):
 
         @property
         def labels(self) -> list[Label]: ...  # noqa: D102
+        def _scores(self, x: Any) -> list[float]: ...
 
     def _learn_rows(self, X: Any, y: Any, w: Any, classes: Iterable[Label] = ()) -> None:
         """Learn the rows of X; all of them or none."""
@@ -55,7 +56,14 @@ class MiniBatches(base.MiniBatchClassifier):
         return np.exp(self._log_probabilities(X))
 
     def _log_probabilities(self, X: Any) -> NDArray[np.float64]:
-        return log_normalised(self._score_rows(X))
+        return log_normalised(self._scores_of(X))
+
+    def _scores_of(self, X: Any) -> NDArray[np.float64]:
+        """Joint log-likelihoods (n, K) of rows, or of a list of examples."""
+        if not are_messages(X):
+            return self._score_rows(X)
+        scores = [self._scores(x) for x in X]
+        return np.array(scores, dtype=float).reshape(len(X), len(self.labels))
 
     def _label_array(self, columns: NDArray[np.intp]) -> NDArray[Any]:
         labels = self.labels
@@ -92,7 +100,7 @@ class MiniBatches(base.MiniBatchClassifier):
     def joint_log_likelihood_many(self, X: Any) -> Any:
         """Log of prior times likelihood: a row for each of X, a column for each class."""
         with self._lock:
-            return _frame_like(X, dict(zip(self.labels, self._score_rows(X).T, strict=True)))
+            return _frame_like(X, dict(zip(self.labels, self._scores_of(X).T, strict=True)))
 
     # scikit-learn
 
@@ -153,7 +161,7 @@ class MiniBatches(base.MiniBatchClassifier):
                 raise ValueError(
                     "nothing has been learned yet: call fit, partial_fit or learn_one first"
                 )
-            return self._label_array(np.argmax(self._score_rows(X), axis=1))
+            return self._label_array(np.argmax(self._scores_of(X), axis=1))
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Probabilities (n, K), columns as in `classes_`."""
@@ -175,7 +183,8 @@ class MiniBatches(base.MiniBatchClassifier):
 
 def _frame_like(X: Any, columns: dict[Label, NDArray[np.float64]]) -> Any:
     if not is_frame(X):
-        return np.column_stack(list(columns.values())) if columns else np.empty((X.shape[0], 0))
+        rows = X.shape[0] if hasattr(X, "shape") else len(X)
+        return np.column_stack(list(columns.values())) if columns else np.empty((rows, 0))
     library = frame_of(X).__native_namespace__()
     if hasattr(X, "index"):
         return library.DataFrame(columns, index=X.index)

@@ -17,7 +17,16 @@ from streamnb.features.token_counts import TokenCounts
 if TYPE_CHECKING:
     import narwhals.stable.v2 as narwhals
 
-__all__ = ["Rows", "are_messages", "as_labels", "as_weights", "frame_of", "is_frame", "is_matrix"]
+__all__ = [
+    "Rows",
+    "are_messages",
+    "as_labels",
+    "as_weights",
+    "frame_of",
+    "is_frame",
+    "is_matrix",
+    "values_of",
+]
 
 
 @dataclass(frozen=True)
@@ -144,7 +153,25 @@ def _frame_values(frame: Any) -> tuple[list[Any], Any]:
             return found.columns, frame.sparse.to_coo()
         except AttributeError:  # pandas has the accessor on every frame, for sparse ones only
             pass
-    return found.columns, found.to_numpy() if found.columns else np.empty(found.shape)
+    columns = [values_of(column) for column in found.iter_columns()]
+    return found.columns, np.column_stack(columns) if columns else np.empty(found.shape)
+
+
+def values_of(column: Any) -> NDArray[Any]:
+    """The values of a frame's column; Python's own objects where they are no numbers or texts.
+
+    As an array, a category that is missing can become another one (pyarrow), and a time lose its
+    zone.
+    """
+    from narwhals.stable.v2 import Boolean, String
+
+    kind = column.dtype
+    if kind.is_numeric() or kind in (Boolean, String):
+        plain: NDArray[Any] = column.to_numpy()
+        return plain
+    values = np.empty(len(column), dtype=object)
+    values[:] = column.to_list()
+    return values
 
 
 def _compressed(
@@ -214,7 +241,14 @@ def _features(used: NDArray[np.int64], names: list[Any] | None, keep_names: bool
 
 
 def as_labels(y: Any) -> list[Any]:
-    """The labels of a list, array or series of any library, as Python's own objects."""
+    """The labels of a list, array, series or single column, as Python's own objects."""
+    if is_frame(y):
+        columns = list(frame_of(y).iter_columns())
+        if len(columns) != 1:
+            raise ValueError(f"the labels are a frame of {len(columns)} columns, not of one")
+        return columns[0].to_list()
+    if isinstance(y, Mapping | str | bytes):
+        raise ValueError(f"the labels are a {type(y).__name__}, not a list, array or series")
     for method in ("to_pylist", "to_list", "tolist"):
         if hasattr(y, method):
             labels: list[Any] = getattr(y, method)()

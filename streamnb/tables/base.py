@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamnb._core import ExactSums
-from streamnb.counts.protocol import Label, checked_weight
+from streamnb.counts.protocol import Label, check_labels, checked_weight
 from streamnb.naive_bayes.base import Scored
 from streamnb.naive_bayes.mini_batches import MiniBatches
 from streamnb.naive_bayes.model_files import ReadArray, Saved
@@ -18,7 +18,7 @@ from streamnb.naive_bayes.receipt import Receipt
 from streamnb.naive_bayes.rows import as_labels, as_weights
 from streamnb.parameters import Prior, parameters_of, plain_parameters
 from streamnb.storage import plain_label, read_label
-from streamnb.tables.columns import Columns, is_missing, plain_value
+from streamnb.tables.columns import Columns, plain_value
 
 __all__ = ["Statistics", "TabularNB", "arrival_independent"]
 
@@ -143,8 +143,7 @@ class TabularNB(Scored, Saved, MiniBatches):
 
     def _declare(self, labels: Iterable[Label]) -> None:
         new = [label for label in dict.fromkeys(labels) if label not in self._places]
-        if any(map(is_missing, new)):
-            raise ValueError("a label is missing (None or NaN)")
+        check_labels(new)
         for label in new:
             self._places[label] = len(self.labels)
             self._labels.append(label)

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streamnb.naive_bayes.rows import frame_of, is_frame
+from streamnb.counts.protocol import is_missing
+from streamnb.naive_bayes.rows import frame_of, is_frame, values_of
 
-__all__ = ["LARGEST", "Columns", "is_missing", "is_number", "plain_value"]
+__all__ = ["LARGEST", "Columns", "is_number", "plain_value"]
 
 LARGEST = 1e100  # squares and their sums stay finite
 _LARGEST_DENSE = 10**8  # cells that a sparse matrix may have
@@ -22,13 +23,6 @@ _LARGEST_DENSE = 10**8  # cells that a sparse matrix may have
 def plain_value(value: Any) -> Any:
     """A value as Python's own object; numpy's scalars are not."""
     return value.item() if isinstance(value, np.generic) else value
-
-
-def is_missing(value: Any) -> bool:
-    """Whether this stands for a value that is not there: None, NaN, and what pandas has."""
-    if value is None or type(value).__name__ in ("NAType", "NaTType"):
-        return True
-    return isinstance(value, float) and math.isnan(value)
 
 
 def is_number(value: Any) -> bool:
@@ -73,10 +67,15 @@ class Columns:
             return X
         if is_frame(X):
             return cls(*_frame(X))
+        if isinstance(X, list) and X and all(isinstance(row, Mapping) for row in X):
+            return cls(*_of_dicts(X))
         if hasattr(X, "toarray"):
             if X.shape[0] * X.shape[1] > _LARGEST_DENSE:
                 raise ValueError(f"a sparse matrix of shape {X.shape}: its zeros are values here")
             X = X.toarray()
+        if isinstance(X, np.ma.MaskedArray):
+            masked, X = np.ma.getmaskarray(X), X.data.astype(object)
+            X[masked] = None
         values = X if isinstance(X, np.ndarray) else _of_lists(X)
         if values.ndim != 2:
             raise ValueError(
@@ -130,7 +129,17 @@ class Columns:
         return Columns(self.names, self.values[rows])
 
 
+def _of_dicts(X: list[Mapping[Hashable, Any]]) -> tuple[list[Hashable], NDArray[Any]]:
+    names = list(dict.fromkeys(name for row in X for name in row))
+    values = np.empty((len(X), len(names)), dtype=object)
+    for i, row in enumerate(X):
+        values[i, :] = [row.get(name) for name in names]
+    return names, values
+
+
 def _of_lists(X: Any) -> NDArray[Any]:
+    if isinstance(X, Mapping) or any(isinstance(row, Mapping | str | bytes) for row in X):
+        raise ValueError("expected a matrix, a frame, or a list of rows or of dicts")
     try:
         rows = [list(row) for row in X]
     except TypeError:
@@ -145,7 +154,7 @@ def _of_lists(X: Any) -> NDArray[Any]:
 
 def _frame(frame: Any) -> tuple[list[Hashable], NDArray[Any]]:
     found = frame_of(frame)
-    columns = [column.to_numpy() for column in found.iter_columns()]
+    columns = [values_of(column) for column in found.iter_columns()]
     kind: Any = np.float64 if all(column.dtype.kind in "iuf" for column in columns) else object
     values = np.empty(found.shape, dtype=kind)
     for j, column in enumerate(columns):

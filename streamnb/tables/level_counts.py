@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamnb import _core
+from streamnb.counts.protocol import is_missing
 from streamnb.storage import plain_label, read_label
 from streamnb.tables.base import Statistics
-from streamnb.tables.columns import Columns, is_missing, plain_value
+from streamnb.tables.columns import Columns, plain_value
 
 __all__ = [
     "MISSING",
@@ -71,9 +72,11 @@ class LevelCounts(Statistics):
         self.names: list[Hashable] = []
         self.ids: list[dict[Hashable, int]] = []
         self._size = 0
-        self._counts = np.zeros((0, 0))
+        self._classes = 0
+        # With room for more levels and classes.
+        self._of_levels = np.zeros((0, 0))
+        self._of_features = np.zeros((0, 0))
         self.feature_of = np.zeros(0, dtype=np.int64)
-        self.known = np.zeros((0, 0))
         self.alive = np.zeros(0, dtype=np.int64)
         self.living = 0
         self.totals = np.zeros(0)
@@ -83,13 +86,25 @@ class LevelCounts(Statistics):
         """Weight of the examples of each class (K) that have each level (V)."""
         return self._counts[: self._size]
 
+    @property
+    def _counts(self) -> NDArray[np.float64]:
+        return self._of_levels[:, : self._classes]
+
+    @property
+    def known(self) -> NDArray[np.float64]:
+        """Weight of the examples of each class (K) that have any level of each feature (F)."""
+        return self._of_features[:, : self._classes]
+
     def declare(self, classes: int) -> None:
         """Have room for so many classes."""
-        more = classes - self._counts.shape[1]
-        if more > 0:
-            self._counts = np.hstack((self._counts, np.zeros((len(self._counts), more))))
-            self.known = np.hstack((self.known, np.zeros((len(self.known), more))))
-            self.totals = np.concatenate((self.totals, np.zeros(more)))
+        room = self._of_levels.shape[1]
+        if classes > room:
+            room = max(classes, room + room // 2)
+            self._of_levels = _widened(self._of_levels, room)
+            self._of_features = _widened(self._of_features, room)
+        if classes > self._classes:
+            self._classes = classes
+            self.totals = np.concatenate((self.totals, np.zeros(classes - len(self.totals))))
 
     def read(self, table: Columns) -> Levels:
         """Rows of levels; ValueError where one is not hashable."""
@@ -128,14 +143,14 @@ class LevelCounts(Statistics):
                     ids[level] = self._size + len(new)
                     new.append(place)
         self._size += len(new)
-        if self._size > len(self._counts):
-            more = np.zeros((self._size, self._counts.shape[1]))  # room for as many again
-            self._counts = np.vstack((self._counts, more))
+        if self._size > len(self._of_levels):
+            more = np.zeros((self._size, self._of_levels.shape[1]))
+            self._of_levels = np.vstack((self._of_levels, more))
             self.feature_of = np.concatenate((self.feature_of, np.zeros(len(more), np.int64)))
         self.feature_of[self._size - len(new) : self._size] = new
-        if len(self.ids) > len(self.known):
-            more = np.zeros((len(self.ids) - len(self.known), self.known.shape[1]))
-            self.known = np.vstack((self.known, more))
+        if len(self.ids) > len(self._of_features):
+            more = np.zeros((len(self.ids) - len(self._of_features), self._of_features.shape[1]))
+            self._of_features = np.vstack((self._of_features, more))
             self.alive = np.concatenate((self.alive, np.zeros(len(more), np.int64)))
 
     def learn(self, rows: Levels, places: NDArray[np.int64], weights: NDArray[np.float64]) -> None:
@@ -286,6 +301,12 @@ def _factors(column: NDArray[Any], name: Hashable) -> tuple[list[Hashable], list
             place = MISSING if is_missing(level) else numbers.setdefault(level, len(numbers))
         places.append(place)
     return list(numbers), places
+
+
+def _widened(table: NDArray[np.float64], columns: int) -> NDArray[np.float64]:
+    wider = np.zeros((len(table), columns))
+    wider[:, : table.shape[1]] = table
+    return wider
 
 
 def _add(
