@@ -515,6 +515,68 @@ def test_who_rescues_a_message_before_the_next_look_is_not_fought(tmp_path):
     assert scene.box.label_of(digest(mail(1, "cheap pills buy now")))[0] == "ham"
 
 
+@pytest.mark.parametrize("later", [False, True])
+def test_copies_of_what_is_filed_are_nobodys_word(tmp_path, later):
+    scene = Scene(tmp_path, move=True)
+    trained(scene)
+    scene.look()
+    message = mail(1, "cheap pills buy now")
+    scene.dir.deliver(1, message)
+    for name in ("copy.host", "third.host"):
+        if later:
+            scene.look()
+        (scene.dir.root / "new" / name).write_bytes(b"Delivered-To: b@c.d\n" + message)
+    for _ in range(3):
+        scene.look()
+    assert len(list((scene.dir.root / ".Junk" / "cur").iterdir())) == 3
+    assert scene.box.label_of(digest(message)) is None
+    assert not any("learned" in line or "corrected" in line for line in scene.said)
+
+
+def test_who_watches_next_files_what_was_refused(tmp_path, monkeypatch):
+    scene = Scene(tmp_path, move=True)
+    trained(scene)
+    scene.look()
+
+    def refuses(*_):
+        raise MailRefusedError("over quota")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(scene.account, "file", refuses)
+        scene.dir.deliver(1, mail(1, "cheap pills buy now"))
+        scene.look()
+    Watcher(scene.box, scene.account, scene.watcher.plan, scene.said.append).look()
+    assert scene.dir.where(1) == ["Junk"]
+
+
+@pytest.mark.parametrize("method", ["file", "fetch", "headers", "listing"])
+def test_what_another_watcher_files_is_nobodys_word(tmp_path, monkeypatch, method):
+    """Two of one account: the other one looks while this one is about to do something."""
+    scene = Scene(tmp_path, move=True)
+    trained(scene)
+    scene.look()
+    with Mailbox(tmp_path / "mail.db") as box:
+        account = MaildirAccount(scene.dir.root)
+        other = Watcher(box, account, scene.watcher.plan, scene.said.append)
+        other.look()
+        real = getattr(scene.account, method)
+        for number in range(3):
+            message = mail(number, "cheap pills buy now")
+            scene.dir.deliver(number, message)
+
+            def first(*given):
+                other.look()
+                return real(*given)
+
+            with monkeypatch.context() as patch:
+                patch.setattr(scene.account, method, first)
+                scene.look()
+            for watcher in (other, scene.watcher, other):
+                watcher.look()
+            assert scene.dir.where(number) == ["Junk"]
+            assert scene.box.label_of(digest(message)) is None
+
+
 def test_what_was_refused_and_then_moved_by_hand_is_learned(tmp_path, monkeypatch):
     scene = Scene(tmp_path, move=True)
     trained(scene)

@@ -64,6 +64,16 @@ class Places:
             ).fetchall()
         return {row[1]: _place(row) for row in rows}
 
+    def at(self, folder: str, uid: str) -> Place | None:
+        """What was last known of a place in a folder."""
+        with self.database.reading() as connection:
+            row = connection.execute(
+                "SELECT folder, uid, key, said, filed, since, gone FROM watched "
+                "WHERE account = ? AND folder = ? AND uid = ?",
+                (self.account, folder, uid),
+            ).fetchone()
+        return None if row is None else _place(row)
+
     def of_message(self, key: bytes, but: tuple[str, str], recent: float) -> Place | None:
         """Where a message was seen before, but for where it is now.
 

@@ -110,6 +110,7 @@ class Watcher:
         self._put_off: dict[tuple[str, str], float] = {}
         self._existing: list[Place] | None = None  # what lies in the inbox and is to be judged
         self._before = time.time() - _RECENT  # when it was looked at before
+        self._filed: set[bytes] = set()  # the keys of what was filed in this look
 
     def look(self) -> None:
         """Look at all folders once, and do what there is to do."""
@@ -128,10 +129,12 @@ class Watcher:
             if self._existing is None:
                 here = self.places.of_folder(self.plan.inbox) if self.plan.existing else {}
                 self._existing = [place for place in here.values() if not place.filed]
-            for place in appeared:
+            self._filed.clear()
+            # The inbox last: of what is in its class's folder it may have got another copy.
+            for place in sorted(appeared, key=lambda place: place.folder == self.plan.inbox):
                 if self.stopping():
                     return
-                self._attempt(self._appeared, place)
+                self._attempt(self._new, place)
             while self._existing and not self.stopping():
                 self._attempt(self._lay_there, self._existing.pop())
         except BaseException:
@@ -227,6 +230,12 @@ class Watcher:
         self.mailbox.learn(message, label, PROGRAM, source, also=lambda: self._note(done, None))
         self.say(f"{place.folder}/{place.uid}: read and kept: {label}")
 
+    def _new(self, place: Place) -> None:
+        """A message is where it was not; another watcher may have seen to it meanwhile."""
+        known = self.places.at(place.folder, place.uid)
+        if known is None or known.gone is not None or known.key != place.key:
+            self._appeared(place)
+
     def _appeared(self, place: Place) -> None:
         """A message has come: by delivery, or by its owner's hand."""
         plan = self.plan
@@ -236,7 +245,9 @@ class Watcher:
         if place.folder in plan.folders:
             self._into_class(place, before)
         elif before is not None and moved and before.folder == place.folder:
-            if before.filed and place.folder == plan.inbox:  # we filed it; here it is again
+            if before.filed and place.key in self._filed:  # another copy, that was here by then
+                self._delivered(place._replace(filed=False))
+            elif before.filed and place.folder == plan.inbox:  # we filed it; here it is again
                 self._teach(place._replace(filed=False), plan.ham, before)
             else:  # only its uid is new
                 self._arrive(place._replace(filed=before.filed, since=before.since), before)
@@ -345,20 +356,32 @@ class Watcher:
 
     def _file(self, place: Place, target: str, line: str) -> bool:
         """Move a message; noted before, so that its owner is not taken for having done it."""
-        self._arrive(place._replace(filed=target), None)
+        if not self._note_unless_gone(place._replace(filed=target)):
+            return False
         try:
             junk = self.plan.folders.get(target) == "spam"
             moved = self.account.file(place.folder, place.uid, target, junk)
         except (MailRefusedError, OutputError):
-            self._arrive(place, None)
+            with self.mailbox.database.writing():
+                self.places.drop(place)  # so that it is new to the next look, whoever looks
             raise
         if moved:
+            self._filed.add(place.key)
             self._arrive(place._replace(filed=target, gone=time.time()), None)
             self.say(f"{line}: moved to {target}")
-        else:
-            self._arrive(place, None)
-            self.say(f"{line}: it was moved meanwhile")
-        return moved
+            return True
+        self._note_unless_gone(place)
+        self.say(f"{line}: it was moved meanwhile")
+        return False
+
+    def _note_unless_gone(self, place: Place) -> bool:
+        """Note where a message is, unless another watcher noted meanwhile that it has moved it."""
+        with self.mailbox.database.writing():
+            known = self.places.at(place.folder, place.uid)
+            gone = known is not None and known.key == place.key and known.gone is not None
+            if not gone:
+                self._note(place, None)
+        return not gone
 
 
 def _origin(before: Place) -> str:
