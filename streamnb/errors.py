@@ -7,6 +7,7 @@ ordinary `TypeError` and `ValueError`.
 
 from __future__ import annotations
 
+import errno
 import re
 from typing import Any
 
@@ -109,9 +110,18 @@ class BusyError(StreamNBError):
     exit_code = 75
 
 
+# Of descriptors, of processes, of memory.
+LIMITS = (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM)
+
+
 def failure_of(error: OSError) -> str:
-    """What failed and why: the file that is named, or else the output."""
-    what = "standard output: cannot be written" if error.filename is None else error.filename
+    """What failed and why: the file that is named, or else the output or the machine."""
+    if error.filename is not None:
+        what = error.filename
+    elif error.errno in LIMITS:
+        what = "the system gives no more"
+    else:
+        what = "standard output: cannot be written"
     return printable(f"{what}: {error.strerror}")
 
 

@@ -29,6 +29,8 @@ def writing(path: str, what: str, private: bool = False) -> Iterator[BinaryIO]:
         with replacing(path, what, private) as file:
             yield file
         return
+    if sys.stdout is None:
+        raise OutputError(f"standard output is closed: {what} cannot be written there")
     yield sys.stdout.buffer
     sys.stdout.buffer.flush()
 

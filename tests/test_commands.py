@@ -1,5 +1,6 @@
 """`explain`, `top` and `trec`, as they are typed."""
 
+import errno
 import json
 import os
 import subprocess
@@ -9,8 +10,10 @@ import numpy as np
 import pytest
 from test_replay import streamnb_command
 
+from streamnb import Mailbox
 from streamnb.classifier import Classifier, TextClassifier
 from streamnb.config import build
+from streamnb.errors import failure_of
 from streamnb.replay.run import replay
 
 
@@ -161,6 +164,54 @@ def test_a_reader_that_has_gone_has_its_own_status(sample, tmp_path, command):
     piped = f"{run} {command.format(sample=sample, db=db)} | true; exit ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", piped], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (141, "")
+
+
+def test_being_ended_leaves_nothing_half_written(sample, tmp_path):
+    """SIGTERM while a mailbox is exported to a pipe's other end, which does not read."""
+    with Mailbox(tmp_path / "db") as mailbox:
+        for number in range(300):
+            mailbox.learn(
+                b"Subject: %d\n\n" % number + b" ".join(b"w%d" % i for i in range(400)), "ham"
+            )
+    program = (
+        "import os, signal, streamnb.mailbox.transfer.json_lines as lines\n"
+        "shown = lines._json\n"
+        "lines._json = lambda line: os.kill(os.getpid(), signal.SIGTERM) or shown(line)\n"
+        "from streamnb.cli import main; main()"
+    )
+    run = [
+        sys.executable,
+        "-P",
+        "-c",
+        program,
+        "export",
+        tmp_path / "out.jsonl",
+        "--db",
+        tmp_path / "db",
+    ]
+    before = sorted(tmp_path.iterdir())
+    done = subprocess.run(run, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (143, "")
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_output_that_is_closed_and_numbers_without_end(tmp_path):
+    with Mailbox(tmp_path / "db") as mailbox:
+        mailbox.learn(b"Subject: x\n\n", "ham")
+    run = f"{sys.executable} -P -c 'from streamnb.cli import main; main()' --"
+    run = run.removesuffix(" --")
+    for command, status, said in (
+        (f"export - --db {tmp_path}/db >&-", 5, "standard output is closed"),
+        (f"undo --last {10**30} --db {tmp_path}/db", 0, ""),
+    ):
+        done = subprocess.run(["bash", "-c", f"{run} {command}"], capture_output=True, text=True)
+        assert done.returncode == status, done.stderr
+        assert said in done.stderr
+
+
+def test_limits_of_the_system_are_not_the_output():
+    assert failure_of(OSError(errno.EMFILE, "Too many open files")).startswith("the system gives")
+    assert failure_of(OSError(errno.ENOSPC, "No space left")).startswith("standard output")
 
 
 def test_wrong_options_are_one_line(sample, tmp_path):

@@ -187,6 +187,7 @@ def test_csv(tmp_path):
         ({"index": "ham d\n", "d/x": "x"}, "", "d: cannot be read: not a regular file"),
         ({"t": "ham\tx\nham\ty\nno tab here\n" * 200}, "t", "t:3: expected 'label<TAB>text'"),
         ({"t.csv": "label,text\nham\n"}, "t.csv", "t.csv:2: fewer columns"),
+        ({"t.csv": "label,text\nham,a\nham,b, c\n"}, "t.csv", "t.csv:3: more columns"),
         ({"t.csv": 'label,text\nham,a\nham,"x\nspam,y\n'}, "t.csv", "t.csv:3: not CSV"),
     ],
 )

@@ -196,7 +196,8 @@ EDITS = [
     "UPDATE blocks_0 SET cells = 'x'", "UPDATE blocks_0 SET cells = x'00'", "DELETE FROM blocks_0",
     "UPDATE features_0 SET place = 10000000", "UPDATE features_0 SET place = -1",
     "UPDATE state SET value = replace(value, '\"features\":', '\"features\":1') WHERE name = 'now'",
-    "DROP TABLE features_1", "DELETE FROM state",
+    "DROP TABLE features_1", "DELETE FROM state", "UPDATE features_0 SET place = zeroblob(8)",
+    "UPDATE features_0 SET place = 'x'", "UPDATE features_0 SET name = 'x'",
 ]  # fmt: skip
 
 

@@ -1,6 +1,7 @@
 """Where mail is delivered: pass-through, exit statuses, and the process that stays."""
 
 import contextlib
+import errno
 import io
 import json
 import os
@@ -32,6 +33,7 @@ from streamnb.mailbox.service.answers import Answer, Question, answer, field_of
 from streamnb.mailbox.service.client import Asking
 from streamnb.mailbox.service.passthrough import pass_through
 from streamnb.mailbox.service.protocol import MOST, read_request, write_reply
+from streamnb.mailbox.sources import messages
 
 ANSWER = Answer("S", 0, 3.25, "spam", 0.96, [])
 FIELD = field_of(ANSWER).encode()
@@ -221,6 +223,27 @@ def test_classify_exits_as_bogofilter_does(sample, trained, tmp_path):
     assert len(out.splitlines()) == 4
     status, out, error = streamnb_command("classify", data / "005.eml", tmp_path / "none", *db)
     assert status == 3
+
+
+def test_what_cannot_be_read_does_not_keep_the_rest(sample, tmp_path, monkeypatch):
+    db, mail = ("--db", tmp_path / "db"), sample / "data" / "005.eml"
+    status, out, error = streamnb_command("learn", "spam", tmp_path / "none", mail, *db)
+    assert (status, out) == (3, f"{mail}: learned\n")
+    assert error == f"streamnb: {tmp_path}/none: cannot be read: no such file or directory\n"
+    for name in ("a", "secret", "z"):
+        (tmp_path / "mail" / name).mkdir(parents=True)
+        (tmp_path / "mail" / name / "1").write_bytes(b"Subject: %s\n\n" % name.encode())
+    scandir = os.scandir
+
+    def refused(path):
+        if os.path.basename(path) == "secret":
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refused)
+    found = [found.content for found in messages(str(tmp_path / "mail"))]
+    assert [found[0], found[2]] == [b"Subject: a\n\n", b"Subject: z\n\n"]
+    assert str(found[1]) == f"{tmp_path}/mail/secret: cannot be listed: Permission denied"
 
 
 def test_commands_learn_and_forget_from_all_sources(sample, tmp_path):

@@ -282,6 +282,29 @@ class Raw:
         self.thread.join(5)
 
 
+def test_an_address_that_cannot_be_handed_on_is_refused_alone(taught, serve, smtp_sink):
+    port = free_port()
+    process = serve("--db", taught, "--smtp", f"127.0.0.1:{port}", "--next", smtp_sink.address)
+    with socket.create_connection(("127.0.0.1", port)) as client, client.makefile("rb") as lines:
+
+        def said(command):
+            client.sendall(command + b"\r\n")
+            while (line := lines.readline())[3:4] == b"-":
+                pass
+            return int(line[:3])
+
+        lines.readline()
+        assert said(b"EHLO x") == 250
+        assert said(b"MAIL FROM:<\xff@b.c>") in (500, 501, 553)
+        assert said(b"MAIL FROM:<a@b.c>") == 250
+        assert said(b'RCPT TO:<"a\rb"@d.e>') in (500, 501, 553)
+        assert said(b"RCPT TO:<ann@d.e>") == 250
+        assert said(b"DATA") == 354
+        assert said(as_sent(SPAM % 1) + b".") == 250
+    assert [found[1].count(b"X-Streamnb") for found in smtp_sink.messages] == [1]
+    assert "next hop" not in process.stop()
+
+
 @pytest.mark.parametrize(
     ("answers", "last"),
     [
@@ -575,10 +598,16 @@ def test_programs_ask_and_teach_by_http(web, tmp_path):
     for path, status in (
         ("/learn", 400), ("/learn?label=two%20words", 400), ("/learn?label=x&teacher=y", 400),
         ("/classify?reasons=x", 400), ("/classify?threshold=nan", 400), ("/forget?digest=zz", 400),
-        ("/nothing", 404), ("/classify?user=ann", 404),
+        ("/nothing", 404), ("/classify?user=ann", 404), ("/learn?label=U", 400),
+        ("/learn?label=unsure", 400), ("/learn?label=%3F", 400), ("/classify?treshold=0.9", 400),
+        ("/classify?learn=yes", 400), ("/forget?label=ham", 400),
     ):  # fmt: skip
         code, _ = web("POST", path, SPAM % 1)
         assert code == status, path
+    for nothing in (b"", b"\x7fELF\0\0"):
+        assert web("POST", "/learn?label=ham", nothing)[0] == 400
+    assert web("POST", "/learn?label=SPAM", SPAM % 999)[1]["what"] == "learned"
+    assert web("POST", "/forget", SPAM % 999)[1]["before"] == "spam"
     assert web("GET", "/classify")[0] == 405
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -119,10 +120,16 @@ def _line(error: click.ClickException) -> str:
     return said if ctx is None else f"{said} (see {ctx.command_path} --help)"
 
 
+def _end(*_: Any) -> None:
+    raise SystemExit(143)
+
+
 def main() -> None:
     """Run the command line; every failure is one line and an exit status."""
-    from streamnb.errors import StreamNBError, UnexpectedError, failure_of, printable
+    from streamnb.errors import LIMITS, StreamNBError, UnexpectedError, failure_of, printable
 
+    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, _end)  # what is half-written is removed
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # names need not be UTF-8
             stream.reconfigure(errors="backslashreplace")
@@ -155,7 +162,7 @@ def main() -> None:
     except OSError as error:
         sys.stdout = None  # or Python would try to write to it once more
         click.echo(f"streamnb: {failure_of(error)}", err=True)
-        status = 5 if error.filename is None else 3
+        status = 3 if error.filename is not None else 1 if error.errno in LIMITS else 5
     except MemoryError:
         click.echo(
             "streamnb: out of memory; try --limit, or a tokenizer with fewer n-grams", err=True

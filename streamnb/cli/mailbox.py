@@ -216,17 +216,13 @@ def _taught(what: tuple[str, ...]) -> dict[str, list[str]]:
 
 
 def label_of(text: str) -> str:
-    """A class's name as it was given; ham and spam in small letters."""
-    label = text.strip()
-    if label.lower() in ("ham", "spam"):
-        label = label.lower()
-    if label.lower() in ("s", "h", "u", "unsure"):
-        raise click.BadParameter(f"{label} is what `classify` says", param_hint="LABEL")
-    if label == "?":
-        raise click.BadParameter("? stands for no class at all", param_hint="LABEL")
-    if not label or len(label) > 64 or label.split() != [label] or not label.isprintable():
-        raise click.BadParameter(f"{label!r} is not one word", param_hint="LABEL")
-    return label
+    """A class's name, on the command line."""
+    from streamnb.mailbox.ledger import read_label
+
+    try:
+        return read_label(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="LABEL") from None
 
 
 def _mixed(

@@ -141,6 +141,11 @@ def delimited_csv(path: Path, label: str, text: str) -> Corpus:
                         raise CorpusError(
                             f"{path}:{reader.line_num}: fewer columns than the first line has"
                         )
+                    if None in row:
+                        raise CorpusError(
+                            f"{path}:{reader.line_num}: more columns than the first line has; "
+                            "a text with commas in it wants quotes"
+                        )
                     yield Entry(
                         _name_of(path, path, number), _label(row[label]), str(path), text=row[text]
                     )

@@ -22,7 +22,7 @@ _IGNORED = {"cmds", "summary.txt", "readme", "readme.txt"}
 
 def is_maildir(path: Path) -> bool:
     """Whether a folder is a Maildir."""
-    return (path / "cur").is_dir() and (path / "new").is_dir()
+    return os.path.isdir(path / "cur") and os.path.isdir(path / "new")
 
 
 def class_of(name: str) -> str:

@@ -30,8 +30,8 @@ _AT_ONCE = 20_000  # features asked for in one statement
 
 
 def today() -> int:
-    """Days since 1970."""
-    return int(time.time() // 86400)
+    """Days since 1970; 0 where the clock has lost its mind."""
+    return max(0, int(time.time() // 86400))
 
 
 def _key(fingerprint: int) -> int:
@@ -211,6 +211,8 @@ class SqlCounts:
         row = self.database.connection.execute(statement, (_key(fingerprint),)).fetchone()
         if row is None or row[0] is None:
             return None
+        if not isinstance(row[0], bytes):
+            raise self._damaged("a name")
         found: Feature = _core.decode_name(row[0])
         return found
 
@@ -275,14 +277,24 @@ class SqlCounts:
         )
         places = np.full(len(keys), -1, dtype=np.int64)
         if found:
-            numbers, at = np.array(found, dtype=np.int64).T
-            places[order[numbers]] = self._checked(at)
+            numbers, at = zip(*found, strict=True)
+            places[order[list(numbers)]] = self._checked(at)
         return places
 
-    def _checked(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
-        if len(places) and (places.min() < 0 or places.max() >= self._places):
-            raise StateError(f"{self.database.path}: the database is damaged: a place")
-        return places
+    def _damaged(self, what: str) -> StateError:
+        return StateError(
+            f"{self.database.path}: the database is damaged: {what}; restore it from a backup, or "
+            "see `streamnb rescue`"
+        )
+
+    def _checked(self, places: Sequence[Any]) -> NDArray[np.int64]:
+        try:
+            checked = np.array(places, dtype=np.int64)
+        except (TypeError, ValueError, OverflowError):  # SQLite keeps anything in any column
+            raise self._damaged("a place") from None
+        if len(checked) and (checked.min() < 0 or checked.max() >= self._places):
+            raise self._damaged("a place")
+        return checked
 
     def _read_blocks(self, fingerprints: NDArray[np.uint64], places: NDArray[np.int64]) -> _Page:
         blocks = _distinct(places[places >= 0] // BLOCK)
@@ -297,7 +309,7 @@ class SqlCounts:
         try:
             data = bytearray().join([some for _, some in found])
         except TypeError:
-            raise StateError(f"{self.database.path}: the database is damaged: a block") from None
+            raise self._damaged("a block") from None
         if len(found) == len(blocks) and len(data) == rows.nbytes:  # as it nearly always is
             rows = np.frombuffer(data, dtype="<f8").reshape(rows.shape)
         else:
@@ -310,7 +322,7 @@ class SqlCounts:
         for number, some in found:
             fewer = len(some) // (8 * BLOCK) - 1
             if not 0 <= fewer <= classes or 8 * BLOCK * (fewer + 1) != len(some):
-                raise StateError(f"{self.database.path}: the database is damaged: a block")
+                raise self._damaged("a block")
             block = np.frombuffer(some, dtype="<f8").reshape(BLOCK, fewer + 1)
             rows[number, :, :fewer] = block[:, :fewer]
             rows[number, :, classes] = block[:, fewer]
@@ -491,8 +503,10 @@ class SqlCounts:
             f"SELECT fingerprint, place, name FROM features_{self.view} "  # noqa: S608 (a number)
             "ORDER BY fingerprint"
         ).fetchall()
+        if not all(row[2] is None or isinstance(row[2], bytes) for row in found):
+            raise self._damaged("a name")
         keys = np.array([row[0] for row in found], dtype=np.int64)
-        places = self._checked(np.array([row[1] for row in found], dtype=np.int64))
+        places = self._checked([row[1] for row in found])
         fingerprints = keys.view(np.uint64)
         page = self._read_blocks(fingerprints, places)
         at = page.rows(places)
@@ -547,8 +561,9 @@ class SqlCounts:
         found = self.database.connection.execute(
             f"SELECT fingerprint, place FROM features_{self.view} ORDER BY fingerprint"  # noqa: S608
         ).fetchall()
-        known, at = np.array(found, dtype=np.int64).reshape(-1, 2).T
-        page = self._read_blocks(fingerprints, self._checked(at))
+        known = np.array([row[0] for row in found], dtype=np.int64)
+        at = self._checked([row[1] for row in found])
+        page = self._read_blocks(fingerprints, at)
         page.cells[:] = 0
         page.seen[:, 0] = 0
         keys = fingerprints.view(np.int64)

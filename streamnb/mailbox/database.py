@@ -218,7 +218,7 @@ class Database(Transactions):
         if code in _UNUSABLE:
             return OutputError(
                 f"{self.path}: the database cannot be used: {error}; whoever uses it must be able "
-                "to write it and its folder"
+                "to write it and its folder; where that cannot be, use a copy"
             )
         missing = code == sqlite3.SQLITE_ERROR and str(error).startswith(
             "no such "

@@ -25,6 +25,7 @@ __all__ = [
     "check_origin",
     "of_known",
     "pack_tokens",
+    "read_label",
     "row_of",
     "select_row",
     "unpack_tokens",
@@ -40,6 +41,26 @@ def check_origin(teacher: str, source: str) -> None:
     """Raise ValueError for what is no teacher, or no source, of a lesson."""
     if teacher not in (HUMAN, PROGRAM) or not isinstance(source, str):
         raise ValueError(f"teacher: {HUMAN!r} or {PROGRAM!r}, source: text")
+
+
+def read_label(text: str) -> str:
+    """The class that somebody names; ham and spam in small letters.
+
+    Raises
+    ------
+    ValueError
+        For what is no word, or stands for something else.
+    """
+    label = text.strip()
+    if label.lower() in ("ham", "spam"):
+        label = label.lower()
+    if label.lower() in ("s", "h", "u", "unsure"):
+        raise ValueError(f"{label} is what `classify` says")
+    if label == "?":
+        raise ValueError("? stands for no class at all")
+    if not label or len(label) > 64 or label.split() != [label] or not label.isprintable():
+        raise ValueError(f"{label!r:.80} is not one word")
+    return label
 
 
 def of_known(known: Sequence[Label], label: Label) -> Label:

@@ -61,10 +61,11 @@ def messages(source: str) -> Iterator[Found]:
     source
         "-" for standard input, or the path of a message, an mbox, a Maildir or a folder of those.
 
-    Raises
+    Yields
     ------
-    CorpusError
-        Where there is no such thing, or no message in it.
+    Found
+        Each message, or why it cannot be read; that, too, where there is no such thing, or no
+        message in it.
     """
     if source == "-":
         yield Found("-", read_one("-"))
@@ -74,17 +75,21 @@ def messages(source: str) -> Iterator[Found]:
         status = path.stat()
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or str(error)
-        raise CorpusError(f"{source}: cannot be read: {why.lower()}") from None
+        yield Found(source, CorpusError(f"{source}: cannot be read: {why.lower()}"))
+        return
     if stat.S_ISDIR(status.st_mode):
         number = 0
         for number, found in enumerate(_folder(path), 1):  # noqa: B007 (counted below)
             yield found
         if number == 0:
-            raise CorpusError(f"{source}: no message found in this folder")
+            yield Found(source, CorpusError(f"{source}: no message found in this folder"))
     elif stat.S_ISREG(status.st_mode):
         yield from _file(path)
     else:
-        yield Found(source, read_one(source))
+        try:
+            yield Found(source, read_one(source))
+        except CorpusError as error:
+            yield Found(source, error)
 
 
 def mixed(
@@ -133,14 +138,17 @@ def _folder(path: Path) -> Iterator[Found]:
         here, folder = waiting.pop()
         if not folder:
             yield from _file(here, follow=False)
-        elif not is_maildir(here):
-            waiting += reversed(_listed(here))
-        else:
-            for place in (here / "new", here / "cur"):
-                if place.is_symlink():
-                    yield Found(str(place), CorpusError(f"{place}: {_LINK}"))
-                else:
-                    waiting += reversed([item for item in _listed(place) if _is_mail(item)])
+            continue
+        maildir = is_maildir(here)
+        for place in (here / "new", here / "cur") if maildir else (here,):
+            try:
+                if maildir and place.is_symlink():
+                    raise CorpusError(f"{place}: {_LINK}")
+                items = _listed(place)
+            except CorpusError as error:
+                yield Found(str(place), error)
+            else:
+                waiting += reversed([item for item in items if not maildir or _is_mail(item)])
 
 
 def _is_mail(item: tuple[Path, bool]) -> bool:

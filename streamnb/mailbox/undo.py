@@ -45,7 +45,8 @@ def last_learned(mailbox: Mailbox, many: int = 1) -> float | None:
     """When the last so many learnings began; None where there are none."""
     with mailbox.reading():
         rows = mailbox.database.connection.execute(
-            "SELECT added FROM ledger WHERE teacher != 'retired' ORDER BY id DESC LIMIT ?", (many,)
+            "SELECT added FROM ledger WHERE teacher != 'retired' ORDER BY id DESC LIMIT ?",
+            (min(many, 2**62),),
         ).fetchall()
     return float(rows[-1][0]) if rows else None
 

@@ -183,8 +183,9 @@ class MiniBatches(base.MiniBatchClassifier):
 
 def _frame_like(X: Any, columns: dict[Label, NDArray[np.float64]]) -> Any:
     if not is_frame(X):
-        rows = X.shape[0] if hasattr(X, "shape") else len(X)
-        return np.column_stack(list(columns.values())) if columns else np.empty((rows, 0))
+        if columns:
+            return np.column_stack(list(columns.values()))
+        return np.empty((X.shape[0] if hasattr(X, "shape") else len(X), 0))
     library = frame_of(X).__native_namespace__()
     if hasattr(X, "index"):
         return library.DataFrame(columns, index=X.index)

@@ -16,10 +16,11 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from streamnb.errors import BusyError, StreamNBError, UnexpectedError
-from streamnb.mailbox.ledger import HUMAN, PROGRAM
+from streamnb.mailbox.ledger import HUMAN, PROGRAM, read_label
 from streamnb.mailbox.service.answers import Question, answer
 from streamnb.mailbox.service.judge import Mailboxes, learn_sure
 from streamnb.mailbox.service.protocol import MOST
+from streamnb.mailbox.sources import is_binary
 from streamnb.mailbox.status import status
 from streamnb.mailbox.store import Mailbox
 
@@ -46,24 +47,31 @@ def _number(request: Request, name: str, low: float, high: float) -> float | Non
 
 
 def _label(request: Request) -> str:
-    label = request.query_params.get("label", "")
-    if not label or len(label) > 64 or label.split() != [label] or not label.isprintable():
-        raise _AskedWronglyError(f"label: one word, not {label!r:.80}")
-    return label
+    try:
+        return read_label(request.query_params.get("label", ""))
+    except ValueError as error:
+        raise _AskedWronglyError(f"label: {error}") from None
+
+
+def _one_of(request: Request, name: str, values: tuple[str, ...]) -> str | None:
+    value = request.query_params.get(name)
+    if value is not None and value not in values:
+        raise _AskedWronglyError(f"{name}: {' or '.join(values)}, not {value!r:.40}")
+    return value
 
 
 def _classify(mailbox: Mailbox, request: Request, message: bytes) -> Any:
     reasons = int(_number(request, "reasons", 0, 100) or 0)
     found = answer(mailbox, message, Question(reasons, _number(request, "threshold", 0.5, 1)))
-    if request.query_params.get("learn") == "sure":
+    if _one_of(request, "learn", ("sure",)):
         learn_sure(mailbox, message, found)
     return found._asdict()
 
 
 def _learn(mailbox: Mailbox, request: Request, message: bytes) -> Any:
-    teacher = request.query_params.get("teacher", HUMAN)
-    if teacher not in (HUMAN, PROGRAM):
-        raise _AskedWronglyError(f"teacher: {HUMAN} or {PROGRAM}, not {teacher!r:.40}")
+    teacher = _one_of(request, "teacher", (HUMAN, PROGRAM)) or HUMAN
+    if not message or is_binary(message):
+        raise _AskedWronglyError("no mail was sent, but nothing or a binary file")
     done = mailbox.learn(message, _label(request), teacher, "http")
     return {"what": done.what, "before": done.before}
 
@@ -87,12 +95,21 @@ def _status(mailbox: Mailbox, request: Request, message: bytes) -> Any:
     return status(mailbox).as_json()
 
 
+_PARAMETERS: dict[Act, tuple[str, ...]] = {
+    _classify: ("user", "reasons", "threshold", "learn"),
+    _learn: ("user", "label", "teacher"),
+    _forget: ("user", "digest"),
+    _status: ("user",),
+}
 _STATUSES = ((_AskedWronglyError, 400), (BusyError, 503), (StreamNBError, 500))
 
 
 def _done(mailboxes: Mailboxes, act: Act, request: Request, message: bytes) -> tuple[int, Any]:
     """The status of an answer, and the answer or the exception that there was instead."""
     try:
+        for name in request.query_params:
+            if name not in _PARAMETERS[act]:
+                raise _AskedWronglyError(f"{name!r:.40}: no such parameter here")
         with mailboxes.of(request.query_params.get("user")) as mailbox:
             return 200, act(mailbox, request, message)
     except StreamNBError as error:

@@ -326,7 +326,9 @@ class _Passing:
         try:
             client.command_encoding = "utf-8"  # SMTPUTF8; all else is ASCII anyway
             return _line(*client.docmd(command))
-        except (OSError, smtplib.SMTPException, ValueError) as error:
+        except ValueError:  # it was not sent
+            return "553 5.1.3 no such address can be handed on"
+        except (OSError, smtplib.SMTPException) as error:
             return self._lost(error)
 
     def _hand_on(self, recipients: list[str], message: bytes) -> list[str]:
