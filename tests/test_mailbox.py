@@ -395,6 +395,8 @@ def test_what_a_program_passes_wrongly_is_refused_and_changes_nothing(box, wrong
     assert box.labels == ["spam"]
     with pytest.raises(ValueError, match="since"):
         box.undo(float("nan"))
+    with pytest.raises(ValueError, match="a message is bytes, not str"):
+        box.forget("text")
 
 
 def test_several_classes_are_learned_at_once(tmp_path):

@@ -47,6 +47,8 @@ def digest(message: bytes) -> bytes:
     >>> digest(stored) == digest(b"Subject: hi\n\nHello\n")
     True
     """
+    if not isinstance(message, bytes):
+        raise ValueError(f"a message is bytes, not {type(message).__name__}")
     header, body = _split(message)
     sha = _of_header(header)
     sha.update(b"\n")

@@ -107,15 +107,12 @@ def learn_batch(
 def _ready(mailbox: Mailbox, teaching: Teaching, look: bool) -> _Ready:
     """A lesson that can be learned; where to look is worth it, perhaps without its features."""
     lesson = Lesson(*teaching)
-    message = lesson.message
-    if not isinstance(message, bytes):
-        raise ValueError(f"a message is bytes, not {type(message).__name__}")
+    key = digest(lesson.message)
     check_labels([lesson.label])
     check_origin(HUMAN, lesson.source or "")
-    key = digest(message)
     if look and mailbox.has_learned(key, lesson.label):
         return _Ready(lesson, key, None)
-    return _Ready(lesson, key, _counted(mailbox, message))
+    return _Ready(lesson, key, _counted(mailbox, lesson.message))
 
 
 def _counted(mailbox: Mailbox, message: bytes) -> _Counted:

@@ -346,8 +346,7 @@ class Mailbox:
             Called within the transaction, so that what it writes is written with this or not at
             all.
         """
-        if not isinstance(message, bytes):
-            raise ValueError(f"a message is bytes, not {type(message).__name__}")
+        key = digest(message)
         check_origin(teacher, source)
         if when is not None and not math.isfinite(when):
             raise ValueError(f"when: a finite number, not {when}")
@@ -355,7 +354,7 @@ class Mailbox:
         counted = used.count(message)
         return self._learn(
             lambda: counted if self.classifier is used else self.classifier.count(message),
-            digest(message),
+            key,
             label,
             teacher,
             source,
