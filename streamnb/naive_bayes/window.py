@@ -33,7 +33,8 @@ class WindowNB(TextModel):
 
     The features of as many messages are held in memory. What the evidence is worth (recalibration),
     whose turn it is, the record and how far labels can be believed are learned for good. It is not
-    written to files: save the model inside, which then knows what the window holds.
+    written to files: save the model inside, which then knows what the window holds. Around a model
+    of tables it learns and is asked an example at a time; what takes many at once is for texts.
 
     Examples
     --------
