@@ -224,12 +224,13 @@ ODD = ['<script>alert(1)</script>', '"><img src=x onerror=alert(1)>', "{{ 7*7 }}
        "javascript:alert(1)", "a" * 5000, "\x00\x1b[31m", "=?utf-8?q?=3Cscript=3E?=", "%s%n%d", "'; DROP TABLE verdicts; --"]  # fmt: skip
 
 
-def test_hostile_mail_on_every_page(tmp_path):
+@pytest.mark.long
+def test_hostile_mail_on_every_page(tmp_path, full):
     home = Dir(tmp_path / "Maildir")
     mails = [
         f"From: {odd}\nSubject: {odd}\nContent-Type: text/html\n\n{odd}<script src=http://x></script>".encode()
         for odd in ODD
-    ] + [message[:200_000] for message in hostile().values()]
+    ] + [message[: 200_000 if full else 20_000] for message in hostile().values()]
     with Mailbox(tmp_path / "mail.db") as box:
         for i in range(3):
             box.learn(mail(i, SPAM) + ODD[i].encode(), "spam")
