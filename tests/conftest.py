@@ -19,7 +19,7 @@ from streamnb import Mailbox
 # Properties have fewer examples, and what is long tries a part of its cases, but in CI, which sets
 # STREAMNB_TESTS=full. No deadlines: what is slow is measured elsewhere.
 FULL = os.environ.get("STREAMNB_TESTS") == "full"
-settings.register_profile("quick", deadline=None, max_examples=15)
+settings.register_profile("quick", deadline=None, max_examples=10)
 settings.register_profile("full", deadline=None)
 settings.load_profile("full" if FULL else "quick")
 # Tests that start servers of their own; what they need must be there then.
