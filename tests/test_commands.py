@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import signal
 import subprocess
 import sys
 
@@ -167,7 +168,7 @@ def test_a_reader_that_has_gone_has_its_own_status(sample, tmp_path, command):
 
 
 def test_being_ended_leaves_nothing_half_written(sample, tmp_path):
-    """SIGTERM while a mailbox is exported to a pipe's other end, which does not read."""
+    """SIGTERM when a part of a mailbox is written."""
     with Mailbox(tmp_path / "db") as mailbox:
         for number in range(300):
             mailbox.learn(
@@ -191,15 +192,14 @@ def test_being_ended_leaves_nothing_half_written(sample, tmp_path):
     ]
     before = sorted(tmp_path.iterdir())
     done = subprocess.run(run, capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (143, "")
+    assert (done.returncode, done.stderr) == (-signal.SIGTERM, "")
     assert sorted(tmp_path.iterdir()) == before
 
 
 def test_output_that_is_closed_and_numbers_without_end(tmp_path):
     with Mailbox(tmp_path / "db") as mailbox:
         mailbox.learn(b"Subject: x\n\n", "ham")
-    run = f"{sys.executable} -P -c 'from streamnb.cli import main; main()' --"
-    run = run.removesuffix(" --")
+    run = f"{sys.executable} -P -c 'from streamnb.cli import main; main()'"
     for command, status, said in (
         (f"export - --db {tmp_path}/db >&-", 5, "standard output is closed"),
         (f"undo --last {10**30} --db {tmp_path}/db", 0, ""),

@@ -173,6 +173,17 @@ def test_the_filter_passes_mail_on_whatever_happens(tmp_path, trained):
     assert done.stderr.count(b"\n") == 1
 
 
+@pytest.mark.parametrize("options", [(), ("--threshold", "0.9")])
+def test_being_ended_is_no_status_that_sends_mail_back(trained, options):
+    command = [*STREAMNB, "filter", "--db", trained, *options]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        process.stdin.write(b"Subject: x\n")
+        process.stdin.flush()
+        time.sleep(1)  # it waits for the rest
+        process.terminate()
+        assert process.wait(30) == -signal.SIGTERM
+
+
 def test_a_reader_that_goes_away_is_told_of(trained):
     process = subprocess.Popen(
         [*STREAMNB, "filter", "--db", trained], stdin=subprocess.PIPE, stdout=subprocess.PIPE,

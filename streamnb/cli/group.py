@@ -120,19 +120,27 @@ def _line(error: click.ClickException) -> str:
     return said if ctx is None else f"{said} (see {ctx.command_path} --help)"
 
 
+class _Ended(SystemExit):
+    """SIGTERM came: on the way out, what is half-written is removed."""
+
+
 def _end(*_: Any) -> None:
-    raise SystemExit(143)
+    raise _Ended
+
+
+def _prepare() -> None:
+    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, _end)
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # names need not be UTF-8
+            stream.reconfigure(errors="backslashreplace")
 
 
 def main() -> None:
     """Run the command line; every failure is one line and an exit status."""
     from streamnb.errors import LIMITS, StreamNBError, UnexpectedError, failure_of, printable
 
-    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
-        signal.signal(signal.SIGTERM, _end)  # what is half-written is removed
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):  # names need not be UTF-8
-            stream.reconfigure(errors="backslashreplace")
+    _prepare()
     try:
         status = commands(standalone_mode=False)
         if sys.stdout is not None:
@@ -151,6 +159,12 @@ def main() -> None:
     except (click.Abort, KeyboardInterrupt):
         click.echo("streamnb: interrupted", err=True)
         status = 130
+    except _Ended:
+        # By the signal and not by a status: a mail server tries the mail again then, and does not
+        # send it back.
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.raise_signal(signal.SIGTERM)
+        raise
     except (BrokenPipeError, SystemExit) as error:
         # Where nobody reads any more, rich makes a SystemExit of that, and so does _ends_ours.
         if isinstance(error, SystemExit) and not isinstance(error.__context__, BrokenPipeError):
