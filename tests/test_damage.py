@@ -40,39 +40,32 @@ def test_verify_finds_what_was_tampered_with(sample, box):
 
 
 def foreign(path):
-    with sqlite3.connect(path) as connection:
-        connection.execute("CREATE TABLE x(y)")
-    connection.close()
+    damage(path, "CREATE TABLE x(y)")
 
 
 def newer(path):
     Mailbox(path).close()
-    with sqlite3.connect(path) as connection:
-        connection.execute("PRAGMA user_version = 99")
-    connection.close()
+    damage(path, "PRAGMA user_version = 99")
 
 
 def stateless(path):
     Mailbox(path).close()
-    with sqlite3.connect(path) as connection:
-        connection.execute("DELETE FROM state WHERE name = 'now'")
-    connection.close()
+    damage(path, "DELETE FROM state WHERE name = 'now'")
 
 
 def strange(path):
     Mailbox(path).close()
-    with sqlite3.connect(path) as connection:
-        connection.execute("UPDATE state SET value = '{\"x\": 1}' WHERE name = 'identity'")
-    connection.close()
+    damage(path, "UPDATE state SET value = '{\"x\": 1}' WHERE name = 'identity'")
 
 
 def no_text(path):
     """SQLite quotes what is damaged, and Python's module cannot decode that."""
     Mailbox(path).close()
-    with sqlite3.connect(path) as connection:
-        connection.execute("PRAGMA writable_schema = ON")
-        connection.execute("UPDATE sqlite_master SET sql = CAST(x'fffefdfc' AS TEXT)")
-    connection.close()
+    damage(
+        path,
+        "PRAGMA writable_schema = ON",
+        "UPDATE sqlite_master SET sql = CAST(x'fffefdfc' AS TEXT)",
+    )
 
 
 @pytest.mark.parametrize(

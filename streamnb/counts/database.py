@@ -30,7 +30,7 @@ _AT_ONCE = 20_000  # features asked for in one statement
 
 
 def today() -> int:
-    """Days since 1970; 0 where the clock has lost its mind."""
+    """Days since 1970; 0 where the clock says that it was before."""
     return max(0, int(time.time() // 86400))
 
 

@@ -223,12 +223,15 @@ class Ledger:
         ).fetchone()
         return None if found is None else self._row(found)
 
-    def number_of(self, digest: bytes) -> int | None:
-        """The number of a message's class, None where it has none."""
-        found = self.database.connection.execute(
-            "SELECT label FROM ledger WHERE digest = ? AND ended IS NULL", (digest,)
+    def said_of(self, digest: bytes) -> tuple[Any, Any] | None:
+        """The number of a message's class and who said so, as they stand; None where nothing is.
+
+        Unlike `active` it does not read what was learned.
+        """
+        found: tuple[Any, Any] | None = self.database.connection.execute(
+            "SELECT label, teacher FROM ledger WHERE digest = ? AND ended IS NULL", (digest,)
         ).fetchone()
-        return None if found is None else found[0]
+        return found
 
     def labels_of(self, digests: Sequence[bytes], labels: Sequence[Label]) -> dict[bytes, Label]:
         """The class of those of some messages that have one."""

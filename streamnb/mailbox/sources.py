@@ -68,7 +68,7 @@ def messages(source: str) -> Iterator[Found]:
         message in it.
     """
     if source == "-":
-        yield Found("-", read_one("-"))
+        yield _found(source)
         return
     path = Path(source)
     try:
@@ -86,10 +86,7 @@ def messages(source: str) -> Iterator[Found]:
     elif stat.S_ISREG(status.st_mode):
         yield from _file(path)
     else:
-        try:
-            yield Found(source, read_one(source))
-        except CorpusError as error:
-            yield Found(source, error)
+        yield _found(source)
 
 
 def mixed(
@@ -111,6 +108,13 @@ def mixed(
 
     for *_, label, found in merge(*(placed(number, label) for number, label in enumerate(sources))):
         yield label, found
+
+
+def _found(path: str) -> Found:
+    try:
+        return Found(path, read_one(path))
+    except CorpusError as error:
+        return Found(path, error)
 
 
 def read_one(path: str) -> bytes:

@@ -444,7 +444,11 @@ class Mailbox:
         """
         now = self.moment(when)
         label = of_known(self.labels, label)
-        before = self.ledger.active(key)
+        said = self.ledger.said_of(key)
+        number = self.labels.index(label) if label in self.labels else None
+        if said is not None and said[0] == number and (teacher != HUMAN or said[1] == HUMAN):
+            return Outcome("known", label)
+        before = None if said is None else self.ledger.active(key)
         if before is not None:
             outcome = self._overrule(before, label, teacher, source, now)
             if outcome is not None:
@@ -558,8 +562,6 @@ class Mailbox:
         """Make way for another label of a message; an outcome where it is not to be learned."""
         said = self.labels[before.label]
         if said == label:
-            if teacher != HUMAN or before.teacher == HUMAN:
-                return Outcome("known", said)
             self.confirm(before, source, now)
             return Outcome("confirmed", said)
         if before.teacher == HUMAN and teacher == PROGRAM:
@@ -631,9 +633,9 @@ class Mailbox:
     def has_learned(self, key: bytes, label: Label) -> bool:
         """Whether that label is learned of a message, as far as this mailbox knows its classes."""
         with self.database.reading():
-            number = self.ledger.number_of(key)
+            said = self.ledger.said_of(key)
         spelt = {i: str(known) for i, known in enumerate(self.labels)}
-        return number is not None and spelt.get(number) == str(label)
+        return said is not None and spelt.get(said[0]) == str(label)
 
     def label_of(self, key: bytes) -> tuple[Label, str, str] | None:
         """What was learned of a message, who said so and its source; None where nothing was."""
