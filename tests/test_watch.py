@@ -451,6 +451,10 @@ def test_a_file_system_without_links_will_do(scene, monkeypatch, number):
     assert (scene.dir.root / ".Junk" / "cur" / "1.host.1:2,").read_bytes() == mail(1)
 
 
+def refused(*_):
+    raise MailRefusedError("over quota")
+
+
 def test_what_cannot_be_moved_now_does_not_hold_up_the_rest(tmp_path, monkeypatch):
     scene = Scene(tmp_path, move=True)
     trained(scene)
@@ -538,11 +542,8 @@ def test_who_watches_next_files_what_was_refused(tmp_path, monkeypatch):
     trained(scene)
     scene.look()
 
-    def refuses(*_):
-        raise MailRefusedError("over quota")
-
     with monkeypatch.context() as patch:
-        patch.setattr(scene.account, "file", refuses)
+        patch.setattr(scene.account, "file", refused)
         scene.dir.deliver(1, mail(1, "cheap pills buy now"))
         scene.look()
     Watcher(scene.box, scene.account, scene.watcher.plan, scene.said.append).look()
@@ -582,10 +583,7 @@ def test_what_was_refused_and_then_moved_by_hand_is_learned(tmp_path, monkeypatc
     trained(scene)
     scene.look()
 
-    def refuses(*_):
-        raise MailRefusedError("over quota")
-
-    monkeypatch.setattr(scene.account, "file", refuses)
+    monkeypatch.setattr(scene.account, "file", refused)
     scene.dir.deliver(1, mail(1, "cheap pills buy now"))
     scene.look()
     scene.dir.move(1, "Junk")

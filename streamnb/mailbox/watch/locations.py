@@ -56,38 +56,34 @@ class Places:
 
     def of_folder(self, folder: str) -> dict[str, Place]:
         """The messages that were there when it was last looked at, by uid."""
-        with self.database.reading() as connection:
-            rows = connection.execute(
-                "SELECT folder, uid, key, said, filed, since, gone FROM watched "
-                "WHERE account = ? AND folder = ? AND gone IS NULL",
-                (self.account, folder),
-            ).fetchall()
-        return {row[1]: _place(row) for row in rows}
+        found = self._find("folder = ? AND gone IS NULL", folder)
+        return {place.uid: place for place in found}
 
     def at(self, folder: str, uid: str) -> Place | None:
         """What was last known of a place in a folder."""
-        with self.database.reading() as connection:
-            row = connection.execute(
-                "SELECT folder, uid, key, said, filed, since, gone FROM watched "
-                "WHERE account = ? AND folder = ? AND uid = ?",
-                (self.account, folder, uid),
-            ).fetchone()
-        return None if row is None else _place(row)
+        return next(iter(self._find("folder = ? AND uid = ?", folder, uid)), None)
 
     def of_message(self, key: bytes, but: tuple[str, str], recent: float) -> Place | None:
         """Where a message was seen before, but for where it is now.
 
         Where it has gone from since `recent` comes first, then where it still is.
         """
+        found = self._find(
+            "key = ? AND NOT (folder = ? AND uid = ? AND gone IS NULL) "
+            "ORDER BY coalesce(gone >= ?, FALSE) DESC, gone IS NULL DESC, gone DESC, "
+            "since DESC LIMIT 1",
+            *(key, *but, recent),
+        )
+        return next(iter(found), None)
+
+    def _find(self, where: str, *values: object) -> list[Place]:
         with self.database.reading() as connection:
-            row = connection.execute(
-                "SELECT folder, uid, key, said, filed, since, gone FROM watched "
-                "WHERE account = ? AND key = ? AND NOT (folder = ? AND uid = ? AND gone IS NULL) "
-                "ORDER BY coalesce(gone >= ?, FALSE) DESC, gone IS NULL DESC, gone DESC, "
-                "since DESC LIMIT 1",
-                (self.account, key, *but, recent),
-            ).fetchone()
-        return None if row is None else _place(row)
+            rows = connection.execute(
+                "SELECT folder, uid, key, said, filed, since, gone FROM watched "  # noqa: S608 (ours)
+                f"WHERE account = ? AND {where}",
+                (self.account, *values),
+            ).fetchall()
+        return [_place(row) for row in rows]
 
     def put(self, place: Place) -> None:
         """Write where a message is, within a transaction."""

@@ -245,10 +245,11 @@ class Watcher:
         if place.folder in plan.folders:
             self._into_class(place, before)
         elif before is not None and moved and before.folder == place.folder:
-            if before.filed and place.key in self._filed:  # another copy, that was here by then
-                self._delivered(place._replace(filed=False))
-            elif before.filed and place.folder == plan.inbox:  # we filed it; here it is again
-                self._teach(place._replace(filed=False), plan.ham, before)
+            if before.filed and place.folder == plan.inbox:
+                if place.key in self._filed:  # another copy, which was here before that
+                    self._delivered(place._replace(filed=False))
+                else:  # we filed it; here it is again
+                    self._teach(place._replace(filed=False), plan.ham, before)
             else:  # only its uid is new
                 self._arrive(place._replace(filed=before.filed, since=before.since), before)
         elif before is not None and moved and plan.is_retracted(_origin(before), place.folder):
