@@ -23,8 +23,9 @@ from streamnb.features.token_counts import TokenCounts
 from streamnb.mailbox.compact import compact
 from streamnb.mailbox.digest import digest, header_key
 from streamnb.mailbox.groups import Lesson
-from streamnb.mailbox.ledger import HUMAN, PROGRAM, pack_tokens, unpack_tokens
+from streamnb.mailbox.ledger import HUMAN, PROGRAM
 from streamnb.mailbox.location import default_path
+from streamnb.mailbox.packed import pack_tokens, unpack_tokens
 from streamnb.mailbox.status import status
 from streamnb.mailbox.transfer.formats import import_file
 from streamnb.naive_bayes import BernoulliNB

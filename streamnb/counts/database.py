@@ -6,14 +6,14 @@ import math
 import re
 import time
 from collections.abc import Iterable, Sequence
-from operator import itemgetter
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from streamnb import _core
+from streamnb.counts.blocks import BLOCK, LAST_DAY, Page, distinct, read_blocks, written_blocks
 from streamnb.counts.memory import NO_NAME
 from streamnb.counts.part import LentCounts
 from streamnb.counts.protocol import Counts, Label, UnsupportedError, check_labels
@@ -21,17 +21,15 @@ from streamnb.errors import StateError
 from streamnb.features.token_counts import Feature, TokenCounts
 from streamnb.storage import plain_label, read_label
 
-__all__ = ["BLOCK", "SqlCounts", "Store", "is_rare", "make_tables", "today"]
+__all__ = ["SqlCounts", "Store", "is_rare", "make_tables", "today"]
 
-Number = TypeVar("Number", np.int64, np.uint64)
-
-BLOCK = 32  # features a block
 _AT_ONCE = 20_000  # features asked for in one statement
+_LOOKS = 8  # messages by their features' places, before the features of all places are read
 
 
 def today() -> int:
-    """Days since 1970; 0 where the clock says that it was before."""
-    return max(0, int(time.time() // 86400))
+    """Days since 1970, as far as a block has room for what the clock says."""
+    return min(max(0, int(time.time() // 86400)), LAST_DAY)
 
 
 def _key(fingerprint: int) -> int:
@@ -39,20 +37,12 @@ def _key(fingerprint: int) -> int:
     return fingerprint - (1 << 64) if fingerprint >= 1 << 63 else fingerprint
 
 
-def _distinct(numbers: NDArray[Number]) -> NDArray[Number]:
-    """As numpy.unique, which imports numpy.ma: that is long for a process of one message."""
-    rising = np.sort(numbers)
-    first = np.ones(len(rising), bool)
-    np.not_equal(rising[1:], rising[:-1], out=first[1:])
-    return rising[first]
-
-
 class Store(Protocol):
     """What the counts need of a database."""
 
     connection: Any
     path: Path | str
-    changes: int  # grows whenever what was read may no longer hold
+    changes: int  # grows whenever others may have changed what was read
 
     def tables(self) -> set[str]:
         """The names of the tables there are."""
@@ -62,14 +52,14 @@ class Store(Protocol):
 
 
 def is_rare(seen: NDArray[np.uint32], day: float) -> NDArray[np.bool_]:
-    """Which features one message had, and none since that day; `seen` as `_Page` has it."""
+    """Which features one message had, and none since that day; `seen` as `Page` has it."""
     rare: NDArray[np.bool_] = (seen[:, 0] <= 1) & (seen[:, 1].astype(np.int64) < day)
     return rare
 
 
-# A view's features. Rows of counts lie in blocks in the order in which features came: what is
-# common came early, so a message changes few blocks (a third of the pages, measured, that one row
-# a feature in the order of fingerprints does).
+# A view's features. They lie in blocks in the order in which they came: what is common came early,
+# so a message changes few blocks (a third of the pages, measured, that one row a feature in the
+# order of fingerprints does). The ledger has places for features, which are smaller.
 _TABLES = (
     "CREATE TABLE features_{view}"
     "(fingerprint INTEGER PRIMARY KEY, place INTEGER NOT NULL, name BLOB)",
@@ -88,40 +78,30 @@ def make_tables(database: Store, views: int) -> None:
             run(statement.format(view=view))
 
 
-class _Page:
-    """What a message's features are about: the blocks they lie in, read into memory.
+class _Found(NamedTuple):
+    """Features and their blocks.
 
-    Parameters
+    Attributes
     ----------
     fingerprints
         The features, shape (n,).
     places
-        Where each lies, shape (n,); -1 for a feature that was never learned.
-    blocks
-        Numbers of the blocks, shape (b,), rising.
-    data
-        Their rows, shape (b * BLOCK, K + 1): the counts of a feature, and in the bytes of one more
-        number how many messages it was learned from, and on what day last.
+        Where each lies, shape (n,); -1 for one that was never learned.
+    page
+        The blocks.
+    rows
+        Which rows of the page those are that were learned.
     """
 
-    def __init__(
-        self,
-        fingerprints: NDArray[np.uint64],
-        places: NDArray[np.int64],
-        blocks: NDArray[np.int64],
-        data: NDArray[np.float64],
-    ) -> None:
-        self.fingerprints = fingerprints
-        self.places = places
-        self.blocks = blocks
-        self.data = data
-        self.cells = data[:, :-1]
-        self.seen = data[:, -1:].view(np.uint32)
+    fingerprints: NDArray[np.uint64]
+    places: NDArray[np.int64]
+    page: Page
+    rows: NDArray[np.int64]
 
-    def rows(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Which rows of `cells` the places are."""
-        rows: NDArray[np.int64] = np.searchsorted(self.blocks, places // BLOCK) * BLOCK
-        return rows + places % BLOCK
+
+def _found(fingerprints: NDArray[np.uint64], places: NDArray[np.int64], page: Page) -> _Found:
+    known = places >= 0
+    return _Found(fingerprints, places, page, page.rows(places if known.all() else places[known]))
 
 
 class SqlCounts:
@@ -146,7 +126,12 @@ class SqlCounts:
         self._totals: list[float] = []
         self._features = 0
         self._places = 0
-        self._page: tuple[int, _Page] | None = None
+        self._changes = 0
+        self._found: tuple[int, _Found] | None = None
+        # Where the features of the last messages lie, also when their counts were written since.
+        self._known: tuple[NDArray[np.uint64], NDArray[np.int64]] | None = None
+        self._looks = 0, 0  # version, and how many messages were looked for by place
+        self._keys: tuple[int, NDArray[np.uint64]] | None = None
 
     def state(self) -> dict[str, Any]:
         """The few numbers that every classification needs, as JSON can hold them."""
@@ -166,7 +151,7 @@ class SqlCounts:
         self._features, self._places = int(state["features"]), int(state["places"])
         if not len(self.labels) == len(self.weights) == len(self._totals):
             raise ValueError("labels, weights and totals do not belong together")
-        self._page = None
+        self._found = self._known = None
 
     @property
     def totals(self) -> list[float]:
@@ -179,9 +164,14 @@ class SqlCounts:
         return self._features
 
     @property
+    def holes(self) -> int:
+        """Number of places of features that have no count."""
+        return self._places - self._features
+
+    @property
     def version(self) -> int:
         """A number that changes whenever what was read may no longer hold."""
-        return self.database.changes
+        return self.database.changes + self._changes
 
     def age(self, decay: float) -> None:
         """Not here: what a database counts does not age."""
@@ -202,8 +192,8 @@ class SqlCounts:
         self._changed()
 
     def _changed(self) -> None:
-        self.database.changes += 1
-        self._page = None
+        self._changes += 1
+        self._found = None
 
     def name(self, fingerprint: int) -> Feature | None:
         """The name of a feature, or None where it is not known."""
@@ -216,22 +206,21 @@ class SqlCounts:
         found: Feature = _core.decode_name(row[0])
         return found
 
-    def name_feature(self, fingerprint: int, name: bytes) -> None:
-        """Say what a feature is called, where that is not known."""
-        self.database.connection.execute(
+    def name_features(self, names: Iterable[tuple[int, bytes]]) -> None:
+        """Say what features are called, by their fingerprints, where that is not known."""
+        self.database.connection.executemany(
             f"UPDATE features_{self.view} SET name = ? "  # noqa: S608 (a number)
             "WHERE fingerprint = ? AND name IS NULL",
-            (name, _key(fingerprint)),
+            [(name, _key(fingerprint)) for fingerprint, name in names],
         )
 
     def gather(
         self, fingerprints: NDArray[np.uint64]
     ) -> tuple[NDArray[np.float64], NDArray[np.uint8]]:
         """Counts (n, K) of features, and which of them have any."""
-        page = self._read(fingerprints)
+        found = self._read(fingerprints)
         cells = np.zeros((len(fingerprints), len(self.labels)))
-        known = page.places >= 0
-        cells[known] = page.cells[page.rows(page.places[known])]
+        cells[found.places >= 0] = found.page.cells[found.rows]
         seen: NDArray[np.uint8] = np.any(cells, axis=1).astype(np.uint8)
         return cells, seen
 
@@ -245,15 +234,69 @@ class SqlCounts:
             cells, mask, tokens.counts, self.totals, self.features, alpha, background
         )
 
-    def _read(self, fingerprints: NDArray[np.uint64]) -> _Page:
+    def _read(self, fingerprints: NDArray[np.uint64]) -> _Found:
         """Read what a message is about, or take what was read last."""
-        if self._page is not None and self._page[0] == self.version:
-            page = self._page[1]
-            if page.fingerprints is fingerprints:
-                return page
-        page = self._read_blocks(fingerprints, self._find(fingerprints))
-        self._page = self.version, page
-        return page
+        if self._found is not None and self._found[0] == self.version:
+            found = self._found[1]
+            if found.fingerprints is fingerprints:
+                return found
+        places = self._find(fingerprints)
+        known = places >= 0
+        found = _found(fingerprints, places, self._read_page(places[known]))
+        if (found.page.keys[found.rows] != fingerprints[known]).any():
+            raise self._damaged("a place")
+        return self._note(found)
+
+    def _note(self, found: _Found) -> _Found:
+        self._found = self.version, found
+        self._known = found.fingerprints, found.places
+        return found
+
+    def places_of(self, fingerprints: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """Where features lie; -1 for those that were never learned."""
+        if self._known is not None:
+            known, places = self._known
+            if known is fingerprints:
+                return places
+            at = np.searchsorted(known, fingerprints)  # in order after `take_in`
+            at[at == len(known)] = 0
+            if len(known) and (known[at] == fingerprints).all():
+                return places[at]
+        self._known = fingerprints, self._find(fingerprints)
+        return self._known[1]
+
+    def features_at(self, places: NDArray[np.int64]) -> NDArray[np.uint64]:
+        """Which features lie at some places; their counts are at hand then.
+
+        Raises
+        ------
+        StateError
+            Where nothing lies at one.
+        """
+        version, looks = self._looks
+        self._looks = self.version, looks + 1 if version == self.version else 1
+        self._checked(places)
+        if self._looks[1] > _LOOKS:
+            if self._keys is None or self._keys[0] != self.version:
+                self._keys = self.version, self._all_keys()
+            fingerprints = self._keys[1][places]
+        else:
+            page = self._read_page(places)
+            rows = page.rows(places)
+            fingerprints = page.keys[rows]
+            self._note(_Found(fingerprints, places, page, rows))
+        if not fingerprints.all():
+            raise self._damaged("a place")
+        return fingerprints
+
+    def _all_keys(self) -> NDArray[np.uint64]:
+        """The feature of every place; 0 where none is."""
+        blocks = -(-self._places // BLOCK)
+        parts = [
+            self._read_page(np.arange(start, min(start + _AT_ONCE, blocks)) * BLOCK).keys
+            for start in range(0, blocks, _AT_ONCE)
+        ]
+        return np.concatenate([np.empty(0, np.uint64), *parts])
 
     def _ask(self, statement: str, keys: NDArray[np.int64]) -> list[tuple[Any, Any]]:
         """Pairs for those of the keys that are there: the key's number, and what was asked for."""
@@ -287,7 +330,7 @@ class SqlCounts:
             "see `streamnb rescue`"
         )
 
-    def _checked(self, places: Sequence[Any]) -> NDArray[np.int64]:
+    def _checked(self, places: Sequence[Any] | NDArray[np.int64]) -> NDArray[np.int64]:
         try:
             checked = np.array(places, dtype=np.int64)
         except (TypeError, ValueError, OverflowError):  # SQLite keeps anything in any column
@@ -296,50 +339,29 @@ class SqlCounts:
             raise self._damaged("a place")
         return checked
 
-    def _read_blocks(self, fingerprints: NDArray[np.uint64], places: NDArray[np.int64]) -> _Page:
-        blocks = _distinct(places[places >= 0] // BLOCK)
-        classes = len(self.labels)
+    def _read_page(self, places: NDArray[np.int64]) -> Page:
+        """Read the blocks that some places are in."""
+        page = Page(distinct(places // BLOCK), len(self.labels))
         found = self._ask(
             f"SELECT j.key, b.cells FROM json_each(?) j "  # noqa: S608 (a number)
             f"CROSS JOIN blocks_{self.view} b ON b.block = j.value",
-            blocks,
+            page.blocks,
         )
-        found.sort(key=itemgetter(0))  # SQLite has them in order, a server perhaps not
-        rows = np.zeros((len(blocks), BLOCK, classes + 1))
         try:
-            data = bytearray().join([some for _, some in found])
-        except TypeError:
+            read_blocks(found, page)
+        except (LookupError, TypeError, ValueError):
             raise self._damaged("a block") from None
-        if len(found) == len(blocks) and len(data) == rows.nbytes:  # as it nearly always is
-            rows = np.frombuffer(data, dtype="<f8").reshape(rows.shape)
-        else:
-            self._spread(found, rows)
-        return _Page(fingerprints, places, blocks, rows.reshape(-1, classes + 1))
+        return page
 
-    def _spread(self, found: list[tuple[Any, Any]], rows: NDArray[np.float64]) -> None:
-        """Read blocks of which some are new, or were written when fewer classes were known."""
-        classes = rows.shape[2] - 1
-        for number, some in found:
-            fewer = len(some) // (8 * BLOCK) - 1
-            if not 0 <= fewer <= classes or 8 * BLOCK * (fewer + 1) != len(some):
-                raise self._damaged("a block")
-            block = np.frombuffer(some, dtype="<f8").reshape(BLOCK, fewer + 1)
-            rows[number, :, :fewer] = block[:, :fewer]
-            rows[number, :, classes] = block[:, fewer]
-
-    def _write(self, page: _Page, rows: NDArray[np.int64]) -> None:
+    def _write(self, page: Page, rows: NDArray[np.int64]) -> None:
         """Write the blocks that some rows lie in."""
         if not len(rows):
             return
-        data = page.data.astype("<f8", copy=False).reshape(len(page.blocks), -1)
-        touched = _distinct(rows // BLOCK)
+        touched = distinct(rows // BLOCK)
         self.database.connection.executemany(
             f"INSERT INTO blocks_{self.view} VALUES (?, ?) "  # noqa: S608 (a number)
             "ON CONFLICT (block) DO UPDATE SET cells = excluded.cells",
-            [
-                (block, data[i].tobytes())
-                for i, block in zip(touched.tolist(), page.blocks[touched].tolist(), strict=True)
-            ],
+            zip(page.blocks[touched].tolist(), written_blocks(page, touched), strict=True),
         )
 
     def add(
@@ -352,10 +374,10 @@ class SqlCounts:
         self.declare((label,)) if label not in self.labels else None
         k = self.labels.index(label)
         if weight and len(tokens):
-            page = self._read(tokens.fingerprints)
-            if (page.places < 0).any():
-                page = self._with_places(page, tokens)
-            rows = page.rows(page.places)
+            found = self._read(tokens.fingerprints)
+            if (found.places < 0).any():
+                found = self._with_places(found, tokens)
+            page, rows = found.page, found.rows
             amounts = tokens.counts * weight
             before = page.cells[rows].any(axis=1)
             page.cells[rows, k] += amounts
@@ -367,23 +389,21 @@ class SqlCounts:
         self.weights[k] += weight if mass is None else mass
         self._changed()
 
-    def _with_places(self, page: _Page, tokens: TokenCounts) -> _Page:
+    def _with_places(self, found: _Found, tokens: TokenCounts) -> _Found:
         """Give the features that are new places of their own, the most frequent ones together."""
-        new = np.flatnonzero(page.places < 0)
+        new = np.flatnonzero(found.places < 0)
         new = new[np.argsort(-tokens.counts[new], kind="stable")]
-        places = page.places.copy()
+        places = found.places.copy()
         places[new] = self._places + np.arange(len(new))
         self._places += len(new)
         self._insert(tokens, new, places[new])
-        fresh = self._read_blocks(page.fingerprints, places[new])
-        more = ~np.isin(fresh.blocks, page.blocks)
-        blocks = np.concatenate((page.blocks, fresh.blocks[more]))
-        order = np.argsort(blocks)
-        width = page.data.shape[1]
-        data = np.concatenate(
-            (page.data.reshape(-1, BLOCK, width), fresh.data.reshape(-1, BLOCK, width)[more])
-        )
-        return _Page(page.fingerprints, places, blocks[order], data[order].reshape(-1, width))
+        fresh = self._read_page(places[new])  # the first of these blocks may be half full
+        blocks = distinct(np.concatenate((fresh.blocks, found.page.blocks)))
+        page = Page(blocks, len(self.labels))
+        page.take(fresh)
+        page.take(found.page)
+        page.keys[page.rows(places[new])] = found.fingerprints[new]
+        return self._note(_found(found.fingerprints, places, page))
 
     def _insert(
         self, tokens: TokenCounts, new: NDArray[np.int64], places: NDArray[np.int64]
@@ -406,13 +426,13 @@ class SqlCounts:
         Until `take_in` has written what was learned there, nothing is to be learned here.
         """
         some = np.concatenate([np.empty(0, np.uint64), *[of.fingerprints for of in messages]])
-        fingerprints = _distinct(some)
+        fingerprints = distinct(some)
         cells, _ = self.gather(fingerprints)
         lent = LentCounts(
             fingerprints, cells, self.labels, self.weights, self._totals, self._features,
             self.version,
         )  # fmt: skip
-        lent.page = self._read(fingerprints)
+        lent.found = self._read(fingerprints)
         return lent
 
     def take_in(self, lent: LentCounts) -> None:
@@ -420,26 +440,23 @@ class SqlCounts:
         self._totals, self._features = lent.totals, lent.features
         times = lent.times()
         if len(times):
-            page = self._widened(lent.page)
-            places = page.places[np.searchsorted(page.fingerprints, times.fingerprints)]
-            page = _Page(times.fingerprints, places, page.blocks, page.data)
-            if (page.places < 0).any():
-                page = self._with_places(page, times)
-            rows = page.rows(page.places)
+            page = lent.found.page
+            if page.cells.shape[1] < len(self.labels):  # classes have come since
+                page = Page(page.blocks, len(self.labels))
+                page.take(lent.found.page)
+            places = lent.found.places.copy()
+            at = np.searchsorted(lent.found.fingerprints, times.fingerprints)
+            found = _found(times.fingerprints, places[at], page)
+            if (found.places < 0).any():
+                found = self._with_places(found, times)
+            page, rows = found.page, found.rows
             page.cells[rows] = lent.gather(times.fingerprints)[0]
             page.seen[rows, 0] += times.counts.astype(np.uint32)
             page.seen[rows, 1] = today()
             self._write(page, rows)
+            places[at] = found.places
+            self._known = lent.found.fingerprints, places
         self._changed()
-
-    def _widened(self, page: _Page) -> _Page:
-        """A page that has room for classes that have come since it was read."""
-        rows, width = page.data.shape
-        if width == len(self.labels) + 1:
-            return page
-        data = np.zeros((rows, len(self.labels) + 1))
-        data[:, : width - 1], data[:, -1] = page.cells, page.data[:, -1]
-        return _Page(page.fingerprints, page.places, page.blocks, data)
 
     def subtract(
         self, tokens: TokenCounts, label: Label, weight: float, mass: float | None = None
@@ -456,10 +473,10 @@ class SqlCounts:
         self._changed()
 
     def _take(self, tokens: TokenCounts, k: int, weight: float) -> None:
-        page = self._read(tokens.fingerprints)
-        if (page.places < 0).any():
+        found = self._read(tokens.fingerprints)
+        if (found.places < 0).any():
             raise ValueError("cannot unlearn: a feature was never learned")
-        rows = page.rows(page.places)
+        page, rows = found.page, found.rows
         amounts = tokens.counts * weight
         column = page.cells[rows, k]
         rest = column - amounts
@@ -497,23 +514,34 @@ class SqlCounts:
     def rows(
         self,
     ) -> tuple[NDArray[np.uint64], NDArray[np.float64], NDArray[np.uint32], list[bytes | None]]:
-        """Every feature that has a count: fingerprints, counts, `_Page.seen` and names."""
+        """Every feature that has a count: fingerprints, counts, `Page.seen` and names."""
         run = self.database.connection.execute
-        found = run(
-            f"SELECT fingerprint, place, name FROM features_{self.view} "  # noqa: S608 (a number)
-            "ORDER BY fingerprint"
-        ).fetchall()
-        if not all(row[2] is None or isinstance(row[2], bytes) for row in found):
+        named = run(f"SELECT name FROM features_{self.view} ORDER BY fingerprint").fetchall()  # noqa: S608
+        if not all(name is None or isinstance(name, bytes) for (name,) in named):
             raise self._damaged("a name")
-        keys = np.array([row[0] for row in found], dtype=np.int64)
-        places = self._checked([row[1] for row in found])
-        fingerprints = keys.view(np.uint64)
-        page = self._read_blocks(fingerprints, places)
-        at = page.rows(places)
-        cells = page.cells[at]
+        found = self._everywhere()
+        at = found.rows
+        if (found.page.keys[at] != found.fingerprints).any():
+            raise self._damaged("a place")
+        cells = found.page.cells[at]
         some: NDArray[np.bool_] = np.any(cells, axis=1)
-        names = [row[2] for row, there in zip(found, some.tolist(), strict=True) if there]
-        return fingerprints[some], cells[some], page.seen[at][some], names
+        names = [name for (name,), there in zip(named, some.tolist(), strict=True) if there]
+        return found.fingerprints[some], cells[some], found.page.seen[at][some], names
+
+    def _everywhere(self) -> _Found:
+        """Every feature, in the order of SQLite's integers."""
+        listed = self.database.connection.execute(
+            f"SELECT fingerprint, place FROM features_{self.view} ORDER BY fingerprint"  # noqa: S608
+        ).fetchall()
+        keys = np.array([row[0] for row in listed], dtype=np.int64)
+        places = self._checked([row[1] for row in listed])
+        return _found(keys.view(np.uint64), places, self._read_page(places))
+
+    def give_keys(self) -> None:
+        """Write the features' fingerprints into blocks of the first version."""
+        found = self._everywhere()
+        found.page.keys[found.rows] = found.fingerprints
+        self._write(found.page, found.rows)
 
     def value_counts(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Not here: no model of a database asks for it."""
@@ -531,19 +559,19 @@ class SqlCounts:
         """Know nothing, as in a database that was just made."""
         self.labels, self.weights, self._totals = [], [], []
         self._features = self._places = 0
+        self._known = None
         self._changed()
 
     def drop(self, fingerprints: NDArray[np.uint64], day: float) -> int:
         """Drop those of some features that one message had, before that day; how many."""
-        page = self._read(fingerprints)
-        known = page.places >= 0
-        rows = page.rows(page.places[known])
+        found = self._read(fingerprints)
+        page, rows = found.page, found.rows
         rare = is_rare(page.seen[rows], day) & page.cells[rows].any(axis=1)
         rows = rows[rare]
         for k, column in enumerate(page.cells[rows].T):
             self._totals[k] = max(0.0, self._totals[k] - math.fsum(column.tolist()))
         self._features -= len(rows)
-        page.data[rows] = 0.0
+        page.cells[rows], page.seen[rows] = 0.0, 0
         self._write(page, rows)
         self._changed()
         return len(rows)
@@ -558,31 +586,30 @@ class SqlCounts:
 
         Those that are known keep their names, and lie where they lie.
         """
-        found = self.database.connection.execute(
-            f"SELECT fingerprint, place FROM features_{self.view} ORDER BY fingerprint"  # noqa: S608
-        ).fetchall()
-        known = np.array([row[0] for row in found], dtype=np.int64)
-        at = self._checked([row[1] for row in found])
-        page = self._read_blocks(fingerprints, at)
+        known = self._everywhere()
+        page = known.page
         page.cells[:] = 0
         page.seen[:, 0] = 0
-        keys = fingerprints.view(np.int64)
-        numbers = np.minimum(np.searchsorted(known, keys), max(len(known) - 1, 0))
+        order, keys = known.fingerprints.view(np.int64), fingerprints.view(np.int64)
+        numbers = np.minimum(np.searchsorted(order, keys), max(len(order) - 1, 0))
         places = np.full(len(keys), -1, dtype=np.int64)
-        if len(known):
-            there = known[numbers] == keys
-            places[there] = at[numbers[there]]
-        page = _Page(fingerprints, places, page.blocks, page.data)
+        if len(order):
+            there = order[numbers] == keys
+            places[there] = known.places[numbers[there]]
+        found = _found(fingerprints, places, page)
         if (places < 0).any():
-            page = self._with_places(page, TokenCounts._trusted(fingerprints, times, None, None))
-        rows = page.rows(page.places)
+            found = self._with_places(found, TokenCounts._trusted(fingerprints, times, None, None))
+        page, rows = found.page, found.rows
         page.cells[rows] = cells
         page.seen[rows, 0] = times
         page.seen[rows[page.seen[rows, 1] == 0], 1] = today()
         self._write_all(page)
 
     def lay_out(self) -> None:
-        """Write all features that have a count anew; the most used ones lie together."""
+        """Write all features that have a count anew; the most used ones lie together.
+
+        What lies elsewhere and names places is wrong then.
+        """
         fingerprints, cells, seen, names = self.rows()
         order = np.argsort(-seen[:, 0].astype(np.int64), kind="stable")
         run = self.database.connection.execute
@@ -601,16 +628,16 @@ class SqlCounts:
             ),
         )
         self._places = len(order)
-        blocks = np.arange(-(-len(order) // BLOCK))
-        data = np.zeros((len(blocks) * BLOCK, len(self.labels) + 1))
-        fresh = _Page(fingerprints[order], np.arange(len(order)), blocks, data)
+        fresh = Page(np.arange(-(-len(order) // BLOCK)), len(self.labels))
+        fresh.keys[: len(order)] = fingerprints[order]
         fresh.cells[: len(order)] = cells[order]
         fresh.seen[: len(order)] = seen[order]
         self._write_all(fresh)
 
-    def _write_all(self, page: _Page) -> None:
+    def _write_all(self, page: Page) -> None:
         """Write all rows there are, and what they add up to."""
-        self._write(page, np.arange(len(page.data)))
+        self._write(page, np.arange(len(page.cells)))
         self._totals = [math.fsum(column.tolist()) for column in page.cells.T]
         self._features = int(np.any(page.cells, axis=1).sum())
+        self._known = None
         self._changed()

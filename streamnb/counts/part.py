@@ -50,11 +50,11 @@ class LentCounts(PartOfCounts):
     ----------
     learned
         The features of each message that was learned.
-    page
+    found
         What the store wants to find again.
     """
 
-    page: Any = None
+    found: Any = None
 
     def __init__(
         self,

@@ -15,14 +15,16 @@ from numpy.typing import NDArray
 from streamnb.counts.database import is_rare, today
 from streamnb.counts.memory import MemoryCounts
 from streamnb.features.token_counts import TokenCounts
-from streamnb.mailbox.ledger import Row, pack_tokens
+from streamnb.mailbox.ledger import Row
+from streamnb.mailbox.packed import pack_tokens
 from streamnb.mailbox.store import Mailbox
 from streamnb.mailbox.undo import forget_undone
 from streamnb.naive_bayes.receipt import Receipt
 
-__all__ = ["Compacted", "compact"]
+__all__ = ["Compacted", "compact", "lay_out"]
 
 _ROWS = 200  # messages of the ledger that are looked at in one transaction: a tenth of a second
+_HOLES = 0.1  # places without a feature for each that has one, from which on the rest move together
 
 
 class Compacted(NamedTuple):
@@ -73,8 +75,12 @@ def compact(
     if once is not None:
         dropped = _drop(mailbox, once, at, dry_run)
     if not dry_run:
-        for view in range(len(mailbox.counts)):
-            _do_part(mailbox, partial(_lay_out, mailbox, view))
+        with mailbox.reading():
+            holes = max(counts.holes / (counts.features + 1) for counts in mailbox.counts)
+        if holes > _HOLES:
+            _place(mailbox, placed=False)
+            _do_part(mailbox, partial(lay_out, mailbox))
+            _place(mailbox, placed=True)
         mailbox.database.shrink()
     return Compacted(dropped, retired, history, before, mailbox.database.size())
 
@@ -135,9 +141,28 @@ def _drop(mailbox: Mailbox, once: float, at: float, dry_run: bool) -> int:
     return _in_parts(mailbox, numbers, drop) if any(map(len, found)) else 0
 
 
-def _lay_out(mailbox: Mailbox, view: int) -> int:
-    mailbox.counts[view].lay_out()
+def lay_out(mailbox: Mailbox) -> int:
+    """Write all features that have a count anew, within a transaction; nothing is dropped.
+
+    The ledger does not say where its features lie from then on.
+    """
+    mailbox.ledger.place(mailbox.ledger.placed(), False)
+    for counts in mailbox.counts:
+        counts.lay_out()
     return 0
+
+
+def _place(mailbox: Mailbox, placed: bool) -> None:
+    """Let the ledger say where its features lie, or not: then they can be laid out anew."""
+
+    def place(start: int) -> int:
+        mailbox.ledger.place(numbers[start : start + _ROWS], placed)
+        return 0
+
+    with mailbox.reading():
+        numbers = mailbox.ledger.placed(not placed)
+    for start in range(0, len(numbers), _ROWS):
+        _do_part(mailbox, partial(place, start))
 
 
 def _rare(mailbox: Mailbox, view: int, once: float, at: float) -> NDArray[np.uint64]:

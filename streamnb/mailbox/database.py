@@ -13,12 +13,11 @@ from typing import Any
 
 from streamnb.errors import BusyError, OutputError, StateError
 from streamnb.mailbox.location import WAIT, is_url
-from streamnb.mailbox.transactions import SCHEMA, Transactions
+from streamnb.mailbox.transactions import FORMAT, FORMATS, SCHEMA, Transactions
 
 __all__ = ["Database", "opened"]
 
 _APPLICATION = 0x736E6231  # "snb1": whose file it is, in its header
-_FORMAT = 1
 _PAGE = 2048  # bytes: less is written than with larger pages
 _LOG = 8_192_000  # bytes of the write-ahead log from which on it is put into the file
 # What SQLite says of a file that is not what it should be.
@@ -138,11 +137,12 @@ class Database(Transactions):
             self._make_tables()
         elif application != _APPLICATION:
             raise StateError(f"{self.path}: a database of another program")
-        elif version != _FORMAT:
+        elif version not in FORMATS:
             raise StateError(
                 f"{self.path}: a database of version {version}, and this streamnb reads version "
-                f"{_FORMAT}: use the streamnb that wrote it, or its `export`"
+                f"{FORMAT}: use the streamnb that wrote it, or its `export`"
             )
+        self.version = version or FORMAT
         # FULL: what was acknowledged is on the disk, also when the power fails.
         run("PRAGMA synchronous = FULL")
         run(f"PRAGMA wal_autocheckpoint = {_LOG // _PAGE}")
@@ -165,7 +165,7 @@ class Database(Transactions):
                 for statement in SCHEMA.split(";\n"):
                     run(statement)
                 run(f"PRAGMA application_id = {_APPLICATION}")
-                run(f"PRAGMA user_version = {_FORMAT}")
+                self.keep_version()
             run("COMMIT")
         except BaseException:
             self._roll_back()
@@ -271,6 +271,11 @@ class Database(Transactions):
     def size(self) -> int:
         """Bytes of the file and its log."""
         return self._size_of("") + self._size_of("-wal")
+
+    def keep_version(self) -> None:
+        """Say that it has the newest format, within a transaction."""
+        self.connection.execute(f"PRAGMA user_version = {FORMAT}")
+        self.version = FORMAT
 
     def _size_of(self, ending: str) -> int:
         try:

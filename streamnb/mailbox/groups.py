@@ -275,12 +275,13 @@ def _in_memory(mailbox: Mailbox, messages: Sequence[Sequence[TokenCounts]]) -> I
     lent = [
         counts.lend(views) for counts, views in zip(kept, zip(*messages, strict=True), strict=True)
     ]
-    try:
-        for member, counts in zip(mailbox.models, lent, strict=True):
-            member.counts = counts
-        yield
-    finally:
-        for member, own in zip(mailbox.models, kept, strict=True):
-            member.counts = own
-    for mine, learned in zip(kept, lent, strict=True):
-        mine.take_in(learned)
+    with mailbox.ledger.holding_back():
+        try:
+            for member, counts in zip(mailbox.models, lent, strict=True):
+                member.counts = counts
+            yield
+        finally:
+            for member, own in zip(mailbox.models, kept, strict=True):
+                member.counts = own
+        for mine, learned in zip(kept, lent, strict=True):
+            mine.take_in(learned)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
-import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from streamnb.counts.blocks import distinct
 from streamnb.counts.protocol import Label
 from streamnb.errors import StateError
 from streamnb.features.token_counts import TokenCounts
+from streamnb.mailbox.packed import PLACED, FeaturesAt, PlacesOf, pack_tokens, unpack_tokens
 from streamnb.mailbox.transactions import Transactions
 from streamnb.naive_bayes.receipt import Receipt
 
@@ -24,17 +26,14 @@ __all__ = [
     "Row",
     "check_origin",
     "of_known",
-    "pack_tokens",
     "read_label",
     "row_of",
     "select_row",
-    "unpack_tokens",
 ]
 
 HUMAN, PROGRAM = "human", "program"
 # Rows of an import, and of what was dropped, stand for many messages.
 TEACHERS = (HUMAN, PROGRAM, "import", "retired")
-_VIEW = struct.Struct("<IB")  # how many features, and how their counts are written
 
 
 def check_origin(teacher: str, source: str) -> None:
@@ -111,51 +110,6 @@ class Row(NamedTuple):
     tokens: tuple[TokenCounts, ...] | None
 
 
-# How the counts of a view are written.
-_ANY, _ONCE, _SMALL = 0, 1, 2
-_COUNTS = {_ANY: "<f8", _SMALL: "u1"}
-
-
-def pack_tokens(views: Sequence[TokenCounts]) -> bytes:
-    """The features of a message as bytes."""
-    parts = [struct.pack("<B", len(views))]
-    for view in views:
-        counts = view.counts
-        if (counts == 1).all():
-            how = _ONCE
-        else:
-            how = _SMALL if (counts <= 255).all() and (counts == np.rint(counts)).all() else _ANY
-        parts += [_VIEW.pack(len(view), how), view.fingerprints.astype("<u8").tobytes()]
-        parts.append(counts.astype(_COUNTS[how]).tobytes() if how != _ONCE else b"")
-    return b"".join(parts)
-
-
-def unpack_tokens(packed: bytes) -> tuple[TokenCounts, ...]:
-    """What `pack_tokens` packed; ValueError where it is not sound."""
-    views = []
-    at = 1
-    for _ in range(packed[0] if packed else 0):
-        if at + _VIEW.size > len(packed):
-            raise ValueError("the tokens are cut off")
-        size, how = _VIEW.unpack_from(packed, at)
-        if how not in (*_COUNTS, _ONCE):
-            raise ValueError("the tokens are not sound")
-        at += _VIEW.size
-        end = at + size * (8 + (0 if how == _ONCE else np.dtype(_COUNTS[how]).itemsize))
-        if end > len(packed):
-            raise ValueError("the tokens are cut off")
-        # astype: copies lie as the processor wants them.
-        fingerprints = np.frombuffer(packed, "<u8", size, at).astype(np.uint64)
-        counts = np.ones(size)
-        if how != _ONCE:
-            counts = np.frombuffer(packed, _COUNTS[how], size, at + 8 * size).astype(np.float64)
-        views.append(TokenCounts(fingerprints, counts))
-        at = end
-    if at != len(packed):
-        raise ValueError("the tokens are not sound")
-    return tuple(views)
-
-
 COLUMNS = (
     "id, digest, label, teacher, source, time, added, ended, expected, tokenizer, receipt, tokens"
 )
@@ -170,14 +124,13 @@ def _storable(columns: Sequence[Any]) -> list[Any]:
     ]
 
 
-def row_of(columns: Sequence[Any]) -> Row:
+def row_of(columns: Sequence[Any], features_at: FeaturesAt) -> Row:
     """The row that the columns of the table are; any exception where they are not sound."""
     *plain, receipt, tokens = columns
     if not all(isinstance(x, kind) for x, kind in zip(plain, _TYPES, strict=True)):
         raise ValueError("a column of another type")
-    return Row._make(
-        (*plain, Receipt.of_text(receipt), None if tokens is None else unpack_tokens(tokens))
-    )
+    views = None if tokens is None else unpack_tokens(tokens, features_at)
+    return Row._make((*plain, Receipt.of_text(receipt), views))
 
 
 def select_row(database: Transactions, number: int) -> Sequence[Any] | None:
@@ -198,15 +151,26 @@ class Ledger:
         Where it is.
     check
         Raises ValueError for a row that does not belong there.
+    features_at, places_of
+        As packed features ask for them.
     """
 
-    def __init__(self, database: Transactions, check: Callable[[Row], None]) -> None:
+    def __init__(
+        self,
+        database: Transactions,
+        check: Callable[[Row], None],
+        features_at: FeaturesAt,
+        places_of: PlacesOf,
+    ) -> None:
         self.database = database
         self.check = check
+        self.features_at = features_at
+        self.places_of = places_of
+        self._held: dict[bytes, Row] | None = None
 
     def _row(self, columns: Sequence[Any]) -> Row:
         try:
-            row = row_of(columns)
+            row = row_of(columns, self.features_at)
             self.check(row)
             return row
         except Exception as error:  # whatever was done to the file
@@ -228,6 +192,8 @@ class Ledger:
 
         Unlike `active` it does not read what was learned.
         """
+        if self._held is not None and digest in self._held:
+            return self._held[digest].label, self._held[digest].teacher
         found: tuple[Any, Any] | None = self.database.connection.execute(
             "SELECT label, teacher FROM ledger WHERE digest = ? AND ended IS NULL", (digest,)
         ).fetchone()
@@ -252,24 +218,61 @@ class Ledger:
         for columns in self.database.stream(statement, values):
             yield self._row(columns)
 
+    @contextmanager
+    def holding_back(self) -> Iterator[None]:
+        """Write new rows in the end: until then their features lie nowhere.
+
+        Of each message there is to be one at most, and only `said_of` knows of it.
+        """
+        held = self._held = {}
+        try:
+            yield
+        finally:
+            self._held = None
+        for row in held.values():
+            self.write(row)
+
     def write(self, row: Row) -> None:
         """Write a new row."""
+        if self._held is not None:
+            self._held[row.digest] = row
+            return
         self.database.connection.execute(
             f"INSERT INTO ledger({COLUMNS.removeprefix('id, ')}) "  # noqa: S608 (a constant)
             f"VALUES (?{', ?' * 10})",
-            (*_storable(row[1:10]), json.dumps(row.receipt.as_json()), self._packed(row)),
+            (
+                *_storable(row[1:10]),
+                json.dumps(row.receipt.as_json()),
+                None if row.tokens is None else pack_tokens(row.tokens, self.places_of),
+            ),
         )
 
-    @staticmethod
-    def _packed(row: Row) -> bytes | None:
-        return None if row.tokens is None else pack_tokens(row.tokens)
-
-    def replace_tokens(self, row: Row) -> None:
-        """Write the tokens and receipt of a row anew."""
+    def replace_tokens(self, row: Row, placed: bool = True) -> None:
+        """Write the tokens of a row anew; where not `placed`, wherever its features will lie."""
+        places_of = self.places_of if placed else None
+        packed = None if row.tokens is None else pack_tokens(row.tokens, places_of)
         self.database.connection.execute(
-            "UPDATE ledger SET receipt = ?, tokens = ? WHERE id = ?",
-            (json.dumps(row.receipt.as_json()), self._packed(row), row.id),
+            "UPDATE ledger SET tokens = ? WHERE id = ?", (packed, row.id)
         )
+
+    def place(self, numbers: Sequence[int], placed: bool) -> None:
+        """Let rows, by their numbers, say where their features lie, or not."""
+        rows = [row for number in numbers for row in self.rows("id = ?", (number,))]
+        tokens = [row.tokens for row in rows if row.tokens]
+        for view, of in enumerate(zip(*tokens, strict=True) if placed else ()):
+            # Those that lie side by side are found together.
+            self.places_of(view, distinct(np.concatenate([some.fingerprints for some in of])))
+        for row in rows:
+            self.replace_tokens(row, placed)
+
+    def placed(self, placed: bool = True) -> list[int]:
+        """Numbers of the rows that say, or do not say, where their features lie."""
+        found = self.database.connection.execute(
+            f"SELECT id FROM ledger WHERE substr(tokens, 1, 1) {'>=' if placed else '<'} ? "  # noqa: S608
+            "ORDER BY id",
+            (PLACED,),
+        )
+        return [number for (number,) in found.fetchall()]
 
     def replace_receipts(self, receipts: Mapping[int, Receipt]) -> None:
         """Write the receipts of rows, by their numbers, anew."""

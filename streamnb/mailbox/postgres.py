@@ -24,7 +24,7 @@ from psycopg.pq import TransactionStatus
 
 from streamnb.errors import BusyError, OutputError, StateError
 from streamnb.mailbox.location import WAIT, identity_of
-from streamnb.mailbox.transactions import SCHEMA, Transactions, TransientError
+from streamnb.mailbox.transactions import FORMAT, FORMATS, SCHEMA, Transactions, TransientError
 
 __all__ = ["PostgresDatabase", "shown_url"]
 
@@ -33,7 +33,6 @@ logging.getLogger("psycopg").addHandler(logging.NullHandler())
 
 _NAMESPACE = "streamnb"  # where the tables are, unless the URL's options set a search_path
 _LOCK = 0x736E6231  # whose lock it is; with it goes the number of the schema
-_FORMAT = 1
 _AT_ONCE = 1000  # rows of a long answer that are fetched together
 
 # What is written in another way.
@@ -237,11 +236,11 @@ class PostgresDatabase(Transactions):
                     f"{self.path}: there are no tables of streamnb; `streamnb learn` makes them"
                 )
             self._make_all()
-        version = self._asked("SELECT version FROM streamnb_format")
-        if version != _FORMAT:
+        self.version = self._asked("SELECT version FROM streamnb_format")
+        if self.version not in FORMATS:
             raise StateError(
-                f"{self.path}: a database of version {version}, and this streamnb reads version "
-                f"{_FORMAT}: use the streamnb that wrote it, or its `export`"
+                f"{self.path}: a database of version {self.version}, and this streamnb reads "
+                f"version {FORMAT}: use the streamnb that wrote it, or its `export`"
             )
 
     def _named(self) -> str:
@@ -293,7 +292,7 @@ class PostgresDatabase(Transactions):
             if statement.strip():
                 self.connection.execute(statement)
         self.connection.execute("CREATE TABLE streamnb_format(version INTEGER NOT NULL)")
-        self.connection.execute("INSERT INTO streamnb_format VALUES (?)", (_FORMAT,))
+        self.connection.execute("INSERT INTO streamnb_format VALUES (?)", (FORMAT,))
         self.connection.execute(
             "CREATE FUNCTION instr(TEXT, TEXT) RETURNS INT LANGUAGE sql IMMUTABLE "
             "AS 'SELECT strpos($1, $2)'"
@@ -407,6 +406,11 @@ class PostgresDatabase(Transactions):
                 (sorted(self.tables()),),
             )
         return int(found)
+
+    def keep_version(self) -> None:
+        """Say that it has the newest format, within a transaction."""
+        self.connection.execute("UPDATE streamnb_format SET version = ?", (FORMAT,))
+        self.version = FORMAT
 
     def shrink(self) -> bool:
         """Give the space that is free back; whether nobody was in the way, and it is allowed."""

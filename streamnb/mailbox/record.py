@@ -20,8 +20,10 @@ from streamnb.errors import BusyError, StateError
 from streamnb.features.token_counts import TokenCounts
 from streamnb.mail import parse
 from streamnb.mailbox.blend import forget
+from streamnb.mailbox.compact import lay_out
 from streamnb.mailbox.digest import digest
-from streamnb.mailbox.ledger import HUMAN, pack_tokens, unpack_tokens
+from streamnb.mailbox.ledger import HUMAN
+from streamnb.mailbox.packed import pack_tokens, unpack_tokens
 from streamnb.mailbox.service.answers import Answer
 from streamnb.mailbox.store import Mailbox, Outcome
 from streamnb.mailbox.undo import forget_undone
@@ -339,8 +341,8 @@ class Record:
                     removed += run("DELETE FROM verdicts WHERE digest = ?", (key,)).rowcount
                 erased += removed > 0
             if erased:
-                for counts in mailbox.counts:  # names of what nothing else had are gone, too
-                    counts.lay_out()
+                lay_out(mailbox)  # names of what nothing else had are gone, too
+                mailbox.ledger.place(mailbox.ledger.placed(False), True)
         if not mailbox.database.shrink():
             raise BusyError(
                 f"{mailbox.path}: {erased:,} messages are erased, but another process reads the "

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from streamnb.classifier import Classifier
+from streamnb.counts.blocks import BLOCK, features_of
 from streamnb.counts.protocol import Label
 from streamnb.errors import BusyError, StateError
+from streamnb.features.token_counts import TokenCounts
 from streamnb.mailbox.database import Database
 from streamnb.mailbox.ledger import Row, row_of, select_row
 from streamnb.mailbox.location import WAIT, is_url
@@ -78,10 +85,11 @@ def rescue(
         classifier = _classifier(database)
         labels = _labels(database, classes)
         views = len(classifier.models)
+        places = [_Places(database, view) for view in range(views)]
 
         def rows() -> Iterator[Row]:
-            for number in _numbers(database, left):
-                row = _row(database, number, classifier.model, len(labels), left)
+            for number in _numbers(database, "ledger", "id", left):
+                row = _row(database, number, places, classifier.model, len(labels), left)
                 if row is not None:
                     yield row
 
@@ -156,12 +164,12 @@ def _labels(database: Database, classes: Sequence[str]) -> list[Label]:
     return labels
 
 
-def _numbers(database: Database, left: Counter[str]) -> Iterator[int]:
-    """Numbers of the rows of the ledger; of a damaged page, those that it may have held are tried.
+def _numbers(database: Database, table: str, key: str, left: Counter[str]) -> Iterator[int]:
+    """Numbers of a table's rows; of a damaged page, those that it may have held are tried.
 
     A leaf of the table holds few rows, and a node above it some hundred leaves.
     """
-    find = "SELECT id FROM ledger WHERE id > ? ORDER BY id"
+    find = f"SELECT {key} FROM {table} WHERE {key} > ? ORDER BY {key}"  # noqa: S608 (ours)
     last, misses = -(1 << 63), 0
     while misses < _PROBES:
         try:
@@ -172,21 +180,103 @@ def _numbers(database: Database, left: Counter[str]) -> Iterator[int]:
             return
         except sqlite3.Error as error:
             if misses == 0:
-                left[f"what a page of the ledger held ({error!s:.100})"] += 1
+                left[f"what a page of the {table} held ({error!s:.100})"] += 1
             last, misses = max(last + 1, 0), misses + 1
     left[f"all rows after number {last:,}, if there are any"] += 1
 
 
+class _Places:
+    """Which features of a view lie where, as the features and the blocks say, or one of them.
+
+    Attributes
+    ----------
+    lost
+        Numbers that stand for features that cannot be told any more.
+    """
+
+    def __init__(self, database: Database, view: int) -> None:
+        self._places, self._keys = _agreed(*_said(database, view))
+        self.lost: set[int] = set()
+
+    def features_at(self, asked: NDArray[np.int64]) -> NDArray[np.uint64]:
+        """The features at some places."""
+        at = np.searchsorted(self._places, asked)
+        at[at == len(self._places)] = 0
+        known = self._places[at] == asked if len(self._places) else np.zeros(len(asked), bool)
+        found: NDArray[np.uint64] = ~asked.astype(np.uint64)
+        found[known] = self._keys[at[known]]
+        self.lost.update(found[~known].tolist())
+        return found
+
+    def without_lost(self, tokens: TokenCounts) -> TokenCounts:
+        """Without what cannot be told; ValueError where that is more than half of it."""
+        if self.lost.isdisjoint(tokens.fingerprints.tolist()):
+            return tokens
+        rest = tokens.select(~np.isin(tokens.fingerprints, np.array([*self.lost], np.uint64)))
+        if 2 * len(rest) < len(tokens):
+            raise ValueError("where its features lie is lost")
+        return rest
+
+
+def _said(database: Database, view: int) -> tuple[Sequence[int], Sequence[int]]:
+    """Places and fingerprints of features, as far as they can be read; most come twice."""
+    places, keys = array("q"), array("Q")
+    for order in ("ASC", "DESC"):  # of a damaged table, what lies before and behind the damage
+        try:
+            listed = f"SELECT fingerprint, place FROM features_{view} ORDER BY fingerprint {order}"  # noqa: S608
+            for key, place in database.connection.execute(listed):
+                if isinstance(key, int) and isinstance(place, int):
+                    places.append(place)
+                    keys.append(key % (1 << 64))
+            break
+        except sqlite3.Error:
+            continue
+    for number in _numbers(database, f"blocks_{view}", "block", Counter()):
+        with suppress(sqlite3.Error, ValueError, TypeError):
+            (block,) = database.connection.execute(
+                f"SELECT cells FROM blocks_{view} WHERE block = ?",  # noqa: S608 (a number)
+                (number,),
+            ).fetchone()
+            found = features_of(block)
+            there = np.flatnonzero(found)
+            places.extend((number * BLOCK + there).tolist())
+            keys.extend(found[there].tolist())
+    return places, keys
+
+
+def _agreed(
+    places: Sequence[int], keys: Sequence[int]
+) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
+    """Each place of which one thing is said, rising, and that."""
+    pairs = np.unique(
+        np.column_stack((np.array(places, np.int64), np.array(keys, np.uint64).view(np.int64))),
+        axis=0,
+    )
+    different = pairs[1:, 0] != pairs[:-1, 0]
+    alone = np.r_[True, different] & np.r_[different, True]
+    return pairs[alone, 0], pairs[alone, 1].view(np.uint64)
+
+
 def _row(
-    database: Database, number: int, model: TextModel, classes: int, left: Counter[str]
+    database: Database,
+    number: int,
+    places: Sequence[_Places],
+    model: TextModel,
+    classes: int,
+    left: Counter[str],
 ) -> Row | None:
     """A row that holds and is sound; what is wrong with another one is counted."""
     try:
         columns = select_row(database, number)
         if columns is None:
             return None
-        row = row_of(columns)
+        row = row_of(columns, lambda view, asked: places[view].features_at(asked))
         check_row(row, model, classes)
+        if row.tokens is not None:
+            tokens = tuple(of.without_lost(v) for of, v in zip(places, row.tokens, strict=True))
+            if tokens != row.tokens and row.ended is None:
+                left["some features of a message"] += 1
+            row = row._replace(tokens=tokens)
         return row if row.ended is None else None
     except Exception as error:  # whatever was done to the file
         left[f"a row of the ledger ({error!s:.100})"] += 1

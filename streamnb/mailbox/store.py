@@ -32,7 +32,7 @@ from streamnb.mailbox.digest import digest
 from streamnb.mailbox.groups import Teaching, learn_batch, learn_many
 from streamnb.mailbox.ledger import HUMAN, PROGRAM, TEACHERS, Ledger, Row, check_origin, of_known
 from streamnb.mailbox.location import WAIT
-from streamnb.mailbox.transactions import TransientError
+from streamnb.mailbox.transactions import FORMAT, TransientError
 from streamnb.mailbox.undo import Undone, forget_undone, undo
 from streamnb.naive_bayes.base import TextModel
 from streamnb.naive_bayes.counting import CountingNB
@@ -138,7 +138,13 @@ class Mailbox:
         base: Site | None = None,
     ) -> None:
         self.database = opened(path, create, wait)
-        self.ledger = Ledger(self.database, self._check_row)
+        self.counts: list[SqlCounts] = []
+        self.ledger = Ledger(
+            self.database,
+            self._check_row,
+            lambda view, places: self.counts[view].features_at(places),
+            lambda view, features: self.counts[view].places_of(features),
+        )
         self._identity = ""
         self._moment = 0.0
         self.base = base
@@ -160,6 +166,11 @@ class Mailbox:
             if known is not None:
                 self._become(known)
                 self._load()  # it is sound, or this says what is wrong
+        if self.database.version != FORMAT:
+            with self.database.writing() if known is None else self.writing():
+                for counts in self.counts:
+                    counts.give_keys()
+                self.database.keep_version()
         if known is None:
             self.take_identity(classifier or MailClassifier(label_noise=0.0))
 

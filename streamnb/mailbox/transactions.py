@@ -11,7 +11,11 @@ from typing import Any
 
 from streamnb.errors import BusyError, StateError
 
-__all__ = ["SCHEMA", "Transactions", "TransientError"]
+__all__ = ["FORMAT", "FORMATS", "SCHEMA", "Transactions", "TransientError"]
+
+# Of the first version, blocks lack the fingerprints of their features (`SqlCounts.give_keys`).
+FORMATS = (1, 2)
+FORMAT = FORMATS[-1]
 
 SCHEMA = """
 CREATE TABLE state(name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -69,14 +73,17 @@ class Transactions:
     location
         What opens it again.
     changes
-        A number that grows whenever what was read may no longer hold.
+        A number that grows whenever others may have changed what was read.
     file
         Which it is: device and inode of a file, or what stands for them.
+    version
+        Which of `FORMATS` it has.
     """
 
     connection: Any
     path: Path | str
     file: tuple[int, int]
+    version: int
     loses_answers = False  # whether a transaction may be done and nobody be told
 
     def __init__(self, path: Path | str, wait: float) -> None:
@@ -121,6 +128,10 @@ class Transactions:
 
     def size(self) -> int:
         """Bytes that it takes."""
+        raise NotImplementedError
+
+    def keep_version(self) -> None:
+        """Say that it has the newest format, within a transaction."""
         raise NotImplementedError
 
     def shrink(self) -> bool:

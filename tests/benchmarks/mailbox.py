@@ -28,7 +28,7 @@ from streamnb import Mailbox, MailClassifier
 from streamnb.corpus import open_corpus, read
 from streamnb.features.token_counts import TokenCounts
 from streamnb.mailbox.service.client import Asking
-from streamnb.mailbox.transfer.formats import import_file
+from streamnb.mailbox.transfer.formats import export, import_file
 
 STREAMNB = str(Path(sys.executable).parent / "streamnb")
 
@@ -123,17 +123,25 @@ def served(path: Path | str, mails: list[tuple[bytes, str]], files: list[str]) -
     server.wait()
 
 
-def together(mails: list[tuple[bytes, str]], folder: Path) -> None:
-    for name, learn in (
-        ("together", lambda box: box.learn_many(mails)),
-        ("one after the other", lambda box: [box.learn(*mail) for mail in mails]),
+def new_databases(mails: list[tuple[bytes, str]], folder: Path) -> None:
+    """What it takes to learn so many mails, and how large a database is then."""
+
+    def imported(box: Mailbox) -> None:
+        import_file(box, str(folder / "lines"))
+
+    for name, preset, learn in (
+        ("together", "default", lambda box: box.learn_many(mails)),
+        ("imported from what was exported", "default", imported),
+        ("one after the other", "default", lambda box: [box.learn(*mail) for mail in mails]),
+        ("together, small preset", "small", lambda box: box.learn_many(mails)),
     ):
         path = folder / f"{name}.db"
-        seconds = milliseconds(lambda: opened(path, learn)) / 1e3  # noqa: B023
-        print(
-            f"{len(mails):,} mails learned {name}, in a new database: {seconds:.1f} s,"
-            f" {path.stat().st_size / 1e6:.0f} MB"
-        )
+        classifier = MailClassifier(label_noise=0.0, preset=preset)
+        with Mailbox(path, classifier=classifier) as box:
+            seconds = milliseconds(lambda: learn(box)) / 1e3  # noqa: B023
+            if name == "together":
+                export(box, str(folder / "lines"))
+        print(f"{len(mails):,} mails {name}: {seconds:.1f} s, {path.stat().st_size / 1e6:.1f} MB")
 
 
 def main() -> None:
@@ -153,7 +161,7 @@ def main() -> None:
         measure(path, mails)  # type: ignore[arg-type]
         processes(path, [entry.path for entry in some[:30]])
         served(path, mails, [entry.path for entry in some[:30]])  # type: ignore[arg-type]
-        together([(read(entry), entry.label) for entry in entries[:1000]], Path(name))  # type: ignore[misc]
+        new_databases([(read(entry), entry.label) for entry in entries[:1000]], Path(name))  # type: ignore[misc]
 
 
 if __name__ == "__main__":

@@ -9,6 +9,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import groupby, islice
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,8 +26,9 @@ from streamnb.naive_bayes.receipt import Receipt
 
 __all__ = ["Absorbed", "Extract", "absorb", "digest_of_file", "of_counts", "of_mailbox"]
 
-# A view's features that have a name: fingerprint and encoded name.
+# Features that have a name: view, fingerprint and encoded name.
 Names = Iterable[tuple[int, int, bytes]]
+_NAMES = 10_000  # that are written in one statement
 
 
 @dataclass
@@ -163,8 +166,9 @@ def absorb(mailbox: Mailbox, extract: Extract) -> Absorbed:
         nothing = (TokenCounts.from_dict({}),) * len(mailbox.counts)
         for rows in grouped(mailbox, map(ours, extract.rows()), views):
             tally += _added(mailbox, rows, views)
-        for view, fingerprint, name in extract.names():
-            mailbox.counts[view].name_feature(fingerprint, name)
+        for view, names in groupby(extract.names(), itemgetter(0)):
+            while some := [name[1:] for name in islice(names, _NAMES)]:
+                mailbox.counts[view].name_features(some)
     return Absorbed(*(tally[what] for what in Absorbed._fields))
 
 

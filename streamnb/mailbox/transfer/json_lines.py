@@ -17,7 +17,8 @@ import numpy as np
 from streamnb import _core
 from streamnb.classifier import Classifier
 from streamnb.errors import StateError
-from streamnb.mailbox.ledger import Row, pack_tokens, unpack_tokens
+from streamnb.mailbox.ledger import Row
+from streamnb.mailbox.packed import pack_tokens, unpack_tokens
 from streamnb.mailbox.store import Mailbox, check_row
 from streamnb.mailbox.transfer.extract import Extract, digest_of_file, of_counts
 from streamnb.naive_bayes.base import TextModel
@@ -97,13 +98,16 @@ def _row_line(row: Row, model: TextModel, labels: list[str], alive: list[int]) -
     }
 
 
-def _numbered(path: str, shown: str) -> Iterator[tuple[int, Any]]:
+def _numbered(path: str, shown: str, having: bytes = b"") -> Iterator[tuple[int, Any]]:
+    """The lines that have something, read, with their numbers."""
     with open(path, "rb") as file:
         number = 0
         while line := file.readline(_LINE):
             number += 1
+            if having not in line:
+                continue
             try:
-                value = json.loads(line)
+                value = json.loads(line.decode())
                 if not isinstance(value, dict):
                     raise ValueError("not an object")
             except (ValueError, RecursionError) as error:
@@ -141,7 +145,7 @@ def read_lines(path: str, shown: str) -> Extract:
     place = {str(label): k for k, label in enumerate(labels)}
 
     def names() -> Iterator[tuple[int, int, bytes]]:
-        for number, line in _numbered(path, shown):
+        for number, line in _numbered(path, shown, b'"name"'):
             with _sound(shown, number):
                 if isinstance(line.get("name"), str):
                     name = _read_name(line["name"])
@@ -151,13 +155,13 @@ def read_lines(path: str, shown: str) -> Extract:
                     yield view, fingerprint, name
 
     def rows() -> Iterator[Row]:
-        for number, line in _numbered(path, shown):
+        for number, line in _numbered(path, shown, b'"digest"'):
             if "digest" in line:
                 with _sound(shown, number):
                     row = _row_of(line, place, classifier.model)
                 yield row
 
-    if any("digest" in line for _, line in _numbered(path, shown)):
+    if sum("digest" in line for _, line in _numbered(path, shown)):  # each line is one
         return Extract(shown, classifier, labels, rows, names)
     tables = _tables(path, shown, place, len(classifier.models))
     return of_counts(shown, classifier, labels, weights, tables, names, digest_of_file(path))

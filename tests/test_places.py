@@ -1,0 +1,294 @@
+"""How a database keeps features: in blocks, and in the ledger as the places where they lie."""
+
+import random
+import shutil
+import sqlite3
+from pathlib import Path
+
+import numpy as np
+import pytest
+from commands import streamnb_command
+from hypothesis import given
+from hypothesis import strategies as st
+from mailboxes import HAM, SPAM, damage, exported, mails
+
+from streamnb import Mailbox
+from streamnb.counts.blocks import BLOCK, LAST_DAY, Page, features_of, read_blocks, written_blocks
+from streamnb.errors import StateError
+from streamnb.features.token_counts import TokenCounts
+from streamnb.mailbox.compact import compact
+from streamnb.mailbox.packed import PLACED, pack_tokens, unpack_tokens
+from streamnb.mailbox.rebuild import rebuild
+from streamnb.mailbox.rescue import rescue
+from streamnb.mailbox.transactions import FORMAT
+from streamnb.mailbox.undo import redo
+
+COUNTS = st.one_of(
+    st.integers(0, 255),
+    st.integers(0, 1 << 17).map(lambda n: n / 1024),
+    st.integers(0, 1 << 20),
+    st.floats(0, 1e300),
+)
+
+
+@given(st.lists(st.lists(COUNTS, min_size=1, max_size=6), min_size=1, max_size=4), st.data())
+def test_blocks_come_out_as_they_went_in(columns, data):
+    classes = data.draw(st.integers(1, 5))
+    numbers = sorted(data.draw(st.sets(st.integers(0, 9), min_size=1, max_size=len(columns))))
+    page = Page(np.array(numbers), classes)
+    for number, some in zip(range(len(numbers)), columns, strict=False):
+        flat = page.cells[number * BLOCK : (number + 1) * BLOCK].ravel()
+        flat[: len(some)] = some[: len(flat)]
+        page.cells[number * BLOCK : (number + 1) * BLOCK] = flat.reshape(BLOCK, classes)
+    draw = np.random.default_rng(len(columns))
+    page.keys[:] = draw.integers(0, 1 << 64, len(page.keys), np.uint64)
+    most = data.draw(st.sampled_from([1, 255, 256, (1 << 32) - 1]))
+    page.seen[:, 0] = draw.integers(0, most + 1, len(page.seen))
+    page.seen[:, 1] = LAST_DAY
+    which = np.arange(len(numbers))
+    written = written_blocks(page, which)
+    again = Page(np.array(numbers), classes + 1)  # a class has come since
+    read_blocks(list(enumerate(written)), again)
+    assert (again.keys == page.keys).all()
+    assert (again.seen == page.seen).all()
+    assert (again.cells[:, :classes] == page.cells).all()
+    assert not again.cells[:, classes].any()
+    assert (features_of(written[0]) == page.keys[:BLOCK]).all()
+
+
+@pytest.mark.parametrize(
+    ("counts", "times", "size"),
+    [
+        (1.0, 255, 1 + BLOCK * (8 + 2 + 1 + 2)),
+        (1 / 1024, 255, 1 + BLOCK * (8 + 2 + 1 + 4)),
+        (63.5, 256, 1 + BLOCK * (8 + 2 + 4 + 8)),
+        (0.1, 1, 1 + BLOCK * (8 + 2 + 4 + 16)),
+    ],
+)
+def test_a_block_is_as_small_as_its_counts_allow(counts, times, size):
+    page = Page(np.array([3]), 2)
+    page.cells[5, 1], page.seen[5, 0] = counts, times
+    (block,) = written_blocks(page, np.array([0]))
+    assert len(block) == size
+
+
+@given(st.binary(max_size=40) | st.binary(min_size=250, max_size=1200))
+def test_any_bytes_are_a_block_or_none(content):
+    page = Page(np.array([0]), 2)
+    try:
+        read_blocks([(0, content)], page)
+    except (LookupError, ValueError):
+        return
+    assert page.cells.shape == (BLOCK, 2)
+
+
+@given(
+    st.lists(
+        st.dictionaries(st.integers(0, 400), st.floats(0.001, 1e6) | st.just(1), max_size=9),
+        min_size=1,
+        max_size=3,
+    ),
+    st.sampled_from([9, 200, 70_000, 20_000_000, 1 << 32]),
+    st.data(),
+)
+def test_features_are_packed_as_places_and_come_out_in_order(views, highest, data):
+    tokens = [TokenCounts.from_dict(view) for view in views]
+    lie = [
+        dict(zip(of.fingerprints.tolist(), draw, strict=True))
+        for of in tokens
+        for draw in [data.draw(st.permutations(range(len(of))).map(tuple))]
+    ]
+    lie = [
+        {key: -1 if place % 3 == 2 else highest - place for key, place in of.items()} for of in lie
+    ]
+
+    def places_of(view, fingerprints):
+        return np.array([lie[view][key] for key in fingerprints.tolist()], np.int64)
+
+    def features_at(view, places):
+        there = {place: key for key, place in lie[view].items()}
+        return np.array([there[place] for place in places.tolist()], np.uint64)
+
+    packed = pack_tokens(tokens, places_of)
+    found = unpack_tokens(packed, features_at)
+    assert [of.fingerprints.tolist() for of in found] == [of.fingerprints.tolist() for of in tokens]
+    assert list(found) == tokens
+    if packed >= PLACED:
+        with pytest.raises(ValueError, match="not sound"):
+            unpack_tokens(packed)
+    for end in range(len(packed)):
+        with pytest.raises(ValueError, match=r"cut off|not sound"):
+            unpack_tokens(packed[:end] if end else packed + b"x", features_at)
+
+
+def placed(mailbox):
+    with mailbox.reading():
+        return [len(mailbox.ledger.placed(yes)) for yes in (True, False)]
+
+
+def test_the_ledger_takes_less_than_half_of_what_fingerprints_do(sample, tmp_path):
+    with Mailbox(tmp_path / "a.db") as one, Mailbox(tmp_path / "b.db") as together:
+        for content, label in mails(sample):
+            one.learn(content, label)
+        together.learn_many(mails(sample))
+        for box in (one, together):
+            assert placed(box) == [60, 0]
+            with box.reading():
+                fingerprints = sum(sum(map(len, row.tokens)) for row in box.ledger.rows()) * 8
+                (packed,) = box.database.connection.execute(
+                    "SELECT sum(length(tokens)) FROM ledger"
+                ).fetchone()
+            assert packed < fingerprints / 2
+        assert exported(one, False) == exported(together, False)
+
+
+def test_features_that_never_were_counted_lie_nowhere(tmp_path):
+    """What weighs next to nothing is not learned; it can be taken back all the same."""
+    with Mailbox(tmp_path / "db") as box:
+        box.learn(SPAM, "spam")
+        box.learn(HAM, "ham")
+        with box.reading():
+            row = next(box.ledger.rows("digest IS NOT NULL"))
+        strange = TokenCounts.from_dict({"never": 1, "seen": 2})
+        with box.writing():
+            box.ledger.replace_tokens(row._replace(tokens=(strange, *row.tokens[1:])))
+        with box.reading():
+            (again,) = box.ledger.rows("id = ?", (row.id,))
+        assert again.tokens == (strange, *row.tokens[1:])
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_whatever_is_done_the_ledger_says_where_its_features_lie(tmp_path, sample, seed):
+    """And every part of the program that reads it reads the same as of fingerprints."""
+    draw = random.Random(seed)
+    content = mails(sample, 30)
+    with Mailbox(tmp_path / "db") as box, Mailbox(tmp_path / "db") as other:
+        box.learn_many(content)
+        for _ in range(25):
+            act = draw.randrange(7)
+            message, _ = draw.choice(content)
+            if act == 0:
+                draw.choice((box, other)).learn(message, draw.choice(["spam", "ham", "list"]))
+            elif act == 1:
+                draw.choice((box, other)).forget(message)
+            elif act == 2:
+                compact(box, once=draw.choice([None, -1, 180]))
+            elif act == 3:
+                rebuild(other)
+            elif act == 4:
+                with other.reading():
+                    rows = [row.added for row in other.ledger.rows()]
+                other.undo(draw.choice(rows or [0.0]))
+            elif act == 5:
+                redo(box)
+            else:
+                box.learn_many(draw.sample(content, 9))
+            assert box.verify() == []
+        assert placed(other)[1] == 0
+
+
+def test_a_compaction_without_much_to_move_leaves_all_where_it_lies(sample, tmp_path):
+    with Mailbox(tmp_path / "db") as box:
+        box.learn_many(mails(sample))
+        before = exported(box)
+        with box.reading():
+            blocks = box.database.connection.execute("SELECT * FROM blocks_0").fetchall()
+        compact(box, once=None)
+        with box.reading():
+            again = box.database.connection.execute("SELECT * FROM blocks_0").fetchall()
+        assert (blocks, before) == (again, exported(box))
+        for content, _ in mails(sample)[::2]:
+            box.forget(content)
+        compact(box, once=None)
+        assert [counts.holes for counts in box.counts] == [0] * len(box.counts)
+        # Those that were taken back still have features that nothing else has.
+        assert placed(box) == [60, 0]
+        assert box.verify() == []
+
+
+def test_a_block_that_holds_another_feature_is_damage(tmp_path):
+    path = tmp_path / "db"
+    with Mailbox(path) as box:
+        box.learn(SPAM, "spam")
+    damage(path, "UPDATE features_0 SET place = 0 WHERE place = 1")
+    with Mailbox(path) as box:
+        assert box.verify() != []
+        with pytest.raises(StateError, match="a place"):
+            box.classify(SPAM)
+
+
+def test_a_database_of_version_1_becomes_one_of_this(tmp_path):
+    path = tmp_path / "mail.db"
+    shutil.copy(Path(__file__).parent / "golden" / "mail-1.db", path)
+    with Mailbox(path) as box:
+        before = exported(box)
+        box.learn_many([(b"Subject: %d\n\nnew mail %d" % (n, n), "spam") for n in range(9)])
+        box.learn(b"Subject: one\n\nmore", "ham")
+        assert placed(box)[0] == 10
+        assert box.verify() == []
+        compact(box, once=None)
+        box.undo(min(row.added for row in rows_of(box) if row.added > 1.7e9 and row.source))
+        assert box.verify() == []
+    connection = sqlite3.connect(path)
+    assert connection.execute("PRAGMA user_version").fetchone() == (FORMAT,)
+    assert {len(cells) % 256 for (cells,) in connection.execute("SELECT cells FROM blocks_0")} != {
+        0
+    }
+    connection.close()
+    assert before.count(b'"digest"') > 0
+
+
+def test_what_is_begun_of_a_database_of_version_1_is_done_again(tmp_path, monkeypatch):
+    path = tmp_path / "mail.db"
+    shutil.copy(Path(__file__).parent / "golden" / "mail-1.db", path)
+    monkeypatch.setattr("streamnb.mailbox.database.Database.keep_version", lambda _: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        Mailbox(path)
+    monkeypatch.undo()
+    assert rescue(path, tmp_path / "rescued.db").left == []
+    with Mailbox(path) as box:
+        assert box.verify() == []
+
+
+def rows_of(box):
+    with box.reading():
+        return list(box.ledger.rows())
+
+
+LOST = {
+    "features": ["DELETE FROM features_{view}"],
+    "blocks": ["DELETE FROM blocks_{view}"],
+    "half of each": [
+        "DELETE FROM features_{view} WHERE place % 2",
+        "UPDATE blocks_{view} SET cells = x'00' WHERE block % 2",
+    ],
+    "what they agree on": ["UPDATE features_{view} SET place = place + 1"],
+}
+
+
+@pytest.mark.parametrize("lost", LOST)
+def test_either_the_features_or_the_blocks_say_where_they_lie(sample, tmp_path, lost):
+    path, new = tmp_path / "a.db", tmp_path / "b.db"
+    with Mailbox(path) as box:
+        box.learn_many(mails(sample))
+        views = len(box.counts)
+    damage(path, *[text.format(view=view) for text in LOST[lost] for view in range(views)])
+    if lost == "what they agree on":
+        with pytest.raises(StateError, match="no row"):
+            rescue(path, new)
+        return
+    done = rescue(path, new)
+    assert done.added == 60
+    # Of half of each a quarter is lost.
+    assert bool(done.left) == (lost == "half of each")
+    with Mailbox(new) as box:
+        assert box.verify() == []
+        assert placed(box)[0] == done.added
+
+
+def test_status_of_a_newer_database(tmp_path):
+    path = tmp_path / "db"
+    Mailbox(path).close()
+    damage(path, f"PRAGMA user_version = {FORMAT + 1}")
+    status, _, error = streamnb_command("status", "--db", path)
+    assert (status, f"reads version {FORMAT}" in error) == (4, True)
