@@ -57,19 +57,23 @@ def test_blocks_come_out_as_they_went_in(columns, data):
 
 
 @pytest.mark.parametrize(
-    ("counts", "times", "size"),
-    [
-        (1.0, 255, 1 + BLOCK * (8 + 2 + 1 + 2)),
-        (1 / 1024, 255, 1 + BLOCK * (8 + 2 + 1 + 4)),
-        (63.5, 256, 1 + BLOCK * (8 + 2 + 4 + 8)),
-        (0.1, 1, 1 + BLOCK * (8 + 2 + 4 + 16)),
-    ],
+    ("count", "times", "size_of_times", "size_of_count"),
+    [(1.0, 255, 1, 1), (1 / 1024, 255, 1, 2), (63.5, 256, 4, 4), (0.1, 1, 4, 8)],
 )
-def test_a_block_is_as_small_as_its_counts_allow(counts, times, size):
-    page = Page(np.array([3]), 2)
-    page.cells[5, 1], page.seen[5, 0] = counts, times
+@pytest.mark.parametrize("classes", [1, 2, 70_000])
+def test_a_block_is_as_small_as_its_counts_allow(
+    count, times, size_of_times, size_of_count, classes
+):
+    head = 1 + BLOCK * (8 + 2 + size_of_times)
+    page = Page(np.array([3]), classes)
+    page.cells[:], page.seen[5, 0] = count, times
     (block,) = written_blocks(page, np.array([0]))
-    assert len(block) == size
+    assert len(block) == head + BLOCK * classes * size_of_count
+    page.cells[6:] = page.cells[:, :-1] = 0
+    (block,) = written_blocks(page, np.array([0]))
+    few = 6 * (1 + 2 + size_of_count)  # with their features and classes
+    dense = BLOCK * classes * size_of_count
+    assert len(block) == head + (min(few, dense) if classes < 1 << 16 else dense)
 
 
 @given(st.binary(max_size=40) | st.binary(min_size=250, max_size=1200))
@@ -246,6 +250,21 @@ def test_what_is_begun_of_a_database_of_version_1_is_done_again(tmp_path, monkey
         Mailbox(path)
     monkeypatch.undo()
     assert rescue(path, tmp_path / "rescued.db").left == []
+    with Mailbox(path) as box:
+        assert box.verify() == []
+
+
+def test_two_can_open_a_database_of_version_1_at_once(tmp_path, monkeypatch):
+    path = tmp_path / "mail.db"
+    shutil.copy(Path(__file__).parent / "golden" / "mail-1.db", path)
+    upgrade = Mailbox._upgrade
+
+    def slow(box):
+        monkeypatch.undo()
+        Mailbox(path).close()  # it is faster
+        upgrade(box)
+
+    monkeypatch.setattr(Mailbox, "_upgrade", slow)
     with Mailbox(path) as box:
         assert box.verify() == []
 

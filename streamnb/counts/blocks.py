@@ -1,7 +1,8 @@
 """How features lie in a database: so many in a block, each with its counts.
 
 A block is a byte that says how numbers are written, the features' fingerprints, the day when each
-was learned last, in how many messages each was, and their counts in all classes.
+was learned last, in how many messages each was, and their counts: in all classes, or, where that is
+shorter, those that are not 0, each with its feature and class.
 """
 
 from __future__ import annotations
@@ -14,7 +15,16 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["BLOCK", "LAST_DAY", "Page", "distinct", "features_of", "read_blocks", "written_blocks"]
+__all__ = [
+    "BLOCK",
+    "LAST_DAY",
+    "Page",
+    "distinct",
+    "features_of",
+    "read_blocks",
+    "read_former_blocks",
+    "written_blocks",
+]
 
 Number = TypeVar("Number", np.int64, np.uint64)
 
@@ -41,8 +51,8 @@ _KINDS = (
     _Kind("<f4", "<u4", 1.0),
     _Kind("<f8", "<u4", 1.0),
 )
-# Blocks of the first version: counts, and in the bytes of one more number messages and day.
-_FORMER = 8 * BLOCK
+_SPARSE = len(_KINDS)  # added to the number of a kind where zeros are left out
+_MOST = 1 << 16  # classes that a count of a sparse block can be of
 
 
 def distinct(numbers: NDArray[Number]) -> NDArray[Number]:
@@ -85,6 +95,15 @@ class Page:
         rows: NDArray[np.int64] = np.searchsorted(self.blocks, places // BLOCK) * BLOCK
         return rows + places % BLOCK
 
+    def by_block(self) -> tuple[NDArray[np.uint64], NDArray[np.float64], NDArray[np.uint32]]:
+        """Keys, cells and `seen`, with an axis for the blocks before the features'."""
+        shape = len(self.blocks), BLOCK
+        return (
+            self.keys.reshape(shape),
+            self.cells.reshape(*shape, self.cells.shape[1]),
+            self.seen.reshape(*shape, 2),
+        )
+
     def take(self, other: Page) -> None:
         """Take over the blocks of another page; for all of them there must be room."""
         rows = (self.rows(other.blocks * BLOCK)[:, None] + np.arange(BLOCK)).ravel()
@@ -105,6 +124,12 @@ def _layout(kind: int, classes: int) -> np.dtype[Any]:
     )
 
 
+@lru_cache
+def _entry(kind: int) -> np.dtype[Any]:
+    """A count of a sparse block."""
+    return np.dtype([("feature", "u1"), ("class", "<u2"), ("count", _KINDS[kind].counts)])
+
+
 def read_blocks(found: Iterable[tuple[int, bytes]], page: Page) -> None:
     """Read blocks into a page; each comes with where it belongs in `page.blocks`.
 
@@ -115,67 +140,99 @@ def read_blocks(found: Iterable[tuple[int, bytes]], page: Page) -> None:
     """
     alike = defaultdict(list)
     for number, block in found:
-        alike[len(block), block[0]].append((number, block))
-    keys = page.keys.reshape(-1, BLOCK)
-    cells = page.cells.reshape(len(page.blocks), BLOCK, page.cells.shape[1])
-    seen = page.seen.reshape(-1, BLOCK, 2)
-    for (size, kind), some in alike.items():
-        at = [number for number, _ in some]
-        data = b"".join([block for _, block in some])
-        if size % _FORMER == 0:
-            _read_former(data, size, at, cells, seen)
-            continue
-        if kind >= len(_KINDS):
-            raise ValueError("no such kind")
-        bare = _layout(kind, 0).itemsize
-        classes = max(0, size - bare) // (_layout(kind, 1).itemsize - bare)
-        layout = _layout(kind, classes)
-        if layout.itemsize != size or classes > cells.shape[2]:
-            raise ValueError("no such size")
-        blocks = np.frombuffer(data, layout)
+        kind = block[0]
+        alike[kind, 0 if kind >= _SPARSE else len(block)].append((number, block))
+    keys, cells, seen = page.by_block()
+    for (kind, size), some in alike.items():
+        at = np.array([number for number, _ in some])
+        if kind < _SPARSE:
+            bare = _layout(kind, 0).itemsize
+            classes = max(0, size - bare) // (_layout(kind, 1).itemsize - bare)
+            blocks = np.frombuffer(b"".join([block for _, block in some]), _layout(kind, classes))
+            cells[at, :, :classes] = blocks["cells"] * _KINDS[kind].unit
+        else:
+            kind -= _SPARSE
+            blocks = _read_sparse(kind, at, [block for _, block in some], cells)
         keys[at] = blocks["keys"]
-        cells[at, :, :classes] = blocks["cells"] * _KINDS[kind].unit
         seen[at, :, 0], seen[at, :, 1] = blocks["times"], blocks["days"]
+
+
+def _read_sparse(
+    kind: int, at: NDArray[np.int64], written: list[bytes], cells: NDArray[np.float64]
+) -> NDArray[Any]:
+    """Read the counts of sparse blocks; what else they hold."""
+    layout, entry = _layout(kind, 0), _entry(kind)
+    head = layout.itemsize
+    entries = np.frombuffer(b"".join([block[head:] for block in written]), entry)
+    many, left = np.divmod([len(block) - head for block in written], entry.itemsize)
+    if left.any():
+        raise ValueError("a block that is cut off")
+    cells[np.repeat(at, many), entries["feature"], entries["class"]] = (
+        entries["count"] * _KINDS[kind].unit
+    )
+    return np.frombuffer(b"".join([block[:head] for block in written]), layout)
+
+
+def read_former_blocks(found: Iterable[tuple[int, bytes]], page: Page) -> None:
+    """As `read_blocks`, for databases of version 1, whose blocks have no fingerprints.
+
+    They are counts, and in the bytes of one more number how many messages and the day.
+    """
+    _, cells, seen = page.by_block()
+    for number, block in found:
+        rows = np.frombuffer(block, "<f8").reshape(BLOCK, -1)
+        cells[number, :, : rows.shape[1] - 1] = rows[:, :-1]
+        seen[number] = np.ascontiguousarray(rows[:, -1:]).view("<u4")
 
 
 def features_of(block: bytes) -> NDArray[np.uint64]:
     """The fingerprints of a block's features, shape (BLOCK,); ValueError for what is none."""
-    if len(block) % _FORMER == 0:
-        raise ValueError("a block without them")
     return np.frombuffer(block, "<u8", BLOCK, 1).astype(np.uint64)
-
-
-def _read_former(
-    data: bytes, size: int, at: list[int], cells: NDArray[np.float64], seen: NDArray[np.uint32]
-) -> None:
-    numbers = np.frombuffer(data, "<f8").reshape(len(at), BLOCK, size // _FORMER)
-    classes = numbers.shape[2] - 1
-    if not 0 <= classes <= cells.shape[2]:
-        raise ValueError("no such size")
-    cells[at, :, :classes] = numbers[:, :, :-1]
-    seen[at] = np.ascontiguousarray(numbers[:, :, -1:]).view("<u4")
 
 
 def written_blocks(page: Page, which: NDArray[np.int64]) -> list[bytes]:
     """Some blocks of a page, as `read_blocks` reads them."""
-    classes = page.cells.shape[1]
-    keys = page.keys.reshape(-1, BLOCK)[which]
-    cells = page.cells.reshape(-1, BLOCK, classes)[which]
-    seen = page.seen.reshape(-1, BLOCK, 2)[which]
+    keys, cells, seen = page.by_block()
+    keys, cells, seen = keys[which], cells[which], seen[which]
     written = [b""] * len(which)
     left = np.arange(len(which))
     for kind in range(len(_KINDS)):
         fits = _fits(_KINDS[kind], cells[left], seen[left, :, 0])
         some, left = left[fits], left[~fits]
-        blocks = np.empty(len(some), _layout(kind, classes))
-        blocks["kind"] = kind
-        blocks["keys"] = keys[some]
-        blocks["cells"] = cells[some] / _KINDS[kind].unit
-        blocks["times"], blocks["days"] = seen[some, :, 0], seen[some, :, 1]
-        data, size = blocks.tobytes(), blocks.itemsize
-        for i, number in enumerate(some.tolist()):
-            written[number] = data[i * size : (i + 1) * size]
+        dense = _layout(kind, cells.shape[2])
+        many = np.count_nonzero(cells[some], axis=(1, 2))
+        sparse = _layout(kind, 0).itemsize + many * _entry(kind).itemsize < dense.itemsize
+        sparse &= cells.shape[2] <= _MOST
+        for number, layout, of in (
+            (kind, dense, some[~sparse]),
+            (kind + _SPARSE, _layout(kind, 0), some[sparse]),
+        ):
+            blocks = np.empty(len(of), layout)
+            blocks["kind"], blocks["keys"] = number, keys[of]
+            blocks["times"], blocks["days"] = seen[of, :, 0], seen[of, :, 1]
+            if number < _SPARSE:
+                blocks["cells"] = cells[of] / _KINDS[kind].unit
+            heads = _cut(blocks.tobytes(), np.full(len(of), blocks.itemsize))
+            tails = [b""] * len(of) if number < _SPARSE else _written_sparse(kind, cells[of])
+            for i, head, tail in zip(of.tolist(), heads, tails, strict=True):
+                written[i] = head + tail
     return written
+
+
+def _written_sparse(kind: int, cells: NDArray[np.float64]) -> list[bytes]:
+    """The counts of blocks that are not 0."""
+    block, feature, of = np.nonzero(cells)
+    entries = np.empty(len(block), _entry(kind))
+    entries["feature"], entries["class"] = feature, of
+    entries["count"] = cells[block, feature, of] / _KINDS[kind].unit
+    sizes = np.bincount(block, minlength=len(cells)) * entries.itemsize
+    return _cut(entries.tobytes(), sizes)
+
+
+def _cut(data: bytes, sizes: NDArray[np.int64]) -> list[bytes]:
+    """Bytes in pieces of these sizes."""
+    ends = np.cumsum(sizes).tolist()
+    return [data[start:end] for start, end in zip([0, *ends], ends, strict=False)]
 
 
 def _fits(kind: _Kind, cells: NDArray[np.float64], times: NDArray[np.uint32]) -> NDArray[np.bool_]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -13,7 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamnb import _core
-from streamnb.counts.blocks import BLOCK, LAST_DAY, Page, distinct, read_blocks, written_blocks
+from streamnb.counts.blocks import (
+    BLOCK,
+    LAST_DAY,
+    Page,
+    distinct,
+    read_blocks,
+    read_former_blocks,
+    written_blocks,
+)
 from streamnb.counts.memory import NO_NAME
 from streamnb.counts.part import LentCounts
 from streamnb.counts.protocol import Counts, Label, UnsupportedError, check_labels
@@ -339,7 +347,11 @@ class SqlCounts:
             raise self._damaged("a place")
         return checked
 
-    def _read_page(self, places: NDArray[np.int64]) -> Page:
+    def _read_page(
+        self,
+        places: NDArray[np.int64],
+        read: Callable[[Iterable[tuple[int, bytes]], Page], None] = read_blocks,
+    ) -> Page:
         """Read the blocks that some places are in."""
         page = Page(distinct(places // BLOCK), len(self.labels))
         found = self._ask(
@@ -348,7 +360,7 @@ class SqlCounts:
             page.blocks,
         )
         try:
-            read_blocks(found, page)
+            read(found, page)
         except (LookupError, TypeError, ValueError):
             raise self._damaged("a block") from None
         return page
@@ -530,17 +542,22 @@ class SqlCounts:
 
     def _everywhere(self) -> _Found:
         """Every feature, in the order of SQLite's integers."""
+        keys, places = self._all_places()
+        return _found(keys, places, self._read_page(places))
+
+    def _all_places(self) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
         listed = self.database.connection.execute(
             f"SELECT fingerprint, place FROM features_{self.view} ORDER BY fingerprint"  # noqa: S608
         ).fetchall()
         keys = np.array([row[0] for row in listed], dtype=np.int64)
         places = self._checked([row[1] for row in listed])
-        return _found(keys.view(np.uint64), places, self._read_page(places))
+        return keys.view(np.uint64), places
 
     def give_keys(self) -> None:
         """Write the features' fingerprints into blocks of the first version."""
-        found = self._everywhere()
-        found.page.keys[found.rows] = found.fingerprints
+        keys, places = self._all_places()
+        found = _found(keys, places, self._read_page(places, read_former_blocks))
+        found.page.keys[found.rows] = keys
         self._write(found.page, found.rows)
 
     def value_counts(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

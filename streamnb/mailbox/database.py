@@ -127,7 +127,7 @@ class Database(Transactions):
         run("BEGIN")  # another process may be making the tables
         (tables,) = run("SELECT count(*) FROM sqlite_master").fetchone()
         (application,) = run("PRAGMA application_id").fetchone()
-        (version,) = run("PRAGMA user_version").fetchone()
+        version = self.version()
         run("COMMIT")
         if (application, version) == (0, 0):
             if tables:
@@ -142,7 +142,6 @@ class Database(Transactions):
                 f"{self.path}: a database of version {version}, and this streamnb reads version "
                 f"{FORMAT}: use the streamnb that wrote it, or its `export`"
             )
-        self.version = version or FORMAT
         # FULL: what was acknowledged is on the disk, also when the power fails.
         run("PRAGMA synchronous = FULL")
         run(f"PRAGMA wal_autocheckpoint = {_LOG // _PAGE}")
@@ -160,8 +159,7 @@ class Database(Transactions):
         self._to_wal()
         run("BEGIN IMMEDIATE")
         try:
-            (version,) = run("PRAGMA user_version").fetchone()
-            if version == 0:  # or another process was faster
+            if self.version() == 0:  # or another process was faster
                 for statement in SCHEMA.split(";\n"):
                     run(statement)
                 run(f"PRAGMA application_id = {_APPLICATION}")
@@ -272,10 +270,14 @@ class Database(Transactions):
         """Bytes of the file and its log."""
         return self._size_of("") + self._size_of("-wal")
 
+    def version(self) -> int:
+        """Which of `FORMATS` it has; 0 for a file that is empty."""
+        (version,) = self.connection.execute("PRAGMA user_version").fetchone()
+        return int(version)
+
     def keep_version(self) -> None:
         """Say that it has the newest format, within a transaction."""
         self.connection.execute(f"PRAGMA user_version = {FORMAT}")
-        self.version = FORMAT
 
     def _size_of(self, ending: str) -> int:
         try:

@@ -236,10 +236,9 @@ class PostgresDatabase(Transactions):
                     f"{self.path}: there are no tables of streamnb; `streamnb learn` makes them"
                 )
             self._make_all()
-        self.version = self._asked("SELECT version FROM streamnb_format")
-        if self.version not in FORMATS:
+        if self.version() not in FORMATS:
             raise StateError(
-                f"{self.path}: a database of version {self.version}, and this streamnb reads "
+                f"{self.path}: a database of version {self.version()}, and this streamnb reads "
                 f"version {FORMAT}: use the streamnb that wrote it, or its `export`"
             )
 
@@ -407,10 +406,13 @@ class PostgresDatabase(Transactions):
             )
         return int(found)
 
+    def version(self) -> int:
+        """Which of `FORMATS` it has."""
+        return int(self._asked("SELECT version FROM streamnb_format"))
+
     def keep_version(self) -> None:
         """Say that it has the newest format, within a transaction."""
         self.connection.execute("UPDATE streamnb_format SET version = ?", (FORMAT,))
-        self.version = FORMAT
 
     def shrink(self) -> bool:
         """Give the space that is free back; whether nobody was in the way, and it is allowed."""

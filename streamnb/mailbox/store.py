@@ -166,13 +166,18 @@ class Mailbox:
             if known is not None:
                 self._become(known)
                 self._load()  # it is sound, or this says what is wrong
-        if self.database.version != FORMAT:
-            with self.database.writing() if known is None else self.writing():
+            version = self.database.version()
+        if version != FORMAT:
+            self._upgrade()
+        if known is None:
+            self.take_identity(classifier or MailClassifier(label_noise=0.0))
+
+    def _upgrade(self) -> None:
+        with self.writing() if self.counts else self.database.writing():
+            if self.database.version() != FORMAT:  # another process may have been faster
                 for counts in self.counts:
                     counts.give_keys()
                 self.database.keep_version()
-        if known is None:
-            self.take_identity(classifier or MailClassifier(label_noise=0.0))
 
     def __enter__(self) -> Self:
         return self

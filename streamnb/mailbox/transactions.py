@@ -76,14 +76,11 @@ class Transactions:
         A number that grows whenever others may have changed what was read.
     file
         Which it is: device and inode of a file, or what stands for them.
-    version
-        Which of `FORMATS` it has.
     """
 
     connection: Any
     path: Path | str
     file: tuple[int, int]
-    version: int
     loses_answers = False  # whether a transaction may be done and nobody be told
 
     def __init__(self, path: Path | str, wait: float) -> None:
@@ -128,6 +125,10 @@ class Transactions:
 
     def size(self) -> int:
         """Bytes that it takes."""
+        raise NotImplementedError
+
+    def version(self) -> int:
+        """Which of `FORMATS` it has."""
         raise NotImplementedError
 
     def keep_version(self) -> None:
