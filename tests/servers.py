@@ -136,7 +136,8 @@ class Dovecot:
 
     def stop(self):
         self.process.send_signal(signal.SIGQUIT)
-        self.process.wait(10)
+        with contextlib.suppress(subprocess.TimeoutExpired):  # it waits for its clients
+            self.process.wait(10)
         with contextlib.suppress(ProcessLookupError):  # its workers outlive it
             os.killpg(self.process.pid, signal.SIGKILL)
 

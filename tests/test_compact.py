@@ -139,14 +139,15 @@ def test_who_learns_waits_for_a_part_only(tmp_path, monkeypatch):
         looked_at.append(0)
         monkeypatch.setattr(box.ledger, "rows", counted)
         monkeypatch.setattr("streamnb.mailbox.compact._ROWS", 10)
+        monkeypatch.setattr("streamnb.mailbox.compact._REPACKED", 10)
         monkeypatch.setattr("streamnb.mailbox.compact.time.sleep", learn)
         compact(box, once=-1)
-        # Features are dropped in ten parts; the ledger gives up where the rest lie in as many, and
-        # says it again in as many, but for what was learned meanwhile.
+        # In ten parts features are dropped; then what was learned meanwhile is written by
+        # fingerprints, too, features are laid out, and all is written by places.
         assert set(learned) == {"learned"}
-        assert looked_at[:20] == [10] * 20
-        assert len(looked_at) > 30
-        assert max(looked_at) <= 20
+        assert looked_at[:10] == [10] * 10
+        assert len(looked_at) > 20
+        assert max(looked_at) <= 10
         assert box.verify() == []
 
 

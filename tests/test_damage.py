@@ -279,24 +279,27 @@ def test_a_rescue_does_not_trust_numbers(tmp_path, statement):
     assert rescue(path, new) == (10, [])
 
 
-@pytest.mark.parametrize("page", range(3, 12))
-def test_a_page_that_is_lost_takes_few_rows_with_it(tmp_path, page):
+def test_a_page_that_is_lost_takes_few_rows_with_it(tmp_path):
     path, new = tmp_path / "a.db", tmp_path / "new.db"
     with Mailbox(path) as mailbox:
         for n in range(60):
             mailbox.learn(b"Subject: %d\n\n" % n + b"word%d " % n * 30, ["spam", "ham"][n % 2])
         mailbox.database.shrink()
-    content = bytearray(path.read_bytes())
-    content[page * 4096 : (page + 1) * 4096] = b"\xff" * 4096
-    path.write_bytes(content)
-    try:
-        done = rescue(path, new, ["spam", "ham"])
-    except StateError:
-        assert os.listdir(tmp_path) == ["a.db"]
-        return
-    assert done.added == 60 or done.left
-    with Mailbox(new) as mailbox:
-        assert mailbox.verify() == []
+    sound, size = path.read_bytes(), 2048
+    all_of_it = []  # pages without which nothing is found: schema, root of the ledger, classifier
+    for page in range(1, len(sound) // size):
+        path.write_bytes(sound[: page * size] + b"\xff" * size + sound[(page + 1) * size :])
+        try:
+            done = rescue(path, new, ["spam", "ham"])
+        except StateError:
+            all_of_it.append(page)
+            assert os.listdir(tmp_path) == ["a.db"]
+            continue
+        assert done.added == 60 or (done.left and done.added > 40)
+        with Mailbox(new) as mailbox:
+            assert mailbox.verify() == []
+        new.unlink()
+    assert len(all_of_it) <= 5
 
 
 def test_status_of_a_ledger_with_text_that_is_none(tmp_path):

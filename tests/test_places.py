@@ -1,8 +1,10 @@
 """How a database keeps features: in blocks, and in the ledger as the places where they lie."""
 
+import json
 import random
 import shutil
 import sqlite3
+import time
 from pathlib import Path
 
 import numpy as np
@@ -127,7 +129,7 @@ def test_features_are_packed_as_places_and_come_out_in_order(views, highest, dat
 
 def placed(mailbox):
     with mailbox.reading():
-        return [len(mailbox.ledger.placed(yes)) for yes in (True, False)]
+        return [len(mailbox.ledger.packed(by_place)) for by_place in (True, False)]
 
 
 def test_the_ledger_takes_less_than_half_of_what_fingerprints_do(sample, tmp_path):
@@ -221,52 +223,64 @@ def test_a_block_that_holds_another_feature_is_damage(tmp_path):
             box.classify(SPAM)
 
 
-def test_a_database_of_version_1_becomes_one_of_this(tmp_path):
-    path = tmp_path / "mail.db"
+def version_1(folder):
+    path = folder / "mail.db"
     shutil.copy(Path(__file__).parent / "golden" / "mail-1.db", path)
-    with Mailbox(path) as box:
-        before = exported(box)
-        box.learn_many([(b"Subject: %d\n\nnew mail %d" % (n, n), "spam") for n in range(9)])
-        box.learn(b"Subject: one\n\nmore", "ham")
-        assert placed(box)[0] == 10
-        assert box.verify() == []
-        compact(box, once=None)
-        box.undo(min(row.added for row in rows_of(box) if row.added > 1.7e9 and row.source))
-        assert box.verify() == []
+    return path
+
+
+def version_of(path):
     connection = sqlite3.connect(path)
-    assert connection.execute("PRAGMA user_version").fetchone() == (FORMAT,)
-    assert {len(cells) % 256 for (cells,) in connection.execute("SELECT cells FROM blocks_0")} != {
-        0
-    }
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
     connection.close()
-    assert before.count(b'"digest"') > 0
+    return version
+
+
+def test_a_database_of_version_1_becomes_one_of_this_when_it_is_written(tmp_path):
+    path = version_1(tmp_path)
+    with Mailbox(path) as box, Mailbox(path) as other:
+        before = exported(box)
+        first = box.classify(SPAM)
+        assert other.verify() == []
+        assert version_of(path) == 1  # who only reads need not be able to write
+        since = time.time()
+        box.learn_many([(b"Subject: %d\n\nnew mail %d" % (n, n), "spam") for n in range(9)])
+        assert version_of(path) == FORMAT
+        other.learn(b"Subject: one\n\nmore", "ham")
+        assert placed(box)[0] == 10
+        assert box.verify() == other.verify() == []
+        other.undo(since)
+        assert exported(other) == before
+        assert other.classify(SPAM) == first
+        compact(box, once=None)
+        assert placed(box)[1] == 0
+        assert exported(other) == before
 
 
 def test_what_is_begun_of_a_database_of_version_1_is_done_again(tmp_path, monkeypatch):
-    path = tmp_path / "mail.db"
-    shutil.copy(Path(__file__).parent / "golden" / "mail-1.db", path)
+    path = version_1(tmp_path)
     monkeypatch.setattr("streamnb.mailbox.database.Database.keep_version", lambda _: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        Mailbox(path)
+    with Mailbox(path) as box, pytest.raises(ZeroDivisionError):
+        box.learn(SPAM, "spam")
     monkeypatch.undo()
     assert rescue(path, tmp_path / "rescued.db").left == []
     with Mailbox(path) as box:
+        assert version_of(path) == 1
+        box.learn(SPAM, "spam")
         assert box.verify() == []
+    assert version_of(path) == FORMAT
 
 
-def test_two_can_open_a_database_of_version_1_at_once(tmp_path, monkeypatch):
-    path = tmp_path / "mail.db"
-    shutil.copy(Path(__file__).parent / "golden" / "mail-1.db", path)
-    upgrade = Mailbox._upgrade
-
-    def slow(box):
-        monkeypatch.undo()
-        Mailbox(path).close()  # it is faster
-        upgrade(box)
-
-    monkeypatch.setattr(Mailbox, "_upgrade", slow)
+def test_a_block_of_version_1_that_is_damaged_stops_those_that_need_it(tmp_path):
+    path = version_1(tmp_path)
+    damage(
+        path, "UPDATE blocks_1 SET cells = x'00' WHERE block = (SELECT max(block) FROM blocks_1)"
+    )
     with Mailbox(path) as box:
-        assert box.verify() == []
+        box.classify(b"\n\nunheard-of")
+        with pytest.raises(StateError, match="a block"):
+            box.learn(SPAM, "spam")
+    assert version_of(path) == 1
 
 
 def rows_of(box):
@@ -303,6 +317,96 @@ def test_either_the_features_or_the_blocks_say_where_they_lie(sample, tmp_path, 
     with Mailbox(new) as box:
         assert box.verify() == []
         assert placed(box)[0] == done.added
+
+
+def test_a_view_without_features_is_rescued(tmp_path):
+    with Mailbox(tmp_path / "db") as box:
+        box.learn(b"\n\nhello", "spam")
+        assert box.counts[0].features == 0
+    assert rescue(tmp_path / "db", tmp_path / "new") == (1, [])
+
+
+@pytest.mark.parametrize("number", [1 << 60, -1, 1 << 40])
+def test_a_block_of_any_number_is_no_trouble_for_a_rescue(tmp_path, number):
+    path = tmp_path / "db"
+    with Mailbox(path) as box:
+        box.learn(SPAM, "spam")
+    damage(
+        path,
+        "INSERT INTO blocks_0 SELECT -2, cells FROM blocks_0 WHERE block = 0",
+        f"UPDATE blocks_0 SET block = {number} WHERE block = -2",  # noqa: S608 (a number)
+    )
+    assert rescue(path, tmp_path / "new").added == 1
+
+
+@pytest.mark.parametrize("places", ["2147483648", "1e30", "-1", "0"])
+def test_places_that_cannot_be_are_damage_or_do_no_harm(tmp_path, places):
+    path = tmp_path / "db"
+    with Mailbox(path) as box:
+        box.learn_many([(b"Subject: %d\n\nx" % n, "ham") for n in range(20)])
+    connection = sqlite3.connect(path)
+    (state,) = connection.execute("SELECT value FROM state WHERE name = 'now'").fetchone()
+    now = json.loads(state)
+    now["views"][0]["places"] = json.loads(places)
+    connection.execute("UPDATE state SET value = ? WHERE name = 'now'", (json.dumps(now),))
+    connection.commit()
+    connection.close()
+    begun = time.monotonic()
+    if places == "2147483648":
+        with Mailbox(path) as box:
+            assert box.verify() == []
+            exported(box)
+            box.learn(SPAM, "spam")
+    else:
+        with pytest.raises(StateError, match="state"):
+            Mailbox(path)
+    assert time.monotonic() - begun < 5
+
+
+def test_what_a_database_says_when_it_fails_is_not_called_damage(tmp_path, monkeypatch):
+    with Mailbox(tmp_path / "db") as box:
+        box.learn(SPAM, "spam")
+
+        def fails(*_):
+            raise sqlite3.OperationalError("interrupted")
+
+        monkeypatch.setattr("streamnb.counts.database.SqlCounts._read_page", fails)
+        with pytest.raises(sqlite3.OperationalError, match="interrupted"):
+            box.forget(SPAM)
+        monkeypatch.undo()
+        assert box.forget(SPAM).what == "forgotten"
+
+
+def test_a_compaction_does_not_take_damage_into_the_ledger(sample, tmp_path):
+    path = tmp_path / "db"
+    with Mailbox(path) as box:
+        box.learn_many(mails(sample))
+        for content, _ in mails(sample)[::2]:
+            box.forget(content)
+    damage(
+        path,
+        "UPDATE blocks_2 SET cells = (SELECT cells FROM blocks_2 WHERE block = 1) WHERE block = 0",
+    )
+    with Mailbox(path) as box:
+        with pytest.raises(StateError, match="a place"):
+            compact(box, once=None)
+        assert placed(box) == [60, 0]
+
+
+def test_a_compaction_that_was_stopped_is_done_by_the_next(sample, tmp_path, monkeypatch):
+    with Mailbox(tmp_path / "db") as box:
+        box.learn_many(mails(sample))
+        for content, _ in mails(sample)[::2]:
+            box.forget(content)
+        monkeypatch.setattr("streamnb.mailbox.compact.lay_out", lambda _: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            compact(box, once=None)
+        monkeypatch.undo()
+        assert placed(box) == [0, 60]
+        assert box.verify() == []
+        compact(box, once=None)
+        assert placed(box) == [60, 0]
+        assert box.verify() == []
 
 
 def test_status_of_a_newer_database(tmp_path):

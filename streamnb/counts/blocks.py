@@ -95,6 +95,12 @@ class Page:
         rows: NDArray[np.int64] = np.searchsorted(self.blocks, places // BLOCK) * BLOCK
         return rows + places % BLOCK
 
+    def has(self, places: NDArray[np.int64]) -> bool:
+        """Whether it has the blocks of all these places."""
+        blocks = places // BLOCK
+        at = np.searchsorted(self.blocks, blocks)
+        return bool((at < len(self.blocks)).all() and (self.blocks[at] == blocks).all())
+
     def by_block(self) -> tuple[NDArray[np.uint64], NDArray[np.float64], NDArray[np.uint32]]:
         """Keys, cells and `seen`, with an axis for the blocks before the features'."""
         shape = len(self.blocks), BLOCK
@@ -240,8 +246,8 @@ def _fits(kind: _Kind, cells: NDArray[np.float64], times: NDArray[np.uint32]) ->
     counts = np.dtype(kind.counts)
     if counts.itemsize == 8:
         return np.ones(len(cells), bool)
-    scaled = cells / kind.unit
     with np.errstate(over="ignore"):
+        scaled = cells / kind.unit
         exact = scaled == (scaled.astype(counts) if counts.kind == "f" else np.rint(scaled))
     if counts.kind == "u":
         exact &= (scaled >= 0) & (scaled <= np.iinfo(counts).max)

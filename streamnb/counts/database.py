@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -18,6 +18,7 @@ from streamnb.counts.blocks import (
     LAST_DAY,
     Page,
     distinct,
+    features_of,
     read_blocks,
     read_former_blocks,
     written_blocks,
@@ -32,6 +33,7 @@ from streamnb.storage import plain_label, read_label
 __all__ = ["SqlCounts", "Store", "is_rare", "make_tables", "today"]
 
 _AT_ONCE = 20_000  # features asked for in one statement
+_PLACES = 1 << 48  # more than there can be
 _LOOKS = 8  # messages by their features' places, before the features of all places are read
 
 
@@ -136,10 +138,12 @@ class SqlCounts:
         self._places = 0
         self._changes = 0
         self._found: tuple[int, _Found] | None = None
-        # Where the features of the last messages lie, also when their counts were written since.
+        self.keyed = True  # whether blocks have fingerprints, as they do from version 2 on
+        # Where the features that were asked for last lie, also when counts were written since.
+        # Places are given anew only by `lay_out`, and by others between two calls of `load`.
         self._known: tuple[NDArray[np.uint64], NDArray[np.int64]] | None = None
         self._looks = 0, 0  # version, and how many messages were looked for by place
-        self._keys: tuple[int, NDArray[np.uint64]] | None = None
+        self._keys: tuple[int, Page] | None = None  # version, and the features of all places
 
     def state(self) -> dict[str, Any]:
         """The few numbers that every classification needs, as JSON can hold them."""
@@ -159,7 +163,9 @@ class SqlCounts:
         self._features, self._places = int(state["features"]), int(state["places"])
         if not len(self.labels) == len(self.weights) == len(self._totals):
             raise ValueError("labels, weights and totals do not belong together")
-        self._found = self._known = None
+        if not 0 <= self._features <= self._places < _PLACES:
+            raise ValueError("more features than places")
+        self._found = self._known = self._keys = None
 
     @property
     def totals(self) -> list[float]:
@@ -251,9 +257,15 @@ class SqlCounts:
         places = self._find(fingerprints)
         known = places >= 0
         found = _found(fingerprints, places, self._read_page(places[known]))
-        if (found.page.keys[found.rows] != fingerprints[known]).any():
-            raise self._damaged("a place")
+        self._check_keys(found)
         return self._note(found)
+
+    def _check_keys(self, found: _Found) -> None:
+        """Raise StateError unless the blocks have the features where those say that they lie."""
+        if self.keyed:
+            lying = found.fingerprints[found.places >= 0]
+            if (found.page.keys[found.rows] != lying).any():
+                raise self._damaged("a place")
 
     def _note(self, found: _Found) -> _Found:
         self._found = self.version, found
@@ -274,7 +286,10 @@ class SqlCounts:
         return self._known[1]
 
     def features_at(self, places: NDArray[np.int64]) -> NDArray[np.uint64]:
-        """Which features lie at some places; their counts are at hand then.
+        """Which features lie at some places, as the blocks say.
+
+        Of a few messages counts are read, too, since they are about to be taken back; of many, the
+        features of all places.
 
         Raises
         ------
@@ -287,24 +302,29 @@ class SqlCounts:
         if self._looks[1] > _LOOKS:
             if self._keys is None or self._keys[0] != self.version:
                 self._keys = self.version, self._all_keys()
-            fingerprints = self._keys[1][places]
+            page = self._keys[1]
         else:
             page = self._read_page(places)
-            rows = page.rows(places)
-            fingerprints = page.keys[rows]
-            self._note(_Found(fingerprints, places, page, rows))
+        rows = page.rows(places)
+        fingerprints = page.keys[rows] if page.has(places) else np.zeros(1, np.uint64)
         if not fingerprints.all():
             raise self._damaged("a place")
+        if page.cells.shape[1]:
+            self._note(_Found(fingerprints, places, page, rows))
         return fingerprints
 
-    def _all_keys(self) -> NDArray[np.uint64]:
-        """The feature of every place; 0 where none is."""
-        blocks = -(-self._places // BLOCK)
-        parts = [
-            self._read_page(np.arange(start, min(start + _AT_ONCE, blocks)) * BLOCK).keys
-            for start in range(0, blocks, _AT_ONCE)
-        ]
-        return np.concatenate([np.empty(0, np.uint64), *parts])
+    def _all_keys(self) -> Page:
+        """The features of all blocks, without counts."""
+        run = self.database.connection.execute
+        listed = run(f"SELECT block FROM blocks_{self.view} ORDER BY block").fetchall()  # noqa: S608
+        page = Page(np.array([block for (block,) in listed], np.int64), 0)
+        written = run(f"SELECT cells FROM blocks_{self.view} ORDER BY block")  # noqa: S608
+        try:
+            for i, (block,) in enumerate(written):
+                page.keys[i * BLOCK : (i + 1) * BLOCK] = features_of(block)
+        except (TypeError, ValueError):
+            raise self._damaged("a block") from None
+        return page
 
     def _ask(self, statement: str, keys: NDArray[np.int64]) -> list[tuple[Any, Any]]:
         """Pairs for those of the keys that are there: the key's number, and what was asked for."""
@@ -347,11 +367,7 @@ class SqlCounts:
             raise self._damaged("a place")
         return checked
 
-    def _read_page(
-        self,
-        places: NDArray[np.int64],
-        read: Callable[[Iterable[tuple[int, bytes]], Page], None] = read_blocks,
-    ) -> Page:
+    def _read_page(self, places: NDArray[np.int64]) -> Page:
         """Read the blocks that some places are in."""
         page = Page(distinct(places // BLOCK), len(self.labels))
         found = self._ask(
@@ -360,7 +376,7 @@ class SqlCounts:
             page.blocks,
         )
         try:
-            read(found, page)
+            (read_blocks if self.keyed else read_former_blocks)(found, page)
         except (LookupError, TypeError, ValueError):
             raise self._damaged("a block") from None
         return page
@@ -533,8 +549,7 @@ class SqlCounts:
             raise self._damaged("a name")
         found = self._everywhere()
         at = found.rows
-        if (found.page.keys[at] != found.fingerprints).any():
-            raise self._damaged("a place")
+        self._check_keys(found)
         cells = found.page.cells[at]
         some: NDArray[np.bool_] = np.any(cells, axis=1)
         names = [name for (name,), there in zip(named, some.tolist(), strict=True) if there]
@@ -542,23 +557,24 @@ class SqlCounts:
 
     def _everywhere(self) -> _Found:
         """Every feature, in the order of SQLite's integers."""
-        keys, places = self._all_places()
-        return _found(keys, places, self._read_page(places))
-
-    def _all_places(self) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
         listed = self.database.connection.execute(
             f"SELECT fingerprint, place FROM features_{self.view} ORDER BY fingerprint"  # noqa: S608
         ).fetchall()
         keys = np.array([row[0] for row in listed], dtype=np.int64)
         places = self._checked([row[1] for row in listed])
-        return keys.view(np.uint64), places
+        return _found(keys.view(np.uint64), places, self._read_page(places))
+
+    def check_places(self) -> None:
+        """Raise StateError unless features and blocks agree on where all features lie."""
+        self._check_keys(self._everywhere())
 
     def give_keys(self) -> None:
-        """Write the features' fingerprints into blocks of the first version."""
-        keys, places = self._all_places()
-        found = _found(keys, places, self._read_page(places, read_former_blocks))
-        found.page.keys[found.rows] = keys
+        """Write the features' fingerprints into blocks of version 1."""
+        found = self._everywhere()
+        found.page.keys[found.rows] = found.fingerprints
         self._write(found.page, found.rows)
+        self.keyed = True
+        self._changed()
 
     def value_counts(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Not here: no model of a database asks for it."""
@@ -577,6 +593,7 @@ class SqlCounts:
         self.labels, self.weights, self._totals = [], [], []
         self._features = self._places = 0
         self._known = None
+        self.keyed = True
         self._changed()
 
     def drop(self, fingerprints: NDArray[np.uint64], day: float) -> int:

@@ -21,10 +21,11 @@ from streamnb.mailbox.store import Mailbox
 from streamnb.mailbox.undo import forget_undone
 from streamnb.naive_bayes.receipt import Receipt
 
-__all__ = ["Compacted", "compact", "lay_out"]
+__all__ = ["Compacted", "compact", "lay_out", "repack"]
 
 _ROWS = 200  # messages of the ledger that are looked at in one transaction: a tenth of a second
-_HOLES = 0.1  # places without a feature for each that has one, from which on the rest move together
+_REPACKED = 1000  # messages whose features are written anew in one: half a second
+_HOLES = 0.1  # places without a count for each that has one, from which on the rest move together
 
 
 class Compacted(NamedTuple):
@@ -78,9 +79,9 @@ def compact(
         with mailbox.reading():
             holes = max(counts.holes / (counts.features + 1) for counts in mailbox.counts)
         if holes > _HOLES:
-            _place(mailbox, placed=False)
+            repack(mailbox, by_place=False)
             _do_part(mailbox, partial(lay_out, mailbox))
-            _place(mailbox, placed=True)
+        repack(mailbox, by_place=True)
         mailbox.database.shrink()
     return Compacted(dropped, retired, history, before, mailbox.database.size())
 
@@ -144,25 +145,33 @@ def _drop(mailbox: Mailbox, once: float, at: float, dry_run: bool) -> int:
 def lay_out(mailbox: Mailbox) -> int:
     """Write all features that have a count anew, within a transaction; nothing is dropped.
 
-    The ledger does not say where its features lie from then on.
+    The ledger is written by fingerprints from then on; who did that before (`repack`) is done soon.
     """
-    mailbox.ledger.place(mailbox.ledger.placed(), False)
+    mailbox.ledger.repack(mailbox.ledger.packed(by_place=True), by_place=False)
     for counts in mailbox.counts:
         counts.lay_out()
     return 0
 
 
-def _place(mailbox: Mailbox, placed: bool) -> None:
-    """Let the ledger say where its features lie, or not: then they can be laid out anew."""
+def repack(mailbox: Mailbox, by_place: bool) -> None:
+    """Write what the ledger has by fingerprints by the places where features lie, or back.
 
-    def place(start: int) -> int:
-        mailbox.ledger.place(numbers[start : start + _ROWS], placed)
+    It is done in parts, each of which leaves a sound database.
+    """
+    with mailbox.reading():
+        if not by_place:  # or what is damaged in the blocks would be in the ledger then
+            for counts in mailbox.counts:
+                counts.check_places()
+        numbers = mailbox.ledger.packed(not by_place)
+
+    def part(start: int) -> int:
+        there = set(mailbox.ledger.packed(not by_place))  # others may have removed some
+        some = numbers[start : start + _REPACKED]
+        mailbox.ledger.repack([number for number in some if number in there], by_place)
         return 0
 
-    with mailbox.reading():
-        numbers = mailbox.ledger.placed(not placed)
-    for start in range(0, len(numbers), _ROWS):
-        _do_part(mailbox, partial(place, start))
+    for start in range(0, len(numbers), _REPACKED):
+        _do_part(mailbox, partial(part, start))
 
 
 def _rare(mailbox: Mailbox, view: int, once: float, at: float) -> NDArray[np.uint64]:
@@ -191,7 +200,7 @@ def _without(mailbox: Mailbox, row: Row, going: list[NDArray[np.uint64]]) -> Non
         for view, features in zip(row.tokens or (), going, strict=True)
     )
     if any(len(a) < len(b) for a, b in zip(tokens, row.tokens or (), strict=True)):
-        mailbox.ledger.replace_tokens(row._replace(tokens=tokens))
+        mailbox.ledger.replace_tokens(row._replace(tokens=tokens), by_place=False)
 
 
 def _among(some: NDArray[np.uint64], ordered: NDArray[np.uint64]) -> NDArray[np.bool_]:

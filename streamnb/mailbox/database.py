@@ -221,7 +221,7 @@ class Database(Transactions):
         missing = code == sqlite3.SQLITE_ERROR and str(error).startswith(
             "no such "
         )  # table, column
-        if code in _DAMAGED or missing:
+        if code in _DAMAGED or missing or str(error).startswith("Could not decode to UTF-8"):
             return self._damaged(error)
         return error
 

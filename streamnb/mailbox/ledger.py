@@ -113,6 +113,8 @@ class Row(NamedTuple):
 COLUMNS = (
     "id, digest, label, teacher, source, time, added, ended, expected, tokenizer, receipt, tokens"
 )
+# What whatever was done to a row may raise; a database that fails raises something else.
+_UNSOUND = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 # What each column but the last two must be.
 _TYPES = (int, bytes, int, str, str, float, float, float | None, int | None, str)
 
@@ -173,11 +175,14 @@ class Ledger:
             row = row_of(columns, self.features_at)
             self.check(row)
             return row
-        except Exception as error:  # whatever was done to the file
-            raise StateError(
-                f"{self.database.path}: the database is damaged: row {columns[0]} of the ledger "
-                f"({error}); restore it from a backup, or see `streamnb rescue`"
-            ) from None
+        except _UNSOUND as error:
+            raise self._damaged(f"row {columns[0]} of the ledger ({error})") from None
+
+    def _damaged(self, what: str) -> StateError:
+        return StateError(
+            f"{self.database.path}: the database is damaged: {what}; restore it from a backup, or "
+            "see `streamnb rescue`"
+        )
 
     def active(self, digest: bytes) -> Row | None:
         """What is learned of a message now, None where nothing is."""
@@ -187,15 +192,17 @@ class Ledger:
         ).fetchone()
         return None if found is None else self._row(found)
 
-    def said_of(self, digest: bytes) -> tuple[Any, Any] | None:
-        """The number of a message's class and who said so, as they stand; None where nothing is.
+    def said_of(self, digest: bytes) -> tuple[Any, Any, Any] | None:
+        """The number of a message's class, who said so, and its source; None where nothing was.
 
-        Unlike `active` it does not read what was learned.
+        They are as they stand. Unlike `active` it does not read what was learned.
         """
         if self._held is not None and digest in self._held:
-            return self._held[digest].label, self._held[digest].teacher
-        found: tuple[Any, Any] | None = self.database.connection.execute(
-            "SELECT label, teacher FROM ledger WHERE digest = ? AND ended IS NULL", (digest,)
+            row = self._held[digest]
+            return row.label, row.teacher, row.source
+        found: tuple[Any, Any, Any] | None = self.database.connection.execute(
+            "SELECT label, teacher, source FROM ledger WHERE digest = ? AND ended IS NULL",
+            (digest,),
         ).fetchone()
         return found
 
@@ -206,10 +213,7 @@ class Ledger:
         found = self.database.connection.execute(statement, tuple(digests)) if digests else ()
         numbers = {bytes(key): number for key, number in found}
         if not all(number in range(len(labels)) for number in numbers.values()):
-            raise StateError(
-                f"{self.database.path}: the database is damaged: a label in the ledger; restore it "
-                "from a backup, or see `streamnb rescue`"
-            )
+            raise self._damaged("a label in the ledger")
         return {key: labels[number] for key, number in numbers.items()}
 
     def rows(self, where: str = "ended IS NULL", values: Sequence[Any] = ()) -> Iterator[Row]:
@@ -232,6 +236,12 @@ class Ledger:
         for row in held.values():
             self.write(row)
 
+    def row(self, number: int) -> Row:
+        """The row of a number, which is there; StateError where it is not."""
+        for row in list(self.rows("id = ?", (number,))):
+            return row
+        raise self._damaged(f"row {number} of the ledger is missing")
+
     def write(self, row: Row) -> None:
         """Write a new row."""
         if self._held is not None:
@@ -247,28 +257,28 @@ class Ledger:
             ),
         )
 
-    def replace_tokens(self, row: Row, placed: bool = True) -> None:
-        """Write the tokens of a row anew; where not `placed`, wherever its features will lie."""
-        places_of = self.places_of if placed else None
+    def replace_tokens(self, row: Row, by_place: bool = True) -> None:
+        """Write the tokens of a row anew, by the places where features lie or by fingerprints."""
+        places_of = self.places_of if by_place else None
         packed = None if row.tokens is None else pack_tokens(row.tokens, places_of)
         self.database.connection.execute(
             "UPDATE ledger SET tokens = ? WHERE id = ?", (packed, row.id)
         )
 
-    def place(self, numbers: Sequence[int], placed: bool) -> None:
-        """Let rows, by their numbers, say where their features lie, or not."""
-        rows = [row for number in numbers for row in self.rows("id = ?", (number,))]
+    def repack(self, numbers: Sequence[int], by_place: bool) -> None:
+        """Write the tokens of rows anew, by their numbers; they are held in memory."""
+        rows = [self.row(number) for number in numbers]
         tokens = [row.tokens for row in rows if row.tokens]
-        for view, of in enumerate(zip(*tokens, strict=True) if placed else ()):
-            # Those that lie side by side are found together.
+        for view, of in enumerate(zip(*tokens, strict=True) if by_place else ()):
+            # Places are remembered; those that lie side by side are found faster together.
             self.places_of(view, distinct(np.concatenate([some.fingerprints for some in of])))
         for row in rows:
-            self.replace_tokens(row, placed)
+            self.replace_tokens(row, by_place)
 
-    def placed(self, placed: bool = True) -> list[int]:
-        """Numbers of the rows that say, or do not say, where their features lie."""
+    def packed(self, by_place: bool) -> list[int]:
+        """Numbers of the rows some of whose features are written as places, or none."""
         found = self.database.connection.execute(
-            f"SELECT id FROM ledger WHERE substr(tokens, 1, 1) {'>=' if placed else '<'} ? "  # noqa: S608
+            f"SELECT id FROM ledger WHERE substr(tokens, 1, 1) {'>=' if by_place else '<'} ? "  # noqa: S608
             "ORDER BY id",
             (PLACED,),
         )

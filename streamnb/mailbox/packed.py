@@ -71,8 +71,9 @@ def unpack_tokens(packed: bytes, features_at: FeaturesAt | None = None) -> tuple
         if how not in (*_COUNTS, _ONCE) or width > _WIDEST or (width and features_at is None):
             raise ValueError("the tokens are not sound")
         if width and features_at is not None:
+            written = rest.numbers("u1", size * width).reshape(size, width)
             numbers = np.zeros((size, 8), "u1")
-            numbers[:, :width] = rest.numbers("u1", size * width).reshape(size, width)
+            numbers[:, :width] = written
             places = numbers.view("<u8")[:, 0].astype(np.int64) - 1
             lying = places >= 0
             fingerprints = features_at(number, places[lying])

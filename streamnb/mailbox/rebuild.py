@@ -131,7 +131,7 @@ def _relearned(mailbox: Mailbox, progress: Progress) -> _Learned:
 
 
 def _learn(mailbox: Mailbox, learned: _Learned, number: int) -> None:
-    (row,) = mailbox.ledger.rows("id = ?", (number,))
+    row = mailbox.ledger.row(number)
     views = row.tokens or ()
     receipt = learned.model.learn(learned.model.of_views(views), mailbox.labels[row.label])
     learned.tally(views, receipt, 1)

@@ -20,7 +20,7 @@ from streamnb.errors import BusyError, StateError
 from streamnb.features.token_counts import TokenCounts
 from streamnb.mail import parse
 from streamnb.mailbox.blend import forget
-from streamnb.mailbox.compact import lay_out
+from streamnb.mailbox.compact import lay_out, repack
 from streamnb.mailbox.digest import digest
 from streamnb.mailbox.ledger import HUMAN
 from streamnb.mailbox.packed import pack_tokens, unpack_tokens
@@ -318,6 +318,7 @@ class Record:
         mailbox.database.leave_no_traces()
         known = set(keys)
         erased = 0
+        repack(mailbox, by_place=False)  # in parts: others need not wait for that
         with mailbox.writing():
             run = mailbox.database.connection.execute
             forget_undone(mailbox)
@@ -342,7 +343,7 @@ class Record:
                 erased += removed > 0
             if erased:
                 lay_out(mailbox)  # names of what nothing else had are gone, too
-                mailbox.ledger.place(mailbox.ledger.placed(False), True)
+        repack(mailbox, by_place=True)
         if not mailbox.database.shrink():
             raise BusyError(
                 f"{mailbox.path}: {erased:,} messages are erased, but another process reads the "

@@ -61,4 +61,4 @@ def missing(old: Mailbox, new: Mailbox) -> int:
     find = "SELECT digest FROM ledger WHERE ended IS NULL"
     with old.reading(), new.reading():
         keys = old.database.connection.execute(find)
-        return sum(new.ledger.active(key) is None for (key,) in keys)
+        return sum(new.ledger.said_of(key) is None for (key,) in keys)

@@ -209,13 +209,12 @@ class _Places:
         return found
 
     def without_lost(self, tokens: TokenCounts) -> TokenCounts:
-        """Without what cannot be told; ValueError where that is more than half of it."""
-        if self.lost.isdisjoint(tokens.fingerprints.tolist()):
+        """Without what cannot be told."""
+        if not self.lost:
             return tokens
-        rest = tokens.select(~np.isin(tokens.fingerprints, np.array([*self.lost], np.uint64)))
-        if 2 * len(rest) < len(tokens):
-            raise ValueError("where its features lie is lost")
-        return rest
+        return tokens.select(
+            np.array([f not in self.lost for f in tokens.fingerprints.tolist()], bool)
+        )
 
 
 def _said(database: Database, view: int) -> tuple[Sequence[int], Sequence[int]]:
@@ -232,7 +231,7 @@ def _said(database: Database, view: int) -> tuple[Sequence[int], Sequence[int]]:
         except sqlite3.Error:
             continue
     for number in _numbers(database, f"blocks_{view}", "block", Counter()):
-        with suppress(sqlite3.Error, ValueError, TypeError):
+        with suppress(sqlite3.Error, ArithmeticError, TypeError, ValueError):
             (block,) = database.connection.execute(
                 f"SELECT cells FROM blocks_{view} WHERE block = ?",  # noqa: S608 (a number)
                 (number,),
@@ -252,8 +251,8 @@ def _agreed(
         np.column_stack((np.array(places, np.int64), np.array(keys, np.uint64).view(np.int64))),
         axis=0,
     )
-    different = pairs[1:, 0] != pairs[:-1, 0]
-    alone = np.r_[True, different] & np.r_[different, True]
+    _, first, times = np.unique(pairs[:, 0], return_index=True, return_counts=True)
+    alone = first[times == 1]
     return pairs[alone, 0], pairs[alone, 1].view(np.uint64)
 
 
@@ -274,7 +273,10 @@ def _row(
         check_row(row, model, classes)
         if row.tokens is not None:
             tokens = tuple(of.without_lost(v) for of, v in zip(places, row.tokens, strict=True))
-            if tokens != row.tokens and row.ended is None:
+            rest, all_of_it = sum(map(len, tokens)), sum(map(len, row.tokens))
+            if 2 * rest < all_of_it:
+                raise ValueError("where its features lie is lost")
+            if rest < all_of_it and row.ended is None:
                 left["some features of a message"] += 1
             row = row._replace(tokens=tokens)
         return row if row.ended is None else None

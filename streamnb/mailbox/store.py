@@ -166,18 +166,8 @@ class Mailbox:
             if known is not None:
                 self._become(known)
                 self._load()  # it is sound, or this says what is wrong
-            version = self.database.version()
-        if version != FORMAT:
-            self._upgrade()
         if known is None:
             self.take_identity(classifier or MailClassifier(label_noise=0.0))
-
-    def _upgrade(self) -> None:
-        with self.writing() if self.counts else self.database.writing():
-            if self.database.version() != FORMAT:  # another process may have been faster
-                for counts in self.counts:
-                    counts.give_keys()
-                self.database.keep_version()
 
     def __enter__(self) -> Self:
         return self
@@ -209,13 +199,14 @@ class Mailbox:
         with self.database.writing() as connection:
             (rows,) = connection.execute("SELECT count(*) FROM ledger").fetchone()
             if rows:
-                self._load()
+                self._load_to_write()
             else:
                 identity = {
                     "model": classifier.model.clone().outline(),
                     "settings": classifier.settings(),
                 }
                 make_tables(self.database, len(classifier.models))
+                self.database.keep_version()
                 forget_undone(self)
                 self._become(identity)
                 for counts in self.counts:
@@ -283,7 +274,7 @@ class Mailbox:
     def writing(self) -> Iterator[None]:
         """A transaction in which the classifier can learn; all of it is done, or nothing."""
         with self.database.writing():
-            self._load()
+            self._load_to_write()
             self._loaded, self._gains_left = True, False
             try:
                 yield
@@ -306,6 +297,7 @@ class Mailbox:
             self.gains = float(own), float(site)
             for counts, state in zip(self.counts, now["views"], strict=True):
                 counts.load(state)
+                counts.keyed = now.get("format", 1) > 1
             self.classifier.model.restore(now)
         except StateError:
             raise
@@ -314,6 +306,13 @@ class Mailbox:
                 f"{self.path}: the database is damaged: its state ({error!s:.100}); restore it "
                 "from a backup"
             ) from None
+
+    def _load_to_write(self) -> None:
+        self._load()
+        if not all(counts.keyed for counts in self.counts):
+            for counts in self.counts:
+                counts.give_keys()
+            self.database.keep_version()
 
     def _check_row(self, row: Row) -> None:
         check_row(row, self.classifier.model, len(self.labels))
@@ -324,6 +323,7 @@ class Mailbox:
             self._gains_left = False
             self.gains = fitted(self.database.connection, [str(label) for label in self.labels])
         now: dict[str, Any] = {
+            "format": FORMAT,
             "identity": self._identity,
             "moment": self._moment,
             "settled": self.settled,
@@ -656,8 +656,11 @@ class Mailbox:
     def label_of(self, key: bytes) -> tuple[Label, str, str] | None:
         """What was learned of a message, who said so and its source; None where nothing was."""
         with self.reading():
-            row = self.ledger.active(key)
-            return None if row is None else (self.labels[row.label], row.teacher, row.source)
+            said = self.ledger.said_of(key)
+            if said is None:
+                return None
+            _, teacher, source = said
+            return self.ledger.labels_of([key], self.labels)[key], str(teacher), str(source)
 
     def _message_of(self, row: Row) -> Any:
         """A row's message as the model takes it; an empty one where its features are gone."""

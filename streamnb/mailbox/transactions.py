@@ -31,7 +31,7 @@ CREATE TABLE ledger(
     expected INTEGER,          -- number of the class it had been taken for before
     tokenizer TEXT NOT NULL,   -- which tokenizer made the tokens
     receipt TEXT NOT NULL,     -- what learning it added, to take it back exactly
-    tokens BLOB                -- its features; NULL where they were dropped
+    tokens BLOB                -- its features (`packed`); NULL where they were dropped
 );
 CREATE UNIQUE INDEX ledger_active ON ledger(digest) WHERE ended IS NULL;
 CREATE TABLE watched(
@@ -222,7 +222,10 @@ class Transactions:
             self.changes += 1
             try:
                 yield self.connection
-                self._commit(durable)
+                if writes:
+                    self._commit(durable)
+                else:  # SQLite does not commit after it has met a damaged page
+                    self._roll_back(durable)
             except BaseException:
                 self.changes += 1
                 self._roll_back(durable)

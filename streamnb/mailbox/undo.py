@@ -86,13 +86,13 @@ def undo(mailbox: Mailbox, since: float, dry_run: bool = False) -> Undone:
                 run(statement)
             keep = "INSERT INTO undone SELECT CAST(? AS TEXT), * FROM ledger WHERE id = ?"
             for number in reversed(new):
-                (row,) = mailbox.ledger.rows("id = ?", (number,))
+                row = mailbox.ledger.row(number)
                 if row.ended is None and row.tokens is not None:
                     mailbox.unlearn_row(row)
                 run(keep, ("removed", number))
                 mailbox.ledger.remove(row)
             for number in old:
-                (row,) = mailbox.ledger.rows("id = ?", (number,))
+                row = mailbox.ledger.row(number)
                 if row.tokens is not None:
                     mailbox.relearn_row(row)
                 run(keep, ("restored", number))
@@ -136,7 +136,7 @@ def redo(mailbox: Mailbox) -> Redone:
                 "WHERE id = ? AND kind = 'removed'",
                 (number,),
             )
-            (row,) = mailbox.ledger.rows("id = ?", (number,))
+            row = mailbox.ledger.row(number)
             if over is None and row.tokens is not None:
                 mailbox.relearn_row(row)
             learned += 1

@@ -125,6 +125,7 @@ def served(path: Path | str, mails: list[tuple[bytes, str]], files: list[str]) -
 
 def new_databases(mails: list[tuple[bytes, str]], folder: Path) -> None:
     """What it takes to learn so many mails, and how large a database is then."""
+    print(f"{len(mails):,} mails of {sum(len(content) for content, _ in mails) / 1e6:.1f} MB")
 
     def imported(box: Mailbox) -> None:
         import_file(box, str(folder / "lines"))
@@ -141,7 +142,7 @@ def new_databases(mails: list[tuple[bytes, str]], folder: Path) -> None:
             seconds = milliseconds(lambda: learn(box)) / 1e3  # noqa: B023
             if name == "together":
                 export(box, str(folder / "lines"))
-        print(f"{len(mails):,} mails {name}: {seconds:.1f} s, {path.stat().st_size / 1e6:.1f} MB")
+        print(f"{name}: {seconds:.1f} s, {path.stat().st_size / 1e6:.1f} MB")
 
 
 def main() -> None:
@@ -161,7 +162,8 @@ def main() -> None:
         measure(path, mails)  # type: ignore[arg-type]
         processes(path, [entry.path for entry in some[:30]])
         served(path, mails, [entry.path for entry in some[:30]])  # type: ignore[arg-type]
-        new_databases([(read(entry), entry.label) for entry in entries[:1000]], Path(name))  # type: ignore[misc]
+        many = random.Random(4).sample(entries, min(1000, len(entries)))
+        new_databases([(read(entry), entry.label) for entry in many], Path(name))  # type: ignore[misc]
 
 
 if __name__ == "__main__":

@@ -60,8 +60,8 @@ def write_lines(mailbox: Mailbox, messages: bool) -> Iterator[bytes]:
     if messages:
         connection = mailbox.database.connection
         order = connection.execute("SELECT id FROM ledger WHERE ended IS NULL ORDER BY digest")
-        for number in order.fetchall():
-            (row,) = mailbox.ledger.rows("id = ?", number)
+        for (number,) in order.fetchall():
+            row = mailbox.ledger.row(number)
             yield _json(_row_line(row, mailbox.classifier.model, labels, alive))
 
 
