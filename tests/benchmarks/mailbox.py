@@ -61,6 +61,7 @@ def database(corpora: list[str], features: int, folder: Path, path: Path | str) 
     memory.save(folder / "model.snb")
     with Mailbox(path) as box:
         import_file(box, str(folder / "model.snb"))
+    with Mailbox(path) as box:  # its log is in the file now
         counts = " + ".join(f"{counts.features:,}" for counts in box.counts)
         print(f"{counts} features, {box.database.size() / 1e6:.0f} MB")
 
