@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -56,6 +56,9 @@ class Store(Protocol):
 
     def tables(self) -> set[str]:
         """The names of the tables there are."""
+
+    def stream(self, statement: str) -> Iterator[Any]:
+        """Rows of a table that may be large, while others are asked for."""
 
     def numbers(self, numbers: list[int]) -> Any:
         """A list of numbers as the value of ``json_each(?) j``, whose columns are key and value."""
@@ -297,33 +300,32 @@ class SqlCounts:
             Where nothing lies at one.
         """
         version, looks = self._looks
-        self._looks = self.version, looks + 1 if version == self.version else 1
+        looks = looks + 1 if version == self.version else 1
+        self._looks = self.version, looks
         self._checked(places)
-        if self._looks[1] > _LOOKS:
-            if self._keys is None or self._keys[0] != self.version:
-                self._keys = self.version, self._all_keys()
-            page = self._keys[1]
-        else:
-            page = self._read_page(places)
-        rows = page.rows(places)
-        fingerprints = page.keys[rows] if page.has(places) else np.zeros(1, np.uint64)
-        if not fingerprints.all():
+        page = self._read_page(places) if looks <= _LOOKS else self._all_keys()
+        if not page.has(places) or not page.keys[page.rows(places)].all():
             raise self._damaged("a place")
-        if page.cells.shape[1]:
-            self._note(_Found(fingerprints, places, page, rows))
-        return fingerprints
+        rows = page.rows(places)
+        if looks <= _LOOKS:
+            return self._note(_Found(page.keys[rows], places, page, rows)).fingerprints
+        return page.keys[rows]
 
     def _all_keys(self) -> Page:
         """The features of all blocks, without counts."""
-        run = self.database.connection.execute
-        listed = run(f"SELECT block FROM blocks_{self.view} ORDER BY block").fetchall()  # noqa: S608
+        if self._keys is not None and self._keys[0] == self.version:
+            return self._keys[1]
+        listed = self.database.connection.execute(
+            f"SELECT block FROM blocks_{self.view} ORDER BY block"  # noqa: S608 (a number)
+        ).fetchall()
         page = Page(np.array([block for (block,) in listed], np.int64), 0)
-        written = run(f"SELECT cells FROM blocks_{self.view} ORDER BY block")  # noqa: S608
+        written = self.database.stream(f"SELECT cells FROM blocks_{self.view} ORDER BY block")  # noqa: S608
         try:
             for i, (block,) in enumerate(written):
                 page.keys[i * BLOCK : (i + 1) * BLOCK] = features_of(block)
         except (TypeError, ValueError):
             raise self._damaged("a block") from None
+        self._keys = self.version, page
         return page
 
     def _ask(self, statement: str, keys: NDArray[np.int64]) -> list[tuple[Any, Any]]:
