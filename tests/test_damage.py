@@ -50,7 +50,7 @@ def newer(path):
 
 def stateless(path):
     Mailbox(path).close()
-    damage(path, "DELETE FROM state WHERE name = 'now'")
+    damage(path, "DELETE FROM state WHERE name = 'known'")
 
 
 def strange(path):
@@ -185,10 +185,10 @@ EDITS = [
     "UPDATE ledger SET tokens = x'00'", "UPDATE ledger SET label = 99", "UPDATE ledger SET label = 'x'",
     "UPDATE ledger SET receipt = '[]'", "UPDATE ledger SET receipt = 'null'", "UPDATE ledger SET time = 'x'",
     "UPDATE ledger SET teacher = 'x'", "UPDATE ledger SET expected = 99", "UPDATE ledger SET digest = 'x' WHERE id = 1",
-    "UPDATE state SET value = '[]' WHERE name = 'now'", "UPDATE state SET value = '{' WHERE name = 'now'",
+    "UPDATE state SET value = '[]' WHERE name = 'known'", "UPDATE state SET value = '{' WHERE name = 'known'",
     "UPDATE blocks_0 SET cells = 'x'", "UPDATE blocks_0 SET cells = x'00'", "DELETE FROM blocks_0",
     "UPDATE features_0 SET place = 10000000", "UPDATE features_0 SET place = -1",
-    "UPDATE state SET value = replace(value, '\"features\":', '\"features\":1') WHERE name = 'now'",
+    "UPDATE state SET value = replace(value, '\"features\":', '\"features\":1') WHERE name = 'known'",
     "DROP TABLE features_1", "DELETE FROM state", "UPDATE features_0 SET place = zeroblob(8)",
     "UPDATE features_0 SET place = 'x'", "UPDATE features_0 SET name = 'x'",
 ]  # fmt: skip
@@ -239,7 +239,7 @@ def learn_ten(path):
         "DROP TABLE blocks_1",
         "UPDATE ledger SET receipt = 'x' WHERE id = 4",
         "UPDATE ledger SET tokens = x'02ff' WHERE id = 4",
-        "UPDATE state SET value = '{' WHERE name = 'now'",
+        "UPDATE state SET value = '{' WHERE name = 'known'",
         "DROP TABLE features_0",
         "UPDATE ledger SET ended = 'x' WHERE id = 4",
         "UPDATE ledger SET ended = -1 WHERE id = 4",
@@ -324,7 +324,7 @@ def test_a_rescue_that_can_keep_nothing_makes_nothing(tmp_path):
     path, new = tmp_path / "a.db", tmp_path / "new.db"
     with Mailbox(path) as mailbox:
         mailbox.learn(b"Subject: a\n\nb", "ham")
-    damage(path, "UPDATE state SET value = '{' WHERE name = 'now'")
+    damage(path, "UPDATE state SET value = '{' WHERE name = 'known'")
     status, _, error = streamnb_command("rescue", new, "--db", path)
     assert (status, "--class" in error) == (4, True)
     damage(path, "UPDATE state SET value = '{' WHERE name = 'identity'")

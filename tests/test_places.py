@@ -14,13 +14,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mailboxes import HAM, SPAM, damage, exported, mails
 
+import streamnb.mailbox.rescue
 from streamnb import Mailbox
 from streamnb.counts.blocks import BLOCK, LAST_DAY, Page, features_of, read_blocks, written_blocks
 from streamnb.errors import StateError
 from streamnb.features.token_counts import TokenCounts
 from streamnb.mailbox.compact import compact
+from streamnb.mailbox.digest import digest
 from streamnb.mailbox.packed import PLACED, pack_tokens, unpack_tokens
 from streamnb.mailbox.rebuild import rebuild
+from streamnb.mailbox.record import Record
 from streamnb.mailbox.rescue import rescue
 from streamnb.mailbox.transactions import FORMAT
 from streamnb.mailbox.undo import redo
@@ -246,6 +249,8 @@ def test_a_database_of_version_1_becomes_one_of_this_when_it_is_written(tmp_path
         since = time.time()
         box.learn_many([(b"Subject: %d\n\nnew mail %d" % (n, n), "spam") for n in range(9)])
         assert version_of(path) == FORMAT
+        with box.reading():
+            assert box.database.value("now") is None  # so processes of before find no state
         other.learn(b"Subject: one\n\nmore", "ham")
         assert placed(box)[0] == 10
         assert box.verify() == other.verify() == []
@@ -345,10 +350,10 @@ def test_places_that_cannot_be_are_damage_or_do_no_harm(tmp_path, places):
     with Mailbox(path) as box:
         box.learn_many([(b"Subject: %d\n\nx" % n, "ham") for n in range(20)])
     connection = sqlite3.connect(path)
-    (state,) = connection.execute("SELECT value FROM state WHERE name = 'now'").fetchone()
+    (state,) = connection.execute("SELECT value FROM state WHERE name = 'known'").fetchone()
     now = json.loads(state)
     now["views"][0]["places"] = json.loads(places)
-    connection.execute("UPDATE state SET value = ? WHERE name = 'now'", (json.dumps(now),))
+    connection.execute("UPDATE state SET value = ? WHERE name = 'known'", (json.dumps(now),))
     connection.commit()
     connection.close()
     begun = time.monotonic()
@@ -398,7 +403,7 @@ def test_a_compaction_that_was_stopped_is_done_by_the_next(sample, tmp_path, mon
         box.learn_many(mails(sample))
         for content, _ in mails(sample)[::2]:
             box.forget(content)
-        monkeypatch.setattr("streamnb.mailbox.compact.lay_out", lambda _: 1 / 0)
+        monkeypatch.setattr("streamnb.mailbox.compact._lay_out", lambda _: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             compact(box, once=None)
         monkeypatch.undo()
@@ -415,3 +420,84 @@ def test_status_of_a_newer_database(tmp_path):
     damage(path, f"PRAGMA user_version = {FORMAT + 1}")
     status, _, error = streamnb_command("status", "--db", path)
     assert (status, f"reads version {FORMAT}" in error) == (4, True)
+
+
+def test_a_rescue_reads_one_state_of_a_database(sample, tmp_path, monkeypatch):
+    path, new = tmp_path / "db", tmp_path / "new"
+    said = streamnb.mailbox.rescue._said
+    with Mailbox(path) as box:
+        box.learn_many(mails(sample))
+        for content, _ in mails(sample)[::2]:
+            box.forget(content)
+        before = exported(box)
+
+        def and_then_compacted(*where):
+            found = said(*where)
+            compact(box, once=None)
+            return found
+
+        monkeypatch.setattr("streamnb.mailbox.rescue._said", and_then_compacted)
+        assert rescue(path, new) == (30, [])
+    with Mailbox(new) as rescued:
+        assert sorted(before.splitlines()) == sorted(exported(rescued).splitlines())
+
+
+def test_a_row_that_is_listed_and_not_found_is_told_of(tmp_path, monkeypatch):
+    with Mailbox(tmp_path / "db") as box:
+        box.learn(SPAM, "spam")
+        box.learn(HAM, "ham")
+    found = streamnb.mailbox.rescue.select_row
+    monkeypatch.setattr(
+        "streamnb.mailbox.rescue.select_row", lambda of, n: None if n == 1 else found(of, n)
+    )
+    done = rescue(tmp_path / "db", tmp_path / "new")
+    assert (done.added, len(done.left)) == (1, 1)
+
+
+def test_what_is_damaged_in_blocks_goes_nowhere_else(sample, tmp_path):
+    path, new = tmp_path / "a.db", tmp_path / "b.db"
+    with Mailbox(path) as box:
+        box.learn_many(mails(sample))
+        with box.reading():
+            (cells,) = box.database.connection.execute(
+                "SELECT cells FROM blocks_1 WHERE block = 0"
+            ).fetchone()
+    damage(
+        path,
+        f"UPDATE blocks_1 SET cells = x'{cells[:9].hex()}00{cells[10:].hex()}' WHERE block = 0",  # noqa: S608 (ours)
+    )
+    Mailbox(new).close()
+    status, _, error = streamnb_command("merge", path, "--db", new)
+    assert (status, "a.db" in error) == (4, True)
+    with Mailbox(path) as box, pytest.raises(StateError, match="a place"):
+        rebuild(box)
+
+
+def test_erasing_takes_the_words_that_nothing_else_has(sample, tmp_path):
+    path = tmp_path / "db"
+    secret, other = b"Subject: x\n\nquetzalcoatl axolotl", b"Subject: y\n\naxolotl again"
+    with Mailbox(path) as box, Mailbox(tmp_path / "without") as without:
+        for of in (box, without):
+            of.learn_many(mails(sample))
+        box.learn(secret, "spam")
+        box.learn(secret, "ham")
+        for of in (box, without):
+            of.learn(other, "spam")
+            of.forget(other)
+        record = Record(box)
+        assert record.erase([digest(b"Subject: unheard-of\n\n")]) == 0
+        assert record.erase([digest(secret)]) == 1
+        assert box.verify() == []
+        assert exported(box, False) == exported(without, False)
+        assert box.learn(other, "spam").what == "learned"  # its features lie where they lay
+        assert box.verify() == []
+    assert b"quetzalcoatl" not in path.read_bytes()
+
+
+def test_a_damaged_row_is_no_reason_not_to_erase_another(tmp_path):
+    path = tmp_path / "db"
+    with Mailbox(path) as box:
+        box.learn_many([(b"Subject: %d\n\nword%d" % (n, n), "ham") for n in range(20)])
+    damage(path, "UPDATE ledger SET tokens = x'8401' WHERE id = 9")
+    with Mailbox(path) as box:
+        assert Record(box).erase([digest(b"Subject: 3\n\nword3")]) == 1

@@ -551,7 +551,6 @@ class SqlCounts:
             raise self._damaged("a name")
         found = self._everywhere()
         at = found.rows
-        self._check_keys(found)
         cells = found.page.cells[at]
         some: NDArray[np.bool_] = np.any(cells, axis=1)
         names = [name for (name,), there in zip(named, some.tolist(), strict=True) if there]
@@ -564,11 +563,13 @@ class SqlCounts:
         ).fetchall()
         keys = np.array([row[0] for row in listed], dtype=np.int64)
         places = self._checked([row[1] for row in listed])
-        return _found(keys.view(np.uint64), places, self._read_page(places))
+        found = _found(keys.view(np.uint64), places, self._read_page(places))
+        self._check_keys(found)
+        return found
 
     def check_places(self) -> None:
         """Raise StateError unless features and blocks agree on where all features lie."""
-        self._check_keys(self._everywhere())
+        self._everywhere()
 
     def give_keys(self) -> None:
         """Write the features' fingerprints into blocks of version 1."""
@@ -640,6 +641,32 @@ class SqlCounts:
         page.seen[rows, 0] = times
         page.seen[rows[page.seen[rows, 1] == 0], 1] = today()
         self._write_all(page)
+
+    def erase(self, fingerprints: NDArray[np.uint64], still_named: NDArray[np.int64]) -> None:
+        """Know nothing more of those of some features that have no count.
+
+        Of those at the places `still_named`, which the ledger has elsewhere, only the name goes.
+        """
+        found = self._read(fingerprints)
+        page, rows = found.page, found.rows
+        keys = found.fingerprints[found.places >= 0].view(np.int64)
+        places = found.places[found.places >= 0]
+        empty = ~page.cells[rows].any(axis=1)
+        kept = np.isin(places, still_named)
+        run = self.database.connection.executemany
+        run(
+            f"UPDATE features_{self.view} SET name = NULL WHERE fingerprint = ?",  # noqa: S608
+            [(key,) for key in keys[empty & kept].tolist()],
+        )
+        run(
+            f"DELETE FROM features_{self.view} WHERE fingerprint = ?",  # noqa: S608 (a number)
+            [(key,) for key in keys[empty & ~kept].tolist()],
+        )
+        gone = rows[empty & ~kept]
+        page.keys[gone], page.seen[gone] = 0, 0
+        self._write(page, gone)
+        self._known = None
+        self._changed()
 
     def lay_out(self) -> None:
         """Write all features that have a count anew; the most used ones lie together.

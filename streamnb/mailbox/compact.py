@@ -21,7 +21,7 @@ from streamnb.mailbox.store import Mailbox
 from streamnb.mailbox.undo import forget_undone
 from streamnb.naive_bayes.receipt import Receipt
 
-__all__ = ["Compacted", "compact", "lay_out", "repack"]
+__all__ = ["Compacted", "compact"]
 
 _ROWS = 200  # messages of the ledger that are looked at in one transaction: a tenth of a second
 _REPACKED = 1000  # messages whose features are written anew in one: half a second
@@ -79,9 +79,9 @@ def compact(
         with mailbox.reading():
             holes = max(counts.holes / (counts.features + 1) for counts in mailbox.counts)
         if holes > _HOLES:
-            repack(mailbox, by_place=False)
-            _do_part(mailbox, partial(lay_out, mailbox))
-        repack(mailbox, by_place=True)
+            _repack(mailbox, by_place=False)
+            _do_part(mailbox, partial(_lay_out, mailbox))
+        _repack(mailbox, by_place=True)
         mailbox.database.shrink()
     return Compacted(dropped, retired, history, before, mailbox.database.size())
 
@@ -142,10 +142,10 @@ def _drop(mailbox: Mailbox, once: float, at: float, dry_run: bool) -> int:
     return _in_parts(mailbox, numbers, drop) if any(map(len, found)) else 0
 
 
-def lay_out(mailbox: Mailbox) -> int:
+def _lay_out(mailbox: Mailbox) -> int:
     """Write all features that have a count anew, within a transaction; nothing is dropped.
 
-    The ledger is written by fingerprints from then on; who did that before (`repack`) is done soon.
+    The ledger is written by fingerprints then; what `_repack` did of that need not be done here.
     """
     mailbox.ledger.repack(mailbox.ledger.packed(by_place=True), by_place=False)
     for counts in mailbox.counts:
@@ -153,7 +153,7 @@ def lay_out(mailbox: Mailbox) -> int:
     return 0
 
 
-def repack(mailbox: Mailbox, by_place: bool) -> None:
+def _repack(mailbox: Mailbox, by_place: bool) -> None:
     """Write what the ledger has by fingerprints by the places where features lie, or back.
 
     It is done in parts, each of which leaves a sound database.

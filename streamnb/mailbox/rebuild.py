@@ -115,6 +115,8 @@ def _catch_up(mailbox: Mailbox, learned: _Learned) -> bool:
 
 def _relearned(mailbox: Mailbox, progress: Progress) -> _Learned:
     """Learn all messages, mixed, in memory."""
+    for counts in mailbox.counts:  # or what is damaged in the blocks would be learned
+        counts.check_places()
     model = TextModel.of_outline(mailbox.database.value("identity")["model"])
     for member in model.members:
         member.keep_names = False

@@ -11,16 +11,16 @@ import os
 import time
 import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from streamnb.errors import BusyError, StateError
 from streamnb.features.token_counts import TokenCounts
 from streamnb.mail import parse
 from streamnb.mailbox.blend import forget
-from streamnb.mailbox.compact import lay_out, repack
 from streamnb.mailbox.digest import digest
 from streamnb.mailbox.ledger import HUMAN
 from streamnb.mailbox.packed import pack_tokens, unpack_tokens
@@ -318,7 +318,7 @@ class Record:
         mailbox.database.leave_no_traces()
         known = set(keys)
         erased = 0
-        repack(mailbox, by_place=False)  # in parts: others need not wait for that
+        features: list[tuple[TokenCounts, ...]] = []
         with mailbox.writing():
             run = mailbox.database.connection.execute
             forget_undone(mailbox)
@@ -327,9 +327,11 @@ class Record:
                 found = run("SELECT digest, sender FROM verdicts").fetchall()
                 known |= {key for key, of in found if sender.lower() in of.lower()}
             for key in known:
-                row = mailbox.ledger.active(key)
-                if row is not None and row.tokens is not None:
-                    mailbox.take_back(row, mailbox.moment())
+                rows = list(mailbox.ledger.rows("digest = ?", (key,)))
+                for row in rows:
+                    if row.ended is None and row.tokens is not None:
+                        mailbox.take_back(row, mailbox.moment())
+                features += [row.tokens for row in rows if row.tokens is not None]
                 forget(mailbox.database.connection, key)
                 # What was let go of (`compact`) is in the sums: its row stays, and is nobody's.
                 removed = run(
@@ -341,15 +343,39 @@ class Record:
                 if there:
                     removed += run("DELETE FROM verdicts WHERE digest = ?", (key,)).rowcount
                 erased += removed > 0
-            if erased:
-                lay_out(mailbox)  # names of what nothing else had are gone, too
-        repack(mailbox, by_place=True)
+            _erase_features(mailbox, features)
         if not mailbox.database.shrink():
             raise BusyError(
                 f"{mailbox.path}: {erased:,} messages are erased, but another process reads the "
                 "database: until it ends and this is done again, traces stay in the file"
             )
         return erased
+
+
+def _erase_features(mailbox: Mailbox, messages: Sequence[tuple[TokenCounts, ...]]) -> None:
+    """Know nothing more of the features that only these messages had."""
+    if not messages:
+        return
+    views = [
+        np.unique(np.concatenate([tokens.fingerprints for tokens in of]))
+        for of in zip(*messages, strict=True)
+    ]
+    still: list[list[NDArray[np.int64]]] = [[] for _ in views]  # where they lie, in the ledger
+
+    def noted(view: int, places: NDArray[np.int64]) -> NDArray[np.uint64]:
+        asked[view] = places
+        return places.astype(np.uint64)
+
+    lie = [counts.places_of(of) for counts, of in zip(mailbox.counts, views, strict=False)]
+    for (packed,) in mailbox.database.stream("SELECT tokens FROM ledger WHERE tokens IS NOT NULL"):
+        asked: dict[int, NDArray[np.int64]] = {}
+        with suppress(ValueError):  # a damaged row, or one whose features are fingerprints
+            unpack_tokens(packed, noted)
+        for view, places in asked.items():
+            if view < len(views):
+                still[view].append(places[np.isin(places, lie[view])])
+    for counts, of, some in zip(mailbox.counts, views, still, strict=False):
+        counts.erase(of, np.concatenate([np.empty(0, np.int64), *some]))
 
 
 def _of_table(table: str) -> str:

@@ -23,7 +23,8 @@ from streamnb.mailbox.database import Database
 from streamnb.mailbox.ledger import Row, row_of, select_row
 from streamnb.mailbox.location import WAIT, is_url
 from streamnb.mailbox.store import Mailbox, check_row
-from streamnb.mailbox.transfer.extract import Extract, absorb
+from streamnb.mailbox.transactions import FORMER_STATE, STATE
+from streamnb.mailbox.transfer.extract import Absorbed, Extract, absorb
 from streamnb.naive_bayes.base import TextModel
 from streamnb.storage import read_label
 
@@ -81,37 +82,19 @@ def rescue(
             "`streamnb export` wrote"
         )
     database = Database(damaged, create=False, wait=wait)
+    making = f"{new}.partial"  # the name says what it is, whenever this is killed
     try:
-        classifier = _classifier(database)
-        labels = _labels(database, classes)
-        views = len(classifier.models)
-        places = [_Places(database, view) for view in range(views)]
-
-        def rows() -> Iterator[Row]:
-            for number in _numbers(database, "ledger", "id", left):
-                row = _row(database, number, places, classifier.model, len(labels), left)
-                if row is not None:
-                    yield row
-
-        extract = Extract(
-            str(damaged), classifier, labels, rows, lambda: _names(database, views, left)
-        )
-        making = f"{new}.partial"  # the name says what it is, whenever this is killed
         _remove(making)
+        with database.reading():  # one state of it, whatever others do
+            done = _absorbed(database, making, classes, wait, left)
+        if done.added == 0:
+            raise StateError(f"{damaged}: no row of its ledger can be kept; nothing was made")
         try:
-            with database.reading(), Mailbox(making, wait=wait) as mailbox:
-                done = absorb(mailbox, extract)
-            if done.added == 0:
-                raise StateError(f"{damaged}: no row of its ledger can be kept; nothing was made")
-            try:
-                os.link(making, new)  # fails where a file of that name was made meanwhile
-            except OSError as error:
-                raise StateError(f"{new}: cannot be made: {error.strerror}") from None
-            _remove(making)
-        except BaseException:
-            _remove(making)
-            raise
+            os.link(making, new)  # fails where a file of that name was made meanwhile
+        except OSError as error:
+            raise StateError(f"{new}: cannot be made: {error.strerror}") from None
     finally:
+        _remove(making)
         database.close()
     if done.known or done.overruled:
         left["a message that is in the ledger twice"] += done.known + done.overruled
@@ -119,6 +102,28 @@ def rescue(
         done.added + done.overruling,
         [f"{why}: {times:,} times" if times > 1 else why for why, times in sorted(left.items())],
     )
+
+
+def _absorbed(
+    database: Database, making: str, classes: Sequence[str], wait: float, left: Counter[str]
+) -> Absorbed:
+    """Make a database of what can be read of a damaged one."""
+    classifier = _classifier(database)
+    labels = _labels(database, classes)
+    views = len(classifier.models)
+    places = [_Places(database, view) for view in range(views)]
+
+    def rows() -> Iterator[Row]:
+        for number in _numbers(database, "ledger", "id", left):
+            row = _row(database, number, places, classifier.model, len(labels), left)
+            if row is not None:
+                yield row
+
+    def names() -> Iterator[tuple[int, int, bytes]]:
+        return _names(database, views, left)
+
+    with Mailbox(making, wait=wait) as mailbox:
+        return absorb(mailbox, Extract(str(database.path), classifier, labels, rows, names))
 
 
 def _remove(path: str) -> None:
@@ -152,11 +157,14 @@ def _classifier(database: Database) -> Classifier:
 
 
 def _labels(database: Database, classes: Sequence[str]) -> list[Label]:
-    known = _state(
-        database, "now", lambda now: [read_label(pair) for pair in now["views"][0]["labels"]]
-    )
+    def read(now: Any) -> list[Label]:
+        return [read_label(pair) for pair in now["views"][0]["labels"]]
+
+    known = _state(database, STATE, read)
+    if known is None:
+        known = _state(database, FORMER_STATE, read)
     labels: list[Label] = list(known or classes)
-    if not labels:
+    if not labels and known is None:
         raise StateError(
             f"{database.path}: the names of the classes are lost; name them in the order they "
             "came, as --class ham --class spam"
@@ -171,12 +179,15 @@ def _numbers(database: Database, table: str, key: str, left: Counter[str]) -> It
     """
     find = f"SELECT {key} FROM {table} WHERE {key} > ? ORDER BY {key}"  # noqa: S608 (ours)
     last, misses = -(1 << 63), 0
+    seen: set[int] = set()  # of a damaged table numbers may come twice, and in any order
     while misses < _PROBES:
         try:
             for (number,) in database.connection.execute(find, (last,)):
-                if number > last:  # it is damaged: numbers may come twice
+                last = number
+                if number not in seen:
+                    seen.add(number)
+                    misses = 0
                     yield number
-                    last, misses = number, 0
             return
         except sqlite3.Error as error:
             if misses == 0:
@@ -268,7 +279,7 @@ def _row(
     try:
         columns = select_row(database, number)
         if columns is None:
-            return None
+            raise ValueError("it is listed, and is not found")
         row = row_of(columns, lambda view, asked: places[view].features_at(asked))
         check_row(row, model, classes)
         if row.tokens is not None:

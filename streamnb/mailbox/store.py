@@ -32,7 +32,7 @@ from streamnb.mailbox.digest import digest
 from streamnb.mailbox.groups import Teaching, learn_batch, learn_many
 from streamnb.mailbox.ledger import HUMAN, PROGRAM, TEACHERS, Ledger, Row, check_origin, of_known
 from streamnb.mailbox.location import WAIT
-from streamnb.mailbox.transactions import FORMAT, TransientError
+from streamnb.mailbox.transactions import FORMER_STATE, STATE, TransientError
 from streamnb.mailbox.undo import Undone, forget_undone, undo
 from streamnb.naive_bayes.base import TextModel
 from streamnb.naive_bayes.counting import CountingNB
@@ -206,7 +206,7 @@ class Mailbox:
                     "settings": classifier.settings(),
                 }
                 make_tables(self.database, len(classifier.models))
-                self.database.keep_version()
+                self._leave_former_format()
                 forget_undone(self)
                 self._become(identity)
                 for counts in self.counts:
@@ -283,7 +283,10 @@ class Mailbox:
             self._keep()
 
     def _load(self) -> None:
-        now = self.database.value("now")
+        now = self.database.value(STATE)
+        keyed = now is not None
+        if now is None:
+            now = self.database.value(FORMER_STATE)
         if now is None:
             raise StateError(f"{self.path}: the database is damaged: it has no state")
         try:
@@ -297,7 +300,7 @@ class Mailbox:
             self.gains = float(own), float(site)
             for counts, state in zip(self.counts, now["views"], strict=True):
                 counts.load(state)
-                counts.keyed = now.get("format", 1) > 1
+                counts.keyed = keyed
             self.classifier.model.restore(now)
         except StateError:
             raise
@@ -312,7 +315,12 @@ class Mailbox:
         if not all(counts.keyed for counts in self.counts):
             for counts in self.counts:
                 counts.give_keys()
-            self.database.keep_version()
+            self._leave_former_format()
+
+    def _leave_former_format(self) -> None:
+        """Say that the format is the newest; processes of before, which still run, find nothing."""
+        self.database.keep_version()
+        self.database.connection.execute("DELETE FROM state WHERE name = ?", (FORMER_STATE,))
 
     def _check_row(self, row: Row) -> None:
         check_row(row, self.classifier.model, len(self.labels))
@@ -323,7 +331,6 @@ class Mailbox:
             self._gains_left = False
             self.gains = fitted(self.database.connection, [str(label) for label in self.labels])
         now: dict[str, Any] = {
-            "format": FORMAT,
             "identity": self._identity,
             "moment": self._moment,
             "settled": self.settled,
@@ -333,7 +340,7 @@ class Mailbox:
             **({} if self.gains == GAINS else {"gains": list(self.gains)}),
             **self.classifier.model.state(),
         }
-        self.database.keep("now", now)
+        self.database.keep(STATE, now)
 
     def learn(
         self,

@@ -11,11 +11,20 @@ from typing import Any
 
 from streamnb.errors import BusyError, StateError
 
-__all__ = ["FORMAT", "FORMATS", "SCHEMA", "Transactions", "TransientError"]
+__all__ = [
+    "FORMAT",
+    "FORMATS",
+    "FORMER_STATE",
+    "SCHEMA",
+    "STATE",
+    "Transactions",
+    "TransientError",
+]
 
 # Of the first version, blocks lack the fingerprints of their features (`SqlCounts.give_keys`).
 FORMATS = (1, 2)
 FORMAT = FORMATS[-1]
+STATE, FORMER_STATE = "known", "now"  # what the state is called, and was in the first version
 
 SCHEMA = """
 CREATE TABLE state(name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;

@@ -73,8 +73,12 @@ def of_mailbox(other: Mailbox) -> Extract:
             for key, name in other.database.connection.execute(
                 f"SELECT fingerprint, name FROM features_{view} WHERE name IS NOT NULL"  # noqa: S608
             ):
+                if not isinstance(name, bytes):
+                    raise StateError(f"{other.path}: the database is damaged: a name")
                 yield view, key % (1 << 64), name
 
+    for counts in other.counts:  # or what is damaged in the blocks would be taken over
+        counts.check_places()
     return Extract(
         str(other.path), other.classifier, list(other.labels), lambda: other.ledger.rows(), names
     )

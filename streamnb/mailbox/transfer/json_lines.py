@@ -107,7 +107,7 @@ def _numbered(path: str, shown: str, having: bytes = b"") -> Iterator[tuple[int,
             if having not in line:
                 continue
             try:
-                value = json.loads(line.decode())
+                value = json.loads(line.decode("utf-8-sig"))
                 if not isinstance(value, dict):
                     raise ValueError("not an object")
             except (ValueError, RecursionError) as error:
