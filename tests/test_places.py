@@ -21,7 +21,7 @@ from streamnb.errors import StateError
 from streamnb.features.token_counts import TokenCounts
 from streamnb.mailbox.compact import compact
 from streamnb.mailbox.digest import digest
-from streamnb.mailbox.packed import PLACED, pack_tokens, unpack_tokens
+from streamnb.mailbox.packed import PLACED, pack_tokens, places_in, unpack_tokens
 from streamnb.mailbox.rebuild import rebuild
 from streamnb.mailbox.record import Record
 from streamnb.mailbox.rescue import rescue
@@ -122,6 +122,10 @@ def test_features_are_packed_as_places_and_come_out_in_order(views, highest, dat
     found = unpack_tokens(packed, features_at)
     assert [of.fingerprints.tolist() for of in found] == [of.fingerprints.tolist() for of in tokens]
     assert list(found) == tokens
+    lying = [sorted(place for place in of.values() if place >= 0) for of in lie]
+    lying = [places if max(places, default=0) + 1 < 1 << 32 else [] for places in lying]
+    seen = [places.tolist() for places in places_in(packed)]
+    assert [sorted(places) for places in seen if places] == [places for places in lying if places]
     if packed >= PLACED:
         with pytest.raises(ValueError, match="not sound"):
             unpack_tokens(packed)

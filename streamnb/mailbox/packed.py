@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 
 from streamnb.features.token_counts import TokenCounts
 
-__all__ = ["PLACED", "FeaturesAt", "PlacesOf", "pack_tokens", "unpack_tokens"]
+__all__ = ["PLACED", "FeaturesAt", "PlacesOf", "pack_tokens", "places_in", "unpack_tokens"]
 
 # Which features a view has at some places, and where some lie: -1 for nowhere.
 FeaturesAt = Callable[[int, NDArray[np.int64]], NDArray[np.uint64]]
@@ -90,6 +91,20 @@ def unpack_tokens(packed: bytes, features_at: FeaturesAt | None = None) -> tuple
     if rest.at != len(packed):
         raise ValueError("the tokens are not sound")
     return tuple(views)
+
+
+def places_in(packed: bytes) -> list[NDArray[np.int64]]:
+    """The places that each view has; those before what is not sound."""
+    found: list[NDArray[np.int64]] = []
+
+    def noted(view: int, places: NDArray[np.int64]) -> NDArray[np.uint64]:
+        found.extend([np.empty(0, np.int64)] * (view - len(found)))
+        found.append(places)
+        return places.astype(np.uint64)
+
+    with suppress(ValueError):
+        unpack_tokens(packed, noted)
+    return found
 
 
 class _Reader:

@@ -11,11 +11,10 @@ import os
 import time
 import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from streamnb.errors import BusyError, StateError
 from streamnb.features.token_counts import TokenCounts
@@ -23,7 +22,7 @@ from streamnb.mail import parse
 from streamnb.mailbox.blend import forget
 from streamnb.mailbox.digest import digest
 from streamnb.mailbox.ledger import HUMAN
-from streamnb.mailbox.packed import pack_tokens, unpack_tokens
+from streamnb.mailbox.packed import pack_tokens, places_in, unpack_tokens
 from streamnb.mailbox.service.answers import Answer
 from streamnb.mailbox.store import Mailbox, Outcome
 from streamnb.mailbox.undo import forget_undone
@@ -360,22 +359,13 @@ def _erase_features(mailbox: Mailbox, messages: Sequence[tuple[TokenCounts, ...]
         np.unique(np.concatenate([tokens.fingerprints for tokens in of]))
         for of in zip(*messages, strict=True)
     ]
-    still: list[list[NDArray[np.int64]]] = [[] for _ in views]  # where they lie, in the ledger
-
-    def noted(view: int, places: NDArray[np.int64]) -> NDArray[np.uint64]:
-        asked[view] = places
-        return places.astype(np.uint64)
-
-    lie = [counts.places_of(of) for counts, of in zip(mailbox.counts, views, strict=False)]
+    lie = [counts.places_of(of) for counts, of in zip(mailbox.counts, views, strict=True)]
+    still = [[np.empty(0, np.int64)] for _ in views]  # where the ledger has them elsewhere
     for (packed,) in mailbox.database.stream("SELECT tokens FROM ledger WHERE tokens IS NOT NULL"):
-        asked: dict[int, NDArray[np.int64]] = {}
-        with suppress(ValueError):  # a damaged row, or one whose features are fingerprints
-            unpack_tokens(packed, noted)
-        for view, places in asked.items():
-            if view < len(views):
-                still[view].append(places[np.isin(places, lie[view])])
-    for counts, of, some in zip(mailbox.counts, views, still, strict=False):
-        counts.erase(of, np.concatenate([np.empty(0, np.int64), *some]))
+        for found, places, in_view in zip(still, places_in(packed), lie, strict=False):
+            found.append(places[np.isin(places, in_view)])
+    for counts, of, some in zip(mailbox.counts, views, still, strict=True):
+        counts.erase(of, np.concatenate(some))
 
 
 def _of_table(table: str) -> str:
