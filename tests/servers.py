@@ -135,11 +135,9 @@ class Dovecot:
         raise RuntimeError((self.base / "stderr").read_text())
 
     def stop(self):
-        self.process.send_signal(signal.SIGQUIT)
-        with contextlib.suppress(subprocess.TimeoutExpired):  # it waits for its clients
-            self.process.wait(10)
-        with contextlib.suppress(ProcessLookupError):  # its workers outlive it
+        with contextlib.suppress(ProcessLookupError):  # with its workers, which would outlive it
             os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait(10)
 
     def close(self):
         self.stop()

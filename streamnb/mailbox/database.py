@@ -146,7 +146,7 @@ class Database(Transactions):
         run("PRAGMA synchronous = FULL")
         run(f"PRAGMA wal_autocheckpoint = {_LOG // _PAGE}")
         run(f"PRAGMA journal_size_limit = {_LOG}")
-        if self._size_of("-wal") > 2 * _LOG:  # it could not be put away: the disk was full, perhaps
+        if self._size_of("-wal") > 1.1 * _LOG:  # it could not be put away: a full disk, perhaps
             self._put_log_away()
         run("PRAGMA cache_size = -16000")
         # A message's features are spread over a thousand pages: to map the file spares a system
