@@ -429,7 +429,7 @@ def test_status_of_a_newer_database(tmp_path):
 def test_a_rescue_reads_one_state_of_a_database(sample, tmp_path, monkeypatch):
     path, new = tmp_path / "db", tmp_path / "new"
     said = streamnb.mailbox.rescue._said
-    with Mailbox(path) as box:
+    with Mailbox(path, wait=0.05) as box:  # the rescue holds up what is put away
         box.learn_many(mails(sample))
         for content, _ in mails(sample)[::2]:
             box.forget(content)
