@@ -304,12 +304,15 @@ class SqlCounts:
         self._looks = self.version, looks
         self._checked(places)
         page = self._read_page(places) if looks <= _LOOKS else self._all_keys()
-        if not page.has(places) or not page.keys[page.rows(places)].all():
+        if not page.has(places):
             raise self._damaged("a place")
         rows = page.rows(places)
+        fingerprints = page.keys[rows]
+        if not fingerprints.all():
+            raise self._damaged("a place")
         if looks <= _LOOKS:
-            return self._note(_Found(page.keys[rows], places, page, rows)).fingerprints
-        return page.keys[rows]
+            self._note(_Found(fingerprints, places, page, rows))
+        return fingerprints
 
     def _all_keys(self) -> Page:
         """The features of all blocks, without counts."""
