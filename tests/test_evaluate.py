@@ -18,7 +18,7 @@ from sklearn.metrics import (
     precision_recall_fscore_support,
 )
 
-from streamnb import BernoulliNB, ComplementNB, MultinomialNB
+from streamnb import BernoulliNB, ComplementNB, MultinomialNB, _core
 from streamnb.evaluate import Example, Step, Tally, prequential
 from streamnb.evaluate.feedback import (
     Active,
@@ -140,6 +140,18 @@ def test_figures_of_resamplings_are_those_of_repeated_messages(rows, seed):
         for name in run.known:
             expected = repeated.figures().get(name, math.nan)
             assert found[name][k] == pytest.approx(expected, nan_ok=True, abs=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("order", "starts", "ends"),
+    [([0, 2], 0, 2), ([-1, 0], 0, 2), ([0, 1], 2, 3), ([0, 1], -1, 1), ([0, 1], 1, 5)],
+)
+def test_ranking_reads_nothing_beyond_the_run(order, starts, ends):
+    marks = np.array([0, 1], np.uint8)
+    with pytest.raises(ValueError, match=r"within the run|other messages"):
+        _core.rank_resampled(
+            np.array(order), marks, marks, np.array([[starts]]), np.array([[ends]]), np.ones(1)
+        )
 
 
 @given(st.integers(1, 400), st.integers(0, 5))

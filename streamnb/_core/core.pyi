@@ -53,6 +53,9 @@ def column_sums(
     classes: int,
     threshold: float = ...,
 ) -> tuple[F64, int]: ...
+def rank_resampled(
+    order: I64, positive: U8, last: U8, starts: I64, ends: I64, shares: F64
+) -> tuple[I64, I64, I64, I64]: ...
 def split_header(
     data: bytes, start: int, end: int, most: int
 ) -> tuple[list[tuple[bytes, bytes]], dict[bytes, bytes], int, bool]: ...

@@ -199,7 +199,7 @@ class Tally:
             len(occurring) == 2
             and self.positive in occurring
             and self._most_classes <= 2
-            and len(np.unique(truth)) == 2
+            and bool((truth != truth[0]).any())
         )
 
     def summary(self, with_intervals: bool = True) -> Summary:

@@ -93,7 +93,8 @@ class Outcomes:
             if values is not None:
                 found[name] = math.fsum(values.tolist()) / n
         if len(self.known) > len(found):
-            found |= self._ranking(np.ones(n, dtype=np.int64))
+            whole = self._rankings(np.array([[0]]), np.array([[n]]))
+            found |= {name: float(value) for name, (value,) in whole.items()}
             found |= self._errors(*(int(column.sum()) for column in self._kinds))
         return {name: found[name] for name in self.known}
 
@@ -126,11 +127,9 @@ class Outcomes:
             if values is not None:
                 found[name] = sums(np.rint(values / _GRAIN).astype(np.int64)) * _GRAIN / n
         if len(self.known) > len(found):
+            found |= self._rankings(starts, ends)
             kinds = zip(*(sums(column).tolist() for column in self._kinds), strict=True)
-            rows = [
-                self._ranking(_taken(first, after, n)) | self._errors(*counts)
-                for first, after, counts in zip(starts, ends, kinds, strict=True)
-            ]
+            rows = [self._errors(*counts) for counts in kinds]
             found |= {name: np.array([row[name] for row in rows]) for name in rows[0]}
         return {name: found[name] for name in self.known}
 
@@ -158,39 +157,20 @@ class Outcomes:
             "lam_percent": 100 / (1 + _core.exp(-lam)),
         }
 
-    @cached_property
-    def _by_score(self) -> tuple[NDArray[np.intp], NDArray[np.int64], NDArray[np.intp]]:
-        """The messages by rising score, which of those are positive, where each score begins."""
+    def _rankings(
+        self, starts: NDArray[np.int64], ends: NDArray[np.int64]
+    ) -> dict[str, NDArray[np.float64]]:
+        """What depends on the order of the scores, for `resampled`."""
         order = np.argsort(self.scores, kind="stable")
         ordered = self.scores[order]
-        firsts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
-        return order, self._kinds[1][order], firsts
-
-    def _ranking(self, taken: NDArray[np.int64]) -> dict[str, float]:
-        """What depends on the order of the scores, each message taken so many times."""
-        order, positive, firsts = self._by_score
-        taken = taken[order]
-        ups = taken * positive
-        downs = taken - ups
-        if len(firsts) < len(order):
-            ups, downs = np.add.reduceat(ups, firsts), np.add.reduceat(downs, firsts)
-        up, down = np.cumsum(ups), np.cumsum(downs)
-        spams, hams = int(up[-1]), int(down[-1])
-        if not spams or not hams:
-            return dict.fromkeys(("one_minus_roca_percent", *_HM), math.nan)
-        # Of a pair with equal scores half is wrong. Whole numbers below 2^63.
-        wrong = int(np.dot(ups, 2 * (hams - down) + downs)) / 2
-        found = {"one_minus_roca_percent": 100 * wrong / (spams * hams)}
-        for name, hm in _HM.items():
-            # The highest threshold that so many negatives do not exceed.
-            at = int(np.searchsorted(down, hams - int(hm * hams)))
-            found[name] = 100 * int(up[at]) / spams
+        last = np.concatenate((ordered[1:] != ordered[:-1], [True])).astype(np.uint8)
+        positive = self._kinds[1][order].astype(np.uint8)
+        shares = np.array(list(_HM.values()))
+        spams, hams, wrong, below = _core.rank_resampled(
+            order, positive, last, starts, ends, shares
+        )
+        with np.errstate(invalid="ignore"):  # of a resampling without one of the classes
+            found = {"one_minus_roca_percent": 100 * (wrong / 2) / (spams * hams)}
+            for name, taken in zip(_HM, below.T, strict=True):
+                found[name] = np.where(hams > 0, 100 * taken / spams, np.nan)
         return found
-
-
-def _taken(starts: NDArray[np.int64], ends: NDArray[np.int64], n: int) -> NDArray[np.int64]:
-    """How often each of n messages is taken by blocks, the last message joined to the first."""
-    steps = np.bincount(starts, minlength=2 * n + 1) - np.bincount(ends, minlength=2 * n + 1)
-    taken = np.cumsum(steps)
-    folded: NDArray[np.int64] = taken[:n] + taken[n : 2 * n]
-    return folded

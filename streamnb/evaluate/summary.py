@@ -152,7 +152,7 @@ def reliability(claimed: NDArray[np.float64], true: NDArray[np.bool_]) -> list[B
     """
     places = np.minimum((claimed * BINS).astype(int), BINS - 1)
     bins = []
-    for place in np.unique(places).tolist():
+    for place in sorted(set(places.tolist())):
         mine = places == place
         low, high = place / BINS, (place + 1) / BINS
         share = float(claimed[mine].mean())

@@ -1,0 +1,88 @@
+# How well scores rank, in resamplings of a run.
+
+cdef void times_taken(
+    int64_t *taken, Py_ssize_t n, const int64_t *starts, const int64_t *ends, Py_ssize_t blocks
+) noexcept nogil:
+    # How often each of n messages is in one of the blocks, which may go on at the beginning.
+    cdef Py_ssize_t i
+    cdef int64_t now = 0
+    memset(taken, 0, 2 * n * sizeof(int64_t))
+    for i in range(blocks):
+        taken[starts[i]] += 1
+        if ends[i] < 2 * n:
+            taken[ends[i]] -= 1
+    for i in range(2 * n):
+        now += taken[i]
+        taken[i] = now
+    for i in range(n):
+        taken[i] += taken[n + i]
+
+
+def rank_resampled(order, positive, last, starts, ends, shares):
+    """Count what is ranked wrongly in resamplings of n messages.
+
+    Parameters
+    ----------
+    order
+        int64, shape (n,): the messages by rising score.
+    positive, last
+        uint8, shape (n,): of the messages in that order, whether each is of the positive class, and
+        whether it is the last that has its score.
+    starts, ends
+        int64, shape (m, b): first message, and the one after the last, of each block of each of m
+        resamplings. Blocks begin within the run and end before 2 n: beyond n they go on at 0.
+    shares
+        float64, shape (t,): of the negatives, which may be above a threshold.
+
+    Returns
+    -------
+    tuple
+        int64, shapes (m,), (m,), (m,) and (m, t): positives, negatives, twice the pairs of the two
+        in which the negative has the higher score (once, where they have the same), and positives
+        that are not above the highest threshold that no more than a share of the negatives are.
+    """
+    cdef Py_ssize_t n = len(order), m = len(starts), b = starts.size // max(m, 1), t = len(shares)
+    cdef int64_t *of = <int64_t *> cnp.PyArray_DATA(checked(order, cnp.NPY_INT64, n, "order"))
+    cdef uint8_t *up = <uint8_t *> cnp.PyArray_DATA(checked(positive, cnp.NPY_UINT8, n, "positive"))
+    cdef uint8_t *end = <uint8_t *> cnp.PyArray_DATA(checked(last, cnp.NPY_UINT8, n, "last"))
+    cdef int64_t *begins = <int64_t *> cnp.PyArray_DATA(checked(starts, cnp.NPY_INT64, m * b, "starts"))
+    cdef int64_t *stops = <int64_t *> cnp.PyArray_DATA(checked(ends, cnp.NPY_INT64, m * b, "ends"))
+    cdef double *most = <double *> cnp.PyArray_DATA(checked(shares, cnp.NPY_FLOAT64, t, "shares"))
+    if m * b and not (0 <= starts.min() and starts.max() < n and ends.max() <= 2 * n and 0 <= ends.min()):
+        raise ValueError("blocks begin and end within the run")
+    if n and not (0 <= order.min() and order.max() < n):
+        raise ValueError("an order of other messages")
+    ups, downs, wrong = (new_array(m, cnp.NPY_INT64) for _ in range(3))
+    below = new_matrix(m, t, cnp.NPY_INT64)
+    cdef int64_t *out_ups = <int64_t *> cnp.PyArray_DATA(ups)
+    cdef int64_t *out_downs = <int64_t *> cnp.PyArray_DATA(downs)
+    cdef int64_t *out_wrong = <int64_t *> cnp.PyArray_DATA(wrong)
+    cdef int64_t *out_below = <int64_t *> cnp.PyArray_DATA(below)
+    cdef int64_t *taken = <int64_t *> grown(NULL, 2 * n * sizeof(int64_t))
+    cdef Py_ssize_t i, j, k
+    cdef int64_t higher, lower, all_lower, ups_here, downs_here, pairs
+    with nogil:
+        for i in range(m):
+            times_taken(taken, n, begins + i * b, stops + i * b, b)
+            all_lower = 0
+            for j in range(n):
+                all_lower += 0 if up[j] else taken[of[j]]
+            higher = lower = ups_here = downs_here = pairs = 0
+            k = 0  # of the shares, which rise: thresholds are found from the last one on
+            for j in range(n):
+                if up[j]:
+                    ups_here += taken[of[j]]
+                else:
+                    downs_here += taken[of[j]]
+                if not end[j]:
+                    continue
+                higher += ups_here
+                lower += downs_here
+                pairs += ups_here * (2 * (all_lower - lower) + downs_here)
+                ups_here = downs_here = 0
+                while k < t and lower >= all_lower - <int64_t> (most[t - 1 - k] * all_lower):
+                    out_below[i * t + t - 1 - k] = higher
+                    k += 1
+            out_ups[i], out_downs[i], out_wrong[i] = higher, lower, pairs
+    free(taken)
+    return ups, downs, wrong, below
