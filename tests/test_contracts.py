@@ -448,6 +448,42 @@ def test_many_messages_are_asked_as_each_is(name):
     asked = [{"free": 1}, {"lunch": 2, "now": 1}]
     expected = [list(model.predict_proba_one(x).values()) for x in asked]
     np.testing.assert_allclose(model.predict_proba_many(asked), expected, rtol=1e-12)
+    assert model.predict_many(asked).tolist() == [model.predict_one(x) for x in asked]
+    joint = [list(model.joint_log_likelihood(x).values()) for x in asked]
+    np.testing.assert_allclose(model.joint_log_likelihood_many(asked), joint, rtol=1e-12)
+    nothing = (MODELS | SINGLE)[name].clone()
+    assert nothing.predict_many(asked).tolist() == []
+    assert nothing.predict_proba_many(asked).shape == (2, 0)
+
+
+@pytest.mark.parametrize("name", MODELS | SINGLE)
+def test_a_frame_is_asked_as_its_rows_are(name):
+    model = taught((MODELS | SINGLE)[name].clone())
+    frame = pd.DataFrame({"free": [1, 0], "lunch": [0, 2], "now": [0, 1]}, index=[7, 9])
+    rows = [{"free": 1}, {"lunch": 2, "now": 1}]
+    found = model.predict_proba_many(frame)
+    assert list(found.columns) == model.labels
+    assert list(found.index) == list(model.predict_many(frame).index) == [7, 9]
+    np.testing.assert_allclose(found, model.predict_proba_many(rows), rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", CLASSIFIERS)
+def test_a_classifier_is_asked_about_many_messages_as_about_each(name):
+    classifier = CLASSIFIERS[name].clone()
+    classifier.learn_many(["free offer", "lunch now", "free"], ["spam", "ham", "spam"])
+    asked = ["free lunch", "an offer"]
+    expected = [list(classifier.predict_proba_one(x).values()) for x in asked]
+    np.testing.assert_allclose(classifier.predict_proba_many(asked), expected, rtol=1e-12)
+    assert classifier.predict_many(asked).tolist() == [classifier.predict_one(x) for x in asked]
+    assert classifier.joint_log_likelihood_many(iter(asked)).shape == (2, 2)
+
+
+def test_a_classifier_answers_for_a_column_of_a_frame_in_its_rows():
+    classifier = TextClassifier(on="text")
+    frame = pd.DataFrame({"text": ["free offer", "lunch now"], "n": [1, 2]}, index=[7, 9])
+    classifier.learn_many(frame, ["spam", "ham"])
+    assert classifier.predict_many(frame).to_dict() == {7: "spam", 9: "ham"}
+    assert list(classifier.predict_proba_many(frame).columns) == ["spam", "ham"]
 
 
 @pytest.mark.parametrize("name", MODELS | SINGLE)

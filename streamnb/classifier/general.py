@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import random
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar, Self
 
 import numpy as np
-from river import base
+from numpy.typing import NDArray
 
 from streamnb.classifier.verdict import Costs, Reason, Verdict
 from streamnb.counts.protocol import Label
@@ -20,6 +21,7 @@ from streamnb.features.words import ScanningTransformer, Tokenizer
 from streamnb.naive_bayes.base import TextModel
 from streamnb.naive_bayes.counting import CountingNB
 from streamnb.naive_bayes.explanation import Explanation
+from streamnb.naive_bayes.mini_batches import AsksMany
 from streamnb.naive_bayes.model_files import read, save
 from streamnb.naive_bayes.multinomial import MultinomialNB
 from streamnb.naive_bayes.receipt import Receipt
@@ -51,7 +53,7 @@ _LABEL = Such(
 
 
 @parameterised()
-class Classifier(Parameterised, base.Classifier):
+class Classifier(Parameterised, AsksMany):
     """A tokenizer and a model: learns and classifies messages as they are.
 
     It is a river classifier, whose x is a message: bytes, str, or with `on` a dict that has one.
@@ -198,6 +200,13 @@ class Classifier(Parameterised, base.Classifier):
     def predict_one(self, x: Any, **kwargs: Any) -> Label | None:
         """The most probable class, whatever mistakes cost; None where nothing was learned."""
         return self.model.predict_one(self.count(x))
+
+    @property
+    def _scoring(self) -> threading.RLock:
+        return self.model._lock
+
+    def _scores_of(self, X: Any) -> NDArray[np.float64]:
+        return self.model._scores_of([self.count(x) for x in _messages(X)])
 
     def classify(self, x: Any, reasons: int = 10, costs: Sequence[float] | None = None) -> Verdict:
         """Decide what to do with a message.

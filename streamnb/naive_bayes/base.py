@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from river import base
+from numpy.typing import NDArray
 
 from streamnb import _core
 from streamnb.counts.memory import MemoryCounts
@@ -14,6 +14,7 @@ from streamnb.counts.protocol import Label, check_labels
 from streamnb.errors import OutputError
 from streamnb.features.token_counts import Feature, TokenCounts
 from streamnb.naive_bayes.explanation import Explanation
+from streamnb.naive_bayes.mini_batches import AsksMany
 from streamnb.naive_bayes.model_files import ReadArray, Saved
 from streamnb.naive_bayes.receipt import Receipt
 from streamnb.naive_bayes.rows import Rows, as_labels, as_weights, is_matrix
@@ -88,7 +89,7 @@ class Scored(Parameterised):
             self._merge(other)
 
 
-class TextModel(Scored, Saved, base.Classifier):
+class TextModel(Scored, Saved, AsksMany):
     """A model of messages: what a message is, its features or several views of it, is its own.
 
     Everything above the models (classifiers, mailboxes, replays) speaks to this interface alone. A
@@ -297,11 +298,10 @@ class TextModel(Scored, Saved, base.Classifier):
             for message, label, weight in zip(messages, labels, weights, strict=True):
                 self.learn_one(message, label, weight)
 
-    def predict_proba_many(self, X: Any) -> Any:
-        """Probabilities (n, K) of many messages."""
+    def _scores_of(self, X: Any) -> NDArray[np.float64]:
         messages = Rows.of(X, True, canonical=False).messages() if is_matrix(X) else X
-        with self._lock:
-            return np.array([list(self.predict_proba_one(x).values()) for x in messages])
+        scores = [self._scores(x) for x in messages]
+        return np.array(scores, dtype=float).reshape(len(scores), len(self.labels))
 
     def explain_one(self, x: Any) -> Explanation:
         """Say what each feature of a message added to each class.

@@ -15,7 +15,7 @@ from streamnb.naive_bayes.rows import are_messages, as_labels, frame_of, is_fram
 if TYPE_CHECKING:
     from streamnb.counts.protocol import Label
 
-__all__ = ["MiniBatches", "log_normalised"]
+__all__ = ["AsksMany", "MiniBatches", "log_normalised"]
 
 
 def log_normalised(joint: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -29,8 +29,8 @@ def log_normalised(joint: NDArray[np.float64]) -> NDArray[np.float64]:
     return normalised
 
 
-class MiniBatches(base.MiniBatchClassifier):
-    """River's and scikit-learn's methods for many examples, for a model that scores rows."""
+class AsksMany(base.MiniBatchClassifier):
+    """River's methods that ask for many examples at once, for a model that scores them."""
 
     _lock: threading.RLock
 
@@ -38,6 +38,61 @@ class MiniBatches(base.MiniBatchClassifier):
 
         @property
         def labels(self) -> list[Label]: ...  # noqa: D102
+
+    @property
+    def _scoring(self) -> threading.RLock:
+        """What keeps scores and labels as they are."""
+        return self._lock
+
+    def _scores_of(self, X: Any) -> NDArray[np.float64]:
+        """Joint log-likelihoods (n, K) of rows, or of a sequence of examples."""
+        raise NotImplementedError
+
+    def _log_probabilities(self, X: Any) -> NDArray[np.float64]:
+        return log_normalised(self._scores_of(X))
+
+    def _probabilities(self, X: Any) -> NDArray[np.float64]:
+        return np.exp(self._log_probabilities(X))
+
+    def _most_probable(self, X: Any) -> NDArray[Any]:
+        """The most probable class of each example, the first of equals."""
+        return self._label_array(np.argmax(self._scores_of(X), axis=1))
+
+    def _label_array(self, columns: NDArray[np.intp]) -> NDArray[Any]:
+        labels = self.labels
+        kinds = {type(label) for label in labels}
+        if len(kinds) == 1 and kinds <= {str, int, bool}:
+            return np.array(labels)[columns]
+        array = np.empty(len(labels), dtype=object)
+        array[:] = labels
+        return array[columns]
+
+    def predict_proba_many(self, X: Any) -> Any:
+        """Probabilities, a row for each of X and a column for each class, as a frame like X.
+
+        A frame keeps its library and its index. Polars and pyarrow want str for column names, so
+        there labels are written out; a matrix or a list of messages gives an array.
+        """
+        with self._scoring:
+            return _frame_like(X, self.labels, self._probabilities(X))
+
+    def predict_many(self, X: Any) -> Any:
+        """The most probable class of each row, as a series like X; empty if nothing was learned."""
+        with self._scoring:
+            found = self._most_probable(X) if self.labels else np.empty(0, dtype=object)
+        return _series_like(X, found)
+
+    def joint_log_likelihood_many(self, X: Any) -> Any:
+        """Log of prior times likelihood: a row for each of X, a column for each class."""
+        with self._scoring:
+            return _frame_like(X, self.labels, self._scores_of(X))
+
+
+class MiniBatches(AsksMany):
+    """River's and scikit-learn's methods for many examples, for a model that scores rows."""
+
+    if TYPE_CHECKING:
+
         def _scores(self, x: Any) -> list[float]: ...
 
     def _learn_rows(self, X: Any, y: Any, w: Any, classes: Iterable[Label] = ()) -> None:
@@ -52,55 +107,16 @@ class MiniBatches(base.MiniBatchClassifier):
         """Forget everything."""
         raise NotImplementedError
 
-    def _probabilities(self, X: Any) -> NDArray[np.float64]:
-        return np.exp(self._log_probabilities(X))
-
-    def _log_probabilities(self, X: Any) -> NDArray[np.float64]:
-        return log_normalised(self._scores_of(X))
-
     def _scores_of(self, X: Any) -> NDArray[np.float64]:
-        """Joint log-likelihoods (n, K) of rows, or of a list of examples."""
         if not are_messages(X):
             return self._score_rows(X)
         scores = [self._scores(x) for x in X]
         return np.array(scores, dtype=float).reshape(len(X), len(self.labels))
 
-    def _label_array(self, columns: NDArray[np.intp]) -> NDArray[Any]:
-        labels = self.labels
-        kinds = {type(label) for label in labels}
-        if len(kinds) == 1 and kinds <= {str, int, bool}:
-            return np.array(labels)[columns]
-        array = np.empty(len(labels), dtype=object)
-        array[:] = labels
-        return array[columns]
-
-    # river
-
     def learn_many(self, X: Any, y: Any, w: Any = None) -> None:
         """Learn the rows of X, with labels y and weights w (a number, or one for each row)."""
         with self._lock:
             self._learn_rows(X, y, w)
-
-    def predict_proba_many(self, X: Any) -> Any:
-        """Probabilities, a row for each of X and a column for each class, as a frame like X.
-
-        A frame keeps its library and its index. Polars and pyarrow want str for column names, so
-        there labels are written out; a matrix gives an array.
-        """
-        with self._lock:
-            probabilities = self._probabilities(X)
-            return _frame_like(X, dict(zip(self.labels, probabilities.T, strict=True)))
-
-    def predict_many(self, X: Any) -> Any:
-        """The most probable class of each row, as a series like X; empty if nothing was learned."""
-        with self._lock:
-            found = self.predict(X) if self.labels else np.empty(0, dtype=object)
-        return _series_like(X, found)
-
-    def joint_log_likelihood_many(self, X: Any) -> Any:
-        """Log of prior times likelihood: a row for each of X, a column for each class."""
-        with self._lock:
-            return _frame_like(X, dict(zip(self.labels, self._scores_of(X).T, strict=True)))
 
     # scikit-learn
 
@@ -161,7 +177,7 @@ class MiniBatches(base.MiniBatchClassifier):
                 raise ValueError(
                     "nothing has been learned yet: call fit, partial_fit or learn_one first"
                 )
-            return self._label_array(np.argmax(self._scores_of(X), axis=1))
+            return self._most_probable(X)
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Probabilities (n, K), columns as in `classes_`."""
@@ -181,11 +197,11 @@ class MiniBatches(base.MiniBatchClassifier):
         )
 
 
-def _frame_like(X: Any, columns: dict[Label, NDArray[np.float64]]) -> Any:
+def _frame_like(X: Any, labels: list[Label], values: NDArray[np.float64]) -> Any:
+    """A column of values (n, K) for each label, as X has its columns."""
     if not is_frame(X):
-        if columns:
-            return np.column_stack(list(columns.values()))
-        return np.empty((X.shape[0] if hasattr(X, "shape") else len(X), 0))
+        return values
+    columns = dict(zip(labels, values.T, strict=True))
     library = frame_of(X).__native_namespace__()
     if hasattr(X, "index"):
         return library.DataFrame(columns, index=X.index)
