@@ -18,7 +18,6 @@ from streamnb.features.token_counts import TokenCounts
 from streamnb.mailbox.ledger import Row
 from streamnb.mailbox.packed import pack_tokens
 from streamnb.mailbox.store import Mailbox
-from streamnb.mailbox.undo import forget_undone
 from streamnb.naive_bayes.receipt import Receipt
 
 __all__ = ["Compacted", "compact"]
@@ -92,7 +91,7 @@ def _do_part(mailbox: Mailbox, act: Callable[[], int]) -> int:
 
     def done() -> int:
         # What `undo` had taken back may be about to be dropped.
-        forget_undone(mailbox)
+        mailbox.database.forget_undone()
         dropped = act()
         mailbox.compactions += dropped > 0
         return dropped

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from streamnb.counts.protocol import Label, check_labels
 from streamnb.features.token_counts import TokenCounts
+from streamnb.mailbox import lessons as steps
 from streamnb.mailbox.digest import digest
 from streamnb.mailbox.ledger import HUMAN, check_origin, of_known
+from streamnb.mailbox.lessons import Outcome
+from streamnb.mailbox.memory import Memory
 
 if TYPE_CHECKING:
     from streamnb.classifier import Classifier
-    from streamnb.mailbox.store import Mailbox, Outcome
 
 __all__ = ["Lesson", "Teaching", "grouped", "in_order", "learn_batch", "learn_many"]
 
@@ -66,7 +68,7 @@ class _Ready(NamedTuple):
 
 
 def learn_many(
-    mailbox: Mailbox, lessons: Iterable[Teaching], teacher: str = HUMAN, source: str = "learn"
+    mailbox: Memory, lessons: Iterable[Teaching], teacher: str = HUMAN, source: str = "learn"
 ) -> Iterator[tuple[Lesson, Outcome]]:
     """Learn messages as `Mailbox.learn` does one after the other, some hundred a transaction.
 
@@ -85,7 +87,7 @@ def learn_many(
 
 
 def learn_batch(
-    mailbox: Mailbox, lessons: Iterable[Teaching], stream: str, number: int, source: str = "batch"
+    mailbox: Memory, lessons: Iterable[Teaching], stream: str, number: int, source: str = "batch"
 ) -> int:
     """See `Mailbox.learn_batch`."""
     lessons = list(lessons)
@@ -104,7 +106,7 @@ def learn_batch(
     return mailbox.once(learned)
 
 
-def _ready(mailbox: Mailbox, teaching: Teaching, look: bool) -> _Ready:
+def _ready(mailbox: Memory, teaching: Teaching, look: bool) -> _Ready:
     """A lesson that can be learned; where to look is worth it, perhaps without its features."""
     lesson = Lesson(*teaching)
     key = digest(lesson.message)
@@ -115,12 +117,12 @@ def _ready(mailbox: Mailbox, teaching: Teaching, look: bool) -> _Ready:
     return _Ready(lesson, key, _counted(mailbox, lesson.message))
 
 
-def _counted(mailbox: Mailbox, message: bytes) -> _Counted:
+def _counted(mailbox: Memory, message: bytes) -> _Counted:
     site = None if mailbox.base is None else mailbox.base.scores(message)
     return _Counted(mailbox.classifier.count(message), site, mailbox.classifier)
 
 
-def _all_ready(mailbox: Mailbox, lessons: Iterable[Teaching]) -> Iterator[_Ready]:
+def _all_ready(mailbox: Memory, lessons: Iterable[Teaching]) -> Iterator[_Ready]:
     """Lessons that can be learned.
 
     Folders are taught again and again, and to count what is known takes ten times as long as to
@@ -133,7 +135,7 @@ def _all_ready(mailbox: Mailbox, lessons: Iterable[Teaching]) -> Iterator[_Ready
         yield item
 
 
-def _ready_groups(mailbox: Mailbox, lessons: Iterable[Teaching]) -> Iterator[list[_Ready]]:
+def _ready_groups(mailbox: Memory, lessons: Iterable[Teaching]) -> Iterator[list[_Ready]]:
     return grouped(
         mailbox, _all_ready(mailbox, lessons), _views, lambda item: len(item.lesson.message)
     )
@@ -144,7 +146,7 @@ def _views(item: _Ready) -> Sequence[TokenCounts]:
 
 
 def grouped(
-    mailbox: Mailbox,
+    mailbox: Memory,
     items: Iterable[Item],
     views: Callable[[Item], Sequence[TokenCounts]],
     size: Callable[[Item], int] = lambda _: 0,
@@ -185,7 +187,7 @@ def grouped(
 
 
 def _learned_within(
-    mailbox: Mailbox, items: Sequence[_Ready], teacher: str, source: str
+    mailbox: Memory, items: Sequence[_Ready], teacher: str, source: str
 ) -> list[Outcome]:
     """Learn messages, within a transaction."""
     known = mailbox.ledger.labels_of([item.key for item in items], mailbox.labels)
@@ -217,14 +219,14 @@ def _learned_within(
         def count() -> tuple[Any, dict[str, float] | None]:
             return (item.counted or _counted(mailbox, lesson.message))[:2]
 
-        outcomes.append(mailbox.learn_within(count, item.key, lesson.label, teacher, where, None))
+        outcomes.append(steps.learn(mailbox, count, item.key, lesson.label, teacher, where, None))
 
     in_order(mailbox, items, adds, _views, learn)
     return outcomes
 
 
 def in_order(
-    mailbox: Mailbox,
+    mailbox: Memory,
     items: Iterable[Item],
     adds: Callable[[Item], bool],
     views: Callable[[Item], Sequence[TokenCounts]],
@@ -257,7 +259,7 @@ def in_order(
 
 
 def _done(
-    mailbox: Mailbox,
+    mailbox: Memory,
     run: list[Item],
     views: Callable[[Item], Sequence[TokenCounts]],
     act: Callable[[Item], None],
@@ -269,7 +271,7 @@ def _done(
 
 
 @contextmanager
-def _in_memory(mailbox: Mailbox, messages: Sequence[Sequence[TokenCounts]]) -> Iterator[None]:
+def _in_memory(mailbox: Memory, messages: Sequence[Sequence[TokenCounts]]) -> Iterator[None]:
     """Let the models learn these messages in memory, and write it in the end."""
     kept = mailbox.counts
     lent = [

@@ -22,10 +22,10 @@ from streamnb.mail import parse
 from streamnb.mailbox.blend import forget
 from streamnb.mailbox.digest import digest
 from streamnb.mailbox.ledger import HUMAN
+from streamnb.mailbox.lessons import Outcome, take_back
 from streamnb.mailbox.packed import pack_tokens, places_in, unpack_tokens
 from streamnb.mailbox.service.answers import Answer
-from streamnb.mailbox.store import Mailbox, Outcome
-from streamnb.mailbox.undo import forget_undone
+from streamnb.mailbox.store import Mailbox
 
 __all__ = ["WEB", "Bounds", "Entry", "Record"]
 
@@ -320,7 +320,7 @@ class Record:
         features: list[tuple[TokenCounts, ...]] = []
         with mailbox.writing():
             run = mailbox.database.connection.execute
-            forget_undone(mailbox)
+            mailbox.database.forget_undone()
             there = self._there()
             if sender is not None and there:
                 found = run("SELECT digest, sender FROM verdicts").fetchall()
@@ -329,7 +329,7 @@ class Record:
                 rows = list(mailbox.ledger.rows("digest = ?", (key,)))
                 for row in rows:
                     if row.ended is None and row.tokens is not None:
-                        mailbox.take_back(row, mailbox.moment())
+                        take_back(mailbox, row, mailbox.moment())
                 features += [row.tokens for row in rows if row.tokens is not None]
                 forget(mailbox.database.connection, key)
                 # What was let go of (`compact`) is in the sums: its row stays, and is nobody's.

@@ -22,7 +22,8 @@ from streamnb.features.token_counts import TokenCounts
 from streamnb.mailbox.database import Database
 from streamnb.mailbox.ledger import Row, row_of, select_row
 from streamnb.mailbox.location import WAIT, is_url
-from streamnb.mailbox.store import Mailbox, check_row
+from streamnb.mailbox.memory import check_row
+from streamnb.mailbox.store import Mailbox
 from streamnb.mailbox.transactions import FORMER_STATE, STATE
 from streamnb.mailbox.transfer.extract import Absorbed, Extract, absorb
 from streamnb.naive_bayes.base import TextModel

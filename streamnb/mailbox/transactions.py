@@ -254,6 +254,10 @@ class Transactions:
         except ValueError:
             raise StateError(f"{self.path}: the database is damaged: state {name!r}") from None
 
+    def forget_undone(self) -> None:
+        """Forget what the last `undo` took back."""
+        self.connection.execute("DROP TABLE IF EXISTS undone")
+
     def keep(self, name: str, value: Any) -> None:
         """Keep anything that JSON can hold under a name."""
         text = json.dumps(value, sort_keys=True, separators=(",", ":"))

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from streamnb.mailbox.ledger import COLUMNS
+from streamnb.mailbox.lessons import relearn_row, unlearn_row
+from streamnb.mailbox.memory import Memory
 
-if TYPE_CHECKING:
-    from streamnb.mailbox.store import Mailbox
-
-__all__ = ["Redone", "Undone", "forget_undone", "last_learned", "redo", "undo"]
+__all__ = ["Redone", "Undone", "last_learned", "redo", "undo"]
 
 # What the last `undo` removed from the ledger ('removed'), and what held again since ('restored').
 _SCHEMA = (
@@ -41,7 +40,7 @@ class Redone(NamedTuple):
     left: int
 
 
-def last_learned(mailbox: Mailbox, many: int = 1) -> float | None:
+def last_learned(mailbox: Memory, many: int = 1) -> float | None:
     """When the last so many learnings began; None where there are none."""
     with mailbox.reading():
         rows = mailbox.database.connection.execute(
@@ -51,7 +50,7 @@ def last_learned(mailbox: Mailbox, many: int = 1) -> float | None:
     return float(rows[-1][0]) if rows else None
 
 
-def undo(mailbox: Mailbox, since: float, dry_run: bool = False) -> Undone:
+def undo(mailbox: Memory, since: float, dry_run: bool = False) -> Undone:
     """Go back to what was known at a time: nothing that was done since then has happened.
 
     Parameters
@@ -88,13 +87,13 @@ def undo(mailbox: Mailbox, since: float, dry_run: bool = False) -> Undone:
             for number in reversed(new):
                 row = mailbox.ledger.row(number)
                 if row.ended is None and row.tokens is not None:
-                    mailbox.unlearn_row(row)
+                    unlearn_row(mailbox, row)
                 run(keep, ("removed", number))
                 mailbox.ledger.remove(row)
             for number in old:
                 row = mailbox.ledger.row(number)
                 if row.tokens is not None:
-                    mailbox.relearn_row(row)
+                    relearn_row(mailbox, row)
                 run(keep, ("restored", number))
                 mailbox.ledger.end(row, None)
         return Undone(len(new), len(old), len(lost))
@@ -102,14 +101,14 @@ def undo(mailbox: Mailbox, since: float, dry_run: bool = False) -> Undone:
     return mailbox.once(undone)
 
 
-def _holds(mailbox: Mailbox, number: int) -> bool:
+def _holds(mailbox: Memory, number: int) -> bool:
     found = mailbox.database.connection.execute(
         "SELECT ended IS NULL FROM ledger WHERE id = ?", (number,)
     ).fetchone()
     return bool(found[0])
 
 
-def redo(mailbox: Mailbox) -> Redone:
+def redo(mailbox: Memory) -> Redone:
     """Undo the last `undo`, once: what it took back is learned again, exactly."""
 
     def redone() -> Redone:
@@ -127,7 +126,7 @@ def redo(mailbox: Mailbox) -> Redone:
             rows = list(mailbox.ledger.rows("id = ? AND ended IS NULL", (number,)))
             for row in rows:
                 if row.tokens is not None:
-                    mailbox.unlearn_row(row)
+                    unlearn_row(mailbox, row)
                 mailbox.ledger.end(row, when)
             ended += len(rows)
         for number, over in [(n, end) for kind, n, _, end in kept if kind == "removed"]:
@@ -138,18 +137,13 @@ def redo(mailbox: Mailbox) -> Redone:
             )
             row = mailbox.ledger.row(number)
             if over is None and row.tokens is not None:
-                mailbox.relearn_row(row)
+                relearn_row(mailbox, row)
             learned += 1
-        forget_undone(mailbox)
+        mailbox.database.forget_undone()
         return Redone(learned, ended, left)
 
     return mailbox.once(redone)
 
 
-def _is_kept(mailbox: Mailbox) -> bool:
+def _is_kept(mailbox: Memory) -> bool:
     return "undone" in mailbox.database.tables()
-
-
-def forget_undone(mailbox: Mailbox) -> None:
-    """Forget what the last `undo` took back, within a transaction."""
-    mailbox.database.connection.execute("DROP TABLE IF EXISTS undone")

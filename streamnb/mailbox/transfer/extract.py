@@ -21,7 +21,9 @@ from streamnb.errors import StateError
 from streamnb.features.token_counts import TokenCounts
 from streamnb.mailbox.groups import grouped, in_order
 from streamnb.mailbox.ledger import HUMAN, PROGRAM, Row
-from streamnb.mailbox.store import Mailbox, check_kind
+from streamnb.mailbox.lessons import add_row, confirm, take_back
+from streamnb.mailbox.memory import check_kind
+from streamnb.mailbox.store import Mailbox
 from streamnb.naive_bayes.receipt import Receipt
 
 __all__ = ["Absorbed", "Extract", "absorb", "digest_of_file", "of_counts", "of_mailbox"]
@@ -242,15 +244,15 @@ def _settle(mailbox: Mailbox, row: Row) -> str:
     """Add a row, unless what we know of its message holds; gives a field of `Absorbed`."""
     before = mailbox.ledger.active(row.digest)
     if before is None:
-        mailbox.add_row(row)
+        add_row(mailbox, row)
         return "added"
     if before.label == row.label:
         if row.teacher == HUMAN and before.teacher == PROGRAM:
-            mailbox.confirm(before, row.source, row.added)
+            confirm(mailbox, before, row.source, row.added)
         return "known"
     rank = (row.teacher == HUMAN, row.time) > (before.teacher == HUMAN, before.time)
     if not rank or before.tokens is None or row.tokens is None:
         return "overruled"
-    mailbox.take_back(before, row.added)
-    mailbox.add_row(row)
+    take_back(mailbox, before, row.added)
+    add_row(mailbox, row)
     return "overruling"

@@ -18,8 +18,9 @@ from streamnb import _core
 from streamnb.classifier import Classifier
 from streamnb.errors import StateError
 from streamnb.mailbox.ledger import Row
+from streamnb.mailbox.memory import check_row
 from streamnb.mailbox.packed import pack_tokens, unpack_tokens
-from streamnb.mailbox.store import Mailbox, check_row
+from streamnb.mailbox.store import Mailbox
 from streamnb.mailbox.transfer.extract import Extract, digest_of_file, of_counts
 from streamnb.naive_bayes.base import TextModel
 from streamnb.naive_bayes.receipt import Receipt

@@ -1,0 +1,189 @@
+"""What is done to one message within a transaction: learn it, confirm it, take it back."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from streamnb.counts.protocol import Label
+from streamnb.errors import StateError
+from streamnb.features.token_counts import TokenCounts
+from streamnb.mailbox.blend import blended, evidence_of, remember, scores_of
+from streamnb.mailbox.ledger import HUMAN, PROGRAM, Row, of_known
+from streamnb.mailbox.memory import Memory
+
+__all__ = [
+    "Outcome",
+    "add_row",
+    "confirm",
+    "learn",
+    "relearn_row",
+    "retract",
+    "take_back",
+    "unlearn_row",
+]
+
+
+class Outcome(NamedTuple):
+    """What became of a label that was given.
+
+    Attributes
+    ----------
+    what
+        "learned"; "corrected" (another label was unlearned first); "known" (nothing to do);
+        "confirmed" (a person says what a program had said); "kept" (a program contradicts a
+        person); "forgotten"; "unknown" (nothing to forget); "retired" (learned so long ago that its
+        features were dropped: nothing changed).
+    before
+        The label it had, None where it had none.
+    """
+
+    what: str
+    before: Label | None = None
+
+
+def learn(
+    memory: Memory,
+    count: Callable[[], tuple[Any, dict[str, float] | None]],
+    key: bytes,
+    label: Label,
+    teacher: str,
+    source: str,
+    when: float | None,
+) -> Outcome:
+    """Learn a message.
+
+    `count` gives its features and what the site says of it, where that is asked for.
+    """
+    now = memory.moment(when)
+    label = of_known(memory.labels, label)
+    said = memory.ledger.said_of(key)
+    number = memory.labels.index(label) if label in memory.labels else None
+    if said is not None and said[0] == number and (teacher != HUMAN or said[1] == HUMAN):
+        return Outcome("known", label)
+    before = None if said is None else memory.ledger.active(key)
+    if before is not None:
+        outcome = _overrule(memory, before, label, teacher, source, now)
+        if outcome is not None:
+            return outcome
+    counted, site = count()
+    expected = _expected(memory, counted, key, site)
+    receipt = memory.classifier.model.learn(counted, label)
+    memory.ledger.write(
+        Row(
+            0,
+            key,
+            memory.labels.index(label),
+            teacher,
+            source,
+            time.time() if when is None else when,
+            now,
+            None,
+            None if expected is None else memory.labels.index(expected),
+            memory.tokenizer_id,
+            receipt,
+            memory.classifier.model.views_of(counted),
+        )
+    )
+    if before is None:
+        return Outcome("learned")
+    return Outcome("corrected", memory.labels[before.label])
+
+
+def _expected(
+    memory: Memory, counted: Any, key: bytes, site: dict[str, float] | None
+) -> Label | None:
+    """What a message that is about to be learned would be taken for; None for nothing known."""
+    if site is None or memory.base is None:
+        return memory.classifier.model.predict_one(counted)
+    evidence = evidence_of(scores_of(memory.classifier, counted), site)
+    remember(memory.database.connection, key, memory.base.version, evidence)
+    memory.gains_left = True
+    scores = blended(evidence, memory.gains)
+    best = max(scores, key=scores.__getitem__) if scores else None
+    return next((known for known in memory.labels if str(known) == best), None)
+
+
+def _overrule(
+    memory: Memory, before: Row, label: Label, teacher: str, source: str, now: float
+) -> Outcome | None:
+    """Make way for another label of a message; an outcome where it is not to be learned."""
+    said = memory.labels[before.label]
+    if said == label:
+        confirm(memory, before, source, now)
+        return Outcome("confirmed", said)
+    if before.teacher == HUMAN and teacher == PROGRAM:
+        return Outcome("kept", said)
+    if before.tokens is None:
+        return Outcome("retired", said)
+    take_back(memory, before, now)
+    return None
+
+
+def confirm(memory: Memory, before: Row, source: str, now: float) -> None:
+    """A person says what a program had said."""
+    memory.ledger.end(before, now)
+    memory.ledger.write(before._replace(teacher=HUMAN, source=source, time=now, added=now))
+
+
+def retract(
+    memory: Memory, key: bytes, back_to: Sequence[Label] | None, when: float | None
+) -> Outcome:
+    """Take back the last word on a message: what it had corrected holds again.
+
+    Only if that is one of `back_to`; None for all.
+    """
+    row = memory.ledger.active(key)
+    if row is None:
+        return Outcome("unknown")
+    label = memory.labels[row.label]
+    if row.tokens is None:
+        return Outcome("retired", label)
+    now = memory.moment(when)
+    take_back(memory, row, now)
+    where = "digest = ? AND ended = ? AND id < ?"
+    for old in list(memory.ledger.rows(where, (key, row.added, row.id)))[-1:]:
+        if old.tokens is not None and (back_to is None or memory.labels[old.label] in back_to):
+            # A moment later than what was taken back ended: it did not correct that.
+            later = memory.moment_after(now)
+            add_row(memory, old._replace(id=0, added=later, ended=None))
+    return Outcome("forgotten", label)
+
+
+def _message_of(memory: Memory, row: Row) -> Any:
+    """A row's message as the model takes it; an empty one where its features are gone."""
+    nothing = (TokenCounts.from_dict({}),) * len(memory.counts)
+    return memory.classifier.model.of_views(row.tokens or nothing)
+
+
+def unlearn_row(memory: Memory, row: Row) -> None:
+    """Take a row's counts back."""
+    memory.fit_gains_anew()
+    try:
+        memory.classifier.model.unlearn(
+            _message_of(memory, row), memory.labels[row.label], row.receipt
+        )
+    except (ValueError, IndexError) as error:
+        raise StateError(
+            f"{memory.path}: the counts do not agree with the ledger ({error}); "
+            "see `streamnb verify`"
+        ) from None
+
+
+def take_back(memory: Memory, row: Row, now: float) -> None:
+    """Unlearn a row."""
+    unlearn_row(memory, row)
+    memory.ledger.end(row, now)
+
+
+def add_row(memory: Memory, row: Row) -> None:
+    """Add a row and what its receipt says."""
+    relearn_row(memory, row)
+    memory.ledger.write(row)
+
+
+def relearn_row(memory: Memory, row: Row) -> None:
+    """Add a row's counts."""
+    memory.fit_gains_anew()
+    memory.classifier.model.relearn(_message_of(memory, row), memory.labels[row.label], row.receipt)

@@ -1,0 +1,354 @@
+"""A classifier whose counts and history are in a database, within transactions."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
+from secrets import token_hex
+from typing import Any, Self, TypeVar
+
+from streamnb.classifier import Classifier, MailClassifier
+from streamnb.counts.database import SqlCounts, make_tables
+from streamnb.counts.protocol import Label
+from streamnb.errors import StateError
+from streamnb.mailbox.blend import GAINS, Site, fitted
+from streamnb.mailbox.database import opened
+from streamnb.mailbox.ledger import TEACHERS, Ledger, Row
+from streamnb.mailbox.location import WAIT
+from streamnb.mailbox.transactions import FORMER_STATE, STATE, TransientError
+from streamnb.naive_bayes.base import TextModel
+from streamnb.naive_bayes.counting import CountingNB
+
+__all__ = ["Memory", "check_kind", "check_row"]
+
+Done = TypeVar("Done")
+
+_CALLS = 64  # calls that a database remembers
+
+
+def check_kind(classifier: Classifier, where: str) -> None:
+    """Raise StateError where a classifier is not one that a database can hold."""
+    try:
+        classifier.model.check_keepable()
+    except ValueError as error:
+        raise StateError(f"{where}: {error}") from None
+
+
+def check_row(row: Row, model: TextModel, classes: int) -> None:
+    """Raise ValueError for a row of another model or of more classes."""
+    if row.label not in range(classes) or row.expected not in (None, *range(classes)):
+        raise ValueError("a class that is not known")
+    if row.tokens is not None and len(row.tokens) != len(model.members):
+        raise ValueError("a message of other views")
+    model.check_receipt(row.receipt, classes)
+    if row.receipt.exponent != 0:
+        raise ValueError("counts in a database do not age")
+    if row.ended is not None and not row.added <= row.ended < math.inf:
+        raise ValueError("taken back before it was learned")
+    if row.teacher not in TEACHERS:
+        raise ValueError("said by nobody that is known")
+
+
+class Memory:
+    """What a mailbox knows: a classifier, its counts, and the ledger of what it learned.
+
+    It is read when a transaction begins, and what it keeps beside counts and ledger is written when
+    one ends. Steps within a transaction are functions (`lessons`, `undo`, `groups`).
+
+    Parameters
+    ----------
+    path, create, wait, classifier, base
+        As for `streamnb.Mailbox`.
+
+    Attributes
+    ----------
+    database
+        Where it is.
+    classifier
+        What learns and judges; its counts are `counts`, one for each view.
+    ledger
+        What was learned, message by message.
+    base
+        What a site knows, or None.
+    gains
+        What this mailbox's own word and the base's are worth.
+    gains_left
+        Whether they are to be fitted anew when the transaction ends.
+    settled
+        Missed turns that learning anew (`rebuild`) could not mend.
+    compactions
+        Transactions in which something was dropped (`compact`).
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        create: bool = True,
+        wait: float = WAIT,
+        classifier: Classifier | None = None,
+        base: Site | None = None,
+    ) -> None:
+        self.database = opened(path, create, wait)
+        self.counts: list[SqlCounts] = []
+        self.ledger = Ledger(
+            self.database,
+            self._check_row,
+            lambda view, places: self.counts[view].features_at(places),
+            lambda view, features: self.counts[view].places_of(features),
+        )
+        self._identity = ""
+        self._moment = 0.0
+        self.base = base
+        self.gains = GAINS
+        self.gains_left = False
+        self.settled = 0.0
+        self.compactions = 0
+        self._calls: list[str] = []  # those done last, where a server's answer may be lost
+        self._loaded = False  # whether a transaction is open that has read what there is
+        try:
+            self._open(classifier)
+        except BaseException:
+            self.database.close()
+            raise
+
+    def _open(self, classifier: Classifier | None) -> None:
+        with self.database.reading():
+            known = self.database.value("identity")
+            if known is not None:
+                self._become(known)
+                self._load()  # it is sound, or this says what is wrong
+        if known is None:
+            self.take_identity(classifier or MailClassifier(label_noise=0.0))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the database; what was learned is safe with or without this."""
+        self.database.close()
+
+    @property
+    def path(self) -> Path | str:
+        """The database."""
+        return self.database.path
+
+    def take_identity(self, classifier: Classifier) -> None:
+        """Become a database of that classifier, where nothing was learned yet."""
+        with self.absorbing(classifier):
+            pass
+
+    @contextmanager
+    def absorbing(self, classifier: Classifier) -> Iterator[bool]:
+        """As `writing`; where nothing was learned yet, first become of that classifier.
+
+        Gives whether nothing was.
+        """
+        check_kind(classifier, str(self.path))
+        with self.database.writing() as connection:
+            (rows,) = connection.execute("SELECT count(*) FROM ledger").fetchone()
+            if rows:
+                self._load_to_write()
+            else:
+                identity = {
+                    "model": classifier.model.clone().outline(),
+                    "settings": classifier.settings(),
+                }
+                make_tables(self.database, len(classifier.models))
+                self._leave_former_format()
+                self.database.forget_undone()
+                self._become(identity)
+                for counts in self.counts:
+                    counts.clear()
+                self.database.keep("identity", identity)
+            self._loaded = True
+            try:
+                yield not rows
+            finally:
+                self._loaded = False
+            self._keep()
+            self._load()  # what was written is sound, or none of it is written
+
+    def _become(self, identity: Any) -> None:
+        """Make the classifier that the database says it holds."""
+        try:
+            model = TextModel.of_outline(identity["model"])
+            self.classifier = Classifier.from_settings(model, identity["settings"])
+            self.classifier.on = None
+        except Exception as error:
+            raise StateError(
+                f"{self.path}: the database is damaged: its model ({error!s:.100}); restore it "
+                "from a backup"
+            ) from None
+        check_kind(self.classifier, str(self.path))
+        self.counts = [SqlCounts(self.database, view) for view in range(len(self.models))]
+        for member, counts in zip(self.models, self.counts, strict=True):
+            member.counts = counts  # a model does not know which it holds
+        text = json.dumps(identity, sort_keys=True)
+        self._identity = sha256(text.encode()).hexdigest()[:16]
+        described = json.dumps(identity["settings"]["tokenizer"], sort_keys=True)
+        self.tokenizer_id = sha256(described.encode()).hexdigest()[:16]
+
+    @property
+    def location(self) -> str:
+        """What opens the database again; its path, or the URL with all that it says."""
+        return self.database.location
+
+    @property
+    def models(self) -> Sequence[CountingNB]:
+        """The counting model of each view."""
+        return self.classifier.models
+
+    @property
+    def labels(self) -> list[Label]:
+        """The classes, in the order they came."""
+        return self.counts[0].labels
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """A transaction in which the classifier knows what the database does.
+
+        Within another one it is part of that.
+        """
+        with self.database.reading():
+            if not self._loaded:
+                self._load()
+            self._loaded, before = True, self._loaded
+            try:
+                yield
+            finally:
+                self._loaded = before
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """A transaction in which the classifier can learn; all of it is done, or nothing."""
+        with self.database.writing():
+            self._load_to_write()
+            self._loaded, self.gains_left = True, False
+            try:
+                yield
+            finally:
+                self._loaded = False
+            self._keep()
+
+    def _load(self) -> None:
+        now = self.database.value(STATE)
+        keyed = now is not None
+        if now is None:
+            now = self.database.value(FORMER_STATE)
+        if now is None:
+            raise StateError(f"{self.path}: the database is damaged: it has no state")
+        try:
+            if now["identity"] != self._identity:
+                self._become(self.database.value("identity"))
+            self._moment = float(now["moment"])
+            self.settled = float(now.get("settled", 0.0))
+            self.compactions = int(now.get("compactions", 0))
+            self._calls = [str(call) for call in now.get("calls", ())]
+            own, site = now.get("gains", GAINS)
+            self.gains = float(own), float(site)
+            for counts, state in zip(self.counts, now["views"], strict=True):
+                counts.load(state)
+                counts.keyed = keyed
+            self.classifier.model.restore(now)
+        except StateError:
+            raise
+        except Exception as error:  # whatever was done to the file
+            raise StateError(
+                f"{self.path}: the database is damaged: its state ({error!s:.100}); restore it "
+                "from a backup"
+            ) from None
+
+    def _load_to_write(self) -> None:
+        self._load()
+        if not all(counts.keyed for counts in self.counts):
+            for counts in self.counts:
+                counts.give_keys()
+            self._leave_former_format()
+
+    def _leave_former_format(self) -> None:
+        """Say that the format is the newest; processes of before, which still run, find nothing."""
+        self.database.keep_version()
+        self.database.connection.execute("DELETE FROM state WHERE name = ?", (FORMER_STATE,))
+
+    def _check_row(self, row: Row) -> None:
+        check_row(row, self.classifier.model, len(self.labels))
+
+    def _keep(self) -> None:
+        self.settled = min(self.settled, self.classifier.model.missed_turns)
+        if self.gains_left:
+            self.gains_left = False
+            self.gains = fitted(self.database.connection, [str(label) for label in self.labels])
+        now: dict[str, Any] = {
+            "identity": self._identity,
+            "moment": self._moment,
+            "settled": self.settled,
+            "views": [counts.state() for counts in self.counts],
+            **({"calls": self._calls} if self._calls else {}),
+            **({"compactions": self.compactions} if self.compactions else {}),
+            **({} if self.gains == GAINS else {"gains": list(self.gains)}),
+            **self.classifier.model.state(),
+        }
+        self.database.keep(STATE, now)
+
+    def once(self, act: Callable[[], Done]) -> Done:
+        """Do something in a transaction, once, also where a server goes away meanwhile.
+
+        It is done again then, unless the transaction was done and only its answer was lost: the
+        database knows its last calls.
+        """
+        call = token_hex(6) if self.database.loses_answers else ""
+        said: list[Done] = []
+
+        def attempt() -> Done:
+            with self.writing():
+                if call and call in self._calls:
+                    return said[0]
+                said[:] = [act()]
+                if call:
+                    self._calls = [*self._calls, call][-_CALLS:]
+            return said[0]
+
+        return self.retrying(attempt)
+
+    def retrying(self, action: Callable[[], Done]) -> Done:
+        """Do a transaction, and do it again while the server is away, as long as `wait` says."""
+        until = time.monotonic() + self.database.wait
+        pause = 0.01
+        while True:
+            try:
+                return action()
+            except TransientError:
+                if self.database.writes is not None or time.monotonic() + pause > until:
+                    raise
+            time.sleep(pause)
+            pause = min(2 * pause, 1.0)
+
+    def moment(self, when: float | None = None) -> float:
+        """Now, within a transaction: in the ledger it never runs backwards, whatever clocks do."""
+        now = time.time()
+        self._moment = max(self._moment, now if when is None else min(when, now))
+        return self._moment
+
+    def moment_after(self, moment: float) -> float:
+        """The least moment after another one; it is now from then on."""
+        self._moment = math.nextafter(moment, math.inf)
+        return self._moment
+
+    def fit_gains_anew(self) -> None:
+        """Fit the gains when the transaction ends, where there is anything to fit."""
+        self.gains_left = self.gains_left or self.base is not None or self.gains != GAINS
+
+    def has_learned(self, key: bytes, label: Label) -> bool:
+        """Whether that label is learned of a message, as far as this mailbox knows its classes."""
+        with self.database.reading():
+            said = self.ledger.said_of(key)
+        spelt = {i: str(known) for i, known in enumerate(self.labels)}
+        return said is not None and spelt.get(said[0]) == str(label)
