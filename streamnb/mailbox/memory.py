@@ -13,7 +13,8 @@ from secrets import token_hex
 from typing import Any, Self, TypeVar
 
 from streamnb.classifier import Classifier, MailClassifier
-from streamnb.counts.database import SqlCounts, make_tables
+from streamnb.counts.database import SqlCounts
+from streamnb.counts.places import make_tables
 from streamnb.counts.protocol import Label
 from streamnb.errors import StateError
 from streamnb.mailbox.blend import GAINS, Site, fitted

@@ -1,0 +1,394 @@
+"""Where the features of a view lie in a database, and the blocks that they lie in."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamnb import _core
+from streamnb.counts.blocks import (
+    BLOCK,
+    Page,
+    distinct,
+    features_of,
+    read_blocks,
+    read_former_blocks,
+    written_blocks,
+)
+from streamnb.counts.memory import NO_NAME
+from streamnb.counts.protocol import Label
+from streamnb.errors import StateError
+from streamnb.features.token_counts import Feature, TokenCounts
+
+__all__ = ["MOST_PLACES", "Found", "Places", "Store", "found_of", "make_tables"]
+
+_AT_ONCE = 20_000  # features asked for in one statement
+MOST_PLACES = 1 << 48  # more than there can be
+_LOOKS = 8  # messages by their features' places, before the features of all places are read
+
+
+def _key(fingerprint: int) -> int:
+    """A fingerprint as SQLite's integers are: with a sign."""
+    return fingerprint - (1 << 64) if fingerprint >= 1 << 63 else fingerprint
+
+
+class Store(Protocol):
+    """What the counts need of a database."""
+
+    connection: Any
+    path: Path | str
+    changes: int  # grows whenever others may have changed what was read
+
+    def tables(self) -> set[str]:
+        """The names of the tables there are."""
+
+    def stream(self, statement: str) -> Iterator[Any]:
+        """Rows of a table that may be large, while others are asked for."""
+
+    def numbers(self, numbers: list[int]) -> Any:
+        """A list of numbers as the value of ``json_each(?) j``, whose columns are key and value."""
+
+
+# A view's features. They lie in blocks in the order in which they came: what is common came early,
+# so a message changes few blocks (a third of the pages, measured, that one row a feature in the
+# order of fingerprints does). The ledger has places for features, which are smaller.
+_TABLES = (
+    "CREATE TABLE features_{view}"
+    "(fingerprint INTEGER PRIMARY KEY, place INTEGER NOT NULL, name BLOB)",
+    "CREATE TABLE blocks_{view}(block INTEGER PRIMARY KEY, cells BLOB NOT NULL)",
+)
+
+
+def make_tables(database: Store, views: int) -> None:
+    """Make empty tables for so many views, within a transaction; older ones go."""
+    run = database.connection.execute
+    for name in database.tables():
+        if re.fullmatch(r"(?:features|blocks)_[0-9]+", name):
+            run(f'DROP TABLE "{name}"')
+    for view in range(views):
+        for statement in _TABLES:
+            run(statement.format(view=view))
+
+
+class Found(NamedTuple):
+    """Features and their blocks.
+
+    Attributes
+    ----------
+    fingerprints
+        The features, shape (n,).
+    places
+        Where each lies, shape (n,); -1 for one that was never learned.
+    page
+        The blocks.
+    rows
+        Which rows of the page those are that were learned.
+    """
+
+    fingerprints: NDArray[np.uint64]
+    places: NDArray[np.int64]
+    page: Page
+    rows: NDArray[np.int64]
+
+
+def found_of(fingerprints: NDArray[np.uint64], places: NDArray[np.int64], page: Page) -> Found:
+    """Features that lie at these places, with the page that has their blocks."""
+    known = places >= 0
+    return Found(fingerprints, places, page, page.rows(places if known.all() else places[known]))
+
+
+class Places:
+    """Where features lie, and what is written there.
+
+    Parameters
+    ----------
+    database
+        Where they are kept.
+    view
+        Number of the view.
+
+    Attributes
+    ----------
+    labels
+        The classes: a block has a count for each of them.
+    keyed
+        Whether blocks have fingerprints, as they do from version 2 on.
+    """
+
+    def __init__(self, database: Store, view: int) -> None:
+        self.database = database
+        self.view = view
+        self.labels: list[Label] = []
+        self.keyed = True
+        self._places = 0
+        self._changes = 0
+        self._found: tuple[int, Found] | None = None
+        # Where the features that were asked for last lie, also when counts were written since.
+        # Places are given anew only by `SqlCounts.lay_out`, and by others between two calls of
+        # `SqlCounts.load`.
+        self._known: tuple[NDArray[np.uint64], NDArray[np.int64]] | None = None
+        self._looks = 0, 0  # version, and how many messages were looked for by place
+        self._keys: tuple[int, Page] | None = None  # version, and the features of all places
+
+    def _forget(self) -> None:
+        """Forget what was read, which others may have changed."""
+        self._found = self._known = self._keys = None
+
+    @property
+    def version(self) -> int:
+        """A number that changes whenever what was read may no longer hold."""
+        return self.database.changes + self._changes
+
+    def _changed(self) -> None:
+        self._changes += 1
+        self._found = None
+
+    def name(self, fingerprint: int) -> Feature | None:
+        """The name of a feature, or None where it is not known."""
+        statement = f"SELECT name FROM features_{self.view} WHERE fingerprint = ?"  # noqa: S608
+        row = self.database.connection.execute(statement, (_key(fingerprint),)).fetchone()
+        if row is None or row[0] is None:
+            return None
+        if not isinstance(row[0], bytes):
+            raise self._damaged("a name")
+        found: Feature = _core.decode_name(row[0])
+        return found
+
+    def name_features(self, names: Iterable[tuple[int, bytes]]) -> None:
+        """Say what features are called, by their fingerprints, where that is not known."""
+        self.database.connection.executemany(
+            f"UPDATE features_{self.view} SET name = ? "  # noqa: S608 (a number)
+            "WHERE fingerprint = ? AND name IS NULL",
+            [(name, _key(fingerprint)) for fingerprint, name in names],
+        )
+
+    def _read(self, fingerprints: NDArray[np.uint64]) -> Found:
+        """Read what a message is about, or take what was read last."""
+        if self._found is not None and self._found[0] == self.version:
+            found = self._found[1]
+            if found.fingerprints is fingerprints:
+                return found
+        places = self._find(fingerprints)
+        known = places >= 0
+        found = found_of(fingerprints, places, self._read_page(places[known]))
+        self._check_keys(found)
+        return self._note(found)
+
+    def _check_keys(self, found: Found) -> None:
+        """Raise StateError unless the blocks have the features where those say that they lie."""
+        if self.keyed:
+            lying = found.fingerprints[found.places >= 0]
+            if (found.page.keys[found.rows] != lying).any():
+                raise self._damaged("a place")
+
+    def _note(self, found: Found) -> Found:
+        self._found = self.version, found
+        self._known = found.fingerprints, found.places
+        return found
+
+    def places_of(self, fingerprints: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """Where features lie; -1 for those that were never learned."""
+        if self._known is not None:
+            known, places = self._known
+            if known is fingerprints:
+                return places
+            at = np.searchsorted(known, fingerprints)  # in order after `take_in`
+            at[at == len(known)] = 0
+            if len(known) and (known[at] == fingerprints).all():
+                return places[at]
+        self._known = fingerprints, self._find(fingerprints)
+        return self._known[1]
+
+    def features_at(self, places: NDArray[np.int64]) -> NDArray[np.uint64]:
+        """Which features lie at some places, as the blocks say.
+
+        Of a few messages counts are read, too, since they are about to be taken back; of many, the
+        features of all places.
+
+        Raises
+        ------
+        StateError
+            Where nothing lies at one.
+        """
+        version, looks = self._looks
+        looks = looks + 1 if version == self.version else 1
+        self._looks = self.version, looks
+        self._checked(places)
+        page = self._read_page(places) if looks <= _LOOKS else self._all_keys()
+        if not page.has(places):
+            raise self._damaged("a place")
+        rows = page.rows(places)
+        fingerprints = page.keys[rows]
+        if not fingerprints.all():
+            raise self._damaged("a place")
+        if looks <= _LOOKS:
+            self._note(Found(fingerprints, places, page, rows))
+        return fingerprints
+
+    def _all_keys(self) -> Page:
+        """The features of all blocks, without counts."""
+        if self._keys is not None and self._keys[0] == self.version:
+            return self._keys[1]
+        listed = self.database.connection.execute(
+            f"SELECT block FROM blocks_{self.view} ORDER BY block"  # noqa: S608 (a number)
+        ).fetchall()
+        page = Page(np.array([block for (block,) in listed], np.int64), 0)
+        written = self.database.stream(f"SELECT cells FROM blocks_{self.view} ORDER BY block")  # noqa: S608
+        try:
+            for i, (block,) in enumerate(written):
+                page.keys[i * BLOCK : (i + 1) * BLOCK] = features_of(block)
+        except (TypeError, ValueError):
+            raise self._damaged("a block") from None
+        self._keys = self.version, page
+        return page
+
+    def _ask(self, statement: str, keys: NDArray[np.int64]) -> list[tuple[Any, Any]]:
+        """Pairs for those of the keys that are there: the key's number, and what was asked for."""
+        run, numbers = self.database.connection.execute, self.database.numbers
+        if len(keys) <= _AT_ONCE:
+            found: list[tuple[Any, Any]] = run(statement, (numbers(keys.tolist()),)).fetchall()
+            return found
+        return [
+            (start + number, found)
+            for start in range(0, len(keys), _AT_ONCE)
+            for number, found in run(statement, (numbers(keys[start : start + _AT_ONCE].tolist()),))
+        ]
+
+    def _find(self, fingerprints: NDArray[np.uint64]) -> NDArray[np.int64]:
+        keys = fingerprints.view(np.int64)
+        order = np.argsort(keys)  # neighbours lie on one page
+        found = self._ask(
+            f"SELECT j.key, f.place FROM json_each(?) j "  # noqa: S608 (a number)
+            f"CROSS JOIN features_{self.view} f ON f.fingerprint = j.value",
+            keys[order],
+        )
+        places = np.full(len(keys), -1, dtype=np.int64)
+        if found:
+            numbers, at = zip(*found, strict=True)
+            places[order[list(numbers)]] = self._checked(at)
+        return places
+
+    def _damaged(self, what: str) -> StateError:
+        return StateError(
+            f"{self.database.path}: the database is damaged: {what}; restore it from a backup, or "
+            "see `streamnb rescue`"
+        )
+
+    def _checked(self, places: Sequence[Any] | NDArray[np.int64]) -> NDArray[np.int64]:
+        try:
+            checked = np.array(places, dtype=np.int64)
+        except (TypeError, ValueError, OverflowError):  # SQLite keeps anything in any column
+            raise self._damaged("a place") from None
+        if len(checked) and (checked.min() < 0 or checked.max() >= self._places):
+            raise self._damaged("a place")
+        return checked
+
+    def _read_page(self, places: NDArray[np.int64]) -> Page:
+        """Read the blocks that some places are in."""
+        page = Page(distinct(places // BLOCK), len(self.labels))
+        found = self._ask(
+            f"SELECT j.key, b.cells FROM json_each(?) j "  # noqa: S608 (a number)
+            f"CROSS JOIN blocks_{self.view} b ON b.block = j.value",
+            page.blocks,
+        )
+        try:
+            (read_blocks if self.keyed else read_former_blocks)(found, page)
+        except (LookupError, TypeError, ValueError):
+            raise self._damaged("a block") from None
+        return page
+
+    def _write(self, page: Page, rows: NDArray[np.int64]) -> None:
+        """Write the blocks that some rows lie in."""
+        if not len(rows):
+            return
+        touched = distinct(rows // BLOCK)
+        self.database.connection.executemany(
+            f"INSERT INTO blocks_{self.view} VALUES (?, ?) "  # noqa: S608 (a number)
+            "ON CONFLICT (block) DO UPDATE SET cells = excluded.cells",
+            zip(page.blocks[touched].tolist(), written_blocks(page, touched), strict=True),
+        )
+
+    def _with_places(self, found: Found, tokens: TokenCounts) -> Found:
+        """Give the features that are new places of their own, the most frequent ones together."""
+        new = np.flatnonzero(found.places < 0)
+        new = new[np.argsort(-tokens.counts[new], kind="stable")]
+        places = found.places.copy()
+        places[new] = self._places + np.arange(len(new))
+        self._places += len(new)
+        self._insert(tokens, new, places[new])
+        fresh = self._read_page(places[new])  # the first of these blocks may be half full
+        blocks = distinct(np.concatenate((fresh.blocks, found.page.blocks)))
+        page = Page(blocks, len(self.labels))
+        page.take(fresh)
+        page.take(found.page)
+        page.keys[page.rows(places[new])] = found.fingerprints[new]
+        return self._note(found_of(found.fingerprints, places, page))
+
+    def _insert(
+        self, tokens: TokenCounts, new: NDArray[np.int64], places: NDArray[np.int64]
+    ) -> None:
+        names: list[bytes | None] = [None] * len(new)
+        if tokens.names is not None and tokens.ends is not None:
+            ends = [0, *tokens.ends.tolist()]
+            text = tokens.names
+            found = (text[ends[i] : ends[i + 1]] for i in new.tolist())
+            names = [None if name == NO_NAME else name for name in found]
+        keys = tokens.fingerprints[new].view(np.int64).tolist()
+        self.database.connection.executemany(
+            f"INSERT INTO features_{self.view} VALUES (?, ?, ?)",  # noqa: S608 (a number)
+            sorted(zip(keys, places.tolist(), names, strict=True)),
+        )
+
+    def _everywhere(self) -> Found:
+        """Every feature, in the order of SQLite's integers."""
+        listed = self.database.connection.execute(
+            f"SELECT fingerprint, place FROM features_{self.view} ORDER BY fingerprint"  # noqa: S608
+        ).fetchall()
+        keys = np.array([row[0] for row in listed], dtype=np.int64)
+        places = self._checked([row[1] for row in listed])
+        found = found_of(keys.view(np.uint64), places, self._read_page(places))
+        self._check_keys(found)
+        return found
+
+    def check_places(self) -> None:
+        """Raise StateError unless features and blocks agree on where all features lie."""
+        self._everywhere()
+
+    def give_keys(self) -> None:
+        """Write the features' fingerprints into blocks of version 1."""
+        found = self._everywhere()
+        found.page.keys[found.rows] = found.fingerprints
+        self._write(found.page, found.rows)
+        self.keyed = True
+        self._changed()
+
+    def erase(self, fingerprints: NDArray[np.uint64], still_named: NDArray[np.int64]) -> None:
+        """Know nothing more of those of some features that have no count.
+
+        Of those at the places `still_named`, which the ledger has elsewhere, only the name goes.
+        """
+        found = self._read(fingerprints)
+        page, rows = found.page, found.rows
+        keys = found.fingerprints[found.places >= 0].view(np.int64)
+        places = found.places[found.places >= 0]
+        empty = ~page.cells[rows].any(axis=1)
+        kept = np.isin(places, still_named)
+        run = self.database.connection.executemany
+        run(
+            f"UPDATE features_{self.view} SET name = NULL WHERE fingerprint = ?",  # noqa: S608
+            [(key,) for key in keys[empty & kept].tolist()],
+        )
+        run(
+            f"DELETE FROM features_{self.view} WHERE fingerprint = ?",  # noqa: S608 (a number)
+            [(key,) for key in keys[empty & ~kept].tolist()],
+        )
+        gone = rows[empty & ~kept]
+        page.keys[gone], page.seen[gone] = 0, 0
+        self._write(page, gone)
+        self._known = None
+        self._changed()
