@@ -4,6 +4,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from commands import streamnb_command
@@ -16,7 +17,7 @@ from streamnb.mailbox.compact import compact
 from streamnb.mailbox.digest import digest
 from streamnb.mailbox.rescue import rescue
 from streamnb.mailbox.status import status
-from streamnb.mailbox.transfer.formats import export
+from streamnb.mailbox.transfer.formats import export, merge
 
 
 def test_a_database_that_was_removed_learns_nothing_more(box):
@@ -301,6 +302,28 @@ def test_a_page_that_is_lost_takes_few_rows_with_it(tmp_path, every):
             assert mailbox.verify() == []
         new.unlink()
     assert len(all_of_it) <= 5
+
+
+def test_merging_names_the_database_whose_page_cannot_be_read(tmp_path):
+    path, target = tmp_path / "a.db", tmp_path / "b.db"
+    with Mailbox(path) as mailbox:
+        for n in range(60):
+            mailbox.learn(b"Subject: %d\n\n" % n + b"word%d " % n * 30, ["spam", "ham"][n % 2])
+        mailbox.database.shrink()
+    sound, size = path.read_bytes(), 2048
+    said = []
+    for page in range(1, len(sound) // size, 3):
+        path.write_bytes(sound[: page * size] + b"\xff" * size + sound[(page + 1) * size :])
+        with Mailbox(target) as mailbox:
+            try:
+                with Mailbox(path) as other:
+                    merge(mailbox, other)
+            except StateError as error:
+                said.append(str(error))
+        for ending in ("", "-wal", "-shm"):
+            Path(f"{target}{ending}").unlink(missing_ok=True)
+    assert len(said) > 10
+    assert {text.split(":")[0] for text in said} == {str(path)}
 
 
 def test_status_of_a_ledger_with_text_that_is_none(tmp_path):

@@ -98,7 +98,11 @@ def undo(mailbox: Memory, since: float, dry_run: bool = False) -> Undone:
                 mailbox.ledger.end(row, None)
         return Undone(len(new), len(old), len(lost))
 
-    return mailbox.once(undone)
+    def looked() -> Undone:
+        with mailbox.reading():
+            return undone()
+
+    return mailbox.retrying(looked) if dry_run else mailbox.once(undone)
 
 
 def _holds(mailbox: Memory, number: int) -> bool:

@@ -70,20 +70,23 @@ class Absorbed(NamedTuple):
 def of_mailbox(other: Mailbox) -> Extract:
     """What another mailbox knows; within its `reading`."""
 
+    def rows() -> Iterator[Row]:
+        with other.database.speaking():
+            yield from other.ledger.rows()
+
     def names() -> Iterator[tuple[int, int, bytes]]:
-        for view in range(len(other.counts)):
-            for key, name in other.database.connection.execute(
-                f"SELECT fingerprint, name FROM features_{view} WHERE name IS NOT NULL"  # noqa: S608
-            ):
-                if not isinstance(name, bytes):
-                    raise StateError(f"{other.path}: the database is damaged: a name")
-                yield view, key % (1 << 64), name
+        with other.database.speaking():
+            for view in range(len(other.counts)):
+                for key, name in other.database.connection.execute(
+                    f"SELECT fingerprint, name FROM features_{view} WHERE name IS NOT NULL"  # noqa: S608
+                ):
+                    if not isinstance(name, bytes):
+                        raise StateError(f"{other.path}: the database is damaged: a name")
+                    yield view, key % (1 << 64), name
 
     for counts in other.counts:  # or what is damaged in the blocks would be taken over
         counts.check_places()
-    return Extract(
-        str(other.path), other.classifier, list(other.labels), lambda: other.ledger.rows(), names
-    )
+    return Extract(str(other.path), other.classifier, list(other.labels), rows, names)
 
 
 def digest_of_file(path: str) -> bytes:
