@@ -16,6 +16,7 @@ from hostile import hostile
 from test_watch import Dir, mail
 
 from streamnb import Mailbox
+from streamnb.mailbox.base import Base
 from streamnb.mailbox.digest import digest
 from streamnb.mailbox.record import Bounds, Record
 from streamnb.mailbox.service.answers import answer
@@ -222,6 +223,28 @@ def test_only_its_owner_and_its_own_forms_are_let_in(page, tmp_path):
 
 ODD = ['<script>alert(1)</script>', '"><img src=x onerror=alert(1)>', "{{ 7*7 }}{% include 'x' %}", "\u202egnp.exe",
        "javascript:alert(1)", "a" * 5000, "\x00\x1b[31m", "=?utf-8?q?=3Cscript=3E?=", "%s%n%d", "'; DROP TABLE verdicts; --"]  # fmt: skip
+
+
+def test_what_a_message_would_be_is_said_by_the_site_too(tmp_path):
+    home = Dir(tmp_path / "Maildir")
+    with Mailbox(tmp_path / "site.db") as site:
+        for number in range(30):
+            site.learn(mail(number, SPAM), "spam")
+            site.learn(mail(number, HAM), "ham")
+    with Mailbox(tmp_path / "mail.db", base=Base(tmp_path / "site.db")) as box:
+        plan = Plan("INBOX", {"Junk": "spam"})
+        watcher = Watcher(box, MaildirAccount(home.root), plan, lambda line: None)
+        watcher.look()
+        home.deliver(2, mail(2, SPAM))
+        watcher.look()
+        number = Record(box).entries("all")[0].id
+    page = Page(home.root, "--db", tmp_path / "mail.db", "--base", tmp_path / "site.db")
+    try:
+        text = page.get(f"/message/{number}")
+        assert "Now it would be spam" in text_of(text)
+        assert "pills" in text_of(text).partition("What it rests on")[2]
+    finally:
+        page.close()
 
 
 @pytest.mark.long

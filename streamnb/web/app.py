@@ -214,8 +214,12 @@ class _Site:
             raise _MissingError
         text = fetched(self.mailbox, self.account, entry)
         label = entry.taught or entry.label
-        with self.mailbox.reading():
-            verdict = self.mailbox.classifier.classify_counted(self.record.counted(entry.id), 20)
+        if text is not None:
+            verdict = self.mailbox.classify(text, 20)  # which asks the site, too
+        else:
+            with self.mailbox.reading():
+                counted = self.record.counted(entry.id)
+                verdict = self.mailbox.classifier.classify_counted(counted, 20)
         return self._shown(
             "message.html",
             entry=entry,
