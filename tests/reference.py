@@ -173,8 +173,11 @@ class Reference:
     ) -> float:
         """Sum of x_w [log(n_cw + alpha) - log(N_c + alpha V)], McCallum & Nigam 1998."""
         n = self._counts(self._of(label))
-        known = len([y for y in self.labels() if math.fsum(w for _, _, w in self._of(y)) > 0])
-        background = self.background * (1 - 1 / (known - 1)) if known > 2 else 0.0
+        weights = [math.fsum(w for _, _, w in self._of(y)) for y in self.labels()]
+        shares = [weight / math.fsum(weights) for weight in weights if weight > 0]
+        classes = math.exp(-math.fsum(share * math.log(share) for share in shares))
+        more = max(0.0, 1 - 1 / (classes - 1)) if len(shares) > 2 and classes > 1 else 0.0
+        background = self.background * more
         everything = self._counts(self.observations)
         total = math.fsum(everything.values())
         alphas = {

@@ -6,6 +6,7 @@ import json
 import math
 import os
 import pickle
+import random
 import zipfile
 from collections import defaultdict
 
@@ -490,6 +491,35 @@ def test_nested_grams_are_those_of_python(raw, sizes):
     longest = {gram for gram in found if len(gram) == n}
     assert {found[gram] for gram in longest} <= {1}
     assert found == expected
+
+
+@pytest.mark.parametrize("others", [1, 5])
+def test_the_first_messages_of_another_class_leave_verdicts_as_sure_as_they_were(others):
+    words = {
+        label: [f"{label}{i}" for i in range(40)] for label in ("spam", "ham", "work", "lists")
+    }
+    rng = random.Random(3)
+
+    def text(label):
+        both = [f"word{int(300 * rng.random() ** 3)}" for _ in range(30)]
+        return " ".join(both + rng.sample(words[label], 4))
+
+    classifier = TextClassifier()
+    for _ in range(100):
+        for label in ("spam", "ham"):
+            classifier.learn_one(text(label), label)
+    asked = [(text(label), label) for _ in range(50) for label in ("spam", "ham")]
+
+    def sure():
+        shares = [classifier.predict_proba_one(x)[label] for x, label in asked]
+        return np.quantile(np.log(shares) - np.log1p(-np.array(shares)), 0.3)
+
+    before = sure()
+    for label in ("work", "lists"):
+        for _ in range(others):
+            classifier.learn_one(text(label), label)
+    now = sure()
+    assert now > 0.6 * before, (now, before)
 
 
 def slow_share(gram, k, table, totals, step, background, alpha=0.1, spread=3.0):

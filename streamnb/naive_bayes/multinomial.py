@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from operator import mul
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,8 @@ __all__ = ["BACKGROUND", "MultinomialNB", "MultinomialParameters"]
 BACKGROUND = (
     "With K > 2 classes, alpha of a feature grows by how frequent it is in all of them: it is "
     "alpha (1 + b V f), f the feature's share of all counts, V the number of features and b this "
-    "number times (K - 2) / (K - 1); 0 for the same alpha everywhere."
+    "number times (K - 2) / (K - 1), small classes counted as parts of one; 0 for the same alpha "
+    "everywhere."
 )
 
 
@@ -98,11 +100,20 @@ class MultinomialNB(MultinomialParameters, CountingNB):
 
     @property
     def _background(self) -> float:
-        weights = self.counts.weights
+        """What `background` comes to, with the classes there are.
+
+        A class that has just come, or a small one, counts as far as it has messages: of K classes
+        of one size each, K would be the exponential of their entropy. Taken for a whole one, the
+        first message of a third class made nearly all verdicts on the other two unsure.
+        """
+        weights = [weight for weight in self.counts.weights if weight > 0]
         if not self.background or len(weights) < 3:
             return 0.0
-        known = len(weights) - weights.count(0.0)
-        return self.background * (known - 2) / (known - 1) if known > 2 else 0.0
+        total = math.fsum(weights)
+        logs = _core.log_cells(np.array(weights)).tolist()
+        entropy = _core.log(total) - math.fsum(map(mul, weights, logs)) / total
+        classes = _core.exp(entropy)
+        return self.background * (classes - 2) / (classes - 1) if classes > 2 else 0.0
 
     def _sums(self, tokens: TokenCounts) -> tuple[list[float], int]:
         unseen = self.unseen == "smooth"
