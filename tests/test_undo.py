@@ -124,6 +124,26 @@ def test_what_was_let_go_of_is_erased_without_breaking_the_sums(box):
     assert box.verify() == []
 
 
+def test_the_last_lesson_is_one_also_where_the_clock_was_ahead(tmp_path, monkeypatch):
+    real = time.time
+    with Mailbox(tmp_path / "db") as box:
+        box.learn_many([(SPAM, "spam"), (HAM, "ham")])
+        monkeypatch.setattr(time, "time", lambda: real() + 3600)
+        box.learn(MESSAGES[2], "spam")
+        monkeypatch.undo()
+        for message in MESSAGES[3:]:
+            box.learn(message, "ham")
+        box.learn_many([(SPAM, "ham"), (HAM, "spam")])
+        box.forget(MESSAGES[3])
+        before = exported(box)
+        box.learn(MESSAGES[3], "spam")
+        assert box.undo(last_learned(box)) == (1, 0, 0)
+        assert exported(box) == before
+        assert box.undo(last_learned(box)).unlearned == 1
+        assert box.label_of(digest(HAM))[0] == "ham"
+        assert box.verify() == []
+
+
 def test_undo_asks_before_much_is_taken_back(tmp_path):
     db = ("--db", tmp_path / "db")
     with Mailbox(tmp_path / "db") as box:

@@ -333,9 +333,13 @@ class Memory:
             pause = min(2 * pause, 1.0)
 
     def moment(self, when: float | None = None) -> float:
-        """Now, within a transaction: in the ledger it never runs backwards, whatever clocks do."""
+        """Now, within a transaction: in the ledger each is later than the last, whatever clocks do.
+
+        Where the clock was ahead, lessons since would else have one moment, and go by one `undo`.
+        """
         now = time.time()
-        self._moment = max(self._moment, now if when is None else min(when, now))
+        now = now if when is None else min(when, now)
+        self._moment = now if now > self._moment else math.nextafter(self._moment, math.inf)
         return self._moment
 
     def moment_after(self, moment: float) -> float:
