@@ -49,9 +49,10 @@ def test_a_database_of_version_1(tmp_path):
         mailbox.undo(since=0)
         assert mailbox.verify() == []
         assert sum(counts.features for counts in mailbox.counts) == 0
-    first, *lines = (tmp_path / "lines").read_bytes().splitlines()
+    first, *lines, last = (tmp_path / "lines").read_bytes().splitlines()
     golden_first, *golden = (GOLDEN / "mail-1.jsonl").read_bytes().splitlines()
     assert lines == golden
+    assert json.loads(last) == {"lines": 1 + len(golden)}
     # Only parameters are called otherwise now.
     renamed = golden_first.replace(b'"tau"', b'"length_norm"')
     renamed = renamed.replace(b'"length_power"', b'"length_norm_power"')

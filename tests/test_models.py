@@ -104,6 +104,36 @@ def test_frames_of_every_library(model):
     assert trained[0].feature_counts("b")["spam"] == (2 if model is BernoulliNB else 6)
 
 
+@pytest.mark.parametrize(
+    "labels", [[0.0, 1.0], [2**63 + 1, 5], ["a\0", "a"], [True, False], [3, 7], ["x", "y"]]
+)
+def test_arrays_hold_the_labels_as_they_were_taught(labels):
+    X = np.array([[2, 0], [0, 2]])
+    model = MultinomialNB().fit(X, labels)
+    found = model.predict(X)
+    assert found.tolist() == labels
+    assert {type(label) for label in found.tolist()} == {type(label) for label in labels}
+    assert model.score(X, labels) == 1
+
+
+def test_labels_that_are_columns_of_one_name_are_refused():
+    model = MultinomialNB().fit(np.array([[2, 0], [0, 2]]), [1, "1"])
+    frame = pl.DataFrame({"a": [1]})
+    with pytest.raises(ValueError, match="written alike"):
+        model.predict_proba_many(frame)
+    assert list(model.predict_proba_many(frame.to_pandas()).columns) == [1, "1"]
+
+
+def test_sparse_columns_may_be_full_of_anything():
+    full = pd.DataFrame({"a": pd.arrays.SparseArray([1.0, 1.0, 2.0], fill_value=1.0)})
+    one, other = MultinomialNB(), MultinomialNB()
+    one.learn_many(full, ["x", "y", "x"])
+    other.learn_many(full.sparse.to_dense(), ["x", "y", "x"])
+    assert one.counts == other.counts
+    with pytest.raises(ValueError, match=r"got shape \(3,\)"):
+        one.learn_many(sparse.coo_array(np.array([1, 0, 2])), ["x", "y", "x"])
+
+
 class Table(pd.DataFrame):
     """A frame of somebody's own."""
 

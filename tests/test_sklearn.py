@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Binarizer
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -97,3 +98,9 @@ def test_parameters_can_change_after_fitting(make):
         other.model_.counts = model.model_.counts
         expected = other.predict_proba(X)
     assert model.predict_proba(X).tolist() == expected.tolist()
+
+
+def test_float_labels_are_scored_as_scikit_learn_does():
+    X, y = np.array([[2, 0], [0, 2]] * 10), np.array([0.0, 1.0] * 10)
+    for made in (MultinomialNB, DiscriminativeMultinomialNB):
+        assert cross_val_score(made(), X, y, cv=2, error_score="raise").tolist() == [1.0, 1.0]

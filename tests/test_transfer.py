@@ -162,6 +162,26 @@ def test_a_class_that_is_gone_is_exported_as_if_it_had_never_been(box, tmp_path)
         assert other.verify() == []
 
 
+@pytest.mark.parametrize("messages", [True, False])
+def test_an_export_that_is_cut_off_anywhere_is_refused(box, tmp_path, messages):
+    path = tmp_path / "lines"
+    box.learn_many([(SPAM, "spam"), (HAM, "ham")])
+    export(box, str(path), messages=messages)
+    whole = path.read_bytes().splitlines(keepends=True)
+    with Mailbox(tmp_path / "other") as other:
+        for left in (1, 2, len(whole) // 2, len(whole) - 1):
+            for lines in (whole[:left], [*whole[: left - 1], *whole[left:]]):
+                if len(lines) == 0 or lines[0] != whole[0]:
+                    continue
+                path.write_bytes(b"".join(lines))
+                with pytest.raises(StateError, match="cut off"):
+                    import_file(other, str(path))
+        head = json.loads(whole[0])
+        del head["ends"]  # as the message says
+        path.write_bytes(json.dumps(head).encode() + b"\n" + b"".join(whole[1:-1]))
+        import_file(other, str(path))
+
+
 def test_the_database_is_not_exported_over_itself(box):
     box.learn(SPAM, "spam")
     for path in (str(box.path), f"{box.path}-wal"):
@@ -213,12 +233,18 @@ LINES = {
 }  # fmt: skip
 
 
+def unended(data):
+    """The lines of an export that does not say how many there are, as of before."""
+    head, *lines, _ = data.splitlines(keepends=True)
+    return [head.replace(b'"ends":true,', b""), *lines]
+
+
 @pytest.mark.parametrize("damage", LINES.values(), ids=LINES)
 def test_hostile_imports_change_nothing(sample, box, tmp_path, damage):
     with Mailbox(tmp_path / "from") as other:
         for content, label in mails(sample, 12):
             other.learn(content, label)
-        lines = exported(other).splitlines(keepends=True)
+        lines = unended(exported(other))
     (tmp_path / "x").write_bytes(b"".join(damage(lines)))
     box.learn(SPAM, "spam")
     before = exported(box)
@@ -241,12 +267,12 @@ def test_steps_that_lead_nowhere_are_refused(sample, box, tmp_path, size, why):
     with Mailbox(tmp_path / "from") as other:
         for content, label in mails(sample, 12):
             other.learn(content, label)
-        head, *lines = exported(other).splitlines()
+        head, *lines = unended(exported(other))
     for number in (-1, -2):  # each of them would do, both are too much
         last = json.loads(lines[number])
         last["receipt"][3] = [[size] * 4, [0.0] * 4, [size, 0.0], [0.0, 0.0]]
-        lines[number] = json.dumps(last).encode()
-    (tmp_path / "x").write_bytes(b"\n".join([head, *lines, b""]))
+        lines[number] = json.dumps(last).encode() + b"\n"
+    (tmp_path / "x").write_bytes(b"".join([head, *lines]))
     with pytest.raises(StateError, match=f"x.*{why}"):
         import_file(box, str(tmp_path / "x"))
     assert box.learn(SPAM, "spam").what == "learned"

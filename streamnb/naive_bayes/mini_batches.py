@@ -61,8 +61,10 @@ class AsksMany(base.MiniBatchClassifier):
     def _label_array(self, columns: NDArray[np.intp]) -> NDArray[Any]:
         labels = self.labels
         kinds = {type(label) for label in labels}
-        if len(kinds) == 1 and kinds <= {str, int, bool}:
-            return np.array(labels)[columns]
+        if len(kinds) == 1 and kinds <= {str, int, bool, float}:
+            array = np.array(labels)
+            if array.tolist() == labels:  # not of large int, or text that ends in a zero byte
+                return array[columns]
         array = np.empty(len(labels), dtype=object)
         array[:] = labels
         return array[columns]
@@ -206,6 +208,8 @@ def _frame_like(X: Any, labels: list[Label], values: NDArray[np.float64]) -> Any
     if hasattr(X, "index"):
         return library.DataFrame(columns, index=X.index)
     named = {str(label): values for label, values in columns.items()}
+    if len(named) < len(columns):
+        raise ValueError("labels that are written alike cannot be columns of a frame like X")
     return library.DataFrame(named) if hasattr(library, "DataFrame") else library.table(named)
 
 

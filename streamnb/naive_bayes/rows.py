@@ -151,7 +151,8 @@ def _frame_values(frame: Any) -> tuple[list[Any], Any]:
     if hasattr(frame, "sparse") and found.columns:
         try:
             return found.columns, frame.sparse.to_coo()
-        except AttributeError:  # pandas has the accessor on every frame, for sparse ones only
+        except (AttributeError, ValueError):
+            # Pandas has the accessor on every frame: for those of sparse columns, most of them 0.
             pass
     columns = [values_of(column) for column in found.iter_columns()]
     return found.columns, np.column_stack(columns) if columns else np.empty(found.shape)
@@ -178,6 +179,8 @@ def _compressed(
     X: Any, canonical: bool
 ) -> tuple[NDArray[np.int64], NDArray[Any], NDArray[np.float64], int]:
     if hasattr(X, "tocsr"):
+        if len(X.shape) != 2:
+            raise ValueError(f"expected a matrix with a row for each example, got shape {X.shape}")
         csr = X.tocsr()
         if csr.dtype.kind not in "biuf":
             raise ValueError(f"the matrix holds {csr.dtype}, not real numbers")

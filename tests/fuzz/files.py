@@ -250,6 +250,7 @@ def _imports() -> list[bytes]:
         export(box, str(folder / "dump"), "bogofilter")
     files = [(0, "lines"), (0, "counts"), (1, "dump"), (2, "lines"), (2, "dump")]
     found = [bytes([kind]) + (folder / name).read_bytes() for kind, name in files]
+    found += [one.replace(b'"ends":true,', b"") for one in found if b'"ends"' in one]
     shutil.rmtree(folder)
     return found
 

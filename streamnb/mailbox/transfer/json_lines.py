@@ -1,7 +1,8 @@
 """A mailbox as JSON lines: sorted, so that equal states give equal bytes.
 
 The first line is the classifier; a line a feature, with its counts for people to read; a line a
-message with what it added, which is what is added up again when they are read.
+message with what it added, which is what is added up again when they are read; the last says how
+many lines there are before it.
 """
 
 from __future__ import annotations
@@ -43,12 +44,14 @@ def write_lines(mailbox: Mailbox, messages: bool) -> Iterator[bytes]:
     alive = [k for k in sorted(range(len(labels)), key=labels.__getitem__) if weights[k] > 0]
     head: dict[str, Any] = {
         "format": _HEAD,
+        "ends": True,  # the last line says how many there are before it
         "version": 1,
         "model": mailbox.classifier.model.outline_of(alive),
         "settings": mailbox.classifier.settings(),
         "classes": [[plain_label(mailbox.labels[k]), weights[k]] for k in alive],
     }
     yield _json(head)
+    lines = 1
     for view, counts in enumerate(mailbox.counts):
         fingerprints, cells, _, names = counts.rows()
         for i in np.argsort(fingerprints).tolist():
@@ -58,12 +61,15 @@ def write_lines(mailbox: Mailbox, messages: bool) -> Iterator[bytes]:
             if names[i] is not None:
                 line["name"] = _shown(names[i])
             yield _json(line)
+        lines += len(fingerprints)
     if messages:
         connection = mailbox.database.connection
         order = connection.execute("SELECT id FROM ledger WHERE ended IS NULL ORDER BY digest")
         for (number,) in order.fetchall():
             row = mailbox.ledger.row(number)
             yield _json(_row_line(row, mailbox.classifier.model, labels, alive))
+            lines += 1
+    yield _json({"lines": lines})
 
 
 def _shown(name: Any) -> str:
@@ -143,6 +149,8 @@ def read_lines(path: str, shown: str) -> Extract:
         weights = [float(weight) for _, weight in first["classes"]]
         if len(set(map(str, labels))) != len(labels) or not all(0 <= w < 1e100 for w in weights):
             raise ValueError("the classes are not sound")
+        if first.get("ends"):
+            _check_whole(path, shown)
     place = {str(label): k for k, label in enumerate(labels)}
 
     def names() -> Iterator[tuple[int, int, bytes]]:
@@ -166,6 +174,26 @@ def read_lines(path: str, shown: str) -> Extract:
         return Extract(shown, classifier, labels, rows, names)
     tables = _tables(path, shown, place, len(classifier.models))
     return of_counts(shown, classifier, labels, weights, tables, names, digest_of_file(path))
+
+
+def _check_whole(path: str, shown: str) -> None:
+    """Raise StateError for a file without all its lines.
+
+    One that was cut off between two lines would be taken for a smaller mailbox.
+    """
+    with open(path, "rb") as file:
+        number, last = 0, b""
+        for number, last in enumerate(iter(lambda: file.readline(_LINE), b""), 1):  # noqa: B007
+            pass
+    try:
+        whole = json.loads(last) == {"lines": number - 1}
+    except ValueError:
+        whole = False
+    if not whole:
+        raise StateError(
+            f"{shown}:{number}: it is cut off, or lines are missing; where that is meant, take "
+            '"ends" out of its first line'
+        )
 
 
 def _row_of(line: dict[str, Any], place: dict[str, int], model: TextModel) -> Row:
