@@ -8,8 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamnb.corpus import Entry, open_corpus, ordered, read
+from streamnb.corpus.delimited import MAX_FIELD
 from streamnb.corpus.headers import message_envelope
 from streamnb.errors import ConfigError, CorpusError
+from streamnb.mailbox.sources import messages
 
 
 def write(folder: Path, files: dict[str, str | bytes]) -> Path:
@@ -331,3 +333,81 @@ def test_text_that_no_file_can_be_called_is_no_index(tmp_path):
         path.write_bytes(line + b"\nham mail\n")
         with pytest.raises(CorpusError, match="mail"):
             list(map(read, open_corpus(path)))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'label\ttext\nspam\tbuy now\nham\tlunch "at" noon\n',
+        '\ufeffText\tLabel\nbuy now\tspam\nlunch "at" noon\tham\n',
+        'n\tclass\tbody\n1\tspam\tbuy now\n2\tham\tlunch "at" noon\n',
+    ],
+)
+def test_names_of_columns_are_no_message(tmp_path, text):
+    write(tmp_path, {"a.tsv": text.encode(), "b/a.tsv": text.encode()})
+    expected = [("spam", "buy now"), ("ham", 'lunch "at" noon')]
+    for path in ("a.tsv", "b"):
+        assert [(e.label, e.text) for e in open_corpus(tmp_path / path)] == expected
+    write(tmp_path, {"a.tsv": (text + "cut\n").encode()})
+    with pytest.raises(CorpusError, match=r"a.tsv:4: fewer columns"):
+        list(open_corpus(tmp_path / "a.tsv"))
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+def test_csv_may_be_separated_otherwise(tmp_path, delimiter):
+    lines = [["label", "text"], ["spam", '"buy; now, or"'], ["ham", "lunch"]]
+    write(tmp_path, {"a.csv": "\n".join(map(delimiter.join, lines)).encode()})
+    corpus = open_corpus(tmp_path / "a.csv")
+    assert [(e.label, e.text) for e in corpus] == [("spam", "buy; now, or"), ("ham", "lunch")]
+    again = open_corpus(tmp_path / "a.csv", label_column="text", text_column="label")
+    assert [e.text for e in again] == ["spam", "ham"]
+    with pytest.raises(CorpusError, match="no column 'x'"):
+        open_corpus(tmp_path / "a.csv", label_column="x")
+
+
+def test_two_columns_of_one_name_are_refused(tmp_path):
+    write(tmp_path, {"a.csv": b"label,text,label\nspam,buy,ham\n"})
+    with pytest.raises(CorpusError, match="two columns are called 'label'"):
+        open_corpus(tmp_path / "a.csv")
+
+
+def test_of_a_long_field_of_csv_the_beginning_is_read(tmp_path):
+    long = "word " * 400_000
+    for text in (long, f'"{long}, and a comma"', '"' + "line\n" * 400_000 + '"'):
+        write(tmp_path, {"a.csv": f"label,text\nspam,{text}\nham,lunch\n".encode()})
+        found = list(open_corpus(tmp_path / "a.csv"))
+        assert [entry.label for entry in found] == ["spam", "ham"]
+        assert len(found[0].text) == MAX_FIELD
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"c/a b/1": "x", "c/a-b/2": "y", "c/d/3": "z"},
+        {"c": "a b\tx\na-b\ty\n"},
+        {"c.csv": "label,text\na b,x\na-b,y\n"},
+    ],
+)
+def test_classes_that_would_have_one_name_are_refused(tmp_path, files):
+    write(tmp_path, files)
+    with pytest.raises(CorpusError, match="'a b' and 'a-b' would both be 'a-b'"):
+        list(open_corpus(tmp_path / next(iter(files)).split("/")[0]))
+
+
+@pytest.mark.parametrize("before", [b"\xef\xbb\xbf", b"\n", b"\r\n\r\n", b"\xef\xbb\xbf\n"])
+def test_an_mbox_may_begin_with_nothing(tmp_path, before):
+    one = b"From me Mon Jan  5 12:00:00 2026\nSubject: %d\n\nx\n\n"
+    write(tmp_path, {"ham.mbox": before + b"".join(one % n for n in range(3))})
+    assert len(list(open_corpus(tmp_path / "ham.mbox"))) == 3
+    found = [one.content for one in messages(str(tmp_path / "ham.mbox"))]
+    assert [text.split(b"\n")[0] for text in found] == [b"Subject: %d" % n for n in range(3)]
+    write(tmp_path, {"text": before + b"From me to you\n\nhello"})
+    (found,) = messages(str(tmp_path / "text"))
+    assert found.content == before + b"From me to you\n\nhello"
+
+
+def test_an_index_may_begin_with_a_byte_order_mark(tmp_path):
+    write(tmp_path, {"index": b"\xef\xbb\xbfspam m1\nham m2\n", "m1": "x", "m2": "y"})
+    assert [entry.label for entry in open_corpus(tmp_path)] == ["spam", "ham"]
+    (tmp_path / "index").rename(tmp_path / "list")
+    assert [entry.label for entry in open_corpus(tmp_path / "list")] == ["spam", "ham"]

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple, TypeVar
 
-from streamnb.corpus.entry import Corpus, Entry
+from streamnb.corpus.entry import Corpus, Entry, Labels
 from streamnb.errors import CorpusError
 
-__all__ = ["csv_columns", "delimited_csv", "delimited_tabs", "looks_tabbed"]
+__all__ = ["Columns", "csv_columns", "delimited_csv", "delimited_tabs", "looks_tabbed"]
 
-MAX_FIELD = 1 << 20
+Found = TypeVar("Found")
+
+MAX_FIELD = 1 << 20  # bytes of a line of label<TAB>text, or characters of a field, that are read
+_MAX_ROW = 1 << 26  # bytes of a line of CSV, and characters of a field before it is cut
+_DELIMITERS = ",;\t"
 _LABEL_COLUMNS = ("label", "class", "category", "target", "y")
 _TEXT_COLUMNS = ("text", "message", "body", "sms", "content", "document", "v2", "x")
 
 
 def looks_tabbed(head: bytes) -> bool:
-    """Whether text begins with `label<TAB>text` lines: short labels that soon repeat."""
+    """Whether text begins with `label<TAB>text` lines with short labels."""
     lines = [line for line in head.split(b"\n") if line.strip()][:200]
     if len(lines) > 1:
         lines.pop()  # it may be cut off
@@ -30,20 +34,15 @@ def looks_tabbed(head: bytes) -> bool:
     )  # fmt: skip
 
 
-def _lines(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
+def _lines(file: BinaryIO, most: int) -> Iterator[tuple[int, bytes]]:
     """Numbered lines without a byte order mark; of a very long one only the beginning."""
     number = 0
-    while line := file.readline(MAX_FIELD):
+    while line := file.readline(most):
         number += 1
         rest = line
         while rest and not rest.endswith(b"\n"):  # read to where the next line begins
             rest = file.readline(MAX_FIELD)
         yield number, line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
-
-
-def _label(text: str) -> str:
-    """A label as results can hold it: one word."""
-    return "-".join(text.split())
 
 
 def _name_of(path: Path, root: Path, number: int) -> str:
@@ -54,18 +53,21 @@ def delimited_tabs(paths: list[Path], root: Path) -> Corpus:
     """Read lines of `label<TAB>text`, the files one after the other."""
 
     def entries() -> Iterator[Entry]:
+        labels = Labels()
         for path in paths:
             try:
                 with open(path, "rb") as file:
-                    for number, line in _lines(file):
+                    columns = None
+                    for number, line in _lines(file, MAX_FIELD):
                         if not line.strip():
                             continue
-                        label, tab, text = line.partition(b"\t")
-                        if not tab or not label.strip():
-                            raise CorpusError(f"{path}:{number}: expected 'label<TAB>text'")
+                        if number == 1 and (columns := _tab_columns(line)):
+                            continue
+                        where = f"{path}:{number}"
+                        label, text = _parted(line, columns, where)
                         yield Entry(
                             _name_of(path, root, number),
-                            _label(_decoded(label)),
+                            labels.word(_decoded(label), where),
                             str(path),
                             text=_decoded(text).rstrip("\r\n"),
                         )
@@ -76,6 +78,32 @@ def delimited_tabs(paths: list[Path], root: Path) -> Corpus:
     return Corpus("tabs", root, f"lines of label<TAB>text, {files}", "text", entries)
 
 
+def _tab_columns(line: bytes) -> tuple[int, int] | None:
+    """Which columns hold label and text, where the line has names of columns."""
+    names = [name.strip().lower() for name in _decoded(line).split("\t")]
+    places = {name: place for place, name in enumerate(names)}
+    label, text = _first_of(_LABEL_COLUMNS, places), _first_of(_TEXT_COLUMNS, places)
+    return None if label is None or text is None else (label, text)
+
+
+def _parted(line: bytes, columns: tuple[int, int] | None, where: str) -> tuple[bytes, bytes]:
+    """Label and text of a line."""
+    if columns is None:
+        label, tab, text = line.partition(b"\t")
+        if not tab or not label.strip():
+            raise CorpusError(f"{where}: expected 'label<TAB>text'")
+        return label, text
+    parts = line.split(b"\t")
+    if max(columns) >= len(parts) or not parts[columns[0]].strip():
+        raise CorpusError(f"{where}: fewer columns than the first line has, or no label")
+    return parts[columns[0]], parts[columns[1]]
+
+
+def _first_of(known: Iterable[str], names: Mapping[str, Found]) -> Found | None:
+    """What stands for the first of the known names that is there."""
+    return next((names[name] for name in known if name in names), None)
+
+
 def _decoded(raw: bytes) -> str:
     try:
         return raw.decode("utf-8")
@@ -83,28 +111,41 @@ def _decoded(raw: bytes) -> str:
         return raw.decode("cp1252", "replace")
 
 
-def csv_columns(
-    path: Path, label: str | None = None, text: str | None = None
-) -> tuple[str, str] | None:
-    """The columns of a CSV file that hold label and text, or None where it cannot be told."""
+class Columns(NamedTuple):
+    """The columns of a CSV file that hold label and text, and what separates columns."""
+
+    label: str
+    text: str
+    delimiter: str
+
+
+def csv_columns(path: Path, label: str | None = None, text: str | None = None) -> Columns | None:
+    """Where a CSV file has label and text, or None where it cannot be told."""
     try:
         with open(path, "rb") as file:
-            head = file.readline(1 << 16)
+            head = _decoded(file.readline(1 << 16)).lstrip("\ufeff")
     except OSError as error:
         raise CorpusError(f"{path}: cannot be read: {error.strerror}") from None
-    try:
-        names = next(csv.reader([_decoded(head).lstrip("\ufeff")]), [])
-    except csv.Error:
-        return None
-    lowered = {name.strip().lower(): name for name in names}
-    found_label = label or next((lowered[name] for name in _LABEL_COLUMNS if name in lowered), None)
-    found_text = text or next((lowered[name] for name in _TEXT_COLUMNS if name in lowered), None)
+    for delimiter in _DELIMITERS:
+        try:
+            names = next(csv.reader([head], delimiter=delimiter), [])
+        except csv.Error:
+            continue
+        lowered = {name.strip().lower(): name for name in names}
+        found_label = label if label in names else _first_of(_LABEL_COLUMNS, lowered)
+        found_text = text if text in names else _first_of(_TEXT_COLUMNS, lowered)
+        if label in (None, found_label) and text in (None, found_text):
+            if found_label is None or found_text is None or found_label == found_text:
+                continue
+            for name in (found_label, found_text):
+                if names.count(name) > 1:
+                    raise CorpusError(f"{path}:1: two columns are called {name!r}; rename one")
+            return Columns(found_label, found_text, delimiter)
+    names = next(csv.reader([head]), [])
     for wanted in (label, text):
         if wanted is not None and wanted not in names:
             raise CorpusError(f"{path}:1: no column {wanted!r}; there are {', '.join(names)[:200]}")
-    if found_label is None or found_text is None or found_label == found_text:
-        return None
-    return found_label, found_text
+    return None
 
 
 def _csv_rows(path: Path, reader: csv.DictReader[str]) -> Iterator[dict[str, str]]:
@@ -114,7 +155,7 @@ def _csv_rows(path: Path, reader: csv.DictReader[str]) -> Iterator[dict[str, str
     """
     while True:
         began = 1
-        before = csv.field_size_limit(MAX_FIELD)
+        before = csv.field_size_limit(_MAX_ROW)
         try:
             _ = reader.fieldnames  # the first line, if it has not been read yet
             began = reader.line_num + 1
@@ -129,13 +170,15 @@ def _csv_rows(path: Path, reader: csv.DictReader[str]) -> Iterator[dict[str, str
         yield row
 
 
-def delimited_csv(path: Path, label: str, text: str) -> Corpus:
+def delimited_csv(path: Path, label: str, text: str, delimiter: str = ",") -> Corpus:
     """Read a CSV file with named columns for label and text."""
 
     def entries() -> Iterator[Entry]:
+        labels = Labels()
         try:
             with open(path, "rb") as raw:
-                reader = csv.DictReader((_decoded(line) for _, line in _lines(raw)), strict=True)
+                lines = (_decoded(line) for _, line in _lines(raw, _MAX_ROW))
+                reader = csv.DictReader(lines, delimiter=delimiter, strict=True)
                 for number, row in enumerate(_csv_rows(path, reader), 1):
                     if row.get(label) is None or row.get(text) is None:
                         raise CorpusError(
@@ -147,7 +190,10 @@ def delimited_csv(path: Path, label: str, text: str) -> Corpus:
                             "a text with commas in it wants quotes"
                         )
                     yield Entry(
-                        _name_of(path, path, number), _label(row[label]), str(path), text=row[text]
+                        _name_of(path, path, number),
+                        labels.word(row[label], f"{path}:{reader.line_num}"),
+                        str(path),
+                        text=row[text][:MAX_FIELD],
                     )
         except OSError as error:
             raise CorpusError(f"{path}: cannot be read: {error.strerror}") from None

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from streamnb.errors import CorpusError
 
-__all__ = ["MAX_MESSAGE", "Corpus", "Entry", "read"]
+__all__ = ["MAX_MESSAGE", "Corpus", "Entry", "Labels", "read"]
 
 # Of a file longer than this only the beginning is read; the parsers look at less.
 MAX_MESSAGE = 1 << 22
@@ -46,6 +46,28 @@ class Entry(NamedTuple):
     text: str | None = None
     classify: bool = True
     learn: bool = True
+
+
+class Labels:
+    """Labels as results can hold them: one word each.
+
+    Two that would be one word are refused.
+    """
+
+    def __init__(self) -> None:
+        self._spelt: dict[str, str] = {}
+
+    def word(self, text: str, where: str) -> str:
+        """A label as one word."""
+        words = text.split()
+        word = "-".join(words)
+        before = self._spelt.setdefault(word, " ".join(words))
+        if before != " ".join(words):
+            raise CorpusError(
+                f"{where}: classes {before!r} and {' '.join(words)!r} would both be {word!r} in "
+                "results; rename one"
+            )
+        return word
 
 
 @dataclass

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from streamnb.corpus.entry import Corpus, Entry
+from streamnb.corpus.entry import Corpus, Entry, Labels
 from streamnb.corpus.headers import header_label
 from streamnb.errors import CorpusError
 
@@ -78,6 +78,9 @@ def class_folders(path: Path, content: str = "mail") -> Corpus | None:
     found = [(folder, messages) for folder, messages in found if messages]
     if not found:
         return None
+    labels = Labels()
+    for folder, _ in found:
+        labels.word(folder.name.lstrip("."), str(path))
     classes = list(dict.fromkeys(class_of(folder.name) for folder, _ in found))
 
     def entries() -> Iterator[Entry]:

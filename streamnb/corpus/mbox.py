@@ -12,15 +12,22 @@ from streamnb.corpus.folders import class_of
 from streamnb.corpus.headers import header_label
 from streamnb.errors import CorpusError
 
-__all__ = ["mbox"]
+__all__ = ["looks_like_mbox", "mbox"]
 
 _CHUNK = 1 << 20
 # After a blank line, or at the start: "From ", and a year, or a time of day, somewhere on the line.
-# Without the year a sentence that begins with the word would cut its message in two.
-_SEPARATOR = re.compile(
-    rb"(?:\A|\r?\n\r?\n|(?<=\n)\n)(From [^\r\n]*(?:\d\d:\d\d|\b[12]\d{3}\b)[^\r\n]*)\r?\n"
-)
+# Without the year a sentence that begins with the word would cut its message in two. Editors and
+# shells leave byte order marks and empty lines before all that.
+_START = rb"\A(?:\xef\xbb\xbf)?[\r\n]{0,64}"
+_LINE = rb"(From [^\r\n]*(?:\d\d:\d\d|\b[12]\d{3}\b)[^\r\n]*)\r?\n"
+_SEPARATOR = re.compile(rb"(?:%b|\r?\n\r?\n|(?<=\n)\n)%b" % (_START, _LINE))
+_FIRST = re.compile(_START + _LINE)
 _OVERLAP = 2048  # a separator line is not longer
+
+
+def looks_like_mbox(head: bytes) -> bool:
+    """Whether text begins as an mbox does."""
+    return head.startswith(b"From ") or _FIRST.match(head[:_OVERLAP]) is not None
 
 
 def _separators(file: BinaryIO) -> Iterator[tuple[int, int]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from codecs import BOM_UTF8
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,7 +17,7 @@ MAX_LINE = 8192
 
 def looks_like_index(head: bytes, folder: Path) -> bool:
     """Whether text begins like an index: its first lines name files that exist, or look like it."""
-    lines = [line for line in head.split(b"\n")[:20] if line.strip()]
+    lines = [line for line in head.removeprefix(BOM_UTF8).split(b"\n")[:20] if line.strip()]
     pairs = [line.split(maxsplit=1) for line in lines[: max(1, len(lines) - 1)]]
     if not pairs or not all(
         len(pair) == 2 and b"\t" not in line for pair, line in zip(pairs, lines, strict=False)
@@ -44,6 +45,8 @@ def trec_index(path: Path) -> Corpus:
             with open(path, "rb") as lines:
                 while line := lines.readline(MAX_LINE):
                     number += 1
+                    if number == 1:
+                        line = line.removeprefix(BOM_UTF8)
                     if line.strip():
                         yield _entry(path, root, number, line)
         except OSError as error:

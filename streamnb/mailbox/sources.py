@@ -15,7 +15,7 @@ from typing import NamedTuple
 from streamnb.corpus import Entry, read
 from streamnb.corpus.entry import MAX_MESSAGE
 from streamnb.corpus.folders import is_maildir
-from streamnb.corpus.mbox import mbox
+from streamnb.corpus.mbox import looks_like_mbox, mbox
 from streamnb.errors import CorpusError, StreamNBError
 
 __all__ = ["Found", "is_binary", "messages", "mixed", "read_one"]
@@ -177,9 +177,12 @@ def _file(path: Path, follow: bool = True) -> Iterator[Found]:
         yield Found(str(path), CorpusError(f"{path}: {_LINK}"))
         return
     try:
-        head = _read(whole, follow, 5)
-        if head.content != b"From ":
-            yield head if isinstance(head.content, StreamNBError) else _read(whole, follow)
+        head = _read(whole, follow, _LOOKED_AT)
+        if isinstance(head.content, StreamNBError):
+            yield head
+            return
+        if not looks_like_mbox(head.content):
+            yield head if len(head.content) < _LOOKED_AT else _read(whole, follow)
             return
         entries = iter(mbox([path], path))
         first = next(entries)

@@ -42,12 +42,15 @@ class MaildirAccount:
 
     def folders(self) -> list[str]:
         """The names of all folders but the bin and such."""
-        found = [INBOX]
-        for item in sorted(self.root.iterdir()):
-            name = _shown(item.name.removeprefix("."))
-            if item.name not in ("cur", "new", "tmp") and is_maildir(item) and not is_bin(name):
-                found.append(name)
-        return found
+        return [INBOX, *(name for name in self._shown() if not is_bin(name))]
+
+    def _shown(self) -> dict[str, Path]:
+        """The folders below this one by their names as text."""
+        return {
+            _shown(item.name.removeprefix(".")): item
+            for item in sorted(self.root.iterdir())
+            if item.name not in ("cur", "new", "tmp") and is_maildir(item)
+        }
 
     def canonical(self, folder: str) -> str:
         """The name that `folders` has for a folder: one folder has one name.
@@ -73,6 +76,9 @@ class MaildirAccount:
             for path in (self.root / f".{name}", self.root / name):
                 if is_maildir(path):
                     return path
+        known = self._shown()
+        if folder in known:  # its bytes are no UTF-8
+            return known[folder]
         there = ", ".join(map(repr, self.folders()))
         raise CorpusError(
             f"{self.root}: no folder {folder!r}; there are {there}; --create makes those missing"
