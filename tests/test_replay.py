@@ -648,3 +648,25 @@ def test_the_field_with_the_label_is_never_read_as_text(tmp_path):
 def test_intervals_can_be_left_out(sample):
     status, out, _ = streamnb_command("replay", sample, "--limit", 40, "--no-intervals", "--json")
     assert (status, json.loads(out)["intervals"]) == (0, {})
+
+
+def test_paths_need_not_be_utf_8(sample, tmp_path):
+    odd = os.fsdecode(b"od\xffd")
+    (tmp_path / odd).mkdir()
+    (tmp_path / odd / "corpus").symlink_to(sample)
+    run, model = tmp_path / odd / "run", tmp_path / odd / "model.snb"
+    options = ("--out", run, "--save", model, "--limit", "40", "--quiet")
+    status, _, error = streamnb_command("replay", tmp_path / odd / "corpus", *options)
+    assert (status, error) == (0, "")
+    assert model.exists()
+    before = (run / "results.txt").read_bytes()
+    status, _, error = streamnb_command("replay", run / "config.yaml", "--quiet")
+    assert (status, error) == (0, "")
+    assert (run / "results.txt").read_bytes() == before
+
+
+def test_a_prior_that_leaves_a_class_out_is_told(sample):
+    options = ("--set", "model.kind=multinomial", "--set", "model.prior={ham: .5, spma: .5}")
+    status, _, error = streamnb_command("replay", sample, *options, "--quiet")
+    assert (status, error.count("\n")) == (2, 1)
+    assert "model.prior: it has no probability for class 'spam'; there are" in error

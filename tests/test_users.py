@@ -236,3 +236,9 @@ def test_evidence_of_both():
     assert blended(evidence, (1.0, 1.0)) == {"ham": -1.0, "spam": 1.0}
     assert blended(evidence, (3.0, 1.0)) == {"ham": 1.0, "spam": -1.0}
     assert evidence_of({}, {}) == {}
+
+
+def test_an_empty_database_name_is_no_database(tmp_path):
+    status, _, error = streamnb_command("status", "--db", "")
+    assert (status, error.count("\n")) == (2, 1)
+    assert "--db" in error

@@ -1,5 +1,7 @@
 """Watching any number of folders, each of which is a class."""
 
+import os
+
 import pytest
 from commands import streamnb_command
 from hypothesis import example, given
@@ -262,6 +264,27 @@ def test_any_moves_end_in_what_its_owner_said(tmp_path_factory, history):
         assert scene.label(1) == known
     assert scene.box.verify() == []
     scene.box.close()
+
+
+def test_a_folder_whose_name_is_no_utf_8_is_one_like_others(tmp_path):
+    home = Dir(tmp_path / "m")
+    odd = os.fsdecode(b"Entw\xfcrfe")
+    for place in ("cur", "new", "tmp"):
+        (home.root / f".{odd}" / place).mkdir(parents=True)
+    account = MaildirAccount(home.root)
+    assert "Entw\\xfcrfe" in account.folders()
+    assert account.canonical(odd) == account.canonical("Entw\\xfcrfe") == "Entw\\xfcrfe"
+    db = ("--db", tmp_path / "db")
+    status, _, error = streamnb_command("watch", home.root, "--once", *db)
+    assert (status, error) == (0, "")
+    home.deliver(1, mail(1, WORDS["spam"]))
+    streamnb_command("watch", home.root, "--once", *db)
+    home.move(1, odd)
+    folders = f"drafts={odd},spam=Junk"
+    status, _, error = streamnb_command("watch", home.root, "--once", "--folders", folders, *db)
+    assert (status, error) == (0, "")
+    with Mailbox(tmp_path / "db") as box:
+        assert box.label_of(digest(mail(1, WORDS["spam"])))[0] == "drafts"
 
 
 def test_the_command_makes_folders_and_reads_yaml(tmp_path):

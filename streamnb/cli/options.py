@@ -79,6 +79,8 @@ def _of_user(ctx: click.Context, param: click.Parameter, user: str | None) -> No
 def _database(ctx: click.Context, param: click.Parameter, db: str | None) -> str | None:
     from streamnb.mailbox.location import user_path
 
+    if db == "":  # a variable that is not set, perhaps
+        raise click.BadParameter("it is empty", ctx, param)
     user = ctx.meta[_USER]
     if user is None:
         return db

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, SerializerFunctionWrapHandler, create_model
+from pydantic import (
+    BeforeValidator,
+    Field,
+    PlainValidator,
+    SerializerFunctionWrapHandler,
+    create_model,
+)
 from pydantic import model_serializer as serializer_of
 from pydantic_core import PydanticCustomError
 
@@ -41,6 +47,18 @@ __all__ = [
 Natural = Annotated[int, Field(ge=1, le=10**12)]
 Length = Annotated[int, Field(ge=1, le=10**6)]
 Name = Annotated[str, Field(min_length=1)]
+
+
+def _path(value: Any) -> Any:
+    """As `Name`; a path's bytes may be no UTF-8, which pydantic's own check of text refuses."""
+    if not isinstance(value, str):
+        raise PydanticCustomError("string_type", "Input should be a valid string")
+    if not value:
+        raise PydanticCustomError("string_too_short", "String should have at least 1 character")
+    return value
+
+
+PathName = Annotated[str, PlainValidator(_path)]
 Seed = Annotated[int, Field(ge=0, le=10**18)]
 Share = Annotated[float, Field(ge=0, le=1)]
 
@@ -68,7 +86,7 @@ def _corpus_kind(value: Any) -> Any:
 class CorpusConfig(Section):
     """Which messages, in which order."""
 
-    path: Name | None = None
+    path: PathName | None = None
     kind: Annotated[str | None, BeforeValidator(_corpus_kind)] = None
     order: Annotated[str, BeforeValidator(_order)] = "indexed"
     limit: Natural | None = None
@@ -198,16 +216,16 @@ class EvaluateConfig(Section):
 class OutputConfig(Section):
     """Where results go."""
 
-    folder: Name | None = None
-    model: Name | None = None
+    folder: PathName | None = None
+    model: PathName | None = None
 
 
 class SparkConfig(Section):
     """What is Spark's, where a configuration is for `streamnb spark`."""
 
-    input: Name | None = None
+    input: PathName | None = None
     format: Name = "parquet"
-    output: Name | None = None
+    output: PathName | None = None
     parts: Annotated[int, Field(ge=1, le=10**6)] = 8
     block: Annotated[int, Field(ge=1, le=10**9)] = 4096
     memory: Annotated[float, Field(gt=0, le=1e9)] = 512.0

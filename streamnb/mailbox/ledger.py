@@ -57,7 +57,8 @@ def read_label(text: str) -> str:
         raise ValueError(f"{label} is what `classify` says")
     if label == "?":
         raise ValueError("? stands for no class at all")
-    if not label or len(label) > 64 or label.split() != [label] or not label.isprintable():
+    word = label.split() == [label] and label.isprintable() and "\ufffd" not in label
+    if not word or len(label) > 64:
         raise ValueError(f"{label!r:.80} is not one word")
     return label
 

@@ -110,6 +110,8 @@ def _done(mailboxes: Mailboxes, act: Act, request: Request, message: bytes) -> t
         for name in request.query_params:
             if name not in _PARAMETERS[act]:
                 raise _AskedWronglyError(f"{name!r:.40}: no such parameter here")
+            if len(request.query_params.getlist(name)) > 1:
+                raise _AskedWronglyError(f"{name}: it is there twice")
         with mailboxes.of(request.query_params.get("user")) as mailbox:
             return 200, act(mailbox, request, message)
     except StreamNBError as error:

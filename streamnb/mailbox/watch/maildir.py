@@ -63,6 +63,8 @@ class MaildirAccount:
         name = folder.removeprefix(".")
         if name.upper() == INBOX:
             return INBOX
+        if name in self._shown():
+            return name
         if not name.strip(".") or any(c in name for c in "/\\\0") or name in ("cur", "new", "tmp"):
             raise CorpusError(f"{self.root}: {folder!r} cannot be the name of a folder")
         with contextlib.suppress(CorpusError):
@@ -205,7 +207,10 @@ def _on_disk(name: str) -> str:
         from imapclient.imap_utf7 import encode
     except ImportError:
         return name
-    return str(encode(name).decode("ascii"))
+    try:
+        return str(encode(name).decode("ascii"))
+    except UnicodeEncodeError:  # bytes that are no UTF-8
+        return name
 
 
 def _shown(name: str) -> str:
