@@ -371,6 +371,10 @@ def test_pages_and_pictures_take_no_place_that_is_not_a_file(runs, tmp_path):
     for target in (tmp_path / "pipe", tmp_path, "", "/"):
         status, _, err = streamnb_command("report", runs / "weather", "-o", target)
         assert (status, err.count("\n")) == (5, 1)
+    (kept,) = (path for path in (runs / "weather").iterdir() if path.suffix == ".json")
+    before = kept.read_bytes()
+    status, _, err = streamnb_command("report", runs / "weather", "-o", kept)
+    assert (status, err.count("\n"), kept.read_bytes()) == (2, 1, before)
     status, out, err = streamnb_command("report", runs / "weather", "-o", "-")
     assert (status, err) == (0, "")
     assert out.startswith("<!DOCTYPE html>")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import click
 
 __all__ = ["report"]
@@ -32,8 +34,12 @@ def report(runs: tuple[str, ...], path: str) -> None:
 
     Exit status: 0 done, 2 wrong option, 3 a run cannot be read, 5 the page cannot be written.
     """  # noqa: D301 (click's mark for lines that stay as they are)
+    from streamnb.errors import ConfigError
     from streamnb.pictures import write_report
 
+    of_run = os.path.realpath(os.path.dirname(path) or ".") in map(os.path.realpath, runs)
+    if of_run and os.path.exists(path) and not path.endswith((".html", ".htm")):
+        raise ConfigError(f"{path}: it is a file of that run; name another one")
     write_report(list(runs), path)
     if path != "-":
         click.echo(path)
