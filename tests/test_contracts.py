@@ -451,7 +451,13 @@ def test_many_messages_are_asked_as_each_is(name):
     assert model.predict_many(asked).tolist() == [model.predict_one(x) for x in asked]
     joint = [list(model.joint_log_likelihood(x).values()) for x in asked]
     np.testing.assert_allclose(model.joint_log_likelihood_many(asked), joint, rtol=1e-12)
+    for way in (tuple, iter):
+        assert model.predict_many(way(asked)).tolist() == model.predict_many(asked).tolist()
+        again = (MODELS | SINGLE)[name].clone()
+        again.learn_many(way(asked), ["spam", "ham"])
+        assert again.labels == ["spam", "ham"]
     nothing = (MODELS | SINGLE)[name].clone()
+    assert nothing.predict_proba_many(iter(asked)).shape == (2, 0)
     assert nothing.predict_many(asked).tolist() == []
     assert nothing.predict_proba_many(asked).shape == (2, 0)
 
@@ -476,6 +482,10 @@ def test_a_classifier_is_asked_about_many_messages_as_about_each(name):
     np.testing.assert_allclose(classifier.predict_proba_many(asked), expected, rtol=1e-12)
     assert classifier.predict_many(asked).tolist() == [classifier.predict_one(x) for x in asked]
     assert classifier.joint_log_likelihood_many(iter(asked)).shape == (2, 2)
+    column = pd.Series(asked, index=[7, 9])
+    assert classifier.predict_many(column).index.tolist() == [7, 9]
+    found = classifier.predict_proba_many(column)["spam"]
+    np.testing.assert_allclose(found, [x[0] for x in expected], rtol=1e-12)
 
 
 def test_a_classifier_answers_for_a_column_of_a_frame_in_its_rows():

@@ -273,7 +273,7 @@ def test_long_lines_are_cut_and_do_not_become_messages(tmp_path):
     write(tmp_path, {"t": "spam\t" + "word\tfoo " * 300_000 + "\nham\tx\n"})
     entries = list(open_corpus(tmp_path / "t", "tabs"))
     assert [(entry.name, entry.label) for entry in entries] == [("t:1", "spam"), ("t:2", "ham")]
-    assert len(entries[0].text) < 1 << 20
+    assert len(entries[0].text) == MAX_FIELD
 
 
 def test_byte_order_marks_and_open_quotes(tmp_path):
@@ -341,6 +341,7 @@ def test_text_that_no_file_can_be_called_is_no_index(tmp_path):
         'label\ttext\nspam\tbuy now\nham\tlunch "at" noon\n',
         '\ufeffText\tLabel\nbuy now\tspam\nlunch "at" noon\tham\n',
         'n\tclass\tbody\n1\tspam\tbuy now\n2\tham\tlunch "at" noon\n',
+        '\n\ntext\tn\tlabel\nbuy now\t1\tspam\nlunch "at" noon\t2\tham\n',
     ],
 )
 def test_names_of_columns_are_no_message(tmp_path, text):
@@ -349,8 +350,31 @@ def test_names_of_columns_are_no_message(tmp_path, text):
     for path in ("a.tsv", "b"):
         assert [(e.label, e.text) for e in open_corpus(tmp_path / path)] == expected
     write(tmp_path, {"a.tsv": (text + "cut\n").encode()})
-    with pytest.raises(CorpusError, match=r"a.tsv:4: fewer columns"):
+    with pytest.raises(CorpusError, match=r"a.tsv:\d: no label, or fewer columns"):
         list(open_corpus(tmp_path / "a.tsv"))
+
+
+def test_texts_between_tabs_are_read_whole(tmp_path):
+    write(tmp_path, {"a.tsv": "label\ttext\nspam\tbuy\tnow cheap\n"})
+    assert [entry.text for entry in open_corpus(tmp_path / "a.tsv")] == ["buy\tnow cheap"]
+    long = "words " * 20  # longer than a label may be
+    write(tmp_path, {"b.tsv": f"Text\tLabel\n{long}\tspam\n{'x' * 2_000_000}\tham\n"})
+    found = list(open_corpus(tmp_path / "b.tsv"))
+    assert [entry.label for entry in found] == ["spam", "ham"]
+    assert [len(entry.text) for entry in found] == [len(long), MAX_FIELD]
+    write(tmp_path, {"b.tsv": "Text\tLabel\nbuy\tnow\tspam\n"})
+    with pytest.raises(CorpusError, match=r"b.tsv:2: no label, or more columns"):
+        list(open_corpus(tmp_path / "b.tsv"))
+    write(tmp_path, {"c.tsv": "label\ttext\tlabel\nspam\tbuy\tx\n"})
+    with pytest.raises(CorpusError, match="two columns are called 'label'"):
+        list(open_corpus(tmp_path / "c.tsv"))
+
+
+@pytest.mark.parametrize("text", ["label,text\rspam,buy\r", "id\rx,foo\n", "id\rx;foo\n"])
+def test_old_ends_of_lines_are_told(tmp_path, text):
+    write(tmp_path, {"a.csv": text.encode()})
+    with pytest.raises(CorpusError, match="cannot tell which columns"):
+        open_corpus(tmp_path / "a.csv")
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t"])
@@ -380,12 +404,21 @@ def test_of_a_long_field_of_csv_the_beginning_is_read(tmp_path):
         assert len(found[0].text) == MAX_FIELD
 
 
+BOX = "From a Thu Jan  1 00:00:00 2026\nSubject: x\n\nhi\n"
+
+
+def test_folders_that_mean_one_class_are_one(tmp_path):
+    write(tmp_path, {"easy ham/1": "x", "easy-ham/2": "y", "spam 2/3": "z", "spam-1/4": "w"})
+    assert sorted(e.label for e in open_corpus(tmp_path)) == ["ham", "ham", "spam", "spam"]
+
+
 @pytest.mark.parametrize(
     "files",
     [
         {"c/a b/1": "x", "c/a-b/2": "y", "c/d/3": "z"},
         {"c": "a b\tx\na-b\ty\n"},
         {"c.csv": "label,text\na b,x\na-b,y\n"},
+        {"c/a b.mbox": BOX, "c/a-b.mbox": BOX},
     ],
 )
 def test_classes_that_would_have_one_name_are_refused(tmp_path, files):
@@ -401,9 +434,10 @@ def test_an_mbox_may_begin_with_nothing(tmp_path, before):
     assert len(list(open_corpus(tmp_path / "ham.mbox"))) == 3
     found = [one.content for one in messages(str(tmp_path / "ham.mbox"))]
     assert [text.split(b"\n")[0] for text in found] == [b"Subject: %d" % n for n in range(3)]
-    write(tmp_path, {"text": before + b"From me to you\n\nhello"})
-    (found,) = messages(str(tmp_path / "text"))
-    assert found.content == before + b"From me to you\n\nhello"
+    for text in (b"From me to you\n\nhello", b"From 12:30 on we meet\n\nFrom 2024 on"):
+        write(tmp_path, {"text": before + text})
+        (found,) = messages(str(tmp_path / "text"))
+        assert found.content == before + text
 
 
 def test_an_index_may_begin_with_a_byte_order_mark(tmp_path):

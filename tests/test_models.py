@@ -105,7 +105,8 @@ def test_frames_of_every_library(model):
 
 
 @pytest.mark.parametrize(
-    "labels", [[0.0, 1.0], [2**63 + 1, 5], ["a\0", "a"], [True, False], [3, 7], ["x", "y"]]
+    "labels",
+    [[0.0, 1.0], [2**63 + 1, 5], [2**63, -1], ["a\0", "a"], [True, False], [3, 7], ["x", "y"]],
 )
 def test_arrays_hold_the_labels_as_they_were_taught(labels):
     X = np.array([[2, 0], [0, 2]])

@@ -176,6 +176,10 @@ def test_an_export_that_is_cut_off_anywhere_is_refused(box, tmp_path, messages):
                 path.write_bytes(b"".join(lines))
                 with pytest.raises(StateError, match="cut off"):
                     import_file(other, str(path))
+        for last in (b"\n", b"[" * 100_000, b'{"lines": "x"}'):
+            path.write_bytes(b"".join([*whole, last]))
+            with pytest.raises(StateError, match=f"lines:{len(whole) + 1}: it is cut off"):
+                import_file(other, str(path))
         head = json.loads(whole[0])
         del head["ends"]  # as the message says
         path.write_bytes(json.dumps(head).encode() + b"\n" + b"".join(whole[1:-1]))

@@ -243,6 +243,8 @@ def test_what_a_message_would_be_is_said_by_the_site_too(tmp_path):
         text = page.get(f"/message/{number}")
         assert "Now it would be spam" in text_of(text)
         assert "pills" in text_of(text).partition("What it rests on")[2]
+        (tmp_path / "site.db").write_bytes(b"damaged" * 1000)
+        assert "It was taken for spam" in text_of(page.get(f"/message/{number}"))
     finally:
         page.close()
 

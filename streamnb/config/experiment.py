@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from streamnb.config.conversion import Section, converted, one_of_kinds, section_of
-from streamnb.config.schema import Name, Seed, _as_tuple, section_of_counting
+from streamnb.config.schema import Name, PathName, Seed, _as_tuple, section_of_counting
 from streamnb.tables import (
     AODE,
     CategoricalNB,
@@ -50,7 +50,7 @@ class CsvConfig(_Data):
     """A CSV file with a header; transposed, each column but the first is an example."""
 
     kind: Literal["csv"] = "csv"
-    path: Name
+    path: PathName
     label: Name | None = None
     columns: Names | None = None
     text: Names = ()

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Iterator, Mapping
+from codecs import BOM_UTF8
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, TypeVar
+from typing import BinaryIO, NamedTuple
 
 from streamnb.corpus.entry import Corpus, Entry, Labels
 from streamnb.errors import CorpusError
 
 __all__ = ["Columns", "csv_columns", "delimited_csv", "delimited_tabs", "looks_tabbed"]
 
-Found = TypeVar("Found")
-
-MAX_FIELD = 1 << 20  # bytes of a line of label<TAB>text, or characters of a field, that are read
-_MAX_ROW = 1 << 26  # bytes of a line of CSV, and characters of a field before it is cut
+MAX_FIELD = 1 << 20  # bytes or characters of a text that are read
+_MAX_ROW = 1 << 26  # bytes of a line, and characters of a field, before they are cut
 _DELIMITERS = ",;\t"
 _LABEL_COLUMNS = ("label", "class", "category", "target", "y")
 _TEXT_COLUMNS = ("text", "message", "body", "sms", "content", "document", "v2", "x")
@@ -23,7 +22,9 @@ _TEXT_COLUMNS = ("text", "message", "body", "sms", "content", "document", "v2", 
 
 def looks_tabbed(head: bytes) -> bool:
     """Whether text begins with `label<TAB>text` lines with short labels."""
-    lines = [line for line in head.split(b"\n") if line.strip()][:200]
+    lines = [line for line in head.removeprefix(BOM_UTF8).split(b"\n") if line.strip()][:200]
+    if lines and b"\0" not in head and b"\t" in lines[0] and _tab_columns(lines[0], ""):
+        return True
     if len(lines) > 1:
         lines.pop()  # it may be cut off
     labels = [line.partition(b"\t") for line in lines]
@@ -42,7 +43,7 @@ def _lines(file: BinaryIO, most: int) -> Iterator[tuple[int, bytes]]:
         rest = line
         while rest and not rest.endswith(b"\n"):  # read to where the next line begins
             rest = file.readline(MAX_FIELD)
-        yield number, line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
+        yield number, line.removeprefix(BOM_UTF8) if number == 1 else line
 
 
 def _name_of(path: Path, root: Path, number: int) -> str:
@@ -57,19 +58,22 @@ def delimited_tabs(paths: list[Path], root: Path) -> Corpus:
         for path in paths:
             try:
                 with open(path, "rb") as file:
-                    columns = None
-                    for number, line in _lines(file, MAX_FIELD):
+                    columns: _TabColumns | None = None
+                    first = True
+                    for number, line in _lines(file, _MAX_ROW):
                         if not line.strip():
                             continue
-                        if number == 1 and (columns := _tab_columns(line)):
-                            continue
                         where = f"{path}:{number}"
+                        if first and (columns := _tab_columns(line, where)):
+                            first = False
+                            continue
+                        first = False
                         label, text = _parted(line, columns, where)
                         yield Entry(
                             _name_of(path, root, number),
                             labels.word(_decoded(label), where),
                             str(path),
-                            text=_decoded(text).rstrip("\r\n"),
+                            text=_decoded(text[:MAX_FIELD]).rstrip("\r\n"),
                         )
             except OSError as error:
                 raise CorpusError(f"{path}: cannot be read: {error.strerror}") from None
@@ -78,30 +82,49 @@ def delimited_tabs(paths: list[Path], root: Path) -> Corpus:
     return Corpus("tabs", root, f"lines of label<TAB>text, {files}", "text", entries)
 
 
-def _tab_columns(line: bytes) -> tuple[int, int] | None:
-    """Which columns hold label and text, where the line has names of columns."""
-    names = [name.strip().lower() for name in _decoded(line).split("\t")]
-    places = {name: place for place, name in enumerate(names)}
-    label, text = _first_of(_LABEL_COLUMNS, places), _first_of(_TEXT_COLUMNS, places)
-    return None if label is None or text is None else (label, text)
+class _TabColumns(NamedTuple):
+    """Which columns hold label and text, of how many."""
+
+    label: int
+    text: int
+    columns: int
 
 
-def _parted(line: bytes, columns: tuple[int, int] | None, where: str) -> tuple[bytes, bytes]:
+def _tab_columns(line: bytes, where: str) -> _TabColumns | None:
+    """Where label and text are, in a line that has the names of columns; None for another one."""
+    names = _plain(_decoded(line).split("\t"))
+    label, text = _first_of(_LABEL_COLUMNS, names), _first_of(_TEXT_COLUMNS, names)
+    if label is None or text is None:
+        return None
+    _check_once((label, text), names, where)
+    return _TabColumns(names.index(label), names.index(text), len(names))
+
+
+def _parted(line: bytes, columns: _TabColumns | None, where: str) -> tuple[bytes, bytes]:
     """Label and text of a line."""
     if columns is None:
         label, tab, text = line.partition(b"\t")
         if not tab or not label.strip():
             raise CorpusError(f"{where}: expected 'label<TAB>text'")
         return label, text
-    parts = line.split(b"\t")
-    if max(columns) >= len(parts) or not parts[columns[0]].strip():
-        raise CorpusError(f"{where}: fewer columns than the first line has, or no label")
-    return parts[columns[0]], parts[columns[1]]
+    last = columns.text == columns.columns - 1  # its tabs are the text's own
+    parts = line.split(b"\t", columns.columns - 1 if last else -1)
+    if len(parts) != columns.columns or not parts[columns.label].strip():
+        many = "more" if len(parts) > columns.columns else "fewer"
+        raise CorpusError(f"{where}: no label, or {many} columns than the first line has")
+    return parts[columns.label], parts[columns.text]
 
 
-def _first_of(known: Iterable[str], names: Mapping[str, Found]) -> Found | None:
-    """What stands for the first of the known names that is there."""
-    return next((names[name] for name in known if name in names), None)
+def _first_of(known: Iterable[str], names: Collection[str]) -> str | None:
+    """The first of the known names that is there."""
+    return next((name for name in known if name in names), None)
+
+
+def _check_once(wanted: Iterable[str], names: list[str], where: str) -> None:
+    """Raise CorpusError where a column that is wanted is there twice, in whatever capitals."""
+    for name in wanted:
+        if _plain(names).count(name.strip().lower()) > 1:
+            raise CorpusError(f"{where}: two columns are called {name!r}; rename one")
 
 
 def _decoded(raw: bytes) -> str:
@@ -127,25 +150,38 @@ def csv_columns(path: Path, label: str | None = None, text: str | None = None) -
     except OSError as error:
         raise CorpusError(f"{path}: cannot be read: {error.strerror}") from None
     for delimiter in _DELIMITERS:
-        try:
-            names = next(csv.reader([head], delimiter=delimiter), [])
-        except csv.Error:
-            continue
-        lowered = {name.strip().lower(): name for name in names}
-        found_label = label if label in names else _first_of(_LABEL_COLUMNS, lowered)
-        found_text = text if text in names else _first_of(_TEXT_COLUMNS, lowered)
-        if label in (None, found_label) and text in (None, found_text):
-            if found_label is None or found_text is None or found_label == found_text:
-                continue
-            for name in (found_label, found_text):
-                if names.count(name) > 1:
-                    raise CorpusError(f"{path}:1: two columns are called {name!r}; rename one")
+        names = _names(head, delimiter)
+        found_label = _column(label, _LABEL_COLUMNS, names)
+        found_text = _column(text, _TEXT_COLUMNS, names)
+        if found_label is not None and found_text not in (None, found_label):
+            _check_once((found_label, found_text), names, f"{path}:1")
             return Columns(found_label, found_text, delimiter)
-    names = next(csv.reader([head]), [])
+    names = max((_names(head, delimiter) for delimiter in _DELIMITERS), key=len)
     for wanted in (label, text):
         if wanted is not None and wanted not in names:
             raise CorpusError(f"{path}:1: no column {wanted!r}; there are {', '.join(names)[:200]}")
     return None
+
+
+def _names(line: str, delimiter: str) -> list[str]:
+    """The names of columns in a line; none where it is no CSV."""
+    try:
+        return next(csv.reader([line], delimiter=delimiter), [])
+    except csv.Error:
+        return []
+
+
+def _column(wanted: str | None, known: Iterable[str], names: list[str]) -> str | None:
+    """The name of the column that is wanted, or of one of those that are known."""
+    if wanted is not None:
+        return wanted if wanted in names else None
+    plain = _plain(names)
+    first = _first_of(known, plain)
+    return None if first is None else names[plain.index(first)]
+
+
+def _plain(names: Iterable[str]) -> list[str]:
+    return [name.strip().lower() for name in names]
 
 
 def _csv_rows(path: Path, reader: csv.DictReader[str]) -> Iterator[dict[str, str]]:
@@ -187,7 +223,7 @@ def delimited_csv(path: Path, label: str, text: str, delimiter: str = ",") -> Co
                     if None in row:
                         raise CorpusError(
                             f"{path}:{reader.line_num}: more columns than the first line has; "
-                            "a text with commas in it wants quotes"
+                            f"a text with {delimiter!r} in it wants quotes"
                         )
                     yield Entry(
                         _name_of(path, path, number),

@@ -80,7 +80,8 @@ def class_folders(path: Path, content: str = "mail") -> Corpus | None:
         return None
     labels = Labels()
     for folder, _ in found:
-        labels.word(folder.name.lstrip("."), str(path))
+        if class_of(folder.name) not in _MEANINGS.values():
+            labels.word(folder.name.lstrip("."), str(path))
     classes = list(dict.fromkeys(class_of(folder.name) for folder, _ in found))
 
     def entries() -> Iterator[Entry]:
@@ -109,13 +110,13 @@ def maildir(path: Path, label: str | None = None, label_header: str | None = Non
     chosen = label or class_of(path.name)
 
     def entries() -> Iterator[Entry]:
+        labels = Labels()
         for _, inside in sorted(_messages(path)):
             entry = Entry(inside, chosen, f"{path}/{inside}")
-            yield (
-                entry
-                if label_header is None
-                else entry._replace(label=header_label(entry, label_header))
-            )
+            if label_header is not None:
+                said = header_label(entry, label_header)
+                entry = entry._replace(label=labels.word(said, entry.path))
+            yield entry
 
     how = f"labels from the field {label_header}" if label_header else f"all of class {chosen}"
     return Corpus(

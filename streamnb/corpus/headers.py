@@ -65,5 +65,5 @@ def message_date(text: str) -> float | None:
 
 
 def header_label(entry: Entry, name: str) -> str:
-    """The label in a header field, as one word; "" where there is none."""
-    return "-".join(header_field(entry, name).lower().split())
+    """The label in a header field, in small letters; "" where there is none."""
+    return header_field(entry, name).lower().strip()

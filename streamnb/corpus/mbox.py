@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from streamnb.corpus.entry import MAX_MESSAGE, Corpus, Entry
+from streamnb.corpus.entry import MAX_MESSAGE, Corpus, Entry, Labels
 from streamnb.corpus.folders import class_of
 from streamnb.corpus.headers import header_label
 from streamnb.errors import CorpusError
@@ -21,7 +21,7 @@ _CHUNK = 1 << 20
 _START = rb"\A(?:\xef\xbb\xbf)?[\r\n]{0,64}"
 _LINE = rb"(From [^\r\n]*(?:\d\d:\d\d|\b[12]\d{3}\b)[^\r\n]*)\r?\n"
 _SEPARATOR = re.compile(rb"(?:%b|\r?\n\r?\n|(?<=\n)\n)%b" % (_START, _LINE))
-_FIRST = re.compile(_START + _LINE)
+_FIRST = re.compile(_START + rb"From [^\r\n]*\d\d:\d\d[^\r\n]*\b[12]\d{3}\b[^\r\n]*\r?\n")
 _OVERLAP = 2048  # a separator line is not longer
 
 
@@ -66,8 +66,11 @@ def mbox(paths: list[Path], root: Path, label_header: str | None = None) -> Corp
     """Read mbox files, one after the other, labelled by file name or by a header field."""
 
     def entries() -> Iterator[Entry]:
+        labels = Labels()
         for path in paths:
             label = class_of(path.stem)
+            if label != "ham" and label != "spam" and label_header is None:
+                labels.word(path.stem.lstrip("."), str(root))
             name = path.relative_to(root).as_posix() if path != root else path.name
             number = 0
             try:
@@ -76,7 +79,8 @@ def mbox(paths: list[Path], root: Path, label_header: str | None = None) -> Corp
                         f"{name}:{number}", label, str(path), start, min(end, start + MAX_MESSAGE)
                     )
                     if label_header is not None:
-                        entry = entry._replace(label=header_label(entry, label_header))
+                        said = header_label(entry, label_header)
+                        entry = entry._replace(label=labels.word(said, entry.name))
                     yield entry
             except OSError as error:
                 raise CorpusError(f"{path}: cannot be read: {error.strerror}") from None

@@ -18,7 +18,7 @@ from streamnb.naive_bayes.explanation import Explanation
 from streamnb.naive_bayes.matrices import LearnsMatrices
 from streamnb.naive_bayes.prior import log_prior
 from streamnb.naive_bayes.receipt import Receipt
-from streamnb.naive_bayes.rows import are_messages
+from streamnb.naive_bayes.rows import are_messages, listed
 from streamnb.parameters import (
     POSITIVE,
     Flag,
@@ -319,6 +319,7 @@ class CountingNB(Remembers[_Evidence], CountingParameters, LearnsMatrices, TextM
 
         X is a matrix or a frame with a message in each row, or a list of messages.
         """
+        X = listed(X)
         (TextModel if are_messages(X) else LearnsMatrices).learn_many(self, X, y, w)
 
     def relearn(self, x: Any, y: Label, receipt: Receipt) -> None:

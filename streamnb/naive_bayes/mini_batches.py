@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from river import base
 
-from streamnb.naive_bayes.rows import are_messages, as_labels, frame_of, is_frame
+from streamnb.naive_bayes.rows import are_messages, as_labels, frame_of, is_frame, listed
 
 if TYPE_CHECKING:
     from streamnb.counts.protocol import Label
@@ -63,7 +63,8 @@ class AsksMany(base.MiniBatchClassifier):
         kinds = {type(label) for label in labels}
         if len(kinds) == 1 and kinds <= {str, int, bool, float}:
             array = np.array(labels)
-            if array.tolist() == labels:  # not of large int, or text that ends in a zero byte
+            same = array.tolist()  # not of large int, or of text that ends in a zero byte
+            if same == labels and {type(label) for label in same} == kinds:
                 return array[columns]
         array = np.empty(len(labels), dtype=object)
         array[:] = labels
@@ -75,17 +76,20 @@ class AsksMany(base.MiniBatchClassifier):
         A frame keeps its library and its index. Polars and pyarrow want str for column names, so
         there labels are written out; a matrix or a list of messages gives an array.
         """
+        X = listed(X)
         with self._scoring:
             return _frame_like(X, self.labels, self._probabilities(X))
 
     def predict_many(self, X: Any) -> Any:
         """The most probable class of each row, as a series like X; empty if nothing was learned."""
+        X = listed(X)
         with self._scoring:
             found = self._most_probable(X) if self.labels else np.empty(0, dtype=object)
         return _series_like(X, found)
 
     def joint_log_likelihood_many(self, X: Any) -> Any:
         """Log of prior times likelihood: a row for each of X, a column for each class."""
+        X = listed(X)
         with self._scoring:
             return _frame_like(X, self.labels, self._scores_of(X))
 
@@ -200,7 +204,8 @@ class MiniBatches(AsksMany):
 
 
 def _frame_like(X: Any, labels: list[Label], values: NDArray[np.float64]) -> Any:
-    """A column of values (n, K) for each label, as X has its columns."""
+    """A column of values (n, K) for each label, as X has its columns, or the texts of a series."""
+    X = X.to_frame() if hasattr(X, "to_frame") else X
     if not is_frame(X):
         return values
     columns = dict(zip(labels, values.T, strict=True))
@@ -214,6 +219,7 @@ def _frame_like(X: Any, labels: list[Label], values: NDArray[np.float64]) -> Any
 
 
 def _series_like(X: Any, values: NDArray[Any]) -> Any:
+    X = X.to_frame() if hasattr(X, "to_frame") else X
     if not is_frame(X):
         return values
     library = frame_of(X).__native_namespace__()

@@ -145,6 +145,11 @@ def are_messages(X: Any) -> bool:
     return isinstance(X, list) and (not X or isinstance(X[0], (Mapping, TokenCounts)))
 
 
+def listed(X: Any) -> Any:
+    """X; messages that come one after the other, as a list."""
+    return list(X) if isinstance(X, (tuple, Iterator)) else X
+
+
 def _frame_values(frame: Any) -> tuple[list[Any], Any]:
     """Column names, and the values as a dense or (pandas of sparse columns) sparse matrix."""
     found = frame_of(frame)

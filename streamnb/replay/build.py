@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from streamnb.classifier import Classifier, MailClassifier, TextClassifier
@@ -43,6 +43,7 @@ __all__ = [
     "make_course",
     "make_feedback",
     "make_tokenizer",
+    "missing_prior",
     "wants_envelope",
     "what_is_learned",
     "what_is_read",
@@ -107,6 +108,19 @@ def make_course(config: Config, classifier: Classifier) -> Course:
 
 # Which lessons these regimes give does not depend on what the model said.
 _BLIND = (ImmediateConfig, DelayedConfig, PartialConfig, NoisyConfig)
+
+
+def missing_prior(config: Config, labels: Iterable[Any]) -> ConfigError | None:
+    """What is wrong with a given prior: a class that it leaves out would have probability 0."""
+    prior = getattr(config.model, "prior", None)
+    known = [str(label) for label in labels]
+    without = set(known) - set(map(str, prior)) if isinstance(prior, Mapping) else set()
+    if not without:
+        return None
+    return ConfigError(
+        f"model.prior: it has no probability for class {min(without)!r}; there are "
+        f"{', '.join(known[:10])} (YAML reads some words, as yes and no, as no text: quote them)"
+    )
 
 
 def what_is_learned(config: Config) -> str:

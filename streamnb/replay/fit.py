@@ -17,7 +17,7 @@ from streamnb.corpus import Corpus, Entry, ordered, read
 from streamnb.errors import ConfigError, CorpusError, StreamNBError
 from streamnb.features.views import described
 from streamnb.partial import Piece, Row, assembled, check_sums, count, merge, plan_of
-from streamnb.replay.build import make_classifier, make_tokenizer
+from streamnb.replay.build import make_classifier, make_tokenizer, missing_prior
 from streamnb.replay.run import labelled, open_of
 from streamnb.replay.workers import feed
 
@@ -113,6 +113,9 @@ def fit(config: Config, paths: list[str], on_learned: OnLearned | None = None) -
     if not found.learned:
         what = "every message failed" if skipped else "there are no messages"
         raise CorpusError(f"{paths[0]}: nothing to learn: {what}")
+    wrong = missing_prior(config, found.classifier.labels)
+    if wrong is not None:
+        raise wrong
     found.seconds = time.perf_counter() - began
     return found
 

@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
@@ -27,6 +27,7 @@ from streamnb.replay.build import (
     make_classifier,
     make_course,
     make_tokenizer,
+    missing_prior,
     wants_envelope,
     what_is_learned,
 )
@@ -289,13 +290,9 @@ def _trouble(
             f"there are {', '.join(classes[:10])}"
         )
     known = list(dict.fromkeys([*classes, *map(str, labels)]))
-    prior = getattr(config.model, "prior", None)
-    without = [] if not isinstance(prior, Mapping) else set(known) - set(map(str, prior))
-    if without:
-        return ConfigError(
-            f"model.prior: it has no probability for class {min(without)!r}; there are "
-            f"{', '.join(known[:10])}"
-        )
+    prior = missing_prior(config, known)
+    if prior is not None:
+        return prior
     for regime in config.feedback:
         named = regime.share if isinstance(regime, NoisyConfig) else None
         unknown = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import hmac
 from collections.abc import Awaitable, Callable
@@ -17,7 +18,7 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from streamnb.classifier.verdict import feature_name
+from streamnb.classifier.verdict import Verdict, feature_name
 from streamnb.errors import StreamNBError, UnexpectedError
 from streamnb.mailbox.record import WEB, Entry, Record
 from streamnb.mailbox.service.http import COOKIE
@@ -214,12 +215,7 @@ class _Site:
             raise _MissingError
         text = fetched(self.mailbox, self.account, entry)
         label = entry.taught or entry.label
-        if text is not None:
-            verdict = self.mailbox.classify(text, 20)  # which asks the site, too
-        else:
-            with self.mailbox.reading():
-                counted = self.record.counted(entry.id)
-                verdict = self.mailbox.classifier.classify_counted(counted, 20)
+        verdict = self._verdict(entry, text)
         return self._shown(
             "message.html",
             entry=entry,
@@ -230,6 +226,14 @@ class _Site:
             where=f"/message/{entry.id}",
             **self._did(request.query_params),
         )
+
+    def _verdict(self, entry: Entry, text: bytes | None) -> Verdict:
+        """What a message would be: by the site, too, where it and the message can be read."""
+        if text is not None and self.mailbox.base is not None:
+            with contextlib.suppress(StreamNBError):
+                return self.mailbox.classify(text, 20)
+        with self.mailbox.reading():
+            return self.mailbox.classifier.classify_counted(self.record.counted(entry.id), 20)
 
     def figures(self, request: Request) -> Response:
         """How well it does."""

@@ -113,6 +113,12 @@ def copies(messages, label, size=300):
     return messages[:half] + [one] * size + messages[half:]
 
 
+def run(messages, label, mixed=70, size=30):
+    """A few messages mixed, and then a run of one class."""
+    rest = [message for message in messages[mixed:] if message[1] == label]
+    return messages[:mixed] + rest[:size]
+
+
 def mislabelled(messages, classes, good=1000, wrong=10):
     """So many good labels, and then some wrong ones, all the same."""
     said = sorted(classes)[-1]
@@ -146,6 +152,9 @@ def regimes(messages, classes):
     yield "two teachers, a tenth disputed", disagreeing(messages, classes), False
     yield "1,000 messages", messages[:1000], False
     yield f"1,000 messages, then ten others called {some}", mislabelled(messages, classes), False
+    few = run(messages, some)
+    yield f"70 messages, then 30 of {some}", few, False
+    yield "those 100, mixed", random.Random(1).sample(few, len(few)), False
     if {"ham", "spam"} == classes:
         yield "99 ham : 1 spam", skewed(messages, "spam"), False
         yield "1 ham : 99 spam", skewed(messages, "ham"), False

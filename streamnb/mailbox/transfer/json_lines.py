@@ -187,12 +187,12 @@ def _check_whole(path: str, shown: str) -> None:
             pass
     try:
         whole = json.loads(last) == {"lines": number - 1}
-    except ValueError:
+    except (ValueError, RecursionError):
         whole = False
     if not whole:
         raise StateError(
-            f"{shown}:{number}: it is cut off, or lines are missing; where that is meant, take "
-            '"ends" out of its first line'
+            f"{shown}:{number}: it is cut off, or lines were taken out or added; where that is "
+            'meant, take "ends" out of its first line and its last line away'
         )
 
 

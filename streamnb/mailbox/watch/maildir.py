@@ -67,6 +67,15 @@ class MaildirAccount:
             return name
         if not name.strip(".") or any(c in name for c in "/\\\0") or name in ("cur", "new", "tmp"):
             raise CorpusError(f"{self.root}: {folder!r} cannot be the name of a folder")
+        try:
+            name.encode()
+        except UnicodeEncodeError:
+            known = _shown(name)
+            if known in self._shown():
+                return known
+            raise CorpusError(
+                f"{self.root}: {folder!r} cannot be the name of a new folder: it is no UTF-8"
+            ) from None
         with contextlib.suppress(CorpusError):
             return _shown(self._folder(name).name.removeprefix("."))
         return _on_disk(name)
