@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from streamnb import Mailbox
 from streamnb.mailbox.compact import compact
 from streamnb.mailbox.digest import digest
-from streamnb.mailbox.rebuild import rebuild
+from streamnb.mailbox.rebuild import is_due, rebuild
 
 LABELS = ("spam", "ham", "list")
 
@@ -49,6 +49,18 @@ def test_what_others_did_meanwhile_is_caught_up_with(tmp_path):
         }  # fmt: skip
         box.undo(0)
         assert [counts.features for counts in box.counts] == [0] * len(box.counts)
+
+
+@pytest.mark.parametrize(("run", "due"), [(30, True), (7, False)])
+def test_it_is_due_after_a_run_of_one_class_also_of_few(tmp_path, run, due):
+    with taught(tmp_path / "mail.db", 70) as box:
+        assert not is_due(box)
+        for i in range(run):
+            box.learn(mail(1000 + i), "spam")
+        assert is_due(box) is due
+        rebuild(box)
+        assert not is_due(box)
+        assert box.verify() == []
 
 
 @pytest.mark.parametrize("how", ["undo", "compact", "retire"])

@@ -15,9 +15,9 @@ from streamnb.naive_bayes.receipt import Receipt
 
 __all__ = ["is_due", "rebuild"]
 
-# When this share of all messages came in runs of one class since it was done last. (What runs do to
-# errors: tests/benchmarks/regimes.py, with and without --mailbox.)
-_SHARE = 0.2
+# When so many messages, and these shares of all, came in runs of one class since it was done last:
+# of few, of many. (What runs do: tests/benchmarks/regimes.py, with and without --mailbox.)
+_LEAST, _OF_FEW, _OF_MANY, _MANY = 10, 0.1, 0.2, 1000
 
 _MESSAGES = "messages"
 # Rows that are one message, whose features are known; others are sums of many.
@@ -31,7 +31,9 @@ def is_due(mailbox: Mailbox) -> bool:
     with mailbox.reading():
         weights = mailbox.counts[0].weights
         missed = mailbox.classifier.model.missed_turns - mailbox.settled
-        return sum(weight > 0 for weight in weights) > 1 and missed > _SHARE * sum(weights)
+        n = sum(weights)
+        due = max(_LEAST, _OF_FEW * n) + max(n - _MANY, 0) * (_OF_MANY - _OF_FEW)
+        return sum(weight > 0 for weight in weights) > 1 and missed > due
 
 
 def rebuild(mailbox: Mailbox, progress: Progress = iter) -> int:

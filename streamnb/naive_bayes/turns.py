@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,6 +23,9 @@ class Turns:
     20 / (n - 1) or 1, whichever is more; a message of the class itself has the turn min(1, credit)
     and spends it. While one class is known nothing is earned. In a mixed stream of two classes, up
     to 7 to 1, nearly every message has its turn.
+
+    `missed` is how many would better have been learned mixed. A run of a tenth of all messages does
+    no harm, so for this no more of the credit may be spent in a run.
 
     Examples
     --------
@@ -45,8 +49,11 @@ class Turns:
         """How far the next message has its turn if it is of class number k."""
         return min(max(self.credits[k], 0.0), 1.0) if k < len(self.credits) else 0.0
 
-    def learn(self, k: int, known: list[int]) -> list[float]:
-        """Learn that a message was of class k of `known`; gives the change, for `move`."""
+    def learn(self, k: int, known: list[int], learned: float = math.inf) -> list[float]:
+        """Learn that a message was of class k of `known`; gives the change, for `move`.
+
+        `learned` is how many messages are known.
+        """
         self._widen(known[-1] + 1)
         turn = self.turn(k)
         others = max(len(known) - 1, 1)
@@ -54,7 +61,9 @@ class Turns:
         most = max(round(_MOST / others / _GRAIN) * _GRAIN, 1.0)
         change = _core.earnings(self.credits, known, earned, most)
         change[k] = -turn
-        change = [1 - turn, *change]
+        harmless = min(max(learned / 10, 1.0), most)
+        kept = round((most - harmless) / _GRAIN) * _GRAIN
+        change = [1 - min(max(self.credits[k] - kept, 0.0), 1.0), *change]
         self.move(change, 1)
         return change
 

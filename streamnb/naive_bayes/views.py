@@ -239,7 +239,8 @@ class ViewsNB(Remembers[_Judged], TextModel):
         if w > 0 and known:
             place = len(counts.labels) if k is None else k
             turn = self.turns.turn(place)
-            parts["turns"] = self.turns.learn(place, sorted({*known, place}))
+            learned = math.fsum(counts.weights) / counts.scale
+            parts["turns"] = self.turns.learn(place, sorted({*known, place}), learned)
         if k is None:
             return [1.0] * len(views), parts
         trust = 1.0
