@@ -366,8 +366,10 @@ def test_texts_between_tabs_are_read_whole(tmp_path):
     with pytest.raises(CorpusError, match=r"b.tsv:2: no label, or more columns"):
         list(open_corpus(tmp_path / "b.tsv"))
     write(tmp_path, {"c.tsv": "label\ttext\tlabel\nspam\tbuy\tx\n"})
-    with pytest.raises(CorpusError, match="two columns are called 'label'"):
+    with pytest.raises(CorpusError, match=r"c.tsv:1: two columns are called 'label'"):
         list(open_corpus(tmp_path / "c.tsv"))
+    write(tmp_path, {"d.tsv": f"ham\tx{'é' * 600_000}\nspam\ty\n"})
+    assert [set(entry.text) for entry in open_corpus(tmp_path / "d.tsv")] == [{"x", "é"}, {"y"}]
 
 
 @pytest.mark.parametrize("text", ["label,text\rspam,buy\r", "id\rx,foo\n", "id\rx;foo\n"])

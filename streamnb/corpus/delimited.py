@@ -23,7 +23,7 @@ _TEXT_COLUMNS = ("text", "message", "body", "sms", "content", "document", "v2", 
 def looks_tabbed(head: bytes) -> bool:
     """Whether text begins with `label<TAB>text` lines with short labels."""
     lines = [line for line in head.removeprefix(BOM_UTF8).split(b"\n") if line.strip()][:200]
-    if lines and b"\0" not in head and b"\t" in lines[0] and _tab_columns(lines[0], ""):
+    if lines and b"\0" not in head and _names_columns(lines[0]):
         return True
     if len(lines) > 1:
         lines.pop()  # it may be cut off
@@ -73,7 +73,7 @@ def delimited_tabs(paths: list[Path], root: Path) -> Corpus:
                             _name_of(path, root, number),
                             labels.word(_decoded(label), where),
                             str(path),
-                            text=_decoded(text[:MAX_FIELD]).rstrip("\r\n"),
+                            text=_decoded(text)[:MAX_FIELD].rstrip("\r\n"),
                         )
             except OSError as error:
                 raise CorpusError(f"{path}: cannot be read: {error.strerror}") from None
@@ -98,6 +98,13 @@ def _tab_columns(line: bytes, where: str) -> _TabColumns | None:
         return None
     _check_once((label, text), names, where)
     return _TabColumns(names.index(label), names.index(text), len(names))
+
+
+def _names_columns(line: bytes) -> bool:
+    try:
+        return _tab_columns(line, "") is not None
+    except CorpusError:  # two of one name: that is told when it is read
+        return True
 
 
 def _parted(line: bytes, columns: _TabColumns | None, where: str) -> tuple[bytes, bytes]:
