@@ -424,6 +424,7 @@ def test_a_person_sorts_her_mail_in_a_browser(page, browser, tmp_path, scripts):
     for name in ("How well it does", "What it knows"):
         tab.get_by_role("link", name=name).click()
         assert tab.locator("h1").inner_text() == name
+        tab.wait_for_load_state()  # with its style
         wide = tab.evaluate("document.documentElement.scrollWidth") if scripts else 390
         assert wide <= 390, "no sideways scrolling on a telephone"
 
