@@ -482,6 +482,8 @@ def test_a_classifier_is_asked_about_many_messages_as_about_each(name):
     np.testing.assert_allclose(classifier.predict_proba_many(asked), expected, rtol=1e-12)
     assert classifier.predict_many(asked).tolist() == [classifier.predict_one(x) for x in asked]
     assert classifier.joint_log_likelihood_many(iter(asked)).shape == (2, 2)
+    with pytest.raises(TypeError, match="one message"):
+        classifier.predict_many("free lunch")
     column = pd.Series(asked, index=[7, 9])
     assert classifier.predict_many(column).index.tolist() == [7, 9]
     found = classifier.predict_proba_many(column)["spam"]

@@ -280,17 +280,23 @@ def test_a_rescue_does_not_trust_numbers(tmp_path, statement):
     assert rescue(path, new) == (10, [])
 
 
-@pytest.mark.parametrize("every", [7, 1])
-def test_a_page_that_is_lost_takes_few_rows_with_it(tmp_path, every):
-    path, new = tmp_path / "a.db", tmp_path / "new.db"
+def lost_pages(path, every):
+    """A database of sixty messages, again and again, each time with another page lost."""
     with Mailbox(path) as mailbox:
         for n in range(60):
             mailbox.learn(b"Subject: %d\n\n" % n + b"word%d " % n * 30, ["spam", "ham"][n % 2])
         mailbox.database.shrink()
     sound, size = path.read_bytes(), 2048
-    all_of_it = []  # pages without which nothing is found: schema, root of the ledger, classifier
     for page in range(1, len(sound) // size, every):
         path.write_bytes(sound[: page * size] + b"\xff" * size + sound[(page + 1) * size :])
+        yield page
+
+
+@pytest.mark.parametrize("every", [7, 1])
+def test_a_page_that_is_lost_takes_few_rows_with_it(tmp_path, every):
+    path, new = tmp_path / "a.db", tmp_path / "new.db"
+    all_of_it = []  # pages without which nothing is found: schema, root of the ledger, classifier
+    for page in lost_pages(path, every):
         try:
             done = rescue(path, new, ["spam", "ham"])
         except StateError:
@@ -306,14 +312,8 @@ def test_a_page_that_is_lost_takes_few_rows_with_it(tmp_path, every):
 
 def test_merging_names_the_database_whose_page_cannot_be_read(tmp_path):
     path, target = tmp_path / "a.db", tmp_path / "b.db"
-    with Mailbox(path) as mailbox:
-        for n in range(60):
-            mailbox.learn(b"Subject: %d\n\n" % n + b"word%d " % n * 30, ["spam", "ham"][n % 2])
-        mailbox.database.shrink()
-    sound, size = path.read_bytes(), 2048
     said = []
-    for page in range(1, len(sound) // size, 3):
-        path.write_bytes(sound[: page * size] + b"\xff" * size + sound[(page + 1) * size :])
+    for _ in lost_pages(path, 3):
         with Mailbox(target) as mailbox:
             try:
                 with Mailbox(path) as other:

@@ -407,6 +407,8 @@ def _check_views(tokenizer: Any, model: TextModel) -> None:
 
 def _messages(X: Any) -> list[Any]:
     """Messages one by one; the rows of a data frame are dicts."""
+    if isinstance(X, str | bytes):
+        raise TypeError(f"a {type(X).__name__} is one message: many are a list of them")
     return list(frame_of(X).rows(named=True) if is_frame(X) else X)
 
 

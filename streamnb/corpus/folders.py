@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from streamnb.corpus.entry import Corpus, Entry, Labels
 from streamnb.corpus.headers import header_label
 from streamnb.errors import CorpusError
 
-__all__ = ["class_folders", "class_of", "is_maildir", "maildir"]
+__all__ = ["check_classes", "class_folders", "class_of", "is_maildir", "maildir"]
 
 _MEANINGS = {
     "ham": "ham", "notspam": "ham", "nonspam": "ham", "nospam": "ham", "notjunk": "ham",
@@ -40,6 +40,14 @@ def class_of(name: str) -> str:
     words = plain.lower().replace("_", "-").replace(".", "-").split("-")
     core = "".join(word for word in words if not word.isdecimal() and word not in ("easy", "hard"))
     return _MEANINGS.get(core, plain)
+
+
+def check_classes(names: Iterable[str], where: Path) -> None:
+    """Raise CorpusError where names that mean no class of their own would be one class."""
+    labels = Labels()
+    for name in names:
+        if class_of(name) not in _MEANINGS.values():
+            labels.word(name.lstrip("."), str(where))
 
 
 def _listing(folder: Path) -> list[str]:
@@ -78,10 +86,7 @@ def class_folders(path: Path, content: str = "mail") -> Corpus | None:
     found = [(folder, messages) for folder, messages in found if messages]
     if not found:
         return None
-    labels = Labels()
-    for folder, _ in found:
-        if class_of(folder.name) not in _MEANINGS.values():
-            labels.word(folder.name.lstrip("."), str(path))
+    check_classes((folder.name for folder, _ in found), path)
     classes = list(dict.fromkeys(class_of(folder.name) for folder, _ in found))
 
     def entries() -> Iterator[Entry]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from streamnb.corpus.entry import MAX_MESSAGE, Corpus, Entry, Labels
-from streamnb.corpus.folders import class_of
+from streamnb.corpus.folders import check_classes, class_of
 from streamnb.corpus.headers import header_label
 from streamnb.errors import CorpusError
 
@@ -64,13 +64,13 @@ def _spans(path: Path) -> Iterator[tuple[int, int]]:
 
 def mbox(paths: list[Path], root: Path, label_header: str | None = None) -> Corpus:
     """Read mbox files, one after the other, labelled by file name or by a header field."""
+    if label_header is None:
+        check_classes((path.stem for path in paths), root)
 
     def entries() -> Iterator[Entry]:
         labels = Labels()
         for path in paths:
             label = class_of(path.stem)
-            if label != "ham" and label != "spam" and label_header is None:
-                labels.word(path.stem.lstrip("."), str(root))
             name = path.relative_to(root).as_posix() if path != root else path.name
             number = 0
             try:

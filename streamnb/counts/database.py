@@ -35,12 +35,7 @@ def is_rare(seen: NDArray[np.uint32], day: float) -> NDArray[np.bool_]:
 class SqlCounts(Places):
     """The counts of one view; a `Counts` within a transaction of a database.
 
-    Parameters
-    ----------
-    database
-        Where they are kept.
-    view
-        Number of the view.
+    It is made as `Places` are.
     """
 
     scale = 1.0

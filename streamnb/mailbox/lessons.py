@@ -145,9 +145,8 @@ def retract(
     where = "digest = ? AND ended = ? AND id < ?"
     for old in list(memory.ledger.rows(where, (key, row.added, row.id)))[-1:]:
         if old.tokens is not None and (back_to is None or memory.labels[old.label] in back_to):
-            # A moment later than what was taken back ended: it did not correct that.
-            later = memory.moment_after(now)
-            add_row(memory, old._replace(id=0, added=later, ended=None))
+            # Later than what was taken back ended: it did not correct that.
+            add_row(memory, old._replace(id=0, added=memory.moment(when), ended=None))
     return Outcome("forgotten", label)
 
 

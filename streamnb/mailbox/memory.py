@@ -333,18 +333,13 @@ class Memory:
             pause = min(2 * pause, 1.0)
 
     def moment(self, when: float | None = None) -> float:
-        """Now, within a transaction: in the ledger each is later than the last, whatever clocks do.
+        """Now, within a transaction: later than any moment before, whatever clocks do.
 
-        Where the clock was ahead, lessons since would else have one moment, and go by one `undo`.
+        No two lessons share one, so that `undo` can tell them apart, also after a clock was ahead.
         """
         now = time.time()
         now = now if when is None else min(when, now)
         self._moment = now if now > self._moment else math.nextafter(self._moment, math.inf)
-        return self._moment
-
-    def moment_after(self, moment: float) -> float:
-        """The least moment after another one; it is now from then on."""
-        self._moment = math.nextafter(moment, math.inf)
         return self._moment
 
     def fit_gains_anew(self) -> None:

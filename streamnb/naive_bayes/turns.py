@@ -24,8 +24,8 @@ class Turns:
     and spends it. While one class is known nothing is earned. In a mixed stream of two classes, up
     to 7 to 1, nearly every message has its turn.
 
-    `missed` is how many would better have been learned mixed. A run of a tenth of all messages does
-    no harm, so for this no more of the credit may be spent in a run.
+    `missed` is how many came in runs. A run of a tenth of all messages is let pass: so much of the
+    credit may be spent in it, and what lies beyond is missed.
 
     Examples
     --------
@@ -61,8 +61,8 @@ class Turns:
         most = max(round(_MOST / others / _GRAIN) * _GRAIN, 1.0)
         change = _core.earnings(self.credits, known, earned, most)
         change[k] = -turn
-        harmless = min(max(learned / 10, 1.0), most)
-        kept = round((most - harmless) / _GRAIN) * _GRAIN
+        passing = min(max(learned / 10, 1.0), most)
+        kept = round((most - passing) / _GRAIN) * _GRAIN
         change = [1 - min(max(self.credits[k] - kept, 0.0), 1.0), *change]
         self.move(change, 1)
         return change

@@ -236,10 +236,10 @@ class ViewsNB(Remembers[_Judged], TextModel):
         known, octave, evidence = judged.known, judged.octave, judged.evidence
         parts: dict[str, Any] = {}
         turn = 1.0
+        learned = math.fsum(counts.weights) / counts.scale
         if w > 0 and known:
             place = len(counts.labels) if k is None else k
             turn = self.turns.turn(place)
-            learned = math.fsum(counts.weights) / counts.scale
             parts["turns"] = self.turns.learn(place, sorted({*known, place}), learned)
         if k is None:
             return [1.0] * len(views), parts
@@ -248,8 +248,7 @@ class ViewsNB(Remembers[_Judged], TextModel):
             shares = probabilities(judged.scores)
             p = shares[known.index(k)]
             own = counts.weights[k] / counts.scale
-            others = math.fsum(counts.weights) / counts.scale - own
-            trust = 1 - turn * (1 - self.noise.trust(p, len(known), own, others))
+            trust = 1 - turn * (1 - self.noise.trust(p, len(known), own, learned - own))
             if turn == 1 and w >= 1 and self.record is not None:
                 noted = self.record.learn(known[shares.index(max(shares))], k)
                 parts |= {"record": noted} if noted else {}
