@@ -42,9 +42,9 @@ class MaildirAccount:
 
     def folders(self) -> list[str]:
         """The names of all folders but the bin and such."""
-        return [INBOX, *(name for name in self._shown() if not is_bin(name))]
+        return [INBOX, *(name for name in self._by_name() if not is_bin(name))]
 
-    def _shown(self) -> dict[str, Path]:
+    def _by_name(self) -> dict[str, Path]:
         """The folders below this one by their names as text."""
         return {
             _shown(item.name.removeprefix(".")): item
@@ -63,19 +63,12 @@ class MaildirAccount:
         name = folder.removeprefix(".")
         if name.upper() == INBOX:
             return INBOX
-        if name in self._shown():
-            return name
-        if not name.strip(".") or any(c in name for c in "/\\\0") or name in ("cur", "new", "tmp"):
+        shown = _shown(name)
+        if shown in self._by_name():
+            return shown
+        sound = name == shown and name.strip(".") and not any(c in name for c in "/\\\0")
+        if not sound or name in ("cur", "new", "tmp"):
             raise CorpusError(f"{self.root}: {folder!r} cannot be the name of a folder")
-        try:
-            name.encode()
-        except UnicodeEncodeError:
-            known = _shown(name)
-            if known in self._shown():
-                return known
-            raise CorpusError(
-                f"{self.root}: {folder!r} cannot be the name of a new folder: it is no UTF-8"
-            ) from None
         with contextlib.suppress(CorpusError):
             return _shown(self._folder(name).name.removeprefix("."))
         return _on_disk(name)
@@ -87,7 +80,7 @@ class MaildirAccount:
             for path in (self.root / f".{name}", self.root / name):
                 if is_maildir(path):
                     return path
-        known = self._shown()
+        known = self._by_name()
         if folder in known:  # its bytes are no UTF-8
             return known[folder]
         there = ", ".join(map(repr, self.folders()))
