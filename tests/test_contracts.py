@@ -498,6 +498,14 @@ def test_a_classifier_answers_for_a_column_of_a_frame_in_its_rows():
     assert list(classifier.predict_proba_many(frame).columns) == ["spam", "ham"]
 
 
+@pytest.mark.parametrize("labels", [["a", "b"], [1, 2], [0.5, 1.5], [True, False]])
+def test_numpy_labels_in_a_list_are_those_of_their_array(labels):
+    classifier = TextClassifier()
+    classifier.learn_many(["free offer", "lunch now"], list(np.array(labels)))
+    assert [type(label) for label in classifier.labels] == [type(label) for label in labels]
+    assert classifier.predict_many(["offer", "lunch"]).dtype == np.array(labels).dtype
+
+
 @pytest.mark.parametrize("name", MODELS | SINGLE)
 def test_what_is_no_model_is_not_merged(name):
     with pytest.raises(ValueError, match="cannot merge a dict"):

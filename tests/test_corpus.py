@@ -90,6 +90,19 @@ def test_mbox(tmp_path, end):
         ]
 
 
+@pytest.mark.parametrize("end", [b"\n", b"\r\n"])
+@pytest.mark.parametrize("zone", [b"", b" +0100", b" CET"])
+def test_an_mbox_may_have_no_blank_lines_between_messages(tmp_path, end, zone):
+    line = b"From me@x Mon Jan  5 12:00:00%b 2026\n" % zone
+    bodies = (b"A: 1\n\nx\n", b"A: 2\n\n" + line + b"is how a message begins\n", b"A: 3\n\nlast\n")
+    box = b"".join(line + body for body in bodies)
+    write(tmp_path, {"spam.mbox": box.replace(b"\n", end)})
+    # After a blank line it does begin one, whatever follows.
+    assert [data[:4] for _, _, data in listed(tmp_path)[1]] == [b"A: 1", b"A: 2", b"is h", b"A: 3"]
+    write(tmp_path, {"spam.mbox": box.replace(b"\n\nFrom", b"\n\nAs: From").replace(b"\n", end)})
+    assert [data[:4] for _, _, data in listed(tmp_path)[1]] == [b"A: 1", b"A: 2", b"A: 3"]
+
+
 @given(st.lists(st.text("aF\n>: rom", max_size=60), min_size=1, max_size=5))
 def test_mbox_agrees_with_what_the_library_wrote(tmp_path_factory, bodies):
     path = tmp_path_factory.mktemp("box") / "ham.mbox"

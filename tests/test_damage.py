@@ -361,7 +361,7 @@ def test_a_ledger_without_rows_is_no_rescue(tmp_path):
     with Mailbox(path) as mailbox:
         mailbox.learn(b"Subject: a\n\nb", "ham")
     damage(path, "DELETE FROM ledger")
-    with pytest.raises(StateError, match="no row"):
+    with pytest.raises(StateError, match="has no rows to keep"):
         rescue(path, new)
     assert os.listdir(tmp_path) == ["a.db"]
 

@@ -266,6 +266,20 @@ def test_hostile_names_are_shown_not_obeyed(runs, tmp_path):
         ET.fromstring(svg)
 
 
+def test_classes_of_any_bytes_are_drawn(tmp_path):
+    for name in (b"h\xe4m", "\U0001f480".encode()):  # the latter is a pair with an udc80 in JSON
+        os.makedirs(os.fsencode(tmp_path) + b"/mail/" + name)
+        for number in range(5):
+            with open(os.fsencode(tmp_path) + b"/mail/%b/%d.eml" % (name, number), "wb") as file:
+                file.write(b"Subject: %d\n\nhello %b\n" % (number, name))
+    replayed = streamnb_command("replay", tmp_path / "mail", "--out", tmp_path / "run")
+    assert replayed[0] == 0, replayed[2]
+    write_report([str(tmp_path / "run")], str(tmp_path / "page.html"))
+    text = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert r"h\xe4m" in text
+    assert "\U0001f480" in text
+
+
 def damaged(folder):
     yield "nothing there", lambda at: shutil.rmtree(at)
     yield "no results", lambda at: (at / "results.txt").unlink()

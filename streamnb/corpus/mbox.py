@@ -16,11 +16,18 @@ __all__ = ["looks_like_mbox", "mbox"]
 
 _CHUNK = 1 << 20
 # After a blank line, or at the start: "From ", and a year, or a time of day, somewhere on the line.
-# Without the year a sentence that begins with the word would cut its message in two. Editors and
+# Without the year a sentence that begins with the word would cut its message in two. Some programs
+# write no blank line: then the line is that of RFC 4155 whole, and a field follows it. Editors and
 # shells leave byte order marks and empty lines before all that.
 _START = rb"\A(?:\xef\xbb\xbf)?[\r\n]{0,64}"
-_LINE = rb"(From [^\r\n]*(?:\d\d:\d\d|\b[12]\d{3}\b)[^\r\n]*)\r?\n"
-_SEPARATOR = re.compile(rb"(?:%b|\r?\n\r?\n|(?<=\n)\n)%b" % (_START, _LINE))
+_LINE = rb"From [^\r\n]*(?:\d\d:\d\d|\b[12]\d{3}\b)[^\r\n]*\r?\n"
+_WHOLE_LINE = (
+    rb"From \S+ +(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) [A-Z][a-z]{2} [ \d]\d "
+    rb"\d\d:\d\d:\d\d(?: [A-Z+-]\w{2,4})? \d{4}\r?\n(?=[A-Za-z][A-Za-z\d-]*:)"
+)
+_SEPARATOR = re.compile(
+    rb"(?:%b|\r?\n\r?\n|(?<=\n)\n)(?P<line>%b)|(?<=\n)(?P<whole>%b)" % (_START, _LINE, _WHOLE_LINE)
+)
 _FIRST = re.compile(_START + rb"From [^\r\n]*\d\d:\d\d[^\r\n]*\b[12]\d{3}\b[^\r\n]*\r?\n")
 _OVERLAP = 2048  # a separator line is not longer
 
@@ -39,7 +46,7 @@ def _separators(file: BinaryIO) -> Iterator[tuple[int, int]]:
         piece = file.read(_CHUNK)
         window = tail + piece
         for match in _SEPARATOR.finditer(window):
-            at = base + match.start(1)
+            at = base + max(match.start("line"), match.start("whole"))
             if at > last and (match.start() > 0 or base == 0):
                 yield at, base + match.end()
                 last = at

@@ -89,7 +89,8 @@ def rescue(
         with database.reading():  # one state of it, whatever others do
             done = _absorbed(database, making, classes, wait, left)
         if done.added == 0:
-            raise StateError(f"{damaged}: no row of its ledger can be kept; nothing was made")
+            why = "no row of its ledger can be kept" if left else "its ledger has no rows to keep"
+            raise StateError(f"{damaged}: {why}; nothing was made")
         try:
             os.link(making, new)  # fails where a file of that name was made meanwhile
         except OSError as error:

@@ -261,7 +261,7 @@ def as_labels(y: Any) -> list[Any]:
         if hasattr(y, method):
             labels: list[Any] = getattr(y, method)()
             return labels
-    return list(y)
+    return [label.item() if isinstance(label, np.generic) else label for label in y]
 
 
 def as_weights(w: Any, n: int) -> NDArray[np.float64]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import stat
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,9 @@ from streamnb.evaluate.compare import Run, read_run
 __all__ = ["ReadRun", "read_experiment", "read_folder"]
 
 _LARGEST = 1 << 28
+# A pair of escapes, an escaped character, or half a pair: a byte of a name that is no UTF-8, which
+# strict readers of JSON refuse.
+_ESCAPE = re.compile(rb"\\u[dD][89abAB]..\\u....|\\u[dD][cC](..)|\\.")
 
 Share = Annotated[float, Field(ge=0, le=1)]
 Count = Annotated[int, Field(ge=0, le=1 << 53)]
@@ -122,12 +126,17 @@ def _read(path: Path, kind: Any, missing: Any) -> Any:
             raise ValueError("not a regular file")
         with open(path, "rb") as file:
             adapter = TypeAdapter(kind)
-            return adapter.dump_python(adapter.validate_json(file.read(_LARGEST)))
+            text = _ESCAPE.sub(_with_bytes_named, file.read(_LARGEST))
+            return adapter.dump_python(adapter.validate_json(text))
     except ValidationError as error:
         raise CorpusError(f"{path}: cannot be read: {first_fault(error)}") from None
     except (OSError, ValueError, RecursionError) as error:
         why = getattr(error, "strerror", None) or str(error)
         raise CorpusError(f"{path}: cannot be read: {why:.200}") from None
+
+
+def _with_bytes_named(escape: re.Match[bytes]) -> bytes:
+    return escape[0] if escape[1] is None else rb"\\x" + escape[1]
 
 
 def first_fault(error: ValidationError) -> str:
