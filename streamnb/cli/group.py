@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 import signal
@@ -133,6 +134,10 @@ def _prepare() -> None:
     # Little that is made here refers to itself: to look for that after every 700 objects, as is
     # Python's way, takes a twentieth of a replay.
     gc.set_threshold(20_000, 20, 50)
+    # On its way out Python looks three times through all that is there: as much as numpy's import.
+    atexit.register(gc.freeze)
+    # Pydantic looks through all installed packages for plug-ins, of which none is wanted here.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         signal.signal(signal.SIGTERM, _end)
     for stream in (sys.stdout, sys.stderr):
