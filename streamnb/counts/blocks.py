@@ -21,6 +21,8 @@ __all__ = [
     "Page",
     "distinct",
     "features_of",
+    "joined",
+    "places_within",
     "read_blocks",
     "read_former_blocks",
     "written_blocks",
@@ -117,6 +119,14 @@ class Page:
         self.cells[rows, : other.cells.shape[1]] = other.cells
 
 
+def joined(classes: int, *pages: Page) -> Page:
+    """A page of the blocks of several pages, the last of which counts where they share one."""
+    page = Page(distinct(np.concatenate([some.blocks for some in pages])), classes)
+    for some in pages:
+        page.take(some)
+    return page
+
+
 @lru_cache(maxsize=64)
 def _layout(kind: int, classes: int) -> np.dtype[Any]:
     return np.dtype(
@@ -191,9 +201,39 @@ def read_former_blocks(found: Iterable[tuple[int, bytes]], page: Page) -> None:
         seen[number] = np.ascontiguousarray(rows[:, -1:]).view("<u4")
 
 
-def features_of(block: bytes) -> NDArray[np.uint64]:
-    """The fingerprints of a block's features, shape (BLOCK,); ValueError for what is none."""
-    return np.frombuffer(block, "<u8", BLOCK, 1).astype(np.uint64)
+def features_of(written: Iterable[bytes]) -> NDArray[np.uint64]:
+    """The fingerprints of the features of b blocks, shape (b * BLOCK,).
+
+    Raises
+    ------
+    ValueError, TypeError
+        For what is no block.
+    """
+    keys = [block[1 : 1 + 8 * BLOCK] for block in written]
+    if any(len(some) != 8 * BLOCK for some in keys):
+        raise ValueError("a block that is cut off")
+    return np.frombuffer(b"".join(keys), "<u8").astype(np.uint64)
+
+
+def places_within(
+    blocks: NDArray[np.int64], written: Iterable[bytes], fingerprints: NDArray[np.uint64]
+) -> NDArray[np.int64]:
+    """The places of features within some blocks, as those say; -1 for what is not there.
+
+    Raises
+    ------
+    ValueError, TypeError
+        For what is no block.
+    """
+    keys = features_of(written)
+    order = np.argsort(fingerprints)
+    rising = fingerprints[order]
+    at = np.searchsorted(rising, keys)
+    at[at == len(rising)] = 0
+    rows = np.flatnonzero(rising[at] == keys)
+    places = np.full(len(fingerprints), -1, np.int64)
+    places[order[at[rows]]] = blocks[rows // BLOCK] * BLOCK + rows % BLOCK
+    return places
 
 
 def written_blocks(page: Page, which: NDArray[np.int64]) -> list[bytes]:
@@ -203,6 +243,8 @@ def written_blocks(page: Page, which: NDArray[np.int64]) -> list[bytes]:
     written = [b""] * len(which)
     left = np.arange(len(which))
     for kind in range(len(_KINDS)):
+        if not len(left):
+            break
         fits = _fits(_KINDS[kind], cells[left], seen[left, :, 0])
         some, left = left[fits], left[~fits]
         dense = _layout(kind, cells.shape[2])
@@ -213,6 +255,8 @@ def written_blocks(page: Page, which: NDArray[np.int64]) -> list[bytes]:
             (kind, dense, some[~sparse]),
             (kind + _SPARSE, _layout(kind, 0), some[sparse]),
         ):
+            if not len(of):
+                continue
             blocks = np.empty(len(of), layout)
             blocks["kind"], blocks["keys"] = number, keys[of]
             blocks["times"], blocks["days"] = seen[of, :, 0], seen[of, :, 1]

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamnb import _core
-from streamnb.counts.blocks import BLOCK, LAST_DAY, Page, distinct
+from streamnb.counts.blocks import BLOCK, LAST_DAY, Page, distinct, joined
 from streamnb.counts.part import LentCounts
 from streamnb.counts.places import MOST_PLACES, Places, Store, found_of
 from streamnb.counts.protocol import Counts, Label, UnsupportedError, check_labels
@@ -169,8 +169,7 @@ class SqlCounts(Places):
         if len(times):
             page = lent.found.page
             if page.cells.shape[1] < len(self.labels):  # classes have come since
-                page = Page(page.blocks, len(self.labels))
-                page.take(lent.found.page)
+                page = joined(len(self.labels), page)
             places = lent.found.places.copy()
             at = np.searchsorted(lent.found.fingerprints, times.fingerprints)
             found = found_of(times.fingerprints, places[at], page)

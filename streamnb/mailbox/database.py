@@ -149,9 +149,6 @@ class Database(Transactions):
         if self._size_of("-wal") > 1.1 * _LOG:  # it could not be put away: a full disk, perhaps
             self._put_log_away()
         run("PRAGMA cache_size = -16000")
-        # A message's features are spread over a thousand pages: to map the file spares a system
-        # call for each of them, a third of the time of a classification.
-        run("PRAGMA mmap_size = 1073741824")
 
     def _make_tables(self) -> None:
         run = self.connection.execute

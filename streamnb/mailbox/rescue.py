@@ -249,7 +249,7 @@ def _said(database: Database, view: int) -> tuple[Sequence[int], Sequence[int]]:
                 f"SELECT cells FROM blocks_{view} WHERE block = ?",  # noqa: S608 (a number)
                 (number,),
             ).fetchone()
-            found = features_of(block)
+            found = features_of([block])
             there = np.flatnonzero(found)
             places.extend((number * BLOCK + there).tolist())
             keys.extend(found[there].tolist())
