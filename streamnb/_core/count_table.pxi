@@ -495,6 +495,20 @@ cdef class CountTable:
 
     # All of it
 
+    def part(self, Py_ssize_t start, Py_ssize_t stop):
+        """Copy the rows from start to stop out, as they lie: fingerprints (n,) and counts (n, K)."""
+        cdef Py_ssize_t i
+        start, stop = max(start, 0), min(stop, self.table.rows)
+        cdef Py_ssize_t n = max(stop - start, 0)
+        cdef cnp.ndarray keys = new_array(n, cnp.NPY_UINT64)
+        cdef cnp.ndarray cells = new_matrix(n, self.k, cnp.NPY_FLOAT64)
+        cdef uint64_t *f = <uint64_t *> cnp.PyArray_DATA(keys)
+        cdef double *target = <double *> cnp.PyArray_DATA(cells)
+        for i in range(n):
+            f[i] = table_at(&self.table, start + i).key
+            row_copy(&self.table, table_at(&self.table, start + i), target + i * self.k, self.k)
+        return keys, cells
+
     def arrays(self):
         """Copy the table out, in the order of fingerprints.
 

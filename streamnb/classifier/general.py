@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar, Self
 
@@ -311,12 +311,29 @@ class Classifier(Parameterised, AsksMany):
             Name, the log-odds one occurrence adds against the best other class (before a message's
             length is allowed for), and how much of it was learned in each class.
         """
-        found = []
-        for tokenizer, model in zip(self.tokenizer.tokenizers, self.models, strict=True):
-            for fingerprint, gain in model.top_fingerprints(label, n):
-                name = tokenizer.name(fingerprint, model.name_of(fingerprint))
-                found.append((name, gain, model.counts_of(fingerprint)))
-        return sorted(found, key=lambda item: (-item[1], str(item[0])))[:n]
+        return self.top_features_of((label,), n)[label]
+
+    def top_features_of(
+        self, labels: Iterable[Label], n: int = 10
+    ) -> dict[Label, list[tuple[Feature, float, dict[Label, float]]]]:
+        """As `top_features`, for each of some classes: what is known is looked through once."""
+        wanted = list(labels)
+        found: list[list[tuple[float, Feature, int, int]]] = [[] for _ in wanted]
+        for view, model in enumerate(self.models):
+            tokenizer = self.tokenizer.tokenizers[view]
+            for mine, strongest in zip(found, model.top_fingerprints(wanted, n), strict=True):
+                for fingerprint, gain in strongest:
+                    name = tokenizer.name(fingerprint, model.name_of(fingerprint))
+                    mine.append((gain, name, view, fingerprint))
+        return {
+            label: [
+                (name, gain, self.models[view].counts_of(fingerprint))
+                for gain, name, view, fingerprint in sorted(
+                    mine, key=lambda item: (-item[0], str(item[1]))
+                )[:n]
+            ]
+            for label, mine in zip(wanted, found, strict=True)
+        }
 
     def reasons(self, tokens: Any, label: Label, most: int) -> list[Reason]:
         """The features of a message, as `count` gives them, that speak loudest for or against."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,8 @@ from streamnb.mailbox.sources import read_one
 
 if TYPE_CHECKING:
     from streamnb.classifier import Classifier
+    from streamnb.counts.protocol import Label
+    from streamnb.features.token_counts import Feature
     from streamnb.mailbox.store import Mailbox
 
 __all__ = ["explain", "top"]
@@ -131,7 +133,10 @@ def top(
         if not wanted:
             known = ", ".join(str(one) for one in labels)
             raise click.BadParameter(f"{label!r} is not a class of this model (known: {known})")
-        found = {str(one): _strongest(classifier, one, most) for one in wanted}
+        found = {
+            str(one): [_row(*feature) for feature in features]
+            for one, features in classifier.top_features_of(wanted, most).items()
+        }
     if as_json:
         click.echo(json.dumps(found))
         return
@@ -163,11 +168,8 @@ def _asked(
         yield str(mailbox.path), mailbox
 
 
-def _strongest(classifier: Classifier, label: Any, most: int) -> list[dict[str, Any]]:
+def _row(feature: Feature, gain: float, counts: Mapping[Label, float]) -> dict[str, Any]:
     from streamnb.classifier.verdict import feature_name
 
-    rows = []
-    for feature, gain, counts in classifier.top_features(label, most):
-        named = {str(one): count for one, count in counts.items()}
-        rows.append({"token": feature_name(feature), "log_odds": gain, "counts": named})
-    return rows
+    named = {str(one): count for one, count in counts.items()}
+    return {"token": feature_name(feature), "log_odds": gain, "counts": named}

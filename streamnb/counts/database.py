@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -236,6 +236,10 @@ class SqlCounts(Places):
         """Every feature (V,) and its counts (V, K): not for a single message."""
         fingerprints, cells, _, _ = self.rows()
         return fingerprints, cells
+
+    def parts(self) -> Iterator[tuple[NDArray[np.uint64], NDArray[np.float64]]]:
+        """As `everything`, in one part."""
+        yield self.everything()
 
     def rows(
         self,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -128,6 +128,9 @@ class Counts(Protocol):
 
     def everything(self) -> tuple[NDArray[np.uint64], NDArray[np.float64]]:
         """Every feature (V,) and its counts (V, K): not for a single message."""
+
+    def parts(self) -> Iterator[tuple[NDArray[np.uint64], NDArray[np.float64]]]:
+        """As `everything`, a part after the other, in any order, while nothing changes."""
 
     def age(self, decay: float) -> None:
         """Let everything learned so far weigh `decay` times as much as before."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
@@ -104,6 +104,19 @@ class Remembers(Generic[Memo]):
 
     _memo: Memo | None = None
     _edition: int = 0  # of all but the counts that it depends on
+
+
+_Gains = tuple[NDArray[np.uint64], NDArray[np.float64]]
+
+
+def _strongest(fingerprints: NDArray[np.uint64], gains: NDArray[np.float64], n: int) -> _Gains:
+    """Those of the n largest gains, falling."""
+    if 0 < n < len(gains):
+        some = gains >= np.partition(gains, -n)[-n]
+        fingerprints, gains = fingerprints[some], gains[some]
+    # Of equals, those with the smaller fingerprint, so that the order has no history.
+    order = np.lexsort((fingerprints, -gains))[: max(n, 0)]
+    return fingerprints[order], gains[order]
 
 
 _Evidence = tuple[TokenCounts, Counts, tuple[int, int, float], tuple[float, ...]]
@@ -399,23 +412,32 @@ class CountingNB(Remembers[_Evidence], CountingParameters, LearnsMatrices, TextM
             Pairs of name and the log-odds one occurrence adds, against the best other class, the
             strongest first. Features whose names were not kept are shown as #fingerprint.
         """
-        return [(self.name_of(of), gain) for of, gain in self.top_fingerprints(label, n)]
+        (found,) = self.top_fingerprints((label,), n)
+        return [(self.name_of(of), gain) for of, gain in found]
 
-    def top_fingerprints(self, label: Label, n: int = 10) -> list[tuple[int, float]]:
-        """As `top_features`, by fingerprint."""
+    def top_fingerprints(
+        self, labels: Sequence[Label], n: int = 10
+    ) -> list[list[tuple[int, float]]]:
+        """As `top_features`, by fingerprint, for each of some classes."""
         with self._lock:
-            k = self.counts.index(label)
-            if k is None:
-                raise ValueError(f"nothing was ever learned of class {label!r:.80}")
-            fingerprints, cells = self.counts.everything()
-            if not len(fingerprints):
-                return []
-            weights = self._feature_weights(cells)
-        others = np.delete(weights, k, axis=1)
-        gain = weights[:, k] - (others.max(axis=1) if others.shape[1] else 0.0)
-        # Of equals, those with the smaller fingerprint, so that the order has no history.
-        order = np.lexsort((fingerprints, -gain))[:n]
-        return [(int(fingerprints[i]), float(gain[i])) for i in order]
+            columns = [self.counts.index(label) for label in labels]
+            if None in columns:
+                unknown = labels[columns.index(None)]
+                raise ValueError(f"nothing was ever learned of class {unknown!r:.80}")
+            found: list[_Gains] = [(np.empty(0, np.uint64), np.empty(0)) for _ in labels]
+            for fingerprints, cells in self.counts.parts():
+                weights = self._feature_weights(cells)
+                # The best two of each row; a class alone has no other to be compared with.
+                two = np.partition(weights, -2, axis=1)[:, -2:] if weights.shape[1] > 1 else None
+                for j, k in enumerate(columns):
+                    mine = weights[:, k]
+                    gains = mine
+                    if two is not None:
+                        gains = mine - np.where(mine == two[:, 1], two[:, 0], two[:, 1])
+                    known, before = found[j]
+                    both = np.append(known, fingerprints), np.append(before, gains)
+                    found[j] = _strongest(*both, n)
+        return [list(zip(*map(np.ndarray.tolist, pair), strict=True)) for pair in found]
 
     def name_of(self, fingerprint: int) -> Feature:
         """The name of a feature; #fingerprint where it was not kept."""

@@ -255,13 +255,10 @@ class _Run:
 def _telling(classifier: Classifier, most: int = 20) -> dict[str, list[tuple[str, float]]]:
     """The tokens that speak most for each class, words rather than pieces where there are both."""
     found = {}
-    for label in classifier.models[0].counts.labels:
-        pairs = [
-            (feature_name(feature), isinstance(feature, bytes), gain)
-            for feature, gain, _ in classifier.top_features(label, 10 * most)
-        ]
-        words = [pair for pair in pairs if not pair[1]] or pairs
-        found[str(label)] = [(name, gain) for name, _, gain in words[:most]]
+    labels = classifier.models[0].counts.labels
+    for label, features in classifier.top_features_of(labels, 10 * most).items():
+        words = [feature for feature in features if not isinstance(feature[0], bytes)] or features
+        found[str(label)] = [(feature_name(name), gain) for name, gain, _ in words[:most]]
     return found
 
 

@@ -255,10 +255,10 @@ class _Site:
             strongest = {
                 str(label): [
                     (feature_name(feature)[:60], gain, counts)
-                    for feature, gain, counts in classifier.top_features(label, 100)
+                    for feature, gain, counts in features
                     if not isinstance(feature, bytes)
                 ][:25]
-                for label in self.mailbox.labels
+                for label, features in classifier.top_features_of(self.mailbox.labels, 100).items()
             }
         labels = [str(label) for label in self.mailbox.labels]
         return self._shown(
