@@ -3,6 +3,7 @@ import pickle
 import subprocess
 import sys
 import time
+import tracemalloc
 
 import numpy as np
 import pandas as pd
@@ -22,6 +23,7 @@ from streamnb import (
     ComplementNB,
     DiscriminativeMultinomialNB,
     MultinomialNB,
+    TextClassifier,
     TokenCounts,
 )
 from streamnb.naive_bayes.rows import Rows
@@ -674,3 +676,40 @@ def test_learning_a_sparse_row_does_not_depend_on_the_width_of_the_matrix():
         return time.perf_counter() - began
 
     assert min(seconds(30_000) for _ in range(3)) < 4 * min(seconds(300) for _ in range(3))
+
+
+@pytest.mark.parametrize("classes", [1, 2, 5])
+def test_the_strongest_features_are_those_of_a_full_sort(classes, monkeypatch):
+    """However the table is cut, with many equals among the gains."""
+    monkeypatch.setattr("streamnb.counts.memory._PART", 7 * (classes + 1))
+    numbers = np.random.default_rng(5)
+    model = MultinomialNB()
+    for i in range(150):
+        words = {f"w{j}": 1 for j in numbers.integers(0, 120, 6)}
+        model.learn_one(words, f"c{i % classes}")
+    fingerprints, cells = model.counts.everything()
+    weights = model._feature_weights(cells)
+    labels = model.counts.labels
+    for n in (0, 1, 20, 500):
+        found = model.top_fingerprints(labels, n)
+        for k in range(classes):
+            others = np.delete(weights, k, axis=1)
+            gains = weights[:, k] - (others.max(axis=1) if classes > 1 else 0)
+            order = np.lexsort((fingerprints, -gains))[:n]
+            expected = list(zip(fingerprints[order].tolist(), gains[order].tolist(), strict=True))
+            assert found[k] == expected
+            assert model.top_fingerprints(labels[k : k + 1], n) == [expected]
+
+
+def test_features_of_a_thousand_classes_take_no_room_of_their_square():
+    classifier = TextClassifier()
+    for i in range(2000):
+        classifier.learn_one(f"a{i} b{i % 50} c{i % 7}", f"class {i % 1000}")
+    tracemalloc.start()
+    try:
+        found = classifier.strongest(classifier.messages(), 50)
+        assert tracemalloc.get_traced_memory()[1] < 150e6  # all counts would take gigabytes
+    finally:
+        tracemalloc.stop()
+    assert len(found) == 1000
+    assert all(len(features) == 50 for features in found.values())

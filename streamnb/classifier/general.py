@@ -311,29 +311,32 @@ class Classifier(Parameterised, AsksMany):
             Name, the log-odds one occurrence adds against the best other class (before a message's
             length is allowed for), and how much of it was learned in each class.
         """
-        return self.top_features_of((label,), n)[label]
+        (found,) = self.strongest((label,), n).values()
+        return [
+            (name, gain, self.models[view].counts_of(fingerprint))
+            for name, gain, view, fingerprint in found
+        ]
 
-    def top_features_of(
+    def strongest(
         self, labels: Iterable[Label], n: int = 10
-    ) -> dict[Label, list[tuple[Feature, float, dict[Label, float]]]]:
-        """As `top_features`, for each of some classes: what is known is looked through once."""
+    ) -> dict[Label, list[tuple[Feature, float, int, int]]]:
+        """As `top_features`, for each of some classes: what is known is looked through once.
+
+        Instead of counts each feature's view and fingerprint, which `counts_of` of the view's model
+        takes: of thousands of classes all counts are more than one may want to hold.
+        """
         wanted = list(labels)
-        found: list[list[tuple[float, Feature, int, int]]] = [[] for _ in wanted]
+        found: list[list[tuple[Feature, float, int, int]]] = [[] for _ in wanted]
         for view, model in enumerate(self.models):
             tokenizer = self.tokenizer.tokenizers[view]
             for mine, strongest in zip(found, model.top_fingerprints(wanted, n), strict=True):
                 for fingerprint, gain in strongest:
                     name = tokenizer.name(fingerprint, model.name_of(fingerprint))
-                    mine.append((gain, name, view, fingerprint))
-        return {
-            label: [
-                (name, gain, self.models[view].counts_of(fingerprint))
-                for gain, name, view, fingerprint in sorted(
-                    mine, key=lambda item: (-item[0], str(item[1]))
-                )[:n]
-            ]
-            for label, mine in zip(wanted, found, strict=True)
-        }
+                    mine.append((name, gain, view, fingerprint))
+        for mine in found:
+            mine.sort(key=lambda item: (-item[1], str(item[0])))
+            del mine[max(n, 0) :]
+        return dict(zip(wanted, found, strict=True))
 
     def reasons(self, tokens: Any, label: Label, most: int) -> list[Reason]:
         """The features of a message, as `count` gives them, that speak loudest for or against."""

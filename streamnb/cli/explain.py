@@ -17,7 +17,6 @@ from streamnb.mailbox.sources import read_one
 if TYPE_CHECKING:
     from streamnb.classifier import Classifier
     from streamnb.counts.protocol import Label
-    from streamnb.features.token_counts import Feature
     from streamnb.mailbox.store import Mailbox
 
 __all__ = ["explain", "top"]
@@ -123,6 +122,7 @@ def top(
     Exit status: 0 done, 2 wrong option, 4 the model cannot be read.
     """  # noqa: D301
     from streamnb.classifier import Classifier
+    from streamnb.classifier.verdict import feature_name
 
     with _asked(model_file, db, wait) as (where, asked):
         classifier = asked if isinstance(asked, Classifier) else asked.classifier
@@ -133,9 +133,16 @@ def top(
         if not wanted:
             known = ", ".join(str(one) for one in labels)
             raise click.BadParameter(f"{label!r} is not a class of this model (known: {known})")
-        found = {
-            str(one): [_row(*feature) for feature in features]
-            for one, features in classifier.top_features_of(wanted, most).items()
+        found: dict[str, list[dict[str, Any]]] = {
+            str(one): [
+                {
+                    "token": feature_name(name),
+                    "log_odds": gain,
+                    "counts": _named(classifier.models[view].counts_of(fingerprint)),
+                }
+                for name, gain, view, fingerprint in features
+            ]
+            for one, features in classifier.strongest(wanted, most).items()
         }
     if as_json:
         click.echo(json.dumps(found))
@@ -168,8 +175,5 @@ def _asked(
         yield str(mailbox.path), mailbox
 
 
-def _row(feature: Feature, gain: float, counts: Mapping[Label, float]) -> dict[str, Any]:
-    from streamnb.classifier.verdict import feature_name
-
-    named = {str(one): count for one, count in counts.items()}
-    return {"token": feature_name(feature), "log_odds": gain, "counts": named}
+def _named(counts: Mapping[Label, float]) -> dict[str, float]:
+    return {str(label): count for label, count in counts.items()}

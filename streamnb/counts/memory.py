@@ -19,7 +19,7 @@ NO_NAME = b"\xff"  # stands in the table for the name of a feature that came wit
 
 _RESCALE = float(1 << 32)
 _FORGOTTEN = 2.0**-20
-_PART = 1 << 18  # numbers that `parts` gives at once
+_PART = 1 << 20  # numbers that `parts` gives at once
 _FEW = 4  # classes of which files have all counts, zeros too; as rows in memory have
 
 

@@ -253,11 +253,12 @@ class Tally:
 
     def _taken_for(self, confusion: NDArray[np.int64], label: Any) -> dict[str, int]:
         """How often a class was taken for which; "?" before anything was learned."""
+        taken = confusion[self._labels[label]]
+        labels = list(self._labels)
         row: dict[str, int] = {}
-        for other, k in self._labels.items():
-            if times := int(confusion[self._labels[label], k]):
-                name = "?" if other is None else str(other)
-                row[name] = row.get(name, 0) + times
+        for k in np.flatnonzero(taken).tolist():
+            name = "?" if labels[k] is None else str(labels[k])
+            row[name] = row.get(name, 0) + int(taken[k])
         return row
 
     @staticmethod

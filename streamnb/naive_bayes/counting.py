@@ -19,6 +19,7 @@ from streamnb.naive_bayes.matrices import LearnsMatrices
 from streamnb.naive_bayes.prior import log_prior
 from streamnb.naive_bayes.receipt import Receipt
 from streamnb.naive_bayes.rows import are_messages, listed
+from streamnb.naive_bayes.strongest import Strongest, against_best_other
 from streamnb.parameters import (
     POSITIVE,
     Flag,
@@ -104,19 +105,6 @@ class Remembers(Generic[Memo]):
 
     _memo: Memo | None = None
     _edition: int = 0  # of all but the counts that it depends on
-
-
-_Gains = tuple[NDArray[np.uint64], NDArray[np.float64]]
-
-
-def _strongest(fingerprints: NDArray[np.uint64], gains: NDArray[np.float64], n: int) -> _Gains:
-    """Those of the n largest gains, falling."""
-    if 0 < n < len(gains):
-        some = gains >= np.partition(gains, -n)[-n]
-        fingerprints, gains = fingerprints[some], gains[some]
-    # Of equals, those with the smaller fingerprint, so that the order has no history.
-    order = np.lexsort((fingerprints, -gains))[: max(n, 0)]
-    return fingerprints[order], gains[order]
 
 
 _Evidence = tuple[TokenCounts, Counts, tuple[int, int, float], tuple[float, ...]]
@@ -420,24 +408,17 @@ class CountingNB(Remembers[_Evidence], CountingParameters, LearnsMatrices, TextM
     ) -> list[list[tuple[int, float]]]:
         """As `top_features`, by fingerprint, for each of some classes."""
         with self._lock:
-            columns = [self.counts.index(label) for label in labels]
-            if None in columns:
-                unknown = labels[columns.index(None)]
-                raise ValueError(f"nothing was ever learned of class {unknown!r:.80}")
-            found: list[_Gains] = [(np.empty(0, np.uint64), np.empty(0)) for _ in labels]
+            columns = []
+            for label in labels:
+                k = self.counts.index(label)
+                if k is None:
+                    raise ValueError(f"nothing was ever learned of class {label!r:.80}")
+                columns.append(k)
+            strongest = Strongest(len(labels), n)
             for fingerprints, cells in self.counts.parts():
                 weights = self._feature_weights(cells)
-                # The best two of each row; a class alone has no other to be compared with.
-                two = np.partition(weights, -2, axis=1)[:, -2:] if weights.shape[1] > 1 else None
-                for j, k in enumerate(columns):
-                    mine = weights[:, k]
-                    gains = mine
-                    if two is not None:
-                        gains = mine - np.where(mine == two[:, 1], two[:, 0], two[:, 1])
-                    known, before = found[j]
-                    both = np.append(known, fingerprints), np.append(before, gains)
-                    found[j] = _strongest(*both, n)
-        return [list(zip(*map(np.ndarray.tolist, pair), strict=True)) for pair in found]
+                strongest.add(fingerprints, against_best_other(weights)[:, columns])
+        return strongest.found()
 
     def name_of(self, fingerprint: int) -> Feature:
         """The name of a feature; #fingerprint where it was not kept."""

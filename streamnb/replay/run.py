@@ -256,9 +256,9 @@ def _telling(classifier: Classifier, most: int = 20) -> dict[str, list[tuple[str
     """The tokens that speak most for each class, words rather than pieces where there are both."""
     found = {}
     labels = classifier.models[0].counts.labels
-    for label, features in classifier.top_features_of(labels, 10 * most).items():
+    for label, features in classifier.strongest(labels, 10 * most).items():
         words = [feature for feature in features if not isinstance(feature[0], bytes)] or features
-        found[str(label)] = [(feature_name(name), gain) for name, gain, _ in words[:most]]
+        found[str(label)] = [(feature_name(name), gain) for name, gain, *_ in words[:most]]
     return found
 
 

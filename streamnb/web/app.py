@@ -254,11 +254,11 @@ class _Site:
             found = self._counts_of(wanted) if wanted else []
             strongest = {
                 str(label): [
-                    (feature_name(feature)[:60], gain, counts)
-                    for feature, gain, counts in features
-                    if not isinstance(feature, bytes)
+                    (feature_name(name)[:60], gain, classifier.models[view].counts_of(fingerprint))
+                    for name, gain, view, fingerprint in features
+                    if not isinstance(name, bytes)
                 ][:25]
-                for label, features in classifier.top_features_of(self.mailbox.labels, 100).items()
+                for label, features in classifier.strongest(self.mailbox.labels, 100).items()
             }
         labels = [str(label) for label in self.mailbox.labels]
         return self._shown(
