@@ -56,6 +56,7 @@ _STATES = {
     "recalibration": "the recalibration",
     "noise": "the estimate of wrong labels",
     "turns": "the credit of the classes",
+    "runs": "the record of runs",
     "record": "the record of calls",
 }
 

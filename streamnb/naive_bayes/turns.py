@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from streamnb import _core
@@ -11,7 +12,19 @@ from streamnb import _core
 __all__ = ["Turns"]
 
 _EARNED, _MOST = 7, 20
+_LARGEST_CREDIT = 2.0**16
 _GRAIN = 2.0**-36  # changes are multiples of this, so that sums of them are exact
+_RUNS, _LEAST_MEAN, _RUN_GRAIN = 20, 0.03, 2.0**-10
+_NO_RUNS = 0.0, 0.0
+
+
+def _on_grain(number: float) -> float:
+    return round(number / _GRAIN) * _GRAIN
+
+
+def _most(expected: float) -> float:
+    """The largest credit of a class with so many messages for each of another class."""
+    return min(max(_on_grain(_MOST * expected), 1.0), _LARGEST_CREDIT)
 
 
 class Turns:
@@ -19,10 +32,14 @@ class Turns:
 
     People teach one folder after the other. What is fitted to how often classes come (the bias of
     the recalibration, the estimate of wrong labels) would then be fitted to the folder. So each
-    class has a credit: a message of one of the other n - 1 classes adds 7 / (n - 1) to it, up to
-    20 / (n - 1) or 1, whichever is more; a message of the class itself has the turn min(1, credit)
-    and spends it. While one class is known nothing is earned. In a mixed stream of two classes, up
-    to 7 to 1, nearly every message has its turn.
+    class has a credit: a message of one of the other n - 1 classes adds 7 r to it, up to 20 r or 1,
+    whichever is more; a message of the class itself has the turn min(1, credit) and spends it.
+    While one class is known nothing is earned.
+
+    r is how many messages of the class come, in a mixed stream, for each of another: 1 / (n - 1),
+    or what lies between two messages of others, the mean of about the last 20 times, whichever is
+    more. So a class of 99 % has its turn, too: its messages come between those of others. After a
+    folder of it there is one such time only, and then none again and again.
 
     `missed` is how many came in runs. A run of a tenth of all messages is let pass: so much of the
     credit may be spent in it, and what lies beyond is missed.
@@ -39,40 +56,60 @@ class Turns:
     ...     _ = turns.learn(0, [0, 1])
     >>> turns.turn(0), turns.turn(1)
     (0.0, 1.0)
+    >>> for i in range(2000):
+    ...     _ = turns.learn(int(i % 50 == 0), [0, 1])  # one of fifty
+    >>> turns.turn(0), turns.turn(1)
+    (1.0, 1.0)
     """
 
     def __init__(self) -> None:
         self.missed = 0.0  # the sum of what messages lacked of their turn
         self.credits: list[float] = []
+        # Of classes in a run, or that had some: how long it is by now, and how long they were.
+        self.runs: dict[int, tuple[float, float]] = {}
 
     def turn(self, k: int) -> float:
         """How far the next message has its turn if it is of class number k."""
         return min(max(self.credits[k], 0.0), 1.0) if k < len(self.credits) else 0.0
 
-    def learn(self, k: int, known: list[int], learned: float = math.inf) -> list[float]:
-        """Learn that a message was of class k of `known`; gives the change, for `move`.
+    def learn(self, k: int, known: list[int], learned: float = math.inf) -> dict[str, list[float]]:
+        """Learn that a message was of class k of `known`; gives the changes, for `move`.
 
         `learned` is how many messages are known.
         """
         self._widen(known[-1] + 1)
         turn = self.turn(k)
-        others = max(len(known) - 1, 1)
-        earned = round(_EARNED / others / _GRAIN) * _GRAIN
-        most = max(round(_MOST / others / _GRAIN) * _GRAIN, 1.0)
-        change = _core.earnings(self.credits, known, earned, most)
-        change[k] = -turn
+        share = 1 / max(len(known) - 1, 1)
+        earned = _core.earnings(self.credits, known, _on_grain(_EARNED * share), _most(share))
+        runs = [float(k), 1.0, 0.0]
+        for c, (length, mean) in self.runs.items():
+            if c != k:
+                after = mean + (length - mean) / _RUNS
+                after = round(after / _RUN_GRAIN) * _RUN_GRAIN if after >= _LEAST_MEAN else 0.0
+                runs += [float(c), -length, after - mean]
+                expected, credit = max(after, share), self.credits[c]
+                earned[c] = min(credit + _on_grain(_EARNED * expected), _most(expected)) - credit
+        earned[k] = -turn
+        most = _most(max(self.runs.get(k, _NO_RUNS)[1], share))
         passing = min(max(learned / 10, 1.0), most)
-        kept = round((most - passing) / _GRAIN) * _GRAIN
-        change = [1 - min(max(self.credits[k] - kept, 0.0), 1.0), *change]
-        self.move(change, 1)
-        return change
+        kept = _on_grain(most - passing)
+        missed = 1 - min(max(self.credits[k] - kept, 0.0), 1.0)
+        changed = {"turns": [missed, *earned], "runs": runs}
+        self.move(changed, 1)
+        return changed
 
-    def move(self, change: Sequence[float], sign: int) -> None:
-        """Make a change again (sign 1), or take it back (-1), exactly; in any order."""
-        if change:
-            self.missed += sign * change[0]
-        self._widen(len(change) - 1)
-        _core.add_times(self.credits, change[1:], sign)
+    def move(self, changed: Mapping[str, Sequence[float]], sign: int) -> None:
+        """Make changes again (sign 1), or take them back (-1), exactly; in any order."""
+        turns, runs = changed.get("turns", ()), changed.get("runs", ())
+        if turns:
+            self.missed += sign * turns[0]
+            self._widen(len(turns) - 1)
+            _core.add_times(self.credits, turns[1:], sign)
+        for c, length, mean in zip(runs[::3], runs[1::3], runs[2::3], strict=True):
+            before = self.runs.pop(int(c), _NO_RUNS)
+            after = before[0] + sign * length, before[1] + sign * mean
+            if any(after):
+                self.runs[int(c)] = after
 
     def of_classes(self, places: Sequence[int | None]) -> Turns:
         """The same for classes in another order: class k was number places[k], or not known."""
@@ -82,22 +119,28 @@ class Turns:
             self.credits[place] if place is not None and place < len(self.credits) else 0.0
             for place in places
         ]
+        out.runs = {k: self.runs[place] for k, place in enumerate(places) if place in self.runs}
         return out
 
     def _widen(self, classes: int) -> None:
         self.credits += [0.0] * (classes - len(self.credits))
 
-    def state(self) -> list[float]:
+    def state(self) -> dict[str, list[float]]:
         """Everything learned, as JSON can hold it."""
-        return [self.missed, *self.credits]
+        runs = [(float(c), length, mean) for c, (length, mean) in sorted(self.runs.items())]
+        return {"turns": [self.missed, *self.credits], "runs": list(chain.from_iterable(runs))}
 
     @classmethod
-    def from_state(cls, state: Any) -> Turns:
-        """What `state` gave; ValueError where it is not sound."""
-        if not isinstance(state, list | tuple) or not all(
-            type(number) in (int, float) and abs(number) <= 1e15 for number in state
-        ):
+    def from_state(cls, state: Mapping[str, Any]) -> Turns:
+        """What `state` gave, or the changes of a message; ValueError where it is not sound."""
+        turns, runs = state.get("turns", ()), state.get("runs", ())
+        for numbers in (turns, runs):
+            if not isinstance(numbers, list | tuple) or not all(
+                type(number) in (int, float) and abs(number) <= 1e15 for number in numbers
+            ):
+                raise ValueError("the turns are not sound")
+        if len(runs) % 3 or not all(c >= 0 and c == int(c) for c in runs[::3]):
             raise ValueError("the turns are not sound")
         self = cls()
-        self.move([float(number) for number in state], 1)
+        self.move({"turns": turns, "runs": runs}, 1)
         return self

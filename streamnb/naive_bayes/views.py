@@ -240,7 +240,7 @@ class ViewsNB(Remembers[_Judged], TextModel):
         if w > 0 and known:
             place = len(counts.labels) if k is None else k
             turn = self.turns.turn(place)
-            parts["turns"] = self.turns.learn(place, sorted({*known, place}), learned)
+            parts |= self.turns.learn(place, sorted({*known, place}), learned)
         if k is None:
             return [1.0] * len(views), parts
         trust = 1.0
@@ -296,7 +296,7 @@ class ViewsNB(Remembers[_Judged], TextModel):
 
     def _move(self, receipt: Receipt, sign: int) -> None:
         self.recalibration.move(receipt.parts, sign)
-        self.turns.move(receipt.parts.get("turns", ()), sign)
+        self.turns.move(receipt.parts, sign)
         if self.record is not None:
             self.record.move(receipt.parts.get("record", ()), sign)
         if "noise" in receipt.parts:
@@ -328,7 +328,7 @@ class ViewsNB(Remembers[_Judged], TextModel):
             **({} if self.record is None else {"record": self.record.state()}),
             "recalibration": self.recalibration.state(),
             "noise": self.noise.state(),
-            "turns": self.turns.state(),
+            **self.turns.state(),
             "bound": self.bound,
             "by_length": self.by_length,
         }
@@ -340,7 +340,7 @@ class ViewsNB(Remembers[_Judged], TextModel):
             **self.outline(),
             **({} if record is None else {"record": record.of_classes(order).state()}),
             "recalibration": self.recalibration.of_classes(list(order)).state(),
-            "turns": self.turns.of_classes(order).state(),
+            **self.turns.of_classes(order).state(),
         }
 
     def restore(self, state: Any) -> None:
@@ -348,7 +348,7 @@ class ViewsNB(Remembers[_Judged], TextModel):
         recalibration = Recalibration.from_state(state["recalibration"])
         noise = LabelNoise.from_state(state["noise"])
         # Older files have no turns, no bound and no lengths, and no record: nothing waits for one.
-        turns = Turns.from_state(state.get("turns", ()))
+        turns = Turns.from_state(state)
         record = Record.from_state(state["record"]) if "record" in state else None
         settings = {
             "rate": recalibration.rate,
@@ -381,12 +381,13 @@ class ViewsNB(Remembers[_Judged], TextModel):
         super().check_receipt(receipt._replace(parts={}), classes)
         self.recalibration.check(receipt.parts, classes)
         for name, part in receipt.parts.items():
-            if name not in ("recalibration", "lengths", "noise", "turns", "record"):
+            if name not in ("recalibration", "lengths", "noise", "turns", "runs", "record"):
                 raise ValueError("a receipt of another model")
-            if name in ("noise", "turns"):
+            if name in ("noise", "turns", "runs"):
                 check_numbers(part)
-        noise, turns = receipt.parts.get("noise", (0, 0)), receipt.parts.get("turns", ())
-        if len(noise) != 2 or type(noise[1]) is not int or len(turns) > classes + 1:
+        noise, turns = receipt.parts.get("noise", (0, 0)), Turns.from_state(receipt.parts)
+        places = max([len(turns.credits), *(c + 1 for c in turns.runs)])
+        if len(noise) != 2 or type(noise[1]) is not int or places > classes:
             raise ValueError("a receipt of another model")
         check_changes(receipt.parts.get("record", []), classes)
 
@@ -394,8 +395,7 @@ class ViewsNB(Remembers[_Judged], TextModel):
         """A receipt where class k was number order[k] before; None: there was none."""
         parts = self.recalibration.renumbered(receipt.parts, order)
         if "turns" in parts:
-            moved = Turns.from_state(parts["turns"]).of_classes(order)
-            parts["turns"] = moved.state()
+            parts |= Turns.from_state(parts).of_classes(order).state()
         if "record" in parts:
             parts["record"] = Record.from_state(parts["record"]).of_classes(order).state()
         return receipt._replace(parts=parts)
