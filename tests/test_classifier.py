@@ -87,11 +87,11 @@ class SlowDiscriminative:
         shares = softmax(scores)
         return 1 - shares[list(self.messages).index(y)]
 
-    def learn(self, x, y, trust=1.0, evidence=None, expected=0.0):
+    def learn(self, x, y, trust=1.0, evidence=None, expected=0.0, weight=1.0):
         lesson = round(trust**2 * self.lesson(x, y, evidence, expected) * 1024) / 1024
         for w, n in x.items():
-            self.counts[w][y] += lesson * n
-        self.messages[y] = self.messages.get(y, 0) + 1
+            self.counts[w][y] += weight * lesson * n
+        self.messages[y] = self.messages.get(y, 0) + weight
         return lesson
 
 
@@ -253,9 +253,11 @@ def slow_views(
     biases = defaultdict(lambda: defaultdict(float))
     gain_squares = defaultdict(lambda: np.ones(2))
     bias_squares = defaultdict(lambda: defaultdict(lambda: 1.0))
-    credit = defaultdict(float)
+    credit, length, mean = defaultdict(float), defaultdict(float), defaultdict(float)
     share, seen, out = 0.1, 10, []
-    for x, y in stream:
+    for x, y, *weight in stream:
+        w = weight[0] if weight else 1.0
+        light = min(w, 1.0)
         classes = list(views[0].messages)
         for view in views:
             view.alpha = alpha * (1 + 10 * min(share, 0.49))
@@ -274,11 +276,16 @@ def slow_views(
         turn = min(credit[y], 1.0)
         known = {*classes, y}
         if classes:
-            credit[y] -= turn
+            credit[y] -= light * turn
+            length[y] += light
         if len(known) > 1:
             for c in known - {y}:
-                most = max(20 / (len(known) - 1), 1)
-                credit[c] = min(credit[c] + 7 / (len(known) - 1), most)
+                after = mean[c] + (length[c] - mean[c]) / 20
+                expected = max(after, 1 / (len(known) - 1))
+                earned = min(credit[c] + 7 * expected, max(20 * expected, 1)) - credit[c]
+                credit[c] += light * earned
+                mean[c] += light * (after - mean[c])
+                length[c] -= light * length[c]
         if len(classes) > 1 and y in classes:
             p = softmax(z)
             e = max(min(share, 0.49), 1 / seen)
@@ -290,9 +297,9 @@ def slow_views(
             right = (1 - e) * mine
             trust = right / (right + e * (1 - mine) / (len(classes) - 1))
             trust = 1 - turn * (1 - trust)
-            seen += 1
-            share += seen**-0.75 * (1 - trust - share)
-            error = trust * (p - [c == y for c in classes])
+            share += light * (seen + 1) ** -0.75 * (1 - trust - share)
+            seen += light
+            error = min(w, 1000) * trust * (p - [c == y for c in classes])
             gradients = evidence @ error
             common = (gradients @ gain) / (gain @ gain) * gain
             gradients = turn * gradients + 0.1 * (1 - turn) * common
@@ -304,7 +311,7 @@ def slow_views(
                     biases[group][c] -= rate * turn * error[k] / math.sqrt(bias_squares[group][c])
             gains["all"] = np.maximum(gains["all"], 0.02)
         for view, part, said in zip(views, x, evidence, strict=True):
-            view.learn(part, y, trust, said, 1 - turn)  # with the alpha of the prediction
+            view.learn(part, y, trust, said, 1 - turn, w)  # with the alpha of the prediction
     return out
 
 
@@ -319,6 +326,74 @@ def test_views_are_what_the_formulas_say(options, stream):
         # A lesson on the edge between two steps may be rounded the other way.
         assert model.joint_log_likelihood(x) == pytest.approx(expected, abs=0.05)
         model.learn_one(x, y)
+
+
+@pytest.mark.parametrize("rare", [0.02, 0.5])
+def test_views_are_what_the_formulas_say_of_a_rare_class_and_weights(rare):
+    rng, stream = np.random.default_rng(4), []
+    for i in range(400):
+        y = "rare" if rng.random() < rare else "common"
+        words = rng.poisson(10 if y == "rare" else 14, 6)
+        weight = (1.0, 3.0, 0.25)[i % 3]
+        stream.append(([{f"w{j}": 1 for j in words}] * 2, y, weight))
+    model = ViewsNB([DiscriminativeMultinomialNB(), DiscriminativeMultinomialNB()], by_length=True)
+    for (x, y, w), expected in zip(stream, slow_views(stream, by_length=True), strict=True):
+        assert model.joint_log_likelihood(x) == pytest.approx(expected, abs=0.05)
+        model.learn_one(x, y, w=w)
+
+
+@pytest.mark.parametrize(("rare", "classes"), [(0.002, 2), (0.02, 2), (0.3, 20)])
+def test_probabilities_follow_the_shares_of_a_mixed_stream(rare, classes):
+    """Of texts that say nothing: what is common must not look like a run of one class."""
+    numbers = random.Random(7)
+    model, shares, right = TextClassifier(), [], 0
+    for i in range(6000):
+        y = "common" if numbers.random() >= rare else f"rare{numbers.randrange(classes - 1)}"
+        x = " ".join(f"c{min(int(numbers.paretovariate(0.7)), 20000)}" for _ in range(8))
+        if i >= 3000:
+            shares.append(1 - model.predict_proba_one(x)["common"])
+            right += (model.predict_one(x) == "common") / 3000
+        model.learn_one(x, y)
+    assert 0.5 * rare < math.fsum(shares) / len(shares) < 2.5 * rare
+    assert right > 0.99
+
+
+def test_with_decay_what_has_changed_is_not_taken_for_wrong_labels():
+    numbers, model = random.Random(1), TextClassifier(decay=0.99)
+    right = [0] * 8
+    for i in range(4000):
+        k = numbers.randrange(2)
+        x = " ".join(
+            f"t{k}x{numbers.randrange(20)}"
+            if numbers.random() < 0.3
+            else f"c{numbers.randrange(99)}"
+            for _ in range(15)
+        )
+        y = "ab"[k ^ i // 500 % 2]  # meaning swaps
+        right[i // 500] += (model.predict_one(x) == y) / 500
+        model.learn_one(x, y)
+    assert min(right) > 0.85
+
+
+def test_weights_count_in_all_that_is_learned():
+    numbers = random.Random(2)
+    data = [
+        (f"w{k}x{numbers.randrange(30)} c{numbers.randrange(50)} c{numbers.randrange(50)}", "ab"[k])
+        for k in (numbers.randrange(2) for _ in range(400))
+    ]
+    texts, labels = zip(*data, strict=True)
+    model = TextClassifier()
+    model.learn_many(texts, labels)
+    before, state = model.predict_many(texts).tolist(), model.model.state()
+    model.learn_many(texts, ["a" if y == "b" else "b" for y in labels], w=1e-12)
+    assert model.model.state() == state
+    assert model.predict_many(texts).tolist() == before
+    model = TextClassifier()
+    for _ in range(1000):
+        y = numbers.choice(["heavy", "light"])
+        x = " ".join(f"c{numbers.randrange(50)}" for _ in range(8))
+        model.learn_one(x, y, w=10 if y == "heavy" else 0.1)
+    assert model.predict_proba_one("c1 c2 c3")["heavy"] > 0.95
 
 
 def two_views(n=60, seed=0):
@@ -384,6 +459,7 @@ def test_views_unlearn_all_they_learned_in_any_order(size, random):
         model.unlearn_one(*one)
     assert model.recalibration == kept.recalibration
     assert model.noise.state() == kept.noise.state()
+    assert model.turns.state() == kept.turns.state()
     for mine, theirs in zip(model.models, kept.models, strict=True):
         assert mine.counts == theirs.counts
 
@@ -1045,7 +1121,7 @@ def test_the_small_preset_has_fewer_views(made, views, tmp_path):
         {"turns": "12"},
         {"turns": [1e99, 1e99, 0]},
         {"noise": [1e50, 1]},
-        {"noise": [0.1, 2.5]},
+        {"noise": [0.1, 2, 1]},
         {"record": [0, 1]},
         {"lengths": [[1, [[0]] * 2, [0, 0], [0], [0]]]},
         {"recalibration": [[0, "1"], [0, 0], [0], [0]]},

@@ -72,10 +72,12 @@ class Turns:
         """How far the next message has its turn if it is of class number k."""
         return min(max(self.credits[k], 0.0), 1.0) if k < len(self.credits) else 0.0
 
-    def learn(self, k: int, known: list[int], learned: float = math.inf) -> dict[str, list[float]]:
+    def learn(
+        self, k: int, known: list[int], learned: float = math.inf, w: float = 1.0
+    ) -> dict[str, list[float]]:
         """Learn that a message was of class k of `known`; gives the changes, for `move`.
 
-        `learned` is how many messages are known.
+        `learned` is how many messages are known, `w` the message's weight, at most 1.
         """
         self._widen(known[-1] + 1)
         turn = self.turn(k)
@@ -95,6 +97,10 @@ class Turns:
         kept = _on_grain(most - passing)
         missed = 1 - min(max(self.credits[k] - kept, 0.0), 1.0)
         changed = {"turns": [missed, *earned], "runs": runs}
+        if w != 1:
+            changed["turns"] = [_on_grain(w * x) for x in changed["turns"]]
+            steps = [round(w * x / _RUN_GRAIN) * _RUN_GRAIN for x in runs]
+            changed["runs"] = [c if i % 3 == 0 else steps[i] for i, c in enumerate(runs)]
         self.move(changed, 1)
         return changed
 

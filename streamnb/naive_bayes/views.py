@@ -26,6 +26,7 @@ __all__ = ["ViewsNB"]
 # Nats by which a class is expected more in a run of it: else the last class taught would be learned
 # at the cost of those that were taught before.
 _IN_A_RUN = 1.0
+_LARGEST_WEIGHT = 1000.0  # of a message for the recalibration, whose squares must stay numbers
 
 
 class _Judged(NamedTuple):
@@ -88,8 +89,9 @@ class ViewsNB(Remembers[_Judged], TextModel):
     label_noise: float | None = parameter(
         Number(0, 0.5, below=True, none=True),
         "teaching",
-        "Share of labels that are wrong; None to estimate it. What is learned of a message is "
-        "weighed by how far its label can be believed (`LabelNoise`).",
+        "Share of labels that are wrong; None to estimate it (with `decay`, every label is "
+        "believed). What is learned of a message is weighed by how far its label can be believed "
+        "(`LabelNoise`).",
         default=None,
     )
     bound: float | None = parameter(
@@ -240,21 +242,25 @@ class ViewsNB(Remembers[_Judged], TextModel):
         if w > 0 and known:
             place = len(counts.labels) if k is None else k
             turn = self.turns.turn(place)
-            parts |= self.turns.learn(place, sorted({*known, place}), learned)
+            parts |= self.turns.learn(place, sorted({*known, place}), learned, min(w, 1.0))
         if k is None:
             return [1.0] * len(views), parts
         trust = 1.0
         if len(known) >= 2 and k in known and w > 0:
             shares = probabilities(judged.scores)
-            p = shares[known.index(k)]
             own = counts.weights[k] / counts.scale
-            trust = 1 - turn * (1 - self.noise.trust(p, len(known), own, learned - own))
+            # Where models forget, classes are expected to change: what is new looks wrong at first.
+            if self.noise.fixed is not None or self._members[0].decay == 1:
+                p = shares[known.index(k)]
+                trust = 1 - turn * (1 - self.noise.trust(p, len(known), own, learned - own))
             if turn == 1 and w >= 1 and self.record is not None:
                 noted = self.record.learn(known[shares.index(max(shares))], k)
                 parts |= {"record": noted} if noted else {}
-            parts["noise"] = self.noise.learn(trust)
+            parts["noise"] = self.noise.learn(trust, min(w, 1.0))
             self._be_cautious()
-            parts |= self.recalibration.learn(evidence, shares, k, known, trust, turn, octave)
+            parts |= self.recalibration.learn(
+                evidence, shares, k, known, trust, turn, octave, min(w, _LARGEST_WEIGHT)
+            )
         prior = _share_of_prior(counts.weights, len(views))
         prior[k] += _IN_A_RUN * (1 - turn)
         found = surprises(evidence, prior, known, k)
@@ -387,7 +393,7 @@ class ViewsNB(Remembers[_Judged], TextModel):
                 check_numbers(part)
         noise, turns = receipt.parts.get("noise", (0, 0)), Turns.from_state(receipt.parts)
         places = max([len(turns.credits), *(c + 1 for c in turns.runs)])
-        if len(noise) != 2 or type(noise[1]) is not int or places > classes:
+        if len(noise) != 2 or places > classes:
             raise ValueError("a receipt of another model")
         check_changes(receipt.parts.get("record", []), classes)
 

@@ -1,0 +1,86 @@
+"""Streams in which one class is rare: whether probabilities follow the shares of the classes.
+
+    python tests/benchmarks/shares.py STREAM [STREAM ...] [--times 20 100] [--order shuffled:31]
+
+Of the rarer of two classes only so many messages are kept that there are 20 (100) of the other for
+each. Prequential: each message is classified and then learned, from the second class on. Beside
+the default, words by plain multinomial Naive Bayes, and who always says the common class.
+"""
+
+import argparse
+import math
+from collections import Counter
+from pathlib import Path
+
+from streamnb import (
+    Classifier,
+    MailClassifier,
+    MailTokenizer,
+    MultinomialNB,
+    TextClassifier,
+    Tokenizer,
+)
+from streamnb.corpus import open_corpus, ordered, read
+
+
+def thinned(messages, times):
+    """Every n-th message of the rarer class; the other class, and the messages."""
+    sizes = Counter(label for _, label in messages)
+    (common, most), (rare, least) = sizes.most_common()
+    step = max(round(times * least / most), 1)
+    seen, kept = 0, []
+    for message, label in messages:
+        seen += label == rare
+        if label == common or seen % step == 0:
+            kept.append((message, label))
+    return common, kept
+
+
+def figures(model, messages, common):
+    errors, alarms, loss, said, n = 0, 0, 0.0, 0.0, 0
+    for message, label in messages:
+        shares = model.predict_proba_one(message)
+        if len(shares) == 2:
+            n += 1
+            called = max(shares, key=shares.get)
+            errors += called != label
+            alarms += called != label == common
+            loss -= math.log(max(shares[label], 1e-9))
+            said += 1 - shares[common]
+        model.learn_one(message, label)
+    return f"{100 * errors / n:.2f} %, {alarms}, {loss / n:.4f}, {100 * said / n:.2f} %"
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("stream", nargs="+")
+    parser.add_argument("--times", type=int, nargs="+", default=[20, 100])
+    parser.add_argument("--order", default="shuffled:31")
+    options = parser.parse_args()
+    print("errors, messages of the common class called rare, log loss, mean probability of rare\n")
+    print("| stream | messages | rare | default | multinomial |\n|---|---|---|---|---|")
+    for path in options.stream:
+        corpus = open_corpus(path)
+        entries = ordered(corpus, options.order)
+        messages = [(read(entry), entry.label) for entry in entries]
+        mail = corpus.content == "mail"
+        for times in options.times:
+            common, kept = thinned(messages, times)
+            rare = sum(label != common for _, label in kept)
+            tokenizer = MailTokenizer() if mail else Tokenizer()
+            cells = [
+                figures(model, kept, common)
+                for model in (
+                    MailClassifier() if mail else TextClassifier(),
+                    Classifier(tokenizer, MultinomialNB()),
+                )
+            ]
+            share = f"{rare}, {100 * rare / len(kept):.2f} %"
+            row = [f"{Path(path).name}, 1 : {times}", f"{len(kept):,}", share, *cells]
+            print(f"| {' | '.join(row)} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
