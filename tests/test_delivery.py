@@ -7,6 +7,7 @@ import json
 import os
 import re
 import resource
+import shutil
 import signal
 import socket
 import subprocess
@@ -482,6 +483,28 @@ def test_the_client_in_c_leaves_to_the_command_what_it_cannot_do(trained, fixed,
             assert done.stdout.endswith(message)
         server.close()
         (tmp_path / "s").unlink()
+
+
+@pytest.mark.parametrize("reply", [None, b"error no\n"])
+@pytest.mark.parametrize("strict", [False, True])
+def test_the_client_in_c_passes_mail_on_where_nothing_else_is_installed(
+    trained, fixed, tmp_path, monkeypatch, reply, strict
+):
+    (tmp_path / "alone").mkdir()
+    client = shutil.copy(CLIENT, tmp_path / "alone")
+    if reply is not None:
+        fixed(reply)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    for message in (b"Subject: x\n\nhi", b"Subject: x\n\n" + os.urandom(1 << 20) * 6, b""):
+        done = subprocess.run(
+            [client, "--db", trained, *["--strict"] * strict],
+            input=message,
+            capture_output=True,
+            check=False,
+        )
+        assert (done.returncode, done.stdout) == (75 if strict else 0, message)
+        said = b"no verdict, to be tried again (status 75)" if strict else b"passed on unchanged"
+        assert done.stderr == b"streamnb-filter: %s: streamnb: No such file or directory\n" % said
 
 
 @pytest.mark.parametrize("command", [[CLIENT], [*STREAMNB, "filter"]])

@@ -144,6 +144,28 @@ def test_the_last_lesson_is_one_also_where_the_clock_was_ahead(tmp_path, monkeyp
         assert box.verify() == []
 
 
+def test_undo_by_the_hour_where_the_clock_was_ahead_takes_back_that_hour(tmp_path, monkeypatch):
+    real = time.time
+    with Mailbox(tmp_path / "db") as box:
+        monkeypatch.setattr(time, "time", lambda: real() + 86400 * 362)
+        box.learn(b"Subject: first\n\nfuture", "ham")
+        monkeypatch.setattr(time, "time", lambda: real() - 86400 * 3)
+        for message in MESSAGES:
+            box.learn(message, "spam")
+        monkeypatch.undo()
+        before = exported(box)
+        box.learn(b"Subject: slip\n\noops", "spam")
+    status, out, _ = streamnb_command("undo", "--since", "1h", "--db", tmp_path / "db")
+    assert (status, out.partition(": ")[2]) == (
+        0,
+        "1 learnings taken back, 0 earlier ones restored\n",
+    )
+    status, out, _ = streamnb_command("undo", "--since", "1h", "--db", tmp_path / "db")
+    assert "0 learnings taken back" in out
+    with Mailbox(tmp_path / "db") as box:
+        assert exported(box) == before
+
+
 def test_undo_asks_before_much_is_taken_back(tmp_path):
     db = ("--db", tmp_path / "db")
     with Mailbox(tmp_path / "db") as box:

@@ -139,6 +139,24 @@ def test_moves_are_learned_and_taken_back(scene):
     assert scene.label(1) is None
 
 
+@pytest.mark.parametrize("step", [-120.0, -40 * 86400.0])
+def test_a_clock_that_is_put_back_hides_no_move(scene, monkeypatch, step):
+    real = time.time
+    for number in (1, 2):
+        scene.dir.deliver(number)
+    scene.look()
+    scene.dir.move(1, "Junk")
+    scene.look()
+    monkeypatch.setattr(time, "time", lambda: real() + step)
+    scene.dir.move(1, "INBOX")
+    scene.dir.move(2, "Junk")
+    scene.look()
+    assert (scene.label(1), scene.label(2)) == (None, "spam")
+    scene.dir.move(2, "INBOX")
+    scene.look()
+    assert scene.label(2) is None
+
+
 def test_the_bin_teaches_nothing(scene):
     for number in (1, 2):
         scene.dir.deliver(number)

@@ -37,6 +37,7 @@ static struct {
 } input;
 
 static char **arguments;
+static int strict; /* any trouble gives 75 */
 
 static void give_up(void)
 {
@@ -120,9 +121,13 @@ static void ask_the_other(void)
         execv(path, arguments);
     }
     execvp(name, arguments);
-    fprintf(stderr, "streamnb-filter: passed on unchanged: streamnb: %s\n", strerror(errno));
+    fprintf(stderr, "streamnb-filter: %s: streamnb: %s\n",
+            strict ? "no verdict, to be tried again (status 75)" : "passed on unchanged",
+            strerror(errno));
+    if (input.bytes == NULL && (input.bytes = malloc(MOST)) == NULL)
+        give_up();
     copy_rest(1);
-    _exit(0);
+    _exit(strict ? TRY_AGAIN : 0);
 }
 
 static int left(const struct timespec *begun)
@@ -359,7 +364,9 @@ int main(int count, char **given)
             arguments[i + 2] = given[i + 1], db = given[++i];
         else if (strcmp(given[i], "--user") == 0 && i + 1 < count)
             arguments[i + 2] = given[i + 1], user = given[++i];
-        else if (strcmp(given[i], "--strict") != 0)
+        else if (strcmp(given[i], "--strict") == 0)
+            strict = 1;
+        else
             plain = 0;
     }
     signal(SIGPIPE, SIG_IGN);

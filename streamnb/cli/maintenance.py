@@ -167,7 +167,7 @@ def undo(
       streamnb undo --last
       streamnb undo --redo
     """  # noqa: D301 (click's mark for lines that stay as they are)
-    from streamnb.mailbox.undo import last_learned
+    from streamnb.mailbox.undo import last_learned, moment_of
     from streamnb.mailbox.undo import redo as redone
 
     if (since is not None) + (last is not None) + redo != 1:
@@ -188,6 +188,9 @@ def undo(
         if at is None:
             click.echo("nothing was learned")
             return
+        shown = datetime.fromtimestamp(at)
+        if since is not None:
+            at = moment_of(mailbox, at)
         done = mailbox.undo(at, dry_run=True)
         if not dry_run:
             if done.unlearned + done.restored > _ASK and not yes:
@@ -196,7 +199,7 @@ def undo(
             done = mailbox.undo(at)
     would = "would be " if dry_run else ""
     click.echo(
-        f"since {datetime.fromtimestamp(at):%F %T}: {done.unlearned:,} learnings {would}taken back"
+        f"since {shown:%F %T}: {done.unlearned:,} learnings {would}taken back"
         f", {done.restored:,} earlier ones {would}restored"
     )
     if done.retired:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+import time
 from typing import NamedTuple
 
 from streamnb.mailbox.ledger import COLUMNS
 from streamnb.mailbox.lessons import relearn_row, unlearn_row
 from streamnb.mailbox.memory import Memory
 
-__all__ = ["Redone", "Undone", "last_learned", "redo", "undo"]
+__all__ = ["Redone", "Undone", "last_learned", "moment_of", "redo", "undo"]
 
 # What the last `undo` removed from the ledger ('removed'), and what held again since ('restored').
 _SCHEMA = (
@@ -48,6 +49,27 @@ def last_learned(mailbox: Memory, many: int = 1) -> float | None:
             (min(many, 2**62),),
         ).fetchall()
     return float(rows[-1][0]) if rows else None
+
+
+def moment_of(mailbox: Memory, when: float) -> float:
+    """What `undo` takes for a time by the clock, in seconds since 1970.
+
+    Moments rise whatever the clock does (`Memory.moment`). Where it was ahead once, they are until
+    that time has come; then it is the first of the latest lessons whose own time is not before.
+    """
+    now = time.time()
+    with mailbox.reading():
+        run = mailbox.database.connection.execute
+        newest = run("SELECT max(added), max(ended) FROM ledger").fetchone()
+        if max(moment or 0.0 for moment in newest) <= now:
+            return when
+        found = math.inf
+        lessons = "SELECT added, time FROM ledger WHERE teacher != 'retired' ORDER BY added DESC"
+        for added, at in run(lessons):
+            if at < when:
+                break
+            found = added
+    return found if math.isfinite(found) else math.nextafter(max(filter(None, newest)), math.inf)
 
 
 def undo(mailbox: Memory, since: float, dry_run: bool = False) -> Undone:

@@ -82,10 +82,11 @@ class Turns:
         self._widen(known[-1] + 1)
         turn = self.turn(k)
         share = 1 / max(len(known) - 1, 1)
+        alive = set(known)  # of others, all that was learned may have been taken back
         earned = _core.earnings(self.credits, known, _on_grain(_EARNED * share), _most(share))
         runs = [float(k), 1.0, 0.0]
         for c, (length, mean) in self.runs.items():
-            if c != k:
+            if c != k and c in alive:
                 after = mean + (length - mean) / _RUNS
                 after = round(after / _RUN_GRAIN) * _RUN_GRAIN if after >= _LEAST_MEAN else 0.0
                 runs += [float(c), -length, after - mean]

@@ -114,7 +114,7 @@ class Watcher:
 
     def look(self) -> None:
         """Look at all folders once, and do what there is to do."""
-        now = time.time()
+        now = self._now()
         if self.mailbox.database.replaced():
             raise StateError(f"{self.mailbox.path}: the database was removed or replaced")
         appeared: list[Place] = []
@@ -142,6 +142,10 @@ class Watcher:
             raise
         self.places.purge(now)
         self._before = now
+
+    def _now(self) -> float:
+        """The time, and never before the last look: what is gone since is told by it."""
+        return max(time.time(), self._before)
 
     def _attempt(self, act: Callable[..., None], place: Place, *rest: object) -> None:
         """Do something with a message; one that cannot be handled does not stop the others."""
@@ -368,7 +372,7 @@ class Watcher:
             raise
         if moved:
             self._filed.add(place.key)
-            self._arrive(place._replace(filed=target, gone=time.time()), None)
+            self._arrive(place._replace(filed=target, gone=self._now()), None)
             self.say(f"{line}: moved to {target}")
             return True
         self._note_unless_gone(place)
