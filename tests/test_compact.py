@@ -12,6 +12,7 @@ from streamnb import Mailbox
 from streamnb.mailbox.compact import compact
 from streamnb.mailbox.groups import Lesson
 from streamnb.mailbox.rebuild import rebuild
+from streamnb.mailbox.status import status
 from streamnb.mailbox.undo import redo
 
 
@@ -165,4 +166,25 @@ def test_a_dry_run_tells_what_would_go(tmp_path, once, ledger):
         said = compact(box, once, ledger, dry_run=True)
         done = compact(box, once, ledger)
         assert said[:3] == done[:3]
+        assert box.verify() == []
+
+
+def test_a_compaction_that_was_cut_off_is_finished_by_the_next(tmp_path, monkeypatch):
+    with Mailbox(tmp_path / "mail.db") as box:
+        for number in range(20):
+            box.learn(b"Subject: n%d\n\nrare%d w" % (number, number), ("spam", "ham")[number % 2])
+
+        def killed(_seconds):
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr("streamnb.mailbox.compact._ROWS", 20)
+        with monkeypatch.context() as patch:
+            patch.setattr("streamnb.mailbox.compact.time.sleep", killed)
+            patch.setattr("streamnb.mailbox.compact._ROWS", 3)
+            for _ in range(9):  # each retires a part
+                with contextlib.suppress(KeyboardInterrupt):
+                    compact(box, None, ledger=0)
+        compact(box, None, ledger=0)
+        assert len(list(box.ledger.rows("teacher = 'retired'"))) == 2
+        assert sum(one.messages for one in status(box).learned) == 20
         assert box.verify() == []

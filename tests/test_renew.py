@@ -12,6 +12,7 @@ from streamnb.mailbox.compact import compact
 from streamnb.mailbox.digest import digest
 from streamnb.mailbox.ledger import PROGRAM
 from streamnb.mailbox.rebuild import is_due, rebuild
+from streamnb.mailbox.record import Bounds, Record
 from streamnb.mailbox.status import status
 from streamnb.mailbox.transfer.formats import export, import_file
 
@@ -204,10 +205,12 @@ def test_renewing_keeps_what_its_owner_chose_and_mixes_nothing_up(sample, tmp_pa
     message, label = mails(sample, 1)[0]
     with Mailbox(tmp_path / "old.db", classifier=chosen) as old:
         old.learn(message, label)
+        Record(old).limit(Bounds(0, 3.0))
     folder = files(tmp_path / "mail", [message])
     command = ("renew", tmp_path / "new.db", folder, "--db", tmp_path / "old.db")
     assert streamnb_command(*command)[0] == 0
     with Mailbox(tmp_path / "new.db") as new:
+        assert Record(new).bounds == Bounds(0, 3.0)
         made = new.classifier
         assert (made.preset, made.keep_names, len(made.models)) == ("small", False, 3)
         assert {view.drop_headers for view in made.tokenizer.tokenizers} == {("x-secret",)}

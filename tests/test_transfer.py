@@ -17,6 +17,7 @@ from streamnb.features.mail_words import MailTokenizer
 from streamnb.mailbox.compact import compact
 from streamnb.mailbox.digest import digest
 from streamnb.mailbox.ledger import HUMAN, PROGRAM
+from streamnb.mailbox.status import status
 from streamnb.mailbox.transfer import json_lines
 from streamnb.mailbox.transfer.formats import export, import_file, merge
 
@@ -87,6 +88,10 @@ def test_bogofilters_dump_goes_out_and_in(sample, box, tmp_path):
     with Mailbox(tmp_path / "other.db") as other:
         import_file(other, str(tmp_path / "dump"))
         assert other.verify() == []
+        assert {(one.label, one.messages) for one in status(other).learned} == {
+            ("spam", labels.count("spam")),
+            ("ham", labels.count("ham")),
+        }
         right = [other.classify(content).label == label for content, label in mails(sample, 60)]
         assert sum(right) > 50
 

@@ -8,6 +8,7 @@ from streamnb.classifier.ready import ReadyClassifier
 from streamnb.errors import StateError
 from streamnb.features.mail_words import MailTokenizer
 from streamnb.features.views import described
+from streamnb.mailbox.carry import carry
 from streamnb.mailbox.digest import digest
 from streamnb.mailbox.location import WAIT, is_url
 from streamnb.mailbox.store import Mailbox, Outcome
@@ -21,7 +22,7 @@ def successor(old: Mailbox, new: str | Path, wait: float = WAIT) -> Mailbox:
     """A mailbox for what an old one has learned, with the views that are chosen now.
 
     What its owner chose (costs, the positive class, the tokenizer of words, the preset, what is
-    thought of labels) is the old one's.
+    thought of labels, how much is recorded) is the old one's, and so is what `watch` knows.
 
     Raises
     ------
@@ -43,6 +44,7 @@ def successor(old: Mailbox, new: str | Path, wait: float = WAIT) -> Mailbox:
     if described(made.classifier.tokenizer) != described(fresh.tokenizer):
         made.close()
         raise StateError(f"{made.path}: is there already, with other views; name another one")
+    carry(old.database, made.database)
     return made
 
 

@@ -19,6 +19,7 @@ from streamnb.counts.blocks import BLOCK, features_of
 from streamnb.counts.protocol import Label
 from streamnb.errors import BusyError, StateError
 from streamnb.features.token_counts import TokenCounts
+from streamnb.mailbox.carry import carry
 from streamnb.mailbox.database import Database
 from streamnb.mailbox.ledger import Row, row_of, select_row
 from streamnb.mailbox.location import WAIT, is_url
@@ -124,8 +125,15 @@ def _absorbed(
     def names() -> Iterator[tuple[int, int, bytes]]:
         return _names(database, views, left)
 
+    def lost(what: str, error: Exception) -> None:
+        if isinstance(error, BusyError):
+            raise error
+        left[what] += 1
+
     with Mailbox(making, wait=wait) as mailbox:
-        return absorb(mailbox, Extract(str(database.path), classifier, labels, rows, names))
+        done = absorb(mailbox, Extract(str(database.path), classifier, labels, rows, names))
+        carry(database, mailbox.database, lost)
+        return done
 
 
 def _remove(path: str) -> None:

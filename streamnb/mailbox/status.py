@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from streamnb.counts.protocol import Label
 from streamnb.errors import StateError
 from streamnb.mailbox.ledger import HUMAN
 from streamnb.mailbox.rebuild import is_due
+from streamnb.naive_bayes.receipt import Receipt
 
 if TYPE_CHECKING:
     from streamnb.mailbox.store import Mailbox
 
 __all__ = ["RECENT", "Class", "Learned", "Status", "status"]
 
+_FIRST_WORD = "substr(source, 1, instr(source || ' ', ' ') - 1)"
 RECENT = 1000  # messages that the error rate is taken over
 
 
@@ -98,7 +101,7 @@ def status(mailbox: Mailbox) -> Status:
     """Say what a mailbox has learned."""
     try:
         return _status(mailbox)
-    except (TypeError, IndexError) as error:
+    except (TypeError, ValueError, IndexError) as error:
         raise StateError(
             f"{mailbox.path}: the database is damaged: a row of the ledger ({error}); see "
             "`streamnb verify`"
@@ -108,10 +111,18 @@ def status(mailbox: Mailbox) -> Status:
 def _status(mailbox: Mailbox) -> Status:
     run = mailbox.database.connection.execute
     with mailbox.reading():
+        # A row of an import stands for many messages, and one of `compact` for none.
         groups = run(
-            "SELECT label, teacher, substr(source, 1, instr(source || ' ', ' ') - 1), count(*) "
-            "FROM ledger WHERE ended IS NULL GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"
+            f"SELECT label, teacher, {_FIRST_WORD}, count(*) FROM ledger "  # noqa: S608 (ours)
+            "WHERE ended IS NULL AND teacher != 'retired' GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"
         ).fetchall()
+        many: Counter[tuple[int, str]] = Counter()
+        imported = (
+            f"SELECT label, {_FIRST_WORD}, receipt FROM ledger "  # noqa: S608 (ours)
+            "WHERE ended IS NULL AND teacher = 'import'"
+        )
+        for label, source, receipt in run(imported):
+            many[label, source] += round(Receipt.of_text(receipt).mass)
         if not all(isinstance(text, str) for _, *said, _ in groups for text in said):
             raise TypeError("a teacher or source that is no text")
         recent = run(
@@ -129,7 +140,12 @@ def _status(mailbox: Mailbox) -> Status:
         return Status(
             str(mailbox.path),
             mailbox.database.size(),
-            [Learned(str(mailbox.labels[k]), *rest) for k, *rest in groups],
+            [
+                Learned(str(mailbox.labels[k]), teacher, source, many.get((k, source), rows))
+                if teacher == "import"
+                else Learned(str(mailbox.labels[k]), teacher, source, rows)
+                for k, teacher, source, rows in groups
+            ],
             [_class(mailbox, label) for label in mailbox.labels],
             [counts.features for counts in mailbox.counts],
             len(recent),

@@ -1,0 +1,51 @@
+"""What a new database takes over from an old one beside what was learned."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from streamnb.mailbox.transactions import Transactions
+
+__all__ = ["carry"]
+
+# How much is recorded, which folders were looked at, and where their messages were.
+_STATES = "SELECT name, value FROM state WHERE name = 'record' OR name LIKE 'watched %'"
+_WATCHED = "SELECT account, folder, uid, key, said, filed, since, gone FROM watched"
+
+
+def carry(
+    old: Transactions, new: Transactions, lost: Callable[[str, Exception], None] | None = None
+) -> None:
+    """Take over what the owner set and what `watch` knows, where the new database has none.
+
+    Parameters
+    ----------
+    old
+        Where it is read.
+    new
+        Where it is written, in one transaction.
+    lost
+        Called with what cannot be read and why; None to raise that.
+    """
+    parts = (
+        ("how much is recorded and which folders are watched", _STATES, "INTO state VALUES (?, ?)"),
+        (
+            "where the messages of watched folders were",
+            _WATCHED,
+            "INTO watched(account, folder, uid, key, said, filed, since, gone) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        ),
+    )
+    for what, find, into in parts:
+        try:
+            with old.reading() as connection:
+                rows: list[tuple[Any, ...]] = connection.execute(find).fetchall()
+        except Exception as error:
+            if lost is None:
+                raise
+            lost(what, error)
+            continue
+        with new.writing() as connection:
+            for row in rows:
+                connection.execute(f"INSERT {into} ON CONFLICT DO NOTHING", row)
