@@ -25,6 +25,7 @@ from servers import free_port
 from streamnb import Mailbox
 from streamnb.mailbox.digest import digest
 from streamnb.mailbox.service.client import Asking
+from streamnb.mailbox.status import status as status_of
 
 FIELD = re.compile(rb"\AX-Streamnb: (Spam|Ham|Unsure), [^\r\n]*\r\n")
 SPAM = b"From: p@example.com\r\nSubject: pills %d\r\n\r\nbuy cheap pills\r\n"
@@ -598,7 +599,7 @@ def test_programs_ask_and_teach_by_http(web, tmp_path):
     for path, status in (
         ("/learn", 400), ("/learn?label=two%20words", 400), ("/learn?label=x&teacher=y", 400),
         ("/classify?reasons=x", 400), ("/classify?threshold=nan", 400), ("/forget?digest=zz", 400),
-        ("/nothing", 404), ("/classify?user=ann", 404), ("/learn?label=U", 400),
+        ("/nothing", 404), ("/classify?user=ann", 401), ("/learn?label=U", 400),
         ("/learn?label=unsure", 400), ("/learn?label=%3F", 400), ("/classify?treshold=0.9", 400),
         ("/learn?label=%ff", 400), ("/learn?label=spam&label=ham", 400),
         ("/classify?learn=yes", 400), ("/forget?label=ham", 400),
@@ -624,6 +625,29 @@ def test_http_is_for_those_with_the_token_and_this_page(web):
         ({"Content-Length": "99999999999"}, 413),
     ):
         assert web("GET", "/status", **headers)[0] == status, headers
+
+
+def test_a_server_that_is_told_to_stop_says_what_it_has_learned(serve, tmp_path):
+    port, answers = free_port(), []
+    process = serve("--db", tmp_path / "mail.db", "--http", f"127.0.0.1:{port}")
+    ask = Web(port, (tmp_path / "mail.db.token").read_text().strip())
+
+    def teach(teacher):
+        with contextlib.suppress(OSError, http.client.HTTPException):  # it has stopped
+            for i in range(500):
+                message = SPAM % (1000 * teacher + i)
+                answers.append(ask("POST", "/learn?label=spam", message)[0])
+
+    threads = [threading.Thread(target=teach, args=(k,)) for k in range(6)]
+    for thread in threads:
+        thread.start()
+    time.sleep(0.7)
+    assert process.stop() == ""
+    for thread in threads:
+        thread.join()
+    assert set(answers) == {200}
+    with Mailbox(tmp_path / "mail.db") as box:
+        assert sum(one.messages for one in status_of(box).learned) == len(answers)
 
 
 def test_hostile_mail_by_http(web):
@@ -652,8 +676,8 @@ def test_each_user_has_a_token(serve, tmp_path):
     assert ann("GET", "/status?user=ann")[1]["path"] == str(users / "ann.db")
     assert ann("GET", "/status?user=bob")[0] == 401
     assert ann("GET", "/status?user=ann&user=bob")[0] == 401
-    assert ann("GET", "/status?user=..%2Fx")[0] == 404
-    assert ann("GET", "/status")[0] == 404
+    for query in ("?user=..%2Fx", "?user=zed", ""):  # nobody is told who is there
+        assert ann("GET", f"/status{query}") == ann("GET", "/status?user=bob")
     done = streamnb_command("classify", "--user", "ann", tmp_path, env=environment)
     assert done[0] == 3  # a folder without messages, but a user
     with pytest.MonkeyPatch.context() as patch:

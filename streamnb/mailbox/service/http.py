@@ -8,7 +8,6 @@ import logging
 import os
 import secrets
 import socket
-import time
 from collections.abc import Callable, Coroutine
 from typing import Any
 from urllib.parse import parse_qs
@@ -30,6 +29,7 @@ COOKIE = "streamnb-token"
 logging.getLogger("uvicorn").addHandler(logging.NullHandler())
 logging.getLogger("uvicorn").propagate = False  # whoever connects could fill it
 _LONGEST = 120.0  # seconds that a connection lives
+_GRACE = 10.0  # seconds that a request may take to its end when the server stops
 _HERE = ("localhost", "127.0.0.1", "[::1]")
 
 
@@ -126,8 +126,8 @@ class Guard:
         users = asked.get("user", [None])
         try:
             wanted = self.token(users[0])
-        except LookupError:
-            return 404, "no such user"
+        except LookupError:  # who has no token is not told who is there
+            wanted = secrets.token_urlsafe(32)
         given = [headers.get(b"authorization", "").removeprefix("Bearer "), *asked.get("token", [])]
         pairs = [(one, wanted) for one in given]
         if self.session is not None:
@@ -167,26 +167,28 @@ def http(app: App) -> Callable[[socket.socket], Coroutine[Any, Any, None]]:
     state = ServerState()
 
     async def talk(connection: socket.socket) -> None:
-        loop = asyncio.get_running_loop()
-        ended = loop.create_future()
+        ended = asyncio.Event()
 
         class Protocol(H11Protocol):
             def connection_lost(self, exc: Exception | None) -> None:
                 super().connection_lost(exc)
-                if not ended.done():
-                    ended.set_result(None)
+                ended.set()
 
-        transport, _ = await loop.connect_accepted_socket(
+        transport, protocol = await asyncio.get_running_loop().connect_accepted_socket(
             lambda: Protocol(config, state, {}), connection
         )
-        begun = time.monotonic()
         try:
             async with asyncio.timeout(_LONGEST):
-                await ended
+                await ended.wait()
         except TimeoutError:
             transport.abort()
-        finally:
-            if time.monotonic() - begun < _LONGEST and not ended.done():
-                transport.close()
+        except asyncio.CancelledError:  # we stop: what is being done is done and said
+            protocol.shutdown()
+            try:
+                async with asyncio.timeout(_GRACE):
+                    await ended.wait()
+            except TimeoutError:
+                transport.abort()
+            raise
 
     return talk

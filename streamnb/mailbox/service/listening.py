@@ -165,18 +165,26 @@ async def accept(
     handle
         What is done with each; it closes it.
     say
-        Is told what fails, once a minute.
+        Is told what fails, each kind of fault once a minute.
     """
     loop = asyncio.get_running_loop()
     room = asyncio.Semaphore(most)
     talking: set[asyncio.Task[None]] = set()
-    told = -_QUIET
+    told: dict[str, float] = {}
+
+    def tell(fault: str, more: str) -> None:
+        now = time.monotonic()
+        if now - told.get(fault, -_QUIET) >= _QUIET:
+            told[fault] = now
+            say(f"{fault}: {more}")
 
     def done(task: asyncio.Task[None]) -> None:
         talking.discard(task)
         room.release()
         if not task.cancelled() and (error := task.exception()) is not None:
-            say(f"a connection was given up: {type(error).__name__}: {error!s:.200}")
+            while isinstance(error, BaseExceptionGroup):
+                error = error.exceptions[0]
+            tell(f"a connection was given up: {type(error).__name__}", f"{error!s:.200}")
 
     try:
         while True:
@@ -185,9 +193,7 @@ async def accept(
                 connection, _ = await loop.sock_accept(listening)
             except OSError as error:  # out of descriptors, most likely
                 room.release()
-                if time.monotonic() - told >= _QUIET:
-                    told = time.monotonic()
-                    say(f"connections cannot be accepted: {error.strerror}; trying again")
+                tell("connections cannot be accepted", f"{error.strerror}; trying again")
                 await asyncio.sleep(_PAUSE)
                 continue
             except BaseException:
