@@ -363,6 +363,19 @@ def test_a_rescue_keeps_what_its_owner_set_and_where_watched_mail_is(tmp_path):
     assert left == ["where the messages of watched folders were"]
 
 
+def test_what_cannot_be_written_beside_a_database_is_named(box, monkeypatch):
+    box.learn(SPAM, "spam")
+    error = sqlite3.OperationalError("attempt to write a readonly database")
+    error.sqlite_errorcode = sqlite3.SQLITE_READONLY
+    assert "attempt to write a readonly" in str(box.database._said(error))
+    access = os.access
+    monkeypatch.setattr(
+        os, "access", lambda path, mode: not str(path).endswith("-shm") and access(path, mode)
+    )
+    said = f"{box.path}-shm is read-only (chmod u+w); whoever"
+    assert said in str(box.database._said(error))
+
+
 def test_a_rescue_that_can_keep_nothing_makes_nothing(tmp_path):
     path, new = tmp_path / "a.db", tmp_path / "new.db"
     with Mailbox(path) as mailbox:

@@ -230,3 +230,13 @@ def test_undo_restores_corrections_and_what_was_forgotten(sample, box):
     assert box.undo(100) == (2, 2, 0)
     assert exported(box) == before
     assert box.verify() == []
+
+
+def test_when_all_was_taken_back_nothing_is_said(tmp_path):
+    with Mailbox(tmp_path / "db") as box:
+        for number, label in enumerate("abc"):
+            box.learn(MESSAGES[number], label)
+        for number in range(3):
+            box.forget(MESSAGES[number])
+        found = box.classify(MESSAGES[3])
+        assert (found.label, found.probability, found.unsure) == (None, 0.0, True)

@@ -232,10 +232,11 @@ class Classifier(Parameterised, AsksMany):
             _COSTS("costs", tuple(costs))
         asked = self.costs if costs is None else Costs(*costs)
         with self.model._lock:  # the reasons are those of the scores
-            scores = self.model.joint_log_likelihood(tokens)
-            if not scores:
+            messages = self.messages()
+            if not any(messages.values()):  # or all that was learned was taken back
                 return Verdict(None, 0.0, 0.0, True, {}, [], ready=False)
-            label, shares, unsure = self.decided(scores, asked, self.messages())
+            scores = self.model.joint_log_likelihood(tokens)
+            label, shares, unsure = self.decided(scores, asked, messages)
             why = self.reasons(tokens, label, reasons) if reasons else []
             ready = self.model.is_ready(label)
         return Verdict(label, shares[label], log_odds(scores, label), unsure, shares, why, ready)

@@ -211,8 +211,14 @@ class Database(Transactions):
             more = f"; {freed:,} bytes of its log were freed: try again" if freed > 0 else ""
             return OutputError(f"{self.path}: the disk is full; nothing was changed{more}")
         if code in _UNUSABLE:
+            # SQLite gives what it makes beside a database the mode that the database has then.
+            beside = [f"{self.path}{ending}" for ending in ("-wal", "-shm")]
+            locked = [
+                path for path in beside if os.path.exists(path) and not os.access(path, os.W_OK)
+            ]
+            why = f"{locked[0]} is read-only (chmod u+w)" if locked else error
             return OutputError(
-                f"{self.path}: the database cannot be used: {error}; whoever uses it must be able "
+                f"{self.path}: the database cannot be used: {why}; whoever uses it must be able "
                 "to write it and its folder; where that cannot be, use a copy"
             )
         missing = code == sqlite3.SQLITE_ERROR and str(error).startswith(
