@@ -1,9 +1,11 @@
 import csv
+import json
 import mailbox
 import time
 from pathlib import Path
 
 import pytest
+from commands import streamnb_command
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -364,7 +366,7 @@ def test_names_of_columns_are_no_message(tmp_path, text):
         assert [(e.label, e.text) for e in open_corpus(tmp_path / path)] == expected
     write(tmp_path, {"a.tsv": (text + "cut\n").encode()})
     with pytest.raises(CorpusError, match=r"a.tsv:\d: no label, or fewer columns"):
-        list(open_corpus(tmp_path / "a.tsv"))
+        [read(entry) for entry in open_corpus(tmp_path / "a.tsv")]
 
 
 def test_texts_between_tabs_are_read_whole(tmp_path):
@@ -377,7 +379,7 @@ def test_texts_between_tabs_are_read_whole(tmp_path):
     assert [len(entry.text) for entry in found] == [len(long), MAX_FIELD]
     write(tmp_path, {"b.tsv": "Text\tLabel\nbuy\tnow\tspam\n"})
     with pytest.raises(CorpusError, match=r"b.tsv:2: no label, or more columns"):
-        list(open_corpus(tmp_path / "b.tsv"))
+        [read(entry) for entry in open_corpus(tmp_path / "b.tsv")]
     write(tmp_path, {"c.tsv": "label\ttext\tlabel\nspam\tbuy\tx\n"})
     with pytest.raises(CorpusError, match=r"c.tsv:1: two columns are called 'label'"):
         list(open_corpus(tmp_path / "c.tsv"))
@@ -460,3 +462,22 @@ def test_an_index_may_begin_with_a_byte_order_mark(tmp_path):
     assert [entry.label for entry in open_corpus(tmp_path)] == ["spam", "ham"]
     (tmp_path / "index").rename(tmp_path / "list")
     assert [entry.label for entry in open_corpus(tmp_path / "list")] == ["spam", "ham"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "bad"),
+    [
+        ("a.csv", "label,text\nspam,a\nham,b,c\nham\nspam,d\nham,e\n", [3, 4]),
+        ("a.tsv", "spam\ta\nham\tb\nham world\nspam\td\nham\te\n" * 9, range(3, 46, 5)),
+        ("index", "spam m\nham m\nbroken\nspam m\nham m\n", [3]),
+    ],
+)
+def test_lines_that_are_no_message_are_skipped_if_told_so(tmp_path, name, text, bad):
+    write(tmp_path, {name: text, "m": "Subject: x\n\ny"})
+    status, _, error = streamnb_command("replay", tmp_path / name, "--quiet")
+    assert (status, f"{name}:{bad[0]}: " in error, "--on-error skip" in error) == (3, True, True)
+    options = ("--on-error", "skip", "--json", "--quiet")
+    status, out, error = streamnb_command("replay", tmp_path / name, *options)
+    assert status == 0, error
+    assert json.loads(out)["messages"] == 4 * (9 if name == "a.tsv" else 1) - (name == "a.csv")
+    assert all(f"{name}:{number}: " in error for number in list(bad)[:3])

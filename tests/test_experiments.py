@@ -645,7 +645,7 @@ MISUSES = {
         2,
         "models.b.alpha: 'x' is not a number",
     ),
-    "no kind": (["{weather}", "--set", "splits={test: 0.5}"], 2, "splits.kind: missing: one of"),
+    "a bad kind": (["{weather}", "--set", "splits={kind: x}"], 2, "splits.kind: 'x' is not one of"),
     "alias": (["{weather}", "--set", "splits.trials=&a [*a]"], 2, "aliases (*name)"),
     "depth": (["{weather}", "--set", f"splits={'[' * 20000}"], 2, "brackets in each other"),
     "no folder": (["{weather}", "--out", ""], 5, "it has no name"),

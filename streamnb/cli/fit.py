@@ -40,7 +40,9 @@ __all__ = ["fit", "merge_models"]
 )
 @click.option("--jobs", type=click.IntRange(1, 256), metavar="N", help="Work with N processes.")
 @click.option(
-    "--on-error", type=click.Choice(["stop", "skip"]), help="What to do with an unreadable message."
+    "--on-error",
+    type=click.Choice(["stop", "skip"]),
+    help="What to do with a message that cannot be read, or a line that is none.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("--quiet", is_flag=True, help="Print nothing but errors.")

@@ -45,11 +45,15 @@ Found = TypeVar("Found")
     "--jobs", type=click.IntRange(1, 256), metavar="N", help="Read and tokenise in N processes."
 )
 @click.option(
-    "--out", metavar="DIR", help="Write results.txt, checkpoints.jsonl, summary.json, config.yaml."
+    "--out",
+    metavar="DIR",
+    help="Write results.txt, checkpoints.jsonl, summary.json, tokens.json, config.yaml.",
 )
 @click.option("--plot", metavar="FILE", help="Draw the figures: .svg, .pdf or .png.")
 @click.option(
-    "--on-error", type=click.Choice(["stop", "skip"]), help="What to do with an unreadable message."
+    "--on-error",
+    type=click.Choice(["stop", "skip"]),
+    help="What to do with a message that cannot be read, or a line that is none.",
 )
 @click.option(
     "--intervals/--no-intervals",

@@ -161,7 +161,9 @@ else:
         *map(section_of_counting, ("multinomial", "bernoulli", "complement")),
         ScikitConfig,
     )
-    SplitsConfig = one_of_kinds(RandomConfig, StratifiedConfig, PrequentialConfig, NoSplitsConfig)
+    SplitsConfig = one_of_kinds(
+        RandomConfig, StratifiedConfig, PrequentialConfig, NoSplitsConfig, default="random"
+    )
 
 
 class ExperimentConfig(Section):

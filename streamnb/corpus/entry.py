@@ -36,6 +36,8 @@ class Entry(NamedTuple):
         The message itself, where reading the corpus has read it already.
     classify, learn
         Whether it is to be classified, and learned.
+    problem
+        Why there is no message, of a line that should be one; it has no label then.
     """
 
     name: str
@@ -46,6 +48,7 @@ class Entry(NamedTuple):
     text: str | None = None
     classify: bool = True
     learn: bool = True
+    problem: str = ""
 
 
 class Labels:
@@ -126,6 +129,8 @@ def read(entry: Entry, most: int = MAX_MESSAGE, follow: bool = True) -> bytes | 
     CorpusError
         Naming the file, where it cannot be read.
     """
+    if entry.problem:
+        raise CorpusError(entry.problem)
     if entry.text is not None:
         return entry.text
     try:

@@ -71,7 +71,8 @@ def _entry(path: Path, root: Path, number: int, line: bytes) -> Entry:
     fields = line.split(maxsplit=1)
     if len(fields) != 2 or b"\0" in line:
         shown = line[:60].decode("utf-8", "replace").strip()
-        raise CorpusError(f"{path}:{number}: expected 'label path', found {shown!r}")
+        problem = f"{path}:{number}: expected 'label path', found {shown!r}"
+        return Entry(f"{path.name}:{number}", "", str(path), problem=problem)
     label, name = _text(fields[0]), _text(fields[1].strip())
     shouted = label.isupper()
     return Entry(

@@ -103,10 +103,13 @@ def read_run(path: str | Path, positive: str | None = None) -> Run:
     if positive is not None and positive != found:
         classes = (set(judges) | set(given)) - {"?"}
         if classes != {positive, found}:
-            raise CorpusError(
-                f"{file}: its scores are for class {found}, and it is not one of two classes of "
-                f"which {positive} is the other"
+            why = (
+                f"with more than two classes only that can be compared: replay with "
+                f"--set evaluate.positive={positive}"
+                if positive in classes
+                else f"{positive} is none of its classes"
             )
+            raise CorpusError(f"{file}: its scores are for class {found}; {why}")
         scores = -scores
     return Run(file, names, judges, given, scores, positive or found)
 

@@ -77,6 +77,8 @@ class ResultFiles:
             except OSError as error:
                 if exception[0] is None:
                     raise self._failed(error) from None
+        if isinstance(exception[1] if exception else None, SystemExit):  # told to end at once
+            self.discard()
 
     def _failed(self, error: OSError) -> OutputError:
         return OutputError(f"{error.filename or self.folder}: cannot be written: {error.strerror}")

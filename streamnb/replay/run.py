@@ -358,7 +358,7 @@ def labelled(corpus: Corpus, config: Config, skipped: list[str]) -> Iterator[Ent
         without = f"has no {f'field {field}' if field else 'label'}"
         if entry.label:
             without = "has the label '?', which results have where nothing was learned; rename it"
-        error = f"{entry.path}: message {entry.name} {without}"
+        error = entry.problem or f"{entry.path}: message {entry.name} {without}"
         if config.corpus.on_error == "stop":
             raise CorpusError(f"{error} (--on-error skip goes on without it)")
         skipped.append(error)

@@ -44,7 +44,9 @@ def write(paths: Sequence[str], output: str, order: str = "indexed") -> int:
 
     def entries() -> Iterator[Entry]:
         for corpus in corpora:
-            yield from (entry for entry in corpus if entry.label and entry.learn)
+            for entry in corpus:
+                if entry.problem or (entry.label and entry.learn):  # a problem is told by `read`
+                    yield entry
 
     rows: list[tuple[int, str, bytes | str]] = []
     n = 0
