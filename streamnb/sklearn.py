@@ -1,6 +1,9 @@
 """scikit-learn estimators over the same counts: matrices of fixed width, or raw text.
 
 Import them from here; scikit-learn is an extra (`pip install streamnb[sklearn]`).
+
+Only features that have a count are smoothed, where scikit-learn smooths every column: columns that
+are zero in all that was learned (as in folds of a matrix) make probabilities differ a little.
 """
 
 from __future__ import annotations
@@ -76,6 +79,10 @@ class _Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sciki
         """Validated input: a matrix as it is, texts as a list of token counts."""
         if isinstance(X, Iterator):
             X = list(X)
+        elif hasattr(X, "to_pylist") and not hasattr(X, "columns"):  # an array of pyarrow
+            X = X.to_pylist()
+        if isinstance(X, list) and not X:
+            raise ValueError("found 0 samples where at least one is wanted")
         text = _is_text(X)
         if not reset and text != self.text_:
             raise ValueError(

@@ -104,3 +104,14 @@ def test_float_labels_are_scored_as_scikit_learn_does():
     X, y = np.array([[2, 0], [0, 2]] * 10), np.array([0.0, 1.0] * 10)
     for made in (MultinomialNB, DiscriminativeMultinomialNB):
         assert cross_val_score(made(), X, y, cv=2, error_score="raise").tolist() == [1.0, 1.0]
+
+
+def test_texts_of_pyarrow_are_texts_and_none_at_all_are_said_so():
+    import pyarrow as pa
+
+    texts = ["buy now", "lunch at noon"]
+    for array in (pa.array(texts), pa.chunked_array([texts[:1], texts[1:]])):
+        model = streamnb.sklearn.MultinomialNB().fit(array, ["spam", "ham"])
+        assert model.predict(array).tolist() == ["spam", "ham"]
+    with pytest.raises(ValueError, match="found 0 samples"):
+        model.predict([])

@@ -157,6 +157,25 @@ def test_a_clock_that_is_put_back_hides_no_move(scene, monkeypatch, step):
     assert scene.label(2) is None
 
 
+def test_a_slip_between_the_listings_of_two_folders_can_be_taken_back(scene, monkeypatch):
+    scene.dir.deliver(1)
+    scene.look()
+    listing = scene.account.listing
+
+    def slip(folder):
+        if folder == "Junk":  # the inbox was listed before
+            scene.dir.move(1, "Junk")
+        return listing(folder)
+
+    monkeypatch.setattr(scene.account, "listing", slip)
+    scene.look()
+    monkeypatch.setattr(scene.account, "listing", listing)
+    assert scene.label(1) == "spam"
+    scene.dir.move(1, "INBOX")
+    scene.look()
+    assert scene.label(1) is None
+
+
 def test_the_bin_teaches_nothing(scene):
     for number in (1, 2):
         scene.dir.deliver(number)

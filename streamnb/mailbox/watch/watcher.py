@@ -285,6 +285,12 @@ class Watcher:
     def _into_class(self, place: Place, before: Place | None) -> None:
         """Only what its owner moved there is learned, not what a program did."""
         ours = place.filed
+        if (
+            before is not None
+            and before.gone is None
+            and self.account.fetch(before.folder, before.uid) is None
+        ):  # no copy: it was moved between the listing of that folder and that of this one
+            before = before._replace(gone=self._now())
         if before is not None:
             ours = before.folder == self.plan.inbox and before.filed in (1, place.folder)
         if before is not None and before.folder == place.folder:
