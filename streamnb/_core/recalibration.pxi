@@ -61,15 +61,63 @@ def gradients(list errors, list evidence, list known, list gains, double turn, d
     return [turn * <double> out[j] + common * <double> gains[j] for j in range(len(out))]
 
 
-def earnings(list numbers, list known, double earned, double most) -> list:
-    """What each class of `known` earns towards its credit, which stays below `most`; 0 for others."""
-    cdef list out = [0.0] * (max(known) + 1)
-    cdef double credit
-    cdef Py_ssize_t k
-    for k in known:
-        credit = numbers[k]
-        out[k] = max(min(credit + earned, most) - credit, 0.0)
-    return out
+cdef enum:
+    EARNED = 7               # what a class earns for a message of another, times what is expected of it
+    MOST_EARNED = 20         # and what it has at the most; but never more than
+    LARGEST_CREDIT = 1 << 16
+    RUNS = 20                # runs that the mean of their lengths goes back, about
+
+cdef double LEAST_MEAN = 0.03                         # a mean below is none
+cdef double CREDIT_GRAIN = 2.0**-36, RUN_GRAIN = 2.0**-10  # changes are multiples: sums of them are exact
+
+
+cdef inline double on_grain(double grain, double number) noexcept:
+    return rint(number / grain) * grain
+
+
+cdef inline double most_credit(double expected) noexcept:
+    return min(max(on_grain(CREDIT_GRAIN, MOST_EARNED * expected), 1.0), <double> LARGEST_CREDIT)
+
+
+def earnings(list numbers, dict runs, list known, Py_ssize_t k) -> tuple:
+    """What a message of class k of `known` changes for the others (see `naive_bayes/turns.py`).
+
+    Parameters
+    ----------
+    numbers
+        The credit of each class.
+    runs
+        Of some classes: the length of the run that they are in, and the mean of their runs.
+    known
+        Numbers of the classes, rising.
+    k
+        Its class.
+
+    Returns
+    -------
+    list, list, float
+        Changes of the credits; class, change of its length and of its mean, of one class of `runs`
+        after the other; and the most that class k's own credit can be.
+    """
+    cdef Py_ssize_t c
+    cdef double share = 1.0 / max(len(known) - 1, 1)
+    cdef double earned = on_grain(CREDIT_GRAIN, EARNED * share), most = most_credit(share)
+    cdef double credit, length, mean, after, expected, most_of_k = most
+    cdef list change = [0.0] * (<Py_ssize_t> known[len(known) - 1] + 1), ended = []
+    cdef set alive = set(known)  # of others, all that was learned may have been taken back
+    for c in known:
+        credit = numbers[c]
+        change[c] = max(min(credit + earned, most) - credit, 0.0)
+    for c, (length, mean) in runs.items():
+        if c == k:
+            most_of_k = most_credit(max(mean, share))
+        elif c in alive:
+            after = mean + (length - mean) / RUNS
+            after = on_grain(RUN_GRAIN, after) if after >= LEAST_MEAN else 0.0
+            ended += [<double> c, -length, after - mean]
+            expected, credit = max(after, share), numbers[c]
+            change[c] = min(credit + on_grain(CREDIT_GRAIN, EARNED * expected), most_credit(expected)) - credit
+    return change, ended, most_of_k
 
 
 def add_times(list numbers, changes, double times):

@@ -11,20 +11,12 @@ from streamnb import _core
 
 __all__ = ["Turns"]
 
-_EARNED, _MOST = 7, 20
-_LARGEST_CREDIT = 2.0**16
-_GRAIN = 2.0**-36  # changes are multiples of this, so that sums of them are exact
-_RUNS, _LEAST_MEAN, _RUN_GRAIN = 20, 0.03, 2.0**-10
+_GRAIN, _RUN_GRAIN = 2.0**-36, 2.0**-10  # changes are multiples, so that sums of them are exact
 _NO_RUNS = 0.0, 0.0
 
 
-def _on_grain(number: float) -> float:
-    return round(number / _GRAIN) * _GRAIN
-
-
-def _most(expected: float) -> float:
-    """The largest credit of a class with so many messages for each of another class."""
-    return min(max(_on_grain(_MOST * expected), 1.0), _LARGEST_CREDIT)
+def _on_grain(number: float, grain: float) -> float:
+    return round(number / grain) * grain
 
 
 class Turns:
@@ -80,28 +72,16 @@ class Turns:
         `learned` is how many messages are known, `w` the message's weight, at most 1.
         """
         self._widen(known[-1] + 1)
-        turn = self.turn(k)
-        share = 1 / max(len(known) - 1, 1)
-        alive = set(known)  # of others, all that was learned may have been taken back
-        earned = _core.earnings(self.credits, known, _on_grain(_EARNED * share), _most(share))
-        runs = [float(k), 1.0, 0.0]
-        for c, (length, mean) in self.runs.items():
-            if c != k and c in alive:
-                after = mean + (length - mean) / _RUNS
-                after = round(after / _RUN_GRAIN) * _RUN_GRAIN if after >= _LEAST_MEAN else 0.0
-                runs += [float(c), -length, after - mean]
-                expected, credit = max(after, share), self.credits[c]
-                earned[c] = min(credit + _on_grain(_EARNED * expected), _most(expected)) - credit
-        earned[k] = -turn
-        most = _most(max(self.runs.get(k, _NO_RUNS)[1], share))
-        passing = min(max(learned / 10, 1.0), most)
-        kept = _on_grain(most - passing)
-        missed = 1 - min(max(self.credits[k] - kept, 0.0), 1.0)
-        changed = {"turns": [missed, *earned], "runs": runs}
+        change, runs, most = _core.earnings(self.credits, self.runs, known, k)
+        change[k] = -self.turn(k)
+        spent = self.credits[k] - most + min(max(learned / 10, 1.0), most)
+        missed = _on_grain(1 - min(max(spent, 0.0), 1.0), _GRAIN)
+        turns, runs = [missed, *change], [float(k), 1.0, 0.0, *runs]
         if w != 1:
-            changed["turns"] = [_on_grain(w * x) for x in changed["turns"]]
-            steps = [round(w * x / _RUN_GRAIN) * _RUN_GRAIN for x in runs]
-            changed["runs"] = [c if i % 3 == 0 else steps[i] for i, c in enumerate(runs)]
+            turns = [_on_grain(w * x, _GRAIN) for x in turns]
+            scaled = [_on_grain(w * x, _RUN_GRAIN) for x in runs]
+            runs = [scaled[i] if i % 3 else c for i, c in enumerate(runs)]
+        changed = {"turns": turns, "runs": runs}
         self.move(changed, 1)
         return changed
 
