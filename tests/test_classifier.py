@@ -289,7 +289,7 @@ def slow_views(
         if len(classes) > 1 and y in classes:
             p = softmax(z)
             e = max(min(share, 0.49), 1 / seen)
-            mine = p[classes.index(y)]
+            mine = max(p[classes.index(y)], 0.1 * e)
             own = views[0].messages[y]
             others = sum(views[0].messages.values()) - own
             left_open = 0.002 * others / own**2
@@ -373,6 +373,20 @@ def test_with_decay_what_has_changed_is_not_taken_for_wrong_labels():
         right[i // 500] += (model.predict_one(x) == y) / 500
         model.learn_one(x, y)
     assert min(right) > 0.85
+
+
+def test_what_is_sure_and_wrong_after_a_change_is_learned():
+    """Views whose evidence is not bounded: no probability is too small for a label to be believed."""
+    model = ViewsNB([MultinomialNB(alpha=1e-3), MultinomialNB(alpha=1e-3)], bound=None)
+    numbers, right = random.Random(1), []
+    for i in range(4000):
+        k = numbers.randrange(2)
+        topic = k if i < 2000 else 1 - k  # the words of each class become the other's
+        words = {f"t{topic}x{numbers.randrange(30)}": 1 for _ in range(10)}
+        words |= {f"new{k}x{numbers.randrange(30)}": 1 for _ in range(3 * (i >= 2000))}
+        right.append(model.predict_one([words] * 2) == k)
+        model.learn_one([words] * 2, k)
+    assert sum(right[3500:]) > 475
 
 
 def test_weights_count_in_all_that_is_learned():
