@@ -108,13 +108,14 @@ def earnings(list numbers, dict runs, list known, Py_ssize_t k) -> tuple:
     for c in known:
         credit = numbers[c]
         change[c] = max(min(credit + earned, most) - credit, 0.0)
-    for c, (length, mean) in runs.items():
+    for c in sorted(runs):  # equal states give equal changes
+        length, mean = runs[c]
         if c == k:
             most_of_k = most_credit(max(mean, share))
         elif c in alive:
             after = mean + (length - mean) / RUNS
             after = on_grain(RUN_GRAIN, after) if after >= LEAST_MEAN else 0.0
-            ended += [<double> c, -length, after - mean]
+            ended += [<double> c, 0 - length, after - mean]
             expected, credit = max(after, share), numbers[c]
             change[c] = min(credit + on_grain(CREDIT_GRAIN, EARNED * expected), most_credit(expected)) - credit
     return change, ended, most_of_k

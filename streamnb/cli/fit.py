@@ -42,7 +42,7 @@ __all__ = ["fit", "merge_models"]
 @click.option(
     "--on-error",
     type=click.Choice(["stop", "skip"]),
-    help="What to do with a message that cannot be read, or a line that is none.",
+    help="What to do with a message that cannot be read, or a line without label and text.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("--quiet", is_flag=True, help="Print nothing but errors.")

@@ -53,7 +53,7 @@ Found = TypeVar("Found")
 @click.option(
     "--on-error",
     type=click.Choice(["stop", "skip"]),
-    help="What to do with a message that cannot be read, or a line that is none.",
+    help="What to do with a message that cannot be read, or a line without label and text.",
 )
 @click.option(
     "--intervals/--no-intervals",

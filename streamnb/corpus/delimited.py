@@ -21,14 +21,23 @@ _TEXT_COLUMNS = ("text", "message", "body", "sms", "content", "document", "v2", 
 
 
 def looks_tabbed(head: bytes) -> bool:
-    """Whether text begins with `label<TAB>text` lines with short labels, but for one in four."""
+    """Whether text begins with `label<TAB>text` lines with short labels.
+
+    One line in four may be none, where labels come again and again.
+    """
     lines = [line for line in head.removeprefix(BOM_UTF8).split(b"\n") if line.strip()][:200]
     if lines and b"\0" not in head and _names_columns(lines[0]):
         return True
     if len(lines) > 1:
         lines.pop()  # it may be cut off
-    fit = [b"\t" in line and 0 < line.index(b"\t") <= 64 and b"\0" not in line for line in lines]
-    return bool(fit) and fit[0] and sum(fit) >= 0.75 * len(fit)
+    labels = [
+        line[: line.index(b"\t")]
+        for line in lines
+        if b"\t" in line and 0 < line.index(b"\t") <= 64 and b"\0" not in line
+    ]
+    if len(labels) == len(lines):
+        return bool(lines)
+    return len(labels) >= 0.75 * len(lines) and len(set(labels)) <= len(labels) / 2
 
 
 def _lines(file: BinaryIO, most: int) -> Iterator[tuple[int, bytes]]:

@@ -113,7 +113,7 @@ class LabelNoise:
     def learn(self, trust: float, w: float = 1.0) -> tuple[float, float]:
         """Take into account how far a label was believed; gives the change, for `move`.
 
-        `w` is the message's weight, at most 1.
+        `w` is how much the message counts, at most 1.
         """
         # x^-.75 of operations that are the same on every machine.
         n = self._labels + 1

@@ -261,7 +261,7 @@ class Recalibration:
         turn
             How far the message has its turn.
         w
-            Its weight, at most 1000.
+            How much the message counts, at most 1.
 
         Returns
         -------

@@ -69,7 +69,7 @@ class Turns:
     ) -> dict[str, list[float]]:
         """Learn that a message was of class k of `known`; gives the changes, for `move`.
 
-        `learned` is how many messages are known, `w` the message's weight, at most 1.
+        `learned` is how many messages are known, `w` how much the message counts, at most 1.
         """
         self._widen(known[-1] + 1)
         change, runs, most = _core.earnings(self.credits, self.runs, known, k)
@@ -79,8 +79,9 @@ class Turns:
         turns, runs = [missed, *change], [float(k), 1.0, 0.0, *runs]
         if w != 1:
             turns = [_on_grain(w * x, _GRAIN) for x in turns]
-            scaled = [_on_grain(w * x, _RUN_GRAIN) for x in runs]
-            runs = [scaled[i] if i % 3 else c for i, c in enumerate(runs)]
+            for i in range(len(runs)):
+                if i % 3:  # not the number of the class
+                    runs[i] = _on_grain(w * runs[i], _RUN_GRAIN)
         changed = {"turns": turns, "runs": runs}
         self.move(changed, 1)
         return changed

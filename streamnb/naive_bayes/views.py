@@ -26,7 +26,10 @@ __all__ = ["ViewsNB"]
 # Nats by which a class is expected more in a run of it: else the last class taught would be learned
 # at the cost of those that were taught before.
 _IN_A_RUN = 1.0
-_LARGEST_WEIGHT = 1000.0  # of a message for the recalibration, whose squares must stay numbers
+# What is learned beside the counts goes by messages, however they are weighted; but one that adds
+# less than this share to what is known counts accordingly less.
+_NEGLIGIBLE = 1e-6
+_LONG = 1000.0  # messages: who forgets faster expects classes to change
 
 
 class _Judged(NamedTuple):
@@ -89,8 +92,8 @@ class ViewsNB(Remembers[_Judged], TextModel):
     label_noise: float | None = parameter(
         Number(0, 0.5, below=True, none=True),
         "teaching",
-        "Share of labels that are wrong; None to estimate it (with `decay`, every label is "
-        "believed). What is learned of a message is weighed by how far its label can be believed "
+        "Share of labels that are wrong; None to estimate it (less with a `decay` "
+        "below .999). What is learned of a message is weighed by how far its label can be believed "
         "(`LabelNoise`).",
         default=None,
     )
@@ -239,27 +242,27 @@ class ViewsNB(Remembers[_Judged], TextModel):
         parts: dict[str, Any] = {}
         turn = 1.0
         learned = math.fsum(counts.weights) / counts.scale
+        matters = min(1.0, w / learned / _NEGLIGIBLE) if learned else 1.0
         if w > 0 and known:
             place = len(counts.labels) if k is None else k
             turn = self.turns.turn(place)
-            parts |= self.turns.learn(place, sorted({*known, place}), learned, min(w, 1.0))
+            parts |= self.turns.learn(place, sorted({*known, place}), learned, matters)
         if k is None:
             return [1.0] * len(views), parts
         trust = 1.0
         if len(known) >= 2 and k in known and w > 0:
             shares = probabilities(judged.scores)
             own = counts.weights[k] / counts.scale
-            # Where models forget, classes are expected to change: what is new looks wrong at first.
-            if self.noise.fixed is not None or self._members[0].decay == 1:
-                p = shares[known.index(k)]
-                trust = 1 - turn * (1 - self.noise.trust(p, len(known), own, learned - own))
+            p = shares[known.index(k)]
+            doubt = 1 - self.noise.trust(p, len(known), own, learned - own)
+            trust = 1 - turn * self._doubting * doubt
             if turn == 1 and w >= 1 and self.record is not None:
                 noted = self.record.learn(known[shares.index(max(shares))], k)
                 parts |= {"record": noted} if noted else {}
-            parts["noise"] = self.noise.learn(trust, min(w, 1.0))
+            parts["noise"] = self.noise.learn(trust, matters)
             self._be_cautious()
             parts |= self.recalibration.learn(
-                evidence, shares, k, known, trust, turn, octave, min(w, _LARGEST_WEIGHT)
+                evidence, shares, k, known, trust, turn, octave, matters
             )
         prior = _share_of_prior(counts.weights, len(views))
         prior[k] += _IN_A_RUN * (1 - turn)
@@ -269,6 +272,13 @@ class ViewsNB(Remembers[_Judged], TextModel):
             for model, surprise in zip(self._members, found, strict=True)
         ]
         return times, parts
+
+    @property
+    def _doubting(self) -> float:
+        """How far labels are doubted: where classes change, true ones look wrong at first."""
+        if self.noise.fixed is not None:
+            return 1.0
+        return min(1.0, 1 / (1 - decay) / _LONG) if (decay := self._members[0].decay) < 1 else 1.0
 
     def _be_cautious(self) -> None:
         """Let the models smooth as their labels deserve."""

@@ -183,6 +183,9 @@ def http(app: App) -> Callable[[socket.socket], Coroutine[Any, Any, None]]:
         except TimeoutError:
             transport.abort()
         except asyncio.CancelledError:  # we stop: what is being done is done and said
+            cycle = protocol.cycle
+            if cycle is not None and cycle.more_body:  # nothing was begun, and it may never come
+                transport.abort()
             protocol.shutdown()
             try:
                 async with asyncio.timeout(_GRACE):
