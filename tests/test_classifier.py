@@ -288,7 +288,7 @@ def slow_views(
         if len(classes) > 1 and y in classes:
             p = softmax(z)
             e = max(min(share, 0.49), 1 / seen)
-            mine = max(p[classes.index(y)], 0.1 * e)
+            mine = max(p[classes.index(y)], 0.03 * e)
             own = views[0].messages[y]
             others = sum(views[0].messages.values()) - own
             left_open = 0.002 * others / own**2
