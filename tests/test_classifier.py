@@ -399,7 +399,7 @@ def test_what_weighs_next_to_nothing_changes_next_to_nothing():
     model.learn_many(texts, labels)
     before, gains = model.predict_many(texts).tolist(), model.model.recalibration.gains()
     model.learn_many(texts, ["a" if y == "b" else "b" for y in labels], w=1e-12)
-    assert model.model.recalibration.gains() == pytest.approx(gains, abs=1e-6)
+    assert model.model.recalibration.gains() == gains
     assert model.predict_many(texts).tolist() == before
 
 
@@ -1128,7 +1128,7 @@ def test_the_small_preset_has_fewer_views(made, views, tmp_path):
         {"turns": "12"},
         {"turns": [1e99, 1e99, 0]},
         {"noise": [1e50, 1]},
-        {"noise": [0.1, 2, 1]},
+        {"noise": [0.1, 2.5]},
         {"record": [0, 1]},
         {"lengths": [[1, [[0]] * 2, [0, 0], [0], [0]]]},
         {"recalibration": [[0, "1"], [0, 0], [0], [0]]},

@@ -129,8 +129,8 @@ class ReadyClassifier(Classifier):
     label_noise: float | None = parameter(
         Number(0, 0.5, below=True, none=True),
         "teaching",
-        "Share of labels that are wrong; None to estimate it (less with a `decay` "
-        "below .999), 0 to believe every label.",
+        "Share of labels that are wrong; None to estimate it (with a `decay` below "
+        ".999 labels are doubted less), 0 to believe every label.",
         default=None,
     )
     words: MailTokenizer | Tokenizer | None = parameter(

@@ -9,7 +9,7 @@ from typing import Any
 __all__ = ["LabelNoise"]
 
 # Changes are multiples of this, so that sums of them are exact and any of them can be taken back.
-_GRAIN, _LABELS_GRAIN = 2.0**-44, 2.0**-10
+_GRAIN = 2.0**-44
 _OPEN = 0.002  # how much is left open of a class with one message, for each message of others
 _OWN_ERRORS = 0.03  # how often the model is sure and wrong, for each label that is wrong; at least
 _LEAST_WEIGHT = 2.0**-60  # of what has all but decayed
@@ -43,8 +43,8 @@ class LabelNoise:
     A model is sure and wrong, too, where a stream has changed: p is taken for .03 e at least.
     Without this, a model whose evidence is not bounded believed no label of the stream that came
     next, took them for wrong, and never learned it (enron1, then spamassassin: 82.6 % instead of
-    97.4; with .1 e 98.2, but half as many pairs again ranked wrongly where a tenth of the labels is
-    wrong).
+    97.4; with .1 e 98.2, but up to four fifths more pairs ranked wrongly where a tenth of the labels
+    is wrong).
 
     Where labels are bad, counts are too: alpha is `caution` = 1 + 10 e times what it is else.
 
@@ -77,8 +77,7 @@ class LabelNoise:
         if share is not None and not 0 <= share < 0.5:
             raise ValueError(f"label_noise: {share!r} is neither None nor a share from 0 to .5")
         self.fixed = share
-        self._share = _FIRST_SHARE
-        self._labels: float = _FIRST_LABELS
+        self._share, self._labels = _FIRST_SHARE, _FIRST_LABELS
 
     @property
     def share(self) -> float:
@@ -111,18 +110,12 @@ class LabelNoise:
         right, wrong = (1 - share) * (1 - doubt), share * doubt / (classes - 1)
         return right / (right + wrong) if right + wrong > 0 else 1.0
 
-    def learn(self, trust: float, w: float = 1.0) -> tuple[float, float]:
-        """Take into account how far a label was believed; gives the change, for `move`.
-
-        `w` is how much the message counts, at most 1.
-        """
+    def learn(self, trust: float) -> tuple[float, int]:
+        """Take into account how far a label was believed; gives the change, for `move`."""
         # x^-.75 of operations that are the same on every machine.
         n = self._labels + 1
         step = 1 / math.sqrt(n * math.sqrt(n))
-        change = (
-            round(w * step * (1 - trust - self._share) / _GRAIN) * _GRAIN,
-            1 if w == 1 else round(w / _LABELS_GRAIN) * _LABELS_GRAIN,
-        )
+        change = round(step * (1 - trust - self._share) / _GRAIN) * _GRAIN, 1
         self.move(change, 1)
         return change
 
@@ -130,9 +123,9 @@ class LabelNoise:
         """Make a change again (sign 1), or take it back (-1), exactly; in any order."""
         self._share += sign * change[0]
         # A merged model may be told to take back labels that it never counted itself.
-        self._labels = max(self._labels + sign * change[1], _FIRST_LABELS)
+        self._labels = max(self._labels + sign * int(change[1]), _FIRST_LABELS)
 
-    def since(self, before: LabelNoise) -> tuple[float, float]:
+    def since(self, before: LabelNoise) -> tuple[float, int]:
         """The change that leads here from another state."""
         return self._share - before._share, self._labels - before._labels
 
@@ -144,7 +137,7 @@ class LabelNoise:
     def from_state(cls, state: Any) -> LabelNoise:
         """What `state` gave; ValueError where it is not sound."""
         share, labels = float(state["share"]), state["labels"]
-        if not -1 <= share <= 2 or type(labels) not in (int, float) or not 10 <= labels <= 10**15:
+        if not -1 <= share <= 2 or type(labels) is not int or not 10 <= labels <= 10**15:
             raise ValueError("the estimate of wrong labels is not sound")
         self = cls(None if state["fixed"] is None else float(state["fixed"]))
         self._share, self._labels = share, labels

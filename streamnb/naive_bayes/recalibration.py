@@ -244,7 +244,6 @@ class Recalibration:
         trust: float = 1.0,
         turn: float = 1.0,
         octave: int | None = None,
-        w: float = 1.0,
     ) -> dict[str, Any]:
         """Learn that a message with this evidence is, so far as trusted, of class k of `known`.
 
@@ -260,8 +259,6 @@ class Recalibration:
             How probably the label is right.
         turn
             How far the message has its turn.
-        w
-            How much the message counts, at most 1.
 
         Returns
         -------
@@ -270,7 +267,7 @@ class Recalibration:
         """
         errors = [0.0] * (known[-1] + 1)
         for share, number in zip(shares, known, strict=True):
-            errors[number] = w * trust * (share - (number == k))
+            errors[number] = trust * (share - (number == k))
         gains = self.gains(octave)
         gradients = _core.gradients(errors, evidence, known, gains, turn, _IN_RUNS)
         errors = [turn * error for error in errors]

@@ -11,12 +11,8 @@ from streamnb import _core
 
 __all__ = ["Turns"]
 
-_GRAIN, _RUN_GRAIN = 2.0**-36, 2.0**-10  # changes are multiples, so that sums of them are exact
+_GRAIN = 2.0**-36  # changes are multiples of this, so that sums of them are exact
 _NO_RUNS = 0.0, 0.0
-
-
-def _on_grain(number: float, grain: float) -> float:
-    return round(number / grain) * grain
 
 
 class Turns:
@@ -31,7 +27,7 @@ class Turns:
     r is how many messages of the class come, in a mixed stream, for each of another: 1 / (n - 1),
     or what lies between two messages of others, the mean of about the last 20 times, whichever is
     more. So a class of 99 % has its turn, too: its messages come between those of others. After a
-    folder of it there is one such time only, and then none again and again.
+    folder of it there is only one such time, and the folder that follows brings the mean down again.
 
     `missed` is how many came in runs. A run of a tenth of all messages is let pass: so much of the
     credit may be spent in it, and what lies beyond is missed.
@@ -64,25 +60,17 @@ class Turns:
         """How far the next message has its turn if it is of class number k."""
         return min(max(self.credits[k], 0.0), 1.0) if k < len(self.credits) else 0.0
 
-    def learn(
-        self, k: int, known: list[int], learned: float = math.inf, w: float = 1.0
-    ) -> dict[str, list[float]]:
+    def learn(self, k: int, known: list[int], learned: float = math.inf) -> dict[str, list[float]]:
         """Learn that a message was of class k of `known`; gives the changes, for `move`.
 
-        `learned` is how many messages are known, `w` how much the message counts, at most 1.
+        `learned` is how many messages are known.
         """
         self._widen(known[-1] + 1)
         change, runs, most = _core.earnings(self.credits, self.runs, known, k)
         change[k] = -self.turn(k)
         spent = self.credits[k] - most + min(max(learned / 10, 1.0), most)
-        missed = _on_grain(1 - min(max(spent, 0.0), 1.0), _GRAIN)
-        turns, runs = [missed, *change], [float(k), 1.0, 0.0, *runs]
-        if w != 1:
-            turns = [_on_grain(w * x, _GRAIN) for x in turns]
-            for i in range(len(runs)):
-                if i % 3:  # not the number of the class
-                    runs[i] = _on_grain(w * runs[i], _RUN_GRAIN)
-        changed = {"turns": turns, "runs": runs}
+        missed = round((1 - min(max(spent, 0.0), 1.0)) / _GRAIN) * _GRAIN
+        changed = {"turns": [missed, *change], "runs": [float(k), 1.0, 0.0, *runs]}
         self.move(changed, 1)
         return changed
 

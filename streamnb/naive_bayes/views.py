@@ -26,9 +26,9 @@ __all__ = ["ViewsNB"]
 # Nats by which a class is expected more in a run of it: else the last class taught would be learned
 # at the cost of those that were taught before.
 _IN_A_RUN = 1.0
-# What is learned beside the counts goes by messages, however they are weighted; but one that adds
-# less than this share to what is known counts accordingly less.
-_NEGLIGIBLE = 1e-6
+# What is learned beside the counts goes by messages, however they are weighted, but for those whose
+# weight is no more than this share of what is known.
+_NEGLIGIBLE = 1e-10
 _LONG = 1000.0  # messages: who forgets faster expects classes to change
 
 
@@ -92,8 +92,8 @@ class ViewsNB(Remembers[_Judged], TextModel):
     label_noise: float | None = parameter(
         Number(0, 0.5, below=True, none=True),
         "teaching",
-        "Share of labels that are wrong; None to estimate it (less with a `decay` "
-        "below .999). What is learned of a message is weighed by how far its label can be believed "
+        "Share of labels that are wrong; None to estimate it (with a `decay` below "
+        ".999 labels are doubted less). What is learned of a message is weighed by how far its label can be believed "
         "(`LabelNoise`).",
         default=None,
     )
@@ -242,15 +242,15 @@ class ViewsNB(Remembers[_Judged], TextModel):
         parts: dict[str, Any] = {}
         turn = 1.0
         learned = math.fsum(counts.weights) / counts.scale
-        matters = min(1.0, w / learned / _NEGLIGIBLE) if learned else 1.0
-        if w > 0 and known:
+        counts_beside = w > _NEGLIGIBLE * learned
+        if counts_beside and known:
             place = len(counts.labels) if k is None else k
             turn = self.turns.turn(place)
-            parts |= self.turns.learn(place, sorted({*known, place}), learned, matters)
+            parts |= self.turns.learn(place, sorted({*known, place}), learned)
         if k is None:
             return [1.0] * len(views), parts
         trust = 1.0
-        if len(known) >= 2 and k in known and w > 0:
+        if len(known) >= 2 and k in known and counts_beside:
             shares = probabilities(judged.scores)
             own = counts.weights[k] / counts.scale
             p = shares[known.index(k)]
@@ -259,11 +259,9 @@ class ViewsNB(Remembers[_Judged], TextModel):
             if turn == 1 and w >= 1 and self.record is not None:
                 noted = self.record.learn(known[shares.index(max(shares))], k)
                 parts |= {"record": noted} if noted else {}
-            parts["noise"] = self.noise.learn(trust, matters)
+            parts["noise"] = self.noise.learn(trust)
             self._be_cautious()
-            parts |= self.recalibration.learn(
-                evidence, shares, k, known, trust, turn, octave, matters
-            )
+            parts |= self.recalibration.learn(evidence, shares, k, known, trust, turn, octave)
         prior = _share_of_prior(counts.weights, len(views))
         prior[k] += _IN_A_RUN * (1 - turn)
         found = surprises(evidence, prior, known, k)
@@ -403,7 +401,7 @@ class ViewsNB(Remembers[_Judged], TextModel):
                 check_numbers(part)
         noise, turns = receipt.parts.get("noise", (0, 0)), Turns.from_state(receipt.parts)
         places = max([len(turns.credits), *(c + 1 for c in turns.runs)])
-        if len(noise) != 2 or places > classes:
+        if len(noise) != 2 or type(noise[1]) is not int or places > classes:
             raise ValueError("a receipt of another model")
         check_changes(receipt.parts.get("record", []), classes)
 
