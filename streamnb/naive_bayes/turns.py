@@ -27,7 +27,7 @@ class Turns:
     r is how many messages of the class come, in a mixed stream, for each of another: 1 / (n - 1),
     or what lies between two messages of others, the mean of about the last 20 times, whichever is
     more. So a class of 99 % has its turn, too: its messages come between those of others. After a
-    folder of it there is only one such time, and the folder that follows brings the mean down again.
+    folder of it there is only one such time, and the folder that follows brings the mean down.
 
     `missed` is how many came in runs. A run of a tenth of all messages is let pass: so much of the
     credit may be spent in it, and what lies beyond is missed.

@@ -93,8 +93,8 @@ class ViewsNB(Remembers[_Judged], TextModel):
         Number(0, 0.5, below=True, none=True),
         "teaching",
         "Share of labels that are wrong; None to estimate it (with a `decay` below "
-        ".999 labels are doubted less). What is learned of a message is weighed by how far its label can be believed "
-        "(`LabelNoise`).",
+        ".999 labels are doubted less). What is learned of a message is weighed by how far its "
+        "label can be believed (`LabelNoise`).",
         default=None,
     )
     bound: float | None = parameter(
