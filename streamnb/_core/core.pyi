@@ -53,6 +53,9 @@ def column_sums(
     classes: int,
     threshold: float = ...,
 ) -> tuple[F64, int]: ...
+def judged(
+    scores: list[float], y: int, predicted: int, positive: int, least: float
+) -> tuple[float, float, float, float]: ...
 def rank_resampled(
     order: I64, positive: U8, last: U8, starts: I64, ends: I64, shares: F64
 ) -> tuple[I64, I64, I64, I64]: ...
@@ -178,36 +181,38 @@ def backing_off(
     background: float = 0.0,
     key: bytes = ...,
 ) -> tuple[F64, U8]: ...
+
+_Weights = tuple[list[float], list[float], list[float], list[float]]
+
 def bounded(evidence: list[float], known: list[int], bound: float) -> list[float]: ...
+def gains(of_all: _Weights, more: _Weights | None) -> list[float]: ...
 def combined(
-    gains: list[float],
-    evidence: list[list[float]],
-    biases: list[float],
-    known: list[int],
+    of_all: _Weights, more: _Weights | None, evidence: list[list[float]], known: list[int]
 ) -> list[float]: ...
-def gradients(
-    errors: list[float],
+def recalibrated(
+    of_all: _Weights,
+    more: _Weights | None,
     evidence: list[list[float]],
     known: list[int],
-    gains: list[float],
+    shares: list[float],
+    k: int,
+    trust: float,
     turn: float,
-    common: float,
-) -> list[float]: ...
+    rate: float,
+) -> list[tuple[tuple[float, ...], ...]]: ...
 def earnings(
-    numbers: list[float], runs: dict[int, tuple[float, float]], known: list[int], k: int
-) -> tuple[list[float], list[float], float]: ...
+    numbers: list[float],
+    runs: dict[int, tuple[float, float]],
+    known: list[int],
+    k: int,
+    learned: float,
+) -> tuple[list[float], list[float]]: ...
+def add_runs(
+    runs: dict[int, tuple[float, float]], changes: Sequence[float], times: float
+) -> None: ...
 def add_times(numbers: list[float], changes: Sequence[float], times: float) -> None: ...
 def probabilities(scores: list[float]) -> list[float]: ...
 def surprises(evidence: list[list[float]], prior: list[float], k: int) -> list[float]: ...
-def descended(
-    numbers: list[float],
-    squares: list[float],
-    gradients: list[float],
-    rate: float,
-    grain: float,
-    squares_grain: float,
-    least: float = ...,
-) -> tuple[tuple[float, ...], tuple[float, ...]]: ...
 
 class PairScanner:
     def __init__(self, most: int = 4000, keep_names: bool = True, key: bytes = ...) -> None: ...

@@ -1,4 +1,47 @@
-# How well scores rank, in resamplings of a run.
+# What a prediction was worth, and how well scores rank in resamplings of a run.
+
+
+def judged(list scores, Py_ssize_t y, Py_ssize_t predicted, Py_ssize_t positive, double least) -> tuple:
+    """What a message's scores were worth, those of two classes or more.
+
+    Parameters
+    ----------
+    scores
+        Log-probabilities of the classes, but for a constant.
+    y, predicted, positive
+        Place among them of the true class, of the one given and of the positive one; -1 for one
+        that is not there.
+    least
+        The log-probability that is taken for any below.
+
+    Returns
+    -------
+    The log loss, the Brier score, and the probabilities of the positive class and of the one given.
+    """
+    cdef list powers = []
+    cdef double top = -INFINITY, power, hi = 0, lo = 0, loss = -least, squares = 1
+    cdef Py_ssize_t i
+    for score in scores:
+        top = max(top, <double> score)
+    for score in scores:
+        power = snb_exp(<double> score - top) if top > -INFINITY else 1.0
+        powers.append(power)
+        snb_accumulate(&hi, &lo, power)
+    hi += lo
+    if y >= 0:
+        loss = -max((<double> scores[y] - top if top > -INFINITY else 0.0) - snb_log(hi), least)
+        power = 1 - <double> powers[y] / hi
+        squares = power * power
+    for i in range(len(powers)):
+        if i != y:
+            power = <double> powers[i] / hi
+            squares += power * power
+    return (
+        loss, squares / 2,
+        <double> powers[positive] / hi if positive >= 0 else 0.0,
+        <double> powers[predicted] / hi if predicted >= 0 else 0.0,
+    )
+
 
 cdef void times_taken(
     int64_t *taken, Py_ssize_t n, const int64_t *starts, const int64_t *ends, Py_ssize_t blocks

@@ -19,68 +19,157 @@ def bounded(list evidence, list known, double bound) -> list:
     return [value - mean for value in out]
 
 
-def combined(list gains, list evidence, list biases, list known) -> list:
-    """Score the classes of `known`: biases[k] + sum over j of gains[j] * evidence[j][k].
+cdef inline double on_grain(double grain, double number) noexcept:
+    return rint(number / grain) * grain
 
-    Classes beyond the biases have none.
+
+cdef double LEAST_GAIN = 0.02  # evidence may come to be worth little, but never speaks for its opposite
+cdef double IN_RUNS = 0.1      # how much a message in a run of its class counts for the strength of all evidence
+# Steps are multiples of these, so that sums of them are exact and any of them can be taken back.
+cdef double STEP_GRAIN = 2.0**-36, SQUARES_GRAIN = 2.0**-16
+
+
+def gains(tuple of_all, tuple more) -> list:
+    """What the evidence of each model is multiplied by: by two sets of weights, or one (see `combined`)."""
+    cdef list ours = of_all[0], theirs = None if more is None else more[0]
+    return [
+        max(<double> ours[j] if theirs is None else <double> ours[j] + <double> theirs[j], LEAST_GAIN)
+        for j in range(len(ours))
+    ]
+
+
+cdef inline double bias_of(list biases, Py_ssize_t k):
+    return <double> biases[k] if k < len(biases) else 0.0
+
+
+def combined(tuple of_all, tuple more, list evidence, list known) -> list:
+    """Score the classes of `known`: its bias + sum over j of the gain of j * evidence[j][k].
+
+    Parameters
+    ----------
+    of_all, more
+        Lists of gains, of the sums of their squared gradients, of biases and of those' sums. What
+        is in `more`, which can be None, is added. Classes beyond the biases have none.
+    evidence
+        What each model says for each class.
+    known
+        Numbers of the classes, rising.
     """
-    cdef list out = [], of
+    cdef list out = [], of, weights = gains(of_all, more)
     cdef double score, part
-    cdef Py_ssize_t k, j, models = len(gains), biased = len(biases)
+    cdef Py_ssize_t k, j
     for k in known:
         score = 0
-        for j in range(models):
+        for j in range(len(weights)):
             of = evidence[j]
             part = of[k]
-            score += <double> gains[j] * part
-        out.append(<double> biases[k] + score if k < biased else 0.0 + score)
+            score += <double> weights[j] * part
+        part = bias_of(of_all[2], k)
+        if more is not None:
+            part += bias_of(more[2], k)
+        out.append(part + score)
     return out
 
 
-def gradients(list errors, list evidence, list known, list gains, double turn, double common) -> list:
-    """Gradients of the gains, given the errors of the classes of `known`.
+def recalibrated(
+    tuple of_all, tuple more, list evidence, list known, list shares, Py_ssize_t k, double trust, double turn,
+    double rate,
+) -> list:
+    """Take AdaGrad's step of all weights, in place, for a message of class k.
 
-    As far as a message has its turn, each model's own: the sum of errors[k] * evidence[k]. As far as
-    it has not, `common` times what is left of them where all gains grow by the same factor.
+    As far as it has its turn, the gradient of each gain is its own. As far as it has not, IN_RUNS
+    times what is left of them where all gains grow by the same factor.
+
+    Parameters
+    ----------
+    of_all, more, evidence, known
+        As for `combined`. There are biases for all classes.
+    shares
+        The probabilities of the classes of `known`.
+    trust, turn
+        How far the label is believed, and how far the message has its turn.
+    rate
+        Step size.
+
+    Returns
+    -------
+    The changes, four tuples: for `of_all`, and for `more` if there is that.
     """
-    cdef list out = [], of
-    cdef double total, along = 0, square = 0, gain
-    cdef Py_ssize_t j, k
-    for j in range(len(evidence)):
+    cdef Py_ssize_t i, c, j, models = len(evidence)
+    cdef list errors = [0.0] * (<Py_ssize_t> known[len(known) - 1] + 1), gradients = [], of
+    cdef list weights = gains(of_all, more)
+    cdef double total, along = 0, square = 0, gain, common
+    for i in range(len(known)):
+        c = known[i]
+        errors[c] = trust * (<double> shares[i] - (c == k))
+    for j in range(models):
         of = evidence[j]
-        gain = gains[j]
+        gain = weights[j]
         total = 0
-        for k in known:
-            total += <double> errors[k] * <double> of[k]
-        out.append(total)
+        for c in known:
+            total += <double> errors[c] * <double> of[c]
+        gradients.append(total)
         along += total * gain
         square += gain * gain
-    if turn == 1:
-        return out
-    common *= (1 - turn) * along / square
-    return [turn * <double> out[j] + common * <double> gains[j] for j in range(len(out))]
+    if turn != 1:
+        common = IN_RUNS * (1 - turn) * along / square
+        for j in range(models):
+            gradients[j] = turn * <double> gradients[j] + common * <double> weights[j]
+    for i in range(len(errors)):
+        errors[i] = turn * <double> errors[i]
+    out = [
+        descended(of_all[0], of_all[1], gradients, rate, LEAST_GAIN)
+        + descended(of_all[2], of_all[3], errors, rate, -INFINITY)
+    ]
+    if more is not None:
+        out.append(
+            descended(more[0], more[1], gradients, rate, -INFINITY)
+            + descended(more[2], more[3], errors, rate, -INFINITY)
+        )
+    return out
+
+
+cdef tuple descended(list numbers, list squares, list gradients, double rate, double least):
+    """Take AdaGrad's step of each number, in place, none below `least`; gives the changes.
+
+    They are multiples of the grains: those of the numbers, and of their squared gradients' sums.
+    """
+    cdef list changes = [], more = []
+    cdef double number, before, gradient, square
+    cdef Py_ssize_t i
+    for i in range(len(gradients)):
+        gradient = gradients[i]
+        square = on_grain(SQUARES_GRAIN, gradient * gradient)
+        squares[i] = <double> squares[i] + square
+        before = numbers[i]
+        number = max(max(before, least) - rate * gradient / sqrt(<double> squares[i]), least)
+        number = on_grain(STEP_GRAIN, number - before)
+        numbers[i] = before + number
+        changes.append(number)
+        more.append(square)
+    return tuple(changes), tuple(more)
 
 
 cdef enum:
     EARNED = 7               # what a class earns for a message of another, times what is expected of it
     MOST_EARNED = 20         # and what it has at the most; but never more than
     LARGEST_CREDIT = 1 << 16
+    LET_PASS = 10            # a run of one in so many messages is no run
     RUNS = 20                # runs that the mean of their lengths goes back, about
 
 cdef double LEAST_MEAN = 0.03                         # a mean below is none
 cdef double CREDIT_GRAIN = 2.0**-36, RUN_GRAIN = 2.0**-10  # changes are multiples: sums of them are exact
 
 
-cdef inline double on_grain(double grain, double number) noexcept:
-    return rint(number / grain) * grain
+cdef tuple NO_RUNS = (0.0, 0.0)
 
 
 cdef inline double most_credit(double expected) noexcept:
     return min(max(on_grain(CREDIT_GRAIN, MOST_EARNED * expected), 1.0), <double> LARGEST_CREDIT)
 
 
-def earnings(list numbers, dict runs, list known, Py_ssize_t k) -> tuple:
-    """What a message of class k of `known` changes for the others (see `naive_bayes/turns.py`).
+def earnings(list numbers, dict runs, list known, Py_ssize_t k, double learned) -> tuple:
+    """What a message of class k of `known` changes in whose turn it is (see `naive_bayes/turns.py`).
 
     Parameters
     ----------
@@ -92,22 +181,24 @@ def earnings(list numbers, dict runs, list known, Py_ssize_t k) -> tuple:
         Numbers of the classes, rising.
     k
         Its class.
+    learned
+        How many messages are known.
 
     Returns
     -------
-    list, list, float
-        Changes of the credits; class, change of its length and of its mean, of one class of `runs`
-        after the other; and the most that class k's own credit can be.
+    list, list
+        How far it lacks its turn beyond what is let pass, and the change of each credit; class,
+        change of its length and of its mean, of one class of `runs` after the other.
     """
     cdef Py_ssize_t c
     cdef double share = 1.0 / max(len(known) - 1, 1)
     cdef double earned = on_grain(CREDIT_GRAIN, EARNED * share), most = most_credit(share)
     cdef double credit, length, mean, after, expected, most_of_k = most
-    cdef list change = [0.0] * (<Py_ssize_t> known[len(known) - 1] + 1), ended = []
+    cdef list change = [0.0] * (<Py_ssize_t> known[len(known) - 1] + 2), ended = [<double> k, 1.0, 0.0]
     cdef set alive = set(known)  # of others, all that was learned may have been taken back
     for c in known:
         credit = numbers[c]
-        change[c] = max(min(credit + earned, most) - credit, 0.0)
+        change[c + 1] = max(min(credit + earned, most) - credit, 0.0)
     for c in sorted(runs):  # equal states give equal changes
         length, mean = runs[c]
         if c == k:
@@ -117,8 +208,12 @@ def earnings(list numbers, dict runs, list known, Py_ssize_t k) -> tuple:
             after = on_grain(RUN_GRAIN, after) if after >= LEAST_MEAN else 0.0
             ended += [<double> c, 0 - length, after - mean]
             expected, credit = max(after, share), numbers[c]
-            change[c] = min(credit + on_grain(CREDIT_GRAIN, EARNED * expected), most_credit(expected)) - credit
-    return change, ended, most_of_k
+            change[c + 1] = min(credit + on_grain(CREDIT_GRAIN, EARNED * expected), most_credit(expected)) - credit
+    credit = numbers[k]
+    change[k + 1] = -min(max(credit, 0.0), 1.0)
+    credit = credit - most_of_k + min(max(learned / LET_PASS, 1.0), most_of_k)
+    change[0] = on_grain(CREDIT_GRAIN, 1 - min(max(credit, 0.0), 1.0))
+    return change, ended
 
 
 def add_times(list numbers, changes, double times):
@@ -128,6 +223,19 @@ def add_times(list numbers, changes, double times):
     for change in changes:
         numbers[i] = <double> numbers[i] + times * change
         i += 1
+
+
+def add_runs(dict runs, changes, double times):
+    """Add `times` the changes of runs, as `earnings` gives them, in place; classes without any are left out."""
+    cdef double length, mean
+    cdef Py_ssize_t i, c
+    for i in range(0, len(changes), 3):
+        c = <Py_ssize_t> <double> changes[i]
+        length, mean = runs.pop(c, NO_RUNS)
+        length += times * <double> changes[i + 1]
+        mean += times * <double> changes[i + 2]
+        if length != 0 or mean != 0:
+            runs[c] = length, mean
 
 
 def probabilities(list scores) -> list:
@@ -171,27 +279,3 @@ def surprises(list evidence, list prior, Py_ssize_t k) -> list:
         hi += lo
         out.append(hi / (hi + mine))
     return out
-
-
-def descended(
-    list numbers, list squares, list gradients, double rate, double grain, double squares_grain,
-    double least=-INFINITY,
-) -> tuple:
-    """Take AdaGrad's step of each number, in place, none below `least`; gives the changes.
-
-    Changes are multiples of the grains: those of the numbers, and of their squared gradients' sums.
-    """
-    cdef list changes = [], more = []
-    cdef double number, before, gradient, square
-    cdef Py_ssize_t i
-    for i in range(len(gradients)):
-        gradient = gradients[i]
-        square = rint(gradient * gradient / squares_grain) * squares_grain
-        squares[i] = <double> squares[i] + square
-        before = numbers[i]
-        number = max(max(before, least) - rate * gradient / sqrt(<double> squares[i]), least)
-        number = rint((number - before) / grain) * grain
-        numbers[i] = before + number
-        changes.append(number)
-        more.append(square)
-    return tuple(changes), tuple(more)

@@ -120,24 +120,10 @@ class Tally:
         if len(scores) < 2:  # nothing can be said yet: every class alike
             return Judged(0.0, _core.log(2.0), 0.25, 0.5, 0.5, len(scores))
         ranked = self.score_of(predicted, scores)
-        top = max(scores.values())
-        if top == -math.inf:
-            powers = dict.fromkeys(scores, 1.0)
-        else:
-            powers = {label: _core.exp(score - top) for label, score in scores.items()}
-        total = sum(powers.values())
-        if y in scores:
-            score = scores[y] - top if top > -math.inf else 0.0
-            loss = -max(score - _core.log(total), _LEAST)
-        else:
-            loss = -_LEAST
-        missed = 1.0 - powers[y] / total if y in powers else 1.0
-        squares = missed * missed
-        for label, power in powers.items():
-            if label != y:
-                squares += (power / total) ** 2
-        claim, given = (powers.get(label, 0.0) / total for label in (self.positive, predicted))
-        return Judged(ranked, loss, squares / 2, claim, given, len(scores))
+        places = dict(zip(scores, range(len(scores)), strict=True))
+        true, given, positive = (places.get(label, -1) for label in (y, predicted, self.positive))
+        worth = _core.judged(list(scores.values()), true, given, positive, _LEAST)
+        return Judged(ranked, *worth, len(scores))
 
     def _number(self, label: Any) -> int:
         number = self._labels.get(label)

@@ -163,4 +163,4 @@ def reliability(claimed: NDArray[np.float64], true: NDArray[np.bool_]) -> list[B
 def calibration_error(bins: list[Bin]) -> float:
     """Expected calibration error (Naeini, Cooper and Hauskrecht 2015) of a reliability table."""
     messages = sum(one.messages for one in bins)
-    return sum(one.messages * abs(one.claimed - one.true) for one in bins) / messages
+    return math.fsum(one.messages * abs(one.claimed - one.true) for one in bins) / messages

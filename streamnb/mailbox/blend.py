@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from streamnb.classifier import Classifier, Verdict
 from streamnb.classifier.verdict import Costs, Reason
 from streamnb.counts.protocol import Label
-from streamnb.naive_bayes.recalibration import Weights
+from streamnb.naive_bayes.recalibration import Recalibration
 from streamnb.scores import log_odds, probabilities
 
 __all__ = [
@@ -187,16 +187,14 @@ def fitted(connection: Any, labels: Sequence[str]) -> tuple[float, float]:
 
 
 def _fitted(lessons: Sequence[tuple[str, dict[str, Any]]]) -> tuple[float, float]:
-    weights = Weights(2, 1.0)
-    weights.gains = list(GAINS)
+    recalibration = Recalibration(2, _RATE)
+    gains = recalibration.of_all.gains = list(GAINS)
     for label, evidence in lessons:
         if label not in evidence or len(evidence) < 2:
             continue
-        shares = probabilities(list(blended(evidence, weights.gains).values()))
-        gradients = [0.0, 0.0]
-        for share, (one, pair) in zip(shares, evidence.items(), strict=True):
-            for j in (0, 1):
-                gradients[j] += (share - (one == label)) * float(pair[j])
-        weights.step(gradients, [], _RATE, _LEAST)
-    own, site = weights.gains
+        known = list(range(len(evidence)))
+        said = [[float(number) for number in of] for of in zip(*evidence.values(), strict=True)]
+        shares = probabilities(list(blended(evidence, gains).values()))
+        recalibration.learn(said, shares, list(evidence).index(label), known)
+    own, site = gains
     return own, site

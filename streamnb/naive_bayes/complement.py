@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -66,7 +68,7 @@ class ComplementNB(ComplementParameters, CountingNB):
         if not self.counts.features:
             return np.zeros_like(cells)
         totals = self.counts.totals
-        total = sum(totals)
+        total = math.fsum(totals)
         smoothing = self._smoothing * self.counts.features
         # Rounding of fractions may leave it slightly below zero.
         rest = [_core.log(max(total - mine, 0.0) + smoothing) for mine in totals]

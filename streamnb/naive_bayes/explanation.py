@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -37,8 +38,8 @@ class Explanation:
     ) -> Explanation:
         """One explanation of several views: their sums, and the contributions as given."""
         labels = list(views[0].scores)
-        scores = {label: sum(view.scores[label] for view in views) for label in labels}
-        base = {label: sum(view.base[label] for view in views) for label in labels}
+        scores = {label: math.fsum(view.scores[label] for view in views) for label in labels}
+        base = {label: math.fsum(view.base[label] for view in views) for label in labels}
         return cls(scores, base, parts)
 
     def scaled(

@@ -10,11 +10,8 @@ from streamnb import _core
 
 __all__ = ["Adjustment", "Recalibration", "Weights", "check_numbers"]
 
-_LEAST_GAIN = 0.02  # evidence may come to be worth little, but never speaks for its opposite
-# Steps are multiples of these, so that sums of them are exact and any of them can be taken back.
-_GRAIN, _SQUARES_GRAIN = 2.0**-36, 2.0**-16
-_IN_RUNS = 0.1  # how much a message in a run of its class counts for the strength of all evidence
 _MOST_OCTAVES = 64
+Lists = tuple[list[float], list[float], list[float], list[float]]
 _LARGEST = 1e15  # of what a step changes
 
 
@@ -68,32 +65,19 @@ class Weights:
         """What class number k has before any evidence."""
         return self.biases[k] if k < len(self.biases) else 0.0
 
-    def step(
-        self, gradients: list[float], errors: list[float], rate: float, least: float = -math.inf
-    ) -> Adjustment:
-        """Descend, for the gradients of the gains and of the biases; no gain below `least`."""
-        self._widen(len(errors))
-        gains, gain_squares = _core.descended(
-            self.gains, self.gain_squares, gradients, rate, _GRAIN, _SQUARES_GRAIN, least
-        )
-        biases, bias_squares = _core.descended(
-            self.biases, self.bias_squares, errors, rate, _GRAIN, _SQUARES_GRAIN
-        )
-        return Adjustment(gains, gain_squares, biases, bias_squares)
-
     def move(self, step: Adjustment, sign: int) -> None:
         """Make an adjustment again (sign 1), or take it back (-1), exactly; in any order."""
-        self._widen(len(step.biases))
+        self.widen(len(step.biases))
         # A merged model may be told to take back a step that it never made itself.
         least_of = (-math.inf, 1.0, -math.inf, 1.0)
-        for numbers, changes, least in zip(self._lists(), step, least_of, strict=True):
+        for numbers, changes, least in zip(self.lists(), step, least_of, strict=True):
             for i, change in enumerate(changes):
                 numbers[i] = max(numbers[i] + sign * change, least)
 
     def since(self, before: Weights) -> Adjustment:
         """The step that leads here from another state of no more classes."""
         before = before.of_classes(range(len(self.biases)))
-        pairs = zip(self._lists(), before._lists(), strict=True)
+        pairs = zip(self.lists(), before.lists(), strict=True)
         return Adjustment(*(_differences(mine, theirs) for mine, theirs in pairs))
 
     def of_classes(self, places: Sequence[int | None]) -> Weights:
@@ -112,17 +96,19 @@ class Weights:
             1.0
         }
 
-    def _lists(self) -> tuple[list[float], list[float], list[float], list[float]]:
+    def lists(self) -> Lists:
+        """What is learned, to be changed in place."""
         return self.gains, self.gain_squares, self.biases, self.bias_squares
 
-    def _widen(self, classes: int) -> None:
+    def widen(self, classes: int) -> None:
+        """Have biases for so many classes."""
         more = classes - len(self.biases)
         self.biases += [0.0] * more
         self.bias_squares += [1.0] * more
 
     def state(self) -> dict[str, list[float]]:
         """Everything learned, as JSON can hold it."""
-        return {name: list(of) for name, of in zip(Adjustment._fields, self._lists(), strict=True)}
+        return {name: list(of) for name, of in zip(Adjustment._fields, self.lists(), strict=True)}
 
     @classmethod
     def from_state(cls, state: Any) -> Self:
@@ -205,13 +191,12 @@ class Recalibration:
 
     def gains(self, octave: int | None = None) -> list[float]:
         """What the evidence of each model is multiplied by."""
+        return _core.gains(self.of_all.lists(), self._more(octave))
+
+    def _more(self, octave: int | None) -> Lists | None:
+        """What is added for an octave of length."""
         more = None if octave is None else self.of_length.get(octave)
-        if more is None:
-            return [max(gain, _LEAST_GAIN) for gain in self.of_all.gains]
-        return [
-            max(gain + extra, _LEAST_GAIN)
-            for gain, extra in zip(self.of_all.gains, more.gains, strict=True)
-        ]
+        return None if more is None else more.lists()
 
     def scores(
         self, evidence: list[list[float]], known: list[int], octave: int | None = None
@@ -227,13 +212,7 @@ class Recalibration:
         octave
             Octave of the message's length; None where lengths make no difference.
         """
-        more = None if octave is None else self.of_length.get(octave)
-        biases = self.of_all.biases
-        if more is not None:
-            most = max(len(biases), len(more.biases))
-            pairs = zip(_padded(biases, most), _padded(more.biases, most), strict=True)
-            biases = [a + b for a, b in pairs]
-        return _core.combined(self.gains(octave), evidence, biases, known)
+        return _core.combined(self.of_all.lists(), self._more(octave), evidence, known)
 
     def learn(
         self,
@@ -265,17 +244,14 @@ class Recalibration:
         dict
             What was changed, for `move`.
         """
-        errors = [0.0] * (known[-1] + 1)
-        for share, number in zip(shares, known, strict=True):
-            errors[number] = trust * (share - (number == k))
-        gains = self.gains(octave)
-        gradients = _core.gradients(errors, evidence, known, gains, turn, _IN_RUNS)
-        errors = [turn * error for error in errors]
-        changed: dict[str, Any] = {
-            "recalibration": self.of_all.step(gradients, errors, self.rate, _LEAST_GAIN)
-        }
+        self.of_all.widen(known[-1] + 1)
         if octave is not None:
-            changed["lengths"] = [(octave, *self._of(octave).step(gradients, errors, self.rate))]
+            self._of(octave).widen(known[-1] + 1)
+        weights = self.of_all.lists(), self._more(octave)
+        steps = _core.recalibrated(*weights, evidence, known, shares, k, trust, turn, self.rate)
+        changed: dict[str, Any] = {"recalibration": Adjustment(*steps[0])}
+        if octave is not None:
+            changed["lengths"] = [(octave, *steps[1])]
         return changed
 
     def _of(self, octave: int) -> Weights:
@@ -351,11 +327,6 @@ class Recalibration:
         return isinstance(other, Recalibration) and self.state() == other.state()
 
     __hash__ = None  # type: ignore[assignment]  # it changes
-
-
-def _padded(biases: list[float], classes: int) -> list[float]:
-    """The biases of the first classes; of those that never had a step it is 0."""
-    return biases[:classes] + [0.0] * (classes - len(biases))
 
 
 def _checked_octave(octave: Any) -> int:

@@ -11,9 +11,6 @@ from streamnb import _core
 
 __all__ = ["Turns"]
 
-_GRAIN = 2.0**-36  # changes are multiples of this, so that sums of them are exact
-_NO_RUNS = 0.0, 0.0
-
 
 class Turns:
     r"""How far a message has its turn, from 1 in a mixed stream to 0 within a run of one class.
@@ -66,11 +63,8 @@ class Turns:
         `learned` is how many messages are known.
         """
         self._widen(known[-1] + 1)
-        change, runs, most = _core.earnings(self.credits, self.runs, known, k)
-        change[k] = -self.turn(k)
-        spent = self.credits[k] - most + min(max(learned / 10, 1.0), most)
-        missed = round((1 - min(max(spent, 0.0), 1.0)) / _GRAIN) * _GRAIN
-        changed = {"turns": [missed, *change], "runs": [float(k), 1.0, 0.0, *runs]}
+        turns, runs = _core.earnings(self.credits, self.runs, known, k, learned)
+        changed = {"turns": turns, "runs": runs}
         self.move(changed, 1)
         return changed
 
@@ -81,11 +75,7 @@ class Turns:
             self.missed += sign * turns[0]
             self._widen(len(turns) - 1)
             _core.add_times(self.credits, turns[1:], sign)
-        for c, length, mean in zip(runs[::3], runs[1::3], runs[2::3], strict=True):
-            before = self.runs.pop(int(c), _NO_RUNS)
-            after = before[0] + sign * length, before[1] + sign * mean
-            if any(after):
-                self.runs[int(c)] = after
+        _core.add_runs(self.runs, runs, sign)
 
     def of_classes(self, places: Sequence[int | None]) -> Turns:
         """The same for classes in another order: class k was number places[k], or not known."""

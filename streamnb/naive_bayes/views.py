@@ -211,6 +211,8 @@ class ViewsNB(Remembers[_Judged], TextModel):
         if len(known) < 2:
             classes = range(len(self.labels))
             return [0.0 if k in known or not known else -math.inf for k in classes]
+        if len(known) == len(self.labels):
+            return list(judged.scores)
         scores = [-math.inf] * len(self.labels)
         for k, score in zip(known, judged.scores, strict=True):
             scores[k] = score
@@ -246,7 +248,8 @@ class ViewsNB(Remembers[_Judged], TextModel):
         if counts_beside and known:
             place = len(counts.labels) if k is None else k
             turn = self.turns.turn(place)
-            parts |= self.turns.learn(place, sorted({*known, place}), learned)
+            among = known if k in known else sorted([*known, place])
+            parts = self.turns.learn(place, among, learned)
         if k is None:
             return [1.0] * len(views), parts
         trust = 1.0
