@@ -62,6 +62,8 @@ def is_number(value: Any) -> bool:
     return isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
 
 
+# Of dataclasses here only the constructor is wanted: what else they could have, every command would
+# pay for with some milliseconds of its start.
 class Check(Protocol):
     """What a parameter may be."""
 
@@ -72,7 +74,7 @@ class Check(Protocol):
         """A value as YAML and JSON have it, as the parameter wants it."""
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class _Simple:
     none: bool = field(default=False, kw_only=True)
 
@@ -94,7 +96,7 @@ class _Simple:
             raise self._refused(name, value, self._wanted())
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class Number(_Simple):
     """A number from `low` to `high`; with `below`, not `high` itself."""
 
@@ -116,7 +118,7 @@ _LEAST = 1e-100
 POSITIVE = Number(_LEAST)
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class Whole(_Simple):
     """A whole number from `low` to `high`."""
 
@@ -131,7 +133,7 @@ class Whole(_Simple):
         return f"a whole number from {self.low} to {self.high}"
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class Flag(_Simple):
     """True or False."""
 
@@ -142,7 +144,7 @@ class Flag(_Simple):
         return "true or false"
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class Text(_Simple):
     """Text."""
 
@@ -153,7 +155,7 @@ class Text(_Simple):
         return "text"
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class OneOf(_Simple):
     """One of a few values."""
 
@@ -167,7 +169,7 @@ class OneOf(_Simple):
         return f"one of {', '.join(map(str, self.choices))}"
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class Names(_Simple):
     """A list of names: `of` says of which type, and `some` whether it must not be empty."""
 
@@ -194,7 +196,7 @@ class Names(_Simple):
         )
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class Wholes(_Simple):
     """Two whole numbers, the second not the smaller one."""
 
@@ -218,7 +220,7 @@ class Wholes(_Simple):
         return f"a pair of whole numbers from {self.low} to {self.high}, rising"
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class PriorOf(_Simple):
     """A word that names a prior, or a mapping of labels to probabilities."""
 
@@ -237,7 +239,7 @@ class PriorOf(_Simple):
             raise self._refused(name, value, f"one of {words}, or probabilities by class")
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class Such(_Simple):
     """Whatever fits a condition, and what to call that."""
 
@@ -261,7 +263,7 @@ def having(method: str, what: str, *, none: bool = False) -> Such:
     return Such(fits, what, none=none)
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class Parameter:
     """One parameter of a class.
 

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 import sys
-import zipfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
 from streamnb.errors import OutputError
+
+if TYPE_CHECKING:
+    from zipfile import ZipFile
 
 __all__ = ["array_of", "plain_label", "read_label", "replacing", "write_arrays", "writing"]
 
@@ -57,7 +58,7 @@ def replacing(path: str | Path, what: str, private: bool = False) -> Iterator[Bi
     try:
         target = _target(path)
         before = target.stat() if target.exists() and not private else None
-        temporary = str(target.with_name(f".streamnb-{secrets.token_hex(8)}"))
+        temporary = str(target.with_name(f".streamnb-{os.urandom(8).hex()}"))
         mode = 0o666 if before is None and not private else 0o600
         handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     except (OSError, ValueError) as error:  # ValueError: a name that no file can have
@@ -127,10 +128,12 @@ def write_arrays(path: str | Path | BinaryIO, arrays: dict[str, Any]) -> None:
         np.savez(file, **arrays)
 
 
-def array_of(archive: zipfile.ZipFile, name: str, dtype: str, ndim: int = 1) -> Any:
+def array_of(archive: ZipFile, name: str, dtype: str, ndim: int = 1) -> Any:
     """Read one array, believing neither its size nor its type before looking."""
+    from zipfile import ZIP_STORED  # which is slow to import, and few programs read models
+
     info = archive.getinfo(f"{name}.npy")
-    if info.compress_type != zipfile.ZIP_STORED:
+    if info.compress_type != ZIP_STORED:
         raise ValueError(f"{name} is compressed")
     with archive.open(info) as file:
         version = np.lib.format.read_magic(file)

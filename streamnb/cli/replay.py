@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -137,7 +136,9 @@ def _folder_to_draw(config: Config, plot: str | None) -> Iterator[Config]:
     if plot is None or config.output.folder is not None:
         yield config
         return
-    with tempfile.TemporaryDirectory() as scratch:
+    from tempfile import TemporaryDirectory
+
+    with TemporaryDirectory() as scratch:
         output = config.output.model_copy(update={"folder": scratch})
         yield config.model_copy(update={"output": output})
 

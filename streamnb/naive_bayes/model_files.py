@@ -6,16 +6,18 @@ import json
 import os
 import stat
 import threading
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, BinaryIO, ClassVar, Self
+from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Self
 
 import numpy as np
 
 from streamnb import _core
 from streamnb.errors import ModelFileError, OutputError
 from streamnb.storage import array_of, write_arrays
+
+if TYPE_CHECKING:
+    from zipfile import ZipFile
 
 __all__ = ["ReadArray", "Saved", "read", "save"]
 
@@ -126,10 +128,12 @@ def read(path: str | Path | BinaryIO, kind: type[Any] | None = None) -> tuple[An
     ModelFileError
         Where the file is missing, damaged, not ours, of another version or of another model.
     """
+    from zipfile import ZipFile
+
     try:
         if isinstance(path, str | Path) and not stat.S_ISREG(os.stat(path).st_mode):
             raise OSError("not a regular file")
-        with zipfile.ZipFile(path) as archive:
+        with ZipFile(path) as archive:
             header = json.loads(array_of(archive, "header", "u1").tobytes())
             return _restored(archive, header, kind), header["extra"]
     except OSError as error:
@@ -146,7 +150,7 @@ def read(path: str | Path | BinaryIO, kind: type[Any] | None = None) -> tuple[An
         ) from None
 
 
-def _restored(archive: zipfile.ZipFile, header: Any, kind: type[Any] | None) -> Any:
+def _restored(archive: ZipFile, header: Any, kind: type[Any] | None) -> Any:
     if header["format"] != FORMAT:
         raise ValueError(f"format is {header['format']!r:.40}")
     if header["version"] not in _READABLE:

@@ -7,7 +7,6 @@ The main process helps: while the next messages in order are not there yet, it t
 from __future__ import annotations
 
 import gc
-import multiprocessing
 import os
 import signal
 import sys
@@ -16,15 +15,17 @@ import warnings
 from collections import deque
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from multiprocessing.connection import Connection
 from queue import SimpleQueue
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from streamnb.corpus import Entry, read
 from streamnb.errors import StreamNBError, UnexpectedError
 from streamnb.features.token_counts import TokenCounts
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
 
 __all__ = ["feed"]
 
@@ -190,6 +191,8 @@ class _Worker:
 
 def _context() -> Any:
     """Fork where that is safe: a new interpreter starts as slowly as a small corpus is read."""
+    import multiprocessing  # which is slow to import, and one process needs none
+
     safe = sys.platform == "linux" and threading.active_count() == 1
     return multiprocessing.get_context("fork" if safe else "spawn")
 

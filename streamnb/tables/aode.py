@@ -188,7 +188,7 @@ class PairCounts(LevelCounts):
         self.pairs.load(keys, None, None, cells, cells.sum(axis=0).tolist())
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class _Parents(Names):
     """A number of features, or their names."""
 
