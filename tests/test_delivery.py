@@ -199,6 +199,20 @@ def test_a_reader_that_goes_away_is_told_of(trained):
     assert b"Traceback" not in error
 
 
+def test_a_message_that_is_cut_is_not_passed_on(trained, tmp_path):
+    """Without a buffer, a write that takes a part alone raises nothing."""
+    most = 100_000
+    for options in (("--db", trained), ("--db", tmp_path / "none"), ("--nonsense",)):
+        with open(tmp_path / "out", "wb") as out:
+            done = subprocess.run(
+                [*STREAMNB, "filter", *options], input=b"Subject: x\n\n" + b"x\n" * most, stdout=out,
+                stderr=subprocess.PIPE, env={**os.environ, "PYTHONUNBUFFERED": "1"},
+                preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (most, most)),
+            )  # fmt: skip
+        assert (done.returncode, (tmp_path / "out").stat().st_size) == (75, most)
+        assert b"the message was not passed on: File too large" in done.stderr
+
+
 @pytest.mark.parametrize("megabytes", [32, 64, 96, 120])
 def test_mail_is_passed_on_where_there_is_no_memory(trained, megabytes):
     message = b"Subject: x\n\nhi\n"

@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 
 __all__ = ["main"]
+
+
+def _buffer_output() -> None:
+    """Give standard output a buffer where PYTHONUNBUFFERED or -u took it away.
+
+    To write without one may take only a part, and whoever wrote is not told: a mail would be cut.
+    """
+    out = sys.stdout
+    if isinstance(getattr(out, "buffer", None), io.RawIOBase):
+        sys.stdout = open(  # noqa: SIM115 (until the program ends)
+            out.fileno(), "w", 1, encoding=out.encoding, errors=out.errors, closefd=False
+        )
 
 
 def main() -> None:
@@ -14,6 +27,7 @@ def main() -> None:
         # Nothing else multiplies matrices; where the memory for more threads is missing, OpenBLAS
         # ends the process, and a mail with it.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    _buffer_output()
     try:
         if sys.argv[1:2] in (["filter"], ["classify"]):
             from streamnb.cli.quick import exit_status
