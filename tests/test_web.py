@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import subprocess
+import time
 from html.parser import HTMLParser
 from urllib.parse import urlencode
 
@@ -23,6 +24,7 @@ from streamnb.mailbox.service.answers import answer
 from streamnb.mailbox.watch.maildir import MaildirAccount
 from streamnb.mailbox.watch.plan import Plan
 from streamnb.mailbox.watch.watcher import Watcher
+from streamnb.web.reading import plain_text
 
 SPAM, HAM = "cheap pills buy now", "lunch at noon with ann"
 UNSURE = f"{SPAM} {HAM}"
@@ -181,6 +183,26 @@ def test_a_message_is_shown_as_plain_text(page, home, tmp_path):
     assert "Its text cannot be reached" in text_of(page.get(f"/message/{number}"))
     assert page.ask("GET", "/message/999")[0] == 404
     assert page.ask("GET", "/message/x")[0] == 404
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "shown"),
+    [
+        ("plain", "Hi" + " " * 390_000 + "you", None),
+        ("plain", "Hi" + "\n \n" * 190_000, "Hi"),
+        ("plain", "one  \n \t\n  two\n three", "one\n\ntwo\n three"),
+        ("html", "<style></style>" * 26_000 + "<p>you", "you"),
+        ("html", "<style " * 50_000 + "you", ""),
+        ("html", "\u0130" * 40 + "<STYLE>p {}</style ><p>you<script>1", "\u0130" * 40 + " you"),
+        ("html", "a &#" + "1" * 5000 + "; b &#66;", "a \ufffd; b B"),
+    ],
+)
+def test_any_text_is_shown_in_linear_time(kind, body, shown):
+    began = time.process_time()
+    message = f"Content-Type: text/{kind}; charset=utf-8\n\n{body}".encode()
+    text = plain_text(message)
+    assert time.process_time() - began < 1
+    assert shown is None or text == shown
 
 
 def test_figures_words_and_lessons(page, tmp_path):

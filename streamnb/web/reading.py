@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
 from streamnb.errors import StreamNBError
@@ -18,7 +18,9 @@ __all__ = ["Piece", "Reachable", "fetched", "plain_text", "tinted"]
 
 _MOST = 100_000  # characters of a text that are shown
 _TAG = re.compile(r"<[^<>]*>")
-_BLANK = re.compile(r"[^\S\n]*\n\s*\n\s*")
+_BLANK = re.compile(r"\n\n\s*")
+_HIDDEN = re.compile(r"<(style|script).*?(?:(?=</\1)|\Z)", re.A | re.I | re.S)
+_HUGE = re.compile(r"&#[0-9a-fx]{100,}", re.I)  # Python reads no number that is very long
 _LEVELS = 5  # of tint, either way
 
 
@@ -89,27 +91,13 @@ def plain_text(message: bytes) -> str:
             continue
         text = part.text[: 4 * _MOST]
         if part.content_type == "text/html":
-            text = html.unescape(_TAG.sub(" ", "".join(_without(text, ("style", "script")))))
+            text = html.unescape(_HUGE.sub("\ufffd", _TAG.sub(" ", _HIDDEN.sub("", text))))
             text = re.sub(r"[^\S\n]+", " ", text)
+        text = "\n".join([line.rstrip() for line in text.split("\n")])
         text = _BLANK.sub("\n\n", text).strip()[:left]
         left -= len(text)
         shown.append(text)
     return "\n\n".join(filter(None, shown))
-
-
-def _without(text: str, elements: tuple[str, ...]) -> Iterator[str]:
-    """A text without some elements and what is in them."""
-    lower = text.lower()
-    at = 0
-    while at < len(text):
-        starts = [(place, name) for name in elements if (place := lower.find(f"<{name}", at)) >= 0]
-        if not starts:
-            break
-        start, name = min(starts)
-        yield text[at:start]
-        end = lower.find(f"</{name}", start)
-        at = len(text) if end < 0 else end
-    yield text[at:]
 
 
 def tinted(mailbox: Mailbox, message: bytes, label: str) -> list[Piece]:
