@@ -122,6 +122,28 @@ def test_mbox_agrees_with_what_the_library_wrote(tmp_path_factory, bodies):
         assert f"X-Number: {number}\n".encode() in read(entry)
 
 
+def test_a_line_that_is_nearly_a_separator_takes_linear_time(tmp_path):
+    box = b"From a@b Thu Jan  1 00:00:00 2026\nFrom: a@b\n\nhello\n\nFrom " + b"11:11 " * 100_000
+    write(tmp_path, {"ham.mbox": box})
+    began = time.process_time()
+    assert len(list(open_corpus(tmp_path / "ham.mbox"))) == 1
+    assert time.process_time() - began < 1
+
+
+def test_a_link_to_itself_stops_nothing_else(tmp_path):
+    write(tmp_path, {"ham/1": "x", "spam/2": "y"})
+    (tmp_path / "ham" / "loop").symlink_to("loop")
+    names = [entry.name for entry in open_corpus(tmp_path)]
+    assert names == ["ham/1", "spam/2", "ham/loop"]
+    with pytest.raises(CorpusError, match="ham/loop: cannot be read: "):
+        read(list(open_corpus(tmp_path))[2])
+
+
+def test_addresses_nested_without_end_are_none(tmp_path):
+    write(tmp_path, {"m": b"Date: Thu, 1 Jan 2026 00:00:00 +0000\nTo: " + b"(" * 5000 + b"\n\nx"})
+    assert message_envelope(Entry("m", "spam", str(tmp_path / "m"))) == (1767225600.0, [])
+
+
 def test_a_long_mbox_is_cut_at_the_right_places(tmp_path):
     """Separators that fall across the pieces the file is read in."""
     head = b"From me Mon Jan  5 12:00:00 2026\nN: %d\n\n"

@@ -50,6 +50,13 @@ def check_classes(names: Iterable[str], where: Path) -> None:
             labels.word(name.lstrip("."), str(where))
 
 
+def _is_folder(item: os.DirEntry[str]) -> bool:
+    try:
+        return item.is_dir()
+    except OSError:  # what cannot be read is reported when its turn comes
+        return False
+
+
 def _listing(folder: Path) -> list[str]:
     try:
         with os.scandir(folder) as found:
@@ -58,7 +65,7 @@ def _listing(folder: Path) -> list[str]:
                 for item in found
                 if not item.name.startswith(".")
                 and item.name.lower() not in _IGNORED
-                and not item.is_dir()  # what cannot be read is reported when its turn comes
+                and not _is_folder(item)
             )
     except OSError as error:
         raise CorpusError(f"{folder}: cannot be listed: {error.strerror}") from None
@@ -87,7 +94,8 @@ def class_folders(path: Path, content: str = "mail") -> Corpus | None:
     if not found:
         return None
     check_classes((folder.name for folder, _ in found), path)
-    classes = list(dict.fromkeys(class_of(folder.name) for folder, _ in found))
+    class_in = {folder.name: class_of(folder.name) for folder, _ in found}
+    classes = list(dict.fromkeys(class_in.values()))
 
     def entries() -> Iterator[Entry]:
         everything = [
@@ -95,7 +103,7 @@ def class_folders(path: Path, content: str = "mail") -> Corpus | None:
         ]
         for _, folder_name, inside in sorted(everything):
             yield Entry(
-                f"{folder_name}/{inside}", class_of(folder_name), f"{path}/{folder_name}/{inside}"
+                f"{folder_name}/{inside}", class_in[folder_name], f"{path}/{folder_name}/{inside}"
             )
 
     number = sum(len(messages) for _, messages in found)

@@ -48,7 +48,11 @@ def message_envelope(entry: Entry) -> tuple[float | None, list[str]]:
         for name, value in mail.fields
         if name.lower() in (b"to", b"cc", b"delivered-to", b"x-original-to")
     ]
-    return message_date(mail.get("date")), [address for _, address in getaddresses(to) if address]
+    try:
+        addresses = [address for _, address in getaddresses(to) if address]
+    except RecursionError:  # of parentheses within parentheses
+        addresses = []
+    return message_date(mail.get("date")), addresses
 
 
 def message_date(text: str) -> float | None:

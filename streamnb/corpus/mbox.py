@@ -20,7 +20,7 @@ _CHUNK = 1 << 20
 # write no blank line: then the line is that of RFC 4155 whole, and a field follows it. Editors and
 # shells leave byte order marks and empty lines before all that.
 _START = rb"\A(?:\xef\xbb\xbf)?[\r\n]{0,64}"
-_LINE = rb"From [^\r\n]*(?:\d\d:\d\d|\b[12]\d{3}\b)[^\r\n]*\r?\n"
+_LINE = rb"From (?=[^\r\n]*(?:\d\d:\d\d|\b[12]\d{3}\b))[^\r\n]*+\r?\n"
 _WHOLE_LINE = (
     rb"From \S+ +(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) [A-Z][a-z]{2} [ \d]\d "
     rb"\d\d:\d\d:\d\d(?: [A-Z+-]\w{2,4})? \d{4}\r?\n(?=[A-Za-z][A-Za-z\d-]*:)"
