@@ -283,6 +283,18 @@ class Raw:
         self.thread.join(5)
 
 
+def test_a_message_of_too_many_lines_is_refused_for_good(taught, serve, smtp_sink):
+    port = free_port()
+    serve("--db", taught, "--smtp", f"127.0.0.1:{port}", "--next", smtp_sink.address)
+    with smtplib.SMTP("127.0.0.1", port, timeout=60) as client:
+        with pytest.raises(smtplib.SMTPDataError) as refused:
+            client.sendmail("a@b.c", ["d@e.f"], b"Subject: x\r\n\r\n" + b"12345678\r\n" * 1_100_000)
+        assert refused.value.smtp_code == 552
+        assert refused.value.smtp_error == b"5.3.4 more than 1,000,000 lines"
+        client.sendmail("a@b.c", ["d@e.f"], SPAM % 1)  # and the connection is as good as before
+    assert len(smtp_sink.messages) == 1
+
+
 def test_an_address_that_cannot_be_handed_on_is_refused_alone(taught, serve, smtp_sink):
     port = free_port()
     process = serve("--db", taught, "--smtp", f"127.0.0.1:{port}", "--next", smtp_sink.address)
@@ -724,6 +736,9 @@ def limit_descriptors():
         (("--http", "203.0.113.1:80"), "cannot be listened on"),
         (("--http", "/nonexistent/x"), "cannot be listened on"),
         (("--http", "127.0.0.1:0", "--key", "x"), "need each other"),
+        (("--http", "127.0.0.1:0", "--key", "x", "--certificate", "x"), "for --smtp and --lmtp"),
+        (("--http", "127.0.0.1:0", "--reject", "0.99"), "goes with --milter"),
+        (("--users",), "without --db and --user"),
         (("--smtp", "127.0.0.1:0", "--next", "smtp:127.0.0.1:1", "--key", "/dev/null", "--certificate", "/dev/null"),
          "they are no certificate and its key"),
     ],

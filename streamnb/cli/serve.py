@@ -14,6 +14,7 @@ import click
 from streamnb.cli.options import (
     Finite,
     current_base,
+    current_user,
     database_options,
     open_mailbox,
     question_options,
@@ -105,6 +106,12 @@ def serve(
         raise click.UsageError("--lmtp and --smtp need --next, and it needs one of them")
     if (certificate is None) != (key is None):
         raise click.UsageError("--certificate and --key need each other")
+    if certificate is not None and not mail:
+        raise click.UsageError("--certificate is for --smtp and --lmtp alone")
+    if reject is not None and not (milter or "milter" in passed):
+        raise click.UsageError("--reject goes with --milter")
+    if users and (db is not None or current_user() is not None):
+        raise click.UsageError("--users serves all users' databases: without --db and --user")
     if (milter or "milter" in passed) and users:
         raise click.UsageError("--milter goes with one database: a message can be for many users")
     next_hop = None if hop is None else _hop(hop)
@@ -113,7 +120,10 @@ def serve(
         if users:
             os.makedirs(users_folder(), mode=0o700, exist_ok=True)
             base = current_base() or base_path("all")
-            mailboxes = Mailboxes(None, None if base is None else Base(base, wait))
+            site = None if base is None else Base(base, wait)
+            if site is not None:
+                _ = site.version  # one that cannot be read is told now
+            mailboxes = Mailboxes(None, site)
         else:
             mailboxes = Mailboxes(stack.enter_context(open_mailbox(db, wait, create=True)))
         handles = _handles(mailboxes, next_hop, question, tls, reject)

@@ -18,7 +18,7 @@ import ssl
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple
+from typing import Any, AnyStr, NamedTuple
 
 from aiosmtpd.lmtp import LMTP
 from aiosmtpd.smtp import SMTP, Envelope, Session
@@ -131,7 +131,7 @@ def proxy(
 
 
 class _Ending(SMTP):
-    """Tells when its connection has ended, and takes long lines."""
+    """Tells when its connection has ended, and takes long lines, but not without end."""
 
     line_length_limit = _LONGEST_LINE
     ended: asyncio.Future[None]
@@ -140,13 +140,26 @@ class _Ending(SMTP):
     def data_received(self, data: bytes) -> None:
         self.received += len(data)
         self.lines += data.count(b"\n")
-        # The library keeps each line by itself, and a line that never ends as a whole.
-        if self.received > 2 * LARGEST or self.lines > _MOST_LINES:
+        if self.lines > _MOST_LINES:  # the library keeps each by itself: no more of this message
+            self.line_length_limit = 0
+        if self.received > 2 * LARGEST:  # a line that never ends is kept as a whole
             if isinstance(self.transport, asyncio.Transport):
                 self.transport.write(b"421 4.3.0 too much\r\n")
                 self.transport.close()
             return
         super().data_received(data)
+
+    def begin(self) -> None:
+        """Expect another message."""
+        self.received = self.lines = 0
+        self.line_length_limit = _LONGEST_LINE
+
+    async def push(self, status: AnyStr) -> None:
+        """Give an answer; the library's to a message of too many lines speaks of long ones."""
+        if self.line_length_limit == 0 and str(status).startswith("500 Line too long"):
+            await super().push(f"552 5.3.4 more than {_MOST_LINES:,} lines")
+        else:
+            await super().push(status)
 
     def connection_lost(self, error: Exception | None) -> None:
         super().connection_lost(error)
@@ -229,7 +242,7 @@ class _Passing:
         address: str | None,
         options: list[str],
     ) -> str:
-        server.received = server.lines = 0  # type: ignore[attr-defined]  # an _Ending
+        server.begin()  # type: ignore[attr-defined]  # an _Ending
         sender = "" if address is None or address == "<>" else address
         reply: str = await _in_thread(self._begin, sender, options)
         if reply.startswith("2"):
