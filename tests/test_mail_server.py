@@ -301,6 +301,12 @@ def test_after_a_full_disk_all_goes_on(tmp_path):
             with pytest.raises(OutputError, match="the disk is full; nothing was changed"):
                 fill(box)
             known = sum(box.counts[0].weights)
+        with open(tmp_path / "rest", "wb", 0) as rest, contextlib.suppress(OSError):
+            while rest.write(bytes(512)):
+                pass
+        with pytest.raises(OutputError, match="the disk is full"), Mailbox(db) as box:
+            box.learn(SPAM % 0 + os.urandom(3000), "ham")
+        (tmp_path / "rest").unlink()
         (tmp_path / "ballast").unlink()
         for command in (["undo", "--last", "5"], ["export", "-"], ["verify"], ["status"],
                         ["undo", "--since", "1h", "--yes"], ["compact"]):  # fmt: skip

@@ -19,6 +19,7 @@ __all__ = ["Database", "opened"]
 
 _APPLICATION = 0x736E6231  # "snb1": whose file it is, in its header
 _PAGE = 2048  # bytes: less is written than with larger pages
+_LEAST_ROOM = 1 << 16  # bytes of a disk that is not full
 _LOG = 8_192_000  # bytes of the write-ahead log from which on it is put into the file
 # What SQLite says of a file that is not what it should be.
 _DAMAGED = (
@@ -32,7 +33,6 @@ _DAMAGED = (
 _UNUSABLE = (
     sqlite3.SQLITE_READONLY,
     sqlite3.SQLITE_CANTOPEN,
-    sqlite3.SQLITE_IOERR,
     sqlite3.SQLITE_PERM,
     sqlite3.SQLITE_AUTH,
     sqlite3.SQLITE_NOLFS,
@@ -204,12 +204,18 @@ class Database(Transactions):
                 f"{self.path}: another process holds the database; waited {self.wait:g} s: "
                 "try again later"
             )
-        if code == sqlite3.SQLITE_FULL:
+        failed = code == sqlite3.SQLITE_IOERR
+        if code == sqlite3.SQLITE_FULL or (failed and self._no_room()):
             before = self._size_of("-wal")
             self._put_log_away()
             freed = before - self._size_of("-wal")
             more = f"; {freed:,} bytes of its log were freed: try again" if freed > 0 else ""
             return OutputError(f"{self.path}: the disk is full; nothing was changed{more}")
+        if failed:
+            return OutputError(
+                f"{self.path}: the database cannot be used: {error}; is the disk failing, or the "
+                "file as large as a file may be here?"
+            )
         if code in _UNUSABLE:
             # SQLite gives what it makes beside a database the mode that the database has then.
             beside = [f"{self.path}{ending}" for ending in ("-wal", "-shm")]
@@ -227,6 +233,14 @@ class Database(Transactions):
         if code in _DAMAGED or missing or str(error).startswith("Could not decode to UTF-8"):
             return self._damaged(error)
         return error
+
+    def _no_room(self) -> bool:
+        """Whether the disk is full: to map what it makes beside a database SQLite needs some."""
+        try:
+            found = os.statvfs(os.path.dirname(self.path))
+        except OSError:
+            return False
+        return found.f_bavail * found.f_frsize < _LEAST_ROOM or found.f_favail == 0 < found.f_files
 
     def _begin(self, writes: bool, durable: bool) -> None:
         if not durable:

@@ -15,7 +15,7 @@ import numpy as np
 
 from streamnb.classifier import Classifier
 from streamnb.counts.memory import NO_NAME, MemoryCounts
-from streamnb.errors import OutputError, StateError
+from streamnb.errors import ModelFileError, OutputError, StateError
 from streamnb.features.token_counts import TokenCounts
 from streamnb.mailbox.store import Mailbox
 from streamnb.mailbox.transfer.bogofilter import read_dump, write_dump
@@ -147,7 +147,10 @@ def merge(mailbox: Mailbox, other: Mailbox) -> Absorbed:
 
 
 def _model_extract(path: str, shown: str) -> Extract:
-    classifier = Classifier.load(path)
+    try:
+        classifier = Classifier.load(path)
+    except ModelFileError as error:  # which may name a copy of standard input
+        raise ModelFileError(str(error).replace(path, shown)) from None
     tables = [model.counts for model in classifier.models]
 
     def names() -> Iterator[tuple[int, int, bytes]]:
