@@ -553,6 +553,12 @@ def test_a_huge_message(tmp_path):
         ("Ham m\nSpam m\n", [], "nothing was learned", 3),
         (
             "ham m\nspam m\n",
+            ["--set", "feedback={kind: partial, recipients: [a@example.org]}"],
+            "no label of a message to one of feedback.recipients came",
+            3,
+        ),
+        (
+            "ham m\nspam m\n",
             ["--set", "evaluate.positive=junk"],
             "no message is of class 'junk'",
             2,

@@ -268,12 +268,15 @@ def _trouble(
     """Why the figures mean nothing, if so; they are written all the same."""
     classes = list(report.summary.classes)
     if report.summary.messages and report.learned == 0:
-        why = (
-            "labels that come hours late need messages with dates, in their order (--order date)"
-            if wants_envelope(config)
-            else "in a TREC index a label that begins with a capital is only classified, and "
-            "feedback may never come"
-        )
+        if any(getattr(regime, "recipients", None) for regime in config.feedback):
+            why = "no label of a message to one of feedback.recipients came"
+        elif wants_envelope(config):
+            why = "labels that come hours late need messages with dates, in order (--order date)"
+        else:
+            why = (
+                "in a TREC index a label that begins with a capital is only classified, and "
+                "feedback may never come"
+            )
         return CorpusError(f"{corpus.path}: nothing was learned; {why}")
     if len(classes) == 1:
         return CorpusError(
