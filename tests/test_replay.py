@@ -17,7 +17,7 @@ from streamnb.config import as_yaml, build, read_yaml
 from streamnb.corpus import open_corpus
 from streamnb.errors import ConfigError, StreamNBError, UnexpectedError
 from streamnb.features.words import Tokenizer
-from streamnb.replay.run import replay
+from streamnb.replay.run import replay, replay_together
 from streamnb.replay.workers import feed
 
 
@@ -210,6 +210,15 @@ def test_ctrl_c_reports_what_was_measured(tmp_path):
         assert 0 < figures["messages"] < 2_000_000
         assert len(results.read_text().splitlines()) == figures["messages"]
         assert json.loads((tmp_path / f"run{jobs}" / "summary.json").read_text()) == figures
+
+
+def test_ctrl_c_is_heard_at_any_moment(sample):
+    def ended():
+        signal.raise_signal(signal.SIGINT)
+        return False
+
+    report = replay_together([config(sample)], ended=ended)[0]
+    assert (report.interrupted, report.summary.messages) == (True, 0)
 
 
 def interrupt(sample, *arguments, after=3):

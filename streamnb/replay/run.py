@@ -335,7 +335,8 @@ class _Interruption:
     def until(self, items: Iterable[Any]) -> Iterator[Any]:
         """The items, until Ctrl-C."""
         for item in items:
-            self.asked = self.asked or self._ended()
+            if self._ended():  # and Ctrl-C may come meanwhile
+                self.asked = True
             if self.asked:
                 return
             yield item
