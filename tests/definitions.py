@@ -31,9 +31,9 @@ def slow_words(text):
     while i < len(text):
         if kinds[i] == "unspaced":
             end = i
-            while kinds[end] == "unspaced":
+            while kinds[end] in ("unspaced", "hidden"):
                 end += 1
-            run = text[i:end]
+            run = "".join(text[k] for k in range(i, end) if kinds[k] == "unspaced")
             found += [run] if len(run) == 1 else [run[k : k + 2] for k in range(len(run) - 1)]
             i = end
         elif kinds[i] == "word":
