@@ -1,4 +1,5 @@
 import base64
+import math
 import pickle
 import re
 import time
@@ -53,10 +54,21 @@ def test_words(text, expected):
     assert list(tokens(text)) == expected
 
 
+def test_what_is_repeated_counts_by_its_logarithm():
+    found = Tokenizer(sublinear=True).count(" ".join(f"w{n} " * n for n in range(1, 1500)))
+    for name, count in found.to_dict().items():
+        n = int(name[1:])
+        below = n.bit_length() - 1
+        assert count == (1 + below + n / 2**below - 1 if n < 1024 else 11 + (n - 1024) / 1024)
+        assert abs(count - 1 - math.log2(n)) < 0.1
+    assert Tokenizer(sublinear=True).transform_one("a a a b") == {"a": 2.5, "b": 1}
+
+
 def test_options():
     assert list(tokens("Ab-C d", casefold=False, inner="")) == ["Ab", "C", "d"]
     assert list(tokens("a bb ccc dddd", min_length=2, max_length=3)) == ["bb", "ccc"]
     assert tokens("a a b", binary=True) == {"a": 1, "b": 1}
+    assert tokens("a a b a", sublinear=True, binary=True) == {"a": 1, "b": 1}
     assert tokens("The cat THE dog", stop_words=("the",)) == {"cat": 1, "dog": 1}
     assert list(tokens("to be or", ngrams=(1, 2))) == ["to", "be", "to be", "or", "be or"]
     assert list(tokens("a b c d", ngrams=(3, 3))) == ["a b c", "b c d"]

@@ -138,6 +138,7 @@ class Scanner:
         by_character: bool = False,
         urls: bool = False,
         binary: bool = False,
+        sublinear: bool = False,
         keep_names: bool = True,
         stop: Iterable[str] = (),
     ) -> None: ...

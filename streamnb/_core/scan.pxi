@@ -12,6 +12,7 @@ cdef enum:
     SPACE = 7     # white space: breaks words; character n-grams keep one of a run
 
     MAX_NGRAM = 8
+    MOST_STEPS = 12  # a token that came 1,024 times and more counts 2^-10 each time, where sublinear
     MAX_PREFIX = 64
     CODE_POINTS = 0x110000
     FOLDS_TO_SEVERAL = 1 << 27
@@ -163,6 +164,8 @@ cdef class Scanner:
         Split web addresses into their parts, with the prefix `url:`.
     binary
         Count each token once.
+    sublinear
+        Count a token that occurs n times 1 + log2(n) times; in between powers of two, in proportion.
     keep_names
         Give the tokens' text too.
     stop
@@ -170,7 +173,8 @@ cdef class Scanner:
     """
 
     cdef Key key
-    cdef bint casefold, by_character, urls, binary, keep_names
+    cdef bint casefold, by_character, urls, keep_names
+    cdef double[MOST_STEPS] more  # what one more of a token counts that has counted so much
     cdef Py_ssize_t shortest, longest
     cdef int first, last
     cdef uint8_t[128] ascii
@@ -191,13 +195,12 @@ cdef class Scanner:
 
     def __cinit__(self, bytes key=DEFAULT_KEY, bint casefold=True, str inner="", Py_ssize_t shortest=1,
                   Py_ssize_t longest=40, int first=1, int last=1, bint by_character=False, bint urls=False,
-                  bint binary=False, bint keep_names=True, stop=()):
+                  bint binary=False, bint sublinear=False, bint keep_names=True, stop=()):
         cdef int c
         self.key = read_key(key)
         self.casefold = casefold
         self.by_character = by_character
         self.urls = urls
-        self.binary = binary
         self.keep_names = keep_names
         self.shortest = shortest
         self.longest = longest
@@ -205,6 +208,8 @@ cdef class Scanner:
             raise ValueError(f"n-grams run from 1 to {MAX_NGRAM}, the first no longer than the last: {first}, {last}")
         self.first = first
         self.last = last
+        for c in range(MOST_STEPS):
+            self.more[c] = 0.0 if binary else ldexp(1.0, 1 - c) if sublinear else 1.0
         for c in range(128):
             self.ascii[c] = classify(c) >> 24 & 7
         for character in inner:
@@ -246,6 +251,7 @@ cdef class Scanner:
                   Py_ssize_t room=0) except -1:
         """Count one token; `room` bytes from its first on can be read, and 16 of the prefix."""
         cdef uint8_t *name
+        cdef double *count
         cdef uint64_t hash
         cdef Py_ssize_t slot
         if self.stop.rows and table_find(&self.stop, snb_siphash13(self.key.k0, self.key.k1, token, size)) >= 0:
@@ -261,8 +267,8 @@ cdef class Scanner:
         slot = hash & (self.slot_count - 1)
         while self.slots[slot]:
             if self.fingerprints[self.slots[slot] - 1] == hash:
-                if not self.binary:
-                    self.counts[self.slots[slot] - 1] += 1
+                count = &self.counts[self.slots[slot] - 1]
+                count[0] += self.more[<int> min(count[0], <double> (MOST_STEPS - 1))]
                 return 0
             slot = (slot + 1) & (self.slot_count - 1)
         if self.used == self.capacity:

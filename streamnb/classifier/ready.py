@@ -283,6 +283,8 @@ class MailClassifier(ReadyClassifier):
 class TextClassifier(ReadyClassifier):
     r"""Tells plain texts apart: as `MailClassifier`, with all words in one view.
 
+    A word that a text has n times counts 1 + log2(n) times.
+
     Examples
     --------
     >>> from streamnb import TextClassifier
@@ -294,5 +296,5 @@ class TextClassifier(ReadyClassifier):
     """
 
     tokenizer_class = Tokenizer
-    word_options: ClassVar[dict[str, Any]] = {"binary": True}
+    word_options: ClassVar[dict[str, Any]] = {"sublinear": True}
     presets: ClassVar = {"default": ("words", "pairs", "bytes"), "small": ("words", "bytes")}

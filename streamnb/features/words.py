@@ -81,10 +81,11 @@ class ScanningTransformer(Parameterised, base.Transformer):
 
     def transform_one(  # type: ignore[override]  # a dict of str is a dict of names
         self, x: Any
-    ) -> dict[str, int]:
+    ) -> dict[str, float]:
         """Count the tokens of a text or message, as a dict."""
-        counts = self.count(x)
-        return {str(counts.name(i)): int(count) for i, count in enumerate(counts.counts)}
+        tokens = self.count(x)
+        counts = [int(count) if count.is_integer() else count for count in tokens.counts.tolist()]
+        return {str(tokens.name(i)): count for i, count in enumerate(counts)}
 
     def _more_tags(self) -> set[str]:
         return {"text input"}
@@ -122,6 +123,13 @@ class WordParameters:
         "Count each token once (Metsis, Androutsopoulos and Paliouras, CEAS 2006).",
         default=False,
     )
+    sublinear: bool = parameter(
+        Flag(),
+        "counts",
+        "Count a token that occurs n times 1 + log2(n) times, between powers of two in proportion "
+        "(Manning, Raghavan and Schuetze 2008, section 6.4.1); nothing where `binary`.",
+        default=False,
+    )
     keep_names: bool = parameter(
         Flag(),
         "counts",
@@ -139,6 +147,7 @@ class WordParameters:
             "first": self.ngrams[0],
             "last": self.ngrams[1],
             "binary": self.binary,
+            "sublinear": self.sublinear,
             "keep_names": self.keep_names,
         }
 

@@ -46,6 +46,7 @@ OPTIONS = (
     {"by_character": True, "first": 3, "last": 3, "casefold": False, "binary": True},
     {"shortest": 2, "longest": 5, "stop": ["the", "ab"]},
     {"first": 2, "last": 2, "longest": 10**6, "inner": string.punctuation},
+    {"inner": "'", "sublinear": True},
 )
 # Two scanners for each: that the second one has been through something else changes nothing.
 SCANNERS = [(Scanner(**options), Scanner(**options)) for options in OPTIONS]
@@ -323,13 +324,13 @@ WORDS = (b"http://a.example/", b"www.", "東京".encode(), b"\xcc\x81", b"\xe2\x
 def _texts() -> list[bytes]:
     said = ["Don't STOP-it! v1.0 $100", "naïve Straße ΣΊΣΥΦΟΣ हिन्दी 東京都 iPhone東京 e\u0301",
             "see https://www.a.example/x?y=1#z or www.b.example", "a\u200bb \u00ad snake_case"]  # fmt: skip
-    return [bytes([n, n & 1]) + text.encode() for n in range(8) for text in said]
+    return [bytes([n, n & 1]) + text.encode() for n in range(len(OPTIONS)) for text in said]
 
 
 def _pages() -> list[bytes]:
     said = [b"<p>one<b></b>two<br>&eacute;&#65;<a href='http://a.example/x?y'>link</a><!-- c -->",
             b"<script>if (a < b) x</script><style>b{}</style><img alt=nice title='t'>3 < 4 &amp 5"]  # fmt: skip
-    return [bytes([n, n & 1]) + page for n in range(8) for page in said]
+    return [bytes([n, n & 1]) + page for n in range(len(OPTIONS)) for page in said]
 
 
 def _choosing(raws: list[bytes], kinds: int) -> list[bytes]:
