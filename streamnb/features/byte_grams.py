@@ -81,7 +81,7 @@ class ByteGrams(ReadsHeaders):
         gram: bytes = self.scanner.name(fingerprint)
         return gram
 
-    def transform_one(self, x: Any) -> dict[Any, int]:
+    def transform_one(self, x: Any) -> dict[Any, float]:
         """Find the grams of a message, as a dict."""
         grams = self.count(x)
         pairs = zip(grams.fingerprints.tolist(), grams.counts.tolist(), strict=True)
