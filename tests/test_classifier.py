@@ -254,7 +254,7 @@ def slow_views(
     gain_squares = defaultdict(lambda: np.ones(2))
     bias_squares = defaultdict(lambda: defaultdict(lambda: 1.0))
     credit, length, mean = defaultdict(float), defaultdict(float), defaultdict(float)
-    share, seen, out = 0.1, 10, []
+    share, seen, claimed, out = 0.1, 10, 4.0, []
     for x, y, *weight in stream:
         w = weight[0] if weight else 1.0
         classes = list(views[0].messages)
@@ -295,11 +295,18 @@ def slow_views(
             mine = (mine + left_open) / (1 + left_open)
             right = (1 - e) * mine
             trust = right / (right + e * (1 - mine) / (len(classes) - 1))
-            trust = 1 - turn * (1 - trust)
-            seen += 1
-            share += seen**-0.75 * (1 - trust - share)
-            error = trust * (p - [c == y for c in classes])
-            gradients = evidence @ error
+            said = int(np.flatnonzero(p >= p.max() - 1e-9)[0])  # the first of equals
+            told = 1.0 if classes[said] == y else min(4 - claimed, 1.0)
+            claimed = 0.0 if classes[said] == y else min(claimed + p[said], 4.0)
+            trust = 1 - told * turn * (1 - trust)
+            if told == 1:
+                seen += 1
+                share += seen**-0.75 * (1 - trust - share)
+            truth = np.array([float(c == y) for c in classes])
+            error = trust * (p - truth)
+            others = np.where(np.arange(len(classes)) == said, 0.0, p)
+            others = others / others.sum() if others.any() else truth
+            gradients = evidence @ (told * error + (1 - told) * trust * (others - truth))
             common = (gradients @ gain) / (gain @ gain) * gain
             gradients = turn * gradients + 0.1 * (1 - turn) * common
             for group in groups:
@@ -401,6 +408,43 @@ def test_what_weighs_next_to_nothing_changes_next_to_nothing():
     model.learn_many(texts, ["a" if y == "b" else "b" for y in labels], w=1e-12)
     assert model.model.recalibration.gains() == gains
     assert model.predict_many(texts).tolist() == before
+
+
+def some_telling_words(numbers, k):
+    """A text of class k with up to three words that tell so, which few others have."""
+    telling = [f"t{k}x{numbers.randrange(300)}" for _ in range(numbers.randrange(4))]
+    return " ".join([*telling, *(f"c{numbers.randrange(200)}" for _ in range(20))])
+
+
+@pytest.mark.parametrize(("classes", "most"), [(2, 0.6), (6, 1.2)])
+def test_who_corrects_mistakes_alone_gets_sound_probabilities(classes, most):
+    """Each label contradicts the model then, which says nothing of how strong evidence is."""
+    numbers, model, losses = random.Random(3), TextClassifier(), []
+    for _ in range(3000):
+        k = numbers.randrange(classes)
+        x = some_telling_words(numbers, k)
+        said = model.predict_proba_one(x)
+        losses.append(-math.log(said.get(k, 1e-6)))
+        if len(said) < classes or max(said, key=said.get) != k:
+            model.learn_one(x, k)
+    assert sum(losses[1500:]) / 1500 < most  # .67 and 1.47 where mistakes count as any message
+    assert model.model.noise.share < 0.12
+
+
+def test_mistakes_after_many_messages_leave_what_those_showed():
+    numbers, model = random.Random(5), TextClassifier()
+    for i in range(1000):
+        model.learn_one(some_telling_words(numbers, i % 2), i % 2)
+    gain, share = model.model.recalibration.gains()[-1], model.model.noise.share
+    told = 0
+    for i in range(3000):
+        x = some_telling_words(numbers, i % 2)
+        if model.predict_one(x) != i % 2:
+            model.learn_one(x, i % 2)
+            told += 1
+    assert told > 300
+    assert 0.8 * gain < model.model.recalibration.gains()[-1] < 1.25 * gain
+    assert model.model.noise.share < 1.2 * share
 
 
 def two_views(n=60, seed=0):

@@ -30,10 +30,10 @@ def test_a_database_that_was_removed_learns_nothing_more(box):
 
 
 def test_verify_finds_what_was_tampered_with(sample, box):
-    for content, label in mails(sample, 10):
+    for content, label in mails(sample, 30):
         box.learn(content, label)
     with box.database.writing() as connection:
-        connection.execute("DELETE FROM ledger WHERE id = 3")
+        connection.execute("DELETE FROM ledger WHERE id = 23")
     problems = box.verify()
     assert any("view 0, class" in line for line in problems)
     assert any("recalibration" in line for line in problems)

@@ -199,6 +199,7 @@ def recalibrated(
     k: int,
     trust: float,
     turn: float,
+    told: float,
     rate: float,
 ) -> list[tuple[tuple[float, ...], ...]]: ...
 def earnings(

@@ -73,12 +73,14 @@ def combined(tuple of_all, tuple more, list evidence, list known) -> list:
 
 def recalibrated(
     tuple of_all, tuple more, list evidence, list known, list shares, Py_ssize_t k, double trust, double turn,
-    double rate,
+    double told, double rate,
 ) -> list:
     """Take AdaGrad's step of all weights, in place, for a message of class k.
 
     As far as it has its turn, the gradient of each gain is its own. As far as it has not, IN_RUNS
-    times what is left of them where all gains grow by the same factor.
+    times what is left of them where all gains grow by the same factor. As far as it would not have
+    been told if the class that is most probable had been right, gains learn from the shares of the
+    other classes (see `naive_bayes/corrections.py`).
 
     Parameters
     ----------
@@ -86,8 +88,9 @@ def recalibrated(
         As for `combined`. There are biases for all classes.
     shares
         The probabilities of the classes of `known`.
-    trust, turn
-        How far the label is believed, and how far the message has its turn.
+    trust, turn, told
+        How far the label is believed, how far the message has its turn, and how far it would have
+        been told whatever it was called.
     rate
         Step size.
 
@@ -97,17 +100,19 @@ def recalibrated(
     """
     cdef Py_ssize_t i, c, j, models = len(evidence)
     cdef list errors = [0.0] * (<Py_ssize_t> known[len(known) - 1] + 1), gradients = [], of
-    cdef list weights = gains(of_all, more)
+    cdef list weights = gains(of_all, more), misses = errors
     cdef double total, along = 0, square = 0, gain, common
     for i in range(len(known)):
         c = known[i]
         errors[c] = trust * (<double> shares[i] - (c == k))
+    if told != 1:
+        misses = among_the_others(errors, known, shares, k, trust, told)
     for j in range(models):
         of = evidence[j]
         gain = weights[j]
         total = 0
         for c in known:
-            total += <double> errors[c] * <double> of[c]
+            total += <double> misses[c] * <double> of[c]
         gradients.append(total)
         along += total * gain
         square += gain * gain
@@ -126,6 +131,20 @@ def recalibrated(
             descended(more[0], more[1], gradients, rate, -INFINITY)
             + descended(more[2], more[3], errors, rate, -INFINITY)
         )
+    return out
+
+
+cdef list among_the_others(list errors, list known, list shares, Py_ssize_t k, double trust, double told):
+    """The errors, as far as they are not `told` of the shares of all classes but the most probable."""
+    cdef list out = list(errors)
+    cdef double top = max(shares), rest = 0, share
+    cdef Py_ssize_t i, c, said = shares.index(top)
+    for i in range(len(known)):
+        rest += <double> shares[i] if i != said else 0.0
+    for i in range(len(known)):
+        c = known[i]
+        share = 0.0 if i == said else <double> shares[i] / rest if rest > 0 else <double> (c == k)
+        out[c] = told * <double> errors[c] + (1 - told) * trust * (share - (c == k))
     return out
 
 

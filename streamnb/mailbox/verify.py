@@ -57,6 +57,7 @@ _STATES = {
     "noise": "the estimate of wrong labels",
     "turns": "the credit of the classes",
     "runs": "the record of runs",
+    "corrections": "the record of corrections",
     "record": "the record of calls",
 }
 

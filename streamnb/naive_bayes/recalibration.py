@@ -148,7 +148,8 @@ class Recalibration:
     In a run of one class the bias would learn nothing but that this class comes again, and the next
     class would pay for it; and the gains would learn which view speaks for it. So a message counts
     as far as it has its `turn` (`Turns`); else it shows, a little, how strong evidence is in all:
-    what is common to all gains.
+    what is common to all gains. Where mistakes alone are corrected, gains learn what mistakes can
+    say of them (`Corrections`).
 
     Parameters
     ----------
@@ -223,6 +224,7 @@ class Recalibration:
         trust: float = 1.0,
         turn: float = 1.0,
         octave: int | None = None,
+        told: float = 1.0,
     ) -> dict[str, Any]:
         """Learn that a message with this evidence is, so far as trusted, of class k of `known`.
 
@@ -238,6 +240,8 @@ class Recalibration:
             How probably the label is right.
         turn
             How far the message has its turn.
+        told
+            How far its label would have been told whatever it was called (`Corrections`).
 
         Returns
         -------
@@ -248,7 +252,9 @@ class Recalibration:
         if octave is not None:
             self._of(octave).widen(known[-1] + 1)
         weights = self.of_all.lists(), self._more(octave)
-        steps = _core.recalibrated(*weights, evidence, known, shares, k, trust, turn, self.rate)
+        steps = _core.recalibrated(
+            *weights, evidence, known, shares, k, trust, turn, told, self.rate
+        )
         changed: dict[str, Any] = {"recalibration": Adjustment(*steps[0])}
         if octave is not None:
             changed["lengths"] = [(octave, *steps[1])]

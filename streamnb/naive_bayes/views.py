@@ -10,6 +10,7 @@ from streamnb import _core
 from streamnb.counts.protocol import Label, checked_weight
 from streamnb.features.token_counts import TokenCounts
 from streamnb.naive_bayes.base import TextModel
+from streamnb.naive_bayes.corrections import Corrections
 from streamnb.naive_bayes.counting import CountingNB, Remembers
 from streamnb.naive_bayes.discriminative import DiscriminativeMultinomialNB, surprises
 from streamnb.naive_bayes.explanation import Explanation
@@ -30,6 +31,8 @@ _IN_A_RUN = 1.0
 # weight is no more than this share of what is known.
 _NEGLIGIBLE = 1e-10
 _LONG = 1000.0  # messages: who forgets faster expects classes to change
+# What a message may have changed beside the counts.
+_PARTS = {"recalibration", "lengths", "noise", "turns", "runs", "corrections", "record"}
 
 
 class _Judged(NamedTuple):
@@ -116,6 +119,7 @@ class ViewsNB(Remembers[_Judged], TextModel):
     recalibration: Recalibration = attribute(init=False)
     noise: LabelNoise = attribute(init=False)
     turns: Turns = attribute(init=False)
+    corrections: Corrections = attribute(init=False)
     record: Record | None = attribute(init=False)
 
     _volatile = ("_lock", "_memo")
@@ -132,6 +136,7 @@ class ViewsNB(Remembers[_Judged], TextModel):
         self.recalibration = Recalibration(len(models), self.rate)
         self.noise = LabelNoise(self.label_noise)
         self.turns = Turns()
+        self.corrections = Corrections()
         self.record = Record()
         self._be_cautious()
         self.receipt = None
@@ -257,14 +262,20 @@ class ViewsNB(Remembers[_Judged], TextModel):
             shares = probabilities(judged.scores)
             own = counts.weights[k] / counts.scale
             p = shares[known.index(k)]
+            claim = max(shares)
+            said = known[shares.index(claim)]
+            told = 1.0 if said == k else self.corrections.told
             doubt = 1 - self.noise.trust(p, len(known), own, learned - own)
-            trust = 1 - turn * self._doubting * doubt
+            trust = 1 - told * turn * self._doubting * doubt
+            if change := self.corrections.learn(said == k, claim):
+                parts["corrections"] = change
             if turn == 1 and w >= 1 and self.record is not None:
-                noted = self.record.learn(known[shares.index(max(shares))], k)
+                noted = self.record.learn(said, k)
                 parts |= {"record": noted} if noted else {}
-            parts["noise"] = self.noise.learn(trust)
-            self._be_cautious()
-            parts |= self.recalibration.learn(evidence, shares, k, known, trust, turn, octave)
+            if told == 1:
+                parts["noise"] = self.noise.learn(trust)
+                self._be_cautious()
+            parts |= self.recalibration.learn(evidence, shares, k, known, trust, turn, octave, told)
         prior = _share_of_prior(counts.weights, len(views))
         prior[k] += _IN_A_RUN * (1 - turn)
         found = surprises(evidence, prior, known, k)
@@ -314,6 +325,7 @@ class ViewsNB(Remembers[_Judged], TextModel):
     def _move(self, receipt: Receipt, sign: int) -> None:
         self.recalibration.move(receipt.parts, sign)
         self.turns.move(receipt.parts, sign)
+        self.corrections.move(receipt.parts.get("corrections", 0.0), sign)
         if self.record is not None:
             self.record.move(receipt.parts.get("record", ()), sign)
         if "noise" in receipt.parts:
@@ -340,12 +352,13 @@ class ViewsNB(Remembers[_Judged], TextModel):
         return self.record is None or self.record.is_ready(self._members[0].counts.index(y))
 
     def state(self) -> dict[str, Any]:
-        """Recalibration, turns, record and estimate of wrong labels, as JSON can hold them."""
+        """All that is known beside the counts, as JSON can hold it."""
         return {
             **({} if self.record is None else {"record": self.record.state()}),
             "recalibration": self.recalibration.state(),
             "noise": self.noise.state(),
             **self.turns.state(),
+            "corrections": self.corrections.claimed,
             "bound": self.bound,
             "by_length": self.by_length,
         }
@@ -365,7 +378,9 @@ class ViewsNB(Remembers[_Judged], TextModel):
         recalibration = Recalibration.from_state(state["recalibration"])
         noise = LabelNoise.from_state(state["noise"])
         # Older files have no turns, no bound and no lengths, and no record: nothing waits for one.
+        # Nor do they say what was corrected: labels had come of all messages.
         turns = Turns.from_state(state)
+        corrections = Corrections.from_state(state.get("corrections", 0.0))
         record = Record.from_state(state["record"]) if "record" in state else None
         settings = {
             "rate": recalibration.rate,
@@ -381,6 +396,7 @@ class ViewsNB(Remembers[_Judged], TextModel):
             self._edition += 1
             self.recalibration, self.noise = recalibration, noise
             self.turns, self.record = turns, record
+            self.corrections = corrections
             for name, value in settings.items():
                 object.__setattr__(self, name, value)
             self._be_cautious()
@@ -398,10 +414,11 @@ class ViewsNB(Remembers[_Judged], TextModel):
         super().check_receipt(receipt._replace(parts={}), classes)
         self.recalibration.check(receipt.parts, classes)
         for name, part in receipt.parts.items():
-            if name not in ("recalibration", "lengths", "noise", "turns", "runs", "record"):
+            if name not in _PARTS:
                 raise ValueError("a receipt of another model")
             if name in ("noise", "turns", "runs"):
                 check_numbers(part)
+        Corrections.from_state(receipt.parts.get("corrections", 0.0))
         noise, turns = receipt.parts.get("noise", (0, 0)), Turns.from_state(receipt.parts)
         places = max([len(turns.credits), *(c + 1 for c in turns.runs)])
         if len(noise) != 2 or type(noise[1]) is not int or places > classes:
@@ -465,6 +482,7 @@ class ViewsNB(Remembers[_Judged], TextModel):
         if theirs > mine:
             self.recalibration = other.recalibration.of_classes(places)
             self.turns = other.turns.of_classes(places)
+            self.corrections = Corrections(other.corrections.claimed)
             self.noise = LabelNoise.from_state(other.noise.state())
             self.recalibration.rate, self.noise.fixed = self.rate, self.label_noise
             self._be_cautious()

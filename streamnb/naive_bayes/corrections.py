@@ -1,0 +1,74 @@
+"""Whether labels come of all messages, or of those alone that were called wrongly."""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["Corrections"]
+
+# Mistakes in a row, counted by the probability of what was said, that may be chance.
+_MOST = 4.0
+# Changes are multiples of this, so that sums of them are exact and any of them can be taken back.
+_GRAIN = 2.0**-36
+
+
+class Corrections:
+    r"""How far a mistake is one of all messages, and how far it was told because it is one.
+
+    Many people correct mistakes and say nothing of the rest. Each label then contradicts the model,
+    however good that is: taken for a sample of all messages, they show that its evidence is worth
+    nothing and that labels are often wrong. So for each mistake the probability of what was said is
+    added up, and a message that was called rightly ends the sum. From 3 to 4 a mistake counts less
+    and less as one of all messages; a model that has never been right begins with 4.
+
+    What was told because it is a mistake says less. That class m is wrong was known, so the
+    probability of its true class y is that among the other classes, p_y / (1 - p_m): the likelihood
+    of a sample is that of its way of being drawn (Heckman 1979). With two classes that is 1, and
+    nothing is learned of how strong evidence is. What a class has before any evidence is still
+    learned as from any message, as a perceptron does: mistakes come to be of both sorts.
+
+    References
+    ----------
+    Heckman, J. J. (1979). Sample selection bias as a specification error. Econometrica 47.
+
+    Examples
+    --------
+    >>> from streamnb.naive_bayes.corrections import Corrections
+    >>> corrections = Corrections()
+    >>> corrections.told
+    0.0
+    >>> _ = corrections.learn(True, 0.9)
+    >>> corrections.told
+    1.0
+    >>> for _ in range(5):
+    ...     _ = corrections.learn(False, 0.7)
+    >>> round(corrections.told, 9)
+    0.5
+    """
+
+    def __init__(self, claimed: float = _MOST) -> None:
+        self.claimed = claimed  # the sum of what was said of mistakes since the model was right
+
+    @property
+    def told(self) -> float:
+        """How far the next mistake is one of all messages, from 0 to 1."""
+        return min(max(_MOST - self.claimed, 0.0), 1.0)
+
+    def learn(self, right: bool, claim: float) -> float:
+        """Note whether a message was called rightly, with what probability; gives the change."""
+        claimed = min(max(self.claimed, 0.0), _MOST)
+        after = 0.0 if right else min(claimed + round(claim / _GRAIN) * _GRAIN, _MOST)
+        change = after - self.claimed
+        self.claimed = after
+        return change
+
+    def move(self, change: float, sign: int) -> None:
+        """Make a change again (sign 1), or take it back (-1), exactly; in any order."""
+        self.claimed += sign * change
+
+    @classmethod
+    def from_state(cls, state: Any) -> Corrections:
+        """What `claimed` was; ValueError where it is not sound."""
+        if type(state) not in (int, float) or not abs(state) <= 1e15:
+            raise ValueError("the record of corrections is not sound")
+        return cls(float(state))
