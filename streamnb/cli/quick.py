@@ -125,7 +125,7 @@ def filtered(asking: Asking, strict: bool, unsure_field: str | None = None) -> i
     if strict:
         sys.stderr.write(f"streamnb: no verdict, to be tried again (status 75): {why}\n")
         return 75
-    sys.stderr.write(f"streamnb: passed on unchanged: {why}\n")
+    sys.stderr.write(f"streamnb: passed on unmarked: {why}\n")
     return 0
 
 

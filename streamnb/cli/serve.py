@@ -154,8 +154,8 @@ def _handles(
         return proxy(hop, mailboxes, _say, lmtp, question, tls)
 
     def milter() -> Any:
-        with _needed():
-            from streamnb.mailbox.service.milter import milter as asked
+        from streamnb.mailbox.service.milter import milter as asked
+
         return asked(mailboxes, _say, question, reject)
 
     def http() -> Any:

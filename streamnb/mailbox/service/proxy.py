@@ -383,7 +383,7 @@ class _Passing:
 
         trouble = pass_through(io.BytesIO(message), target, ask, ending=b"\r\n")
         if trouble is not None:
-            self.say(f"passed on unchanged: {str(trouble) or type(trouble).__name__:.300}")
+            self.say(f"passed on unmarked: {str(trouble) or type(trouble).__name__:.300}")
         return target.getvalue(), found[0] if found else None
 
     def _record(self) -> None:
