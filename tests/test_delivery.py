@@ -693,6 +693,31 @@ def test_a_server_answers_as_the_database_does(sample, trained, server):
         assert asking.classify(b"Subject: x\n\n").mark in "SHU"
 
 
+def test_classify_says_the_same_with_a_server(sample, trained, server, tmp_path):
+    """A file called -, and an mbox that does not begin with its first separator."""
+    one = read(next(iter(open_corpus(sample))))
+    box = (b"From a@b.c Mon Jan  1 00:00:00 2024\n" + one + b"\n\n") * 2
+    for name, content in {
+        "-": one,
+        "mark": b"\xef\xbb\xbf" + box,
+        "blank": b"\n\n" + box,
+        "plain": one,
+    }.items():
+        (tmp_path / name).write_bytes(content)
+    said = []
+    for served in (True, False):
+        if not served:
+            server.stop()
+        for name in ("-", "mark", "blank", "plain"):
+            done = subprocess.run(
+                [*STREAMNB, "classify", "--db", trained, name], cwd=tmp_path,
+                input=b"Subject: hello\n\nhello", capture_output=True, check=False,
+            )  # fmt: skip
+            said.append((name, done.returncode, done.stdout))
+    assert said[:4] == said[4:]
+    assert [out.count(b"\n") for _, _, out in said[:4]] == [1, 2, 2, 1]
+
+
 def test_a_server_sees_what_others_learn(tmp_path):
     Mailbox(tmp_path / "db").close()
     server = Server(tmp_path / "db")

@@ -11,6 +11,7 @@ import socket
 import ssl
 import struct
 import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -371,6 +372,29 @@ def test_a_next_hop_that_hangs_up_between_messages_is_called_again(taught, serve
         for _ in range(3):
             client.sendmail("a@b.c", ["d@e.f"], SPAM % 1)
             time.sleep(0.2)
+    hop.close()
+
+
+def test_a_message_that_is_refused_while_it_comes_is_not_brought_again(taught, serve):
+    hop, port = Raw({}), free_port()
+
+    def talk(connection, lines):
+        for line in lines:
+            if line.upper().startswith(b"DATA"):
+                connection.sendall(b"354 go\r\n")
+                connection.recv(1000)
+                connection.sendall(b"552 5.3.4 too large\r\n")
+                return
+            connection.sendall(b"250 ok\r\n")
+
+    hop.talk = talk
+    serve("--db", taught, "--smtp", f"127.0.0.1:{port}", "--next", f"smtp:127.0.0.1:{hop.port}")
+    with smtplib.SMTP("127.0.0.1", port, timeout=30) as client:
+        client.ehlo()
+        for command in ("MAIL FROM:<a@b.c>", "RCPT TO:<d@e.f>"):
+            assert client.docmd(command)[0] == 250
+        code, said = client.data(SPAM % 1 + (b"m" * 998 + b"\r\n") * 10_000)
+        assert (code, said) == (552, b"5.3.4 too large")
     hop.close()
 
 
@@ -851,3 +875,29 @@ def test_what_is_no_mail_server_is_given_up(taught, serve, packet):
         assert server.stream.read() == b""
     with MailServer(port) as server:
         assert server.agreed[0] == 6
+
+
+def test_a_unit_may_have_several_sockets_of_one_name(taught):
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(2)]
+        begin = (
+            "import os, sys; given = [os.dup(int(n)) for n in sys.argv[1:3]];"
+            "[os.dup2(one, 3 + i) for i, one in enumerate(given)];"
+            "[os.set_inheritable(3 + i, True) for i in range(2)];"
+            "os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS='2', LISTEN_FDNAMES='http:http');"
+            "os.execv(sys.argv[3], sys.argv[3:])"
+        )
+        fds = [one.fileno() for one in sockets]
+        process = subprocess.Popen(
+            [sys.executable, "-c", begin, *map(str, fds), *STREAMNB, "serve", "--db", str(taught)],
+            pass_fds=fds, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        try:
+            for one in sockets:
+                client = http.client.HTTPConnection(*one.getsockname(), timeout=20)
+                client.request("GET", "/status")
+                assert client.getresponse().status == 401  # without the token
+                client.close()
+        finally:
+            process.terminate()
+            assert "Traceback" not in process.communicate(timeout=20)[1]

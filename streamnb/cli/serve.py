@@ -208,7 +208,7 @@ def _nobody() -> str:
 def _listeners(
     mailboxes: Mailboxes,
     wanted: dict[str, str | None],
-    passed: dict[str, socket.socket],
+    passed: dict[str, list[socket.socket]],
     handles: dict[str, Callable[[], Any]],
 ) -> list[Listener]:
     """All listeners that are asked for; none is open where one cannot be."""
@@ -235,7 +235,8 @@ def _listeners(
         raise
     return found + [
         Listener(name, sock, made[name], most.get(name, 64), mine=False)
-        for name, sock in passed.items()
+        for name, sockets in passed.items()
+        for sock in sockets
     ]
 
 

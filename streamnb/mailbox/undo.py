@@ -10,7 +10,7 @@ from streamnb.mailbox.ledger import COLUMNS
 from streamnb.mailbox.lessons import relearn_row, unlearn_row
 from streamnb.mailbox.memory import Memory
 
-__all__ = ["Redone", "Undone", "last_learned", "moment_of", "redo", "undo"]
+__all__ = ["Redone", "Undone", "last_learned", "moment_of", "redo", "undo", "undone_messages"]
 
 # What the last `undo` removed from the ledger ('removed'), and what held again since ('restored').
 _SCHEMA = (
@@ -169,6 +169,13 @@ def redo(mailbox: Memory) -> Redone:
         return Redone(learned, ended, left)
 
     return mailbox.once(redone)
+
+
+def undone_messages(mailbox: Memory) -> set[bytes]:
+    """The digests of what the last `undo` took back, and of what it restored."""
+    if not _is_kept(mailbox):
+        return set()
+    return {key for (key,) in mailbox.database.connection.execute("SELECT digest FROM undone")}
 
 
 def _is_kept(mailbox: Memory) -> bool:

@@ -118,8 +118,8 @@ def _answers(path: str) -> bool:
     return True
 
 
-def inherited() -> dict[str, socket.socket]:
-    """The sockets that systemd passes on, by their FileDescriptorName."""
+def inherited() -> dict[str, list[socket.socket]]:
+    """The sockets that systemd passes on, by their FileDescriptorName: a unit can have several."""
     if os.environ.get("LISTEN_PID") != str(os.getpid()):
         return {}
     try:
@@ -127,14 +127,14 @@ def inherited() -> dict[str, socket.socket]:
     except ValueError:
         raise ConfigError("LISTEN_FDS: not a number") from None
     names = os.environ.get("LISTEN_FDNAMES", "").split(":")
-    found = {}
+    found: dict[str, list[socket.socket]] = {}
     for i in range(number):
         try:
             passed = socket.socket(fileno=_FIRST + i)
         except OSError as error:
             raise ConfigError(f"LISTEN_FDS: {_FIRST + i} is no socket: {error.strerror}") from None
         passed.setblocking(False)
-        found[names[i] if i < len(names) else ""] = passed
+        found.setdefault(names[i] if i < len(names) else "", []).append(passed)
     return found
 
 

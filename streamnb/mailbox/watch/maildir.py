@@ -151,8 +151,13 @@ class MaildirAccount:
             self._folder(folder)
             return
         try:
-            for place in ("tmp", "new", "cur"):
-                (self.root / f".{folder}" / place).mkdir(mode=0o700, parents=True, exist_ok=True)
+            for place in (
+                "",
+                "tmp",
+                "new",
+                "cur",
+            ):  # a parent that mkdir makes has the umask's mode
+                (self.root / f".{folder}" / place).mkdir(mode=0o700, exist_ok=True)
         except OSError as error:
             why = error.strerror
             raise OutputError(f"{self.root}/.{folder}: cannot be made: {why}") from None
