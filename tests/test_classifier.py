@@ -410,6 +410,12 @@ def test_what_weighs_next_to_nothing_changes_next_to_nothing():
     assert model.predict_many(texts).tolist() == before
 
 
+def test_views_have_one_decay():
+    """A receipt says once how far counts have aged."""
+    with pytest.raises(ValueError, match="one decay"):
+        ViewsNB([MultinomialNB(decay=0.9), MultinomialNB()])
+
+
 def some_telling_words(numbers, k):
     """A text of class k with up to three words that tell so, which few others have."""
     telling = [f"t{k}x{numbers.randrange(300)}" for _ in range(numbers.randrange(4))]
@@ -552,10 +558,13 @@ def test_merged_views_count_both_streams():
     for k, label in enumerate(first.labels):
         place = second.labels.index(label)
         assert first.recalibration.bias(k) == second.recalibration.bias(place)
-    other = ViewsNB([DiscriminativeMultinomialNB(), DiscriminativeMultinomialNB(decay=0.9)])
     before = [model.counts.as_dict() for model in first.models]
-    with pytest.raises(ValueError, match="differ in decay"):
-        first.merge(other)
+    for other, why in (
+        (ViewsNB([DiscriminativeMultinomialNB(decay=0.9) for _ in range(2)]), "differ in decay"),
+        (ViewsNB([DiscriminativeMultinomialNB(), MultinomialNB()]), "cannot merge a Multinomial"),
+    ):
+        with pytest.raises(ValueError, match=why):
+            first.merge(other)
     assert [model.counts.as_dict() for model in first.models] == before
     with pytest.raises(ValueError, match="different views"):
         first.merge(ViewsNB())

@@ -131,6 +131,8 @@ class ViewsNB(Remembers[_Judged], TextModel):
 
     def __post_init__(self) -> None:
         models: list[CountingNB] = list(self.models or [DiscriminativeMultinomialNB()])
+        if len({model.decay for model in models}) > 1:  # receipts say once how far counts have aged
+            raise ValueError("models: views that are learned together have one decay")
         object.__setattr__(self, "models", models)
         self._members = models
         self.recalibration = Recalibration(len(models), self.rate)
