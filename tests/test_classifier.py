@@ -254,7 +254,7 @@ def slow_views(
     gain_squares = defaultdict(lambda: np.ones(2))
     bias_squares = defaultdict(lambda: defaultdict(lambda: 1.0))
     credit, length, mean = defaultdict(float), defaultdict(float), defaultdict(float)
-    share, seen, claimed, out = 0.1, 10, 4.0, []
+    share, seen, claimed, out = 0.1, 10, 20.0, []
     for x, y, *weight in stream:
         w = weight[0] if weight else 1.0
         classes = list(views[0].messages)
@@ -296,9 +296,11 @@ def slow_views(
             right = (1 - e) * mine
             trust = right / (right + e * (1 - mine) / (len(classes) - 1))
             said = int(np.flatnonzero(p >= p.max() - 1e-9)[0])  # the first of equals
-            told = 1.0 if classes[said] == y else min(4 - claimed, 1.0)
-            claimed = 0.0 if classes[said] == y else min(claimed + p[said], 4.0)
-            trust = 1 - told * turn * (1 - trust)
+            told = doubted = 1.0
+            if classes[said] != y:
+                told, doubted = np.clip([4 - claimed, (20 - claimed) / 10], 0, 1)
+            claimed = 0.0 if classes[said] == y else min(claimed + p[said], 20.0)
+            trust = 1 - doubted * turn * (1 - trust)
             if told == 1:
                 seen += 1
                 share += seen**-0.75 * (1 - trust - share)

@@ -289,9 +289,11 @@ class ViewsNB(Remembers[_Judged], TextModel):
             p = shares[known.index(k)]
             claim = max(shares)
             said = known[shares.index(claim)]
-            told = 1.0 if said == k else 0.0 if corrected else self.corrections.told
+            told = doubted = float(said == k or not corrected)
+            if said != k and not corrected:
+                told, doubted = self.corrections.told, self.corrections.doubted
             doubt = 1 - self.noise.trust(p, len(known), own, learned - own)
-            trust = 1 - told * turn * self._doubting * doubt
+            trust = 1 - doubted * turn * self._doubting * doubt
             if not corrected and (change := self.corrections.learn(said == k, claim)):
                 parts["corrections"] = change
             if corrected or told < 1:
