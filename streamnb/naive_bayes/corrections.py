@@ -20,8 +20,8 @@ class Corrections:
     however good that is: taken for a sample of all messages, they show that its evidence is worth
     nothing and that labels are often wrong. So for each mistake the probability of what was said is
     added up, and a message that was called rightly ends the sum. From 3 to 4 a mistake counts less
-    and less as one of all messages. Wrong labels, too, come as mistakes in a row: only from 10 to 20
-    is a label doubted less and less for being one. A model that has never been right begins with 20.
+    and less as one of all messages. Wrong labels come as mistakes in a row, too: only from 10 to 20
+    are labels doubted less and less. A model that has never been right begins with 20.
 
     What was told because it is a mistake says less. That class m is wrong was known, so the
     probability of its true class y is that among the other classes, p_y / (1 - p_m): the likelihood
