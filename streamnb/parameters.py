@@ -21,31 +21,6 @@ import numpy as np
 
 from streamnb.storage import plain_label, read_label
 
-__all__ = [
-    "OLD_NAMES",
-    "POSITIVE",
-    "Check",
-    "Flag",
-    "Names",
-    "Number",
-    "OneOf",
-    "Parameter",
-    "Parameterised",
-    "Prior",
-    "PriorOf",
-    "Such",
-    "Text",
-    "Whole",
-    "Wholes",
-    "attribute",
-    "having",
-    "is_number",
-    "parameter",
-    "parameterised",
-    "parameters_of",
-    "plain_parameters",
-]
-
 Prior = str | Mapping[Any, float]
 
 # "formula": what is worked out when asked; it can change at any time, and runs that differ in it

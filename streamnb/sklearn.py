@@ -36,8 +36,6 @@ from streamnb.naive_bayes.multinomial import MultinomialParameters
 from streamnb.naive_bayes.rows import as_weights
 from streamnb.parameters import Such, parameter, parameterised
 
-__all__ = ["BernoulliNB", "ComplementNB", "DiscriminativeMultinomialNB", "MultinomialNB"]
-
 TOKENIZER = parameter(
     Such(lambda x: True),
     "counts",

@@ -20,8 +20,6 @@ from streamnb.errors import OutputError
 if TYPE_CHECKING:
     from zipfile import ZipFile
 
-__all__ = ["array_of", "plain_label", "read_label", "replacing", "write_arrays", "writing"]
-
 
 @contextlib.contextmanager
 def writing(path: str, what: str, private: bool = False) -> Iterator[BinaryIO]:

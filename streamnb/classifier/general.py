@@ -37,8 +37,6 @@ from streamnb.parameters import (
 )
 from streamnb.scores import log_odds, probabilities
 
-__all__ = ["Classifier"]
-
 
 def _are_costs(value: Any) -> bool:
     three = isinstance(value, tuple) and len(value) == 3

@@ -31,9 +31,6 @@ from streamnb.parameters import (
     plain_parameters,
 )
 
-__all__ = ["MailClassifier", "ReadyClassifier", "TextClassifier"]
-
-
 _VIEWS = ("words", "header", "body", "pairs", "bytes")
 
 

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from streamnb.config.experiment import ExperimentConfig
     from streamnb.tables.experiment.results import Answer, Experiment, ModelResult
 
-__all__ = ["experiment"]
-
 
 @click.command()
 @click.argument("config_file", metavar="CONFIG")

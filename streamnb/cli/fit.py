@@ -10,8 +10,6 @@ import click
 
 from streamnb.errors import ConfigError, printable
 
-__all__ = ["fit", "merge_models"]
-
 
 @click.command()
 @click.argument("corpora", nargs=-1, required=True, metavar="CORPUS...")

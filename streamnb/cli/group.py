@@ -17,9 +17,6 @@ import click
 
 from streamnb import __version__
 
-__all__ = ["commands", "main"]
-
-
 # Which module each command is in: only the one that is run is imported.
 _COMMANDS = {
     "replay": "replay",

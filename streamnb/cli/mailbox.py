@@ -35,11 +35,10 @@ from streamnb.errors import (
 )
 
 if TYPE_CHECKING:
+    from streamnb.mailbox.lessons import Outcome
     from streamnb.mailbox.service.answers import Question
     from streamnb.mailbox.sources import Found
-    from streamnb.mailbox.store import Mailbox, Outcome
-
-__all__ = ["classify", "forget", "label_of", "learn", "renew"]
+    from streamnb.mailbox.store import Mailbox
 
 Message = TypeVar("Message")
 _EVERY = 0.5  # seconds between two times that it is said how many messages there were

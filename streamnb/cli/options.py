@@ -16,18 +16,6 @@ from streamnb.errors import StreamNBError
 if TYPE_CHECKING:
     from streamnb.mailbox.store import Mailbox
 
-__all__ = [
-    "Finite",
-    "MailCommand",
-    "current_base",
-    "current_user",
-    "database_options",
-    "json_option",
-    "open_mailbox",
-    "question_options",
-    "time_of",
-]
-
 
 class Finite(click.FloatRange):
     """A number within a range; NaN is in none."""

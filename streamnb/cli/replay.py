@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from streamnb.evaluate import Summary, Tally
     from streamnb.replay.run import OnStep, Report
 
-__all__ = ["configured", "print_summary", "replay"]
-
 Found = TypeVar("Found")
 
 

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from streamnb.mailbox.service.proxy import Hop
     from streamnb.mailbox.service.server import Listener
 
-__all__ = ["serve"]
-
 _MAIL = 20  # connections that bring mail, at once: each can hold a message of 50 MB
 
 

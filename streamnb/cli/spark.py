@@ -14,8 +14,6 @@ import click
 
 from streamnb.errors import ConfigError, CorpusError, StreamNBError, printable
 
-__all__ = ["spark"]
-
 
 @click.group()
 def spark() -> None:

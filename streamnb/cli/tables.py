@@ -8,8 +8,6 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-__all__ = ["new_console", "new_table"]
-
 
 def new_console() -> Console:
     """Standard output, without colours that mean nothing and without markup."""

@@ -12,8 +12,6 @@ from streamnb.cli.options import Finite, database_options, json_option, open_mai
 from streamnb.cli.sources import server_options
 from streamnb.errors import ConfigError, printable
 
-__all__ = ["record", "web"]
-
 
 @click.command()
 @click.argument("account", required=False)

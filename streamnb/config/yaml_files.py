@@ -12,8 +12,6 @@ from pydantic import BaseModel
 
 from streamnb.errors import ConfigError
 
-__all__ = ["as_yaml", "read_yaml", "replaced", "set_key"]
-
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 50
 

@@ -11,8 +11,6 @@ from typing import BinaryIO, NamedTuple
 from streamnb.corpus.entry import Corpus, Entry, Labels
 from streamnb.errors import CorpusError
 
-__all__ = ["Columns", "csv_columns", "delimited_csv", "delimited_tabs", "looks_tabbed"]
-
 MAX_FIELD = 1 << 20  # bytes or characters of a text that are read
 _MAX_ROW = 1 << 26  # bytes of a line, and characters of a field, before they are cut
 _DELIMITERS = ",;\t"

@@ -12,8 +12,6 @@ from streamnb.corpus.mbox import looks_like_mbox, mbox
 from streamnb.corpus.trec import looks_like_index, trec_index
 from streamnb.errors import ConfigError, CorpusError
 
-__all__ = ["KINDS", "open_corpus"]
-
 KINDS = ("trec", "folders", "maildir", "mbox", "tabs", "csv")
 _SOUGHT = (
     "a TREC index (a file 'index' of 'label path' lines), one folder of messages a class, "

@@ -12,8 +12,6 @@ from typing import NamedTuple
 
 from streamnb.errors import CorpusError
 
-__all__ = ["MAX_MESSAGE", "Corpus", "Entry", "Labels", "read"]
-
 # Of a file longer than this only the beginning is read; the parsers look at less.
 MAX_MESSAGE = 1 << 22
 _QUOTED = re.compile(rb"^>(>*From )", re.M)

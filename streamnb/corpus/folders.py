@@ -10,8 +10,6 @@ from streamnb.corpus.entry import Corpus, Entry, Labels
 from streamnb.corpus.headers import header_label
 from streamnb.errors import CorpusError
 
-__all__ = ["check_classes", "class_folders", "class_of", "is_maildir", "maildir"]
-
 _MEANINGS = {
     "ham": "ham", "notspam": "ham", "nonspam": "ham", "nospam": "ham", "notjunk": "ham",
     "spam": "spam", "junk": "spam",

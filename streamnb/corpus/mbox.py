@@ -12,8 +12,6 @@ from streamnb.corpus.folders import check_classes, class_of
 from streamnb.corpus.headers import header_label
 from streamnb.errors import CorpusError
 
-__all__ = ["looks_like_mbox", "mbox"]
-
 _CHUNK = 1 << 20
 # After a blank line, or at the start: "From ", and a year, or a time of day, somewhere on the line.
 # Without the year a sentence that begins with the word would cut its message in two. Some programs

@@ -10,8 +10,6 @@ from pathlib import Path
 from streamnb.corpus.entry import Corpus, Entry
 from streamnb.errors import CorpusError
 
-__all__ = ["looks_like_index", "trec_index"]
-
 MAX_LINE = 8192
 
 

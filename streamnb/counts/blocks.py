@@ -15,19 +15,6 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = [
-    "BLOCK",
-    "LAST_DAY",
-    "Page",
-    "distinct",
-    "features_of",
-    "joined",
-    "places_within",
-    "read_blocks",
-    "read_former_blocks",
-    "written_blocks",
-]
-
 Number = TypeVar("Number", np.int64, np.uint64)
 
 BLOCK = 32  # features

@@ -18,8 +18,6 @@ from streamnb.counts.protocol import Counts, Label, UnsupportedError, check_labe
 from streamnb.features.token_counts import TokenCounts
 from streamnb.storage import plain_label, read_label
 
-__all__ = ["SqlCounts", "is_rare", "today"]
-
 
 def today() -> int:
     """Days since 1970, as far as a block has room for what the clock says."""

@@ -13,8 +13,6 @@ from streamnb.counts.protocol import Counts, Label, check_labels
 from streamnb.features.token_counts import Feature, TokenCounts
 from streamnb.storage import plain_label, read_label
 
-__all__ = ["NO_NAME", "MemoryCounts"]
-
 NO_NAME = b"\xff"  # stands in the table for the name of a feature that came without one
 
 _RESCALE = float(1 << 32)

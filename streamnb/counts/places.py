@@ -28,8 +28,6 @@ from streamnb.counts.protocol import Label
 from streamnb.errors import StateError
 from streamnb.features.token_counts import Feature, TokenCounts
 
-__all__ = ["MOST_PLACES", "Found", "Places", "Store", "found_of", "make_tables"]
-
 _AT_ONCE = 20_000  # features asked for in one statement
 MOST_PLACES = 1 << 48  # more than there can be
 _LOOKS = 8  # messages by their features' places, before the features of all places are read

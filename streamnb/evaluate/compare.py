@@ -16,8 +16,6 @@ from streamnb.errors import CorpusError, printable
 from streamnb.evaluate.intervals import RESAMPLES, Interval, interval, resample
 from streamnb.evaluate.outcomes import LEAST_PROBABILITY, Outcomes
 
-__all__ = ["Comparison", "Run", "compare", "read_run"]
-
 _LONGEST = 1 << 16  # of a line
 _LARGEST = 1 << 24  # of a summary
 

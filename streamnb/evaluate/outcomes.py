@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 
 from streamnb import _core
 
-__all__ = ["FIGURES", "LEAST_PROBABILITY", "Outcomes", "lower_is_better"]
-
 FIGURES = {
     "accuracy": "accuracy",
     "one_minus_roca_percent": "(1-ROCA)%",

@@ -12,8 +12,6 @@ from streamnb.mail import Mail
 from streamnb.mail.parse import DEFAULT_LIMITS, normalised
 from streamnb.parameters import Flag, Whole, parameter, parameterised
 
-__all__ = ["ByteGrams"]
-
 
 @parameterised()
 class ByteGrams(ReadsHeaders):

@@ -14,8 +14,6 @@ from streamnb.mail.decode import decode_words
 from streamnb.mail.parse import DEFAULT_LIMITS
 from streamnb.parameters import Flag, Names, OneOf, parameter, parameterised
 
-__all__ = ["REMEMBERED", "MailTokenizer", "ReadsHeaders", "as_mail", "is_stamped"]
-
 REMEMBERED = 1000  # names of fields that what is read of them is kept for: senders invent names
 
 # Fields that filters stamp, our own included, and fields in which mail programs keep what the user

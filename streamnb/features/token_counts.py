@@ -10,8 +10,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from streamnb import _core
 
-__all__ = ["Feature", "TokenCounts"]
-
 Feature = str | bytes | int | tuple[Any, ...]
 
 

@@ -12,8 +12,6 @@ from streamnb.mail import Mail
 from streamnb.mail.decode import composed, decode_words
 from streamnb.parameters import Flag, Whole, parameter, parameterised
 
-__all__ = ["WordPairs"]
-
 
 @parameterised()
 class WordPairs(ReadsHeaders):

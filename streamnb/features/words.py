@@ -22,8 +22,6 @@ from streamnb.parameters import (
     parameterised,
 )
 
-__all__ = ["ScanningTransformer", "Tokenizer", "WordParameters"]
-
 
 class ScanningTransformer(Parameterised, base.Transformer):
     """What the tokenizers share: one scanner, made when first needed and never pickled.

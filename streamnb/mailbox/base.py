@@ -16,8 +16,6 @@ from streamnb.errors import StateError
 from streamnb.mailbox.location import WAIT, is_url
 from streamnb.mailbox.store import Mailbox
 
-__all__ = ["Base", "with_base"]
-
 Found = TypeVar("Found")
 _SQLITE = b"SQLite format 3\0"
 

@@ -20,8 +20,6 @@ from streamnb.mailbox.packed import pack_tokens
 from streamnb.mailbox.store import Mailbox
 from streamnb.naive_bayes.receipt import Receipt
 
-__all__ = ["Compacted", "compact"]
-
 _ROWS = 200  # messages of the ledger that are looked at in one transaction: a tenth of a second
 _REPACKED = 1000  # messages whose features are written anew in one: half a second
 _HOLES = 0.1  # places without a count for each that has one, from which on the rest move together

@@ -15,8 +15,6 @@ from streamnb.errors import BusyError, OutputError, StateError
 from streamnb.mailbox.location import WAIT, is_url
 from streamnb.mailbox.transactions import FORMAT, FORMATS, SCHEMA, Transactions
 
-__all__ = ["Database", "opened"]
-
 _APPLICATION = 0x736E6231  # "snb1": whose file it is, in its header
 _PAGE = 2048  # bytes: less is written than with larger pages
 _LEAST_ROOM = 1 << 16  # bytes of a disk that is not full

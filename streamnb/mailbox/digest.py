@@ -9,8 +9,6 @@ from collections.abc import Iterable
 from streamnb.corpus.entry import MAX_MESSAGE
 from streamnb.features.mail_words import is_stamped
 
-__all__ = ["digest", "header_key", "stamped_as"]
-
 # What the last steps of a delivery add; a copy of the message that was sorted before has them not.
 _DELIVERY = {b"return-path", b"delivered-to", b"x-original-to", b"envelope-to", b"x-delivered-to"}
 # A field with its continuation lines, or a line of the header that is none.

@@ -17,20 +17,6 @@ from streamnb.mailbox.packed import PLACED, FeaturesAt, PlacesOf, pack_tokens, u
 from streamnb.mailbox.transactions import Transactions
 from streamnb.naive_bayes.receipt import Receipt
 
-__all__ = [
-    "COLUMNS",
-    "HUMAN",
-    "PROGRAM",
-    "TEACHERS",
-    "Ledger",
-    "Row",
-    "check_origin",
-    "of_known",
-    "read_label",
-    "row_of",
-    "select_row",
-]
-
 HUMAN, PROGRAM = "human", "program"
 # Rows of an import, and of what was dropped, stand for many messages.
 TEACHERS = (HUMAN, PROGRAM, "import", "retired")

@@ -26,8 +26,6 @@ from streamnb.errors import BusyError, OutputError, StateError
 from streamnb.mailbox.location import WAIT, identity_of
 from streamnb.mailbox.transactions import FORMAT, FORMATS, SCHEMA, Transactions, TransientError
 
-__all__ = ["PostgresDatabase", "shown_url"]
-
 # What it says of a lost connection is said by our errors.
 logging.getLogger("psycopg").addHandler(logging.NullHandler())
 

@@ -27,8 +27,6 @@ from streamnb.mailbox.packed import pack_tokens, places_in, unpack_tokens
 from streamnb.mailbox.service.answers import Answer
 from streamnb.mailbox.store import Mailbox
 
-__all__ = ["WEB", "Bounds", "Entry", "Record"]
-
 WEB = "web"  # source of what is said on the page
 
 _SCHEMA = """

@@ -30,8 +30,6 @@ from streamnb.mailbox.transfer.extract import Absorbed, Extract, absorb
 from streamnb.naive_bayes.base import TextModel
 from streamnb.storage import read_label
 
-__all__ = ["Rescued", "rescue"]
-
 _PROBES = 20_000  # numbers that are tried in a row where no page can be read
 
 

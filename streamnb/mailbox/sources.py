@@ -18,8 +18,6 @@ from streamnb.corpus.folders import is_maildir
 from streamnb.corpus.mbox import looks_like_mbox, mbox
 from streamnb.errors import CorpusError, StreamNBError
 
-__all__ = ["Found", "is_binary", "messages", "mixed", "read_one"]
-
 _LINK = "not read: a symbolic link in a folder is not followed; name what it leads to"
 
 

@@ -11,16 +11,6 @@ from typing import Any
 
 from streamnb.errors import BusyError, StateError
 
-__all__ = [
-    "FORMAT",
-    "FORMATS",
-    "FORMER_STATE",
-    "SCHEMA",
-    "STATE",
-    "Transactions",
-    "TransientError",
-]
-
 # Of the first version, blocks lack the fingerprints of their features (`SqlCounts.give_keys`).
 FORMATS = (1, 2)
 FORMAT = FORMATS[-1]

@@ -10,8 +10,6 @@ from streamnb.mailbox.ledger import COLUMNS
 from streamnb.mailbox.lessons import relearn_row, unlearn_row
 from streamnb.mailbox.memory import Memory
 
-__all__ = ["Redone", "Undone", "last_learned", "moment_of", "redo", "undo"]
-
 # What the last `undo` removed from the ledger ('removed'), and what held again since ('restored').
 _SCHEMA = (
     "DROP TABLE IF EXISTS undone",

@@ -24,8 +24,6 @@ from streamnb.scores import probabilities
 if TYPE_CHECKING:
     from streamnb.naive_bayes.counting import CountingNB
 
-__all__ = ["Scored", "TextModel"]
-
 
 class Scored(Parameterised):
     """A model that gives each of its labels a score: the logarithm of prior times likelihood."""

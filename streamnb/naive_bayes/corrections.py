@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["Corrections"]
-
 # Mistakes in a row, counted by the probability of what was said, that may be chance.
 _MOST = 4.0
 # Changes are multiples of this, so that sums of them are exact and any of them can be taken back.

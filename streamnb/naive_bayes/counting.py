@@ -34,8 +34,6 @@ from streamnb.parameters import (
     plain_parameters,
 )
 
-__all__ = ["CountingNB", "CountingParameters", "Remembers", "in_steps"]
-
 # How many times a message is learned is a multiple of this, so that sums are exact and unlearning
 # is too; what rounds to nothing need not be learned.
 _STEP = 2.0**-10

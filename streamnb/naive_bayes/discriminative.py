@@ -11,8 +11,6 @@ from streamnb.naive_bayes.counting import CountingParameters, in_steps
 from streamnb.naive_bayes.multinomial import BACKGROUND, MultinomialNB
 from streamnb.parameters import POSITIVE, Number, parameter, parameterised
 
-__all__ = ["DiscriminativeMultinomialNB", "DiscriminativeParameters", "surprises"]
-
 
 def surprises(
     evidence: list[list[float]], prior: list[float], known: Collection[int], k: int | None

@@ -16,8 +16,6 @@ from streamnb.naive_bayes.rows import Rows, as_labels, as_weights
 if TYPE_CHECKING:
     from streamnb.counts.protocol import Counts, Label
 
-__all__ = ["LearnsMatrices"]
-
 
 class LearnsMatrices(MiniBatches):
     """Learning and predicting of matrices, for a model that says how to score features.

@@ -15,8 +15,6 @@ from streamnb.naive_bayes.rows import are_messages, as_labels, frame_of, is_fram
 if TYPE_CHECKING:
     from streamnb.counts.protocol import Label
 
-__all__ = ["AsksMany", "MiniBatches", "log_normalised"]
-
 
 def log_normalised(joint: NDArray[np.float64]) -> NDArray[np.float64]:
     """Logarithms of the probabilities, (n, K), of joint log-likelihoods."""

@@ -19,8 +19,6 @@ from streamnb.storage import array_of, write_arrays
 if TYPE_CHECKING:
     from zipfile import ZipFile
 
-__all__ = ["ReadArray", "Saved", "read", "save"]
-
 FORMAT = "streamnb model"
 VERSION = 4
 _READABLE = (2, 3, 4)  # 2 had other names for some parameters, 3 all zeros of many classes

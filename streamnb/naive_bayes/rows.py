@@ -17,17 +17,6 @@ from streamnb.features.token_counts import TokenCounts
 if TYPE_CHECKING:
     import narwhals.stable.v2 as narwhals
 
-__all__ = [
-    "Rows",
-    "are_messages",
-    "as_labels",
-    "as_weights",
-    "frame_of",
-    "is_frame",
-    "is_matrix",
-    "values_of",
-]
-
 
 @dataclass(frozen=True)
 class Rows:

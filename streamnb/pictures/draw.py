@@ -17,19 +17,6 @@ if TYPE_CHECKING:
 
     from streamnb.pictures.read import ReadRun
 
-__all__ = [
-    "accuracies",
-    "class_image",
-    "confusion",
-    "curves",
-    "learning_curve",
-    "prequential_curve",
-    "reliability",
-    "roc",
-    "telling",
-    "wrong_rows",
-]
-
 _MOST_CLASSES = 20
 _MOST_POINTS = 2000  # of a curve
 _MOST_BARS = 25

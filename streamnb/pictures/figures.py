@@ -15,16 +15,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = [
-    "Picture",
-    "draw_comparison",
-    "draw_experiment",
-    "draw_run",
-    "pictures_of_comparison",
-    "pictures_of_experiment",
-    "pictures_of_run",
-]
-
 FEW_ROWS = 40
 _MOST_IMAGES = 100
 _OVER_STREAM = "Each message is classified before it is learned; recent messages, and all so far."

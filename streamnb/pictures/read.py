@@ -13,8 +13,6 @@ from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 from streamnb.errors import CorpusError
 from streamnb.evaluate.compare import Run, read_run
 
-__all__ = ["ReadRun", "read_experiment", "read_folder"]
-
 _LARGEST = 1 << 28
 # A pair of escapes, an escaped character, or half a pair: a byte of a name that is no UTF-8, which
 # strict readers of JSON refuse.

@@ -22,8 +22,6 @@ from streamnb.pictures.read import ReadRun, read_folder
 from streamnb.pictures.style import as_svg, new_figure, styled
 from streamnb.storage import writing
 
-__all__ = ["write_report"]
-
 _STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; color: #111; background: #fff; margin: 2rem auto;
        max-width: 76rem; padding: 0 1rem; }

@@ -20,8 +20,6 @@ from streamnb.storage import replacing
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["COLOURS", "DASHES", "as_svg", "check_target", "new_figure", "save", "styled"]
-
 COLOURS = ["#000000", "#d55e00", "#0072b2", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"]
 DASHES: list[Any] = ["-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 3)), (0, (7, 3))]
 _SUFFIXES = (".svg", ".pdf", ".png")

@@ -40,8 +40,6 @@ from streamnb.spark.carry import (
     rows_of,
 )
 
-__all__ = ["prequential", "summary"]
-
 _FIGURES = ("score", "loss", "brier", "claim", "confidence")
 
 

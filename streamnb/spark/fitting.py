@@ -45,8 +45,6 @@ from streamnb.spark.carry import (
     sent,
 )
 
-__all__ = ["fit", "fit_each"]
-
 FEWEST = 2000  # messages a shard: with fewer it learns what the others know, too
 _HELD_BACK = 500  # messages that the sum of the shards learns in the end
 

@@ -16,8 +16,6 @@ from streamnb.tables.base import TabularNB
 from streamnb.tables.level_counts import LevelCounts, Levels, log_shares
 from streamnb.tables.parameters import PriorParameter
 
-__all__ = ["AODE"]
-
 
 class _Coded(NamedTuple):
     """The levels of one row: their numbers, in rising order, and those of their features."""

@@ -20,8 +20,6 @@ from streamnb.parameters import Prior, parameters_of, plain_parameters
 from streamnb.storage import plain_label, read_label
 from streamnb.tables.columns import Columns, plain_value
 
-__all__ = ["Statistics", "TabularNB", "arrival_independent"]
-
 SMALLEST_WEIGHT = 1e-100  # sums of weights lose nothing where sums are cut off, at 2^-640
 
 

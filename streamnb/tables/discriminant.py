@@ -12,8 +12,6 @@ from streamnb.tables.base import TabularNB, arrival_independent
 from streamnb.tables.numeric_sums import Numeric, NumericSums
 from streamnb.tables.parameters import VAR_SMOOTHING, PriorParameter
 
-__all__ = ["GaussianDiscriminantAnalysis"]
-
 
 class _Normals(NamedTuple):
     """Which features are known (d), in order; means (K, d), and covariances (K or 1, d, d)."""

@@ -15,8 +15,6 @@ from streamnb.tables.base import TabularNB, arrival_independent
 from streamnb.tables.columns import Columns
 from streamnb.tables.level_counts import MISSING, LevelCounts, Levels, log_shares
 
-__all__ = ["LazyBayesianRules"]
-
 
 class _Examples(NamedTuple):
     """The examples that a rule is made from: levels (m, n), classes (m,) and weights (m,)."""

@@ -27,8 +27,6 @@ from streamnb.mailbox.store import Mailbox
 from streamnb.web.figures import lessons, mistakes, reliability
 from streamnb.web.reading import Reachable, fetched, tinted
 
-__all__ = ["pages"]
-
 _HERE = Path(__file__).parent
 _PAGE = 50  # messages on a page
 _KINDS = ("unsure", "moved", "taught", "all")

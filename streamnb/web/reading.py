@@ -14,8 +14,6 @@ from streamnb.mailbox.digest import digest
 from streamnb.mailbox.record import Entry
 from streamnb.mailbox.store import Mailbox
 
-__all__ = ["Piece", "Reachable", "fetched", "plain_text", "tinted"]
-
 _MOST = 100_000  # characters of a text that are shown
 _TAG = re.compile(r"<[^<>]*>")
 _BLANK = re.compile(r"\n\n\s*")

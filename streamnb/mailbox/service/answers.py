@@ -9,9 +9,6 @@ from streamnb import __version__
 if TYPE_CHECKING:
     from streamnb.mailbox.store import Mailbox
 
-__all__ = ["Answer", "Question", "answer", "field_of"]
-
-
 _MOST_PROBABLE = (1.0, 1.0, 1e9)  # costs of whoever decides for the most probable class, always
 
 

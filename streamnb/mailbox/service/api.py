@@ -24,8 +24,6 @@ from streamnb.mailbox.sources import is_binary
 from streamnb.mailbox.status import status
 from streamnb.mailbox.store import Mailbox
 
-__all__ = ["api"]
-
 Act = Callable[[Mailbox, Request, bytes], Any]
 
 

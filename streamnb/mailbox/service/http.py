@@ -20,8 +20,6 @@ from uvicorn.server import ServerState
 from streamnb.errors import OutputError
 from streamnb.mailbox.location import beside
 
-__all__ = ["COOKIE", "Guard", "Scope", "http", "token_of"]
-
 Scope = dict[str, Any]
 App = Callable[[Scope, Any, Any], Coroutine[Any, Any, None]]
 

@@ -13,8 +13,6 @@ from typing import Any, NamedTuple
 
 from streamnb.errors import ConfigError, OutputError
 
-__all__ = ["Address", "accept", "address_of", "inherited", "listen", "notify"]
-
 _FIRST = 3  # descriptor of the first socket that systemd passes on (sd_listen_fds(3))
 _PAUSE = 1.0  # seconds after a connection could not be accepted
 _QUIET = 60.0  # seconds for which the same fault is not told again

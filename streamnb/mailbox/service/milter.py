@@ -18,8 +18,6 @@ from streamnb.mailbox.service.answers import Answer, Question, answer, field_of
 from streamnb.mailbox.service.judge import Mailboxes, afterwards
 from streamnb.mailbox.service.protocol import MOST
 
-__all__ = ["milter"]
-
 logging.getLogger("kilter").addHandler(logging.NullHandler())
 
 

@@ -30,8 +30,6 @@ from streamnb.mailbox.service.listening import Address
 from streamnb.mailbox.service.passthrough import pass_through
 from streamnb.mailbox.service.protocol import MOST
 
-__all__ = ["LARGEST", "Hop", "proxy"]
-
 LARGEST = 50 << 20  # bytes of a message
 _LONGEST_LINE = 1 << 20
 _PATIENCE = 300.0  # seconds, for either side; RFC 5321, 4.5.3.2 asks for as much

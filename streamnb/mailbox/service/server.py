@@ -24,8 +24,6 @@ from streamnb.mailbox.service.protocol import (
     write_trouble,
 )
 
-__all__ = ["Listener", "asked", "serve"]
-
 _PATIENCE = 30.0  # seconds for a client to send its message
 _LAST = 10.0  # seconds for what is still to be recorded or learned when the server ends
 _CHECK = 1.0  # seconds between looks whether the database is still the same

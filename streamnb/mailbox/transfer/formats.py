@@ -31,8 +31,6 @@ from streamnb.mailbox.transfer.json_lines import read_lines, write_lines
 from streamnb.naive_bayes.base import TextModel
 from streamnb.storage import writing
 
-__all__ = ["FORMATS", "export", "import_file", "merge"]
-
 FORMATS = ("lines", "model", "bogofilter")
 
 

@@ -13,8 +13,6 @@ from urllib.parse import unquote, urlsplit
 
 from streamnb.errors import ConfigError, MailServerError
 
-__all__ = ["Access", "Address", "address_of"]
-
 
 class Address(NamedTuple):
     """A mail server's account, and a folder of it.

@@ -16,8 +16,6 @@ from streamnb.mailbox.watch.access import Access, Address, address_of
 from streamnb.mailbox.watch.ignored_folders import is_bin
 from streamnb.mailbox.watch.watcher import Listed
 
-__all__ = ["Access", "ImapAccount", "folder_messages"]
-
 _TIMEOUT = 30.0  # seconds without a word from the server
 _HEADERS = "BODY.PEEK[HEADER]<0.65536>"
 _BATCH = 200  # messages asked for together

@@ -13,8 +13,6 @@ from streamnb.errors import CorpusError, OutputError
 from streamnb.mailbox.watch.ignored_folders import is_bin
 from streamnb.mailbox.watch.watcher import Listed
 
-__all__ = ["INBOX", "MaildirAccount"]
-
 INBOX = "INBOX"
 _HEADER = 1 << 16
 

@@ -29,8 +29,6 @@ from streamnb.mailbox.store import Mailbox
 from streamnb.mailbox.watch.locations import Place, Places
 from streamnb.mailbox.watch.plan import Plan, sender_of
 
-__all__ = ["Account", "Listed", "Watcher"]
-
 _HEADERS_AT_ONCE = 500
 _RECENT = 86400.0  # seconds that a watcher may have been away for while a message was moved
 _AGED = 1e12  # `Place.since` of what has lain there long enough, and was seen to

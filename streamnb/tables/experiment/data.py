@@ -19,8 +19,6 @@ from streamnb.errors import ConfigError, CorpusError
 from streamnb.tables.columns import LARGEST, Columns
 from streamnb.tables.experiment.preparation import Preparation, as_it_is, ranges, scaling
 
-__all__ = ["Examples", "read_examples"]
-
 MAX_BYTES = 1 << 28
 MAX_CELLS = 1 << 28
 _MISSING = ("", "?", "NA", "nan", "NaN")

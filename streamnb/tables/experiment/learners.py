@@ -18,8 +18,6 @@ from streamnb.tables.base import TabularNB
 from streamnb.tables.columns import Columns
 from streamnb.tables.experiment.data import Examples
 
-__all__ = ["Learner", "learner_of", "learning"]
-
 
 class Learner(Protocol):
     """A model that is made anew for each trial."""

@@ -13,8 +13,6 @@ from streamnb.errors import OutputError
 from streamnb.storage import replacing
 from streamnb.tables.experiment.results import Experiment
 
-__all__ = ["make_folder", "write_experiment"]
-
 
 def make_folder(folder: str) -> None:
     """Have a folder for results, before there are any; OutputError where that cannot be."""
