@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 from pydantic import BaseModel
 
-from streamnb.errors import ConfigError
+from streamnb.errors import ConfigError, os_errors_as
 
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 50
@@ -41,11 +41,8 @@ def read_yaml(path: str | Path) -> dict[str, Any]:
         Where the file is missing, too large, not YAML, not a mapping, or repeats a key. Aliases
         are refused: a few lines of them can stand for terabytes.
     """
-    try:
-        with open(path, "rb") as file:
-            raw = file.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
+    with os_errors_as(ConfigError, f"{path}: cannot be read"), open(path, "rb") as file:
+        raw = file.read(MAX_BYTES + 1)
     if len(raw) > MAX_BYTES:
         raise ConfigError(f"{path}: longer than {MAX_BYTES} bytes, too long for a configuration")
     try:

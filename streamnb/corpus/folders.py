@@ -8,7 +8,7 @@ from pathlib import Path
 
 from streamnb.corpus.entry import Corpus, Entry, Labels
 from streamnb.corpus.headers import header_label
-from streamnb.errors import CorpusError
+from streamnb.errors import CorpusError, os_errors_as
 
 _MEANINGS = {
     "ham": "ham", "notspam": "ham", "nonspam": "ham", "nospam": "ham", "notjunk": "ham",
@@ -56,17 +56,14 @@ def _is_folder(item: os.DirEntry[str]) -> bool:
 
 
 def _listing(folder: Path) -> list[str]:
-    try:
-        with os.scandir(folder) as found:
-            return sorted(
-                item.name
-                for item in found
-                if not item.name.startswith(".")
-                and item.name.lower() not in _IGNORED
-                and not _is_folder(item)
-            )
-    except OSError as error:
-        raise CorpusError(f"{folder}: cannot be listed: {error.strerror}") from None
+    with os_errors_as(CorpusError, f"{folder}: cannot be listed"), os.scandir(folder) as found:
+        return sorted(
+            item.name
+            for item in found
+            if not item.name.startswith(".")
+            and item.name.lower() not in _IGNORED
+            and not _is_folder(item)
+        )
 
 
 def _messages(folder: Path) -> list[tuple[str, str]]:

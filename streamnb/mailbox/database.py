@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from streamnb.errors import BusyError, OutputError, StateError
+from streamnb.errors import BusyError, OutputError, StateError, os_errors_as
 from streamnb.mailbox.location import WAIT, is_url
 from streamnb.mailbox.transactions import FORMAT, FORMATS, SCHEMA, Transactions
 
@@ -97,25 +97,20 @@ class Database(Transactions):
                 raise
 
     def _make_file(self, path: Path) -> None:
-        try:
+        with os_errors_as(OutputError, f"{self.path}: the database cannot be made", ValueError):
             if not path.parent.is_dir():
                 path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             with contextlib.suppress(FileExistsError):
                 os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-        except (OSError, ValueError) as error:
-            why = getattr(error, "strerror", None) or error
-            raise OutputError(f"{self.path}: the database cannot be made: {why}") from None
 
     def _check_file(self) -> None:
-        try:
-            status = os.stat(self.path)
-        except FileNotFoundError:
-            raise StateError(
-                f"{self.path}: no such database; `streamnb learn` makes one, --db names another"
-            ) from None
-        except (OSError, ValueError) as error:
-            why = getattr(error, "strerror", None) or error
-            raise StateError(f"{self.path}: the database cannot be read: {why}") from None
+        with os_errors_as(StateError, f"{self.path}: the database cannot be read", ValueError):
+            try:
+                status = os.stat(self.path)
+            except FileNotFoundError:
+                raise StateError(
+                    f"{self.path}: no such database; `streamnb learn` makes one, --db names another"
+                ) from None
         self.file = status.st_dev, status.st_ino
         if not stat.S_ISREG(status.st_mode):
             raise StateError(f"{self.path}: the database cannot be read: not a regular file")

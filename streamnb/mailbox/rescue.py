@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from streamnb.classifier import Classifier
 from streamnb.counts.blocks import BLOCK, features_of
 from streamnb.counts.protocol import Label
-from streamnb.errors import BusyError, StateError
+from streamnb.errors import BusyError, StateError, os_errors_as
 from streamnb.features.token_counts import TokenCounts
 from streamnb.mailbox.carry import carry
 from streamnb.mailbox.database import Database
@@ -90,10 +90,8 @@ def rescue(
         if done.added == 0:
             why = "no row of its ledger can be kept" if left else "its ledger has no rows to keep"
             raise StateError(f"{damaged}: {why}; nothing was made")
-        try:
+        with os_errors_as(StateError, f"{new}: cannot be made"):
             os.link(making, new)  # fails where a file of that name was made meanwhile
-        except OSError as error:
-            raise StateError(f"{new}: cannot be made: {error.strerror}") from None
     finally:
         _remove(making)
         database.close()

@@ -17,7 +17,7 @@ from uvicorn import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
-from streamnb.errors import OutputError
+from streamnb.errors import OutputError, os_errors_as
 from streamnb.mailbox.location import beside
 
 Scope = dict[str, Any]
@@ -38,7 +38,7 @@ def token_of(database: str | os.PathLike[str]) -> str:
     """
     path = beside(database, ".token")
     made = secrets.token_urlsafe(32)
-    try:
+    with os_errors_as(OutputError, f"{path}: the token cannot be kept", ValueError):
         os.makedirs(os.path.dirname(os.path.abspath(path)), mode=0o700, exist_ok=True)
         try:
             descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, 0o600)
@@ -52,9 +52,6 @@ def token_of(database: str | os.PathLike[str]) -> str:
             return known
         with open(descriptor, "w", encoding="ascii") as file:
             file.write(f"{made}\n")
-    except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or error
-        raise OutputError(f"{path}: the token cannot be kept: {why}") from None
     return made
 
 

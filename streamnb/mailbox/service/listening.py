@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import Any, NamedTuple
 
-from streamnb.errors import ConfigError, OutputError
+from streamnb.errors import ConfigError, OutputError, cause_of, os_errors_as
 
 _FIRST = 3  # descriptor of the first socket that systemd passes on (sd_listen_fds(3))
 _PAUSE = 1.0  # seconds after a connection could not be accepted
@@ -74,13 +74,10 @@ def listen(address: Address, mode: int = 0o600) -> socket.socket:
             found.setblocking(False)
             return found
         return _listen_at(address.path, mode)
-    except OutputError:
-        raise
     except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or str(error)
         ours = (address.path or "").endswith(".sock")
         hint = "; STREAMNB_SOCKET names another place" if ours else ""
-        raise OutputError(f"{address}: cannot be listened on: {why}{hint}") from None
+        raise OutputError(f"{address}: cannot be listened on: {cause_of(error)}{hint}") from None
 
 
 def _listen_at(path: str, mode: int) -> socket.socket:
@@ -127,10 +124,8 @@ def inherited() -> dict[str, socket.socket]:
     names = os.environ.get("LISTEN_FDNAMES", "").split(":")
     found = {}
     for i in range(number):
-        try:
+        with os_errors_as(ConfigError, f"LISTEN_FDS: {_FIRST + i} is no socket"):
             passed = socket.socket(fileno=_FIRST + i)
-        except OSError as error:
-            raise ConfigError(f"LISTEN_FDS: {_FIRST + i} is no socket: {error.strerror}") from None
         passed.setblocking(False)
         found[names[i] if i < len(names) else ""] = passed
     return found

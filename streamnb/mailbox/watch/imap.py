@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from streamnb.corpus.entry import MAX_MESSAGE
-from streamnb.errors import ConfigError, MailCopyError, MailRefusedError, MailServerError
+from streamnb.errors import ConfigError, MailCopyError, MailRefusedError, MailServerError, cause_of
 from streamnb.mailbox.sources import Found
 from streamnb.mailbox.watch.access import Access, Address, address_of
 from streamnb.mailbox.watch.ignored_folders import is_bin
@@ -388,7 +388,7 @@ def _hint(address: Address) -> str:
 
 
 def _text(error: BaseException) -> str:
-    text = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    text = cause_of(error) or type(error).__name__
     if error.args and isinstance(error.args[0], bytes):  # what the server said, as it said it
         text = error.args[0].decode("utf-8", "replace")
     elif re.fullmatch(r"b(['\"]).*\1", str(text), re.S):  # imaplib shows bytes as Python does

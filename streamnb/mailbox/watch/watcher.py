@@ -19,6 +19,7 @@ from streamnb.errors import (
     OutputError,
     StateError,
     StreamNBError,
+    cause_of,
 )
 from streamnb.mail import parse
 from streamnb.mailbox.digest import digest, header_key
@@ -153,7 +154,7 @@ class Watcher:
         except MailCopyError as error:
             self.say(f"{place.folder}/{place.uid}: left alone: {error}")
         except (BusyError, OutputError, MailRefusedError, OSError) as error:
-            self._later(place.folder, place.uid, getattr(error, "strerror", None) or str(error))
+            self._later(place.folder, place.uid, cause_of(error))
         except StreamNBError:
             raise
         except Exception as error:  # whatever is in a mail must not end the watching
