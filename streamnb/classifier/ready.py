@@ -17,6 +17,7 @@ from streamnb.naive_bayes.discriminative import DiscriminativeMultinomialNB
 from streamnb.naive_bayes.multinomial import MultinomialNB
 from streamnb.naive_bayes.views import ViewsNB
 from streamnb.parameters import (
+    LEAST,
     POSITIVE,
     Flag,
     Names,
@@ -49,7 +50,7 @@ class ReadyClassifier(Classifier):
         default=3.0,
     )
     length_norm: float | None = parameter(
-        Number(POSITIVE.low, none=True),
+        Number(LEAST, none=True),
         "teaching",
         "The evidence of a view is divided by this times a power of the number of its features; "
         "None for no length normalisation.",

@@ -21,6 +21,7 @@ from streamnb.naive_bayes.receipt import Receipt
 from streamnb.naive_bayes.rows import are_messages, listed
 from streamnb.naive_bayes.strongest import Strongest, against_best_other
 from streamnb.parameters import (
+    LEAST,
     POSITIVE,
     Flag,
     Number,
@@ -49,7 +50,7 @@ class LearnerParameters:
     """Parameters of every counting model that are given by name."""
 
     length_norm: float | None = parameter(
-        Number(POSITIVE.low, none=True),
+        Number(LEAST, none=True),
         "formula",
         "Length normalisation: the evidence is divided by this times a power of the number of "
         "distinct features that took part; None for none. Words depend on each other, so a long "

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -186,18 +185,19 @@ class PairCounts(LevelCounts):
         self.pairs.load(keys, None, None, cells, cells.sum(axis=0).tolist())
 
 
-@dataclass(eq=False, repr=False)
 class _Parents(Names):
     """A number of features, or their names."""
 
-    of: type = object
+    def __init__(self) -> None:
+        super().__init__(object, none=True)
+        names = self.fits
 
-    def _fits(self, value: Any) -> bool:
-        whole = isinstance(value, int) and not isinstance(value, bool) and value >= 1
-        return whole or super()._fits(value)
+        def fits(value: Any) -> bool:
+            whole = isinstance(value, int) and not isinstance(value, bool) and value >= 1
+            return whole or names(value)
 
-    def _wanted(self) -> str:
-        return "a number of features >= 1, or a list of their names"
+        self.fits = fits
+        self.what = "a number of features >= 1, or a list of their names, or None"
 
 
 @parameterised()
@@ -234,7 +234,7 @@ class AODE(PriorParameter, TabularNB):
     """
 
     parents: int | Collection[Hashable] | None = parameter(
-        _Parents(none=True),
+        _Parents(),
         "counts",
         "None for all features; or how many a row has at most (those whose names have the "
         "smallest fingerprints, a choice that depends on the row alone); or their names. A row of "
