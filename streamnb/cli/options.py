@@ -89,14 +89,12 @@ def current_base() -> str | None:
     from streamnb.mailbox.location import base_path
 
     meta = click.get_current_context().meta
-    found: str | None = meta[_BASE] or base_path(meta[_USER])
-    return found
+    return meta[_BASE] or base_path(meta[_USER])
 
 
 def current_user() -> str | None:
     """Who --user names."""
-    found: str | None = click.get_current_context().meta[_USER]
-    return found
+    return click.get_current_context().meta[_USER]
 
 
 def database_options(command: Command) -> Command:

@@ -158,7 +158,6 @@ def replaced(data: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
 
 def as_yaml(config: BaseModel) -> str:
     """Write a configuration out, every default included."""
-    text: str = yaml.dump(
+    return yaml.dump(
         config.model_dump(mode="json"), Dumper=_Dumper, sort_keys=False, allow_unicode=True
     )
-    return text

@@ -26,8 +26,7 @@ def today() -> int:
 
 def is_rare(seen: NDArray[np.uint32], day: float) -> NDArray[np.bool_]:
     """Which features one message had, and none since that day; `seen` as `Page` has it."""
-    rare: NDArray[np.bool_] = (seen[:, 0] <= 1) & (seen[:, 1].astype(np.int64) < day)
-    return rare
+    return (seen[:, 0] <= 1) & (seen[:, 1].astype(np.int64) < day)
 
 
 class SqlCounts(Places):

@@ -82,8 +82,7 @@ class MemoryCounts:
 
     def name(self, fingerprint: int) -> Feature | None:
         """The name of a feature, or None where it is not known."""
-        found: Feature | None = self.table.name(fingerprint)
-        return found
+        return self.table.name(fingerprint)
 
     def everything(self) -> tuple[NDArray[np.uint64], NDArray[np.float64]]:
         """Every feature (V,) and its counts (V, K): not for a single message."""

@@ -160,8 +160,7 @@ class Places:
             return None
         if not isinstance(row[0], bytes):
             raise self._damaged("a name")
-        found: Feature = _core.decode_name(row[0])
-        return found
+        return _core.decode_name(row[0])
 
     def name_features(self, names: Iterable[tuple[int, bytes]]) -> None:
         """Say what features are called, by their fingerprints, where that is not known."""
@@ -262,8 +261,7 @@ class Places:
         """Pairs for those of the keys that are there: the key's number, and what was asked for."""
         run, numbers = self.database.connection.execute, self.database.numbers
         if len(keys) <= _AT_ONCE:
-            found: list[tuple[Any, Any]] = run(statement, (numbers(keys.tolist()),)).fetchall()
-            return found
+            return run(statement, (numbers(keys.tolist()),)).fetchall()
         return [
             (start + number, found)
             for start in range(0, len(keys), _AT_ONCE)

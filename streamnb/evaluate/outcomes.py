@@ -116,8 +116,7 @@ class Outcomes:
 
         def sums(column: NDArray[np.int64]) -> NDArray[np.int64]:
             before = np.concatenate(([0], np.cumsum(np.concatenate((column, column)))))
-            found: NDArray[np.int64] = (before[ends] - before[starts]).sum(axis=1)
-            return found
+            return (before[ends] - before[starts]).sum(axis=1)
 
         n = len(self)
         found = {"accuracy": sums(self.right.astype(np.int64)) / n}

@@ -202,8 +202,7 @@ def _without(mailbox: Mailbox, row: Row, going: list[NDArray[np.uint64]]) -> Non
 
 def _among(some: NDArray[np.uint64], ordered: NDArray[np.uint64]) -> NDArray[np.bool_]:
     at = np.minimum(np.searchsorted(ordered, some), max(len(ordered) - 1, 0))
-    found: NDArray[np.bool_] = ordered[at] == some if len(ordered) else np.zeros(len(some), bool)
-    return found
+    return ordered[at] == some if len(ordered) else np.zeros(len(some), bool)
 
 
 def _numbers(mailbox: Mailbox, where: str, values: tuple[float, ...] = ()) -> list[int]:

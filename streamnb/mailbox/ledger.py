@@ -124,11 +124,10 @@ def row_of(columns: Sequence[Any], features_at: FeaturesAt) -> Row:
 
 def select_row(database: Transactions, number: int) -> Sequence[Any] | None:
     """The columns of one row; None where there is none of that number."""
-    found: Sequence[Any] | None = database.connection.execute(
+    return database.connection.execute(
         f"SELECT {COLUMNS} FROM ledger WHERE id = ?",  # noqa: S608 (a constant)
         (number,),
     ).fetchone()
-    return found
 
 
 class Ledger:
@@ -187,11 +186,10 @@ class Ledger:
         if self._held is not None and digest in self._held:
             row = self._held[digest]
             return row.label, row.teacher, row.source
-        found: tuple[Any, Any, Any] | None = self.database.connection.execute(
+        return self.database.connection.execute(
             "SELECT label, teacher, source FROM ledger WHERE digest = ? AND ended IS NULL",
             (digest,),
         ).fetchone()
-        return found
 
     def labels_of(self, digests: Sequence[bytes], labels: Sequence[Label]) -> dict[bytes, Label]:
         """The class of those of some messages that have one."""

@@ -176,8 +176,7 @@ class CountingNB(Remembers[_Evidence], CountingParameters, LearnsMatrices, TextM
     def _unseen_weights(self) -> list[float]:
         """What one occurrence of a feature that was never learned adds to each class."""
         nothing = np.zeros((1, len(self.counts.labels)))
-        weights: list[float] = self._feature_weights(nothing)[0].tolist()
-        return weights
+        return self._feature_weights(nothing)[0].tolist()
 
     def _log_prior(self) -> list[float]:
         return log_prior(self.prior, self.counts.labels, self.counts.weights)

@@ -91,5 +91,4 @@ class LearnsMatrices(MiniBatches):
         scores = np.array(self._base_evidence()) + sums
         if self.length_norm:
             scores /= np.array([self._length_divisor(int(n)) for n in used])[:, None]
-        joint: NDArray[np.float64] = np.array(self._log_prior()) + scores
-        return joint
+        return np.array(self._log_prior()) + scores

@@ -23,8 +23,7 @@ def log_normalised(joint: NDArray[np.float64]) -> NDArray[np.float64]:
     top = joint.max(axis=1, keepdims=True)
     # A message that no class can have said (priors of zero all over): every class alike.
     joint = np.where(np.isneginf(top), 0.0, joint - np.where(np.isneginf(top), 0.0, top))
-    normalised: NDArray[np.float64] = joint - np.log(np.exp(joint).sum(axis=1, keepdims=True))
-    return normalised
+    return joint - np.log(np.exp(joint).sum(axis=1, keepdims=True))
 
 
 class AsksMany(base.MiniBatchClassifier):

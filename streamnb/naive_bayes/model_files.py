@@ -73,8 +73,7 @@ class Saved:
         ModelFileError
             Where the file is missing, damaged, not ours or of another model.
         """
-        model: Self = read(path, cls)[0]
-        return model
+        return read(path, cls)[0]
 
 
 def save(model: Saved, path: str | Path | BinaryIO, extra: Any = None) -> None:

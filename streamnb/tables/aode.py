@@ -28,8 +28,7 @@ _FEATURE = 1 << 31  # in a key: what follows is the number of a feature, not of 
 
 def _key(a: NDArray[np.int64], b: NDArray[np.int64]) -> NDArray[np.uint64]:
     """Keys of parents' levels and others, or features marked as such."""
-    keys: NDArray[np.uint64] = ((a << 32) | b).astype(np.uint64)
-    return keys
+    return ((a << 32) | b).astype(np.uint64)
 
 
 def _parts(keys: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -284,8 +283,7 @@ class AODE(PriorParameter, TabularNB):
         often = known.pairs.gather(known.own_keys(row, parents))[0].sum(axis=1)
         parents = parents[(often >= self.least) & (often > 0)]
         if not len(parents):
-            independent: NDArray[np.float64] = single.sum(axis=0)
-            return independent
+            return single.sum(axis=0)
         logs = self._given(row, parents, single)
         logs[np.arange(len(parents)), parents] = single[parents]  # the parent itself
         joint = logs.sum(axis=1)
@@ -316,8 +314,7 @@ class AODE(PriorParameter, TabularNB):
         if self.sparse:
             beside = pairs[np.arange(len(parents)), parents][:, None]
             shares = (pairs + self.back_off * np.exp(single)) / (beside + self.back_off)
-            logs: NDArray[np.float64] = np.log(np.maximum(shares, _SMALLEST))
-            return logs
+            return np.log(np.maximum(shares, _SMALLEST))
         given = known.pairs.gather(known.known_keys(row, parents).ravel())[0].reshape(shape)
         return log_shares(pairs, given, self.alpha, known.alive[row.features, None][None])
 

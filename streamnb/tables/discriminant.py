@@ -155,8 +155,7 @@ def _lifted(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
     values, vectors = np.linalg.eigh(matrix)
     if values[0] >= -1e-12 * values[-1]:
         return matrix
-    lifted: NDArray[np.float64] = (vectors * np.maximum(values, 0.0)) @ vectors.T
-    return lifted
+    return (vectors * np.maximum(values, 0.0)) @ vectors.T
 
 
 def _whitened(

@@ -66,12 +66,11 @@ def fetched(mailbox: Mailbox, account: Reachable | None, entry: Entry) -> bytes 
 def _later_places(mailbox: Mailbox, account: str, uid: str) -> list[tuple[str, str]]:
     """Where the watcher has seen a message since."""
     with mailbox.database.reading() as connection:
-        found: list[tuple[str, str]] = connection.execute(
+        return connection.execute(
             "SELECT folder, uid FROM watched WHERE account = ? AND gone IS NULL AND key IN "
             "(SELECT key FROM watched WHERE account = ? AND uid = ?) LIMIT 10",
             (account, account, uid),
         ).fetchall()
-        return found
 
 
 def plain_text(message: bytes) -> str:

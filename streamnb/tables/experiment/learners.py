@@ -47,8 +47,7 @@ class _Ours:
         return model.partial_fit(_rows_for(model, rows), labels)
 
     def predict(self, model: Any, rows: Columns) -> list[Any]:
-        found: list[Any] = model.predict(_rows_for(model, rows)).tolist()
-        return found
+        return model.predict(_rows_for(model, rows)).tolist()
 
     def joint(self, model: Any, rows: Columns) -> tuple[list[Any], NDArray[np.float64]]:
         return model.classes_.tolist(), model.joint_log_likelihood_many(_rows_for(model, rows))
