@@ -151,6 +151,18 @@ def os_errors_as(kind: type[StreamNBError], what: str, *others: type[Exception])
         raise kind(f"{what}: {cause_of(error)}") from None
 
 
+@contextmanager
+def needing(
+    extra: str, what: str = "{} is missing", kind: type[StreamNBError] = ConfigError
+) -> Iterator[None]:
+    """Say which extra brings what cannot be imported; `{}` stands for its name."""
+    try:
+        yield
+    except ImportError as error:
+        said = what.replace("{}", str(error.name or error))
+        raise kind(f"{said}: pip install 'streamnb[{extra}]'") from None
+
+
 def why_of(error: BaseException) -> str:
     """What an error says; of a library that cannot be loaded, what its own library says."""
     while isinstance(error, ImportError) and error.__cause__ is not None:

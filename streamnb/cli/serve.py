@@ -6,7 +6,7 @@ import os
 import socket
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -19,7 +19,7 @@ from streamnb.cli.options import (
     open_mailbox,
     question_options,
 )
-from streamnb.errors import ConfigError, printable
+from streamnb.errors import ConfigError, needing, printable
 
 if TYPE_CHECKING:
     import ssl
@@ -172,12 +172,8 @@ def _handles(
     }
 
 
-@contextmanager
-def _needed() -> Iterator[None]:
-    try:
-        yield
-    except ImportError as error:
-        raise ConfigError(f"{error.name}: not installed: pip install 'streamnb[server]'") from None
+def _needed() -> AbstractContextManager[None]:
+    return needing("server", "{}: not installed")
 
 
 def _token(mailboxes: Mailboxes) -> Callable[[str | None], str]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from streamnb.errors import ConfigError, CorpusError, StreamNBError, printable
+from streamnb.errors import ConfigError, CorpusError, StreamNBError, needing, printable
 
 
 @click.group()
@@ -150,10 +150,8 @@ def table(corpora: tuple[str, ...], output: str, order: str) -> None:
     Example:
       streamnb spark table corpora/sample -o mail.parquet
     """  # noqa: D301 (click's mark for lines that stay as they are)
-    try:
+    with needing("spark", kind=StreamNBError):
         from streamnb.replay.table import write
-    except ImportError as error:
-        raise _missing(error) from None
     messages = write(corpora, output, order)
     click.echo(printable(f"{output}: {messages:,} messages"))
 
@@ -224,18 +222,12 @@ def _write(frame: Any, wanted: Any) -> None:
     frame.write.mode(mode).format(wanted.format).save(wanted.output)
 
 
-def _missing(error: ImportError) -> StreamNBError:
-    return StreamNBError(f"{error.name or error} is missing: pip install 'streamnb[spark]'")
-
-
 @contextmanager
 def _session() -> Iterator[Any]:
     """A session of Spark; what goes wrong in it is said in one line."""
-    try:
+    with needing("spark", kind=StreamNBError):
         from pyspark.errors import PySparkException
         from pyspark.sql import SparkSession
-    except ImportError as error:
-        raise _missing(error) from None
     # Workers are as this process, unless told otherwise, and take nothing from the folder at hand.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYTHONSAFEPATH", "1")

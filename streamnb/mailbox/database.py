@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from streamnb.errors import BusyError, OutputError, StateError, os_errors_as
+from streamnb.errors import BusyError, OutputError, StateError, needing, os_errors_as
 from streamnb.mailbox.location import WAIT, is_url
 from streamnb.mailbox.transactions import FORMAT, FORMATS, SCHEMA, Transactions
 
@@ -47,12 +47,8 @@ def opened(path: str | Path, create: bool = True, wait: float = WAIT) -> Transac
     """
     if not is_url(path):
         return Database(path, create, wait)
-    try:
+    with needing("postgres", kind=StateError):
         from streamnb.mailbox.postgres import PostgresDatabase
-    except ImportError as error:
-        raise StateError(
-            f"{error.name or error} is missing: pip install 'streamnb[postgres]'"
-        ) from None
     return PostgresDatabase(str(path), create, wait)
 
 

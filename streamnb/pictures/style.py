@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from streamnb.errors import ConfigError
+from streamnb.errors import ConfigError, needing
 from streamnb.storage import replacing
 
 if TYPE_CHECKING:
@@ -56,10 +56,8 @@ def check_target(path: str) -> None:
 
 
 def _matplotlib() -> Any:
-    try:
+    with needing("plot", "pictures need matplotlib"):
         import matplotlib
-    except ImportError:
-        raise ConfigError("pictures need matplotlib: pip install 'streamnb[plot]'") from None
     return matplotlib
 
 

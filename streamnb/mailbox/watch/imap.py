@@ -10,7 +10,14 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from streamnb.corpus.entry import MAX_MESSAGE
-from streamnb.errors import ConfigError, MailCopyError, MailRefusedError, MailServerError, cause_of
+from streamnb.errors import (
+    ConfigError,
+    MailCopyError,
+    MailRefusedError,
+    MailServerError,
+    cause_of,
+    needing,
+)
 from streamnb.mailbox.sources import Found
 from streamnb.mailbox.watch.access import Access, Address, address_of
 from streamnb.mailbox.watch.ignored_folders import is_bin
@@ -68,10 +75,8 @@ class ImapAccount:
 
     def connect(self) -> None:
         """Log in."""
-        try:
+        with needing("imap", "imap:// needs IMAPClient"):
             import imapclient
-        except ImportError:
-            raise ConfigError("imap:// needs IMAPClient: pip install 'streamnb[imap]'") from None
         self.close()
         address = self.address
         if self.access.plaintext and address.host not in _LOCAL:

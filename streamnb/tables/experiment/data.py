@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamnb.config.experiment import BundledConfig, CsvConfig, IdxConfig
-from streamnb.errors import ConfigError, CorpusError, os_errors_as
+from streamnb.errors import ConfigError, CorpusError, needing, os_errors_as
 from streamnb.tables.columns import LARGEST, Columns
 from streamnb.tables.experiment.preparation import Preparation, as_it_is, ranges, scaling
 
@@ -285,12 +285,8 @@ def _idx_values(file: BinaryIO, path: Path, dimensions: int) -> NDArray[np.uint8
 
 
 def _bundled(config: BundledConfig) -> Examples:
-    try:
+    with needing("sklearn", "data.kind: 'bundled' needs scikit-learn"):
         from sklearn import datasets
-    except ImportError:
-        raise ConfigError(
-            "data.kind: 'bundled' needs scikit-learn: pip install 'streamnb[sklearn]'"
-        ) from None
     bunch = getattr(datasets, f"load_{config.name}")()
     labels = [str(bunch.target_names[k]) for k in bunch.target.tolist()]
     name = f"scikit-learn's {config.name.replace('_', ' ')}"

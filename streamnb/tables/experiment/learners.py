@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from streamnb.config.conversion import Section
 from streamnb.config.experiment import TABULAR, ScikitConfig
 from streamnb.config.schema import COUNTING
-from streamnb.errors import ConfigError
+from streamnb.errors import ConfigError, needing
 from streamnb.tables.base import TabularNB
 from streamnb.tables.columns import Columns
 from streamnb.tables.experiment.data import Examples
@@ -129,13 +129,9 @@ def learner_of(config: Section, name: str) -> Learner:
 
 
 def _estimator(config: ScikitConfig, name: str) -> Callable[[], Any]:
-    try:
+    with needing("sklearn", f"models.{name}: it needs scikit-learn"):
         from sklearn import discriminant_analysis
         from sklearn import naive_bayes as theirs
-    except ImportError:
-        raise ConfigError(
-            f"models.{name}: it needs scikit-learn: pip install 'streamnb[sklearn]'"
-        ) from None
     made = getattr(theirs, config.estimator, None) or getattr(
         discriminant_analysis, config.estimator
     )
