@@ -55,6 +55,17 @@ class MailCommand(click.Command):
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, a line a message.")
+on_error_option = click.option(
+    "--on-error",
+    type=click.Choice(["stop", "skip"]),
+    help="What to do with a message that cannot be read, or a line without label and text.",
+)
+
+
+def set_option(example: str) -> Callable[[Command], Command]:
+    """Settings of a configuration, one by one, as `settings`."""
+    told = f"Change a setting: {example}"
+    return click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help=told)
 
 
 _USER, _BASE = "streamnb.user", "streamnb.base"  # where the context has them

@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 
+from streamnb.cli.options import set_option
 from streamnb.errors import ConfigError, CorpusError, StreamNBError, needing, printable
 
 
@@ -34,13 +35,7 @@ def spark() -> None:
 def _settings(command: Callable[..., None]) -> Callable[..., None]:
     for option in (
         click.option("--json", "as_json", is_flag=True, help="Print one JSON object."),
-        click.option(
-            "--set",
-            "settings",
-            metavar="KEY=VALUE",
-            multiple=True,
-            help="Change a setting: spark.parts=32",
-        ),
+        set_option("spark.parts=32"),
         click.argument("config_file", metavar="CONFIG"),
     ):
         command = option(command)
