@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -274,8 +275,18 @@ def wrong_rows(axes: Axes, labels: list[str], models: dict[str, Any]) -> None:
         axes.legend()
 
 
-def class_image(axes: Axes, label: str, pixels: list[float], shape: list[int]) -> None:
-    """The mean of a class of images."""
-    axes.imshow(np.array(pixels).reshape(shape), cmap="Greys")
-    axes.set_title(shown(label, 10))
+def means(axes: Axes, images: dict[str, list[float]], shape: tuple[int, int]) -> None:
+    """The mean image of each class, side by side."""
+    height, width = shape
+    columns = max(5, math.isqrt(len(images)))
+    step = 1.4 * height  # from row to row: there are labels between them
+    size = 10 if len(images) <= 20 else 6
+    for number, (label, pixels) in enumerate(images.items()):
+        top, left = number // columns * step, number % columns * 1.1 * width
+        place = (left, left + width, top + height, top)
+        axes.imshow(np.array(pixels).reshape(shape), cmap="Greys", extent=place)
+        axes.text(left + width / 2, top, shown(label, 10), ha="center", va="bottom", size=size)
+    axes.set_xlim(0, 1.1 * width * min(len(images), columns))
+    axes.set_ylim(math.ceil(len(images) / columns) * step, -0.4 * height)
+    axes.set_title("Means of the classes")
     axes.set_axis_off()
