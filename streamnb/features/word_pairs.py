@@ -7,7 +7,7 @@ from typing import Any
 from streamnb import _core
 from streamnb.features.mail_words import ReadsHeaders, as_mail
 from streamnb.features.token_counts import TokenCounts
-from streamnb.features.words import ON
+from streamnb.features.words import KEEP_NAMES, ON
 from streamnb.mail import Mail
 from streamnb.mail.decode import composed, decode_words
 from streamnb.parameters import Flag, Whole, parameter, parameterised
@@ -40,12 +40,7 @@ class WordPairs(ReadsHeaders):
     mail: bool = parameter(
         Flag(), "counts", "Whether a message is a mail; False for plain text.", default=True
     )
-    keep_names: bool = parameter(
-        Flag(),
-        "counts",
-        "Pass the tokens' text on to the model, so that it can be shown.",
-        default=True,
-    )
+    keep_names: bool = KEEP_NAMES
     on: str | None = ON
 
     def _new_scanner(self) -> _core.PairScanner:

@@ -91,6 +91,13 @@ class ScanningTransformer(Parameterised, base.Transformer):
 
 ON = parameter(Text(none=True), "counts", "Key of the message where x is a dict.", default=None)
 
+KEEP_NAMES = parameter(
+    Flag(),
+    "counts",
+    "Pass the tokens' text on to the model, so that it can be shown.",
+    default=True,
+)
+
 
 @parameterised()
 class WordParameters:
@@ -128,12 +135,7 @@ class WordParameters:
         "(Manning, Raghavan and Schuetze 2008, section 6.4.1); nothing where `binary`.",
         default=False,
     )
-    keep_names: bool = parameter(
-        Flag(),
-        "counts",
-        "Pass the tokens' text on to the model, so that it can be shown.",
-        default=True,
-    )
+    keep_names: bool = KEEP_NAMES
     on: str | None = ON
 
     def _scanner_options(self) -> dict[str, Any]:
