@@ -163,6 +163,14 @@ def needing(
         raise kind(f"{said}: pip install 'streamnb[{extra}]'") from None
 
 
+def damaged(path: object, what: str) -> StateError:
+    """Of a database: what it holds is not sound."""
+    return StateError(
+        f"{path}: the database is damaged: {what}; restore it from a backup, or see "
+        "`streamnb rescue`"
+    )
+
+
 def why_of(error: BaseException) -> str:
     """What an error says; of a library that cannot be loaded, what its own library says."""
     while isinstance(error, ImportError) and error.__cause__ is not None:

@@ -105,10 +105,6 @@ class Classifier(Parameterised, AsksMany):
     def _is_taught(self) -> bool:
         return "model" in vars(self) and bool(self.labels)
 
-    @property
-    def _multiclass(self) -> bool:
-        return True
-
     def _more_tags(self) -> set[str]:
         return {"text input"}
 

@@ -15,6 +15,7 @@ from streamnb.counts.blocks import BLOCK, LAST_DAY, Page, distinct, joined
 from streamnb.counts.part import LentCounts
 from streamnb.counts.places import MOST_PLACES, Places, Store, found_of
 from streamnb.counts.protocol import Counts, Label, UnsupportedError, check_labels
+from streamnb.errors import damaged
 from streamnb.features.token_counts import TokenCounts
 from streamnb.storage import plain_label, read_label
 
@@ -245,7 +246,7 @@ class SqlCounts(Places):
         run = self.database.connection.execute
         named = run(f"SELECT name FROM features_{self.view} ORDER BY fingerprint").fetchall()  # noqa: S608
         if not all(name is None or isinstance(name, bytes) for (name,) in named):
-            raise self._damaged("a name")
+            raise damaged(self.database.path, "a name")
         found = self._everywhere()
         at = found.rows
         cells = found.page.cells[at]

@@ -86,6 +86,14 @@ _VERDICTS = re.compile(
 _OURS = re.compile(rb"x-streamnb[ \t]*:[ \t]*([^\s,]+)", re.I)
 
 
+def of_hex(text: str) -> bytes:
+    """A digest as it is written; ValueError where it is none."""
+    key = bytes.fromhex(text)
+    if len(key) != 32:
+        raise ValueError("not 64 hexadecimal digits")
+    return key
+
+
 def stamped_as(header: bytes, label: str) -> bool:
     r"""Whether a filter has said in the header that a message is of a class.
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from streamnb.counts.blocks import distinct
 from streamnb.counts.protocol import Label
-from streamnb.errors import StateError
+from streamnb.errors import damaged
 from streamnb.features.token_counts import TokenCounts
 from streamnb.mailbox.packed import PLACED, FeaturesAt, PlacesOf, pack_tokens, unpack_tokens
 from streamnb.mailbox.transactions import Transactions
@@ -162,13 +162,7 @@ class Ledger:
             self.check(row)
             return row
         except _UNSOUND as error:
-            raise self._damaged(f"row {columns[0]} of the ledger ({error})") from None
-
-    def _damaged(self, what: str) -> StateError:
-        return StateError(
-            f"{self.database.path}: the database is damaged: {what}; restore it from a backup, or "
-            "see `streamnb rescue`"
-        )
+            raise damaged(self.database.path, f"row {columns[0]} of the ledger ({error})") from None
 
     def active(self, digest: bytes) -> Row | None:
         """What is learned of a message now, None where nothing is."""
@@ -198,7 +192,7 @@ class Ledger:
         found = self.database.connection.execute(statement, tuple(digests)) if digests else ()
         numbers = {bytes(key): number for key, number in found}
         if not all(number in range(len(labels)) for number in numbers.values()):
-            raise self._damaged("a label in the ledger")
+            raise damaged(self.database.path, "a label in the ledger")
         return {key: labels[number] for key, number in numbers.items()}
 
     def rows(self, where: str = "ended IS NULL", values: Sequence[Any] = ()) -> Iterator[Row]:
@@ -225,7 +219,7 @@ class Ledger:
         """The row of a number, which is there; StateError where it is not."""
         for row in list(self.rows("id = ?", (number,))):
             return row
-        raise self._damaged(f"row {number} of the ledger is missing")
+        raise damaged(self.database.path, f"row {number} of the ledger is missing")
 
     def write(self, row: Row) -> None:
         """Write a new row."""

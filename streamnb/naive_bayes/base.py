@@ -36,10 +36,6 @@ class Scored(Parameterised):
     def _scores(self, x: Any) -> list[float]:
         raise NotImplementedError
 
-    @property
-    def _multiclass(self) -> bool:
-        return True
-
     def joint_log_likelihood(self, x: Any) -> dict[Label, float]:
         """Log of prior times likelihood, for each class."""
         with self._lock:

@@ -37,6 +37,10 @@ class AsksMany(base.MiniBatchClassifier):
         def labels(self) -> list[Label]: ...  # noqa: D102
 
     @property
+    def _multiclass(self) -> bool:
+        return True
+
+    @property
     def _scoring(self) -> threading.RLock:
         """What keeps scores and labels as they are."""
         return self._lock

@@ -28,6 +28,7 @@ logging.getLogger("uvicorn").addHandler(logging.NullHandler())
 logging.getLogger("uvicorn").propagate = False  # whoever connects could fill it
 _LONGEST = 120.0  # seconds that a connection lives
 _GRACE = 10.0  # seconds that a request may take to its end when the server stops
+_LARGEST = 64 << 20  # bytes of a request's body
 _HERE = ("localhost", "127.0.0.1", "[::1]")
 
 
@@ -64,10 +65,6 @@ class Guard:
         What they are let through to.
     token
         Gives the token for what is asked, given the user; LookupError where there is none such.
-    hosts
-        Names of this server besides those of this machine.
-    largest
-        Bytes of a request's body.
     session
         What a browser's cookie may have in place of the token.
     """
@@ -76,14 +73,10 @@ class Guard:
         self,
         app: App,
         token: Callable[[str | None], str],
-        hosts: tuple[str, ...] = (),
-        largest: int = 64 << 20,
         session: str | None = None,
     ) -> None:
         self.app = app
         self.token = token
-        self.hosts = {*_HERE, *hosts}
-        self.largest = largest
         self.session = session
 
     async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
@@ -94,7 +87,7 @@ class Guard:
         if refused is not None:
             await _refuse(send, *refused)
             return
-        left = self.largest
+        left = _LARGEST
 
         async def bounded() -> Any:
             nonlocal left
@@ -110,12 +103,12 @@ class Guard:
         headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
         host = headers.get(b"host", "")
         name = host if host.endswith("]") else host.rpartition(":")[0] or host
-        if name not in self.hosts:  # a page elsewhere whose name now leads here
+        if name not in _HERE:  # a page elsewhere whose name now leads here
             return 421, "this is another server"
         origin = headers.get(b"origin")
         if origin is not None and origin != f"http://{host}":
             return 403, "another page asks"
-        if not 0 <= int(headers.get(b"content-length", "0")) <= self.largest:
+        if not 0 <= int(headers.get(b"content-length", "0")) <= _LARGEST:
             return 413, "the message is too large"
         asked = parse_qs(scope["query_string"].decode("latin-1"))
         users = asked.get("user", [None])

@@ -141,6 +141,19 @@ def notify(state: str) -> None:
         telling.sendall(state.encode())
 
 
+def seldom(say: Callable[[str], None]) -> Callable[[str, object], None]:
+    """What tells of faults, each kind of fault once a minute."""
+    told: dict[str, float] = {}
+
+    def tell(fault: str, more: object) -> None:
+        now = time.monotonic()
+        if now - told.get(fault, -_QUIET) >= _QUIET:
+            told[fault] = now
+            say(f"{fault}: {more!s:.200}")
+
+    return tell
+
+
 async def accept(
     listening: socket.socket,
     most: int,
@@ -163,13 +176,7 @@ async def accept(
     loop = asyncio.get_running_loop()
     room = asyncio.Semaphore(most)
     talking: set[asyncio.Task[None]] = set()
-    told: dict[str, float] = {}
-
-    def tell(fault: str, more: str) -> None:
-        now = time.monotonic()
-        if now - told.get(fault, -_QUIET) >= _QUIET:
-            told[fault] = now
-            say(f"{fault}: {more}")
+    tell = seldom(say)
 
     def done(task: asyncio.Task[None]) -> None:
         talking.discard(task)
@@ -177,7 +184,7 @@ async def accept(
         if not task.cancelled() and (error := task.exception()) is not None:
             while isinstance(error, BaseExceptionGroup):
                 error = error.exceptions[0]
-            tell(f"a connection was given up: {type(error).__name__}", f"{error!s:.200}")
+            tell(f"a connection was given up: {type(error).__name__}", error)
 
     try:
         while True:

@@ -111,11 +111,9 @@ class ImapAccount:
             self._drop()
             raise MailServerError(f"{self.name}: the login was refused: {_text(error)}") from None
         except IMAPClientError as error:
-            if isinstance(error, IMAPClientAbortError):
-                self._drop()
-                raise MailServerError(f"{self.name}: {_text(error)}") from None
             self._selected = None
-            if isinstance(error, imaplib.IMAP4.readonly) or not self._lives():
+            ended = (IMAPClientAbortError, imaplib.IMAP4.readonly)
+            if isinstance(error, ended) or not self._lives():
                 self._drop()
                 raise MailServerError(f"{self.name}: {_text(error)}") from None
             raise MailRefusedError(f"{self.name}: {_text(error)}") from None
