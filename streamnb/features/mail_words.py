@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from streamnb import _core
-from streamnb.features.token_counts import TokenCounts
 from streamnb.features.words import ScanningTransformer, WordParameters
 from streamnb.mail import Limits, Mail, Part, parse
 from streamnb.mail.decode import decode_words
@@ -132,15 +131,9 @@ class MailTokenizer(ReadsHeaders, WordParameters):
         if part.fields and (name := part.filename):
             scanner.text(name, b"name:")
 
-    def _counted(self, message: bytes | str | Mail) -> TokenCounts:
+    def _scan(self, scanner: _core.Scanner, message: bytes | str | Mail) -> None:
         mail = as_mail(message)
-        scanner = self.scanner
-        try:
-            if self.part != "body":
-                scanner.fields(mail.fields, self._prefixes, self._prefix, decode_words)
-            for part in mail.parts:
-                self._count_part(scanner, part)
-            return TokenCounts._trusted(*scanner.finish())
-        except BaseException:
-            scanner.discard()
-            raise
+        if self.part != "body":
+            scanner.fields(mail.fields, self._prefixes, self._prefix, decode_words)
+        for part in mail.parts:
+            self._count_part(scanner, part)

@@ -66,6 +66,15 @@ class ScanningTransformer(Parameterised, base.Transformer):
             return self._counted(message)
 
     def _counted(self, message: Any) -> TokenCounts:
+        scanner = self.scanner
+        try:
+            self._scan(scanner, message)
+            return TokenCounts._trusted(*scanner.finish())
+        except BaseException:
+            scanner.discard()
+            raise
+
+    def _scan(self, scanner: Any, message: Any) -> None:
         raise NotImplementedError
 
     @property
@@ -197,13 +206,7 @@ class Tokenizer(WordParameters, ScanningTransformer):
             stop=[word.casefold() if self.casefold else word for word in self.stop_words or ()],
         )
 
-    def _counted(self, message: str | bytes) -> TokenCounts:
-        scanner = self.scanner
-        try:
-            if isinstance(message, (str, bytes)):  # else the scanner says what it wants
-                message = composed(message)  # type: ignore[type-var]  # either of them
-            scanner.text(message)
-            return TokenCounts._trusted(*scanner.finish())
-        except BaseException:
-            scanner.discard()
-            raise
+    def _scan(self, scanner: _core.Scanner, message: str | bytes) -> None:
+        if isinstance(message, (str, bytes)):  # else the scanner says what it wants
+            message = composed(message)  # type: ignore[type-var]  # either of them
+        scanner.text(message)

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from streamnb.errors import BusyError, OutputError, StateError, needing, os_errors_as
+from streamnb.errors import OutputError, StateError, needing, os_errors_as
 from streamnb.mailbox.location import WAIT, is_url
 from streamnb.mailbox.transactions import FORMAT, FORMATS, SCHEMA, Transactions
 
@@ -189,10 +189,7 @@ class Database(Transactions):
     def _said(self, error: sqlite3.Error) -> Exception:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         if _busy(error):
-            return BusyError(
-                f"{self.path}: another process holds the database; waited {self.wait:g} s: "
-                "try again later"
-            )
+            return self._held("process")
         failed = code == sqlite3.SQLITE_IOERR
         if code == sqlite3.SQLITE_FULL or (failed and self._no_room()):
             before = self._size_of("-wal")

@@ -209,6 +209,11 @@ def prequential_curve(axes: Axes, models: dict[str, Any]) -> None:
 _HATCHES = ["", "//", "..", "xx", "\\\\", "++", "oo"]
 
 
+def _bar(number: int) -> dict[str, Any]:
+    colour = ["#555555", *COLOURS[1:]][number % len(COLOURS)]
+    return {"color": colour, "hatch": _HATCHES[number % len(_HATCHES)], "edgecolor": "white"}
+
+
 def accuracies(axes: Axes, models: dict[str, Any]) -> None:
     """How often trials had which accuracy."""
     last = {name: result["points"][-1]["accuracies"] for name, result in models.items()}
@@ -234,9 +239,7 @@ def accuracies(axes: Axes, models: dict[str, Any]) -> None:
             left,
             counts / len(of),
             spans * width,
-            color=["#555555", *COLOURS[1:]][number % len(COLOURS)],
-            hatch=_HATCHES[number % len(_HATCHES)],
-            edgecolor="white",
+            **_bar(number),
             label=f"{shown(name)}: mean {100 * mean:.1f} %",
         )
         axes.axvline(mean, **_line(number), linewidth=1)
@@ -261,10 +264,8 @@ def wrong_rows(axes: Axes, labels: list[str], models: dict[str, Any]) -> None:
             places,
             wrong / tested,
             width,
-            color=["#555555", *COLOURS[1:]][number % len(COLOURS)],
-            hatch=_HATCHES[number % len(_HATCHES)],
-            edgecolor="white",
             label=shown(name),
+            **_bar(number),
         )
     titles = [f"{i + 1}\n{shown(label, 8)}" for i, label in enumerate(labels)]
     axes.set_xticks(range(len(labels)), titles, fontsize=8)
