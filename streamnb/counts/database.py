@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamnb import _core
-from streamnb.counts.blocks import BLOCK, LAST_DAY, Page, distinct, joined
+from streamnb.counts.blocks import BLOCK, LAST_DAY, Page, distinct, joined, positions
 from streamnb.counts.part import LentCounts
 from streamnb.counts.places import MOST_PLACES, Places, Store, found_of
 from streamnb.counts.protocol import Counts, Label, UnsupportedError, check_labels
@@ -303,11 +303,9 @@ class SqlCounts(Places):
         page.cells[:] = 0
         page.seen[:, 0] = 0
         order, keys = known.fingerprints.view(np.int64), fingerprints.view(np.int64)
-        numbers = np.minimum(np.searchsorted(order, keys), max(len(order) - 1, 0))
+        at, there = positions(order, keys)
         places = np.full(len(keys), -1, dtype=np.int64)
-        if len(order):
-            there = order[numbers] == keys
-            places[there] = known.places[numbers[there]]
+        places[there] = known.places[at[there]]
         found = found_of(fingerprints, places, page)
         if (places < 0).any():
             found = self._with_places(found, TokenCounts._trusted(fingerprints, times, None, None))

@@ -19,6 +19,7 @@ from streamnb.counts.blocks import (
     features_of,
     joined,
     places_within,
+    positions,
     read_blocks,
     read_former_blocks,
     written_blocks,
@@ -209,9 +210,8 @@ class Places:
             known, places = self._known
             if known is fingerprints:
                 return places
-            at = np.searchsorted(known, fingerprints)  # in order after `take_in`
-            at[at == len(known)] = 0
-            if len(known) and (known[at] == fingerprints).all():
+            at, there = positions(known, fingerprints)  # in order after `take_in`
+            if len(known) and there.all():
                 return places[at]
         self._known = fingerprints, self._find(fingerprints)
         return self._known[1]

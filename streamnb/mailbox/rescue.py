@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamnb.classifier import Classifier
-from streamnb.counts.blocks import BLOCK, features_of
+from streamnb.counts.blocks import BLOCK, features_of, positions
 from streamnb.counts.protocol import Label
 from streamnb.errors import BusyError, StateError, os_errors_as
 from streamnb.features.token_counts import TokenCounts
@@ -217,9 +217,7 @@ class _Places:
 
     def features_at(self, asked: NDArray[np.int64]) -> NDArray[np.uint64]:
         """The features at some places."""
-        at = np.searchsorted(self._places, asked)
-        at[at == len(self._places)] = 0
-        known = self._places[at] == asked if len(self._places) else np.zeros(len(asked), bool)
+        at, known = positions(self._places, asked)
         found: NDArray[np.uint64] = ~asked.astype(np.uint64)
         found[known] = self._keys[at[known]]
         self.lost.update(found[~known].tolist())
