@@ -64,7 +64,7 @@ def hostile(large: bool = True) -> dict[str, bytes]:
     return mails
 
 
-def passed_on(message: bytes, field: bytes) -> bytes:
+def passed_on(message: bytes, field: bytes = b"") -> bytes:
     """What is to come of a message that is passed on, the slow obvious way: lines in memory."""
     lines = re.findall(rb"[^\n]*\n|[^\n]+", message)
     begin = 1 if message.startswith(b"From ") else 0
@@ -74,12 +74,12 @@ def passed_on(message: bytes, field: bytes) -> bytes:
     while end < len(lines) and lines[end] not in (b"\n", b"\r\n"):
         end += 1
     first = re.search(rb"\r?\n", message[:65536])
-    added = field + (first[0] if first else b"\n")
-    if begin == len(lines) and message and not message.endswith(b"\n"):
+    added = field + (first[0] if first else b"\n") if field else b""
+    if field and begin == len(lines) and message and not message.endswith(b"\n"):
         return message + added[len(field) :] + added  # a line that would continue the field
     header, ours = [], False
     for line in lines[begin:end]:
         if line[:1] not in (b" ", b"\t"):
-            ours = re.match(rb"x-streamnb[ \t]*:", line, re.I) is not None
+            ours = re.match(rb"x-streamnb[ \t]*(?::|[ \t]\Z)", line, re.I) is not None
         header += [] if ours else [line]
     return b"".join([*lines[:begin], added, *header, *lines[end:]])

@@ -254,7 +254,7 @@ def slow_views(
     gain_squares = defaultdict(lambda: np.ones(2))
     bias_squares = defaultdict(lambda: defaultdict(lambda: 1.0))
     credit, length, mean = defaultdict(float), defaultdict(float), defaultdict(float)
-    share, seen, claimed, out = 0.1, 10, 4.0, []
+    share, seen, claimed, out = 0.1, 10, 20.0, []
     for x, y, *weight in stream:
         w = weight[0] if weight else 1.0
         classes = list(views[0].messages)
@@ -296,9 +296,11 @@ def slow_views(
             right = (1 - e) * mine
             trust = right / (right + e * (1 - mine) / (len(classes) - 1))
             said = int(np.flatnonzero(p >= p.max() - 1e-9)[0])  # the first of equals
-            told = 1.0 if classes[said] == y else min(4 - claimed, 1.0)
-            claimed = 0.0 if classes[said] == y else min(claimed + p[said], 4.0)
-            trust = 1 - told * turn * (1 - trust)
+            told = doubted = 1.0
+            if classes[said] != y:
+                told, doubted = np.clip([4 - claimed, (20 - claimed) / 10], 0, 1)
+            claimed = 0.0 if classes[said] == y else min(claimed + p[said], 20.0)
+            trust = 1 - doubted * turn * (1 - trust)
             if told == 1:
                 seen += 1
                 share += seen**-0.75 * (1 - trust - share)
@@ -408,6 +410,12 @@ def test_what_weighs_next_to_nothing_changes_next_to_nothing():
     model.learn_many(texts, ["a" if y == "b" else "b" for y in labels], w=1e-12)
     assert model.model.recalibration.gains() == gains
     assert model.predict_many(texts).tolist() == before
+
+
+def test_views_have_one_decay():
+    """A receipt says once how far counts have aged."""
+    with pytest.raises(ValueError, match="one decay"):
+        ViewsNB([MultinomialNB(decay=0.9), MultinomialNB()])
 
 
 def some_telling_words(numbers, k):
@@ -552,10 +560,13 @@ def test_merged_views_count_both_streams():
     for k, label in enumerate(first.labels):
         place = second.labels.index(label)
         assert first.recalibration.bias(k) == second.recalibration.bias(place)
-    other = ViewsNB([DiscriminativeMultinomialNB(), DiscriminativeMultinomialNB(decay=0.9)])
     before = [model.counts.as_dict() for model in first.models]
-    with pytest.raises(ValueError, match="differ in decay"):
-        first.merge(other)
+    for other, why in (
+        (ViewsNB([DiscriminativeMultinomialNB(decay=0.9) for _ in range(2)]), "differ in decay"),
+        (ViewsNB([DiscriminativeMultinomialNB(), MultinomialNB()]), "cannot merge a Multinomial"),
+    ):
+        with pytest.raises(ValueError, match=why):
+            first.merge(other)
     assert [model.counts.as_dict() for model in first.models] == before
     with pytest.raises(ValueError, match="different views"):
         first.merge(ViewsNB())

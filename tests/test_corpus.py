@@ -243,6 +243,22 @@ def test_what_is_wrong_is_said_in_one_line(tmp_path, files, target, message):
     assert str(tmp_path) in str(caught.value)
 
 
+@pytest.mark.parametrize("charset", ["utf-16", "utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize("name", ["t.csv", "t.tsv"])
+def test_utf_16_is_called_so(tmp_path, charset, name):
+    (tmp_path / name).write_bytes("label\ttext\nham\tlunch\n".encode(charset))
+    with pytest.raises(CorpusError, match="perhaps in UTF-16"):
+        open_corpus(tmp_path / name)
+
+
+def test_folders_that_are_not_read_are_told(tmp_path):
+    write(tmp_path, {"ham/1": "h", "spam/2": "s", "spam/2023/3": "s", "junk/2024/4": "s"})
+    corpus = open_corpus(tmp_path)
+    assert [entry.name for entry in corpus] == ["ham/1", "spam/2"]
+    assert "2 files" in corpus.description
+    assert corpus.description.endswith("NOT read: 2 folders within them")
+
+
 def test_a_kind_that_does_not_fit_is_refused(tmp_path):
     write(tmp_path, {"ham/1": "x"})
     with pytest.raises(CorpusError, match="not a corpus of kind maildir"):

@@ -73,13 +73,25 @@ def test_hostile_mail_passes_byte_for_byte(name):
 @given(
     st.binary(max_size=300), st.sampled_from([ValueError, RecursionError, MemoryError, KeyError])
 )
-def test_on_trouble_a_message_passes_unchanged(message, kind):
+@example(
+    b"X-Streamnb: Trash\n forged\nSubject: x\nx-streamnb : Ham\n\nX-Streamnb: body\n", KeyError
+)
+def test_on_trouble_a_message_passes_unmarked(message, kind):
+    """Nothing is added, and what a sender wrote is not taken for our verdict."""
+
     def fails(_):
         raise kind("x")
 
     out, trouble = passed(message, fails)
-    assert out == message
+    assert out == passed_on(message)
     assert type(trouble) is kind
+
+
+@pytest.mark.parametrize("blanks", [10, 65525, 65526, 65527, 70000, 200000])
+def test_a_forged_field_is_removed_however_many_blanks_it_has(blanks):
+    forged = b"X-Streamnb" + b" " * blanks + b": Spam\n\tmore\n"
+    out, _ = passed(b"Subject: a\n" + forged + b"To: b\n\nbody\n")
+    assert out == passed_on(b"Subject: a\nTo: b\n\nbody\n", FIELD)
 
 
 @pytest.fixture(scope="module")
@@ -154,16 +166,16 @@ def test_the_filter_adds_its_field(sample, trained):
 def test_the_filter_passes_mail_on_whatever_happens(tmp_path, trained):
     message = b"Subject: x\nX-Streamnb: forged\n\nhi\n"
     for options, status, said in (
-        ((), 0, b"passed on unchanged"),
+        ((), 0, b"passed on unmarked"),
         (("--strict",), 75, b"no verdict, to be tried again"),
     ):
         done = run_filter(message, "--db", tmp_path / "none", *options)
-        assert (done.returncode, done.stdout) == (status, message)
+        assert (done.returncode, done.stdout) == (status, passed_on(message))
         assert said in done.stderr
         assert done.stderr.count(b"\n") == 1
     (tmp_path / "bad").write_bytes(b"no database" * 999)
     done = run_filter(message, "--db", tmp_path / "bad", "--strict")
-    assert (done.returncode, done.stdout) == (75, message)
+    assert (done.returncode, done.stdout) == (75, passed_on(message))
     with open("/dev/full", "wb") as full:
         done = subprocess.run(
             [*STREAMNB, "filter", "--db", trained], input=message, stdout=full,
@@ -222,7 +234,7 @@ def test_mail_is_passed_on_where_there_is_no_memory(trained, megabytes):
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (size, size)),
     )  # fmt: skip
     assert (done.returncode, done.stdout) == (0, message)
-    said = f"streamnb: passed on unchanged: {megabytes} MB of memory are too few without a server: "
+    said = f"streamnb: passed on unmarked: {megabytes} MB of memory are too few without a server: "
     assert done.stderr.decode() == f"{said}allow 128 (ulimit -v), or run `streamnb serve`\n"
 
 
@@ -517,7 +529,7 @@ def test_the_client_in_c_passes_mail_on_where_nothing_else_is_installed(
             check=False,
         )
         assert (done.returncode, done.stdout) == (75 if strict else 0, message)
-        said = b"no verdict, to be tried again (status 75)" if strict else b"passed on unchanged"
+        said = b"no verdict, to be tried again (status 75)" if strict else b"passed on unmarked"
         assert done.stderr == b"streamnb-filter: %s: streamnb: No such file or directory\n" % said
 
 
@@ -679,6 +691,31 @@ def test_a_server_answers_as_the_database_does(sample, trained, server):
     assert not os.path.exists(socket_path(trained))
     with Asking(trained) as asking:
         assert asking.classify(b"Subject: x\n\n").mark in "SHU"
+
+
+def test_classify_says_the_same_with_a_server(sample, trained, server, tmp_path):
+    """A file called -, and an mbox that does not begin with its first separator."""
+    one = read(next(iter(open_corpus(sample))))
+    box = (b"From a@b.c Mon Jan  1 00:00:00 2024\n" + one + b"\n\n") * 2
+    for name, content in {
+        "-": one,
+        "mark": b"\xef\xbb\xbf" + box,
+        "blank": b"\n\n" + box,
+        "plain": one,
+    }.items():
+        (tmp_path / name).write_bytes(content)
+    said = []
+    for served in (True, False):
+        if not served:
+            server.stop()
+        for name in ("-", "mark", "blank", "plain"):
+            done = subprocess.run(
+                [*STREAMNB, "classify", "--db", trained, name], cwd=tmp_path,
+                input=b"Subject: hello\n\nhello", capture_output=True, check=False,
+            )  # fmt: skip
+            said.append((name, done.returncode, done.stdout))
+    assert said[:4] == said[4:]
+    assert [out.count(b"\n") for _, _, out in said[:4]] == [1, 2, 2, 1]
 
 
 def test_a_server_sees_what_others_learn(tmp_path):

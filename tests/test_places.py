@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 import shutil
 import sqlite3
 import time
@@ -27,7 +28,7 @@ from streamnb.mailbox.rebuild import rebuild
 from streamnb.mailbox.record import Record
 from streamnb.mailbox.rescue import rescue
 from streamnb.mailbox.transactions import FORMAT
-from streamnb.mailbox.undo import redo
+from streamnb.mailbox.undo import last_learned, redo, undo
 
 COUNTS = st.one_of(
     st.integers(0, 255),
@@ -527,6 +528,23 @@ def test_erasing_takes_the_words_that_nothing_else_has(sample, tmp_path):
         assert box.learn(other, "spam").what == "learned"  # its features lie where they lay
         assert box.verify() == []
     assert b"quetzalcoatl" not in path.read_bytes()
+
+
+@pytest.mark.parametrize("later", [False, True])
+def test_erasing_takes_the_words_of_what_was_undone(sample, tmp_path, later):
+    """Also where something was learned since."""
+    path = tmp_path / "db"
+    secret = b"From: q@quetzalcoatl.example\nSubject: x\n\naxolotl"
+    with Mailbox(path) as box:
+        box.learn_many(mails(sample))
+        box.learn(secret, "spam")
+        assert undo(box, last_learned(box)).unlearned == 1
+        if later:
+            box.learn(b"Subject: another\n\nmessage", "ham")
+        assert Record(box).erase([digest(secret)]) == 1
+        assert box.verify() == []
+        assert redo(box) == (0, 0, 0)
+    assert not re.search(rb"axolotl|quetzalcoatl", path.read_bytes())
 
 
 def test_a_damaged_row_is_no_reason_not_to_erase_another(tmp_path):

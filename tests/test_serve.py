@@ -9,7 +9,9 @@ import signal
 import smtplib
 import socket
 import ssl
+import struct
 import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -373,6 +375,29 @@ def test_a_next_hop_that_hangs_up_between_messages_is_called_again(taught, serve
     hop.close()
 
 
+def test_a_message_that_is_refused_while_it_comes_is_not_brought_again(taught, serve):
+    hop, port = Raw({}), free_port()
+
+    def talk(connection, lines):
+        for line in lines:
+            if line.upper().startswith(b"DATA"):
+                connection.sendall(b"354 go\r\n")
+                connection.recv(1000)
+                connection.sendall(b"552 5.3.4 too large\r\n")
+                return
+            connection.sendall(b"250 ok\r\n")
+
+    hop.talk = talk
+    serve("--db", taught, "--smtp", f"127.0.0.1:{port}", "--next", f"smtp:127.0.0.1:{hop.port}")
+    with smtplib.SMTP("127.0.0.1", port, timeout=30) as client:
+        client.ehlo()
+        for command in ("MAIL FROM:<a@b.c>", "RCPT TO:<d@e.f>"):
+            assert client.docmd(command)[0] == 250
+        code, said = client.data(SPAM % 1 + (b"m" * 998 + b"\r\n") * 10_000)
+        assert (code, said) == (552, b"5.3.4 too large")
+    hop.close()
+
+
 def test_a_recipient_that_was_answered_for_keeps_its_answer(taught, serve):
     hop, port = Raw({b"LHLO": b"250 hop\r\n", b"DATA": b"354 go\r\n"}), free_port()
 
@@ -486,7 +511,7 @@ def test_a_hop_that_hangs_holds_up_nobody_else(taught, serve):
     hop.close()
 
 
-def test_what_cannot_be_judged_passes_unchanged(tmp_path, serve, smtp_sink, taught):
+def test_what_cannot_be_judged_passes_unmarked(tmp_path, serve, smtp_sink, taught):
     port = free_port()
     process = serve(
         "--users", "--smtp", f"127.0.0.1:{port}", "--next", smtp_sink.address,
@@ -497,11 +522,11 @@ def test_what_cannot_be_judged_passes_unchanged(tmp_path, serve, smtp_sink, taug
         client.ehlo()
         client.sendmail("a@b.c", ["bad@d.e"], SPAM % 1)
         client.sendmail("a@b.c", ["'odd'@d.e"], SPAM % 2)
-        client.sendmail("a@b.c", ["ann+lists@d.e"], SPAM % 3)
+        client.sendmail("a@b.c", ["ann+lists@d.e"], b"X-Streamnb: Trash, score=9\r\n" + SPAM % 3)
     assert [got for _, got in smtp_sink.messages[:2]] == [SPAM % 1, SPAM % 2]
     assert smtp_sink.messages[2][1] == SPAM % 3  # of somebody who has taught nothing
     assert sorted(path.name for path in (tmp_path / "users").glob("*.db")) == ["bad.db"]
-    assert process.stop().count("passed on unchanged") == 3
+    assert process.stop().count("passed on unmarked") == 3
 
 
 def test_stopping_waits_for_a_message_that_is_being_handed_on(taught, serve, smtp_sink):
@@ -748,3 +773,131 @@ def test_misuse_is_one_line(tmp_path, options, said):
     assert status != 0
     assert (out, error.count("\n")) == ("", 1)
     assert said in error
+
+
+class MailServer:
+    """What speaks to a milter: packets of a length, a letter and data."""
+
+    def __init__(self, port, steps=0x1FFFFF):
+        self.socket = socket.create_connection(("127.0.0.1", port), 10)
+        self.stream = self.socket.makefile("rb")
+        self.send(b"O", struct.pack("!LLL", 6, 0x1FF, steps))
+        kind, options = self.read()
+        assert kind == b"O"
+        self.agreed = struct.unpack("!LLL", options)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        self.stream.close()
+        self.socket.close()
+
+    def send(self, kind, data=b""):
+        self.socket.sendall(struct.pack("!L", len(data) + 1) + kind + data)
+
+    def read(self):
+        packet = self.stream.read(struct.unpack("!L", self.stream.read(4))[0])
+        return packet[:1], packet[1:]
+
+    def bring(self, message, *fields):
+        """A message with further fields: the edits that are wanted, and what becomes of it."""
+        header, _, body = message.partition(b"\r\n\r\n")
+        for line in header.splitlines():
+            self.send(b"L", line.replace(b": ", b"\0", 1) + b"\0")
+        for field in fields:
+            self.send(b"L", field)
+        self.send(b"N")
+        self.send(b"B", body)
+        return self.end()
+
+    def end(self):
+        self.send(b"E")
+        edits = []
+        while (packet := self.read())[0] in b"mi":
+            edits.append(packet)
+        return edits, packet[0]
+
+
+FORGED = b"X-Streamnb\0Ham, forged\0"
+
+
+def test_nothing_that_a_client_says_switches_the_milter_off(taught, serve):
+    """Names that are no IDNA, addresses that are no ASCII, odd macros and hosts."""
+    port = free_port()
+    serve("--db", taught, "--milter", f"127.0.0.1:{port}", "--reject", "0.6")
+    said = [
+        (b"C", b"xn--a.example\x006\0\x19IPv6:2001:db8::1\0"),
+        (b"H", b"xn--a\0"), (b"H", b"m\xc3\xbcller.de\0"), (b"H", b"\xff\0"),
+        (b"D", b"Cj\0m\xc3\xbcller\0"), (b"M", b"<m\xc3\xbc@b.example>\0"),
+        (b"R", b"<m\xfc@d.example>\0"), (b"R", b""), (b"C", b""), (b"U", b"\0\0"), (b"Z", b"what"),
+        (b"A", b""), (b"K", b""), (b"D", b""),
+    ]  # fmt: skip
+    with MailServer(port) as server:
+        assert server.agreed[:2] == (6, 0x11)
+        for number, packet in enumerate(said):  # a session of many messages, none ended by "A"
+            server.send(*packet)
+            assert server.bring(SPAM % number, FORGED) == ([], b"r"), packet
+        odd = [b"x-streamnb \0a\0", FORGED, b"x-STREAMNB\0b\0", b"Na\xefve\0x\0"]
+        edits, verdict = server.bring(HAM % 3, *odd)
+        assert verdict == b"a"
+        removed = [b"\2x-STREAMNB", b"\1X-Streamnb", b"\1x-streamnb "]
+        assert edits[:-1] == [(b"m", b"\0\0\0" + one + b"\0\0") for one in removed]
+        assert edits[-1][0] == b"i"
+        assert edits[-1][1].startswith(b"\0\0\0\0X-Streamnb\0")
+        server.send(b"Q")
+        assert server.stream.read() == b""
+
+
+def test_a_milter_answers_who_waits_and_removes_forged_fields_on_trouble(tmp_path, taught, serve):
+    port, path = free_port(), tmp_path / "mail.db"
+    path.write_bytes(taught.read_bytes())
+    process = serve("--db", path, "--milter", f"127.0.0.1:{port}")
+    path.rename(tmp_path / "moved.db")
+    path.write_bytes(taught.read_bytes())  # another file has taken its place
+    with MailServer(port, steps=0) as server:  # one that waits for an answer to each packet
+        assert server.agreed == (6, 0x11, 0)
+        for kind, data in [(b"C", b"h\0U"), (b"H", b"h\0"), (b"M", b"<>\0"), (b"R", b"<a@b>\0"),
+                           (b"T", b""), (b"L", FORGED), (b"N", b""), (b"B", b"hi\r\n")]:  # fmt: skip
+            server.send(kind, data)
+            assert server.read() == (b"c", b"")
+        assert server.end() == ([(b"m", b"\0\0\0\1X-Streamnb\0\0")], b"a")
+    assert "passed on unmarked" in process.stop()
+
+
+@pytest.mark.parametrize("packet", [b"\0\0\0\0", b"\xff\xff\xff\xffO", b"\0\0\0\3O12", b"\0\0\1"])
+def test_what_is_no_mail_server_is_given_up(taught, serve, packet):
+    port = free_port()
+    serve("--db", taught, "--milter", f"127.0.0.1:{port}")
+    with MailServer(port) as server:
+        server.socket.sendall(packet)
+        server.socket.shutdown(socket.SHUT_WR)
+        assert server.stream.read() == b""
+    with MailServer(port) as server:
+        assert server.agreed[0] == 6
+
+
+def test_a_unit_may_have_several_sockets_of_one_name(taught):
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(2)]
+        begin = (
+            "import os, sys; given = [os.dup(int(n)) for n in sys.argv[1:3]];"
+            "[os.dup2(one, 3 + i) for i, one in enumerate(given)];"
+            "[os.set_inheritable(3 + i, True) for i in range(2)];"
+            "os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS='2', LISTEN_FDNAMES='http:http');"
+            "os.execv(sys.argv[3], sys.argv[3:])"
+        )
+        fds = [one.fileno() for one in sockets]
+        process = subprocess.Popen(
+            [sys.executable, "-c", begin, *map(str, fds), *STREAMNB, "serve", "--db", str(taught)],
+            pass_fds=fds, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        try:
+            for one in sockets:
+                client = http.client.HTTPConnection(*one.getsockname(), timeout=20)
+                client.request("GET", "/status")
+                assert client.getresponse().status == 401  # without the token
+                client.close()
+        finally:
+            process.terminate()
+            assert "Traceback" not in process.communicate(timeout=20)[1]

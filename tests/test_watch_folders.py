@@ -302,8 +302,14 @@ def test_the_command_makes_folders_and_reads_yaml(tmp_path):
         "pin: {boss@example.org: Work}\nnever: [ann@example.org]\n"
     )
     options = ("--config", tmp_path / "w.yaml", "--once", *db)
-    status, out, error = streamnb_command("watch", home.root, *options)
+    before = os.umask(0)
+    try:
+        status, out, error = streamnb_command("watch", home.root, *options)
+    finally:
+        os.umask(before)
     assert (status, error) == (0, "")
+    made = [home.root / ".Work", *(home.root / ".Work").iterdir()]
+    assert {path.stat().st_mode & 0o777 for path in made} == {0o700}
     assert "watching maildir:" in out
     assert "INBOX, Look, Work, Junk" in out
     assert "not ready to move work, spam yet" in out

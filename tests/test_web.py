@@ -144,7 +144,7 @@ def test_what_was_unsure_is_shown_and_taught_by_a_click(page, tmp_path):
     assert "1 message learned as spam" in text_of(page.get(where))
     assert entry(tmp_path, 1).taught == "spam"
     assert "m1" not in text_of(page.get("/"))
-    status, where, _ = page.post("/back", id=number)
+    status, where, _ = page.post("/back", **{"id": number, "as": "spam"})
     assert "Taken back: 1 message" in text_of(page.get(where))
     assert entry(tmp_path, 1).taught is None
     assert "m1" in text_of(page.get("/"))
@@ -167,9 +167,20 @@ def test_many_are_taught_at_once_also_when_they_are_gone(page, home, tmp_path):
         theirs = other.ledger.active(digest(message)).tokens
         assert all(a == b for a, b in zip(row.tokens, theirs, strict=True))
     page.post("/teach", one=f"{ids[0]}:spam")
-    page.post("/back", id=ids[0])
-    assert entry(tmp_path, 2).taught == "ham"  # what was corrected holds again
+    for _ in range(2):  # somebody clicks twice: what was said before stays
+        page.post("/back", **{"id": ids[0], "as": "spam"})
+        assert entry(tmp_path, 2).taught == "ham"  # what was corrected holds again
     assert "learned" not in text_of(page.get("/?did=taught&as=<b>&ids=1"))
+
+
+def test_those_that_left_the_record_meanwhile_do_not_keep_others_from_being_taught(page, tmp_path):
+    ids = [entry(tmp_path, number).id for number in (1, 2, 3)]
+    with Mailbox(tmp_path / "mail.db") as box:
+        Record(box).erase([entry(tmp_path, 2).digest])
+    status, where, _ = page.post("/teach", id=ids, many="ham")
+    assert status == 303
+    assert "2 messages learned as ham , 1 is no longer here" in text_of(page.get(where))
+    assert [entry(tmp_path, number).taught for number in (1, 3)] == ["ham", "ham"]
 
 
 def test_a_message_is_shown_as_plain_text(page, home, tmp_path):

@@ -93,6 +93,8 @@ static void copy_rest(int to)
     } while (fill());
 }
 
+static void copy_message(const char *field);
+
 /* Leave everything to `streamnb filter`, which gets the whole message on standard input. */
 static void ask_the_other(void)
 {
@@ -122,11 +124,11 @@ static void ask_the_other(void)
     }
     execvp(name, arguments);
     fprintf(stderr, "streamnb-filter: %s: streamnb: %s\n",
-            strict ? "no verdict, to be tried again (status 75)" : "passed on unchanged",
+            strict ? "no verdict, to be tried again (status 75)" : "passed on unmarked",
             strerror(errno));
     if (input.bytes == NULL && (input.bytes = malloc(MOST)) == NULL)
         give_up();
-    copy_rest(1);
+    copy_message(NULL);
     _exit(strict ? TRY_AGAIN : 0);
 }
 
@@ -294,13 +296,14 @@ static int is_ours(const char *line, size_t size)
         return 0;
     while (i < size && (line[i] == ' ' || line[i] == '\t'))
         i++;
-    return i < size && line[i] == ':';
+    /* A colon, or blanks up to the end of what is looked at together. */
+    return i < size ? line[i] == ':' : i > sizeof name - 1;
 }
 
-/* Copy the header with our field first and any forged one left out, then all the rest. */
+/* Copy the header with our field first (NULL: none) and any forged one left out, then all the rest. */
 static void copy_message(const char *field)
 {
-    int placed = 0, ours = 0, begins = 1, first = 1;
+    int placed = field == NULL, ours = 0, begins = 1, first = 1;
     const char *ending = "\n";
     size_t looked = input.end < LINE ? input.end : LINE;
     char *newline = looked > 0 ? memchr(input.bytes, '\n', looked) : NULL;

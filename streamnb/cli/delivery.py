@@ -26,18 +26,17 @@ class _Passing(MailCommand):
     misused = 75
 
     def on_misuse(self) -> None:
-        pass_unchanged()
+        pass_unmarked()
 
 
-def pass_unchanged() -> None:
-    """Copy a message as it is."""
+def pass_unmarked() -> None:
+    """Copy a message without a verdict."""
     from streamnb.cli.quick import give_up
-    from streamnb.mailbox.service.passthrough import copy_all
+    from streamnb.mailbox.service.passthrough import pass_through
 
     if sys.stdin is not None and sys.stdout is not None:
         try:
-            copy_all(sys.stdin.buffer, sys.stdout.buffer)
-            sys.stdout.buffer.flush()
+            pass_through(sys.stdin.buffer, sys.stdout.buffer, None)
         except OSError as error:
             give_up(error)
 
@@ -80,7 +79,7 @@ def filter_(
     """Copy a message from standard input to standard output, with its verdict at its head.
 
     Not a byte is changed but for the field `X-Streamnb: Spam, score=...`, which is added, and any
-    of that name, which are removed. On any trouble the message passes unchanged and the exit
+    of that name, which are removed. On any trouble the message passes unmarked and the exit
     status is 0, or 75 with --strict. If it cannot be written it is 75: the message must be kept.
 
     A running `streamnb serve` is asked, for at most two seconds, and else the database itself.
@@ -97,8 +96,8 @@ def filter_(
     try:
         asking = Asking(db, wait, question, update, current_user(), True, current_base())
     except StreamNBError as error:
-        pass_unchanged()
-        click.echo(f"streamnb: passed on unchanged: {printable(str(error))}", err=True)
+        pass_unmarked()
+        click.echo(f"streamnb: passed on unmarked: {printable(str(error))}", err=True)
         raise click.exceptions.Exit(75 if strict else 0) from None
     status = filtered(asking, strict, unsure_field)
     if status:

@@ -58,8 +58,9 @@ def fit(
     from streamnb.replay.fit import fit as run
 
     config = configured("", config_file, settings, options)
-    if config.sweep or config.model.window:
-        raise ConfigError("sweep, model.window: not of a fit; use `streamnb replay`")
+    told = tuple(regime.kind for regime in config.feedback)
+    if config.sweep or config.model.window or told != ("immediate",):
+        raise ConfigError("sweep, feedback, model.window: not of a fit; use `streamnb replay`")
     if as_json or quiet or sys.stderr is None or not sys.stderr.isatty():
         found = run(config, list(corpora))
     else:

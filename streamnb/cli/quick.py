@@ -40,7 +40,8 @@ def exit_status(arguments: list[str]) -> int | None:
         return None  # it is told the long way
     if arguments[0] == "filter" and not rest:
         return filtered(asking, strict=False)
-    if not record and len(rest) == 1 and rest[0].isascii() and os.path.isfile(rest[0]):
+    plain = len(rest) == 1 and rest[0].isascii() and rest[0] != "-"
+    if not record and plain and os.path.isfile(rest[0]):
         return _classified(asking, rest[0])
     return None
 
@@ -56,6 +57,8 @@ def _classified(asking: Asking, path: str) -> int | None:
             message = message.partition(b"\n")[2]
             if b"\nFrom " in message or len(message) > MOST // 2:
                 return None
+        elif message[: 1 << 13].lstrip(b"\xef\xbb\xbf\r\n").startswith(b"From "):
+            return None  # perhaps an mbox
         if b"\0" in message[: 1 << 13]:
             return None  # perhaps no message
         found = asking.ask_server(message)
@@ -123,7 +126,7 @@ def filtered(asking: Asking, strict: bool, unsure_field: str | None = None) -> i
     if strict:
         sys.stderr.write(f"streamnb: no verdict, to be tried again (status 75): {why}\n")
         return 75
-    sys.stderr.write(f"streamnb: passed on unchanged: {why}\n")
+    sys.stderr.write(f"streamnb: passed on unmarked: {why}\n")
     return 0
 
 

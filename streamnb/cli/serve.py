@@ -151,8 +151,8 @@ def _handles(
         return proxy(hop, mailboxes, _say, lmtp, question, tls)
 
     def milter() -> Any:
-        with _needed():
-            from streamnb.mailbox.service.milter import milter as asked
+        from streamnb.mailbox.service.milter import milter as asked
+
         return asked(mailboxes, _say, question, reject)
 
     def http() -> Any:
@@ -202,7 +202,7 @@ def _listeners(
     stack: ExitStack,
     mailboxes: Mailboxes,
     wanted: dict[str, str | None],
-    passed: dict[str, socket.socket],
+    passed: dict[str, list[socket.socket]],
     handles: dict[str, Callable[[], Any]],
 ) -> list[Listener]:
     """All listeners that are asked for; the stack closes them."""
@@ -223,9 +223,10 @@ def _listeners(
         mode = 0o660 if name in most else 0o600  # the mail server is of our group
         found.append(Listener(name, listen(address, mode), made[name], most.get(name, 64)))
         stack.callback(found[-1].listening.close)
-    for name, sock in passed.items():
-        found.append(Listener(name, sock, made[name], most.get(name, 64), mine=False))
-        stack.callback(sock.close)
+    for name, sockets in passed.items():
+        for sock in sockets:
+            found.append(Listener(name, sock, made[name], most.get(name, 64), mine=False))
+            stack.callback(sock.close)
     return found
 
 

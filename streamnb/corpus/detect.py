@@ -79,6 +79,8 @@ def _open_file(
     head = _head(path)
     if not head:
         raise CorpusError(f"{path}: the file is empty")
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")) or 4 * head.count(b"\0") > len(head) > 4:
+        raise CorpusError(f"{path}: not text in UTF-8, but perhaps in UTF-16; save it as UTF-8")
     named = path.name == "index"
     if kind == "trec" or (kind is None and (named or looks_like_index(head, path.parent))):
         return trec_index(path)

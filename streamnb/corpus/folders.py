@@ -55,26 +55,32 @@ def _is_folder(item: os.DirEntry[str]) -> bool:
         return False
 
 
-def _listing(folder: Path) -> list[str]:
+def _listing(folder: Path) -> tuple[list[str], int]:
+    """The names of a folder's messages, and how many folders are in it."""
+    names, folders = [], 0
     with os_errors_as(CorpusError, f"{folder}: cannot be listed"), os.scandir(folder) as found:
-        return sorted(
-            item.name
-            for item in found
-            if not item.name.startswith(".")
-            and item.name.lower() not in _IGNORED
-            and not _is_folder(item)
-        )
+        for item in found:
+            if item.name.startswith(".") or item.name.lower() in _IGNORED:
+                continue
+            if _is_folder(item):
+                folders += 1
+            else:
+                names.append(item.name)
+    return sorted(names), folders
 
 
-def _messages(folder: Path) -> list[tuple[str, str]]:
-    """(file name, path within the folder) of the messages of a class folder or Maildir."""
-    if is_maildir(folder):
-        return [
-            (name, f"{place}/{name}")
-            for place in ("cur", "new")
-            for name in _listing(folder / place)
-        ]
-    return [(name, name) for name in _listing(folder)]
+def _messages(folder: Path) -> tuple[list[tuple[str, str]], int]:
+    """(file name, path within the folder) of the messages of a class folder or Maildir.
+
+    And how many folders are in it, which are not read.
+    """
+    if not is_maildir(folder):
+        names, inner = _listing(folder)
+        return [(name, name) for name in names], inner
+    found = []
+    for place in ("cur", "new"):
+        found += [(name, f"{place}/{name}") for name in _listing(folder / place)[0]]
+    return found, 0
 
 
 def class_folders(path: Path, content: str = "mail") -> Corpus | None:
@@ -84,10 +90,11 @@ def class_folders(path: Path, content: str = "mail") -> Corpus | None:
         for item in path.iterdir()
         if item.is_dir() and (is_maildir(item) or not item.name.startswith("."))
     )
-    found = [(folder, _messages(folder)) for folder in folders]
-    found = [(folder, messages) for folder, messages in found if messages]
+    listed = [(folder, *_messages(folder)) for folder in folders]
+    found = [(folder, messages) for folder, messages, _ in listed if messages]
     if not found:
         return None
+    unread = sum(inner for _, _, inner in listed)
     check_classes((folder.name for folder, _ in found), path)
     class_in = {folder.name: class_of(folder.name) for folder, _ in found}
     classes = list(dict.fromkeys(class_in.values()))
@@ -103,10 +110,11 @@ def class_folders(path: Path, content: str = "mail") -> Corpus | None:
 
     number = sum(len(messages) for _, messages in found)
     shown = ", ".join(classes[:6]) + (", ..." if len(classes) > 6 else "")
+    more = f"; NOT read: {unread} folders within them" if unread else ""
     return Corpus(
         "folders",
         path,
-        f"{len(found)} folders of messages, {number} files, classes {shown}",
+        f"{len(found)} folders of messages, {number} files, classes {shown}{more}",
         content,
         entries,
         size=number,
@@ -119,7 +127,7 @@ def maildir(path: Path, label: str | None = None, label_header: str | None = Non
 
     def entries() -> Iterator[Entry]:
         labels = Labels()
-        for _, inside in sorted(_messages(path)):
+        for _, inside in sorted(_messages(path)[0]):
             entry = Entry(inside, chosen, f"{path}/{inside}")
             if label_header is not None:
                 said = header_label(entry, label_header)

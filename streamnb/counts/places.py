@@ -377,6 +377,11 @@ class Places:
         self._check_keys(found)
         return found
 
+    @property
+    def places(self) -> int:
+        """How many places there are, also of features that have no count any more."""
+        return self._places
+
     def check_places(self) -> None:
         """Raise StateError unless features and blocks agree on where all features lie."""
         self._everywhere()
@@ -389,21 +394,22 @@ class Places:
         self.keyed = True
         self._changed()
 
-    def erase(self, fingerprints: NDArray[np.uint64], still_named: NDArray[np.int64]) -> None:
-        """Know nothing more of those of some features that have no count.
+    def erase(self, fingerprints: NDArray[np.uint64], named: NDArray[np.bool_]) -> None:
+        """Know nothing more of features that have no count and that the ledger does not have.
 
-        Of those at the places `still_named`, which the ledger has elsewhere, only the name goes.
+        Which places the ledger has is said by `named`. Of some features with no count, the names
+        go, too.
         """
-        found = self._read(fingerprints)
+        found = self._everywhere()
         page, rows = found.page, found.rows
-        keys = found.fingerprints[found.places >= 0].view(np.int64)
-        places = found.places[found.places >= 0]
+        keys = found.fingerprints.view(np.int64)
         empty = ~page.cells[rows].any(axis=1)
-        kept = np.isin(places, still_named)
+        kept = named[found.places]
+        asked = np.isin(found.fingerprints, fingerprints)
         run = self.database.connection.executemany
         run(
             f"UPDATE features_{self.view} SET name = NULL WHERE fingerprint = ?",  # noqa: S608
-            [(key,) for key in keys[empty & kept].tolist()],
+            [(key,) for key in keys[empty & kept & asked].tolist()],
         )
         run(
             f"DELETE FROM features_{self.view} WHERE fingerprint = ?",  # noqa: S608 (a number)

@@ -77,6 +77,25 @@ class ScanningTransformer(Parameterised, base.Transformer):
     def _scan(self, scanner: Any, message: Any) -> None:
         raise NotImplementedError
 
+    def learn_many(self, X: Any) -> None:
+        """Do nothing, as river's pipelines want it: a tokenizer learns nothing."""
+
+    def transform_many(self, X: Any) -> list[TokenCounts]:
+        """Count the tokens of each message of a list, a series or (with `on`) a frame.
+
+        Examples
+        --------
+        >>> from streamnb import MultinomialNB, Tokenizer
+        >>> model = Tokenizer() | MultinomialNB()
+        >>> model.learn_many(["free offer", "lunch"], ["spam", "ham"])
+        >>> model.predict_many(["offer", "lunch"]).tolist()
+        ['spam', 'ham']
+        """
+        if isinstance(X, (list, tuple)) or self.on is None:
+            return [self.count(x) for x in X]
+        with self._lock:
+            return [self._counted(x) for x in X[self.on]]
+
     @property
     def tokenizers(self) -> list[ScanningTransformer]:
         """The tokenizer itself: it makes one view of a message."""
@@ -203,8 +222,20 @@ class Tokenizer(WordParameters, ScanningTransformer):
             **self._scanner_options(),
             by_character=self.analyzer == "char",
             urls=self.urls,
-            stop=[word.casefold() if self.casefold else word for word in self.stop_words or ()],
+            stop=list(map(self._as_token, self.stop_words or ())),
         )
+
+    def _as_token(self, word: str) -> str:
+        """A stop word as texts have it: folded, composed, without what is passed over."""
+        if self.analyzer == "word":
+            scanner = _core.Scanner(
+                **self._scanner_options() | {"first": 1, "last": 1, "shortest": 1}
+            )
+            scanner.text(composed(word))
+            tokens = TokenCounts._trusted(*scanner.finish())
+            if len(tokens) == 1:
+                return str(tokens.name(0))
+        return word.casefold() if self.casefold else word
 
     def _scan(self, scanner: _core.Scanner, message: str | bytes) -> None:
         if isinstance(message, (str, bytes)):  # else the scanner says what it wants

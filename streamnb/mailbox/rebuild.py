@@ -135,7 +135,8 @@ def _relearned(mailbox: Mailbox, progress: Progress) -> _Learned:
 def _learn(mailbox: Mailbox, learned: _Learned, number: int) -> None:
     row = mailbox.ledger.row(number)
     views = row.tokens or ()
-    receipt = learned.model.learn(learned.model.of_views(views), mailbox.labels[row.label])
+    message = learned.model.of_views(views)
+    receipt = learned.model.learn_anew(message, mailbox.labels[row.label], row.receipt)
     learned.tally(views, receipt, 1)
     learned.receipts[number] = receipt
 

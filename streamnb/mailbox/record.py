@@ -26,6 +26,7 @@ from streamnb.mailbox.lessons import Outcome, take_back
 from streamnb.mailbox.packed import pack_tokens, places_in, unpack_tokens
 from streamnb.mailbox.service.answers import Answer
 from streamnb.mailbox.store import Mailbox
+from streamnb.mailbox.undo import undone_messages
 
 WEB = "web"  # source of what is said on the page
 
@@ -313,6 +314,7 @@ class Record:
         features: list[tuple[TokenCounts, ...]] = []
         with mailbox.writing():
             run = mailbox.database.connection.execute
+            undone = undone_messages(mailbox)
             mailbox.database.forget_undone()
             there = self._there()
             if sender is not None and there:
@@ -334,7 +336,7 @@ class Record:
                 removed += run("DELETE FROM ledger WHERE digest = ?", (key,)).rowcount
                 if there:
                     removed += run("DELETE FROM verdicts WHERE digest = ?", (key,)).rowcount
-                erased += removed > 0
+                erased += removed > 0 or key in undone
             _erase_features(mailbox, features)
         if not mailbox.database.shrink():
             raise BusyError(
@@ -345,20 +347,14 @@ class Record:
 
 
 def _erase_features(mailbox: Mailbox, messages: Sequence[tuple[TokenCounts, ...]]) -> None:
-    """Know nothing more of the features that only these messages had."""
-    if not messages:
-        return
-    views = [
-        np.unique(np.concatenate([tokens.fingerprints for tokens in of]))
-        for of in zip(*messages, strict=True)
-    ]
-    lie = [counts.places_of(of) for counts, of in zip(mailbox.counts, views, strict=True)]
-    still = [[np.empty(0, np.int64)] for _ in views]  # where the ledger has them elsewhere
+    """Know nothing more of features that no message has, nor the names of those of these alone."""
+    named = [np.zeros(counts.places, bool) for counts in mailbox.counts]  # those in the ledger
     for (packed,) in mailbox.database.stream("SELECT tokens FROM ledger WHERE tokens IS NOT NULL"):
-        for found, places, in_view in zip(still, places_in(packed), lie, strict=False):
-            found.append(places[np.isin(places, in_view)])
-    for counts, of, some in zip(mailbox.counts, views, still, strict=True):
-        counts.erase(of, np.concatenate(some))
+        for marks, places in zip(named, places_in(packed), strict=False):
+            marks[places[places < len(marks)]] = True
+    for view, (counts, marks) in enumerate(zip(mailbox.counts, named, strict=True)):
+        fingerprints = [tokens[view].fingerprints for tokens in messages]
+        counts.erase(np.concatenate([np.empty(0, np.uint64), *fingerprints]), marks)
 
 
 def _of_table(table: str) -> str:

@@ -161,5 +161,12 @@ def redo(mailbox: Memory) -> Redone:
     return mailbox.once(redone)
 
 
+def undone_messages(mailbox: Memory) -> set[bytes]:
+    """The digests of what the last `undo` took back, and of what it restored."""
+    if not _is_kept(mailbox):
+        return set()
+    return {key for (key,) in mailbox.database.connection.execute("SELECT digest FROM undone")}
+
+
 def _is_kept(mailbox: Memory) -> bool:
     return "undone" in mailbox.database.tables()

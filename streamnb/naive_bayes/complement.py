@@ -19,7 +19,7 @@ class ComplementParameters(CountingParameters):
     prior: Prior = parameter(
         PriorOf(("none", "learned", "uniform")),
         "formula",
-        '"none", "learned", "uniform", or a dict of labels to probabilities.',
+        '"none", "learned", "uniform", or a dict of labels to shares, whatever they add up to.',
         default="none",
     )
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-# Mistakes in a row, counted by the probability of what was said, that may be chance.
-_MOST = 4.0
+# Mistakes in a row, counted by the probability of what was said: so many may be chance, so many may
+# be wrong labels, and of more than that no count is kept.
+_CHANCE, _WRONG, _MOST = 3.0, 10.0, 20.0
 # Changes are multiples of this, so that sums of them are exact and any of them can be taken back.
 _GRAIN = 2.0**-36
 
@@ -17,7 +18,8 @@ class Corrections:
     however good that is: taken for a sample of all messages, they show that its evidence is worth
     nothing and that labels are often wrong. So for each mistake the probability of what was said is
     added up, and a message that was called rightly ends the sum. From 3 to 4 a mistake counts less
-    and less as one of all messages; a model that has never been right begins with 4.
+    and less as one of all messages. Wrong labels come as mistakes in a row, too: only from 10 to 20
+    are labels doubted less and less. A model that has never been right begins with 20.
 
     What was told because it is a mistake says less. That class m is wrong was known, so the
     probability of its true class y is that among the other classes, p_y / (1 - p_m): the likelihood
@@ -40,8 +42,8 @@ class Corrections:
     1.0
     >>> for _ in range(5):
     ...     _ = corrections.learn(False, 0.7)
-    >>> round(corrections.told, 9)
-    0.5
+    >>> round(corrections.told, 9), corrections.doubted
+    (0.5, 1.0)
     """
 
     def __init__(self, claimed: float = _MOST) -> None:
@@ -50,7 +52,12 @@ class Corrections:
     @property
     def told(self) -> float:
         """How far the next mistake is one of all messages, from 0 to 1."""
-        return min(max(_MOST - self.claimed, 0.0), 1.0)
+        return min(max(1 + _CHANCE - self.claimed, 0.0), 1.0)
+
+    @property
+    def doubted(self) -> float:
+        """How far the label of the next mistake is doubted, from 0 to 1."""
+        return min(max((_MOST - self.claimed) / (_MOST - _WRONG), 0.0), 1.0)
 
     def learn(self, right: bool, claim: float) -> float:
         """Note whether a message was called rightly, with what probability; gives the change."""

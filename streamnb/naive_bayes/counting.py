@@ -87,7 +87,7 @@ class CountingParameters(LearnerParameters):
         PriorOf(),
         "formula",
         '"learned" (the share of the weight learned), "uniform", or a dict of labels to '
-        "probabilities.",
+        "shares, whatever they add up to.",
         default="learned",
     )
     unseen: str = parameter(

@@ -30,7 +30,16 @@ _IN_A_RUN = 1.0
 _NEGLIGIBLE = 1e-10
 _LONG = 1000.0  # messages: who forgets faster expects classes to change
 # What a message may have changed beside the counts.
-_PARTS = {"recalibration", "lengths", "noise", "turns", "runs", "corrections", "record"}
+_PARTS = {
+    "recalibration",
+    "lengths",
+    "noise",
+    "turns",
+    "runs",
+    "record",
+    "corrections",
+    "corrected",
+}
 
 
 class _Judged(NamedTuple):
@@ -129,6 +138,8 @@ class ViewsNB(Remembers[_Judged], TextModel):
 
     def __post_init__(self) -> None:
         models: list[CountingNB] = list(self.models or [DiscriminativeMultinomialNB()])
+        if len({model.decay for model in models}) > 1:  # receipts say once how far counts have aged
+            raise ValueError("models: views that are learned together have one decay")
         object.__setattr__(self, "models", models)
         self._members = models
         self.recalibration = Recalibration(len(models), self.rate)
@@ -225,10 +236,21 @@ class ViewsNB(Remembers[_Judged], TextModel):
 
     def learn(self, x: Any, y: Label, w: float = 1.0) -> Receipt:
         """Learn a message; the receipt is what `unlearn` wants."""
+        return self._learned(x, y, w, False)
+
+    def learn_anew(self, x: Any, y: Label, receipt: Receipt) -> Receipt:
+        """Learn a message once more, in another order: as it was told when it gave a receipt.
+
+        What was told because it was a mistake is no sample of all messages, whatever it is called
+        by what is known now.
+        """
+        return self._learned(x, y, 1.0, "corrected" in receipt.parts)
+
+    def _learned(self, x: Any, y: Label, w: float, corrected: bool) -> Receipt:
         views = self.as_tokens(x)
         weight = 1.0 if w == 1 else checked_weight(w)
         with self._lock:
-            times, parts = self._weighed(views, y, weight)
+            times, parts = self._weighed(views, y, weight, corrected)
             added = [
                 model.add(view, y, weight, amount)
                 for model, view, amount in zip(self._members, views, times, strict=True)
@@ -237,9 +259,12 @@ class ViewsNB(Remembers[_Judged], TextModel):
         return Receipt(exponent, mass, tuple([amount for _, _, amount in added]), parts)
 
     def _weighed(
-        self, views: tuple[TokenCounts, ...], y: Label, w: float
+        self, views: tuple[TokenCounts, ...], y: Label, w: float, corrected: bool
     ) -> tuple[list[float], dict[str, Any]]:
-        """How many times each model learns a message; what is done before that is done here."""
+        """How many times each model learns a message; what is done before that is done here.
+
+        `corrected` says that it is known to have been told because it was a mistake.
+        """
         counts = self._members[0].counts
         k = counts.index(y)
         judged = self._judged(views)
@@ -262,11 +287,15 @@ class ViewsNB(Remembers[_Judged], TextModel):
             p = shares[known.index(k)]
             claim = max(shares)
             said = known[shares.index(claim)]
-            told = 1.0 if said == k else self.corrections.told
+            told = doubted = float(said == k or not corrected)
+            if said != k and not corrected:
+                told, doubted = self.corrections.told, self.corrections.doubted
             doubt = 1 - self.noise.trust(p, len(known), own, learned - own)
-            trust = 1 - told * turn * self._doubting * doubt
-            if change := self.corrections.learn(said == k, claim):
+            trust = 1 - doubted * turn * self._doubting * doubt
+            if not corrected and (change := self.corrections.learn(said == k, claim)):
                 parts["corrections"] = change
+            if corrected or told < 1:
+                parts["corrected"] = 1
             if turn == 1 and w >= 1 and self.record is not None:
                 noted = self.record.learn(said, k)
                 parts |= {"record": noted} if noted else {}
@@ -419,7 +448,8 @@ class ViewsNB(Remembers[_Judged], TextModel):
         Corrections.from_state(receipt.parts.get("corrections", 0.0))
         noise, turns = receipt.parts.get("noise", (0, 0)), Turns.from_state(receipt.parts)
         places = max([len(turns.credits), *(c + 1 for c in turns.runs)])
-        if len(noise) != 2 or type(noise[1]) is not int or places > classes:
+        corrected = receipt.parts.get("corrected", 1) == 1
+        if not corrected or len(noise) != 2 or type(noise[1]) is not int or places > classes:
             raise ValueError("a receipt of another model")
         check_changes(receipt.parts.get("record", []), classes)
 

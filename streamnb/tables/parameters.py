@@ -19,7 +19,8 @@ class PriorParameter:
     prior: Prior = parameter(
         PriorOf(),
         "formula",
-        '"learned" (share of the weight learned), "uniform", or a dict of labels to probabilities.',
+        '"learned" (share of the weight learned), "uniform", or a dict of labels to shares, '
+        "whatever they add up to.",
         default="learned",
     )
 

@@ -195,7 +195,13 @@ class _Site:
         words = asked.get("ids", "")[:20_000].split(",")
         ids = [_number(word) for word in words if word.isdecimal() and len(word) < 18]
         known = did in ("taught", "back") and (did == "back" or label in self._classes())
-        return {"did": did if known else "", "did_as": label, "did_ids": ids[:1000]}
+        gone = asked.get("gone", "0")
+        return {
+            "did": did if known else "",
+            "did_as": label,
+            "did_ids": ids[:1000],
+            "did_gone": _number(gone) if gone.isdecimal() else 0,
+        }
 
     def _words(self, entry: Entry, most: int = 4) -> list[tuple[str, float]]:
         """The words that a verdict rests on, as it would be given now."""
@@ -291,22 +297,28 @@ class _Site:
         else:
             label = form.get("many", [""])[0]
             numbers = [_number(text) for text in form.get("id", [])]
-        if label not in self._classes() or any(self.record.entry(n) is None for n in numbers):
+        # Some may have left the record since the page was shown.
+        here = [number for number in dict.fromkeys(numbers) if self.record.entry(number)]
+        if label not in self._classes() or not here:
             raise _MissingError
         taught = [
             number
-            for number in dict.fromkeys(numbers)
+            for number in here
             if self.record.teach(number, label).what in ("learned", "corrected", "confirmed")
         ]
-        return {"did": "taught", "as": label, "ids": ",".join(map(str, taught))}
+        gone = len(set(numbers)) - len(here)
+        return {"did": "taught", "as": label, "ids": ",".join(map(str, taught)), "gone": gone}
 
     def back(self, form: dict[str, list[str]]) -> dict[str, Any]:
-        """Take back what was said here of messages: what held before holds again."""
-        taken = []
+        """Take back what was said here of messages: what held before holds again.
+
+        Only what the form was about: a second press takes nothing older back.
+        """
+        taken, label = [], form.get("as", [""])[0]
         for number in dict.fromkeys(_number(text) for text in form.get("id", [])):
             entry = self.record.entry(number)
             known = None if entry is None else self.mailbox.label_of(entry.digest)
-            if entry is not None and known is not None and known[2] == WEB:
+            if entry is not None and known is not None and known[::2] == (label, WEB):
                 self.mailbox.retract(entry.digest)
                 taken.append(number)
         return {"did": "back", "ids": ",".join(map(str, taken))}
@@ -340,7 +352,7 @@ def _address(where: str, more: dict[str, Any]) -> str:
     if not path.startswith("/") or path[1:2] in ("/", "\\"):
         path = "/"
     kept = {name: values[0] for name, values in parse_qs(query).items()}
-    for name in ("did", "ids", "as"):
+    for name in ("did", "ids", "as", "gone"):
         kept.pop(name, None)
     return f"{path}?{urlencode({**kept, **more})}"
 

@@ -135,29 +135,51 @@ def disagreeing(messages, classes):
             yield content, draw.choice(sorted(classes - {label}))
 
 
+def every_one(i, verdict, label):
+    return True
+
+
+def mistakes_and_unsure(i, verdict, label):
+    return verdict().unsure or verdict().label != label
+
+
+def mistakes(i, verdict, label):
+    return is_wrong(verdict(), label)
+
+
+def mistakes_later(i, verdict, label):
+    return i < 1000 or is_wrong(verdict(), label)
+
+
 def regimes(messages, classes):
-    """Names, lessons, and whether only mistakes and what was unsure is taught."""
+    """Names, lessons, and which of them are taught (see `teach`)."""
     some = sorted(classes)[-1]
-    yield "mixed", messages, False
-    yield "one class after the other", by_class(messages), False
-    yield "the other way round", by_class(messages, 1), False
-    yield "blocks of 50", blocks(messages, 50), False
-    yield "blocks of 500", blocks(messages, 500), False
+    yield "mixed", messages, every_one
+    yield "one class after the other", by_class(messages), every_one
+    yield "the other way round", by_class(messages, 1), every_one
+    yield "blocks of 50", blocks(messages, 50), every_one
+    yield "blocks of 500", blocks(messages, 500), every_one
     if not isinstance(messages[0][0], str) and (dated := by_date(messages)):
-        yield "by date", dated, False
-    yield "mistakes and unsure", messages, True
-    yield f"{some} comes late", late(messages, some), False
-    yield f"300 variants of one {some}", burst(messages, some), False
-    yield f"300 copies of one {some}", copies(messages, some), False
-    yield "two teachers, a tenth disputed", disagreeing(messages, classes), False
-    yield "1,000 messages", messages[:1000], False
-    yield f"1,000 messages, then ten others called {some}", mislabelled(messages, classes), False
+        yield "by date", dated, every_one
+    yield "mistakes and unsure", messages, mistakes_and_unsure
+    yield "mistakes alone", messages, mistakes
+    yield "1,000 messages, then mistakes alone", messages, mistakes_later
+    yield f"{some} comes late", late(messages, some), every_one
+    yield f"300 variants of one {some}", burst(messages, some), every_one
+    yield f"300 copies of one {some}", copies(messages, some), every_one
+    yield "two teachers, a tenth disputed", disagreeing(messages, classes), every_one
+    yield "1,000 messages", messages[:1000], every_one
+    yield (
+        f"1,000 messages, then ten others called {some}",
+        mislabelled(messages, classes),
+        every_one,
+    )
     few = run(messages, some)
-    yield f"70 messages, then 30 of {some}", few, False
-    yield "those 100, mixed", random.Random(1).sample(few, len(few)), False
+    yield f"70 messages, then 30 of {some}", few, every_one
+    yield "those 100, mixed", random.Random(1).sample(few, len(few)), every_one
     if {"ham", "spam"} == classes:
-        yield "99 ham : 1 spam", skewed(messages, "spam"), False
-        yield "1 ham : 99 spam", skewed(messages, "ham"), False
+        yield "99 ham : 1 spam", skewed(messages, "spam"), every_one
+        yield "1 ham : 99 spam", skewed(messages, "ham"), every_one
 
 
 @contextmanager
@@ -184,13 +206,11 @@ def as_bytes(content):
     return content if isinstance(content, bytes) else content.encode()
 
 
-def teach(one, lessons, mistakes_only=False):
-    for content, label in lessons:
-        if mistakes_only:
-            verdict = one.classify(content, 0)
-            if verdict.label == label and not verdict.unsure:
-                continue
-        one.learn(content, label)
+def teach(one, lessons, is_taught=every_one):
+    """Teach those lessons of which `is_taught` says so, given number, verdict and label."""
+    for i, (content, label) in enumerate(lessons):
+        if is_taught(i, lambda content=content: one.classify(content, 0), label):
+            one.learn(content, label)
     one.settle()
 
 
@@ -285,9 +305,9 @@ def main():
             messages = messages[: options.most]
             cut = min(len(messages) // 10, 700)
             held, rest = messages[:cut], messages[cut:]
-            for name, lessons, mistakes_only in regimes(rest, classes):
+            for name, lessons, is_taught in regimes(rest, classes):
                 with pupil(made, options.mailbox) as one:
-                    teach(one, lessons, mistakes_only)
+                    teach(one, lessons, is_taught)
                     frozen = figures(one.classify, held)
                     found[name].append((*frozen, learning_on(one, held)))
             if options.cold and {"ham", "spam"} == classes:

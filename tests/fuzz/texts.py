@@ -247,13 +247,13 @@ def passed(data: bytes) -> None:
         assert again.getvalue() == out
     if re.match(rb"[!-9;-~]+:", data):  # of what has no header, our field makes one
         assert digest(out) == digest(data)
-    unchanged = io.BytesIO()
+    unmarked = io.BytesIO()
 
     def fails(_: bytes) -> Answer:
         raise RuntimeError
 
-    assert isinstance(pass_through(io.BytesIO(data), unchanged, fails), RuntimeError)
-    assert unchanged.getvalue() == data
+    assert isinstance(pass_through(io.BytesIO(data), unmarked, fails), RuntimeError)
+    assert unmarked.getvalue() == passed_on(data)
 
 
 def _text_of(choice: Choices) -> str:

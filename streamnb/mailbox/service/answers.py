@@ -9,6 +9,8 @@ from streamnb import __version__
 if TYPE_CHECKING:
     from streamnb.mailbox.store import Mailbox
 
+FIELD = "X-Streamnb"
+
 _MOST_PROBABLE = (1.0, 1.0, 1e9)  # costs of whoever decides for the most probable class, always
 
 
@@ -104,6 +106,6 @@ def field_of(answer: Answer) -> str:
     named = "".join(c for c in answer.mark if c.isalnum() or c in "-_.")
     mark = words.get(answer.mark, named).encode("ascii", "replace").decode()
     return (
-        f"X-Streamnb: {mark}, score={answer.score:.4f}, probability={answer.probability:.4f}, "
+        f"{FIELD}: {mark}, score={answer.score:.4f}, probability={answer.probability:.4f}, "
         f"version={__version__}"
     )

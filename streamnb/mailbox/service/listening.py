@@ -113,8 +113,8 @@ def _answers(path: str) -> bool:
     return True
 
 
-def inherited() -> dict[str, socket.socket]:
-    """The sockets that systemd passes on, by their FileDescriptorName."""
+def inherited() -> dict[str, list[socket.socket]]:
+    """The sockets that systemd passes on, by their FileDescriptorName: a unit can have several."""
     if os.environ.get("LISTEN_PID") != str(os.getpid()):
         return {}
     try:
@@ -122,12 +122,12 @@ def inherited() -> dict[str, socket.socket]:
     except ValueError:
         raise ConfigError("LISTEN_FDS: not a number") from None
     names = os.environ.get("LISTEN_FDNAMES", "").split(":")
-    found = {}
+    found: dict[str, list[socket.socket]] = {}
     for i in range(number):
         with os_errors_as(ConfigError, f"LISTEN_FDS: {_FIRST + i} is no socket"):
             passed = socket.socket(fileno=_FIRST + i)
         passed.setblocking(False)
-        found[names[i] if i < len(names) else ""] = passed
+        found.setdefault(names[i] if i < len(names) else "", []).append(passed)
     return found
 
 

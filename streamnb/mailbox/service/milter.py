@@ -1,24 +1,38 @@
-"""A milter: Postfix and Sendmail ask while the client that brings a message still waits."""
+"""A milter: Postfix and Sendmail ask while the client that brings a message still waits.
+
+The protocol is libmilter's (Sendmail's `include/libmilter/mfdef.h`): packets of a length, a letter
+and data. What is said of the client and of the envelope is of no use here: the mail server is asked
+to leave it out, and where it comes all the same nobody reads it, so that no name or address that a
+client gives can end the session, with its message unmarked. (The library kilter reads all of it and
+gives a connection up for a name that is no IDNA.)
+"""
 
 from __future__ import annotations
 
 import asyncio
-import logging
+import contextlib
 import socket
+import struct
+from collections import Counter
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from anyio import BrokenResourceError, ClosedResourceError, EndOfStream
-from anyio.abc import SocketStream
-from kilter.protocol import Accept, Header, Reject
-from kilter.service import START, Runner, Session
-
 from streamnb.errors import StreamNBError
-from streamnb.mailbox.service.answers import Answer, Question, answer, field_of
+from streamnb.mailbox.service.answers import FIELD, Answer, Question, answer, field_of
 from streamnb.mailbox.service.judge import Mailboxes, afterwards
 from streamnb.mailbox.service.protocol import MOST
 
-logging.getLogger("kilter").addHandler(logging.NullHandler())
+_LARGEST = 1 << 20  # bytes of a packet: mail servers send bodies in parts of 64 KiB
+_IDLE = 3600.0  # seconds: mail servers give their clients up earlier
+_VERSION = 6
+_ADD_FIELDS, _CHANGE_FIELDS = 0x01, 0x10
+# Not to be sent: connection, name, sender, recipients, unknown commands, the beginning of data.
+_LEFT_OUT = 0x0001 | 0x0002 | 0x0004 | 0x0008 | 0x0100 | 0x0200
+# What the mail server waits for no answer to, where it offers that.
+_UNANSWERED = {
+    b"L": 0x80, b"C": 0x1000, b"H": 0x2000, b"M": 0x4000, b"R": 0x8000, b"T": 0x10000,
+    b"U": 0x20000, b"N": 0x40000, b"B": 0x80000,
+}  # fmt: skip
 
 
 def milter(
@@ -49,69 +63,121 @@ def milter(
         with mailboxes.of(None) as mailbox:
             afterwards(mailbox, message, found, "milter", learn=False)
 
-    async def mark(session: Session) -> Accept | Reject:
-        """Judge a message; on any trouble it passes unmarked."""
-        message, forged = await _read(session)
+    async def decide(message: bytes) -> tuple[Answer | None, bytes]:
+        """What a message is, None on any trouble, and the letter of what becomes of it."""
         try:
             found = await asyncio.to_thread(judged, message)
         except Exception as error:  # whatever it is, the message matters more
             say(f"passed on unmarked: {str(error) or type(error).__name__:.300}")
-            return Accept()
-        for header in forged:
-            await session.headers.delete(header)
-        name, _, value = field_of(found).partition(": ")
-        await session.headers.insert(Header(name, value.encode("ascii", "replace")), START)
+            return None, b"a"
         try:
             await asyncio.to_thread(record, message, found)
         except StreamNBError as error:
             say(f"not recorded: {error!s:.300}")
-        if reject is not None and found.mark == "S" and found.probability >= reject:
-            return Reject()
-        return Accept()
+        refused = reject is not None and found.mark == "S" and found.probability >= reject
+        return found, b"r" if refused else b"a"
 
     async def talk(connection: socket.socket) -> None:
-        stream = await SocketStream.from_socket(connection)
+        reader, writer = await asyncio.open_connection(sock=connection)
         try:
-            await Runner(mark)(_Ending(stream))  # type: ignore[arg-type]  # as much of one as it uses
-        except* _EndedError:
+            await _converse(reader, writer, decide)
+        except (OSError, EOFError):  # the mail server has gone
             pass
         finally:
-            await stream.aclose()
+            writer.close()
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
 
     return talk
 
 
-class _EndedError(Exception):
-    """The mail server has gone."""
+async def _converse(
+    reader: asyncio.StreamReader,
+    writer: asyncio.StreamWriter,
+    decide: Callable[[bytes], Coroutine[Any, Any, tuple[Answer | None, bytes]]],
+) -> None:
+    """Answer packets until the mail server has no more."""
+    answered, actions, message = set(_UNANSWERED), 0, _Message()
+    while (kind := (packet := await _packet(reader))[:1]) != b"Q":
+        data = packet[1:]
+        if kind == b"O":
+            version, actions, steps = _options(data)
+            steps &= sum(_UNANSWERED.values()) | _LEFT_OUT
+            actions &= _ADD_FIELDS | _CHANGE_FIELDS
+            answered = {kind for kind, step in _UNANSWERED.items() if not steps & step}
+            agreed = struct.pack("!LLL", min(version, _VERSION), actions, steps)
+            await _send(writer, b"O" + agreed)
+        elif kind == b"L":
+            message.add_field(data)
+        elif kind == b"N":
+            message.add(b"\n")
+        elif kind == b"B":
+            message.add(data)
+        elif kind == b"E":
+            message.add(data)
+            found, verdict = await decide(bytes(message.content))
+            edits = message.edits(found, actions) if verdict == b"a" else []
+            await _send(writer, *edits, verdict)
+        if kind in (b"C", b"K", b"H", b"M", b"A", b"E"):  # another message may begin
+            message = _Message()
+        if kind in answered:
+            await _send(writer, b"c")
 
 
-class _Ending:
-    """A stream whose end ends the session: kilter would wait for its filters, and they for mail."""
-
-    def __init__(self, stream: SocketStream) -> None:
-        self.send, self.aclose = stream.send, stream.aclose
-        self._receive = stream.receive
-
-    async def receive(self, most: int) -> bytes:
-        try:
-            return await self._receive(most)
-        except (EndOfStream, BrokenResourceError, ClosedResourceError):
-            raise _EndedError from None
+def _options(data: bytes) -> tuple[int, int, int]:
+    """Version, actions and steps that a mail server offers."""
+    if len(data) < 12:
+        raise StreamNBError("a mail server's options are cut off")
+    version, actions, steps = struct.unpack_from("!LLL", data)
+    return version, actions, steps
 
 
-async def _read(session: Session) -> tuple[bytes, list[Header]]:
-    """The beginning of a message, and its fields that are called as ours."""
-    message = bytearray()
-    forged = []
-    async with session.headers as headers:
-        async for header in headers:
-            if len(message) < MOST:
-                value = bytes(header.value)
-                message += header.name.encode("utf-8", "surrogateescape") + b": " + value + b"\n"
-            if header.name.lower() == "x-streamnb":
-                forged.append(header)
-    message += b"\n"
-    async with session.body as body:
-        async for part in body:
-            message += bytes(part[: max(MOST - len(message), 0)])
-    return bytes(message[:MOST]), forged
+async def _packet(reader: asyncio.StreamReader) -> bytes:
+    async with asyncio.timeout(_IDLE):
+        (size,) = struct.unpack("!L", await reader.readexactly(4))
+        if not 0 < size <= _LARGEST:
+            raise StreamNBError(f"a packet of {size} bytes is none of a mail server")
+        return await reader.readexactly(size)
+
+
+async def _send(writer: asyncio.StreamWriter, *packets: bytes) -> None:
+    for packet in packets:
+        writer.write(struct.pack("!L", len(packet)) + packet)
+    async with asyncio.timeout(_IDLE):
+        await writer.drain()
+
+
+class _Message:
+    """The beginning of a message, and which of its fields are called as ours."""
+
+    def __init__(self) -> None:
+        self.content = bytearray()
+        self._named: Counter[bytes] = Counter()
+        self._forged: list[tuple[int, bytes]] = []  # number among the fields of a name, name
+
+    def add(self, part: bytes) -> None:
+        """Take a part of it."""
+        self.content += part[: max(MOST - len(self.content), 0)]
+
+    def add_field(self, data: bytes) -> None:
+        """Take a field of its header: name and value, each ended by a zero."""
+        name, _, value = data.partition(b"\0")
+        self.add(name + b": " + value.removesuffix(b"\0") + b"\n")
+        lower = name.lower()
+        if lower.strip() == FIELD.lower().encode():
+            self._named[lower] += 1
+            self._forged.append((self._named[lower], name))
+
+    def edits(self, found: Answer | None, actions: int) -> list[bytes]:
+        """Packets that take forged fields away and put ours in the first place."""
+        packets = []
+        if actions & _CHANGE_FIELDS:  # the last first, so that numbers stay
+            packets += [
+                b"m" + struct.pack("!L", number) + name + b"\0\0"
+                for number, name in reversed(self._forged)
+            ]
+        if found is not None and actions & _ADD_FIELDS:
+            name, _, value = field_of(found).partition(": ")
+            ours = f"{name}\0{value}\0".encode("ascii", "replace")
+            packets.append(b"i" + struct.pack("!L", 0) + ours)
+        return packets

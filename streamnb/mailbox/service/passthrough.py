@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import BinaryIO
 
-from streamnb.mailbox.service.answers import Answer, field_of
+from streamnb.mailbox.service.answers import FIELD, Answer, field_of
 from streamnb.mailbox.service.protocol import MOST
 
 _LINE = 1 << 16  # bytes of a line looked at together
@@ -16,7 +16,7 @@ _FIRST_END = re.compile(rb"\r?\n")
 def pass_through(
     source: BinaryIO,
     target: BinaryIO,
-    ask: Callable[[bytes], Answer],
+    ask: Callable[[bytes], Answer] | None,
     unsure_field: str | None = None,
     ending: bytes | None = None,
 ) -> Exception | None:
@@ -27,7 +27,7 @@ def pass_through(
     source, target
         Where it comes from and where it goes.
     ask
-        Gives the verdict on (the beginning of) a message.
+        Gives the verdict on (the beginning of) a message; None for no verdict.
     unsure_field
         Another header field, which is added where the verdict is unsure.
     ending
@@ -36,7 +36,7 @@ def pass_through(
     Returns
     -------
     Exception or None
-        What went wrong; then the message was copied unchanged.
+        What went wrong; then the message was copied without a verdict, a forged one removed.
 
     Raises
     ------
@@ -44,45 +44,45 @@ def pass_through(
         Where the message cannot be read or written: whoever called must keep it.
     """
     head = source.read(MOST)
-    names = ["x-streamnb"]
+    names = [FIELD]
+    if unsure_field is not None:
+        names.append(unsure_field.partition(":")[0].strip())
+    fields, trouble = [], None
     try:
-        answer = ask(head)
-        fields = [field_of(answer)]
-        if unsure_field is not None:
-            names.append(unsure_field.partition(":")[0].strip())
-            if answer.status == 2:
+        if ask is not None:
+            answer = ask(head)
+            fields = [field_of(answer)]
+            if unsure_field is not None and answer.status == 2:
                 fields.append(unsure_field)
     except Exception as error:  # whatever it is, the message matters more
-        target.write(head)
-        copy_all(source, target)
-        target.flush()
-        return error
+        trouble = error
     lines = _Lines(head, source)
     lines.ending = ending or lines.ending
     ours = "|".join(map(re.escape, names)).encode("ascii", "replace")
-    added = lines.ending.join(field.encode("ascii", "replace") for field in fields)
-    _copy_header(lines, target, added, re.compile(rb"(?:%b)[ \t]*:" % ours, re.I))
+    added = b"".join(field.encode("ascii", "replace") + lines.ending for field in fields)
+    # A colon, or blanks up to the end of what is looked at together.
+    _copy_header(lines, target, added, re.compile(rb"(?:%b)[ \t]*(?::|[ \t]\Z)" % ours, re.I))
     lines.copy_rest(target)
     target.flush()
-    return None
+    return trouble
 
 
-def copy_all(source: BinaryIO, target: BinaryIO) -> None:
+def _copy_all(source: BinaryIO, target: BinaryIO) -> None:
     """Copy what is left of a stream."""
     while part := source.read(1 << 20):
         target.write(part)
 
 
 def _copy_header(lines: _Lines, target: BinaryIO, added: bytes, forged: re.Pattern[bytes]) -> None:
-    """Copy the lines of a header and the empty line after it, our fields first."""
-    placed = ours = False
+    """Copy the lines of a header and the empty line after it, the lines `added` first."""
+    placed, ours = not added, False
     begins = first = True
     while line := lines.next():
         if begins:
             # An mbox's separator stays first, and so do lines that would continue our field.
             continues = line[:1] in (b" ", b"\t")
             if not placed and not continues and not (first and line.startswith(b"From ")):
-                target.write(added + lines.ending)
+                target.write(added)
                 placed = True
             if line in (b"\n", b"\r\n"):
                 target.write(line)
@@ -93,7 +93,7 @@ def _copy_header(lines: _Lines, target: BinaryIO, added: bytes, forged: re.Patte
             target.write(line)
         begins = line.endswith(b"\n")
     if not placed:  # there was no other line than such
-        target.write((b"" if begins else lines.ending) + added + lines.ending)
+        target.write((b"" if begins else lines.ending) + added)
 
 
 class _Lines:
@@ -126,4 +126,4 @@ class _Lines:
     def copy_rest(self, target: BinaryIO) -> None:
         """Copy all that was not asked for."""
         target.write(self.head[self.at :])
-        copy_all(self.source, target)
+        _copy_all(self.source, target)

@@ -359,14 +359,18 @@ class _Passing:
                         raise smtplib.SMTPServerDisconnected("no answer to DATA")
                     self._command("RSET")
                     return [_line(code, said)] * many
-                client.send(_DOTS.sub(rb"\1..", stamped))
                 ends = stamped.endswith(b"\r\n") or not stamped
-                client.send(b".\r\n" if ends else b"\r\n.\r\n")
+                if client.sock is not None:  # smtplib would close it and what was said be lost
+                    client.sock.sendall(_DOTS.sub(rb"\1..", stamped))
+                    client.sock.sendall(b".\r\n" if ends else b"\r\n.\r\n")
                 for _ in range(len(recipients) if self.hop.lmtp else 1):
                     replies.append(_line(*client.getreply()))
             except (OSError, smtplib.SMTPException) as error:
+                refused = "" if replies else _refused(client)
                 later = self._lost(error)
-                return (replies + [later] * many)[:many]  # who was answered, was answered
+                return (replies + [refused or later] * many)[
+                    :many
+                ]  # who was answered, was answered
         if found is not None and replies[0].startswith("2"):
             self._unrecorded.append((recipients[0], message[:MOST], found))
         return replies if len(replies) == many else replies[:1] * many
@@ -381,7 +385,7 @@ class _Passing:
 
         trouble = pass_through(io.BytesIO(message), target, ask, ending=b"\r\n")
         if trouble is not None:
-            self.say(f"passed on unchanged: {str(trouble) or type(trouble).__name__:.300}")
+            self.say(f"passed on unmarked: {str(trouble) or type(trouble).__name__:.300}")
         return target.getvalue(), found[0] if found else None
 
     def _record(self) -> None:
@@ -484,6 +488,17 @@ def _knows(features: dict[str, str], option: str) -> bool:
 def _are_hints(options: set[str]) -> bool:
     """Whether options can be left out and the message is the same."""
     return all(one.partition("=")[0].lower() in ("size", "body") for one in options)
+
+
+def _refused(client: smtplib.SMTP) -> str:
+    """What the next hop refused a message with for good, before it hung up; else ""."""
+    with contextlib.suppress(OSError, smtplib.SMTPException):
+        if client.sock is not None:
+            client.sock.settimeout(_SOON)
+            code, said = client.getreply()
+            if code >= 500:
+                return _line(code, said)
+    return ""
 
 
 def _line(code: int, said: bytes) -> str:

@@ -149,8 +149,9 @@ class MaildirAccount:
             self._folder(folder)
             return
         with os_errors_as(OutputError, f"{self.root}/.{folder}: cannot be made"):
-            for place in ("tmp", "new", "cur"):
-                (self.root / f".{folder}" / place).mkdir(mode=0o700, parents=True, exist_ok=True)
+            # One by one: a parent that mkdir makes has the mode of the umask.
+            for place in ("", "tmp", "new", "cur"):
+                (self.root / f".{folder}" / place).mkdir(mode=0o700, exist_ok=True)
 
     def file(self, folder: str, uid: str, target: str, junk: bool) -> bool:
         """Move a message, so that at any moment it is in one of both folders, or in both."""
