@@ -66,26 +66,20 @@ __all__ = [
 ]
 
 _HOMES = {
-    "AODE": "streamnb.tables",
-    "BernoulliNB": "streamnb.naive_bayes",
-    "CategoricalNB": "streamnb.tables",
-    "Classifier": "streamnb.classifier",
-    "ComplementNB": "streamnb.naive_bayes",
-    "DiscriminativeMultinomialNB": "streamnb.naive_bayes",
-    "GaussianDiscriminantAnalysis": "streamnb.tables",
-    "GaussianNB": "streamnb.tables",
-    "LazyBayesianRules": "streamnb.tables",
-    "MailClassifier": "streamnb.classifier",
-    "MailTokenizer": "streamnb.features.mail_words",
-    "Mailbox": "streamnb.mailbox.store",
-    "MixedNB": "streamnb.tables",
-    "MultinomialNB": "streamnb.naive_bayes",
-    "TextClassifier": "streamnb.classifier",
-    "TokenCounts": "streamnb.features.token_counts",
-    "Tokenizer": "streamnb.features.words",
-    "ViewsNB": "streamnb.naive_bayes",
-    "WindowNB": "streamnb.naive_bayes",
-    "load": "streamnb.any_model",
+    name: f"streamnb.{module}"
+    for module, names in {
+        "any_model": "load",
+        "classifier": "Classifier MailClassifier TextClassifier",
+        "features.mail_words": "MailTokenizer",
+        "features.token_counts": "TokenCounts",
+        "features.words": "Tokenizer",
+        "mailbox.store": "Mailbox",
+        "naive_bayes": "BernoulliNB ComplementNB DiscriminativeMultinomialNB MultinomialNB ViewsNB "
+        "WindowNB",
+        "tables": "AODE CategoricalNB GaussianDiscriminantAnalysis GaussianNB LazyBayesianRules "
+        "MixedNB",
+    }.items()
+    for name in names.split()
 }
 
 

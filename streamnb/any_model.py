@@ -11,8 +11,6 @@ import streamnb.tables  # noqa: F401 (the models that files can name)
 from streamnb.errors import ModelFileError
 from streamnb.naive_bayes.model_files import read
 
-__all__ = ["load", "merged"]
-
 
 def load(path: str | Path, kind: type[Any] | None = None) -> Any:
     """Read a model that `save` wrote; of a classifier's file, the model without its tokenizer.

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import errno
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 __all__ = [
@@ -123,6 +125,50 @@ def failure_of(error: OSError) -> str:
     else:
         what = "standard output: cannot be written"
     return printable(f"{what}: {error.strerror}")
+
+
+def cause_of(error: BaseException) -> str:
+    """Why something failed, in the words of the system where it was the system's doing."""
+    return getattr(error, "strerror", None) or str(error)
+
+
+@contextmanager
+def os_errors_as(kind: type[StreamNBError], what: str, *others: type[Exception]) -> Iterator[None]:
+    """Turn what the system refuses, and these other errors, into one of ours.
+
+    Examples
+    --------
+    >>> with os_errors_as(CorpusError, "inbox/17: cannot be read"):
+    ...     raise FileNotFoundError(2, "No such file or directory", "inbox/17")
+    Traceback (most recent call last):
+        ...
+    streamnb.errors.CorpusError: inbox/17: cannot be read: No such file or directory
+    """
+    caught: tuple[type[Exception], ...] = (OSError, *others)
+    try:
+        yield
+    except caught as error:
+        raise kind(f"{what}: {cause_of(error)}") from None
+
+
+@contextmanager
+def needing(
+    extra: str, what: str = "{} is missing", kind: type[StreamNBError] = ConfigError
+) -> Iterator[None]:
+    """Say which extra brings what cannot be imported; `{}` stands for its name."""
+    try:
+        yield
+    except ImportError as error:
+        said = what.replace("{}", str(error.name or error))
+        raise kind(f"{said}: pip install 'streamnb[{extra}]'") from None
+
+
+def damaged(path: object, what: str) -> StateError:
+    """Of a database: what it holds is not sound."""
+    return StateError(
+        f"{path}: the database is damaged: {what}; restore it from a backup, or see "
+        "`streamnb rescue`"
+    )
 
 
 def why_of(error: BaseException) -> str:

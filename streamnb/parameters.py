@@ -15,36 +15,11 @@ import textwrap
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, Protocol, TypeVar, dataclass_transform
+from typing import Any, ClassVar, Literal, TypeVar, dataclass_transform
 
 import numpy as np
 
 from streamnb.storage import plain_label, read_label
-
-__all__ = [
-    "OLD_NAMES",
-    "POSITIVE",
-    "Check",
-    "Flag",
-    "Names",
-    "Number",
-    "OneOf",
-    "Parameter",
-    "Parameterised",
-    "Prior",
-    "PriorOf",
-    "Such",
-    "Text",
-    "Whole",
-    "Wholes",
-    "attribute",
-    "having",
-    "is_number",
-    "parameter",
-    "parameterised",
-    "parameters_of",
-    "plain_parameters",
-]
 
 Prior = str | Mapping[Any, float]
 
@@ -62,195 +37,145 @@ def is_number(value: Any) -> bool:
     return isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
 
 
-# Of dataclasses here only the constructor is wanted: what else they could have, every command would
-# pay for with some milliseconds of its start.
-class Check(Protocol):
-    """What a parameter may be."""
+class Such:
+    """What a parameter may be: whatever fits a condition, and what to call that."""
 
-    def __call__(self, name: str, value: Any) -> None:
-        """Raise ValueError where a value is not one of them."""
+    listed = False  # whether a list, as YAML and JSON have it, stands for a tuple
+
+    def __init__(
+        self, fits: Callable[[Any], bool], what: str = "anything", *, none: bool = False
+    ) -> None:
+        self.fits = fits
+        self.what = f"{what}, or None" if none else what
+        self.none = none
 
     def of_plain(self, value: Any) -> Any:
         """A value as YAML and JSON have it, as the parameter wants it."""
-
-
-@dataclass(eq=False, repr=False)
-class _Simple:
-    none: bool = field(default=False, kw_only=True)
-
-    def of_plain(self, value: Any) -> Any:
-        return value
-
-    def _refused(self, name: str, value: Any, wanted: str) -> ValueError:
-        nothing = ", or None" if self.none else ""
-        return ValueError(f"{name}: {value!r:.80} is not {wanted}{nothing}")
-
-    def _fits(self, value: Any) -> bool:
-        raise NotImplementedError
-
-    def _wanted(self) -> str:
-        raise NotImplementedError
+        return tuple(value) if self.listed and isinstance(value, list) else value
 
     def __call__(self, name: str, value: Any) -> None:
-        if not (value is None and self.none) and not self._fits(value):
-            raise self._refused(name, value, self._wanted())
+        """Raise ValueError where a value is not one of them."""
+        if not (value is None and self.none) and not self.fits(value):
+            raise ValueError(f"{name}: {value!r:.80} is not {self.what}")
 
 
-@dataclass(eq=False, repr=False)
-class Number(_Simple):
+class Number(Such):
     """A number from `low` to `high`; with `below`, not `high` itself."""
 
-    low: float = 0.0
-    high: float = 1e100
-    below: bool = False
+    def __init__(
+        self, low: float = 0.0, high: float = 1e100, below: bool = False, *, none: bool = False
+    ) -> None:
+        def fits(value: Any) -> bool:
+            return is_number(value) and low <= value <= high and not (below and value == high)
 
-    def _fits(self, value: Any) -> bool:
-        inside = is_number(value) and self.low <= value <= self.high
-        return inside and not (self.below and value == self.high)
-
-    def _wanted(self) -> str:
-        if self.low == _LEAST and self.high == 1e100:
-            return f"a number > 0 (from {_LEAST:g} to 1e+100)"
-        return f"a number from {self.low:g} to {'below ' * self.below}{self.high:g}"
+        what = f"a number from {low:g} to {'below ' * below}{high:g}"
+        if low == LEAST and high == 1e100:
+            what = f"a number > 0 (from {LEAST:g} to 1e+100)"
+        super().__init__(fits, what, none=none)
 
 
-_LEAST = 1e-100
-POSITIVE = Number(_LEAST)
+LEAST = 1e-100
+POSITIVE = Number(LEAST)
 
 
-@dataclass(eq=False, repr=False)
-class Whole(_Simple):
+class Whole(Such):
     """A whole number from `low` to `high`."""
 
-    low: int = 1
-    high: int = 10**12
+    def __init__(self, low: int = 1, high: int = 10**12, *, none: bool = False) -> None:
+        def fits(value: Any) -> bool:
+            whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+            return whole and low <= value <= high
 
-    def _fits(self, value: Any) -> bool:
-        whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-        return whole and self.low <= value <= self.high
-
-    def _wanted(self) -> str:
-        return f"a whole number from {self.low} to {self.high}"
+        super().__init__(fits, f"a whole number from {low} to {high}", none=none)
 
 
-@dataclass(eq=False, repr=False)
-class Flag(_Simple):
+class Flag(Such):
     """True or False."""
 
-    def _fits(self, value: Any) -> bool:
-        return isinstance(value, (bool, np.bool_))
-
-    def _wanted(self) -> str:
-        return "true or false"
+    def __init__(self) -> None:
+        super().__init__(lambda value: isinstance(value, (bool, np.bool_)), "true or false")
 
 
-@dataclass(eq=False, repr=False)
-class Text(_Simple):
+class Text(Such):
     """Text."""
 
-    def _fits(self, value: Any) -> bool:
-        return isinstance(value, str)
-
-    def _wanted(self) -> str:
-        return "text"
+    def __init__(self, *, none: bool = False) -> None:
+        super().__init__(lambda value: isinstance(value, str), "text", none=none)
 
 
-@dataclass(eq=False, repr=False)
-class OneOf(_Simple):
+class OneOf(Such):
     """One of a few values."""
 
-    choices: tuple[Any, ...] = ()
+    def __init__(self, choices: tuple[Any, ...]) -> None:
+        kind = type(choices[0])
 
-    def _fits(self, value: Any) -> bool:
-        truth = isinstance(value, bool) and not isinstance(self.choices[0], bool)
-        return isinstance(value, type(self.choices[0])) and value in self.choices and not truth
+        def fits(value: Any) -> bool:
+            truth = isinstance(value, bool) and kind is not bool
+            return isinstance(value, kind) and value in choices and not truth
 
-    def _wanted(self) -> str:
-        return f"one of {', '.join(map(str, self.choices))}"
+        super().__init__(fits, f"one of {', '.join(map(str, choices))}")
 
 
-@dataclass(eq=False, repr=False)
-class Names(_Simple):
+class Names(Such):
     """A list of names: `of` says of which type, and `some` whether it must not be empty."""
 
-    of: type = str
-    some: bool = False
-    choices: tuple[str, ...] | None = None
-    ordered: bool = False
+    listed = True
 
-    def of_plain(self, value: Any) -> Any:
-        """A list as a tuple."""
-        return tuple(value) if isinstance(value, list) else value
+    def __init__(
+        self,
+        of: type = str,
+        some: bool = False,
+        choices: tuple[str, ...] | None = None,
+        ordered: bool = False,
+        *,
+        none: bool = False,
+    ) -> None:
+        def fits(value: Any) -> bool:
+            return (
+                isinstance(value, (tuple, list) if ordered else (tuple, list, set, frozenset))
+                and all(isinstance(name, of) for name in value)
+                and (choices is None or all(name in choices for name in value))
+                and (not some or 0 < len(value) == len(set(value)))
+            )
 
-    def _fits(self, value: Any) -> bool:
-        return (
-            isinstance(value, (tuple, list) if self.ordered else (tuple, list, set, frozenset))
-            and all(isinstance(name, self.of) for name in value)
-            and (self.choices is None or all(name in self.choices for name in value))
-            and (not self.some or 0 < len(value) == len(set(value)))
-        )
-
-    def _wanted(self) -> str:
-        return "a list of " + (
-            "names" if self.choices is None else f"some of {', '.join(self.choices)}"
-        )
+        what = "names" if choices is None else f"some of {', '.join(choices)}"
+        super().__init__(fits, f"a list of {what}", none=none)
+        self.ordered = ordered
 
 
-@dataclass(eq=False, repr=False)
-class Wholes(_Simple):
+class Wholes(Such):
     """Two whole numbers, the second not the smaller one."""
 
-    low: int = 1
-    high: int = 8
+    listed = True
 
-    def of_plain(self, value: Any) -> Any:
-        """A list as a tuple."""
-        return tuple(value) if isinstance(value, list) else value
+    def __init__(self, low: int = 1, high: int = 8) -> None:
+        one = Whole(low, high)
 
-    def _fits(self, value: Any) -> bool:
-        one = Whole(self.low, self.high)
-        return (
-            isinstance(value, tuple)
-            and len(value) == 2
-            and all(map(one._fits, value))
-            and value[0] <= value[1]
-        )
+        def fits(value: Any) -> bool:
+            two = isinstance(value, tuple) and len(value) == 2 and all(map(one.fits, value))
+            return two and value[0] <= value[1]
 
-    def _wanted(self) -> str:
-        return f"a pair of whole numbers from {self.low} to {self.high}, rising"
+        super().__init__(fits, f"a pair of whole numbers from {low} to {high}, rising")
 
 
-@dataclass(eq=False, repr=False)
-class PriorOf(_Simple):
+class PriorOf(Such):
     """A word that names a prior, or a mapping of labels to probabilities."""
 
-    words: tuple[str, ...] = ("learned", "uniform")
+    def __init__(self, words: tuple[str, ...] = ("learned", "uniform")) -> None:
+        def fits(value: Any) -> bool:
+            return isinstance(value, Mapping) or (isinstance(value, str) and value in words)
+
+        super().__init__(fits, f"one of {', '.join(words)}, or probabilities by class")
 
     def __call__(self, name: str, value: Any) -> None:
         """Raise ValueError for what is neither."""
+        super().__call__(name, value)
         if isinstance(value, Mapping):
             shares = list(value.values())
             if not all(is_number(share) and 0 <= share <= 1e100 for share in shares):
                 raise ValueError(f"{name}: {value!r:.80} has a value that is not a number >= 0")
             if not sum(shares) > 0:
                 raise ValueError(f"{name}: no class has a probability above 0")
-        elif not isinstance(value, str) or value not in self.words:
-            words = ", ".join(self.words)
-            raise self._refused(name, value, f"one of {words}, or probabilities by class")
-
-
-@dataclass(eq=False, repr=False)
-class Such(_Simple):
-    """Whatever fits a condition, and what to call that."""
-
-    fits: Callable[[Any], bool]
-    what: str = "anything"
-
-    def _fits(self, value: Any) -> bool:
-        return self.fits(value)
-
-    def _wanted(self) -> str:
-        return self.what
 
 
 def having(method: str, what: str, *, none: bool = False) -> Such:
@@ -263,6 +188,8 @@ def having(method: str, what: str, *, none: bool = False) -> Such:
     return Such(fits, what, none=none)
 
 
+# Of a dataclass here only the constructor is wanted: what else it could have, every command would
+# pay for with some milliseconds of its start.
 @dataclass(eq=False, repr=False)
 class Parameter:
     """One parameter of a class.
@@ -280,12 +207,12 @@ class Parameter:
     """
 
     default: Any
-    check: Check
+    check: Such
     role: Role
     help: str
 
 
-def parameter(check: Check, role: Role, help: str, *, default: Any) -> Any:  # noqa: A002
+def parameter(check: Such, role: Role, help: str, *, default: Any) -> Any:  # noqa: A002
     """Declare a parameter: a field of a class that `parameterised` decorates."""
     return field(default=default, metadata={"parameter": Parameter(default, check, role, help)})
 

@@ -7,8 +7,6 @@ from typing import Any
 
 from streamnb import _core
 
-__all__ = ["log_odds", "probabilities"]
-
 
 def probabilities(scores: list[float]) -> list[float]:
     """Turn joint log-likelihoods into probabilities; uniform where all are -inf."""

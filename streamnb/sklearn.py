@@ -36,8 +36,6 @@ from streamnb.naive_bayes.multinomial import MultinomialParameters
 from streamnb.naive_bayes.rows import as_weights
 from streamnb.parameters import Such, parameter, parameterised
 
-__all__ = ["BernoulliNB", "ComplementNB", "DiscriminativeMultinomialNB", "MultinomialNB"]
-
 TOKENIZER = parameter(
     Such(lambda x: True),
     "counts",
@@ -141,8 +139,7 @@ class _Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sciki
         matrix = self._matrix(X, reset=False)
         if isinstance(matrix, list):
             return np.array([self._current()._scores(tokens) for tokens in matrix])
-        scores: NDArray[np.float64] = self._current()._score_rows(matrix)
-        return scores
+        return self._current()._score_rows(matrix)
 
     def _current(self) -> CountingNB:
         """The model with the parameters as they are now: nothing has to be learned again."""
@@ -154,8 +151,7 @@ class _Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sciki
     def predict(self, X: Any) -> NDArray[Any]:
         """The most probable class of each row."""
         best = np.argmax(self.predict_joint_log_proba(X), axis=1)
-        labels: NDArray[Any] = self.classes_[best]
-        return labels
+        return self.classes_[best]
 
     def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
         """Logarithms of the probabilities, columns as in `classes_`."""

@@ -15,12 +15,10 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from streamnb.errors import OutputError
+from streamnb.errors import OutputError, cause_of
 
 if TYPE_CHECKING:
     from zipfile import ZipFile
-
-__all__ = ["array_of", "plain_label", "read_label", "replacing", "write_arrays", "writing"]
 
 
 @contextlib.contextmanager
@@ -82,8 +80,7 @@ def replacing(path: str | Path, what: str, private: bool = False) -> Iterator[Bi
 
 
 def _failed(path: str | Path, what: str, error: Exception) -> OutputError:
-    why = getattr(error, "strerror", None) or error
-    return OutputError(f"{path}: {what} cannot be written: {why}")
+    return OutputError(f"{path}: {what} cannot be written: {cause_of(error)}")
 
 
 def _target(path: str | Path) -> Path:

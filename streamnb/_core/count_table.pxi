@@ -218,6 +218,26 @@ cdef class CountTable:
             raise
         return 0
 
+    cdef int enter(self, const uint64_t *f, const double *amounts, double weight, const int64_t *classes, Py_ssize_t width,
+                   Py_ssize_t n, bytes names, ends) except -1:
+        """Add the amounts [n, width] of features to classes: all of them, or nothing."""
+        cdef Py_ssize_t i, j
+        cdef uint32_t *e = NULL
+        cdef const char *text = b""
+        cdef double amount
+        if names is not None and self.keep_names:
+            text = PyBytes_AS_STRING(names)
+            e = self.checked_ends(names, ends, n)
+        for j in range(width):
+            self.checked_class(classes[j])
+        self.make(f, amounts, weight, classes, width, n, text, e)
+        for i in range(n):
+            for j in range(width):
+                amount = weight * amounts[i * width + j]
+                if amount > 0:
+                    self.put(self.places[i], classes[j], amount)
+        return 0
+
     cdef int drop(self, Py_ssize_t row) except -1:
         cdef size_t size
         if self.keep_names:
@@ -234,44 +254,22 @@ cdef class CountTable:
 
         `names` and `ends` name the features: name i ends before byte ends[i] of `names`.
         """
-        cdef Py_ssize_t i, n = len(fingerprints)
+        cdef Py_ssize_t n = len(fingerprints)
         cdef int64_t number = k
         cdef uint64_t *f = <uint64_t *> cnp.PyArray_DATA(checked(fingerprints, cnp.NPY_UINT64, n, "fingerprints"))
         cdef double *c = <double *> cnp.PyArray_DATA(checked(counts, cnp.NPY_FLOAT64, n, "counts"))
-        cdef uint32_t *e = NULL
-        cdef const char *text = b""
-        cdef double amount
-        if names is not None and self.keep_names:
-            text = PyBytes_AS_STRING(names)
-            e = self.checked_ends(names, ends, n)
-        self.checked_class(k)
-        self.make(f, c, weight, &number, 1, n, text, e)
-        for i in range(n):
-            amount = weight * c[i]
-            if amount > 0:
-                self.put(self.places[i], k, amount)
+        self.enter(f, c, weight, &number, 1, n, names, ends)
 
     def add_matrix(self, fingerprints, sums, classes, bytes names=None, ends=None):
         """Add counts of many messages summed up, shape (n, C), to the classes (C,), int64.
 
         Features without a count are left out.
         """
-        cdef Py_ssize_t i, j, n = len(fingerprints), width = len(classes)
+        cdef Py_ssize_t n = len(fingerprints), width = len(classes)
         cdef uint64_t *f = <uint64_t *> cnp.PyArray_DATA(checked(fingerprints, cnp.NPY_UINT64, n, "fingerprints"))
         cdef double *s = <double *> cnp.PyArray_DATA(checked(sums, cnp.NPY_FLOAT64, n * width, "sums"))
         cdef int64_t *k = <int64_t *> cnp.PyArray_DATA(checked(classes, cnp.NPY_INT64, width, "classes"))
-        cdef uint32_t *e = NULL
-        cdef const char *text = b""
-        if names is not None and self.keep_names:
-            text = PyBytes_AS_STRING(names)
-            e = self.checked_ends(names, ends, n)
-        for j in range(width):
-            self.checked_class(k[j])
-        self.make(f, s, 1.0, k, width, n, text, e)
-        for i in range(n):
-            for j in range(width):
-                if s[i * width + j] > 0:
-                    self.put(self.places[i], k[j], s[i * width + j])
+        self.enter(f, s, 1.0, k, width, n, names, ends)
 
     def merge(self, CountTable other, classes):
         """Add what another table counts, of its class j to class classes[j] (int64).

@@ -123,9 +123,9 @@ cdef class GramScanner:
                     header = keep = False
                     continue  # the body begins without a blank line
             if next_line - i > 8 and memchr(p + i, c"/", next_line - i) != NULL:
-                digest = digest or holds(p + i, next_line - i, b"multipart/digest", 16)
-                if holds(p + i, next_line - i, b"message/", 8):
-                    attached = not holds(p + i, next_line - i, b"message/delivery-status", 23)
+                digest = digest or find_bytes(p, i, next_line, b"multipart/digest") >= 0
+                if find_bytes(p, i, next_line, b"message/") >= 0:
+                    attached = find_bytes(p, i, next_line, b"message/delivery-status") < 0
             if keep:
                 used = self.take(used, p + i, next_line - i)
             i = next_line

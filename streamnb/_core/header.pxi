@@ -4,19 +4,6 @@ cdef inline bint begins(const uint8_t *p, Py_ssize_t left, const char *what, Py_
     return left >= size and memcmp(p, what, size) == 0
 
 
-cdef inline bint holds(const uint8_t *p, Py_ssize_t n, const char *what, Py_ssize_t size) noexcept nogil:
-    """Whether a text holds another of two bytes or more, in lower case: ASCII case makes no difference."""
-    cdef Py_ssize_t i, j
-    for i in range(n - size + 1):
-        if lowered(p[i]) == <uint8_t> what[0] and lowered(p[i + 1]) == <uint8_t> what[1]:
-            j = 2
-            while j < size and lowered(p[i + j]) == <uint8_t> what[j]:
-                j += 1
-            if j == size:
-                return True
-    return False
-
-
 cdef inline bint has_encoded_word(bytes value) noexcept:
     """Whether `=?` is in a value. (`in` costs CPython a TypeError, made and dropped.)"""
     cdef const uint8_t *p = <const uint8_t *> PyBytes_AS_STRING(value)

@@ -31,7 +31,7 @@ cdef inline bint is_space(uint8_t c) noexcept nogil:
     return c == 32 or 9 <= c <= 13
 
 
-cdef Py_ssize_t find_bytes(const uint8_t *p, Py_ssize_t i, Py_ssize_t n, bytes what) noexcept:
+cdef inline Py_ssize_t find_bytes(const uint8_t *p, Py_ssize_t i, Py_ssize_t n, bytes what) noexcept:
     """Where lower-case `what` begins at or after i, in any case, or -1."""
     cdef const uint8_t *w = <const uint8_t *> PyBytes_AS_STRING(what)
     cdef Py_ssize_t size = len(what), k
@@ -43,14 +43,6 @@ cdef Py_ssize_t find_bytes(const uint8_t *p, Py_ssize_t i, Py_ssize_t n, bytes w
             return i
         i += 1
     return -1
-
-
-cdef class HtmlState:
-    """What one pass remembers, so that no search for an end that is not there is made twice."""
-
-    cdef bint no_comment_end
-    cdef bint no_script_end
-    cdef bint no_style_end
 
 
 cdef bytes lowered_bytes(const uint8_t *p, Py_ssize_t n):
@@ -181,8 +173,11 @@ cdef Py_ssize_t scheme_end(const uint8_t *p, Py_ssize_t n) noexcept nogil:
     return i
 
 
-cdef Py_ssize_t read_tag(Scanner scanner, HtmlState state, const uint8_t *p, Py_ssize_t i, Py_ssize_t n) except -1:
-    """Count the tag whose name begins at p[i], with its attributes; give where the text goes on."""
+cdef Py_ssize_t read_tag(Scanner scanner, set endless, const uint8_t *p, Py_ssize_t i, Py_ssize_t n) except -1:
+    """Count the tag whose name begins at p[i], with its attributes; give where the text goes on.
+
+    `endless` holds what has no end from here on, so that no end is looked for twice.
+    """
     cdef Py_ssize_t begin = i, end = 0, found
     cdef bint closing = p[i] == c"/"
     cdef bytes tag, name
@@ -215,20 +210,17 @@ cdef Py_ssize_t read_tag(Scanner scanner, HtmlState state, const uint8_t *p, Py_
                 count_attribute(scanner, name, p + begin, end - begin)
     if i < n and p[i] == c">":
         i += 1
-    if not closing and tag == b"script" and not state.no_script_end:
-        found = find_bytes(p, i, n, b"</script")
-        state.no_script_end = found < 0
-        return i if found < 0 else found
-    if not closing and tag == b"style" and not state.no_style_end:
-        found = find_bytes(p, i, n, b"</style")
-        state.no_style_end = found < 0
-        return i if found < 0 else found
+    if not closing and (tag == b"script" or tag == b"style") and tag not in endless:
+        found = find_bytes(p, i, n, b"</" + tag)
+        if found >= 0:
+            return found
+        endless.add(tag)
     return i
 
 
 cdef int html_to_plain(Scanner scanner, const uint8_t *p, Py_ssize_t n) except -1:
     cdef Py_ssize_t i = 0, run, found
-    cdef HtmlState state = HtmlState()
+    cdef set endless = set()
     scanner.plain.size = 0
     while i < n:
         run = i
@@ -239,12 +231,13 @@ cdef int html_to_plain(Scanner scanner, const uint8_t *p, Py_ssize_t n) except -
             break
         if p[i] == c"&":
             i = read_entity(&scanner.plain, p, i, n)
-        elif i + 3 < n and p[i + 1] == c"!" and p[i + 2] == c"-" and p[i + 3] == c"-" and not state.no_comment_end:
+        elif i + 3 < n and p[i + 1] == c"!" and p[i + 2] == c"-" and p[i + 3] == c"-" and b"<!--" not in endless:
             found = comment_end(p, i + 4, n)
-            state.no_comment_end = found < 0
+            if found < 0:
+                endless.add(b"<!--")
             i = i + 4 if found < 0 else found
         elif i + 1 < n and (is_letter(p[i + 1]) or p[i + 1] == c"/"):
-            i = read_tag(scanner, state, p, i + 1, n)
+            i = read_tag(scanner, endless, p, i + 1, n)
         elif i + 1 < n and (p[i + 1] == c"!" or p[i + 1] == c"?"):
             while i < n and p[i] != c">":
                 i += 1

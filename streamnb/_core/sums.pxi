@@ -36,15 +36,10 @@ cdef extern from *:
     #else
     #define SNB_WIDE
     #endif
-    #if defined(_MSC_VER)
-    #define SNB_RESTRICT __restrict
-    #else
-    #define SNB_RESTRICT __restrict__
-    #endif
 
     /* log(max(x, 0) + alpha) of many x, digit for digit as snb_log has it, but without branches, so that
        a processor can take several at a time. What is 0 or subnormal is put right afterwards. */
-    SNB_WIDE static void snb_logs(const double *SNB_RESTRICT x, double alpha, double *SNB_RESTRICT out, ptrdiff_t n) {
+    SNB_WIDE static void snb_logs(const double *__restrict__ x, double alpha, double *__restrict__ out, ptrdiff_t n) {
         ptrdiff_t i;
         for (i = 0; i < n; i++) {
             double v = (x[i] > 0 ? x[i] : 0.0) + alpha, m, f, s, z, r, k, exponent, bias;

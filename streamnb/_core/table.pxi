@@ -13,11 +13,6 @@ cdef extern from *:
     """
     #include <stdint.h>
     #include <stdlib.h>
-    #if defined(_MSC_VER)
-    #define snb_prefetch(p)
-    #else
-    #define snb_prefetch(p) __builtin_prefetch(p)
-    #endif
     /* Which of the 8 entries of a line belong to a hash, and which are free: a bit for each. Both by
        the eight, for where in a line an entry stands no processor guesses right. */
     #if defined(__SSE2__)
@@ -39,12 +34,6 @@ cdef extern from *:
     #endif
     static inline unsigned snb_matching(const uint64_t *line, uint32_t hash) { return snb_line(line, 1, hash); }
     static inline unsigned snb_free(const uint64_t *line) { return snb_line(line, 0, 0); }
-    #if defined(_MSC_VER)
-    #include <intrin.h>
-    static inline int snb_first(unsigned bits) { unsigned long i; _BitScanForward(&i, bits); return (int)i; }
-    #else
-    static inline int snb_first(unsigned bits) { return __builtin_ctz(bits); }
-    #endif
     """
     const uint64_t GOLDEN "0x9E3779B97F4A7C15ULL"
     const uint32_t NO_COLUMN "0xFFFFFFFFU"
@@ -52,8 +41,8 @@ cdef extern from *:
     const uint64_t MAX_SLOTS "0xFFFFFFF0ULL"
     unsigned snb_matching(const uint64_t *line, uint32_t hash) noexcept nogil
     unsigned snb_free(const uint64_t *line) noexcept nogil
-    int snb_first(unsigned bits) noexcept nogil
-    void snb_prefetch(const void *p) noexcept nogil
+    int snb_first "__builtin_ctz"(unsigned bits) noexcept nogil
+    void snb_prefetch "__builtin_prefetch"(const void *p) noexcept nogil
 
 cdef enum:
     MAX_COLUMNS = 1 << 20

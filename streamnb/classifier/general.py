@@ -37,8 +37,6 @@ from streamnb.parameters import (
 )
 from streamnb.scores import log_odds, probabilities
 
-__all__ = ["Classifier"]
-
 
 def _are_costs(value: Any) -> bool:
     three = isinstance(value, tuple) and len(value) == 3
@@ -106,10 +104,6 @@ class Classifier(Parameterised, AsksMany):
 
     def _is_taught(self) -> bool:
         return "model" in vars(self) and bool(self.labels)
-
-    @property
-    def _multiclass(self) -> bool:
-        return True
 
     def _more_tags(self) -> set[str]:
         return {"text input"}

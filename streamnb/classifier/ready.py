@@ -13,10 +13,12 @@ from streamnb.features.word_pairs import WordPairs
 from streamnb.features.words import ScanningTransformer, Tokenizer
 from streamnb.naive_bayes.base import TextModel
 from streamnb.naive_bayes.contexts import ContextNB
+from streamnb.naive_bayes.counting import DECAY
 from streamnb.naive_bayes.discriminative import DiscriminativeMultinomialNB
 from streamnb.naive_bayes.multinomial import MultinomialNB
 from streamnb.naive_bayes.views import ViewsNB
 from streamnb.parameters import (
+    LEAST,
     POSITIVE,
     Flag,
     Names,
@@ -30,9 +32,6 @@ from streamnb.parameters import (
     parameters_of,
     plain_parameters,
 )
-
-__all__ = ["MailClassifier", "ReadyClassifier", "TextClassifier"]
-
 
 _VIEWS = ("words", "header", "body", "pairs", "bytes")
 
@@ -52,7 +51,7 @@ class ReadyClassifier(Classifier):
         default=3.0,
     )
     length_norm: float | None = parameter(
-        Number(POSITIVE.low, none=True),
+        Number(LEAST, none=True),
         "teaching",
         "The evidence of a view is divided by this times a power of the number of its features; "
         "None for no length normalisation.",
@@ -61,13 +60,7 @@ class ReadyClassifier(Classifier):
     length_norm_power: float = parameter(
         Number(0, 2), "teaching", "The power of the number of features, from 0 to 2.", default=2 / 3
     )
-    decay: float = parameter(
-        Number(0.5, 1),
-        "teaching",
-        "How many times as much everything learned so far weighs after each message; 1 forgets "
-        "nothing.",
-        default=1.0,
-    )
+    decay: float = DECAY
     preset: str = parameter(
         OneOf(("default", "small")),
         "counts",

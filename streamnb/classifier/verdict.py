@@ -9,8 +9,6 @@ from streamnb.counts.protocol import Label
 from streamnb.errors import printable
 from streamnb.features.token_counts import Feature
 
-__all__ = ["Costs", "Reason", "Verdict", "feature_name"]
-
 
 def feature_name(feature: Feature) -> str:
     """The name of a feature as a line can hold it."""

@@ -6,8 +6,6 @@ import io
 import os
 import sys
 
-__all__ = ["main"]
-
 
 def _buffer_output() -> None:
     """Give standard output a buffer where PYTHONUNBUFFERED or -u took it away.

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from streamnb.evaluate.compare import Comparison
     from streamnb.evaluate.intervals import Interval
 
-__all__ = ["compare"]
-
 
 @click.command()
 @click.argument("runs", nargs=-1, required=True, metavar="RUN RUN...")

@@ -19,8 +19,6 @@ from streamnb.errors import StreamNBError, printable
 if TYPE_CHECKING:
     from streamnb.mailbox.service.answers import Question
 
-__all__ = ["filter_"]
-
 
 class _Passing(MailCommand):
     """The message passes also where an option is wrong."""

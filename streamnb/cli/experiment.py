@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from streamnb.cli.tables import new_console, new_table
+from streamnb.cli.options import set_option
+from streamnb.cli.tables import new_console, new_table, progress_bar
 from streamnb.errors import ConfigError, printable, shown
 
 if TYPE_CHECKING:
@@ -18,14 +19,10 @@ if TYPE_CHECKING:
     from streamnb.config.experiment import ExperimentConfig
     from streamnb.tables.experiment.results import Answer, Experiment, ModelResult
 
-__all__ = ["experiment"]
-
 
 @click.command()
 @click.argument("config_file", metavar="CONFIG")
-@click.option(
-    "--set", "settings", metavar="KEY=VALUE", multiple=True, help="Change a setting: splits.seed=2"
-)
+@set_option("splits.seed=2")
 @click.option("--out", metavar="DIR", help="Write experiment.json, config.yaml, rows.csv.")
 @click.option("--plot", metavar="FILE", help="Draw the figures: .svg, .pdf or .png.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
@@ -118,30 +115,11 @@ def _resolve(data: dict[str, Any], folder: str) -> None:
 
 
 def _with_progress(config: ExperimentConfig) -> Experiment:
-    import time
-
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
     from streamnb.tables.experiment import run
 
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.completed:,.0f} of {task.total:,.0f} trials", markup=False),
-        BarColumn(bar_width=30),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("trials", total=1)
-        drawn = time.monotonic()
-
-        def on_trial(done: int, total: int) -> None:
-            nonlocal drawn
-            if time.monotonic() - drawn >= 0.1:
-                drawn = time.monotonic()
-                progress.update(task, total=total, completed=done)
-
-        return run(config, on_trial)
+    text = "{task.completed:,.0f} of {task.total:,.0f} trials"
+    with progress_bar(text, total=1, auto_refresh=True) as draw:
+        return run(config, lambda done, total: draw(total=total, completed=done))
 
 
 def _print(found: Experiment) -> None:

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from streamnb.counts.protocol import Label
     from streamnb.mailbox.store import Mailbox
 
-__all__ = ["explain", "top"]
-
 
 @click.command()
 @click.argument("message", metavar="MESSAGE")

@@ -8,28 +8,16 @@ from typing import Any
 
 import click
 
+from streamnb.cli.options import on_error_option, set_option
+from streamnb.cli.tables import progress_bar
 from streamnb.errors import ConfigError, printable
-
-__all__ = ["fit", "merge_models"]
 
 
 @click.command()
 @click.argument("corpora", nargs=-1, required=True, metavar="CORPUS...")
-@click.option(
-    "-o",
-    "--output",
-    required=True,
-    metavar="FILE",
-    help="Where the model goes.",
-)
+@click.option("-o", "--output", required=True, metavar="FILE", help="Where the model goes.")
 @click.option("--config", "config_file", metavar="FILE", help="YAML file with the settings.")
-@click.option(
-    "--set",
-    "settings",
-    metavar="KEY=VALUE",
-    multiple=True,
-    help="Change a setting: model.kind=multinomial",
-)
+@set_option("model.kind=multinomial")
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Stop after N messages.")
 @click.option(
     "--order",
@@ -39,11 +27,7 @@ __all__ = ["fit", "merge_models"]
     help="In which order they are learned: indexed, name, date, shuffled or shuffled:SEED.",
 )
 @click.option("--jobs", type=click.IntRange(1, 256), metavar="N", help="Work with N processes.")
-@click.option(
-    "--on-error",
-    type=click.Choice(["stop", "skip"]),
-    help="What to do with a message that cannot be read, or a line without label and text.",
-)
+@on_error_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("--quiet", is_flag=True, help="Print nothing but errors.")
 def fit(
@@ -70,7 +54,7 @@ def fit(
     Exit status: 0 done, 2 wrong option or configuration, 3 a corpus cannot be read, 5 the model
     cannot be written, 130 interrupted (nothing is written).
     """  # noqa: D301 (click's mark for lines that stay as they are)
-    from streamnb.cli.replay import configured
+    from streamnb.cli.replay import configured, tell_skipped
     from streamnb.replay.fit import fit as run
 
     config = configured("", config_file, settings, options)
@@ -80,19 +64,8 @@ def fit(
     if as_json or quiet or sys.stderr is None or not sys.stderr.isatty():
         found = run(config, list(corpora))
     else:
-        from rich.console import Console
-        from rich.progress import Progress
-
-        # Drawn by this loop, not by a thread: reading processes are forked from a single one.
-        console = Console(stderr=True)
-        with Progress(console=console, transient=True, auto_refresh=False) as progress:
-            task = progress.add_task("messages", total=None)
-
-            def shown(done: int, of: int) -> None:
-                if done % 256 == 0 or done == of:
-                    progress.update(task, completed=done, total=of, refresh=True)
-
-            found = run(config, list(corpora), shown)
+        with progress_bar("{task.completed:,.0f} messages") as draw:
+            found = run(config, list(corpora), lambda done, of: draw(completed=done, total=of))
     found.classifier.save(output)
     if as_json:
         click.echo(json.dumps(found.as_dict()))
@@ -104,10 +77,7 @@ def fit(
                 f"{found.classifier.features:,} features, {found.seconds:.1f} s"
             )
         )
-    for line in found.skipped[:3]:
-        click.echo(f"streamnb: skipped: {printable(line)}", err=True)
-    if len(found.skipped) > 3:
-        click.echo(f"streamnb: skipped {len(found.skipped) - 3} more messages", err=True)
+    tell_skipped(found.skipped)
 
 
 @click.command("merge-models")

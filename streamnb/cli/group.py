@@ -17,9 +17,6 @@ import click
 
 from streamnb import __version__
 
-__all__ = ["commands", "main"]
-
-
 # Which module each command is in: only the one that is run is imported.
 _COMMANDS = {
     "replay": "replay",
@@ -63,8 +60,7 @@ class _Commands(click.Group):
             return None
         module = import_module(f"streamnb.cli.{_COMMANDS[name]}")
         name = name.replace("-", "_")
-        found: click.Command = getattr(module, name, None) or getattr(module, f"{name}_")
-        return found
+        return getattr(module, name, None) or getattr(module, f"{name}_")
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

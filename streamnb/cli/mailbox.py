@@ -35,11 +35,10 @@ from streamnb.errors import (
 )
 
 if TYPE_CHECKING:
+    from streamnb.mailbox.lessons import Outcome
     from streamnb.mailbox.service.answers import Question
     from streamnb.mailbox.sources import Found
-    from streamnb.mailbox.store import Mailbox, Outcome
-
-__all__ = ["classify", "forget", "label_of", "learn", "renew"]
+    from streamnb.mailbox.store import Mailbox
 
 Message = TypeVar("Message")
 _EVERY = 0.5  # seconds between two times that it is said how many messages there were
@@ -318,12 +317,8 @@ def _erase(
     from streamnb.mailbox.record import Record
 
     with _failing_last() as failed, open_mailbox(db, wait) as mailbox:
-        for found in sources(source, servers):
-            if isinstance(found.content, bytes):
-                keys.append(digest(found.content))
-            else:
-                failed.append(found.content)
-                click.echo(f"streamnb: {printable(str(found.content))}", err=True)
+        messages = (("", found) for found in sources(source, servers))
+        keys += [digest(content) for _, _, content in _readable(messages, failed)]
         erased = Record(mailbox).erase(keys, sender)
     if as_json:
         click.echo(json.dumps({"erased": erased, "named": len(keys)}))
@@ -333,15 +328,14 @@ def _erase(
 
 
 def _key(text: str) -> bytes:
+    from streamnb.mailbox.digest import of_hex
+
     try:
-        key = bytes.fromhex(text)
+        return of_hex(text)
     except ValueError:
-        key = b""
-    if len(key) != 32:
         raise click.BadParameter(
             f"{text!r:.80} is not 64 hexadecimal digits", param_hint="--digest"
-        )
-    return key
+        ) from None
 
 
 @click.command()

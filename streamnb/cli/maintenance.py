@@ -16,8 +16,6 @@ from streamnb.errors import ConfigError, StateError, printable
 if TYPE_CHECKING:
     from streamnb.mailbox.transfer.extract import Absorbed
 
-__all__ = ["compact", "export", "import_", "merge", "rescue", "status", "undo", "verify"]
-
 _json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 _dry_run = click.option("--dry-run", is_flag=True, help="Only say what would be done.")
 

@@ -16,18 +16,6 @@ from streamnb.errors import StreamNBError
 if TYPE_CHECKING:
     from streamnb.mailbox.store import Mailbox
 
-__all__ = [
-    "Finite",
-    "MailCommand",
-    "current_base",
-    "current_user",
-    "database_options",
-    "json_option",
-    "open_mailbox",
-    "question_options",
-    "time_of",
-]
-
 
 class Finite(click.FloatRange):
     """A number within a range; NaN is in none."""
@@ -67,6 +55,17 @@ class MailCommand(click.Command):
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, a line a message.")
+on_error_option = click.option(
+    "--on-error",
+    type=click.Choice(["stop", "skip"]),
+    help="What to do with a message that cannot be read, or a line without label and text.",
+)
+
+
+def set_option(example: str) -> Callable[[Command], Command]:
+    """Settings of a configuration, one by one, as `settings`."""
+    told = f"Change a setting: {example}"
+    return click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help=told)
 
 
 _USER, _BASE = "streamnb.user", "streamnb.base"  # where the context has them
@@ -101,14 +100,12 @@ def current_base() -> str | None:
     from streamnb.mailbox.location import base_path
 
     meta = click.get_current_context().meta
-    found: str | None = meta[_BASE] or base_path(meta[_USER])
-    return found
+    return meta[_BASE] or base_path(meta[_USER])
 
 
 def current_user() -> str | None:
     """Who --user names."""
-    found: str | None = click.get_current_context().meta[_USER]
-    return found
+    return click.get_current_context().meta[_USER]
 
 
 def database_options(command: Command) -> Command:

@@ -14,8 +14,6 @@ from streamnb.errors import BusyError, StreamNBError, failure_of, printable, why
 from streamnb.mailbox.service.client import Asking
 from streamnb.mailbox.service.passthrough import pass_through
 
-__all__ = ["exit_status", "filtered", "give_up", "say_waiting"]
-
 _OPTIONS = {"--db", "--user"}
 
 

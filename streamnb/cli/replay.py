@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from streamnb.cli.tables import new_console, new_table
+from streamnb.cli.options import on_error_option, set_option
+from streamnb.cli.tables import new_console, new_table, progress_bar
 from streamnb.errors import ConfigError, printable
 
 if TYPE_CHECKING:
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from streamnb.evaluate import Summary, Tally
     from streamnb.replay.run import OnStep, Report
 
-__all__ = ["configured", "print_summary", "replay"]
-
 Found = TypeVar("Found")
 
 
@@ -31,13 +30,7 @@ Found = TypeVar("Found")
 @click.option(
     "--config", "config_file", metavar="FILE", help="YAML file with the settings for TARGET."
 )
-@click.option(
-    "--set",
-    "settings",
-    metavar="KEY=VALUE",
-    multiple=True,
-    help="Change a setting: model.alpha=0.1",
-)
+@set_option("model.alpha=0.1")
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Stop after N messages.")
 @click.option("--order", metavar="ORDER", help="indexed, name, date, shuffled or shuffled:SEED.")
 @click.option(
@@ -49,11 +42,7 @@ Found = TypeVar("Found")
     help="Write results.txt, checkpoints.jsonl, summary.json, tokens.json, config.yaml.",
 )
 @click.option("--plot", metavar="FILE", help="Draw the figures: .svg, .pdf or .png.")
-@click.option(
-    "--on-error",
-    type=click.Choice(["stop", "skip"]),
-    help="What to do with a message that cannot be read, or a line without label and text.",
-)
+@on_error_option
 @click.option(
     "--intervals/--no-intervals",
     default=None,
@@ -111,10 +100,7 @@ def replay(
         click.echo(json.dumps(report.as_dict()))
     elif not quiet:
         _print(report, details)
-    for line in report.skipped[:3]:
-        click.echo(f"streamnb: skipped: {printable(line)}", err=True)
-    if len(report.skipped) > 3:
-        click.echo(f"streamnb: skipped {len(report.skipped) - 3} more messages", err=True)
+    tell_skipped(report.skipped)
     _tell_left(report.left)
     if report.interrupted:
         click.echo("streamnb: interrupted; the figures are of the messages until then", err=True)
@@ -154,6 +140,14 @@ def _draw(config: Config, report: Report, plot: str) -> None:
         report.left.append(f"{plot}: not drawn: the run was interrupted")
     else:
         draw_run(folder, config.corpus.path or "", plot)
+
+
+def tell_skipped(lines: list[str]) -> None:
+    """Say which messages were left out, and why: the first of them."""
+    for line in lines[:3]:
+        click.echo(f"streamnb: skipped: {printable(line)}", err=True)
+    if len(lines) > 3:
+        click.echo(f"streamnb: skipped {len(lines) - 3} more messages", err=True)
 
 
 def _tell_left(lines: list[str]) -> None:
@@ -238,8 +232,7 @@ def _sweep(config: Config, plain: bool, as_json: bool, quiet: bool) -> None:
             figures.append(printable(str(note)))
             table.add_row(f"{place}", *(printable(_plain(value)) for value in values), *figures)
         console.print(table)
-    for line in ranked[0].report.skipped[:3] if ranked else ():
-        click.echo(f"streamnb: skipped: {printable(line)}", err=True)
+    tell_skipped(ranked[0].report.skipped[:3] if ranked else [])
     _tell_left([line for one in ranked for line in one.report.left])
     if len(ranked) < settings_of(config) or any(one.report.interrupted for one in ranked):
         click.echo("streamnb: interrupted; the figures are of the messages until then", err=True)
@@ -260,36 +253,14 @@ def _plain(value: Any) -> str:
 def _with_progress(config: Config, run: Callable[[Config, OnStep], Found]) -> Found:
     import time
 
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.completed:,.0f} messages", markup=False),
-        BarColumn(bar_width=30),
-        TextColumn("{task.fields[rate]:,.0f}/s  accuracy {task.fields[accuracy]:.2%}"),
-        TimeElapsedColumn(),
-    )
-    # Drawn by this loop, not by a thread: reading processes are forked from a single one.
-    with Progress(
-        *columns, console=Console(stderr=True), transient=True, auto_refresh=False
-    ) as progress:
-        task = progress.add_task("replay", total=None, rate=0.0, accuracy=0.0)
-        began = shown = time.monotonic()
+    began = time.monotonic()
+    more = "{task.fields[rate]:,.0f}/s  accuracy {task.fields[accuracy]:.2%}"
+    with progress_bar("{task.completed:,.0f} messages", more, rate=0.0, accuracy=0.0) as draw:
 
         def on_step(tally: Tally, total: int | None) -> None:
-            nonlocal shown
-            if tally.messages % 64:
-                return
-            now = time.monotonic()
-            if now - shown >= 0.1:
-                shown = now
-                rate = tally.messages / (now - began)
-                done = tally.messages
-                progress.update(
-                    task, total=total, completed=done, rate=rate, accuracy=tally.accuracy
-                )
-                progress.refresh()
+            if tally.messages % 64 == 0:
+                done, rate = tally.messages, tally.messages / (time.monotonic() - began)
+                draw(total=total, completed=done, rate=rate, accuracy=tally.accuracy)
 
         return run(config, on_step)
 

@@ -6,8 +6,6 @@ import os
 
 import click
 
-__all__ = ["report"]
-
 
 @click.command()
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...")

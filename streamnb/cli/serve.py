@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import socket
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -19,7 +19,7 @@ from streamnb.cli.options import (
     open_mailbox,
     question_options,
 )
-from streamnb.errors import ConfigError, printable
+from streamnb.errors import ConfigError, needing, printable
 
 if TYPE_CHECKING:
     import ssl
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from streamnb.mailbox.service.judge import Mailboxes
     from streamnb.mailbox.service.proxy import Hop
     from streamnb.mailbox.service.server import Listener
-
-__all__ = ["serve"]
 
 _MAIL = 20  # connections that bring mail, at once: each can hold a message of 50 MB
 
@@ -127,8 +125,7 @@ def serve(
         else:
             mailboxes = Mailboxes(stack.enter_context(open_mailbox(db, wait, create=True)))
         handles = _handles(mailboxes, next_hop, question, tls, reject)
-        listeners = _listeners(mailboxes, wanted, passed, handles)
-        served(mailboxes, stack.enter_context(_closing(listeners)), _say)
+        served(mailboxes, _listeners(stack, mailboxes, wanted, passed, handles), _say)
     sys.stderr.flush()
     os._exit(0)  # all is done; a thread that waits for a next hop that hangs is not waited for
 
@@ -174,12 +171,8 @@ def _handles(
     }
 
 
-@contextmanager
-def _needed() -> Iterator[None]:
-    try:
-        yield
-    except ImportError as error:
-        raise ConfigError(f"{error.name}: not installed: pip install 'streamnb[server]'") from None
+def _needed() -> AbstractContextManager[None]:
+    return needing("server", "{}: not installed")
 
 
 def _token(mailboxes: Mailboxes) -> Callable[[str | None], str]:
@@ -206,12 +199,13 @@ def _nobody() -> str:
 
 
 def _listeners(
+    stack: ExitStack,
     mailboxes: Mailboxes,
     wanted: dict[str, str | None],
     passed: dict[str, list[socket.socket]],
     handles: dict[str, Callable[[], Any]],
 ) -> list[Listener]:
-    """All listeners that are asked for; none is open where one cannot be."""
+    """All listeners that are asked for; the stack closes them."""
     from streamnb.mailbox.location import is_url, socket_path
     from streamnb.mailbox.service.listening import address_of, listen
     from streamnb.mailbox.service.server import Listener
@@ -225,28 +219,15 @@ def _listeners(
     most = {"lmtp": _MAIL, "smtp": _MAIL, "milter": 5 * _MAIL}
     made = {name: handles[name]() for name in (*addresses, *passed)}
     found: list[Listener] = []
-    try:
-        for name, address in addresses.items():
-            mode = 0o660 if name in most else 0o600  # the mail server is of our group
-            found.append(Listener(name, listen(address, mode), made[name], most.get(name, 64)))
-    except BaseException:
-        for listener in found:
-            listener.listening.close()
-        raise
-    return found + [
-        Listener(name, sock, made[name], most.get(name, 64), mine=False)
-        for name, sockets in passed.items()
-        for sock in sockets
-    ]
-
-
-@contextmanager
-def _closing(listeners: list[Listener]) -> Iterator[list[Listener]]:
-    try:
-        yield listeners
-    finally:
-        for one in listeners:
-            one.listening.close()
+    for name, address in addresses.items():
+        mode = 0o660 if name in most else 0o600  # the mail server is of our group
+        found.append(Listener(name, listen(address, mode), made[name], most.get(name, 64)))
+        stack.callback(found[-1].listening.close)
+    for name, sockets in passed.items():
+        for sock in sockets:
+            found.append(Listener(name, sock, made[name], most.get(name, 64), mine=False))
+            stack.callback(sock.close)
+    return found
 
 
 def _hop(text: str) -> Hop:

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from streamnb.mailbox.sources import Found
     from streamnb.mailbox.watch.access import Access
 
-__all__ = ["access_of", "binary_option", "is_server", "server_options", "sources"]
-
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 

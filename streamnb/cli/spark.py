@@ -12,9 +12,8 @@ from typing import Any
 
 import click
 
-from streamnb.errors import ConfigError, CorpusError, StreamNBError, printable
-
-__all__ = ["spark"]
+from streamnb.cli.options import set_option
+from streamnb.errors import ConfigError, CorpusError, StreamNBError, needing, printable
 
 
 @click.group()
@@ -36,13 +35,7 @@ def spark() -> None:
 def _settings(command: Callable[..., None]) -> Callable[..., None]:
     for option in (
         click.option("--json", "as_json", is_flag=True, help="Print one JSON object."),
-        click.option(
-            "--set",
-            "settings",
-            metavar="KEY=VALUE",
-            multiple=True,
-            help="Change a setting: spark.parts=32",
-        ),
+        set_option("spark.parts=32"),
         click.argument("config_file", metavar="CONFIG"),
     ):
         command = option(command)
@@ -152,10 +145,8 @@ def table(corpora: tuple[str, ...], output: str, order: str) -> None:
     Example:
       streamnb spark table corpora/sample -o mail.parquet
     """  # noqa: D301 (click's mark for lines that stay as they are)
-    try:
+    with needing("spark", kind=StreamNBError):
         from streamnb.replay.table import write
-    except ImportError as error:
-        raise _missing(error) from None
     messages = write(corpora, output, order)
     click.echo(printable(f"{output}: {messages:,} messages"))
 
@@ -226,18 +217,12 @@ def _write(frame: Any, wanted: Any) -> None:
     frame.write.mode(mode).format(wanted.format).save(wanted.output)
 
 
-def _missing(error: ImportError) -> StreamNBError:
-    return StreamNBError(f"{error.name or error} is missing: pip install 'streamnb[spark]'")
-
-
 @contextmanager
 def _session() -> Iterator[Any]:
     """A session of Spark; what goes wrong in it is said in one line."""
-    try:
+    with needing("spark", kind=StreamNBError):
         from pyspark.errors import PySparkException
         from pyspark.sql import SparkSession
-    except ImportError as error:
-        raise _missing(error) from None
     # Workers are as this process, unless told otherwise, and take nothing from the folder at hand.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYTHONSAFEPATH", "1")

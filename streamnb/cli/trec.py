@@ -7,8 +7,6 @@ import click
 from streamnb.errors import ModelFileError
 from streamnb.mailbox.sources import read_one
 
-__all__ = ["trec"]
-
 _state = click.option(
     "--state",
     default="streamnb-trec.snb",

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from streamnb.mailbox.watch.plan import Plan
     from streamnb.mailbox.watch.watcher import Watcher
 
-__all__ = ["account_of", "watch"]
-
 _SENDER = re.compile(r"[^@\s<>]*@[^@\s<>]+")
 _BETWEEN = "\x1f"
 _LONGEST = 300.0  # seconds between attempts to connect again

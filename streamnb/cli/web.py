@@ -10,9 +10,7 @@ import click
 
 from streamnb.cli.options import Finite, database_options, json_option, open_mailbox
 from streamnb.cli.sources import server_options
-from streamnb.errors import ConfigError, printable
-
-__all__ = ["record", "web"]
+from streamnb.errors import ConfigError, needing, printable
 
 
 @click.command()
@@ -40,11 +38,9 @@ def web(account: str | None, listen: str, db: str | None, wait: float, **servers
       streamnb web
       streamnb web ~/Maildir --listen 127.0.0.1:0
     """  # noqa: D301 (click's mark for lines that stay as they are)
-    try:
+    with needing("web", "{}: not installed"):
         from streamnb.mailbox.service.http import Guard, http, token_of
         from streamnb.web.app import pages
-    except ImportError as error:
-        raise ConfigError(f"{error.name}: not installed: pip install 'streamnb[web]'") from None
     from streamnb.cli.watch import account_of
     from streamnb.mailbox.service.judge import Mailboxes
     from streamnb.mailbox.service.listening import address_of

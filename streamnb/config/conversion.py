@@ -13,8 +13,6 @@ from pydantic_core import PydanticCustomError
 from streamnb.errors import ConfigError
 from streamnb.parameters import OLD_NAMES, Parameter
 
-__all__ = ["Section", "converted", "leaf", "one_of_kinds", "section_of"]
-
 
 class Section(BaseModel):
     """A part of the configuration: keys are checked, unknown ones refused."""

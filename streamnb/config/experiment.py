@@ -17,21 +17,6 @@ from streamnb.tables import (
     MixedNB,
 )
 
-__all__ = [
-    "TABULAR",
-    "BundledConfig",
-    "CsvConfig",
-    "ExperimentConfig",
-    "IdxConfig",
-    "NoSplitsConfig",
-    "PrequentialConfig",
-    "RandomConfig",
-    "ScikitConfig",
-    "StratifiedConfig",
-    "TestShares",
-    "build_experiment",
-]
-
 Names = Annotated[tuple[Name, ...], BeforeValidator(_as_tuple)]
 SomeNames = Annotated[tuple[Name, ...], BeforeValidator(_as_tuple), Field(min_length=1)]
 

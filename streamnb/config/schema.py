@@ -29,21 +29,6 @@ from streamnb.naive_bayes import (
 )
 from streamnb.naive_bayes.counting import CountingNB
 
-__all__ = [
-    "COUNTING",
-    "ActiveConfig",
-    "Config",
-    "DelayedConfig",
-    "ImmediateConfig",
-    "MarginConfig",
-    "NoisyConfig",
-    "OnErrorConfig",
-    "PartialConfig",
-    "SparkConfig",
-    "build",
-    "section_of_counting",
-]
-
 Natural = Annotated[int, Field(ge=1, le=10**12)]
 Length = Annotated[int, Field(ge=1, le=10**6)]
 Name = Annotated[str, Field(min_length=1)]

@@ -10,9 +10,7 @@ from typing import Any
 import yaml
 from pydantic import BaseModel
 
-from streamnb.errors import ConfigError
-
-__all__ = ["as_yaml", "read_yaml", "replaced", "set_key"]
+from streamnb.errors import ConfigError, os_errors_as
 
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 50
@@ -43,11 +41,8 @@ def read_yaml(path: str | Path) -> dict[str, Any]:
         Where the file is missing, too large, not YAML, not a mapping, or repeats a key. Aliases
         are refused: a few lines of them can stand for terabytes.
     """
-    try:
-        with open(path, "rb") as file:
-            raw = file.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
+    with os_errors_as(ConfigError, f"{path}: cannot be read"), open(path, "rb") as file:
+        raw = file.read(MAX_BYTES + 1)
     if len(raw) > MAX_BYTES:
         raise ConfigError(f"{path}: longer than {MAX_BYTES} bytes, too long for a configuration")
     try:
@@ -163,7 +158,6 @@ def replaced(data: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
 
 def as_yaml(config: BaseModel) -> str:
     """Write a configuration out, every default included."""
-    text: str = yaml.dump(
+    return yaml.dump(
         config.model_dump(mode="json"), Dumper=_Dumper, sort_keys=False, allow_unicode=True
     )
-    return text

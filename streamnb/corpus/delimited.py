@@ -9,9 +9,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from streamnb.corpus.entry import Corpus, Entry, Labels
-from streamnb.errors import CorpusError
-
-__all__ = ["Columns", "csv_columns", "delimited_csv", "delimited_tabs", "looks_tabbed"]
+from streamnb.errors import CorpusError, os_errors_as
 
 MAX_FIELD = 1 << 20  # bytes or characters of a text that are read
 _MAX_ROW = 1 << 26  # bytes of a line, and characters of a field, before they are cut
@@ -61,28 +59,25 @@ def delimited_tabs(paths: list[Path], root: Path) -> Corpus:
     def entries() -> Iterator[Entry]:
         labels = Labels()
         for path in paths:
-            try:
-                with open(path, "rb") as file:
-                    columns: _TabColumns | None = None
-                    first = True
-                    for number, line in _lines(file, _MAX_ROW):
-                        if not line.strip():
-                            continue
-                        where = f"{path}:{number}"
-                        if first and (columns := _tab_columns(line, where)):
-                            first = False
-                            continue
+            with os_errors_as(CorpusError, f"{path}: cannot be read"), open(path, "rb") as file:
+                columns: _TabColumns | None = None
+                first = True
+                for number, line in _lines(file, _MAX_ROW):
+                    if not line.strip():
+                        continue
+                    where = f"{path}:{number}"
+                    if first and (columns := _tab_columns(line, where)):
                         first = False
-                        label, text, problem = _parted(line, columns, where)
-                        yield Entry(
-                            _name_of(path, root, number),
-                            labels.word(_decoded(label), where),
-                            str(path),
-                            text=_decoded(text)[:MAX_FIELD].rstrip("\r\n"),
-                            problem=problem,
-                        )
-            except OSError as error:
-                raise CorpusError(f"{path}: cannot be read: {error.strerror}") from None
+                        continue
+                    first = False
+                    label, text, problem = _parted(line, columns, where)
+                    yield Entry(
+                        _name_of(path, root, number),
+                        labels.word(_decoded(label), where),
+                        str(path),
+                        text=_decoded(text)[:MAX_FIELD].rstrip("\r\n"),
+                        problem=problem,
+                    )
 
     files = paths[0].name if len(paths) == 1 else ", ".join(path.name for path in paths[:4])
     return Corpus("tabs", root, f"lines of label<TAB>text, {files}", "text", entries)
@@ -157,11 +152,8 @@ class Columns(NamedTuple):
 
 def csv_columns(path: Path, label: str | None = None, text: str | None = None) -> Columns | None:
     """Where a CSV file has label and text, or None where it cannot be told."""
-    try:
-        with open(path, "rb") as file:
-            head = _decoded(file.readline(1 << 16)).lstrip("\ufeff")
-    except OSError as error:
-        raise CorpusError(f"{path}: cannot be read: {error.strerror}") from None
+    with os_errors_as(CorpusError, f"{path}: cannot be read"), open(path, "rb") as file:
+        head = _decoded(file.readline(1 << 16)).lstrip("\ufeff")
     for delimiter in _DELIMITERS:
         names = _names(head, delimiter)
         found_label = _column(label, _LABEL_COLUMNS, names)
@@ -224,28 +216,25 @@ def delimited_csv(path: Path, label: str, text: str, delimiter: str = ",") -> Co
 
     def entries() -> Iterator[Entry]:
         labels = Labels()
-        try:
-            with open(path, "rb") as raw:
-                lines = (_decoded(line) for _, line in _lines(raw, _MAX_ROW))
-                reader = csv.DictReader(lines, delimiter=delimiter, strict=True)
-                for number, row in enumerate(_csv_rows(path, reader), 1):
-                    where, problem = f"{path}:{reader.line_num}", ""
-                    if row.get(label) is None or row.get(text) is None:
-                        problem = f"{where}: fewer columns than the first line has"
-                    elif None in row:
-                        problem = (
-                            f"{where}: more columns than the first line has; "
-                            f"a text with {delimiter!r} in it wants quotes"
-                        )
-                    yield Entry(
-                        _name_of(path, path, number),
-                        "" if problem else labels.word(row[label], where),
-                        str(path),
-                        text=(row[text] or "")[:MAX_FIELD],
-                        problem=problem,
+        with os_errors_as(CorpusError, f"{path}: cannot be read"), open(path, "rb") as raw:
+            lines = (_decoded(line) for _, line in _lines(raw, _MAX_ROW))
+            reader = csv.DictReader(lines, delimiter=delimiter, strict=True)
+            for number, row in enumerate(_csv_rows(path, reader), 1):
+                where, problem = f"{path}:{reader.line_num}", ""
+                if row.get(label) is None or row.get(text) is None:
+                    problem = f"{where}: fewer columns than the first line has"
+                elif None in row:
+                    problem = (
+                        f"{where}: more columns than the first line has; "
+                        f"a text with {delimiter!r} in it wants quotes"
                     )
-        except OSError as error:
-            raise CorpusError(f"{path}: cannot be read: {error.strerror}") from None
+                yield Entry(
+                    _name_of(path, path, number),
+                    "" if problem else labels.word(row[label], where),
+                    str(path),
+                    text=(row[text] or "")[:MAX_FIELD],
+                    problem=problem,
+                )
 
     return Corpus(
         "csv", path, f"CSV, labels in column {label!r}, text in {text!r}", "text", entries

@@ -10,9 +10,7 @@ from streamnb.corpus.entry import Corpus
 from streamnb.corpus.folders import class_folders, is_maildir, maildir
 from streamnb.corpus.mbox import looks_like_mbox, mbox
 from streamnb.corpus.trec import looks_like_index, trec_index
-from streamnb.errors import ConfigError, CorpusError
-
-__all__ = ["KINDS", "open_corpus"]
+from streamnb.errors import ConfigError, CorpusError, os_errors_as
 
 KINDS = ("trec", "folders", "maildir", "mbox", "tabs", "csv")
 _SOUGHT = (
@@ -67,11 +65,8 @@ def open_corpus(
 
 
 def _head(path: Path) -> bytes:
-    try:
-        with open(path, "rb") as file:
-            return file.read(1 << 16)
-    except OSError as error:
-        raise CorpusError(f"{path}: cannot be read: {error.strerror}") from None
+    with os_errors_as(CorpusError, f"{path}: cannot be read"), open(path, "rb") as file:
+        return file.read(1 << 16)
 
 
 def _open_file(

@@ -10,9 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from streamnb.errors import CorpusError
-
-__all__ = ["MAX_MESSAGE", "Corpus", "Entry", "Labels", "read"]
+from streamnb.errors import CorpusError, cause_of
 
 # Of a file longer than this only the beginning is read; the parsers look at less.
 MAX_MESSAGE = 1 << 22
@@ -148,8 +146,7 @@ def read(entry: Entry, most: int = MAX_MESSAGE, follow: bool = True) -> bytes | 
         finally:
             os.close(descriptor)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
-        why = getattr(error, "strerror", None) or str(error)
-        raise CorpusError(f"{entry.path}: cannot be read: {why.lower()}") from None
+        raise CorpusError(f"{entry.path}: cannot be read: {cause_of(error).lower()}") from None
 
 
 def _read_bytes(descriptor: int, size: int) -> bytes:

@@ -8,9 +8,7 @@ from pathlib import Path
 
 from streamnb.corpus.entry import Corpus, Entry, Labels
 from streamnb.corpus.headers import header_label
-from streamnb.errors import CorpusError
-
-__all__ = ["check_classes", "class_folders", "class_of", "is_maildir", "maildir"]
+from streamnb.errors import CorpusError, os_errors_as
 
 _MEANINGS = {
     "ham": "ham", "notspam": "ham", "nonspam": "ham", "nospam": "ham", "notjunk": "ham",
@@ -60,17 +58,14 @@ def _is_folder(item: os.DirEntry[str]) -> bool:
 def _listing(folder: Path) -> tuple[list[str], int]:
     """The names of a folder's messages, and how many folders are in it."""
     names, folders = [], 0
-    try:
-        with os.scandir(folder) as found:
-            for item in found:
-                if item.name.startswith(".") or item.name.lower() in _IGNORED:
-                    continue
-                if _is_folder(item):
-                    folders += 1
-                else:
-                    names.append(item.name)
-    except OSError as error:
-        raise CorpusError(f"{folder}: cannot be listed: {error.strerror}") from None
+    with os_errors_as(CorpusError, f"{folder}: cannot be listed"), os.scandir(folder) as found:
+        for item in found:
+            if item.name.startswith(".") or item.name.lower() in _IGNORED:
+                continue
+            if _is_folder(item):
+                folders += 1
+            else:
+                names.append(item.name)
     return sorted(names), folders
 
 

@@ -11,8 +11,6 @@ from streamnb.errors import CorpusError
 if TYPE_CHECKING:  # what only asks a running `streamnb serve` must not wait for the parsers
     from streamnb.mail import Mail
 
-__all__ = ["header_field", "header_label", "message_date", "message_envelope"]
-
 _BYTES = 1 << 16
 
 

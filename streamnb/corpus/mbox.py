@@ -10,9 +10,7 @@ from typing import BinaryIO
 from streamnb.corpus.entry import MAX_MESSAGE, Corpus, Entry, Labels
 from streamnb.corpus.folders import check_classes, class_of
 from streamnb.corpus.headers import header_label
-from streamnb.errors import CorpusError
-
-__all__ = ["looks_like_mbox", "mbox"]
+from streamnb.errors import CorpusError, os_errors_as
 
 _CHUNK = 1 << 20
 # After a blank line, or at the start: "From ", and a year, or a time of day, somewhere on the line.
@@ -80,7 +78,7 @@ def mbox(paths: list[Path], root: Path, label_header: str | None = None) -> Corp
             label = class_of(path.stem)
             name = path.relative_to(root).as_posix() if path != root else path.name
             number = 0
-            try:
+            with os_errors_as(CorpusError, f"{path}: cannot be read"):
                 for number, (start, end) in enumerate(_spans(path), 1):
                     entry = Entry(
                         f"{name}:{number}", label, str(path), start, min(end, start + MAX_MESSAGE)
@@ -89,8 +87,6 @@ def mbox(paths: list[Path], root: Path, label_header: str | None = None) -> Corp
                         said = header_label(entry, label_header)
                         entry = entry._replace(label=labels.word(said, entry.name))
                     yield entry
-            except OSError as error:
-                raise CorpusError(f"{path}: cannot be read: {error.strerror}") from None
             if number == 0:
                 raise CorpusError(
                     f"{path}: no message found; an mbox begins with a line 'From sender date'"

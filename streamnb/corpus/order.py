@@ -10,8 +10,6 @@ from streamnb.corpus.entry import Entry
 from streamnb.corpus.headers import header_field, message_date
 from streamnb.errors import ConfigError
 
-__all__ = ["ORDERS", "ordered"]
-
 ORDERS = ("indexed", "name", "date", "shuffled")
 
 

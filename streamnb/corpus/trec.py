@@ -8,9 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from streamnb.corpus.entry import Corpus, Entry
-from streamnb.errors import CorpusError
-
-__all__ = ["looks_like_index", "trec_index"]
+from streamnb.errors import CorpusError, os_errors_as
 
 MAX_LINE = 8192
 
@@ -41,16 +39,13 @@ def trec_index(path: Path) -> Corpus:
 
     def entries() -> Iterator[Entry]:
         number = 0
-        try:
-            with open(path, "rb") as lines:
-                while line := lines.readline(MAX_LINE):
-                    number += 1
-                    if number == 1:
-                        line = line.removeprefix(BOM_UTF8)
-                    if line.strip():
-                        yield _entry(path, root, number, line)
-        except OSError as error:
-            raise CorpusError(f"{path}: cannot be read: {error.strerror}") from None
+        with os_errors_as(CorpusError, f"{path}: cannot be read"), open(path, "rb") as lines:
+            while line := lines.readline(MAX_LINE):
+                number += 1
+                if number == 1:
+                    line = line.removeprefix(BOM_UTF8)
+                if line.strip():
+                    yield _entry(path, root, number, line)
         if number == 0:
             raise CorpusError(f"{path}: the index is empty; give it lines of 'label path'")
 

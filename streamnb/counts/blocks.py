@@ -15,23 +15,19 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = [
-    "BLOCK",
-    "LAST_DAY",
-    "Page",
-    "distinct",
-    "features_of",
-    "joined",
-    "places_within",
-    "read_blocks",
-    "read_former_blocks",
-    "written_blocks",
-]
-
 Number = TypeVar("Number", np.int64, np.uint64)
 
 BLOCK = 32  # features
 LAST_DAY = (1 << 16) - 1  # that a block has room for, of days since 1970
+
+
+def positions(
+    rising: NDArray[Any], asked: NDArray[Any]
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Where each of what is asked for is in an array that rises, and whether it is there."""
+    at = np.searchsorted(rising, asked)
+    at[at == len(rising)] = 0
+    return at, rising[at] == asked if len(rising) else np.zeros(len(asked), bool)
 
 
 class _Kind(NamedTuple):
@@ -99,9 +95,7 @@ class Page:
 
     def has(self, places: NDArray[np.int64]) -> bool:
         """Whether it has the blocks of all these places."""
-        blocks = places // BLOCK
-        at = np.searchsorted(self.blocks, blocks)
-        return bool((at < len(self.blocks)).all() and (self.blocks[at] == blocks).all())
+        return bool(positions(self.blocks, places // BLOCK)[1].all())
 
     def by_block(self) -> tuple[NDArray[np.uint64], NDArray[np.float64], NDArray[np.uint32]]:
         """Keys, cells and `seen`, with an axis for the blocks before the features'."""
@@ -228,9 +222,8 @@ def places_within(
     keys = features_of(written)
     order = np.argsort(fingerprints)
     rising = fingerprints[order]
-    at = np.searchsorted(rising, keys)
-    at[at == len(rising)] = 0
-    rows = np.flatnonzero(rising[at] == keys)
+    at, there = positions(rising, keys)
+    rows = np.flatnonzero(there)
     places = np.full(len(fingerprints), -1, np.int64)
     places[order[at[rows]]] = blocks[rows // BLOCK] * BLOCK + rows % BLOCK
     return places

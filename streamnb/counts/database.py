@@ -11,14 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamnb import _core
-from streamnb.counts.blocks import BLOCK, LAST_DAY, Page, distinct, joined
+from streamnb.counts.blocks import BLOCK, LAST_DAY, Page, distinct, joined, positions
 from streamnb.counts.part import LentCounts
 from streamnb.counts.places import MOST_PLACES, Places, Store, found_of
 from streamnb.counts.protocol import Counts, Label, UnsupportedError, check_labels
+from streamnb.errors import damaged
 from streamnb.features.token_counts import TokenCounts
 from streamnb.storage import plain_label, read_label
-
-__all__ = ["SqlCounts", "is_rare", "today"]
 
 
 def today() -> int:
@@ -28,8 +27,7 @@ def today() -> int:
 
 def is_rare(seen: NDArray[np.uint32], day: float) -> NDArray[np.bool_]:
     """Which features one message had, and none since that day; `seen` as `Page` has it."""
-    rare: NDArray[np.bool_] = (seen[:, 0] <= 1) & (seen[:, 1].astype(np.int64) < day)
-    return rare
+    return (seen[:, 0] <= 1) & (seen[:, 1].astype(np.int64) < day)
 
 
 class SqlCounts(Places):
@@ -248,7 +246,7 @@ class SqlCounts(Places):
         run = self.database.connection.execute
         named = run(f"SELECT name FROM features_{self.view} ORDER BY fingerprint").fetchall()  # noqa: S608
         if not all(name is None or isinstance(name, bytes) for (name,) in named):
-            raise self._damaged("a name")
+            raise damaged(self.database.path, "a name")
         found = self._everywhere()
         at = found.rows
         cells = found.page.cells[at]
@@ -305,11 +303,9 @@ class SqlCounts(Places):
         page.cells[:] = 0
         page.seen[:, 0] = 0
         order, keys = known.fingerprints.view(np.int64), fingerprints.view(np.int64)
-        numbers = np.minimum(np.searchsorted(order, keys), max(len(order) - 1, 0))
+        at, there = positions(order, keys)
         places = np.full(len(keys), -1, dtype=np.int64)
-        if len(order):
-            there = order[numbers] == keys
-            places[there] = known.places[numbers[there]]
+        places[there] = known.places[at[there]]
         found = found_of(fingerprints, places, page)
         if (places < 0).any():
             found = self._with_places(found, TokenCounts._trusted(fingerprints, times, None, None))

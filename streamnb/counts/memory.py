@@ -13,8 +13,6 @@ from streamnb.counts.protocol import Counts, Label, check_labels
 from streamnb.features.token_counts import Feature, TokenCounts
 from streamnb.storage import plain_label, read_label
 
-__all__ = ["NO_NAME", "MemoryCounts"]
-
 NO_NAME = b"\xff"  # stands in the table for the name of a feature that came without one
 
 _RESCALE = float(1 << 32)
@@ -84,8 +82,7 @@ class MemoryCounts:
 
     def name(self, fingerprint: int) -> Feature | None:
         """The name of a feature, or None where it is not known."""
-        found: Feature | None = self.table.name(fingerprint)
-        return found
+        return self.table.name(fingerprint)
 
     def everything(self) -> tuple[NDArray[np.uint64], NDArray[np.float64]]:
         """Every feature (V,) and its counts (V, K): not for a single message."""

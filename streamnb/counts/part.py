@@ -12,8 +12,6 @@ from streamnb.counts.memory import MemoryCounts
 from streamnb.counts.protocol import Label, UnsupportedError
 from streamnb.features.token_counts import TokenCounts
 
-__all__ = ["LentCounts", "PartOfCounts"]
-
 
 class PartOfCounts(MemoryCounts):
     """Counts of some features, which know how many there are beside them.

@@ -19,16 +19,15 @@ from streamnb.counts.blocks import (
     features_of,
     joined,
     places_within,
+    positions,
     read_blocks,
     read_former_blocks,
     written_blocks,
 )
 from streamnb.counts.memory import NO_NAME
 from streamnb.counts.protocol import Label
-from streamnb.errors import StateError
+from streamnb.errors import damaged
 from streamnb.features.token_counts import Feature, TokenCounts
-
-__all__ = ["MOST_PLACES", "Found", "Places", "Store", "found_of", "make_tables"]
 
 _AT_ONCE = 20_000  # features asked for in one statement
 MOST_PLACES = 1 << 48  # more than there can be
@@ -161,9 +160,8 @@ class Places:
         if row is None or row[0] is None:
             return None
         if not isinstance(row[0], bytes):
-            raise self._damaged("a name")
-        found: Feature = _core.decode_name(row[0])
-        return found
+            raise damaged(self.database.path, "a name")
+        return _core.decode_name(row[0])
 
     def name_features(self, names: Iterable[tuple[int, bytes]]) -> None:
         """Say what features are called, by their fingerprints, where that is not known."""
@@ -187,7 +185,7 @@ class Places:
         places[left] = self._find(fingerprints[left])
         others = distinct(places[left][places[left] >= 0] // BLOCK)
         if len(others) and others[0] < first:  # the block itself says otherwise
-            raise self._damaged("a place")
+            raise damaged(self.database.path, "a place")
         read = ((len(blocks) + number, cells) for number, cells in self._blocks(others))
         page = self._page(np.concatenate((blocks, others)), [*enumerate(written), *read])
         found = found_of(fingerprints, places, page)
@@ -199,7 +197,7 @@ class Places:
         if self.keyed:
             lying = found.fingerprints[found.places >= 0]
             if (found.page.keys[found.rows] != lying).any():
-                raise self._damaged("a place")
+                raise damaged(self.database.path, "a place")
 
     def _note(self, found: Found) -> Found:
         self._found = self.version, found
@@ -212,9 +210,8 @@ class Places:
             known, places = self._known
             if known is fingerprints:
                 return places
-            at = np.searchsorted(known, fingerprints)  # in order after `take_in`
-            at[at == len(known)] = 0
-            if len(known) and (known[at] == fingerprints).all():
+            at, there = positions(known, fingerprints)  # in order after `take_in`
+            if len(known) and there.all():
                 return places[at]
         self._known = fingerprints, self._find(fingerprints)
         return self._known[1]
@@ -236,11 +233,11 @@ class Places:
         self._checked(places)
         page = self._read_page(places) if looks <= _LOOKS else self._all_keys()
         if not page.has(places):
-            raise self._damaged("a place")
+            raise damaged(self.database.path, "a place")
         rows = page.rows(places)
         fingerprints = page.keys[rows]
         if not fingerprints.all():
-            raise self._damaged("a place")
+            raise damaged(self.database.path, "a place")
         if looks <= _LOOKS:
             self._note(Found(fingerprints, places, page, rows))
         return fingerprints
@@ -264,8 +261,7 @@ class Places:
         """Pairs for those of the keys that are there: the key's number, and what was asked for."""
         run, numbers = self.database.connection.execute, self.database.numbers
         if len(keys) <= _AT_ONCE:
-            found: list[tuple[Any, Any]] = run(statement, (numbers(keys.tolist()),)).fetchall()
-            return found
+            return run(statement, (numbers(keys.tolist()),)).fetchall()
         return [
             (start + number, found)
             for start in range(0, len(keys), _AT_ONCE)
@@ -286,19 +282,13 @@ class Places:
             places[order[list(numbers)]] = self._checked(at)
         return places
 
-    def _damaged(self, what: str) -> StateError:
-        return StateError(
-            f"{self.database.path}: the database is damaged: {what}; restore it from a backup, or "
-            "see `streamnb rescue`"
-        )
-
     def _checked(self, places: Sequence[Any] | NDArray[np.int64]) -> NDArray[np.int64]:
         try:
             checked = np.array(places, dtype=np.int64)
         except (TypeError, ValueError, OverflowError):  # SQLite keeps anything in any column
-            raise self._damaged("a place") from None
+            raise damaged(self.database.path, "a place") from None
         if len(checked) and (checked.min() < 0 or checked.max() >= self._places):
-            raise self._damaged("a place")
+            raise damaged(self.database.path, "a place")
         return checked
 
     def _first_blocks(self, many: int) -> tuple[NDArray[np.int64], list[Any]]:
@@ -335,7 +325,7 @@ class Places:
         try:
             yield
         except (LookupError, TypeError, ValueError):
-            raise self._damaged("a block") from None
+            raise damaged(self.database.path, "a block") from None
 
     def _write(self, page: Page, rows: NDArray[np.int64]) -> None:
         """Write the blocks that some rows lie in."""

@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 
 from streamnb.features.token_counts import Feature, TokenCounts
 
-__all__ = ["Counts", "Label", "UnsupportedError", "check_labels", "checked_weight", "is_missing"]
-
 Label = str | bool | int
 
 

@@ -12,11 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamnb import _core
-from streamnb.errors import CorpusError, printable
+from streamnb.errors import CorpusError, cause_of, printable
 from streamnb.evaluate.intervals import RESAMPLES, Interval, interval, resample
 from streamnb.evaluate.outcomes import LEAST_PROBABILITY, Outcomes
-
-__all__ = ["Comparison", "Run", "compare", "read_run"]
 
 _LONGEST = 1 << 16  # of a line
 _LARGEST = 1 << 24  # of a summary
@@ -91,9 +89,8 @@ def read_run(path: str | Path, positive: str | None = None) -> Run:
                 number += 1
                 rows.append(_row(line, f"{file}:{number}"))
     except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or str(error)
         raise CorpusError(
-            f"{file}: cannot be read: {why.lower()}; "
+            f"{file}: cannot be read: {cause_of(error).lower()}; "
             "'streamnb replay CORPUS --out DIR' writes results"
         ) from None
     if not rows:

@@ -102,22 +102,6 @@ def told(regimes: Sequence[Regime], lesson: Lesson, learn: bool = True) -> list[
     return lessons
 
 
-@dataclass
-class Delayed:
-    """Labels come so many messages later."""
-
-    messages: int
-    _waiting: deque[tuple[int, Lesson]] = field(default_factory=deque, repr=False)
-
-    def due(self, lessons: list[Lesson], now: Lesson) -> list[Lesson]:
-        """Pass on what has waited long enough."""
-        self._waiting.extend((now.number + self.messages, lesson) for lesson in lessons)
-        out = []
-        while self._waiting and self._waiting[0][0] <= now.number:
-            out.append(self._waiting.popleft()[1])
-        return out
-
-
 class _Queue:
     """Lessons by the time they are due; those of one time in their order."""
 
@@ -134,6 +118,20 @@ class _Queue:
         while self._waiting and self._waiting[0][0] <= time:
             out.append(heapq.heappop(self._waiting)[2])
         return out
+
+
+@dataclass
+class Delayed:
+    """Labels come so many messages later."""
+
+    messages: int
+    _waiting: _Queue = field(default_factory=_Queue, repr=False)
+
+    def due(self, lessons: list[Lesson], now: Lesson) -> list[Lesson]:
+        """Pass on what has waited long enough."""
+        for lesson in lessons:
+            self._waiting.put(now.number + self.messages, lesson)
+        return self._waiting.until(now.number)
 
 
 @dataclass

@@ -24,8 +24,6 @@ from streamnb.evaluate.summary import (
 )
 from streamnb.scores import log_odds
 
-__all__ = ["Judged", "Tally"]
-
 _LEAST = math.log(LEAST_PROBABILITY)
 
 

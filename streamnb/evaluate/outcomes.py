@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 
 from streamnb import _core
 
-__all__ = ["FIGURES", "LEAST_PROBABILITY", "Outcomes", "lower_is_better"]
-
 FIGURES = {
     "accuracy": "accuracy",
     "one_minus_roca_percent": "(1-ROCA)%",
@@ -118,8 +116,7 @@ class Outcomes:
 
         def sums(column: NDArray[np.int64]) -> NDArray[np.int64]:
             before = np.concatenate(([0], np.cumsum(np.concatenate((column, column)))))
-            found: NDArray[np.int64] = (before[ends] - before[starts]).sum(axis=1)
-            return found
+            return (before[ends] - before[starts]).sum(axis=1)
 
         n = len(self)
         found = {"accuracy": sums(self.right.astype(np.int64)) / n}

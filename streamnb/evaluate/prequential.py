@@ -8,8 +8,6 @@ from typing import Any, NamedTuple
 
 from streamnb.evaluate.feedback import Lesson, Regime, told
 
-__all__ = ["Course", "Example", "Step", "prequential"]
-
 
 class Example(NamedTuple):
     """One message of a stream.

@@ -16,8 +16,6 @@ from typing import IO, Any, Self
 from streamnb.errors import OutputError, printable
 from streamnb.evaluate.prequential import Step
 
-__all__ = ["ResultFiles"]
-
 _FILES = ("results.txt", "checkpoints.jsonl", "config.yaml", "tokens.json", "summary.json")
 
 

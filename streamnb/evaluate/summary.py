@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Bin", "ClassFigures", "Summary", "calibration_error", "kappa", "reliability", "wilson"]
-
 BINS = 10
 
 

@@ -12,8 +12,6 @@ from streamnb.mail import Mail
 from streamnb.mail.parse import DEFAULT_LIMITS, normalised
 from streamnb.parameters import Flag, Whole, parameter, parameterised
 
-__all__ = ["ByteGrams"]
-
 
 @parameterised()
 class ByteGrams(ReadsHeaders):
@@ -78,8 +76,7 @@ class ByteGrams(ReadsHeaders):
 
     def name(self, fingerprint: int, known: Any = None) -> bytes:
         """The gram that has this fingerprint; fingerprints of grams are a bijection."""
-        gram: bytes = self.scanner.name(fingerprint)
-        return gram
+        return self.scanner.name(fingerprint)
 
     def transform_one(self, x: Any) -> dict[Any, float]:
         """Find the grams of a message, as a dict."""

@@ -7,14 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from streamnb import _core
-from streamnb.features.token_counts import TokenCounts
 from streamnb.features.words import ScanningTransformer, WordParameters
 from streamnb.mail import Limits, Mail, Part, parse
 from streamnb.mail.decode import decode_words
 from streamnb.mail.parse import DEFAULT_LIMITS
 from streamnb.parameters import Flag, Names, OneOf, parameter, parameterised
-
-__all__ = ["REMEMBERED", "MailTokenizer", "ReadsHeaders", "as_mail", "is_stamped"]
 
 REMEMBERED = 1000  # names of fields that what is read of them is kept for: senders invent names
 
@@ -134,15 +131,9 @@ class MailTokenizer(ReadsHeaders, WordParameters):
         if part.fields and (name := part.filename):
             scanner.text(name, b"name:")
 
-    def _counted(self, message: bytes | str | Mail) -> TokenCounts:
+    def _scan(self, scanner: _core.Scanner, message: bytes | str | Mail) -> None:
         mail = as_mail(message)
-        scanner = self.scanner
-        try:
-            if self.part != "body":
-                scanner.fields(mail.fields, self._prefixes, self._prefix, decode_words)
-            for part in mail.parts:
-                self._count_part(scanner, part)
-            return TokenCounts._trusted(*scanner.finish())
-        except BaseException:
-            scanner.discard()
-            raise
+        if self.part != "body":
+            scanner.fields(mail.fields, self._prefixes, self._prefix, decode_words)
+        for part in mail.parts:
+            self._count_part(scanner, part)

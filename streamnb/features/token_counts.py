@@ -10,8 +10,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from streamnb import _core
 
-__all__ = ["Feature", "TokenCounts"]
-
 Feature = str | bytes | int | tuple[Any, ...]
 
 
@@ -148,8 +146,7 @@ class TokenCounts:
         if self.names is None or self.ends is None:
             return f"#{self.fingerprints[i]:016x}"
         start = int(self.ends[i - 1]) if i else 0
-        name: Feature = _core.decode_name(self.names[start : int(self.ends[i])])
-        return name
+        return _core.decode_name(self.names[start : int(self.ends[i])])
 
     def select(self, kept: NDArray[np.bool_] | NDArray[np.int64]) -> TokenCounts:
         """Keep some features, given by a mask of shape (n,) or by their numbers, rising."""

@@ -12,8 +12,6 @@ from streamnb.features.word_pairs import WordPairs
 from streamnb.features.words import ScanningTransformer, Tokenizer
 from streamnb.parameters import parameters_of, plain_parameters
 
-__all__ = ["Views", "described", "restored"]
-
 
 class Views:
     """Makes several views of a message; a mail is parsed once for all of them.

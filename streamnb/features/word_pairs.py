@@ -6,13 +6,10 @@ from typing import Any
 
 from streamnb import _core
 from streamnb.features.mail_words import ReadsHeaders, as_mail
-from streamnb.features.token_counts import TokenCounts
-from streamnb.features.words import ON
+from streamnb.features.words import KEEP_NAMES, ON
 from streamnb.mail import Mail
 from streamnb.mail.decode import composed, decode_words
 from streamnb.parameters import Flag, Whole, parameter, parameterised
-
-__all__ = ["WordPairs"]
 
 
 @parameterised()
@@ -42,12 +39,7 @@ class WordPairs(ReadsHeaders):
     mail: bool = parameter(
         Flag(), "counts", "Whether a message is a mail; False for plain text.", default=True
     )
-    keep_names: bool = parameter(
-        Flag(),
-        "counts",
-        "Pass the tokens' text on to the model, so that it can be shown.",
-        default=True,
-    )
+    keep_names: bool = KEEP_NAMES
     on: str | None = ON
 
     def _new_scanner(self) -> _core.PairScanner:
@@ -57,23 +49,17 @@ class WordPairs(ReadsHeaders):
         """The tokens in quotes: a word of another view may be called the same."""
         return f'"{known}"' if isinstance(known, str) else known
 
-    def _counted(self, message: Any) -> TokenCounts:
-        scanner = self.scanner
-        try:
-            if self.mail:
-                self._scan(scanner, as_mail(message))
-            elif isinstance(message, str):
-                scanner.add(composed(message).encode("utf-8", "surrogatepass"))
-            elif isinstance(message, bytes):
-                scanner.add(composed(message))
-            else:
-                raise TypeError(f"a text must be bytes or str, not {type(message).__name__}")
-            return TokenCounts._trusted(*scanner.finish())
-        except BaseException:
-            scanner.discard()
-            raise
+    def _scan(self, scanner: _core.PairScanner, message: Any) -> None:
+        if self.mail:
+            self._scan_mail(scanner, as_mail(message))
+        elif isinstance(message, str):
+            scanner.add(composed(message).encode("utf-8", "surrogatepass"))
+        elif isinstance(message, bytes):
+            scanner.add(composed(message))
+        else:
+            raise TypeError(f"a text must be bytes or str, not {type(message).__name__}")
 
-    def _scan(self, scanner: _core.PairScanner, mail: Mail) -> None:
+    def _scan_mail(self, scanner: _core.PairScanner, mail: Mail) -> None:
         scanner.fields(mail.fields, self._kept, self._keeps, decode_words)
         for part in mail.parts:
             if part.role == "message":

@@ -22,8 +22,6 @@ from streamnb.parameters import (
     parameterised,
 )
 
-__all__ = ["ScanningTransformer", "Tokenizer", "WordParameters"]
-
 
 class ScanningTransformer(Parameterised, base.Transformer):
     """What the tokenizers share: one scanner, made when first needed and never pickled.
@@ -68,6 +66,15 @@ class ScanningTransformer(Parameterised, base.Transformer):
             return self._counted(message)
 
     def _counted(self, message: Any) -> TokenCounts:
+        scanner = self.scanner
+        try:
+            self._scan(scanner, message)
+            return TokenCounts._trusted(*scanner.finish())
+        except BaseException:
+            scanner.discard()
+            raise
+
+    def _scan(self, scanner: Any, message: Any) -> None:
         raise NotImplementedError
 
     def learn_many(self, X: Any) -> None:
@@ -112,6 +119,13 @@ class ScanningTransformer(Parameterised, base.Transformer):
 
 ON = parameter(Text(none=True), "counts", "Key of the message where x is a dict.", default=None)
 
+KEEP_NAMES = parameter(
+    Flag(),
+    "counts",
+    "Pass the tokens' text on to the model, so that it can be shown.",
+    default=True,
+)
+
 
 @parameterised()
 class WordParameters:
@@ -149,12 +163,7 @@ class WordParameters:
         "(Manning, Raghavan and Schuetze 2008, section 6.4.1); nothing where `binary`.",
         default=False,
     )
-    keep_names: bool = parameter(
-        Flag(),
-        "counts",
-        "Pass the tokens' text on to the model, so that it can be shown.",
-        default=True,
-    )
+    keep_names: bool = KEEP_NAMES
     on: str | None = ON
 
     def _scanner_options(self) -> dict[str, Any]:
@@ -228,13 +237,7 @@ class Tokenizer(WordParameters, ScanningTransformer):
                 return str(tokens.name(0))
         return word.casefold() if self.casefold else word
 
-    def _counted(self, message: str | bytes) -> TokenCounts:
-        scanner = self.scanner
-        try:
-            if isinstance(message, (str, bytes)):  # else the scanner says what it wants
-                message = composed(message)  # type: ignore[type-var]  # either of them
-            scanner.text(message)
-            return TokenCounts._trusted(*scanner.finish())
-        except BaseException:
-            scanner.discard()
-            raise
+    def _scan(self, scanner: _core.Scanner, message: str | bytes) -> None:
+        if isinstance(message, (str, bytes)):  # else the scanner says what it wants
+            message = composed(message)  # type: ignore[type-var]  # either of them
+        scanner.text(message)

@@ -17,16 +17,6 @@ from itertools import islice
 from types import MappingProxyType
 from typing import AnyStr
 
-__all__ = [
-    "boundary",
-    "composed",
-    "decode_text",
-    "decode_transfer",
-    "decode_words",
-    "parameters",
-    "to_utf8",
-]
-
 # Codecs that are no charset of mail, and cost more than linear time or run escapes.
 _REFUSED = frozenset(
     ("idna", "punycode", "unicode-escape", "raw-unicode-escape", "undefined", "mbcs", "oem")

@@ -18,8 +18,6 @@ from streamnb.mail.decode import (
     to_utf8,
 )
 
-__all__ = ["Limits", "Mail", "Part", "parse"]
-
 _TYPE = re.compile(rb"\s*+([^\s/;\"]{1,64})/([^\s;\"]{1,64})")
 
 Fields = list[tuple[bytes, bytes]]

@@ -12,11 +12,9 @@ from typing import TypeVar
 
 from streamnb.classifier import Classifier
 from streamnb.classifier.verdict import Reason
-from streamnb.errors import StateError
+from streamnb.errors import StateError, os_errors_as
 from streamnb.mailbox.location import WAIT, is_url
 from streamnb.mailbox.store import Mailbox
-
-__all__ = ["Base", "with_base"]
 
 Found = TypeVar("Found")
 _SQLITE = b"SQLite format 3\0"
@@ -59,14 +57,14 @@ class Base:
             return
         if os.path.exists(self.path) and not os.path.isfile(self.path):
             raise StateError(f"{self.path}: the base cannot be read: not a regular file")
-        try:
-            with open(self.path, "rb") as file:
-                head = file.read(len(_SQLITE))
-                if head != _SQLITE:
-                    content = hashlib.file_digest(file, "sha256")
-                    self._version = content.hexdigest()[:16]
-        except OSError as error:
-            raise StateError(f"{self.path}: the base cannot be read: {error.strerror}") from None
+        with (
+            os_errors_as(StateError, f"{self.path}: the base cannot be read"),
+            open(self.path, "rb") as file,
+        ):
+            head = file.read(len(_SQLITE))
+            if head != _SQLITE:
+                content = hashlib.file_digest(file, "sha256")
+                self._version = content.hexdigest()[:16]
         if head == _SQLITE:
             self._mailbox = Mailbox(self.path, create=False, wait=self.wait)
         else:

@@ -19,19 +19,6 @@ from streamnb.counts.protocol import Label
 from streamnb.naive_bayes.recalibration import Recalibration
 from streamnb.scores import log_odds, probabilities
 
-__all__ = [
-    "GAINS",
-    "Evidence",
-    "Site",
-    "blended",
-    "evidence_of",
-    "fitted",
-    "forget",
-    "remember",
-    "scores_of",
-    "verdict_of_both",
-]
-
 GAINS = (1.0, 1.0)
 _RATE = 0.1
 _LEAST = 0.01  # of a gain

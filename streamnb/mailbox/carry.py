@@ -7,8 +7,6 @@ from typing import Any
 
 from streamnb.mailbox.transactions import Transactions
 
-__all__ = ["carry"]
-
 # How much is recorded, which folders were looked at, and where their messages were.
 _STATES = "SELECT name, value FROM state WHERE name = 'record' OR name LIKE 'watched %'"
 _WATCHED = "SELECT account, folder, uid, key, said, filed, since, gone FROM watched"

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from streamnb.counts.blocks import positions
 from streamnb.counts.database import is_rare, today
 from streamnb.counts.memory import MemoryCounts
 from streamnb.features.token_counts import TokenCounts
@@ -19,8 +20,6 @@ from streamnb.mailbox.ledger import Row
 from streamnb.mailbox.packed import pack_tokens
 from streamnb.mailbox.store import Mailbox
 from streamnb.naive_bayes.receipt import Receipt
-
-__all__ = ["Compacted", "compact"]
 
 _ROWS = 200  # messages of the ledger that are looked at in one transaction: a tenth of a second
 _REPACKED = 1000  # messages whose features are written anew in one: half a second
@@ -181,7 +180,7 @@ def _rare(mailbox: Mailbox, view: int, once: float, at: float) -> NDArray[np.uin
     sums = "(teacher IN ('import', 'retired') OR time < ?) AND ended IS NULL"
     for row in mailbox.ledger.rows(sums, (at,)):
         if row.tokens is not None:
-            rare = rare[~_among(rare, np.sort(row.tokens[view].fingerprints))]
+            rare = rare[~positions(np.sort(row.tokens[view].fingerprints), rare)[1]]
     return rare
 
 
@@ -189,23 +188,17 @@ def _features(rows: list[Row], view: int, among: NDArray[np.uint64]) -> NDArray[
     """The features of messages that are among some, rising."""
     found = [row.tokens[view].fingerprints for row in rows if row.tokens]
     features = np.unique(np.concatenate([among[:0], *found]))
-    return features[_among(features, among)]
+    return features[positions(among, features)[1]]
 
 
 def _without(mailbox: Mailbox, row: Row, going: list[NDArray[np.uint64]]) -> None:
     """Let a message not have these features of each view, so that it can still be taken back."""
     tokens = tuple(
-        view.select(~_among(view.fingerprints, features))
+        view.select(~positions(features, view.fingerprints)[1])
         for view, features in zip(row.tokens or (), going, strict=True)
     )
     if any(len(a) < len(b) for a, b in zip(tokens, row.tokens or (), strict=True)):
         mailbox.ledger.replace_tokens(row._replace(tokens=tokens), by_place=False)
-
-
-def _among(some: NDArray[np.uint64], ordered: NDArray[np.uint64]) -> NDArray[np.bool_]:
-    at = np.minimum(np.searchsorted(ordered, some), max(len(ordered) - 1, 0))
-    found: NDArray[np.bool_] = ordered[at] == some if len(ordered) else np.zeros(len(some), bool)
-    return found
 
 
 def _numbers(mailbox: Mailbox, where: str, values: tuple[float, ...] = ()) -> list[int]:

@@ -11,11 +11,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from streamnb.errors import BusyError, OutputError, StateError
+from streamnb.errors import OutputError, StateError, needing, os_errors_as
 from streamnb.mailbox.location import WAIT, is_url
 from streamnb.mailbox.transactions import FORMAT, FORMATS, SCHEMA, Transactions
-
-__all__ = ["Database", "opened"]
 
 _APPLICATION = 0x736E6231  # "snb1": whose file it is, in its header
 _PAGE = 2048  # bytes: less is written than with larger pages
@@ -49,12 +47,8 @@ def opened(path: str | Path, create: bool = True, wait: float = WAIT) -> Transac
     """
     if not is_url(path):
         return Database(path, create, wait)
-    try:
+    with needing("postgres", kind=StateError):
         from streamnb.mailbox.postgres import PostgresDatabase
-    except ImportError as error:
-        raise StateError(
-            f"{error.name or error} is missing: pip install 'streamnb[postgres]'"
-        ) from None
     return PostgresDatabase(str(path), create, wait)
 
 
@@ -99,25 +93,20 @@ class Database(Transactions):
                 raise
 
     def _make_file(self, path: Path) -> None:
-        try:
+        with os_errors_as(OutputError, f"{self.path}: the database cannot be made", ValueError):
             if not path.parent.is_dir():
                 path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             with contextlib.suppress(FileExistsError):
                 os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-        except (OSError, ValueError) as error:
-            why = getattr(error, "strerror", None) or error
-            raise OutputError(f"{self.path}: the database cannot be made: {why}") from None
 
     def _check_file(self) -> None:
-        try:
-            status = os.stat(self.path)
-        except FileNotFoundError:
-            raise StateError(
-                f"{self.path}: no such database; `streamnb learn` makes one, --db names another"
-            ) from None
-        except (OSError, ValueError) as error:
-            why = getattr(error, "strerror", None) or error
-            raise StateError(f"{self.path}: the database cannot be read: {why}") from None
+        with os_errors_as(StateError, f"{self.path}: the database cannot be read", ValueError):
+            try:
+                status = os.stat(self.path)
+            except FileNotFoundError:
+                raise StateError(
+                    f"{self.path}: no such database; `streamnb learn` makes one, --db names another"
+                ) from None
         self.file = status.st_dev, status.st_ino
         if not stat.S_ISREG(status.st_mode):
             raise StateError(f"{self.path}: the database cannot be read: not a regular file")
@@ -200,10 +189,7 @@ class Database(Transactions):
     def _said(self, error: sqlite3.Error) -> Exception:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         if _busy(error):
-            return BusyError(
-                f"{self.path}: another process holds the database; waited {self.wait:g} s: "
-                "try again later"
-            )
+            return self._held("process")
         failed = code == sqlite3.SQLITE_IOERR
         if code == sqlite3.SQLITE_FULL or (failed and self._no_room()):
             before = self._size_of("-wal")

@@ -9,8 +9,6 @@ from collections.abc import Iterable
 from streamnb.corpus.entry import MAX_MESSAGE
 from streamnb.features.mail_words import is_stamped
 
-__all__ = ["digest", "header_key", "stamped_as"]
-
 # What the last steps of a delivery add; a copy of the message that was sorted before has them not.
 _DELIVERY = {b"return-path", b"delivered-to", b"x-original-to", b"envelope-to", b"x-delivered-to"}
 # A field with its continuation lines, or a line of the header that is none.
@@ -86,6 +84,14 @@ _VERDICTS = re.compile(
 
 
 _OURS = re.compile(rb"x-streamnb[ \t]*:[ \t]*([^\s,]+)", re.I)
+
+
+def of_hex(text: str) -> bytes:
+    """A digest as it is written; ValueError where it is none."""
+    key = bytes.fromhex(text)
+    if len(key) != 32:
+        raise ValueError("not 64 hexadecimal digits")
+    return key
 
 
 def stamped_as(header: bytes, label: str) -> bool:

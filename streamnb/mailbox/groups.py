@@ -20,8 +20,6 @@ from streamnb.mailbox.memory import Memory
 if TYPE_CHECKING:
     from streamnb.classifier import Classifier
 
-__all__ = ["Lesson", "Teaching", "grouped", "in_order", "learn_batch", "learn_many"]
-
 Item = TypeVar("Item")
 
 # A group is learned when it has so many messages, counts or bytes, or when reading it took so

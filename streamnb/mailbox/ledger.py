@@ -11,25 +11,11 @@ import numpy as np
 
 from streamnb.counts.blocks import distinct
 from streamnb.counts.protocol import Label
-from streamnb.errors import StateError
+from streamnb.errors import damaged
 from streamnb.features.token_counts import TokenCounts
 from streamnb.mailbox.packed import PLACED, FeaturesAt, PlacesOf, pack_tokens, unpack_tokens
 from streamnb.mailbox.transactions import Transactions
 from streamnb.naive_bayes.receipt import Receipt
-
-__all__ = [
-    "COLUMNS",
-    "HUMAN",
-    "PROGRAM",
-    "TEACHERS",
-    "Ledger",
-    "Row",
-    "check_origin",
-    "of_known",
-    "read_label",
-    "row_of",
-    "select_row",
-]
 
 HUMAN, PROGRAM = "human", "program"
 # Rows of an import, and of what was dropped, stand for many messages.
@@ -138,11 +124,10 @@ def row_of(columns: Sequence[Any], features_at: FeaturesAt) -> Row:
 
 def select_row(database: Transactions, number: int) -> Sequence[Any] | None:
     """The columns of one row; None where there is none of that number."""
-    found: Sequence[Any] | None = database.connection.execute(
+    return database.connection.execute(
         f"SELECT {COLUMNS} FROM ledger WHERE id = ?",  # noqa: S608 (a constant)
         (number,),
     ).fetchone()
-    return found
 
 
 class Ledger:
@@ -177,13 +162,7 @@ class Ledger:
             self.check(row)
             return row
         except _UNSOUND as error:
-            raise self._damaged(f"row {columns[0]} of the ledger ({error})") from None
-
-    def _damaged(self, what: str) -> StateError:
-        return StateError(
-            f"{self.database.path}: the database is damaged: {what}; restore it from a backup, or "
-            "see `streamnb rescue`"
-        )
+            raise damaged(self.database.path, f"row {columns[0]} of the ledger ({error})") from None
 
     def active(self, digest: bytes) -> Row | None:
         """What is learned of a message now, None where nothing is."""
@@ -201,11 +180,10 @@ class Ledger:
         if self._held is not None and digest in self._held:
             row = self._held[digest]
             return row.label, row.teacher, row.source
-        found: tuple[Any, Any, Any] | None = self.database.connection.execute(
+        return self.database.connection.execute(
             "SELECT label, teacher, source FROM ledger WHERE digest = ? AND ended IS NULL",
             (digest,),
         ).fetchone()
-        return found
 
     def labels_of(self, digests: Sequence[bytes], labels: Sequence[Label]) -> dict[bytes, Label]:
         """The class of those of some messages that have one."""
@@ -214,7 +192,7 @@ class Ledger:
         found = self.database.connection.execute(statement, tuple(digests)) if digests else ()
         numbers = {bytes(key): number for key, number in found}
         if not all(number in range(len(labels)) for number in numbers.values()):
-            raise self._damaged("a label in the ledger")
+            raise damaged(self.database.path, "a label in the ledger")
         return {key: labels[number] for key, number in numbers.items()}
 
     def rows(self, where: str = "ended IS NULL", values: Sequence[Any] = ()) -> Iterator[Row]:
@@ -241,7 +219,7 @@ class Ledger:
         """The row of a number, which is there; StateError where it is not."""
         for row in list(self.rows("id = ?", (number,))):
             return row
-        raise self._damaged(f"row {number} of the ledger is missing")
+        raise damaged(self.database.path, f"row {number} of the ledger is missing")
 
     def write(self, row: Row) -> None:
         """Write a new row."""

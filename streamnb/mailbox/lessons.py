@@ -13,17 +13,6 @@ from streamnb.mailbox.blend import blended, evidence_of, remember, scores_of
 from streamnb.mailbox.ledger import HUMAN, PROGRAM, Row, of_known
 from streamnb.mailbox.memory import Memory
 
-__all__ = [
-    "Outcome",
-    "add_row",
-    "confirm",
-    "learn",
-    "relearn_row",
-    "retract",
-    "take_back",
-    "unlearn_row",
-]
-
 
 class Outcome(NamedTuple):
     """What became of a label that was given.

@@ -6,18 +6,6 @@ import os
 
 from streamnb.errors import ConfigError, StateError
 
-__all__ = [
-    "WAIT",
-    "base_path",
-    "beside",
-    "default_path",
-    "identity_of",
-    "is_url",
-    "socket_path",
-    "user_path",
-    "users_folder",
-]
-
 WAIT = 10.0  # seconds that a process waits for another one's transaction
 
 _NAME = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._@+-")

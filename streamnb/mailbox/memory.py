@@ -25,8 +25,6 @@ from streamnb.mailbox.transactions import FORMER_STATE, STATE, TransientError
 from streamnb.naive_bayes.base import TextModel
 from streamnb.naive_bayes.counting import CountingNB
 
-__all__ = ["Memory", "check_kind", "check_row"]
-
 Done = TypeVar("Done")
 
 _CALLS = 64  # calls that a database remembers

@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 
 from streamnb.features.token_counts import TokenCounts
 
-__all__ = ["PLACED", "FeaturesAt", "PlacesOf", "pack_tokens", "places_in", "unpack_tokens"]
-
 # Which features a view has at some places, and where some lie: -1 for nowhere.
 FeaturesAt = Callable[[int, NDArray[np.int64]], NDArray[np.uint64]]
 PlacesOf = Callable[[int, NDArray[np.uint64]], NDArray[np.int64]]

@@ -22,11 +22,9 @@ from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.pq import TransactionStatus
 
-from streamnb.errors import BusyError, OutputError, StateError
+from streamnb.errors import OutputError, StateError
 from streamnb.mailbox.location import WAIT, identity_of
 from streamnb.mailbox.transactions import FORMAT, FORMATS, SCHEMA, Transactions, TransientError
-
-__all__ = ["PostgresDatabase", "shown_url"]
 
 # What it says of a lost connection is said by our errors.
 logging.getLogger("psycopg").addHandler(logging.NullHandler())
@@ -318,10 +316,7 @@ class PostgresDatabase(Transactions):
             )
         why = text.rpartition("FATAL:")[2].strip().splitlines()[0][:200]
         if state.startswith(_HELD):
-            return BusyError(
-                f"{self.path}: another process holds the database; waited {self.wait:g} s: "
-                "try again later"
-            )
+            return self._held("process")
         refused = not state and any(cause in why for cause in _REFUSED)
         if refused or state.startswith(_NOT_ALLOWED):
             return StateError(f"{self.path}: the database cannot be used: {why}")

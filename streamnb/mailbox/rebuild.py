@@ -13,8 +13,6 @@ from streamnb.mailbox.store import Mailbox
 from streamnb.naive_bayes.base import TextModel
 from streamnb.naive_bayes.receipt import Receipt
 
-__all__ = ["is_due", "rebuild"]
-
 # When so many messages, and these shares of all, came in runs of one class since it was done last:
 # of few, of many. (What runs do: tests/benchmarks/regimes.py, with and without --mailbox.)
 _LEAST, _OF_FEW, _OF_MANY, _MANY = 10, 0.1, 0.2, 1000

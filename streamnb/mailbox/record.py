@@ -28,8 +28,6 @@ from streamnb.mailbox.service.answers import Answer
 from streamnb.mailbox.store import Mailbox
 from streamnb.mailbox.undo import undone_messages
 
-__all__ = ["WEB", "Bounds", "Entry", "Record"]
-
 WEB = "web"  # source of what is said on the page
 
 _SCHEMA = """
@@ -227,35 +225,30 @@ class Record:
             "taught": "l.id IS NOT NULL",
         }[kind]
         escaped = search.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+        return self._found(
+            f"{where} AND v.id < ? AND (v.sender LIKE ? ESCAPE '\\' OR "
+            "v.subject LIKE ? ESCAPE '\\') ORDER BY v.id DESC LIMIT ?",
+            (2**62 if before is None else before, f"%{escaped}%", f"%{escaped}%", most),
+        )
+
+    def entry(self, number: int) -> Entry | None:
+        """One entry; None where there is none of that number."""
+        return next(iter(self._found("v.id = ?", (number,))), None)
+
+    def _found(self, where: str, values: tuple[Any, ...]) -> list[Entry]:
         with self.mailbox.reading():
             if not self._there():
                 return []
             rows = self.mailbox.database.connection.execute(
                 f"SELECT {_of_table('v')}, l.label, l.teacher FROM verdicts AS v LEFT JOIN "  # noqa: S608 (ours)
-                "ledger AS l ON l.digest = v.digest AND l.ended IS NULL "
-                f"WHERE {where} AND v.id < ? AND (v.sender LIKE ? ESCAPE '\\' OR "
-                "v.subject LIKE ? ESCAPE '\\') ORDER BY v.id DESC LIMIT ?",
-                (2**62 if before is None else before, f"%{escaped}%", f"%{escaped}%", most),
+                f"ledger AS l ON l.digest = v.digest AND l.ended IS NULL WHERE {where}",
+                values,
             ).fetchall()
-            return [self._entry(row) for row in rows]
-
-    def entry(self, number: int) -> Entry | None:
-        """One entry; None where there is none of that number."""
-        with self.mailbox.reading():
-            if not self._there():
-                return None
-            row = self.mailbox.database.connection.execute(
-                f"SELECT {_of_table('v')}, l.label, l.teacher FROM verdicts AS v LEFT JOIN "  # noqa: S608
-                "ledger AS l ON l.digest = v.digest AND l.ended IS NULL WHERE v.id = ?",
-                (number,),
-            ).fetchone()
-            return None if row is None else self._entry(row)
-
-    def _entry(self, row: Sequence[Any]) -> Entry:
-        *plain, label, teacher = row
-        labels = self.mailbox.labels
-        taught = None if label is None else str(labels[label])
-        return Entry._make((*plain, taught, teacher))
+            labels = self.mailbox.labels
+            return [
+                Entry._make((*plain, None if label is None else str(labels[label]), teacher))
+                for *plain, label, teacher in rows
+            ]
 
     def counted(self, number: int) -> Any:
         """The features of a recorded message, as the mailbox's model takes them.

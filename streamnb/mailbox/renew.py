@@ -10,10 +10,9 @@ from streamnb.features.mail_words import MailTokenizer
 from streamnb.features.views import described
 from streamnb.mailbox.carry import carry
 from streamnb.mailbox.digest import digest
+from streamnb.mailbox.lessons import Outcome
 from streamnb.mailbox.location import WAIT, is_url
-from streamnb.mailbox.store import Mailbox, Outcome
-
-__all__ = ["bring", "missing", "successor"]
+from streamnb.mailbox.store import Mailbox
 
 _OF_THE_OWNER = ("positive", "costs", "label_noise", "preset", "keep_names")
 

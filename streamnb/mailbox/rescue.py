@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamnb.classifier import Classifier
-from streamnb.counts.blocks import BLOCK, features_of
+from streamnb.counts.blocks import BLOCK, features_of, positions
 from streamnb.counts.protocol import Label
-from streamnb.errors import BusyError, StateError
+from streamnb.errors import BusyError, StateError, os_errors_as
 from streamnb.features.token_counts import TokenCounts
 from streamnb.mailbox.carry import carry
 from streamnb.mailbox.database import Database
@@ -29,8 +29,6 @@ from streamnb.mailbox.transactions import FORMER_STATE, STATE
 from streamnb.mailbox.transfer.extract import Absorbed, Extract, absorb
 from streamnb.naive_bayes.base import TextModel
 from streamnb.storage import read_label
-
-__all__ = ["Rescued", "rescue"]
 
 _PROBES = 20_000  # numbers that are tried in a row where no page can be read
 
@@ -92,10 +90,8 @@ def rescue(
         if done.added == 0:
             why = "no row of its ledger can be kept" if left else "its ledger has no rows to keep"
             raise StateError(f"{damaged}: {why}; nothing was made")
-        try:
+        with os_errors_as(StateError, f"{new}: cannot be made"):
             os.link(making, new)  # fails where a file of that name was made meanwhile
-        except OSError as error:
-            raise StateError(f"{new}: cannot be made: {error.strerror}") from None
     finally:
         _remove(making)
         database.close()
@@ -221,9 +217,7 @@ class _Places:
 
     def features_at(self, asked: NDArray[np.int64]) -> NDArray[np.uint64]:
         """The features at some places."""
-        at = np.searchsorted(self._places, asked)
-        at[at == len(self._places)] = 0
-        known = self._places[at] == asked if len(self._places) else np.zeros(len(asked), bool)
+        at, known = positions(self._places, asked)
         found: NDArray[np.uint64] = ~asked.astype(np.uint64)
         found[known] = self._keys[at[known]]
         self.lost.update(found[~known].tolist())

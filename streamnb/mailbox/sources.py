@@ -16,9 +16,7 @@ from streamnb.corpus import Entry, read
 from streamnb.corpus.entry import MAX_MESSAGE
 from streamnb.corpus.folders import is_maildir
 from streamnb.corpus.mbox import looks_like_mbox, mbox
-from streamnb.errors import CorpusError, StreamNBError
-
-__all__ = ["Found", "is_binary", "messages", "mixed", "read_one"]
+from streamnb.errors import CorpusError, StreamNBError, cause_of, os_errors_as
 
 _LINK = "not read: a symbolic link in a folder is not followed; name what it leads to"
 
@@ -74,8 +72,7 @@ def messages(source: str) -> Iterator[Found]:
     try:
         status = path.stat()
     except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or str(error)
-        yield Found(source, CorpusError(f"{source}: cannot be read: {why.lower()}"))
+        yield Found(source, CorpusError(f"{source}: cannot be read: {cause_of(error).lower()}"))
         return
     if stat.S_ISDIR(status.st_mode):
         number = 0
@@ -127,8 +124,7 @@ def read_one(path: str) -> bytes:
         with open(path, "rb") as file:
             return file.read(MAX_MESSAGE)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
-        why = getattr(error, "strerror", None) or str(error)
-        raise CorpusError(f"{path}: cannot be read: {why.lower()}") from None
+        raise CorpusError(f"{path}: cannot be read: {cause_of(error).lower()}") from None
 
 
 def _folder(path: Path) -> Iterator[Found]:
@@ -163,11 +159,8 @@ def _is_mail(item: tuple[Path, bool]) -> bool:
 
 def _listed(path: Path) -> list[tuple[Path, bool]]:
     """What lies in a folder, and whether it is a folder itself; hidden files left out."""
-    try:
-        with os.scandir(path) as found:
-            items = sorted((item.name, item.is_dir(follow_symlinks=False)) for item in found)
-    except OSError as error:
-        raise CorpusError(f"{path}: cannot be listed: {error.strerror}") from None
+    with os_errors_as(CorpusError, f"{path}: cannot be listed"), os.scandir(path) as found:
+        items = sorted((item.name, item.is_dir(follow_symlinks=False)) for item in found)
     return [(path / name, folder) for name, folder in items if not name.startswith(".")]
 
 

@@ -15,8 +15,6 @@ from streamnb.naive_bayes.receipt import Receipt
 if TYPE_CHECKING:
     from streamnb.mailbox.store import Mailbox
 
-__all__ = ["RECENT", "Class", "Learned", "Status", "status"]
-
 _FIRST_WORD = "substr(source, 1, instr(source || ' ', ' ') - 1)"
 RECENT = 1000  # messages that the error rate is taken over
 

@@ -17,8 +17,6 @@ from streamnb.mailbox.lessons import Outcome
 from streamnb.mailbox.memory import Memory
 from streamnb.mailbox.undo import Undone, undo
 
-__all__ = ["Mailbox", "Outcome"]
-
 
 class Mailbox(Memory):
     r"""A classifier whose counts and whole history are in a database.

@@ -11,16 +11,6 @@ from typing import Any
 
 from streamnb.errors import BusyError, StateError
 
-__all__ = [
-    "FORMAT",
-    "FORMATS",
-    "FORMER_STATE",
-    "SCHEMA",
-    "STATE",
-    "Transactions",
-    "TransientError",
-]
-
 # Of the first version, blocks lack the fingerprints of their features (`SqlCounts.give_keys`).
 FORMATS = (1, 2)
 FORMAT = FORMATS[-1]
@@ -200,12 +190,14 @@ class Transactions:
             finally:
                 self._set_wait(before)
 
+    def _held(self, by: str) -> BusyError:
+        return BusyError(
+            f"{self.path}: another {by} holds the database; waited {self.wait:g} s: try again later"
+        )
+
     def _transaction(self, writes: bool, durable: bool = True) -> Iterator[Any]:
         if not self._lock.acquire(timeout=self.wait):
-            raise BusyError(
-                f"{self.path}: another thread holds the database; waited {self.wait:g} s: "
-                "try again later"
-            )
+            raise self._held("thread")
         try:
             if not self.open:
                 raise ValueError(f"{self.path}: the database was closed")

@@ -10,8 +10,6 @@ from streamnb.mailbox.ledger import COLUMNS
 from streamnb.mailbox.lessons import relearn_row, unlearn_row
 from streamnb.mailbox.memory import Memory
 
-__all__ = ["Redone", "Undone", "last_learned", "moment_of", "redo", "undo", "undone_messages"]
-
 # What the last `undo` removed from the ledger ('removed'), and what held again since ('restored').
 _SCHEMA = (
     "DROP TABLE IF EXISTS undone",
@@ -88,19 +86,18 @@ def undo(mailbox: Memory, since: float, dry_run: bool = False) -> Undone:
         raise ValueError(f"since: a finite number, not {since}")
 
     def undone() -> Undone:
-        find = "SELECT id, digest, tokens IS NULL FROM ledger WHERE teacher != 'retired' AND "
+        find = (
+            "SELECT id, digest, tokens IS NULL, ended IS NULL FROM ledger "
+            "WHERE teacher != 'retired' AND "
+        )
         run = mailbox.database.connection.execute
         new = run(f"{find} added >= ?", (since,)).fetchall()
         old = run(f"{find} added < ? AND ended >= ?", (since, since)).fetchall()
         # Of messages whose features were dropped, who said so can be undone, and no more.
-        same = {key for _, key, retired in old if retired}
-        lost = {
-            key
-            for number, key, retired in new
-            if retired and key not in same and _holds(mailbox, number)
-        }
-        new = [number for number, key, _ in new if key not in lost]
-        old = [number for number, key, _ in old if key not in lost]
+        same = {key for _, key, retired, _ in old if retired}
+        lost = {key for _, key, retired, holds in new if retired and holds and key not in same}
+        new = [number for number, key, *_ in new if key not in lost]
+        old = [number for number, key, *_ in old if key not in lost]
         if not dry_run and (new or old):
             mailbox.database.keep("undone", mailbox.moment())
             for statement in _SCHEMA:
@@ -125,13 +122,6 @@ def undo(mailbox: Memory, since: float, dry_run: bool = False) -> Undone:
             return undone()
 
     return mailbox.retrying(looked) if dry_run else mailbox.once(undone)
-
-
-def _holds(mailbox: Memory, number: int) -> bool:
-    found = mailbox.database.connection.execute(
-        "SELECT ended IS NULL FROM ledger WHERE id = ?", (number,)
-    ).fetchone()
-    return bool(found[0])
 
 
 def redo(mailbox: Memory) -> Redone:

@@ -16,8 +16,6 @@ from streamnb.naive_bayes.base import TextModel
 if TYPE_CHECKING:
     from streamnb.mailbox.store import Mailbox
 
-__all__ = ["verify"]
-
 
 def verify(mailbox: Mailbox) -> list[str]:
     """Recount the ledger of a mailbox; gives what does not agree, a line each."""

@@ -24,8 +24,6 @@ from streamnb.scores import probabilities
 if TYPE_CHECKING:
     from streamnb.naive_bayes.counting import CountingNB
 
-__all__ = ["Scored", "TextModel"]
-
 
 class Scored(Parameterised):
     """A model that gives each of its labels a score: the logarithm of prior times likelihood."""
@@ -37,10 +35,6 @@ class Scored(Parameterised):
 
     def _scores(self, x: Any) -> list[float]:
         raise NotImplementedError
-
-    @property
-    def _multiclass(self) -> bool:
-        return True
 
     def joint_log_likelihood(self, x: Any) -> dict[Label, float]:
         """Log of prior times likelihood, for each class."""

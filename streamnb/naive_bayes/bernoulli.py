@@ -13,8 +13,6 @@ from streamnb.features.token_counts import TokenCounts
 from streamnb.naive_bayes.counting import CountingNB, CountingParameters
 from streamnb.parameters import Number, parameter, parameterised
 
-__all__ = ["BernoulliNB", "BernoulliParameters"]
-
 
 @parameterised()
 class BernoulliParameters(CountingParameters):

@@ -11,8 +11,6 @@ from streamnb import _core
 from streamnb.naive_bayes.counting import CountingNB, CountingParameters
 from streamnb.parameters import Prior, PriorOf, parameter, parameterised
 
-__all__ = ["ComplementNB", "ComplementParameters"]
-
 
 @parameterised()
 class ComplementParameters(CountingParameters):

@@ -13,8 +13,6 @@ from streamnb.naive_bayes.counting import CountingNB
 from streamnb.naive_bayes.discriminative import DiscriminativeMultinomialNB
 from streamnb.parameters import Number, Whole, parameter, parameterised
 
-__all__ = ["ContextNB"]
-
 
 @parameterised()
 class ContextNB(DiscriminativeMultinomialNB):

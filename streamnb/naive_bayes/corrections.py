@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["Corrections"]
-
 # Mistakes in a row, counted by the probability of what was said: so many may be chance, so many may
 # be wrong labels, and of more than that no count is kept.
 _CHANCE, _WRONG, _MOST = 3.0, 10.0, 20.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
@@ -15,12 +15,13 @@ from streamnb.counts.protocol import Counts, Label, checked_weight
 from streamnb.features.token_counts import Feature, TokenCounts
 from streamnb.naive_bayes.base import TextModel
 from streamnb.naive_bayes.explanation import Explanation
-from streamnb.naive_bayes.matrices import LearnsMatrices
+from streamnb.naive_bayes.mini_batches import MiniBatches
 from streamnb.naive_bayes.prior import log_prior
 from streamnb.naive_bayes.receipt import Receipt
-from streamnb.naive_bayes.rows import are_messages, listed
+from streamnb.naive_bayes.rows import Rows, are_messages, as_labels, as_weights, listed
 from streamnb.naive_bayes.strongest import Strongest, against_best_other
 from streamnb.parameters import (
+    LEAST,
     POSITIVE,
     Flag,
     Number,
@@ -34,8 +35,6 @@ from streamnb.parameters import (
     plain_parameters,
 )
 
-__all__ = ["CountingNB", "CountingParameters", "Remembers", "in_steps"]
-
 # How many times a message is learned is a multiple of this, so that sums are exact and unlearning
 # is too; what rounds to nothing need not be learned.
 _STEP = 2.0**-10
@@ -46,12 +45,21 @@ def in_steps(amount: float) -> float:
     return round(amount / _STEP) * _STEP
 
 
+DECAY = parameter(
+    Number(0.5, 1),
+    "teaching",
+    "How many times as much everything learned so far weighs after each message; 1 forgets "
+    "nothing.",
+    default=1.0,
+)
+
+
 @parameterised(kw_only=True)
 class LearnerParameters:
     """Parameters of every counting model that are given by name."""
 
     length_norm: float | None = parameter(
-        Number(POSITIVE.low, none=True),
+        Number(LEAST, none=True),
         "formula",
         "Length normalisation: the evidence is divided by this times a power of the number of "
         "distinct features that took part; None for none. Words depend on each other, so a long "
@@ -62,13 +70,7 @@ class LearnerParameters:
     length_norm_power: float = parameter(
         Number(0, 2), "formula", "The power of the number of features, from 0 to 2.", default=0.5
     )
-    decay: float = parameter(
-        Number(0.5, 1),
-        "teaching",
-        "How many times as much everything learned so far weighs after each message; 1 forgets "
-        "nothing.",
-        default=1.0,
-    )
+    decay: float = DECAY
     keep_names: bool = parameter(
         Flag(), "counts", "Keep the names of features, so that they can be shown.", default=True
     )
@@ -111,12 +113,17 @@ _Evidence = tuple[TokenCounts, Counts, tuple[int, int, float], tuple[float, ...]
 
 
 @parameterised()
-class CountingNB(Remembers[_Evidence], CountingParameters, LearnsMatrices, TextModel):
+class CountingNB(Remembers[_Evidence], CountingParameters, MiniBatches, TextModel):
     """A Naive Bayes model over a table of counts.
 
     A subclass says what a feature's counts mean (`_feature_weights`) and, if need be, what a
     message without features is worth (`_base_evidence`). Nothing else differs between the models,
     and nothing is stored but counts.
+
+    X of many messages is a scipy sparse matrix or array with any index type, a dense matrix, or a
+    pandas, polars or pyarrow frame. A column of a matrix is the feature of its number, so
+    `model.learn_one({3: 1}, y)` counts in column 3; a column of a frame is the feature of its name.
+    New columns and new classes are welcome at any time.
     """
 
     counts: Counts = attribute(init=False)
@@ -177,8 +184,7 @@ class CountingNB(Remembers[_Evidence], CountingParameters, LearnsMatrices, TextM
     def _unseen_weights(self) -> list[float]:
         """What one occurrence of a feature that was never learned adds to each class."""
         nothing = np.zeros((1, len(self.counts.labels)))
-        weights: list[float] = self._feature_weights(nothing)[0].tolist()
-        return weights
+        return self._feature_weights(nothing)[0].tolist()
 
     def _log_prior(self) -> list[float]:
         return log_prior(self.prior, self.counts.labels, self.counts.weights)
@@ -315,13 +321,65 @@ class CountingNB(Remembers[_Evidence], CountingParameters, LearnsMatrices, TextM
         shrunk = self._shrunk(receipt)
         self.counts.add(tokens, y, times * shrunk, receipt.mass * shrunk)
 
+    @property
+    def _threshold(self) -> float:
+        """Above what a value is a presence; NaN where values are counts."""
+        return math.nan
+
+    @property
+    def _in_turn(self) -> bool:
+        """Whether what a message adds depends on those before it."""
+        return self.decay != 1
+
+    def _learn_rows(self, X: Any, y: Any, w: Any, classes: Iterable[Label] = ()) -> None:
+        signed = not math.isnan(self._threshold)
+        rows = Rows.of(X, self.keep_names, canonical=signed)
+        labels = as_labels(y)
+        if len(labels) != len(rows):
+            raise ValueError(f"{len(rows)} examples, but {len(labels)} labels")
+        weights = as_weights(w, len(rows))
+        distinct = list(dict.fromkeys(labels))
+        places = {label: k for k, label in enumerate(distinct)}
+        columns = np.array([places[label] for label in labels], dtype=np.int64)
+        sums, bad = _core.column_sums(
+            rows.indptr,
+            rows.indices,
+            rows.data,
+            columns,
+            weights,
+            len(rows.features),
+            len(distinct),
+            self._threshold,
+        )
+        rows.check(bad, signed)
+        masses = np.bincount(columns, weights, len(distinct)).tolist()
+        self.counts.declare([*classes, *distinct])
+        if self._in_turn:
+            for row, label, weight in zip(rows.messages(), labels, weights.tolist(), strict=True):
+                self.learn_one(row, label, weight)
+        else:
+            self.counts.add_matrix(rows.features, sums, distinct, masses)
+
+    def _score_rows(self, X: Any) -> NDArray[np.float64]:
+        """Joint log-likelihoods (n, K), each row bit for bit what `_scores` gives."""
+        rows = Rows.of(X, False, canonical=True)
+        weights, seen = self._weights_of(rows.features.fingerprints)
+        sums, used, bad = _core.row_sums(
+            rows.indptr, rows.indices, rows.data, weights, seen, self._threshold
+        )
+        rows.check(bad, not math.isnan(self._threshold))
+        scores = np.array(self._base_evidence()) + sums
+        if self.length_norm:
+            scores /= np.array([self._length_divisor(int(n)) for n in used])[:, None]
+        return np.array(self._log_prior()) + scores
+
     def learn_many(self, X: Any, y: Any, w: Any = None) -> None:
         """Learn many messages, with labels y and weights w (a number, or one for each).
 
         X is a matrix or a frame with a message in each row, or a list of messages.
         """
         X = listed(X)
-        (TextModel if are_messages(X) else LearnsMatrices).learn_many(self, X, y, w)
+        (TextModel if are_messages(X) else MiniBatches).learn_many(self, X, y, w)
 
     def relearn(self, x: Any, y: Label, receipt: Receipt) -> None:
         """Do again what a receipt says, exactly."""

@@ -9,9 +9,7 @@ from streamnb.counts.protocol import Label
 from streamnb.features.token_counts import TokenCounts
 from streamnb.naive_bayes.counting import CountingParameters, in_steps
 from streamnb.naive_bayes.multinomial import BACKGROUND, MultinomialNB
-from streamnb.parameters import POSITIVE, Number, parameter, parameterised
-
-__all__ = ["DiscriminativeMultinomialNB", "DiscriminativeParameters", "surprises"]
+from streamnb.parameters import LEAST, POSITIVE, Number, parameter, parameterised
 
 
 def surprises(
@@ -54,7 +52,7 @@ class DiscriminativeParameters(CountingParameters):
         default=0.1,
     )
     length_norm: float | None = parameter(
-        Number(POSITIVE.low, none=True),
+        Number(LEAST, none=True),
         "teaching",
         "As for `MultinomialNB`. The probabilities that say what is left to learn want it.",
         default=0.8,

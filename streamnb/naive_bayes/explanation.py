@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from streamnb.counts.protocol import Label
 from streamnb.features.token_counts import Feature
 
-__all__ = ["Explanation"]
-
 
 @dataclass(frozen=True)
 class Explanation:

@@ -6,8 +6,6 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-__all__ = ["LabelNoise"]
-
 # Changes are multiples of this, so that sums of them are exact and any of them can be taken back.
 _GRAIN = 2.0**-44
 _OPEN = 0.002  # how much is left open of a class with one message, for each message of others

@@ -15,8 +15,6 @@ from streamnb.naive_bayes.rows import are_messages, as_labels, frame_of, is_fram
 if TYPE_CHECKING:
     from streamnb.counts.protocol import Label
 
-__all__ = ["AsksMany", "MiniBatches", "log_normalised"]
-
 
 def log_normalised(joint: NDArray[np.float64]) -> NDArray[np.float64]:
     """Logarithms of the probabilities, (n, K), of joint log-likelihoods."""
@@ -25,8 +23,7 @@ def log_normalised(joint: NDArray[np.float64]) -> NDArray[np.float64]:
     top = joint.max(axis=1, keepdims=True)
     # A message that no class can have said (priors of zero all over): every class alike.
     joint = np.where(np.isneginf(top), 0.0, joint - np.where(np.isneginf(top), 0.0, top))
-    normalised: NDArray[np.float64] = joint - np.log(np.exp(joint).sum(axis=1, keepdims=True))
-    return normalised
+    return joint - np.log(np.exp(joint).sum(axis=1, keepdims=True))
 
 
 class AsksMany(base.MiniBatchClassifier):
@@ -38,6 +35,10 @@ class AsksMany(base.MiniBatchClassifier):
 
         @property
         def labels(self) -> list[Label]: ...  # noqa: D102
+
+    @property
+    def _multiclass(self) -> bool:
+        return True
 
     @property
     def _scoring(self) -> threading.RLock:

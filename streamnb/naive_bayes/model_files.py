@@ -13,13 +13,11 @@ from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Self
 import numpy as np
 
 from streamnb import _core
-from streamnb.errors import ModelFileError, OutputError
+from streamnb.errors import ModelFileError, OutputError, cause_of
 from streamnb.storage import array_of, write_arrays
 
 if TYPE_CHECKING:
     from zipfile import ZipFile
-
-__all__ = ["ReadArray", "Saved", "read", "save"]
 
 FORMAT = "streamnb model"
 VERSION = 4
@@ -75,8 +73,7 @@ class Saved:
         ModelFileError
             Where the file is missing, damaged, not ours or of another model.
         """
-        model: Self = read(path, cls)[0]
-        return model
+        return read(path, cls)[0]
 
 
 def save(model: Saved, path: str | Path | BinaryIO, extra: Any = None) -> None:
@@ -137,9 +134,7 @@ def read(path: str | Path | BinaryIO, kind: type[Any] | None = None) -> tuple[An
             header = json.loads(array_of(archive, "header", "u1").tobytes())
             return _restored(archive, header, kind), header["extra"]
     except OSError as error:
-        raise ModelFileError(
-            f"{path}: the model cannot be read: {error.strerror or error}"
-        ) from None
+        raise ModelFileError(f"{path}: the model cannot be read: {cause_of(error)}") from None
     except ForeignError as error:
         raise ModelFileError(f"{path}: {error}") from None
     except Exception as error:  # a damaged archive can fail in any way

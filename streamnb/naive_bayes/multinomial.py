@@ -14,9 +14,6 @@ from streamnb.features.token_counts import TokenCounts
 from streamnb.naive_bayes.counting import CountingNB, CountingParameters
 from streamnb.parameters import Number, parameter, parameterised
 
-__all__ = ["BACKGROUND", "MultinomialNB", "MultinomialParameters"]
-
-
 BACKGROUND = (
     "With K > 2 classes, alpha of a feature grows by how frequent it is in all of them: it is "
     "alpha (1 + b V f), f the feature's share of all counts, V the number of features and b this "

@@ -9,8 +9,6 @@ from streamnb import _core
 from streamnb.counts.protocol import Label
 from streamnb.parameters import Prior
 
-__all__ = ["log_prior"]
-
 
 def log_prior(prior: Prior, labels: list[Label], weights: list[float]) -> list[float]:
     """Log prior of each class; -inf for one that nothing is left of, unless it is given."""

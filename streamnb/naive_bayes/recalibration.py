@@ -8,8 +8,6 @@ from typing import Any, NamedTuple, Self
 
 from streamnb import _core
 
-__all__ = ["Adjustment", "Recalibration", "Weights", "check_numbers"]
-
 _MOST_OCTAVES = 64
 Lists = tuple[list[float], list[float], list[float], list[float]]
 _LARGEST = 1e15  # of what a step changes

@@ -6,8 +6,6 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-__all__ = ["NOTHING", "Receipt"]
-
 NOTHING: Mapping[str, Any] = {}
 _FIRST = ("recalibration", "noise")  # parts that have a place of their own in JSON
 

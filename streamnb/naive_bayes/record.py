@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-__all__ = ["READY", "Record"]
-
 READY = 20  # how often a class must have been called rightly,
 _TIMES = 4  # and how many times as often as wrongly,
 _MOST_WRONG = 10  # of which so many count

@@ -17,17 +17,6 @@ from streamnb.features.token_counts import TokenCounts
 if TYPE_CHECKING:
     import narwhals.stable.v2 as narwhals
 
-__all__ = [
-    "Rows",
-    "are_messages",
-    "as_labels",
-    "as_weights",
-    "frame_of",
-    "is_frame",
-    "is_matrix",
-    "values_of",
-]
-
 
 @dataclass(frozen=True)
 class Rows:
@@ -173,8 +162,7 @@ def values_of(column: Any) -> NDArray[Any]:
 
     kind = column.dtype
     if kind.is_numeric() or kind in (Boolean, String):
-        plain: NDArray[Any] = column.to_numpy()
-        return plain
+        return column.to_numpy()
     values = np.empty(len(column), dtype=object)
     values[:] = column.to_list()
     return values
@@ -259,8 +247,7 @@ def as_labels(y: Any) -> list[Any]:
         raise ValueError(f"the labels are a {type(y).__name__}, not a list, array or series")
     for method in ("to_pylist", "to_list", "tolist"):
         if hasattr(y, method):
-            labels: list[Any] = getattr(y, method)()
-            return labels
+            return getattr(y, method)()
     return [label.item() if isinstance(label, np.generic) else label for label in y]
 
 

@@ -7,8 +7,6 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Strongest", "against_best_other"]
-
 
 def against_best_other(weights: NDArray[np.float64]) -> NDArray[np.float64]:
     """Weights (n, K) less the largest of the other classes in each row, or 0 where there is none.

@@ -9,8 +9,6 @@ from typing import Any
 
 from streamnb import _core
 
-__all__ = ["Turns"]
-
 
 class Turns:
     r"""How far a message has its turn, from 1 in a mixed stream to 0 within a run of one class.

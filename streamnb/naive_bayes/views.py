@@ -22,8 +22,6 @@ from streamnb.naive_bayes.turns import Turns
 from streamnb.parameters import Flag, Number, Such, attribute, parameter, parameterised
 from streamnb.scores import probabilities
 
-__all__ = ["ViewsNB"]
-
 # Nats by which a class is expected more in a run of it: else the last class taught would be learned
 # at the cost of those that were taught before.
 _IN_A_RUN = 1.0

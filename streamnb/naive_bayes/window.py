@@ -16,8 +16,6 @@ from streamnb.naive_bayes.multinomial import MultinomialNB
 from streamnb.naive_bayes.receipt import Receipt
 from streamnb.parameters import Whole, attribute, having, parameter, parameterised
 
-__all__ = ["WindowNB"]
-
 
 class _Learned(NamedTuple):
     """A message in the window, and what takes it out again."""

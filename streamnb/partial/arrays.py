@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 
 from streamnb.errors import ModelFileError
 
-__all__ = ["Arrays", "array_from", "bounds", "joined", "pruned", "reorder", "rows_of", "totals_of"]
-
 Arrays = dict[str, NDArray[Any]]
 
 _ENDS = {"count_ends": "counts", "name_ends": "names"}  # what the places in these arrays are of

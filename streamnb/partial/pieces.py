@@ -28,29 +28,6 @@ from streamnb.partial.plan import check_sums, digest_of, fresh
 from streamnb.storage import plain_label, read_label
 from streamnb.tables.base import TabularNB
 
-__all__ = [
-    "Firsts",
-    "Piece",
-    "Row",
-    "Sum",
-    "add",
-    "assembled",
-    "begin",
-    "by_view",
-    "check_parts",
-    "count",
-    "cut",
-    "empty",
-    "in_order",
-    "merge",
-    "noted",
-    "opened",
-    "opened_all",
-    "packed",
-    "read_sum",
-    "views_in",
-]
-
 _HEAD = struct.Struct("<II")  # length of the JSON, and a sum to check the rest by
 _TYPES = ("<u8", "<f8", "<u4", "<i8", "|u1")
 _MEGABYTE = 1 << 20

@@ -17,8 +17,6 @@ from streamnb.parameters import parameters_of, plain_parameters
 from streamnb.tables.base import TabularNB
 from streamnb.tables.lazy import LazyBayesianRules
 
-__all__ = ["Learner", "check_sums", "digest_of", "fresh", "plan_of"]
-
 VERSION = 1  # of plans and pieces: what was made by another one is refused
 
 Learner = Classifier | TabularNB

@@ -38,8 +38,6 @@ from streamnb.partial.plan import check_sums, fresh
 from streamnb.storage import read_label
 from streamnb.tables.base import TabularNB
 
-__all__ = ["Blocks", "Judgement", "count_block", "prefixes", "replay"]
-
 _AT_ONCE = 1 << 22  # counts that are looked at together
 _VALUES = ("values", "features")  # how many features have each count, as pieces have it
 

@@ -28,8 +28,6 @@ from streamnb.partial.pieces import (
 from streamnb.partial.plan import plan_of
 from streamnb.storage import plain_label, read_label
 
-__all__ = ["STATE", "Slices", "advance", "check_shards", "learn_shard"]
-
 STATE = -1  # the view of a piece that holds what a model keeps beside its counts
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -16,19 +17,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from streamnb.pictures.read import ReadRun
-
-__all__ = [
-    "accuracies",
-    "class_image",
-    "confusion",
-    "curves",
-    "learning_curve",
-    "prequential_curve",
-    "reliability",
-    "roc",
-    "telling",
-    "wrong_rows",
-]
 
 _MOST_CLASSES = 20
 _MOST_POINTS = 2000  # of a curve
@@ -221,6 +209,11 @@ def prequential_curve(axes: Axes, models: dict[str, Any]) -> None:
 _HATCHES = ["", "//", "..", "xx", "\\\\", "++", "oo"]
 
 
+def _bar(number: int) -> dict[str, Any]:
+    colour = ["#555555", *COLOURS[1:]][number % len(COLOURS)]
+    return {"color": colour, "hatch": _HATCHES[number % len(_HATCHES)], "edgecolor": "white"}
+
+
 def accuracies(axes: Axes, models: dict[str, Any]) -> None:
     """How often trials had which accuracy."""
     last = {name: result["points"][-1]["accuracies"] for name, result in models.items()}
@@ -246,9 +239,7 @@ def accuracies(axes: Axes, models: dict[str, Any]) -> None:
             left,
             counts / len(of),
             spans * width,
-            color=["#555555", *COLOURS[1:]][number % len(COLOURS)],
-            hatch=_HATCHES[number % len(_HATCHES)],
-            edgecolor="white",
+            **_bar(number),
             label=f"{shown(name)}: mean {100 * mean:.1f} %",
         )
         axes.axvline(mean, **_line(number), linewidth=1)
@@ -273,10 +264,8 @@ def wrong_rows(axes: Axes, labels: list[str], models: dict[str, Any]) -> None:
             places,
             wrong / tested,
             width,
-            color=["#555555", *COLOURS[1:]][number % len(COLOURS)],
-            hatch=_HATCHES[number % len(_HATCHES)],
-            edgecolor="white",
             label=shown(name),
+            **_bar(number),
         )
     titles = [f"{i + 1}\n{shown(label, 8)}" for i, label in enumerate(labels)]
     axes.set_xticks(range(len(labels)), titles, fontsize=8)
@@ -287,8 +276,18 @@ def wrong_rows(axes: Axes, labels: list[str], models: dict[str, Any]) -> None:
         axes.legend()
 
 
-def class_image(axes: Axes, label: str, pixels: list[float], shape: list[int]) -> None:
-    """The mean of a class of images."""
-    axes.imshow(np.array(pixels).reshape(shape), cmap="Greys")
-    axes.set_title(shown(label, 10))
+def means(axes: Axes, images: dict[str, list[float]], shape: tuple[int, int]) -> None:
+    """The mean image of each class, side by side."""
+    height, width = shape
+    columns = max(5, math.isqrt(len(images)))
+    step = 1.4 * height  # from row to row: there are labels between them
+    size = 10 if len(images) <= 20 else 6
+    for number, (label, pixels) in enumerate(images.items()):
+        top, left = number // columns * step, number % columns * 1.1 * width
+        place = (left, left + width, top + height, top)
+        axes.imshow(np.array(pixels).reshape(shape), cmap="Greys", extent=place)
+        axes.text(left + width / 2, top, shown(label, 10), ha="center", va="bottom", size=size)
+    axes.set_xlim(0, 1.1 * width * min(len(images), columns))
+    axes.set_ylim(math.ceil(len(images) / columns) * step, -0.4 * height)
+    axes.set_title("Means of the classes")
     axes.set_axis_off()

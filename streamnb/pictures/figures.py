@@ -15,16 +15,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = [
-    "Picture",
-    "draw_comparison",
-    "draw_experiment",
-    "draw_run",
-    "pictures_of_comparison",
-    "pictures_of_experiment",
-    "pictures_of_run",
-]
-
 FEW_ROWS = 40
 _MOST_IMAGES = 100
 _OVER_STREAM = "Each message is classified before it is learned; recent messages, and all so far."
@@ -81,7 +71,7 @@ def pictures_of_comparison(runs: list[ReadRun]) -> list[Picture]:
 
 
 def pictures_of_experiment(found: dict[str, Any]) -> list[Picture]:
-    """What there is to be seen of an experiment, the means of images apart."""
+    """What there is to be seen of an experiment."""
     models = {name: of for name, of in found["models"].items() if of["points"]}
     if not models:
         return []
@@ -118,6 +108,9 @@ def pictures_of_experiment(found: dict[str, Any]) -> list[Picture]:
         )
     for name, of in models.items():
         pictures.append((f"{name}: {_CONFUSION}", _confusion(name, of["confusion"])))
+    if means := _means(found):
+        shape = found["shape"]
+        pictures.append(("The mean of each class.", lambda axes: draw.means(axes, means, shape)))
     return pictures
 
 
@@ -129,25 +122,8 @@ def _means(found: dict[str, Any]) -> dict[str, list[float]]:
     """The mean of each class, where rows are images."""
     for of in found["models"].values():
         if of["class_means"]:
-            means: dict[str, list[float]] = of["class_means"]
-            return dict(list(means.items())[:_MOST_IMAGES])
+            return dict(list(of["class_means"].items())[:_MOST_IMAGES])
     return {}
-
-
-def class_means(found: dict[str, Any]) -> Figure | None:
-    """The mean image of each class; None where rows are no images."""
-    means = _means(found)
-    if not means:
-        return None
-    columns = min(len(means), 5)
-    rows = math.ceil(len(means) / columns)
-    figure = new_figure(1.5 * columns, 1.8 * rows)
-    axes = figure.subplots(rows, columns, squeeze=False).ravel()
-    for one in axes:
-        one.set_axis_off()
-    for one, (label, pixels) in zip(axes, means.items(), strict=False):
-        draw.class_image(one, label, pixels, found["shape"])
-    return figure
 
 
 def _panel(pictures: list[Picture], title: str) -> Figure:
@@ -182,24 +158,5 @@ def draw_experiment(found: dict[str, Any], path: str) -> None:
     """Draw an experiment to a file."""
     pictures = pictures_of_experiment(found)
     title = f"{found['name']}, {found['kind']} splits"
-    means = _means(found)
-    if means:
-        pictures.append(("Means of the classes", lambda axes: _means_into(axes, means, found)))
     with styled():
         save(_panel(pictures, title), path)
-
-
-def _means_into(axes: Axes, means: dict[str, list[float]], found: dict[str, Any]) -> None:
-    """All class means as one picture, side by side."""
-    import numpy as np
-
-    height, width = found["shape"]
-    columns = min(len(means), 5)
-    rows = math.ceil(len(means) / columns)
-    sheet = np.full((rows * (height + 1) - 1, columns * (width + 1) - 1), np.nan)
-    for number, pixels in enumerate(means.values()):
-        top, left = number // columns * (height + 1), number % columns * (width + 1)
-        sheet[top : top + height, left : left + width] = np.array(pixels).reshape(height, width)
-    axes.imshow(sheet, cmap="Greys")
-    axes.set_title("Means of the classes")
-    axes.set_axis_off()

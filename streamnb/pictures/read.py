@@ -10,10 +10,8 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
-from streamnb.errors import CorpusError
+from streamnb.errors import CorpusError, cause_of, os_errors_as
 from streamnb.evaluate.compare import Run, read_run
-
-__all__ = ["ReadRun", "read_experiment", "read_folder"]
 
 _LARGEST = 1 << 28
 # A pair of escapes, an escaped character, or half a pair: a byte of a name that is no UTF-8, which
@@ -131,8 +129,7 @@ def _read(path: Path, kind: Any, missing: Any) -> Any:
     except ValidationError as error:
         raise CorpusError(f"{path}: cannot be read: {first_fault(error)}") from None
     except (OSError, ValueError, RecursionError) as error:
-        why = getattr(error, "strerror", None) or str(error)
-        raise CorpusError(f"{path}: cannot be read: {why:.200}") from None
+        raise CorpusError(f"{path}: cannot be read: {cause_of(error):.200}") from None
 
 
 def _with_bytes_named(escape: re.Match[bytes]) -> bytes:
@@ -150,15 +147,12 @@ def _checkpoints(path: Path) -> list[dict[str, float]]:
     if not path.is_file():
         return []
     found = []
-    try:
-        with open(path, "rb") as file:
-            for number, line in enumerate(file.read(_LARGEST).splitlines(), 1):
-                try:
-                    found.append(_Checkpoint.model_validate_json(line).model_dump())
-                except (ValueError, RecursionError):
-                    raise CorpusError(f"{path}:{number}: not a checkpoint of a replay") from None
-    except OSError as error:
-        raise CorpusError(f"{path}: cannot be read: {error.strerror}") from None
+    with os_errors_as(CorpusError, f"{path}: cannot be read"), open(path, "rb") as file:
+        for number, line in enumerate(file.read(_LARGEST).splitlines(), 1):
+            try:
+                found.append(_Checkpoint.model_validate_json(line).model_dump())
+            except (ValueError, RecursionError):
+                raise CorpusError(f"{path}:{number}: not a checkpoint of a replay") from None
     return found
 
 

@@ -13,7 +13,6 @@ from streamnb.evaluate.outcomes import FIGURES
 from streamnb.pictures.figures import (
     FEW_ROWS,
     Picture,
-    class_means,
     pictures_of_comparison,
     pictures_of_experiment,
     pictures_of_run,
@@ -21,8 +20,6 @@ from streamnb.pictures.figures import (
 from streamnb.pictures.read import ReadRun, read_folder
 from streamnb.pictures.style import as_svg, new_figure, styled
 from streamnb.storage import writing
-
-__all__ = ["write_report"]
 
 _STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; color: #111; background: #fff; margin: 2rem auto;
@@ -32,7 +29,7 @@ h1 { font-size: 1.7rem; } h2 { font-size: 1.3rem; border-top: 2px solid #111; pa
 .pictures { display: grid; gap: 1.5rem;
             grid-template-columns: repeat(auto-fill, minmax(25rem, 1fr)); }
 figure { margin: 0; } figure svg { width: 100%; height: auto; }
-.small { max-width: 40rem; } figcaption { font-size: .85rem; color: #444; }
+figcaption { font-size: .85rem; color: #444; }
 table { border-collapse: collapse; margin: 1rem 0; font-variant-numeric: tabular-nums; }
 th, td { padding: .2rem .8rem; text-align: right; border-bottom: 1px solid #ddd; }
 th:first-child, td:first-child { text-align: left; } .note { color: #444; font-size: .9rem; }
@@ -103,13 +100,11 @@ def _pictures(pictures: list[Picture], salt: str) -> str:
     for number, (caption, drawn) in enumerate(pictures):
         figure = new_figure(5.6, 4.3)
         drawn(figure.subplots())
-        figures.append(_figure(as_svg(figure, f"{salt}p{number}"), caption))
+        told = _text(caption)
+        svg = as_svg(figure, f"{salt}p{number}")
+        svg = svg.replace("<svg", f'<svg role="img" aria-label="{told}"', 1)
+        figures.append(f"<figure>{svg}<figcaption>{told}</figcaption></figure>")
     return f'<div class="pictures">{"".join(figures)}</div>'
-
-
-def _figure(svg: str, caption: str) -> str:
-    svg = svg.replace("<svg", f'<svg role="img" aria-label="{_text(caption)}"', 1)
-    return f"<figure>{svg}<figcaption>{_text(caption)}</figcaption></figure>"
 
 
 def _table(header: list[str], rows: list[list[str]]) -> str:
@@ -176,10 +171,6 @@ def _experiment(folder: str, found: dict[str, Any], salt: str) -> str:
             rows.append([f"{first['test']:.1%}", f"{first['trials']:,}", *cells])
     table = _table(["tested", "trials", *models], rows) if rows else ""
     parts = [heading, answers, table, _pictures(pictures_of_experiment(found), salt)]
-    means = class_means(found)
-    if means is not None:
-        means_svg = _figure(as_svg(means, f"{salt}m"), "The mean of each class.")
-        parts.append(f'<div class="small">{means_svg}</div>')
     if rows and len(found["labels"]) <= FEW_ROWS:
         parts.append(_rows_table(found))
     return "".join(parts)

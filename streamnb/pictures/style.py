@@ -14,13 +14,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from streamnb.errors import ConfigError
+from streamnb.errors import ConfigError, needing
 from streamnb.storage import replacing
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-__all__ = ["COLOURS", "DASHES", "as_svg", "check_target", "new_figure", "save", "styled"]
 
 COLOURS = ["#000000", "#d55e00", "#0072b2", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"]
 DASHES: list[Any] = ["-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 3)), (0, (7, 3))]
@@ -58,10 +56,8 @@ def check_target(path: str) -> None:
 
 
 def _matplotlib() -> Any:
-    try:
+    with needing("plot", "pictures need matplotlib"):
         import matplotlib
-    except ImportError:
-        raise ConfigError("pictures need matplotlib: pip install 'streamnb[plot]'") from None
     return matplotlib
 
 

@@ -37,18 +37,6 @@ from streamnb.features.mail_words import MailTokenizer
 from streamnb.features.words import Tokenizer
 from streamnb.naive_bayes.window import WindowNB
 
-__all__ = [
-    "complete",
-    "make_classifier",
-    "make_course",
-    "make_feedback",
-    "make_tokenizer",
-    "missing_prior",
-    "wants_envelope",
-    "what_is_learned",
-    "what_is_read",
-]
-
 READY: dict[str, type[MailClassifier | TextClassifier]] = {
     "text": TextClassifier,
     "mail": MailClassifier,

@@ -21,8 +21,6 @@ from streamnb.replay.build import make_classifier, make_tokenizer, missing_prior
 from streamnb.replay.run import labelled, open_of
 from streamnb.replay.workers import feed
 
-__all__ = ["Fitted", "OnLearned", "fit"]
-
 _SHARE = 4000  # messages that one process counts at a time, at least
 
 OnLearned = Callable[[int, int], None]

@@ -33,8 +33,6 @@ from streamnb.replay.build import (
 )
 from streamnb.replay.workers import feed
 
-__all__ = ["OnStep", "Report", "labelled", "open_of", "replay", "replay_together"]
-
 
 @dataclass
 class Report:

@@ -22,8 +22,6 @@ from streamnb.replay.build import what_is_learned, what_is_read
 from streamnb.replay.run import OnStep, Report, replay_together
 from streamnb.storage import replacing
 
-__all__ = ["Setting", "settings_of", "sweep"]
-
 MAX_SETTINGS = 1000
 _SECTIONS = ("model", "tokenizer", "feedback")
 

@@ -11,8 +11,6 @@ from streamnb.corpus import Entry, open_corpus, ordered, read
 from streamnb.errors import CorpusError
 from streamnb.storage import replacing
 
-__all__ = ["write"]
-
 _AT_ONCE = 1000  # messages a batch
 
 

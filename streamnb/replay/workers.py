@@ -27,8 +27,6 @@ from streamnb.features.token_counts import TokenCounts
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
-__all__ = ["feed"]
-
 _CHUNK = 16  # messages handed over at a time: what comes of most of them fits into a pipe
 _AHEAD = 32  # chunks read ahead for each process
 _PIPE = 1 << 20

@@ -29,27 +29,6 @@ from streamnb.errors import CorpusError
 from streamnb.partial import Piece, Row
 from streamnb.tables.base import TabularNB
 
-__all__ = [
-    "BLOCK",
-    "LABEL",
-    "LABELS",
-    "MESSAGE",
-    "PIECE",
-    "POSITION",
-    "arrow_type",
-    "batch_of",
-    "check_whole",
-    "field_of",
-    "in_rising_order",
-    "loaded",
-    "named",
-    "numbered",
-    "pieces_in",
-    "rows_in",
-    "rows_of",
-    "sent",
-]
-
 POSITION, LABEL, MESSAGE, BLOCK = "position", "label", "message", "block"
 _ARROW = {
     StringType: pa.string(),

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
+from pydantic import TypeAdapter
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (as Spark's users know it)
 from pyspark.sql.types import DoubleType, IntegerType, LongType, StructField, StructType
 
 from streamnb.evaluate import Judged, Summary, Tally
-from streamnb.evaluate.summary import Bin, ClassFigures
 from streamnb.partial import (
     Blocks,
     Piece,
@@ -39,8 +39,6 @@ from streamnb.spark.carry import (
     rows_in,
     rows_of,
 )
-
-__all__ = ["prequential", "summary"]
 
 _FIGURES = ("score", "loss", "brier", "claim", "confidence")
 
@@ -212,10 +210,4 @@ def summary(steps: DataFrame, intervals: bool = True) -> Summary:
     rows = one.toArrow().to_pylist()
     if not rows:  # there is not even a partition
         return Summary(0)
-    found = json.loads(rows[0]["summary"])
-    if found["accuracy_interval"] is not None:
-        found["accuracy_interval"] = tuple(found["accuracy_interval"])
-    found["classes"] = {y: ClassFigures(**of) for y, of in found["classes"].items()}
-    found["reliability"] = [Bin(**of) for of in found["reliability"]]
-    found["intervals"] = {name: tuple(of) for name, of in found["intervals"].items()}
-    return Summary(**found)
+    return TypeAdapter(Summary).validate_json(rows[0]["summary"])

@@ -45,8 +45,6 @@ from streamnb.spark.carry import (
     sent,
 )
 
-__all__ = ["fit", "fit_each"]
-
 FEWEST = 2000  # messages a shard: with fewer it learns what the others know, too
 _HELD_BACK = 500  # messages that the sum of the shards learns in the end
 
@@ -119,8 +117,7 @@ def fit(
             raise ValueError("least: not with shards")
         check_shards(made)
         _on_shards(rows_of(frame, made), made, shards, rounds, parts)
-        found: Learner = made
-        return found
+        return made
     check_sums(made)
     rows = rows_of(frame, made, position=POSITION in frame.columns)
 
@@ -128,8 +125,7 @@ def fit(
         return batch_of(count(plan, rows_in(batches), parts, memory))
 
     pieces = _merged(rows.mapInArrow(counted, PIECE), plan, least)
-    whole: Learner = assembled(plan, pieces_in(pieces.toArrow().to_batches()))
-    return whole
+    return assembled(plan, pieces_in(pieces.toArrow().to_batches()))
 
 
 def _merged(pieces: DataFrame, plan: str, least: float = 0.0) -> DataFrame:

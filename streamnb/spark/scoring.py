@@ -24,8 +24,6 @@ from streamnb.scores import probabilities
 from streamnb.spark.carry import POSITION, arrow_type, loaded, rows_in, rows_of, sent
 from streamnb.tables.base import TabularNB
 
-__all__ = ["score", "type_of"]
-
 
 def type_of(labels: Sequence[Any]) -> DataType:
     """The type of a column of labels; ValueError where they are of several, or another one."""

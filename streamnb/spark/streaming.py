@@ -15,8 +15,6 @@ from streamnb.mailbox.groups import Lesson
 from streamnb.mailbox.store import Mailbox
 from streamnb.spark.carry import LABEL, MESSAGE, POSITION, field_of
 
-__all__ = ["learn"]
-
 _QUERY = "sql.streaming.queryId"  # where Spark keeps the name that a checkpoint gives its query
 
 

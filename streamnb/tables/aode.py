@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,8 +14,6 @@ from streamnb.parameters import POSITIVE, Flag, Names, Number, parameter, parame
 from streamnb.tables.base import TabularNB
 from streamnb.tables.level_counts import LevelCounts, Levels, log_shares
 from streamnb.tables.parameters import PriorParameter
-
-__all__ = ["AODE"]
 
 
 class _Coded(NamedTuple):
@@ -31,8 +28,7 @@ _FEATURE = 1 << 31  # in a key: what follows is the number of a feature, not of 
 
 def _key(a: NDArray[np.int64], b: NDArray[np.int64]) -> NDArray[np.uint64]:
     """Keys of parents' levels and others, or features marked as such."""
-    keys: NDArray[np.uint64] = ((a << 32) | b).astype(np.uint64)
-    return keys
+    return ((a << 32) | b).astype(np.uint64)
 
 
 def _parts(keys: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -188,18 +184,19 @@ class PairCounts(LevelCounts):
         self.pairs.load(keys, None, None, cells, cells.sum(axis=0).tolist())
 
 
-@dataclass(eq=False, repr=False)
 class _Parents(Names):
     """A number of features, or their names."""
 
-    of: type = object
+    def __init__(self) -> None:
+        super().__init__(object, none=True)
+        names = self.fits
 
-    def _fits(self, value: Any) -> bool:
-        whole = isinstance(value, int) and not isinstance(value, bool) and value >= 1
-        return whole or super()._fits(value)
+        def fits(value: Any) -> bool:
+            whole = isinstance(value, int) and not isinstance(value, bool) and value >= 1
+            return whole or names(value)
 
-    def _wanted(self) -> str:
-        return "a number of features >= 1, or a list of their names"
+        self.fits = fits
+        self.what = "a number of features >= 1, or a list of their names, or None"
 
 
 @parameterised()
@@ -236,7 +233,7 @@ class AODE(PriorParameter, TabularNB):
     """
 
     parents: int | Collection[Hashable] | None = parameter(
-        _Parents(none=True),
+        _Parents(),
         "counts",
         "None for all features; or how many a row has at most (those whose names have the "
         "smallest fingerprints, a choice that depends on the row alone); or their names. A row of "
@@ -286,8 +283,7 @@ class AODE(PriorParameter, TabularNB):
         often = known.pairs.gather(known.own_keys(row, parents))[0].sum(axis=1)
         parents = parents[(often >= self.least) & (often > 0)]
         if not len(parents):
-            independent: NDArray[np.float64] = single.sum(axis=0)
-            return independent
+            return single.sum(axis=0)
         logs = self._given(row, parents, single)
         logs[np.arange(len(parents)), parents] = single[parents]  # the parent itself
         joint = logs.sum(axis=1)
@@ -318,8 +314,7 @@ class AODE(PriorParameter, TabularNB):
         if self.sparse:
             beside = pairs[np.arange(len(parents)), parents][:, None]
             shares = (pairs + self.back_off * np.exp(single)) / (beside + self.back_off)
-            logs: NDArray[np.float64] = np.log(np.maximum(shares, _SMALLEST))
-            return logs
+            return np.log(np.maximum(shares, _SMALLEST))
         given = known.pairs.gather(known.known_keys(row, parents).ravel())[0].reshape(shape)
         return log_shares(pairs, given, self.alpha, known.alive[row.features, None][None])
 

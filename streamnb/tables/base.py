@@ -20,8 +20,6 @@ from streamnb.parameters import Prior, parameters_of, plain_parameters
 from streamnb.storage import plain_label, read_label
 from streamnb.tables.columns import Columns, plain_value
 
-__all__ = ["Statistics", "TabularNB", "arrival_independent"]
-
 SMALLEST_WEIGHT = 1e-100  # sums of weights lose nothing where sums are cut off, at 2^-640
 
 
@@ -244,15 +242,13 @@ class TabularNB(Scored, Saved, MiniBatches):
     def _score(self, rows: Any) -> NDArray[np.float64]:
         weights = [one.weight for one in self._weights]
         prior = np.array(log_prior(self.prior, self.labels, weights))
-        scores: NDArray[np.float64] = prior + self._evidence(rows)
-        return scores
+        return prior + self._evidence(rows)
 
     def _score_rows(self, X: Any) -> NDArray[np.float64]:
         return self._score(self.statistics.read(Columns.of(X)))
 
     def _scores(self, x: Any) -> list[float]:
-        scores: list[float] = self._score(self.statistics.read(Columns.of_one(x)))[0].tolist()
-        return scores
+        return self._score(self.statistics.read(Columns.of_one(x)))[0].tolist()
 
     def _merge(self, other: TabularNB) -> None:
         self._declare(other.labels)

@@ -13,8 +13,6 @@ from streamnb.tables.base import TabularNB
 from streamnb.tables.level_counts import LevelCounts, Levels, total_logs
 from streamnb.tables.parameters import LevelParameters, PriorParameter
 
-__all__ = ["CategoricalNB"]
-
 
 @parameterised()
 class CategoricalNB(PriorParameter, LevelParameters, TabularNB):

@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 from streamnb.counts.protocol import is_missing
 from streamnb.naive_bayes.rows import frame_of, is_frame, values_of
 
-__all__ = ["LARGEST", "Columns", "is_number", "plain_value"]
-
 LARGEST = 1e100  # squares and their sums stay finite
 _LARGEST_DENSE = 10**8  # cells that a sparse matrix may have
 

@@ -12,8 +12,6 @@ from streamnb.tables.base import TabularNB, arrival_independent
 from streamnb.tables.numeric_sums import Numeric, NumericSums
 from streamnb.tables.parameters import VAR_SMOOTHING, PriorParameter
 
-__all__ = ["GaussianDiscriminantAnalysis"]
-
 
 class _Normals(NamedTuple):
     """Which features are known (d), in order; means (K, d), and covariances (K or 1, d, d)."""
@@ -157,8 +155,7 @@ def _lifted(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
     values, vectors = np.linalg.eigh(matrix)
     if values[0] >= -1e-12 * values[-1]:
         return matrix
-    lifted: NDArray[np.float64] = (vectors * np.maximum(values, 0.0)) @ vectors.T
-    return lifted
+    return (vectors * np.maximum(values, 0.0)) @ vectors.T
 
 
 def _whitened(

@@ -12,8 +12,6 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["MOST_ROWS", "cells_of_rows"]
-
 _BITS = 18
 MOST_ROWS = 1 << 16  # 2 * 18 + 16 bits fit into the 53 of a double
 _MOST_SLICES = 4

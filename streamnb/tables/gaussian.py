@@ -15,8 +15,6 @@ from streamnb.tables.base import TabularNB
 from streamnb.tables.numeric_sums import Numeric, NumericSums
 from streamnb.tables.parameters import NormalParameters, PriorParameter
 
-__all__ = ["GaussianNB", "Normal"]
-
 
 class Normal(NamedTuple):
     """What is known of one feature in one class."""

@@ -15,8 +15,6 @@ from streamnb.tables.base import TabularNB, arrival_independent
 from streamnb.tables.columns import Columns
 from streamnb.tables.level_counts import MISSING, LevelCounts, Levels, log_shares
 
-__all__ = ["LazyBayesianRules"]
-
 
 class _Examples(NamedTuple):
     """The examples that a rule is made from: levels (m, n), classes (m,) and weights (m,)."""
@@ -262,8 +260,7 @@ class LazyBayesianRules(TabularNB):
         weights = of_class.sum(axis=0)
         alive = self._alive()
         prior = self._logs(weights, weights.sum(), float(alive.sum()))
-        scores: NDArray[np.float64] = np.where(alive, prior + logs.sum(axis=0), -np.inf)
-        return scores
+        return np.where(alive, prior + logs.sum(axis=0), -np.inf)
 
     def _left_out(self, examples: _Examples, levels: NDArray[np.float64]) -> NDArray[np.bool_]:
         """Which examples naive Bayes over all the others takes for another class."""

@@ -14,16 +14,6 @@ from streamnb.storage import plain_label, read_label
 from streamnb.tables.base import Statistics
 from streamnb.tables.columns import Columns, plain_value
 
-__all__ = [
-    "MISSING",
-    "UNSEEN",
-    "LevelCounts",
-    "Levels",
-    "log_shares",
-    "subtracted",
-    "total_logs",
-]
-
 MISSING, UNSEEN = -1, -2  # instead of the number of a level
 
 

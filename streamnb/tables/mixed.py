@@ -16,8 +16,6 @@ from streamnb.tables.level_counts import LevelCounts, Levels, total_logs
 from streamnb.tables.numeric_sums import Numeric, NumericSums
 from streamnb.tables.parameters import LevelParameters, NormalParameters, PriorParameter
 
-__all__ = ["MixedNB"]
-
 
 class _Mixed(NamedTuple):
     numeric: Numeric

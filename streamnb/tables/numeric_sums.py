@@ -14,9 +14,6 @@ from streamnb.tables.base import Statistics
 from streamnb.tables.columns import Columns
 from streamnb.tables.exact_products import MOST_ROWS, cells_of_rows
 
-__all__ = ["Numeric", "NumericSums"]
-
-
 _MANY_ROWS = 16  # from where on matrix products are faster
 _MANY_VALUES, _MANY_PRODUCTS = 2048, 1 << 15
 

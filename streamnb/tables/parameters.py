@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from streamnb.parameters import Number, OneOf, Prior, PriorOf, parameter, parameterised
 
-__all__ = ["VAR_SMOOTHING", "LevelParameters", "NormalParameters", "PriorParameter"]
-
 VAR_SMOOTHING = parameter(
     Number(),
     "formula",

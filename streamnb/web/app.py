@@ -24,10 +24,9 @@ from streamnb.mailbox.record import WEB, Entry, Record
 from streamnb.mailbox.service.http import COOKIE
 from streamnb.mailbox.status import status
 from streamnb.mailbox.store import Mailbox
+from streamnb.mailbox.watch.watcher import Account
 from streamnb.web.figures import lessons, mistakes, reliability
-from streamnb.web.reading import Reachable, fetched, tinted
-
-__all__ = ["pages"]
+from streamnb.web.reading import fetched, tinted
 
 _HERE = Path(__file__).parent
 _PAGE = 50  # messages on a page
@@ -43,7 +42,7 @@ _SECURITY = {
 _MOST_FORM = 1 << 20
 
 
-def pages(mailbox: Mailbox, session: str, account: Reachable | None = None) -> Starlette:
+def pages(mailbox: Mailbox, session: str, account: Account | None = None) -> Starlette:
     """An application that shows a mailbox to its owner.
 
     Parameters
@@ -80,7 +79,7 @@ async def _static(request: Request) -> Response:
 class _Site:
     """The pages of one mailbox; arguments as for `pages`."""
 
-    def __init__(self, mailbox: Mailbox, session: str, account: Reachable | None) -> None:
+    def __init__(self, mailbox: Mailbox, session: str, account: Account | None) -> None:
         self.mailbox = mailbox
         self.record = Record(mailbox)
         self.session = session

@@ -10,8 +10,6 @@ from streamnb.mailbox.ledger import HUMAN
 from streamnb.mailbox.record import Record
 from streamnb.mailbox.store import Mailbox
 
-__all__ = ["Lesson", "Share", "lessons", "mistakes", "reliability"]
-
 _GROUPS = 12
 _BINS = (0.0, 0.5, 0.8, 0.9, 0.95, 0.99, 1.0)
 

@@ -5,16 +5,14 @@ from __future__ import annotations
 import html
 import json
 import re
-from collections.abc import Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple
 
 from streamnb.errors import StreamNBError
 from streamnb.mail import parse
 from streamnb.mailbox.digest import digest
 from streamnb.mailbox.record import Entry
 from streamnb.mailbox.store import Mailbox
-
-__all__ = ["Piece", "Reachable", "fetched", "plain_text", "tinted"]
+from streamnb.mailbox.watch.watcher import Account
 
 _MOST = 100_000  # characters of a text that are shown
 _TAG = re.compile(r"<[^<>]*>")
@@ -22,18 +20,6 @@ _BLANK = re.compile(r"\n\n\s*")
 _HIDDEN = re.compile(r"<(style|script).*?(?:(?=</\1)|\Z)", re.A | re.I | re.S)
 _HUGE = re.compile(r"&#[0-9a-fx]{100,}", re.I)  # Python reads no number that is very long
 _LEVELS = 5  # of tint, either way
-
-
-class Reachable(Protocol):
-    """An account that messages can be fetched from."""
-
-    name: str
-
-    def fetch(self, folder: str, uid: str) -> bytes | None:
-        """The message; None where it is gone."""
-
-    def listing(self, folder: str) -> Mapping[str, Any]:
-        """All messages of a folder by uid."""
 
 
 class Piece(NamedTuple):
@@ -44,7 +30,7 @@ class Piece(NamedTuple):
     gain: float
 
 
-def fetched(mailbox: Mailbox, account: Reachable | None, entry: Entry) -> bytes | None:
+def fetched(mailbox: Mailbox, account: Account | None, entry: Entry) -> bytes | None:
     """A recorded message, where it still is; None where it cannot be reached."""
     try:
         name, folder, uid = json.loads(entry.place)
@@ -68,12 +54,11 @@ def fetched(mailbox: Mailbox, account: Reachable | None, entry: Entry) -> bytes 
 def _later_places(mailbox: Mailbox, account: str, uid: str) -> list[tuple[str, str]]:
     """Where the watcher has seen a message since."""
     with mailbox.database.reading() as connection:
-        found: list[tuple[str, str]] = connection.execute(
+        return connection.execute(
             "SELECT folder, uid FROM watched WHERE account = ? AND gone IS NULL AND key IN "
             "(SELECT key FROM watched WHERE account = ? AND uid = ?) LIMIT 10",
             (account, account, uid),
         ).fetchall()
-        return found
 
 
 def plain_text(message: bytes) -> str:

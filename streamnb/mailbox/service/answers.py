@@ -9,8 +9,6 @@ from streamnb import __version__
 if TYPE_CHECKING:
     from streamnb.mailbox.store import Mailbox
 
-__all__ = ["FIELD", "Answer", "Question", "answer", "field_of"]
-
 FIELD = "X-Streamnb"
 
 _MOST_PROBABLE = (1.0, 1.0, 1e9)  # costs of whoever decides for the most probable class, always

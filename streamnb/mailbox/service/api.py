@@ -16,6 +16,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from streamnb.errors import BusyError, StreamNBError, UnexpectedError
+from streamnb.mailbox.digest import of_hex
 from streamnb.mailbox.ledger import HUMAN, PROGRAM, read_label
 from streamnb.mailbox.service.answers import Question, answer
 from streamnb.mailbox.service.judge import Mailboxes, learn_sure
@@ -23,8 +24,6 @@ from streamnb.mailbox.service.protocol import MOST
 from streamnb.mailbox.sources import is_binary
 from streamnb.mailbox.status import status
 from streamnb.mailbox.store import Mailbox
-
-__all__ = ["api"]
 
 Act = Callable[[Mailbox, Request, bytes], Any]
 
@@ -82,11 +81,9 @@ def _forget(mailbox: Mailbox, request: Request, message: bytes) -> Any:
         done = mailbox.forget(message)
     else:
         try:
-            key = bytes.fromhex(hexadecimal)
+            key = of_hex(hexadecimal)
         except ValueError:
-            key = b""
-        if len(key) != 32:
-            raise _AskedWronglyError("digest: 64 hexadecimal digits")
+            raise _AskedWronglyError("digest: 64 hexadecimal digits") from None
         done = mailbox.forget_digest(key)
     return {"what": done.what, "before": done.before}
 

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
     from streamnb.mailbox.store import Mailbox
 
-__all__ = ["Asking"]
-
 _LEAST_MEMORY = 128 << 20  # bytes; OpenBLAS is content with less, but not the rest
 _PATIENCE = 2.0  # seconds for a server to answer, all in all; then the database is asked
 

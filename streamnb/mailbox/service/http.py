@@ -17,10 +17,8 @@ from uvicorn import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
-from streamnb.errors import OutputError
+from streamnb.errors import OutputError, os_errors_as
 from streamnb.mailbox.location import beside
-
-__all__ = ["COOKIE", "Guard", "Scope", "http", "token_of"]
 
 Scope = dict[str, Any]
 App = Callable[[Scope, Any, Any], Coroutine[Any, Any, None]]
@@ -30,6 +28,7 @@ logging.getLogger("uvicorn").addHandler(logging.NullHandler())
 logging.getLogger("uvicorn").propagate = False  # whoever connects could fill it
 _LONGEST = 120.0  # seconds that a connection lives
 _GRACE = 10.0  # seconds that a request may take to its end when the server stops
+_LARGEST = 64 << 20  # bytes of a request's body
 _HERE = ("localhost", "127.0.0.1", "[::1]")
 
 
@@ -40,7 +39,7 @@ def token_of(database: str | os.PathLike[str]) -> str:
     """
     path = beside(database, ".token")
     made = secrets.token_urlsafe(32)
-    try:
+    with os_errors_as(OutputError, f"{path}: the token cannot be kept", ValueError):
         os.makedirs(os.path.dirname(os.path.abspath(path)), mode=0o700, exist_ok=True)
         try:
             descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, 0o600)
@@ -54,9 +53,6 @@ def token_of(database: str | os.PathLike[str]) -> str:
             return known
         with open(descriptor, "w", encoding="ascii") as file:
             file.write(f"{made}\n")
-    except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or error
-        raise OutputError(f"{path}: the token cannot be kept: {why}") from None
     return made
 
 
@@ -69,10 +65,6 @@ class Guard:
         What they are let through to.
     token
         Gives the token for what is asked, given the user; LookupError where there is none such.
-    hosts
-        Names of this server besides those of this machine.
-    largest
-        Bytes of a request's body.
     session
         What a browser's cookie may have in place of the token.
     """
@@ -81,14 +73,10 @@ class Guard:
         self,
         app: App,
         token: Callable[[str | None], str],
-        hosts: tuple[str, ...] = (),
-        largest: int = 64 << 20,
         session: str | None = None,
     ) -> None:
         self.app = app
         self.token = token
-        self.hosts = {*_HERE, *hosts}
-        self.largest = largest
         self.session = session
 
     async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
@@ -99,7 +87,7 @@ class Guard:
         if refused is not None:
             await _refuse(send, *refused)
             return
-        left = self.largest
+        left = _LARGEST
 
         async def bounded() -> Any:
             nonlocal left
@@ -115,12 +103,12 @@ class Guard:
         headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
         host = headers.get(b"host", "")
         name = host if host.endswith("]") else host.rpartition(":")[0] or host
-        if name not in self.hosts:  # a page elsewhere whose name now leads here
+        if name not in _HERE:  # a page elsewhere whose name now leads here
             return 421, "this is another server"
         origin = headers.get(b"origin")
         if origin is not None and origin != f"http://{host}":
             return 403, "another page asks"
-        if not 0 <= int(headers.get(b"content-length", "0")) <= self.largest:
+        if not 0 <= int(headers.get(b"content-length", "0")) <= _LARGEST:
             return 413, "the message is too large"
         asked = parse_qs(scope["query_string"].decode("latin-1"))
         users = asked.get("user", [None])

@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from streamnb.errors import StateError
 from streamnb.mailbox.blend import Site
 from streamnb.mailbox.ledger import PROGRAM
+from streamnb.mailbox.lessons import Outcome
 from streamnb.mailbox.location import WAIT, user_path
 from streamnb.mailbox.service.answers import Answer
-from streamnb.mailbox.store import Mailbox, Outcome
-
-__all__ = ["Mailboxes", "afterwards", "learn_sure"]
+from streamnb.mailbox.store import Mailbox
 
 
 def learn_sure(mailbox: Mailbox, message: bytes, found: Answer) -> Outcome | None:

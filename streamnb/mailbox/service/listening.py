@@ -11,9 +11,7 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import Any, NamedTuple
 
-from streamnb.errors import ConfigError, OutputError
-
-__all__ = ["Address", "accept", "address_of", "inherited", "listen", "notify"]
+from streamnb.errors import ConfigError, OutputError, cause_of, os_errors_as
 
 _FIRST = 3  # descriptor of the first socket that systemd passes on (sd_listen_fds(3))
 _PAUSE = 1.0  # seconds after a connection could not be accepted
@@ -76,13 +74,10 @@ def listen(address: Address, mode: int = 0o600) -> socket.socket:
             found.setblocking(False)
             return found
         return _listen_at(address.path, mode)
-    except OutputError:
-        raise
     except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or str(error)
         ours = (address.path or "").endswith(".sock")
         hint = "; STREAMNB_SOCKET names another place" if ours else ""
-        raise OutputError(f"{address}: cannot be listened on: {why}{hint}") from None
+        raise OutputError(f"{address}: cannot be listened on: {cause_of(error)}{hint}") from None
 
 
 def _listen_at(path: str, mode: int) -> socket.socket:
@@ -129,10 +124,8 @@ def inherited() -> dict[str, list[socket.socket]]:
     names = os.environ.get("LISTEN_FDNAMES", "").split(":")
     found: dict[str, list[socket.socket]] = {}
     for i in range(number):
-        try:
+        with os_errors_as(ConfigError, f"LISTEN_FDS: {_FIRST + i} is no socket"):
             passed = socket.socket(fileno=_FIRST + i)
-        except OSError as error:
-            raise ConfigError(f"LISTEN_FDS: {_FIRST + i} is no socket: {error.strerror}") from None
         passed.setblocking(False)
         found.setdefault(names[i] if i < len(names) else "", []).append(passed)
     return found
@@ -146,6 +139,19 @@ def notify(state: str) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as telling, contextlib.suppress(OSError):
         telling.connect("\0" + path[1:] if path.startswith("@") else path)
         telling.sendall(state.encode())
+
+
+def seldom(say: Callable[[str], None]) -> Callable[[str, object], None]:
+    """What tells of faults, each kind of fault once a minute."""
+    told: dict[str, float] = {}
+
+    def tell(fault: str, more: object) -> None:
+        now = time.monotonic()
+        if now - told.get(fault, -_QUIET) >= _QUIET:
+            told[fault] = now
+            say(f"{fault}: {more!s:.200}")
+
+    return tell
 
 
 async def accept(
@@ -170,13 +176,7 @@ async def accept(
     loop = asyncio.get_running_loop()
     room = asyncio.Semaphore(most)
     talking: set[asyncio.Task[None]] = set()
-    told: dict[str, float] = {}
-
-    def tell(fault: str, more: str) -> None:
-        now = time.monotonic()
-        if now - told.get(fault, -_QUIET) >= _QUIET:
-            told[fault] = now
-            say(f"{fault}: {more}")
+    tell = seldom(say)
 
     def done(task: asyncio.Task[None]) -> None:
         talking.discard(task)
@@ -184,7 +184,7 @@ async def accept(
         if not task.cancelled() and (error := task.exception()) is not None:
             while isinstance(error, BaseExceptionGroup):
                 error = error.exceptions[0]
-            tell(f"a connection was given up: {type(error).__name__}", f"{error!s:.200}")
+            tell(f"a connection was given up: {type(error).__name__}", error)
 
     try:
         while True:

@@ -22,8 +22,6 @@ from streamnb.mailbox.service.answers import FIELD, Answer, Question, answer, fi
 from streamnb.mailbox.service.judge import Mailboxes, afterwards
 from streamnb.mailbox.service.protocol import MOST
 
-__all__ = ["milter"]
-
 _LARGEST = 1 << 20  # bytes of a packet: mail servers send bodies in parts of 64 KiB
 _IDLE = 3600.0  # seconds: mail servers give their clients up earlier
 _VERSION = 6

@@ -9,8 +9,6 @@ from typing import BinaryIO
 from streamnb.mailbox.service.answers import FIELD, Answer, field_of
 from streamnb.mailbox.service.protocol import MOST
 
-__all__ = ["pass_through"]
-
 _LINE = 1 << 16  # bytes of a line looked at together
 _FIRST_END = re.compile(rb"\r?\n")
 

@@ -25,19 +25,6 @@ from streamnb.mailbox.service.answers import Answer, Question, field_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = [
-    "LONGEST_LINE",
-    "LONGEST_REPLY",
-    "MOST",
-    "Request",
-    "peer_of",
-    "read_reply",
-    "read_request",
-    "write_reply",
-    "write_request",
-    "write_trouble",
-]
-
 MOST = 1 << 22  # bytes of a message that are looked at
 LONGEST_LINE = 1 << 12  # of a request
 LONGEST_REPLY = 1 << 20

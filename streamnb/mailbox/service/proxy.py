@@ -23,14 +23,12 @@ from typing import Any, AnyStr, NamedTuple
 from aiosmtpd.lmtp import LMTP
 from aiosmtpd.smtp import SMTP, Envelope, Session
 
-from streamnb.errors import StreamNBError
+from streamnb.errors import StreamNBError, cause_of
 from streamnb.mailbox.service.answers import Answer, Question, answer
 from streamnb.mailbox.service.judge import Mailboxes, afterwards
 from streamnb.mailbox.service.listening import Address
 from streamnb.mailbox.service.passthrough import pass_through
 from streamnb.mailbox.service.protocol import MOST
-
-__all__ = ["LARGEST", "Hop", "proxy"]
 
 LARGEST = 50 << 20  # bytes of a message
 _LONGEST_LINE = 1 << 20
@@ -400,7 +398,7 @@ class _Passing:
                 self.say(f"not recorded: {error!s:.300}")
 
     def _lost(self, error: Exception) -> str:
-        why = getattr(error, "strerror", None) or str(error)
+        why = cause_of(error)
         if not self._closing:
             self.say(f"{self.hop.address}: the next hop: {why:.200}")
         client, self.client = self.client, None

@@ -7,7 +7,6 @@ import contextlib
 import os
 import signal
 import socket
-import time
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any, NamedTuple
@@ -15,7 +14,7 @@ from typing import Any, NamedTuple
 from streamnb.errors import StateError
 from streamnb.mailbox.service.answers import answer
 from streamnb.mailbox.service.judge import Mailboxes, afterwards
-from streamnb.mailbox.service.listening import accept, notify
+from streamnb.mailbox.service.listening import accept, notify, seldom
 from streamnb.mailbox.service.protocol import (
     LONGEST_LINE,
     Request,
@@ -23,8 +22,6 @@ from streamnb.mailbox.service.protocol import (
     write_reply,
     write_trouble,
 )
-
-__all__ = ["Listener", "asked", "serve"]
 
 _PATIENCE = 30.0  # seconds for a client to send its message
 _LAST = 10.0  # seconds for what is still to be recorded or learned when the server ends
@@ -102,7 +99,10 @@ async def _serve(
     mailboxes: Mailboxes, listeners: Sequence[Listener], say: Callable[[str], None]
 ) -> None:
     loop = asyncio.get_running_loop()
-    loop.set_exception_handler(_Faults(say))
+    tell = seldom(say)
+    loop.set_exception_handler(
+        lambda _, fault: tell(str(fault.get("message")), fault.get("exception"))
+    )
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
@@ -125,19 +125,6 @@ async def _serve(
         for task in accepting:
             task.cancel()
         await asyncio.gather(*accepting, return_exceptions=True)
-
-
-class _Faults:
-    """Tells what goes wrong in the event loop, a line a minute at most."""
-
-    def __init__(self, say: Callable[[str], None]) -> None:
-        self.say = say
-        self.told = -60.0
-
-    def __call__(self, loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
-        if time.monotonic() - self.told >= 60:
-            self.told = time.monotonic()
-            self.say(f"{context.get('message')}: {context.get('exception')!s:.200}")
 
 
 def asked(

@@ -16,8 +16,6 @@ from streamnb.features.token_counts import TokenCounts
 from streamnb.mailbox.store import Mailbox
 from streamnb.mailbox.transfer.extract import Extract, digest_of_file, of_counts
 
-__all__ = ["read_dump", "write_dump"]
-
 # What bogofilter calls the words of header fields, where it differs from us.
 _OURS = {b"subj:": b"subject:", b"rtrn:": b"return-path:", b"rcvd:": b"received:"}
 _THEIRS = {ours: theirs for theirs, ours in _OURS.items()}

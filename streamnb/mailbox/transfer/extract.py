@@ -26,8 +26,6 @@ from streamnb.mailbox.memory import check_kind
 from streamnb.mailbox.store import Mailbox
 from streamnb.naive_bayes.receipt import Receipt
 
-__all__ = ["Absorbed", "Extract", "absorb", "digest_of_file", "of_counts", "of_mailbox"]
-
 # Features that have a name: view, fingerprint and encoded name.
 Names = Iterable[tuple[int, int, bytes]]
 _NAMES = 10_000  # that are written in one statement

@@ -15,7 +15,7 @@ import numpy as np
 
 from streamnb.classifier import Classifier
 from streamnb.counts.memory import NO_NAME, MemoryCounts
-from streamnb.errors import ModelFileError, OutputError, StateError
+from streamnb.errors import ModelFileError, OutputError, StateError, os_errors_as
 from streamnb.features.token_counts import TokenCounts
 from streamnb.mailbox.store import Mailbox
 from streamnb.mailbox.transfer.bogofilter import read_dump, write_dump
@@ -30,8 +30,6 @@ from streamnb.mailbox.transfer.extract import (
 from streamnb.mailbox.transfer.json_lines import read_lines, write_lines
 from streamnb.naive_bayes.base import TextModel
 from streamnb.storage import writing
-
-__all__ = ["FORMATS", "export", "import_file", "merge"]
 
 FORMATS = ("lines", "model", "bogofilter")
 
@@ -109,22 +107,19 @@ def import_file(mailbox: Mailbox, path: str, kind: str | None = None) -> Absorbe
     kind
         One of `FORMATS`; None to find out.
     """
-    with contextlib.ExitStack() as stack:
-        try:
-            real = path
-            if path == "-":
-                copy = stack.enter_context(tempfile.NamedTemporaryFile(prefix="streamnb-"))
-                if sys.stdin is None:
-                    raise StateError("-: standard input is closed")
-                shutil.copyfileobj(sys.stdin.buffer, copy)
-                copy.flush()
-                real = copy.name
-            head = _head(real)
-            kind = kind or {b"PK": "model", b'{"': "lines"}.get(head[:2], "bogofilter")
-            reader = {"model": _model_extract, "lines": read_lines, "bogofilter": read_dump}
-            return absorb(mailbox, reader[kind](real, path))  # which reads on
-        except OSError as error:
-            raise StateError(f"{path}: cannot be read: {error.strerror or error}") from None
+    with contextlib.ExitStack() as stack, os_errors_as(StateError, f"{path}: cannot be read"):
+        real = path
+        if path == "-":
+            copy = stack.enter_context(tempfile.NamedTemporaryFile(prefix="streamnb-"))
+            if sys.stdin is None:
+                raise StateError("-: standard input is closed")
+            shutil.copyfileobj(sys.stdin.buffer, copy)
+            copy.flush()
+            real = copy.name
+        head = _head(real)
+        kind = kind or {b"PK": "model", b'{"': "lines"}.get(head[:2], "bogofilter")
+        reader = {"model": _model_extract, "lines": read_lines, "bogofilter": read_dump}
+        return absorb(mailbox, reader[kind](real, path))  # which reads on
 
 
 def _head(path: str) -> bytes:

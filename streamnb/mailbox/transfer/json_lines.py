@@ -27,8 +27,6 @@ from streamnb.naive_bayes.base import TextModel
 from streamnb.naive_bayes.receipt import Receipt
 from streamnb.storage import plain_label, read_label
 
-__all__ = ["read_lines", "write_lines"]
-
 _HEAD = "streamnb mailbox"
 _LINE = 1 << 28  # bytes of a line: one import may be a whole model
 

@@ -11,9 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
-from streamnb.errors import ConfigError, MailServerError
-
-__all__ = ["Access", "Address", "address_of"]
+from streamnb.errors import ConfigError, MailServerError, cause_of, os_errors_as
 
 
 class Address(NamedTuple):
@@ -125,20 +123,18 @@ def _of_command(command: str) -> str:
     except subprocess.TimeoutExpired:
         raise ConfigError("--password-command: it did not end within a minute") from None
     except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or error
-        raise ConfigError(f"--password-command: {why}") from None
+        raise ConfigError(f"--password-command: {cause_of(error)}") from None
 
 
 def _of_file(path: str) -> str:
-    try:
-        with open(path, "rb") as file:
-            status = os.fstat(file.fileno())
-            if stat.S_IMODE(status.st_mode) & 0o077:
-                raise ConfigError(f"{path}: others can read the password: chmod 600 it")
-            return _line(file.read(4096), path)
-    except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or error
-        raise ConfigError(f"{path}: the password cannot be read: {why}") from None
+    with (
+        os_errors_as(ConfigError, f"{path}: the password cannot be read", ValueError),
+        open(path, "rb") as file,
+    ):
+        status = os.fstat(file.fileno())
+        if stat.S_IMODE(status.st_mode) & 0o077:
+            raise ConfigError(f"{path}: others can read the password: chmod 600 it")
+        return _line(file.read(4096), path)
 
 
 def _line(data: bytes, where: str) -> str:

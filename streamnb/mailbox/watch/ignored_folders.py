@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["is_bin"]
-
 # What mail programs call them, in the languages that come up.
 _NAMES = {
     "trash", "bin", "deleted", "deleted items", "deleted messages", "papierkorb",

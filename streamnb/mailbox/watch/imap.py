@@ -10,13 +10,18 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from streamnb.corpus.entry import MAX_MESSAGE
-from streamnb.errors import ConfigError, MailCopyError, MailRefusedError, MailServerError
+from streamnb.errors import (
+    ConfigError,
+    MailCopyError,
+    MailRefusedError,
+    MailServerError,
+    cause_of,
+    needing,
+)
 from streamnb.mailbox.sources import Found
 from streamnb.mailbox.watch.access import Access, Address, address_of
 from streamnb.mailbox.watch.ignored_folders import is_bin
 from streamnb.mailbox.watch.watcher import Listed
-
-__all__ = ["Access", "ImapAccount", "folder_messages"]
 
 _TIMEOUT = 30.0  # seconds without a word from the server
 _HEADERS = "BODY.PEEK[HEADER]<0.65536>"
@@ -70,10 +75,8 @@ class ImapAccount:
 
     def connect(self) -> None:
         """Log in."""
-        try:
+        with needing("imap", "imap:// needs IMAPClient"):
             import imapclient
-        except ImportError:
-            raise ConfigError("imap:// needs IMAPClient: pip install 'streamnb[imap]'") from None
         self.close()
         address = self.address
         if self.access.plaintext and address.host not in _LOCAL:
@@ -108,11 +111,9 @@ class ImapAccount:
             self._drop()
             raise MailServerError(f"{self.name}: the login was refused: {_text(error)}") from None
         except IMAPClientError as error:
-            if isinstance(error, IMAPClientAbortError):
-                self._drop()
-                raise MailServerError(f"{self.name}: {_text(error)}") from None
             self._selected = None
-            if isinstance(error, imaplib.IMAP4.readonly) or not self._lives():
+            ended = (IMAPClientAbortError, imaplib.IMAP4.readonly)
+            if isinstance(error, ended) or not self._lives():
                 self._drop()
                 raise MailServerError(f"{self.name}: {_text(error)}") from None
             raise MailRefusedError(f"{self.name}: {_text(error)}") from None
@@ -390,7 +391,7 @@ def _hint(address: Address) -> str:
 
 
 def _text(error: BaseException) -> str:
-    text = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    text = cause_of(error) or type(error).__name__
     if error.args and isinstance(error.args[0], bytes):  # what the server said, as it said it
         text = error.args[0].decode("utf-8", "replace")
     elif re.fullmatch(r"b(['\"]).*\1", str(text), re.S):  # imaplib shows bytes as Python does

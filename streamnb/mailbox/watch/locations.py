@@ -7,8 +7,6 @@ from typing import Any, NamedTuple
 
 from streamnb.mailbox.transactions import Transactions
 
-__all__ = ["Place", "Places"]
-
 _KEPT = 90 * 86400.0  # seconds that a message is remembered which is no longer anywhere
 
 

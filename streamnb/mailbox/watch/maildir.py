@@ -9,11 +9,9 @@ from pathlib import Path
 
 from streamnb.corpus.entry import MAX_MESSAGE
 from streamnb.corpus.folders import is_maildir
-from streamnb.errors import CorpusError, OutputError
+from streamnb.errors import CorpusError, OutputError, os_errors_as
 from streamnb.mailbox.watch.ignored_folders import is_bin
 from streamnb.mailbox.watch.watcher import Listed
-
-__all__ = ["INBOX", "MaildirAccount"]
 
 INBOX = "INBOX"
 _HEADER = 1 << 16
@@ -99,11 +97,11 @@ class MaildirAccount:
         found: dict[str, Listed] = {}
         paths: dict[str, str] = {}
         for place in ("cur", "new"):
-            try:
-                with os.scandir(here / place) as items:
-                    names = [item.name for item in items if not item.is_dir(follow_symlinks=False)]
-            except OSError as error:
-                raise CorpusError(f"{here / place}: cannot be listed: {error.strerror}") from None
+            with (
+                os_errors_as(CorpusError, f"{here / place}: cannot be listed"),
+                os.scandir(here / place) as items,
+            ):
+                names = [item.name for item in items if not item.is_dir(follow_symlinks=False)]
             for name in names:
                 unique, _, info = name.partition(":2,")
                 if name.startswith(".") or "T" in info:  # T: deleted, not yet removed
@@ -150,17 +148,10 @@ class MaildirAccount:
         with contextlib.suppress(CorpusError):
             self._folder(folder)
             return
-        try:
-            for place in (
-                "",
-                "tmp",
-                "new",
-                "cur",
-            ):  # a parent that mkdir makes has the umask's mode
+        with os_errors_as(OutputError, f"{self.root}/.{folder}: cannot be made"):
+            # One by one: a parent that mkdir makes has the mode of the umask.
+            for place in ("", "tmp", "new", "cur"):
                 (self.root / f".{folder}" / place).mkdir(mode=0o700, exist_ok=True)
-        except OSError as error:
-            why = error.strerror
-            raise OutputError(f"{self.root}/.{folder}: cannot be made: {why}") from None
 
     def file(self, folder: str, uid: str, target: str, junk: bool) -> bool:
         """Move a message, so that at any moment it is in one of both folders, or in both."""

@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 
 from streamnb.mailbox.digest import stamped_as
 
-__all__ = ["Plan", "sender_of"]
-
 # Quoted names and comments.
 _NO_ADDRESS = re.compile(r'"(?:[^"\\]|\\.)*"|\([^()]*\)')
 _ANGLED = re.compile(r"<\s*([^<>\s]+@[^<>\s]+)\s*>")

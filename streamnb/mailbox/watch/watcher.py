@@ -19,6 +19,7 @@ from streamnb.errors import (
     OutputError,
     StateError,
     StreamNBError,
+    cause_of,
 )
 from streamnb.mail import parse
 from streamnb.mailbox.digest import digest, header_key
@@ -28,8 +29,6 @@ from streamnb.mailbox.service.answers import Answer, answer
 from streamnb.mailbox.store import Mailbox
 from streamnb.mailbox.watch.locations import Place, Places
 from streamnb.mailbox.watch.plan import Plan, sender_of
-
-__all__ = ["Account", "Listed", "Watcher"]
 
 _HEADERS_AT_ONCE = 500
 _RECENT = 86400.0  # seconds that a watcher may have been away for while a message was moved
@@ -155,7 +154,7 @@ class Watcher:
         except MailCopyError as error:
             self.say(f"{place.folder}/{place.uid}: left alone: {error}")
         except (BusyError, OutputError, MailRefusedError, OSError) as error:
-            self._later(place.folder, place.uid, getattr(error, "strerror", None) or str(error))
+            self._later(place.folder, place.uid, cause_of(error))
         except StreamNBError:
             raise
         except Exception as error:  # whatever is in a mail must not end the watching

@@ -15,11 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamnb.config.experiment import BundledConfig, CsvConfig, IdxConfig
-from streamnb.errors import ConfigError, CorpusError
+from streamnb.errors import ConfigError, CorpusError, needing, os_errors_as
 from streamnb.tables.columns import LARGEST, Columns
 from streamnb.tables.experiment.preparation import Preparation, as_it_is, ranges, scaling
-
-__all__ = ["Examples", "read_examples"]
 
 MAX_BYTES = 1 << 28
 MAX_CELLS = 1 << 28
@@ -161,12 +159,11 @@ def _transposed(
 
 def _csv_rows(path: Path) -> tuple[list[str], list[list[str]], list[int]]:
     """Header, rows, and in which line each row ends."""
-    try:
-        with open(path, "rb") as raw:
-            data = raw.read(MAX_BYTES + 1)
-    except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or error
-        raise CorpusError(f"{path}: cannot be read: {why}") from None
+    with (
+        os_errors_as(CorpusError, f"{path}: cannot be read", ValueError),
+        open(path, "rb") as raw,
+    ):
+        data = raw.read(MAX_BYTES + 1)
     if len(data) > MAX_BYTES:
         raise CorpusError(f"{path}: longer than {MAX_BYTES:,} bytes")
     try:
@@ -256,17 +253,16 @@ def _images(name: str, images: NDArray[Any], labels: list[Any], shape: tuple[int
 def _idx(path: Path, dimensions: int) -> NDArray[np.uint8]:
     """An array of bytes in the IDX format; believed only as far as the file reaches."""
     path = path.expanduser()
-    try:
-        with open(path, "rb") as raw:
-            packed = raw.read(2) == b"\x1f\x8b"
-            raw.seek(0)
-            if packed:
-                with gzip.open(raw) as file:
-                    return _idx_values(file, path, dimensions)  # type: ignore[arg-type]
-            return _idx_values(raw, path, dimensions)
-    except (OSError, EOFError, ValueError) as error:
-        why = getattr(error, "strerror", None) or error
-        raise CorpusError(f"{path}: cannot be read: {why}") from None
+    with (
+        os_errors_as(CorpusError, f"{path}: cannot be read", EOFError, ValueError),
+        open(path, "rb") as raw,
+    ):
+        packed = raw.read(2) == b"\x1f\x8b"
+        raw.seek(0)
+        if packed:
+            with gzip.open(raw) as file:
+                return _idx_values(file, path, dimensions)  # type: ignore[arg-type]
+        return _idx_values(raw, path, dimensions)
 
 
 def _idx_values(file: BinaryIO, path: Path, dimensions: int) -> NDArray[np.uint8]:
@@ -289,12 +285,8 @@ def _idx_values(file: BinaryIO, path: Path, dimensions: int) -> NDArray[np.uint8
 
 
 def _bundled(config: BundledConfig) -> Examples:
-    try:
+    with needing("sklearn", "data.kind: 'bundled' needs scikit-learn"):
         from sklearn import datasets
-    except ImportError:
-        raise ConfigError(
-            "data.kind: 'bundled' needs scikit-learn: pip install 'streamnb[sklearn]'"
-        ) from None
     bunch = getattr(datasets, f"load_{config.name}")()
     labels = [str(bunch.target_names[k]) for k in bunch.target.tolist()]
     name = f"scikit-learn's {config.name.replace('_', ' ')}"

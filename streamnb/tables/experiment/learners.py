@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import warnings
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,46 +13,33 @@ from numpy.typing import NDArray
 from streamnb.config.conversion import Section
 from streamnb.config.experiment import TABULAR, ScikitConfig
 from streamnb.config.schema import COUNTING
-from streamnb.errors import ConfigError
+from streamnb.errors import ConfigError, needing
 from streamnb.tables.base import TabularNB
 from streamnb.tables.columns import Columns
 from streamnb.tables.experiment.data import Examples
 
-__all__ = ["Learner", "learner_of", "learning"]
 
+class Learner:
+    """A model, one of ours, that is made anew for each trial."""
 
-class Learner(Protocol):
-    """A model that is made anew for each trial."""
-
-    def fit(self, rows: Columns, labels: list[Any]) -> Any:
-        """A model that has learned these rows."""
-
-    def learn(self, model: Any, rows: Columns, labels: list[Any], classes: list[Any]) -> Any:
-        """The model (None: a new one) after more rows; `classes` are all that there will be."""
-
-    def predict(self, model: Any, rows: Columns) -> list[Any]:
-        """What it takes rows for."""
-
-    def joint(self, model: Any, rows: Columns) -> tuple[list[Any], NDArray[np.float64]]:
-        """The classes, and log of prior times likelihood of each for each row."""
-
-
-class _Ours:
     def __init__(self, make: Callable[[], Any]) -> None:
         self.make = make
 
     def fit(self, rows: Columns, labels: list[Any]) -> Any:
+        """A model that has learned these rows."""
         return self.learn(None, rows, labels, [])
 
     def learn(self, model: Any, rows: Columns, labels: list[Any], classes: list[Any]) -> Any:
+        """The model (None: a new one) after more rows; `classes` are all that there will be."""
         model = self.make() if model is None else model
         return model.partial_fit(_rows_for(model, rows), labels)
 
     def predict(self, model: Any, rows: Columns) -> list[Any]:
-        found: list[Any] = model.predict(_rows_for(model, rows)).tolist()
-        return found
+        """What it takes rows for."""
+        return model.predict(_rows_for(model, rows)).tolist()
 
     def joint(self, model: Any, rows: Columns) -> tuple[list[Any], NDArray[np.float64]]:
+        """The classes, and log of prior times likelihood of each for each row."""
         return model.classes_.tolist(), model.joint_log_likelihood_many(_rows_for(model, rows))
 
 
@@ -61,11 +48,8 @@ def _rows_for(model: Any, rows: Columns) -> Any:
     return rows if isinstance(model, TabularNB) else np.nan_to_num(rows.numbers())
 
 
-class _Scikit:
+class _Scikit(Learner):
     """An estimator of scikit-learn."""
-
-    def __init__(self, make: Callable[[], Any]) -> None:
-        self.make = make
 
     def fit(self, rows: Columns, labels: list[Any]) -> Any:
         model = self.make()
@@ -84,8 +68,7 @@ class _Scikit:
     def predict(self, model: Any, rows: Columns) -> list[Any]:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
-            found: list[Any] = model.predict(rows.values).tolist()
-        return found
+            return model.predict(rows.values).tolist()
 
     def joint(self, model: Any, rows: Columns) -> tuple[list[Any], NDArray[np.float64]]:
         asked = getattr(model, "predict_joint_log_proba", model.predict_log_proba)
@@ -128,17 +111,13 @@ def learner_of(config: Section, name: str) -> Learner:
         made(**parameters)
     except ValueError as error:
         raise ConfigError(f"models.{name}: {error}") from None
-    return _Ours(lambda: made(**parameters))
+    return Learner(lambda: made(**parameters))
 
 
 def _estimator(config: ScikitConfig, name: str) -> Callable[[], Any]:
-    try:
+    with needing("sklearn", f"models.{name}: it needs scikit-learn"):
         from sklearn import discriminant_analysis
         from sklearn import naive_bayes as theirs
-    except ImportError:
-        raise ConfigError(
-            f"models.{name}: it needs scikit-learn: pip install 'streamnb[sklearn]'"
-        ) from None
     made = getattr(theirs, config.estimator, None) or getattr(
         discriminant_analysis, config.estimator
     )

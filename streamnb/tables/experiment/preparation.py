@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from streamnb.errors import ConfigError
 from streamnb.tables.columns import Columns
 
-__all__ = ["Preparation", "Transform", "as_it_is", "ranges", "scaling"]
-
 Transform = Callable[[Columns], Columns]
 Preparation = Callable[[Columns], Transform]
 

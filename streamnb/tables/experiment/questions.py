@@ -13,8 +13,6 @@ from streamnb.tables.experiment.data import Examples
 from streamnb.tables.experiment.learners import Learner, learning
 from streamnb.tables.experiment.results import Answer
 
-__all__ = ["answers"]
-
 
 def answers(
     examples: Examples, learners: dict[str, Learner], questions: tuple[dict[str, Any], ...]

@@ -9,22 +9,17 @@ from pathlib import Path
 
 from streamnb.config import as_yaml
 from streamnb.config.experiment import ExperimentConfig
-from streamnb.errors import OutputError
+from streamnb.errors import OutputError, os_errors_as
 from streamnb.storage import replacing
 from streamnb.tables.experiment.results import Experiment
-
-__all__ = ["make_folder", "write_experiment"]
 
 
 def make_folder(folder: str) -> None:
     """Have a folder for results, before there are any; OutputError where that cannot be."""
-    try:
+    with os_errors_as(OutputError, f"{folder}: the folder cannot be made", ValueError):
         if not folder:
             raise ValueError("it has no name")
         Path(folder).mkdir(parents=True, exist_ok=True)
-    except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or error
-        raise OutputError(f"{folder}: the folder cannot be made: {why}") from None
 
 
 def write_experiment(found: Experiment, config: ExperimentConfig, folder: str) -> None:

@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Answer", "Experiment", "ModelResult", "Point", "point_of"]
-
 
 @dataclass(frozen=True)
 class Point:

@@ -24,8 +24,6 @@ from streamnb.tables.experiment.results import Experiment, ModelResult, Point, p
 from streamnb.tables.experiment.splits import shares_of, splits, trials_of
 from streamnb.tables.gaussian import GaussianNB
 
-__all__ = ["OnTrial", "run"]
-
 OnTrial = Callable[[int, int], None]
 
 

@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 from streamnb.config.experiment import RandomConfig, StratifiedConfig, TestShares
 from streamnb.errors import ConfigError
 
-__all__ = ["Split", "shares_of", "splits", "trials_of"]
-
 Split = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
