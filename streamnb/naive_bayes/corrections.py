@@ -59,6 +59,15 @@ class Corrections:
         """How far the label of the next mistake is doubted, from 0 to 1."""
         return min(max((_MOST - self.claimed) / (_MOST - _WRONG), 0.0), 1.0)
 
+    def of(self, right: bool, corrected: bool) -> tuple[float, float]:
+        """`told` and `doubted` of a message: 1 where it was called rightly.
+
+        Both are 0 for a mistake that is known to have been told as one (`corrected`).
+        """
+        if right:
+            return 1.0, 1.0
+        return (0.0, 0.0) if corrected else (self.told, self.doubted)
+
     def learn(self, right: bool, claim: float) -> float:
         """Note whether a message was called rightly, with what probability; gives the change."""
         claimed = min(max(self.claimed, 0.0), _MOST)

@@ -268,7 +268,7 @@ class ViewsNB(Remembers[_Judged], TextModel):
         counts = self._members[0].counts
         k = counts.index(y)
         judged = self._judged(views)
-        known, octave, evidence = judged.known, judged.octave, judged.evidence
+        known = judged.known
         parts: dict[str, Any] = {}
         turn = 1.0
         learned = math.fsum(counts.weights) / counts.scale
@@ -282,42 +282,59 @@ class ViewsNB(Remembers[_Judged], TextModel):
             return [1.0] * len(views), parts
         trust = 1.0
         if len(known) >= 2 and k in known and counts_beside:
-            shares = probabilities(judged.scores)
-            own = counts.weights[k] / counts.scale
-            p = shares[known.index(k)]
-            claim = max(shares)
-            said = known[shares.index(claim)]
-            told = doubted = float(said == k or not corrected)
-            if said != k and not corrected:
-                told, doubted = self.corrections.told, self.corrections.doubted
-            doubt = 1 - self.noise.trust(p, len(known), own, learned - own)
-            trust = 1 - doubted * turn * self._doubting * doubt
-            if not corrected and (change := self.corrections.learn(said == k, claim)):
-                parts["corrections"] = change
-            if corrected or told < 1:
-                parts["corrected"] = 1
-            if turn == 1 and w >= 1 and self.record is not None:
-                noted = self.record.learn(said, k)
-                parts |= {"record": noted} if noted else {}
-            if told == 1:
-                parts["noise"] = self.noise.learn(trust)
-                self._be_cautious()
-            parts |= self.recalibration.learn(evidence, shares, k, known, trust, turn, octave, told)
+            trust = self._learned_beside(judged, k, w, learned, turn, corrected, parts)
         prior = _share_of_prior(counts.weights, len(views))
         prior[k] += _IN_A_RUN * (1 - turn)
-        found = surprises(evidence, prior, known, k)
+        found = surprises(judged.evidence, prior, known, k)
         times = [
             model.lesson(surprise, trust)
             for model, surprise in zip(self._members, found, strict=True)
         ]
         return times, parts
 
-    @property
-    def _doubting(self) -> float:
+    def _learned_beside(
+        self,
+        judged: _Judged,
+        k: int,
+        w: float,
+        learned: float,
+        turn: float,
+        corrected: bool,
+        parts: dict[str, Any],
+    ) -> float:
+        """Learn what a message of class k says beside the counts; how far its label is believed.
+
+        What changed goes into `parts`. `learned` is the weight of all messages before.
+        """
+        known = judged.known
+        shares = probabilities(judged.scores)
+        claim = max(shares)
+        said = known[shares.index(claim)]
+        told, doubted = self.corrections.of(said == k, corrected)
+        own = self._members[0].counts.weights[k] / self._members[0].counts.scale
+        doubt = 1 - self.noise.trust(shares[known.index(k)], len(known), own, learned - own)
+        trust = 1 - turn * self._doubting(doubted) * doubt
+        if not corrected and (change := self.corrections.learn(said == k, claim)):
+            parts["corrections"] = change
+        if corrected or told < 1:
+            parts["corrected"] = 1
+        if turn == 1 and w >= 1 and self.record is not None:
+            noted = self.record.learn(said, k)
+            parts |= {"record": noted} if noted else {}
+        if told == 1:
+            parts["noise"] = self.noise.learn(trust)
+            self._be_cautious()
+        parts |= self.recalibration.learn(
+            judged.evidence, shares, k, known, trust, turn, judged.octave, told
+        )
+        return trust
+
+    def _doubting(self, doubted: float) -> float:
         """How far labels are doubted: where classes change, true ones look wrong at first."""
-        if self.noise.fixed is not None:
+        if self.noise.fixed is not None:  # whoever says how many are wrong knows
             return 1.0
-        return min(1.0, 1 / (1 - decay) / _LONG) if (decay := self._members[0].decay) < 1 else 1.0
+        decay = self._members[0].decay
+        return doubted * min(1.0, 1 / (1 - decay) / _LONG) if decay < 1 else doubted
 
     def _be_cautious(self) -> None:
         """Let the models smooth as their labels deserve."""
