@@ -70,6 +70,8 @@ class Corrections:
 
     def learn(self, right: bool, claim: float) -> float:
         """Note whether a message was called rightly, with what probability; gives the change."""
+        if right and self.claimed == 0:
+            return 0.0
         claimed = min(max(self.claimed, 0.0), _MOST)
         after = 0.0 if right else min(claimed + round(claim / _GRAIN) * _GRAIN, _MOST)
         change = after - self.claimed

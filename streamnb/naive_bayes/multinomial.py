@@ -103,8 +103,10 @@ class MultinomialNB(MultinomialParameters, CountingNB):
         of one size each, K would be the exponential of their entropy. Taken for a whole one, the
         first message of a third class made nearly all verdicts on the other two unsure.
         """
+        if not self.background or len(self.counts.labels) < 3:
+            return 0.0
         weights = [weight for weight in self.counts.weights if weight > 0]
-        if not self.background or len(weights) < 3:
+        if len(weights) < 3:
             return 0.0
         total = math.fsum(weights)
         logs = _core.log_cells(np.array(weights)).tolist()
