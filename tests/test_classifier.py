@@ -11,6 +11,7 @@ import zipfile
 from collections import defaultdict
 
 import numpy as np
+import pandas as pd
 import pytest
 from definitions import slow_grams, slow_nested, slow_pairs
 from hypothesis import given, settings
@@ -410,6 +411,21 @@ def test_what_weighs_next_to_nothing_changes_next_to_nothing():
     model.learn_many(texts, ["a" if y == "b" else "b" for y in labels], w=1e-12)
     assert model.model.recalibration.gains() == gains
     assert model.predict_many(texts).tolist() == before
+
+
+def test_a_pipeline_of_many_texts_takes_no_frame_for_texts():
+    frame = pd.DataFrame({"text": ["free offer", "lunch"], "z": ["a", "b"]})
+    model = Tokenizer() | MultinomialNB()
+    for wrong in (frame, "free offer", {"text": ["free offer"]}):
+        with pytest.raises(TypeError, match="where `on` is set"):
+            model.learn_many(wrong, ["spam", "ham"])
+    for right in (frame["text"], frame["text"].tolist()):
+        model = Tokenizer() | MultinomialNB()
+        model.learn_many(right, ["spam", "ham"])
+        assert model.predict_many(right).tolist() == ["spam", "ham"]
+    model = Tokenizer(on="text") | MultinomialNB()
+    model.learn_many(frame, ["spam", "ham"])
+    assert model.predict_many(frame).tolist() == ["spam", "ham"]
 
 
 def test_views_have_one_decay():

@@ -251,6 +251,16 @@ def test_utf_16_is_called_so(tmp_path, charset, name):
         open_corpus(tmp_path / name)
 
 
+def test_zeros_are_not_taken_for_utf_16(tmp_path):
+    (tmp_path / "box").write_bytes(
+        b"From a@b Mon Jan  1 00:00:00 2024\nSubject: q\n\n" + b"\0" * 99
+    )
+    assert open_corpus(tmp_path / "box").kind == "mbox"
+    (tmp_path / "zeros").write_bytes(b"\0" * 6)
+    with pytest.raises(CorpusError, match="not a corpus"):
+        open_corpus(tmp_path / "zeros")
+
+
 def test_folders_that_are_not_read_are_told(tmp_path):
     write(tmp_path, {"ham/1": "h", "spam/2": "s", "spam/2023/3": "s", "junk/2024/4": "s"})
     corpus = open_corpus(tmp_path)

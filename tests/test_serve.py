@@ -901,3 +901,16 @@ def test_a_unit_may_have_several_sockets_of_one_name(taught):
         finally:
             process.terminate()
             assert "Traceback" not in process.communicate(timeout=20)[1]
+
+
+def test_a_mail_server_that_does_not_read_keeps_nobody_from_ending(taught, serve):
+    port = free_port()
+    process = serve("--db", taught, "--milter", f"127.0.0.1:{port}")
+    with MailServer(port, steps=0) as server:
+        server.socket.settimeout(0.5)
+        with contextlib.suppress(TimeoutError):
+            while True:  # each wants an answer
+                server.socket.sendall(b"\0\0\0\2Cx" * 10_000)
+        begun = time.monotonic()
+        process.stop()
+        assert time.monotonic() - begun < 10

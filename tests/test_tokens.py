@@ -72,6 +72,7 @@ def test_options():
     assert tokens("The cat THE dog", stop_words=("the",)) == {"cat": 1, "dog": 1}
     for stop in ("cafe\u0301", "CAF\u00e9", "ca\u00adfe\u0301"):  # one word, however it is written
         assert tokens("caf\u00e9 bar cafe\u0301", stop_words=(stop,)) == {"bar": 1}
+        assert len(Tokenizer(stop_words=(stop,), keep_names=False).count("caf\u00e9 None")) == 1
     assert tokens("New York now", stop_words=("new york",), ngrams=(2, 2)) == {"york now": 1}
     assert list(tokens("to be or", ngrams=(1, 2))) == ["to", "be", "to be", "or", "be or"]
     assert list(tokens("a b c d", ngrams=(3, 3))) == ["a b c", "b c d"]

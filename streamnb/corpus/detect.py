@@ -69,6 +69,13 @@ def _head(path: Path) -> bytes:
         return file.read(1 << 16)
 
 
+def _is_utf_16(head: bytes) -> bool:
+    """Whether it begins with UTF-16's mark, or about every second byte alone is zero."""
+    zeros = sorted(head[place::2].count(b"\0") for place in (0, 1))
+    marked = head.startswith((b"\xff\xfe", b"\xfe\xff"))
+    return marked or (4 * zeros[1] > len(head) > 20 * zeros[0])
+
+
 def _open_file(
     path: Path,
     kind: str | None,
@@ -79,13 +86,13 @@ def _open_file(
     head = _head(path)
     if not head:
         raise CorpusError(f"{path}: the file is empty")
-    if head.startswith((b"\xff\xfe", b"\xfe\xff")) or 4 * head.count(b"\0") > len(head) > 4:
-        raise CorpusError(f"{path}: not text in UTF-8, but perhaps in UTF-16; save it as UTF-8")
     named = path.name == "index"
     if kind == "trec" or (kind is None and (named or looks_like_index(head, path.parent))):
         return trec_index(path)
     if kind == "mbox" or (kind is None and looks_like_mbox(head)):
         return mbox([path], path, label_header)
+    if _is_utf_16(head):
+        raise CorpusError(f"{path}: not text in UTF-8, but perhaps in UTF-16; save it as UTF-8")
     if kind == "csv" or (kind is None and (path.suffix.lower() == ".csv" or label_column)):
         columns = csv_columns(path, label_column, text_column)
         if columns is None:

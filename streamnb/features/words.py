@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from river import base
@@ -91,6 +91,8 @@ class ScanningTransformer(Parameterised, base.Transformer):
         >>> model.predict_many(["offer", "lunch"]).tolist()
         ['spam', 'ham']
         """
+        if isinstance(X, (str, bytes, Mapping)) or (self.on is None and hasattr(X, "columns")):
+            raise TypeError("messages: a list or a series of them, or a frame where `on` is set")
         if isinstance(X, (list, tuple)) or self.on is None:
             return [self.count(x) for x in X]
         with self._lock:
@@ -228,9 +230,8 @@ class Tokenizer(WordParameters, ScanningTransformer):
     def _as_token(self, word: str) -> str:
         """A stop word as texts have it: folded, composed, without what is passed over."""
         if self.analyzer == "word":
-            scanner = _core.Scanner(
-                **self._scanner_options() | {"first": 1, "last": 1, "shortest": 1}
-            )
+            single = {"first": 1, "last": 1, "shortest": 1, "keep_names": True}
+            scanner = _core.Scanner(**self._scanner_options() | single)
             scanner.text(composed(word))
             tokens = TokenCounts._trusted(*scanner.finish())
             if len(tokens) == 1:

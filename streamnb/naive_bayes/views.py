@@ -241,8 +241,8 @@ class ViewsNB(Remembers[_Judged], TextModel):
     def learn_anew(self, x: Any, y: Label, receipt: Receipt) -> Receipt:
         """Learn a message once more, in another order: as it was told when it gave a receipt.
 
-        What was told because it was a mistake is no sample of all messages, whatever it is called
-        by what is known now.
+        What was told because it was a mistake, be it in part, is no sample of all messages,
+        whatever it is called by what is known now.
         """
         return self._learned(x, y, 1.0, "corrected" in receipt.parts)
 

@@ -200,7 +200,7 @@ class _Site:
             "did": did if known else "",
             "did_as": label,
             "did_ids": ids[:1000],
-            "did_gone": _number(gone) if gone.isdecimal() else 0,
+            "did_gone": int(gone) if gone.isascii() and gone.isdecimal() and len(gone) < 18 else 0,
         }
 
     def _words(self, entry: Entry, most: int = 4) -> list[tuple[str, float]]:

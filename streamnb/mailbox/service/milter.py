@@ -10,7 +10,6 @@ gives a connection up for a name that is no IDNA.)
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import socket
 import struct
 from collections import Counter
@@ -24,6 +23,7 @@ from streamnb.mailbox.service.protocol import MOST
 
 _LARGEST = 1 << 20  # bytes of a packet: mail servers send bodies in parts of 64 KiB
 _IDLE = 3600.0  # seconds: mail servers give their clients up earlier
+_CLOSING = 1.0  # seconds for what is left to be read
 _VERSION = 6
 _ADD_FIELDS, _CHANGE_FIELDS = 0x01, 0x10
 # Not to be sent: connection, name, sender, recipients, unknown commands, the beginning of data.
@@ -85,8 +85,11 @@ def milter(
             pass
         finally:
             writer.close()
-            with contextlib.suppress(OSError):
-                await writer.wait_closed()
+            try:
+                async with asyncio.timeout(_CLOSING):
+                    await writer.wait_closed()
+            except OSError:  # it has gone, or does not read what is left
+                writer.transport.abort()
 
     return talk
 
