@@ -1,5 +1,6 @@
 """Counts and ledger in SQLite: exact, durable, shared; against the models in memory."""
 
+import gc
 import json
 import os
 import stat
@@ -7,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -485,3 +487,19 @@ def test_a_batch_that_two_processes_have_is_learned_once(tmp_path):
         assert not mailbox.was_taught(digest(b"Subject: half\n\nw1"))
         assert mailbox.learn_batch([Lesson(b"Subject: half\n\nw1", "ham")], "query", 9) == 1
         assert mailbox.verify() == []
+
+
+def test_a_closed_mailbox_is_freed_at_once(tmp_path):
+    """A server that opens those of thousands of users one after the other must not keep them."""
+    with Mailbox(tmp_path / "db") as box:
+        box.learn(b"Subject: x\n\nhello", "ham")
+        box.learn(b"Subject: y\n\nbuy", "spam")
+        freed = weakref.ref(box)
+        box.classify(b"Subject: x\n\n")
+        assert box.verify() == []
+    gc.disable()
+    try:
+        del box
+        assert freed() is None
+    finally:
+        gc.enable()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import socket
 import sys
@@ -92,6 +93,7 @@ def serve(
     from streamnb.mailbox.service.listening import inherited
     from streamnb.mailbox.service.server import serve as served
 
+    gc.set_threshold(20_000, 10, 10)  # what lives for months looks for cycles more often (`group`)
     wanted = {"lmtp": lmtp, "smtp": smtp, "milter": milter, "http": http}
     passed = inherited()
     if unknown := set(passed) - {*wanted, "ask"}:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
@@ -94,11 +95,12 @@ class Memory:
     ) -> None:
         self.database = opened(path, create, wait)
         self.counts: list[SqlCounts] = []
+        own = weakref.proxy(self)  # in a cycle a server's closed mailboxes would be kept for long
         self.ledger = Ledger(
             self.database,
-            self._check_row,
-            lambda view, places: self.counts[view].features_at(places),
-            lambda view, features: self.counts[view].places_of(features),
+            lambda row: own._check_row(row),
+            lambda view, places: own.counts[view].features_at(places),
+            lambda view, features: own.counts[view].places_of(features),
         )
         self._identity = ""
         self._moment = 0.0
