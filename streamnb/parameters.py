@@ -236,13 +236,23 @@ def parameterised(*, kw_only: bool = False) -> Callable[[Made], Made]:
         annotated = [vars(base).get("__annotations__", {}) for base in done.__mro__]
         done._attributes = frozenset(dir(done)).union(*annotated)
         if done.__doc__ is not None and fields:
-            done.__doc__ = _documented(inspect.cleandoc(done.__doc__), fields)
+            done.__doc__ = _Documentation(done.__doc__, fields)
         return made
 
     return decorated
 
 
 _SECTIONS = ("Attributes", "Raises", "Notes", "References", "Examples")
+
+
+class _Documentation:
+    """A class's docstring, completed when somebody reads it: no process should wait for it."""
+
+    def __init__(self, text: str, fields: list[dataclasses.Field[Any]]) -> None:
+        self._text, self._fields = text, fields
+
+    def __get__(self, instance: object, owner: type) -> str:
+        return _documented(inspect.cleandoc(self._text), self._fields)
 
 
 def _documented(text: str, fields: list[dataclasses.Field[Any]]) -> str:

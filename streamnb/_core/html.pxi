@@ -1,7 +1,5 @@
 # HTML as a reader sees it, one pass over the bytes: no tree, no recursion, nothing quadratic.
 
-from html.entities import html5 as _html5
-
 # Tags that do not end a word: "V<b></b>iagra" reads as one.
 _INLINE = frozenset(
     b"a abbr acronym b bdo big cite code del em font i ins kbd o:p s samp small span strike strong sub sup tt u wbr".split()
@@ -15,8 +13,10 @@ cdef bytes entity(bytes name):
     """What &name; stands for, as UTF-8, or None."""
     found = _entities.get(name)
     if found is None and name not in _entities:
+        from html.entities import html5  # here: a table that few messages need
+
         text = name.decode("ascii")
-        character = _html5.get(text + ";") or _html5.get(text)
+        character = html5.get(text + ";") or html5.get(text)
         found = None if character is None else character.encode()
         if len(_entities) < 4096:
             _entities[name] = found

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
-from secrets import token_hex
 from typing import Any, Self, TypeVar
 
 from streamnb.classifier import Classifier, MailClassifier
@@ -305,7 +305,7 @@ class Memory:
         It is done again then, unless the transaction was done and only its answer was lost: the
         database knows its last calls.
         """
-        call = token_hex(6) if self.database.loses_answers else ""
+        call = os.urandom(6).hex() if self.database.loses_answers else ""
         said: list[Done] = []
 
         def attempt() -> Done:
