@@ -56,7 +56,7 @@ cdef void *grown(void *block, size_t size) except NULL:
 cdef inline cnp.ndarray checked(array, int kind, Py_ssize_t size, str what):
     # Callers hand over arrays they made: a wrong one is a programming error, but must not crash.
     cdef cnp.ndarray a
-    if not isinstance(array, np.ndarray):
+    if not isinstance(array, cnp.ndarray):
         raise ValueError(f"{what}: expected an array, not {type(array).__name__}")
     a = array
     if cnp.PyArray_TYPE(a) != kind or not cnp.PyArray_ISCARRAY_RO(a) or cnp.PyArray_SIZE(a) != size:
