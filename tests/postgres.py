@@ -42,15 +42,19 @@ class Server:
             "pg_ctl", "-D", self.data, "-w", "-l", self.folder / "log", "-o", options, "start"
         )
 
-    def kill(self):
-        """End the server as a power failure does; its children end when they notice."""
-        number = int((self.data / "postmaster.pid").read_text().split()[0])
-        children = subprocess.run(["pgrep", "-P", str(number)], capture_output=True, text=True)
-        for one in (number, *map(int, children.stdout.split())):
+    def signal(self, number):
+        """Send a signal to the server and its children."""
+        first = int((self.data / "postmaster.pid").read_text().split()[0])
+        children = subprocess.run(["pgrep", "-P", str(first)], capture_output=True, text=True)
+        for one in (first, *map(int, children.stdout.split())):
             try:
-                os.kill(one, signal.SIGKILL)
+                os.kill(one, number)
             except ProcessLookupError:
                 continue
+
+    def kill(self):
+        """End the server as a power failure does; its children end when they notice."""
+        self.signal(signal.SIGKILL)
         while subprocess.run(["pgrep", "-f", f"postgres.*{self.data}"], capture_output=True).stdout:
             time.sleep(0.05)
         # Where nobody reaps them, the dead look alive to the next one.

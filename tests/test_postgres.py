@@ -164,6 +164,34 @@ for i in range(100000):
 """
 
 
+@pytest.mark.parametrize("what", ["ask", "learn", "answer"])
+def test_a_server_that_hangs_holds_nobody_up_for_ever(server, url, what, monkeypatch):
+    monkeypatch.setattr("streamnb.mailbox.postgres._PATIENCE", 0.5)
+    (first, label), (second, other) = mails(2)
+    with Mailbox(url, wait=2) as mailbox:
+        mailbox.learn(first, label)
+        begun = time.monotonic()
+        server.signal(signal.SIGSTOP)
+        try:
+            with pytest.raises(TransientError, match=r"no answer|timeout expired"):
+                if what == "ask":
+                    mailbox.classify(second)
+                elif what == "learn":
+                    mailbox.learn(second, other)
+                else:
+                    server.signal(signal.SIGCONT)
+                    with mailbox.writing():
+                        mailbox.database.connection.execute("SELECT 1").fetchone()
+                        server.signal(signal.SIGSTOP)
+                        mailbox.database.connection.execute("SELECT 1")
+        finally:
+            server.signal(signal.SIGCONT)
+        assert time.monotonic() - begun < 30
+        mailbox.learn(second, other)
+        assert mailbox.verify() == []
+        assert sum(line.messages for line in status(mailbox).learned) == 2
+
+
 def test_clients_and_the_server_are_killed_and_nothing_acknowledged_is_lost(server, url):
     """Two hosts' worth of writers; the long runs are tests/endurance/kills.py's."""
     Mailbox(url).close()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import logging
+import math
 import os
 import re
 import time
@@ -19,8 +20,10 @@ from typing import Any
 
 import psycopg
 from psycopg import sql
+from psycopg.abc import RV, PQGen
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.pq import TransactionStatus
+from psycopg.waiting import Ready
 
 from streamnb.errors import OutputError, StateError
 from streamnb.mailbox.location import WAIT, identity_of
@@ -65,10 +68,14 @@ _REFUSED = (
     "permission",
     "invalid",
 )
+# Seconds without an answer, beside those of waiting for a lock: the longest statement takes less.
+_PATIENCE = 120.0
+_SILENT = "no answer"
 _UNREACHED = (
     "Connection refused",
     "No such file or directory",
     "timeout expired",
+    _SILENT,
     "could not translate host name",
     "No route to host",
 )
@@ -117,10 +124,36 @@ def _storable(value: Any) -> Any:
     return value.replace("\0", "\ufffd") if isinstance(value, str) and "\0" in value else value
 
 
+class _Patient(psycopg.Connection[Any]):
+    """A connection that gives up a server that says nothing: one that hangs would hold mail up."""
+
+    patience = math.inf  # seconds
+
+    def wait(self, gen: PQGen[RV], *arguments: Any, **options: Any) -> RV:
+        """As of all connections, but not for ever."""
+        return super().wait(self._bounded(gen), *arguments, **options)
+
+    def _bounded(self, gen: PQGen[RV]) -> PQGen[RV]:
+        last = time.monotonic()
+        try:
+            ready = yield next(gen)
+            while True:
+                now = time.monotonic()
+                if ready != Ready.NONE:
+                    last = now
+                elif now - last > self.patience:
+                    self.close()
+                    raise psycopg.OperationalError(_SILENT)
+                ready = yield gen.send(ready)
+        except StopIteration as done:
+            result: RV = done.value
+            return result
+
+
 class _Connection:
     """A connection that is spoken to as one to SQLite is."""
 
-    def __init__(self, real: psycopg.Connection[Any]) -> None:
+    def __init__(self, real: _Patient) -> None:
         self.real = real
 
     def execute(self, statement: str, values: Sequence[Any] = ()) -> Any:
@@ -188,13 +221,14 @@ class PostgresDatabase(Transactions):
         unasked: dict[str, Any] = {
             name: value for name, value in _ALIVE.items() if name not in given
         }
-        real: psycopg.Connection[Any] = psycopg.connect(
+        real = _Patient.connect(
             self.location,
             autocommit=True,
             connect_timeout=timeout,
             application_name="streamnb",
             **unasked,
         )
+        real.patience = _PATIENCE + self.wait
         self.connection = _Connection(real)
         self._process = os.getpid()
         try:
@@ -421,6 +455,7 @@ class PostgresDatabase(Transactions):
             return False
         with self._lock, self.speaking():
             run = self.connection.real.execute
+            self.connection.real.patience = math.inf  # large tables take their time
             try:
                 run(f"SET lock_timeout = {self._patience()}".encode())
                 for table in sorted(self.tables()):
@@ -430,6 +465,7 @@ class PostgresDatabase(Transactions):
             finally:
                 with contextlib.suppress(psycopg.Error):
                     run("SET lock_timeout = 0")
+                self.connection.real.patience = _PATIENCE + self.wait
         return True
 
     def _close(self) -> None:
