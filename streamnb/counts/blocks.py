@@ -183,18 +183,6 @@ def _read_sparse(
     return np.frombuffer(b"".join([block[:head] for block in written]), layout)
 
 
-def read_former_blocks(found: Iterable[tuple[int, bytes]], page: Page) -> None:
-    """As `read_blocks`, for databases of version 1, whose blocks have no fingerprints.
-
-    They are counts, and in the bytes of one more number how many messages and the day.
-    """
-    _, cells, seen = page.by_block()
-    for number, block in found:
-        rows = np.frombuffer(block, "<f8").reshape(BLOCK, -1)
-        cells[number, :, : rows.shape[1] - 1] = rows[:, :-1]
-        seen[number] = np.ascontiguousarray(rows[:, -1:]).view("<u4")
-
-
 def features_of(written: Iterable[bytes]) -> NDArray[np.uint64]:
     """The fingerprints of the features of b blocks, shape (b * BLOCK,).
 

@@ -271,7 +271,6 @@ class SqlCounts(Places):
         self.labels, self.weights, self._totals = [], [], []
         self._features = self._places = 0
         self._known = None
-        self.keyed = True
         self._changed()
 
     def drop(self, fingerprints: NDArray[np.uint64], day: float) -> int:

@@ -21,7 +21,6 @@ from streamnb.counts.blocks import (
     places_within,
     positions,
     read_blocks,
-    read_former_blocks,
     written_blocks,
 )
 from streamnb.counts.memory import NO_NAME
@@ -121,15 +120,12 @@ class Places:
     ----------
     labels
         The classes: a block has a count for each of them.
-    keyed
-        Whether blocks have fingerprints, as they do from version 2 on.
     """
 
     def __init__(self, database: Store, view: int) -> None:
         self.database = database
         self.view = view
         self.labels: list[Label] = []
-        self.keyed = True
         self._places = 0
         self._changes = 0
         self._found: tuple[int, Found] | None = None
@@ -177,7 +173,7 @@ class Places:
             found = self._found[1]
             if found.fingerprints is fingerprints:
                 return found
-        first = -(-_FIRST * len(fingerprints) // BLOCK) if self.keyed else 0
+        first = -(-_FIRST * len(fingerprints) // BLOCK)
         blocks, written = self._first_blocks(first)
         with self._sound_blocks():
             places = places_within(blocks, written, fingerprints)
@@ -194,10 +190,9 @@ class Places:
 
     def _check_keys(self, found: Found) -> None:
         """Raise StateError unless the blocks have the features where those say that they lie."""
-        if self.keyed:
-            lying = found.fingerprints[found.places >= 0]
-            if (found.page.keys[found.rows] != lying).any():
-                raise damaged(self.database.path, "a place")
+        lying = found.fingerprints[found.places >= 0]
+        if (found.page.keys[found.rows] != lying).any():
+            raise damaged(self.database.path, "a place")
 
     def _note(self, found: Found) -> Found:
         self._found = self.version, found
@@ -311,7 +306,7 @@ class Places:
         """A page of some blocks, of what is written there."""
         page = Page(blocks, len(self.labels))
         with self._sound_blocks():
-            (read_blocks if self.keyed else read_former_blocks)(written, page)
+            read_blocks(written, page)
         return page
 
     def _read_page(self, places: NDArray[np.int64]) -> Page:
@@ -385,14 +380,6 @@ class Places:
     def check_places(self) -> None:
         """Raise StateError unless features and blocks agree on where all features lie."""
         self._everywhere()
-
-    def give_keys(self) -> None:
-        """Write the features' fingerprints into blocks of version 1."""
-        found = self._everywhere()
-        found.page.keys[found.rows] = found.fingerprints
-        self._write(found.page, found.rows)
-        self.keyed = True
-        self._changed()
 
     def erase(self, fingerprints: NDArray[np.uint64], named: NDArray[np.bool_]) -> None:
         """Know nothing more of features that have no count and that the ledger does not have.

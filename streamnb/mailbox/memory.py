@@ -22,7 +22,7 @@ from streamnb.mailbox.blend import GAINS, Site, fitted
 from streamnb.mailbox.database import opened
 from streamnb.mailbox.ledger import TEACHERS, Ledger, Row
 from streamnb.mailbox.location import WAIT
-from streamnb.mailbox.transactions import FORMER_STATE, STATE, TransientError
+from streamnb.mailbox.transactions import STATE, TransientError
 from streamnb.naive_bayes.base import TextModel
 from streamnb.naive_bayes.counting import CountingNB
 
@@ -156,14 +156,13 @@ class Memory:
         with self.database.writing() as connection:
             (rows,) = connection.execute("SELECT count(*) FROM ledger").fetchone()
             if rows:
-                self._load_to_write()
+                self._load()
             else:
                 identity = {
                     "model": classifier.model.clone().outline(),
                     "settings": classifier.settings(),
                 }
                 make_tables(self.database, len(classifier.models))
-                self._leave_former_format()
                 self.database.forget_undone()
                 self._become(identity)
                 for counts in self.counts:
@@ -231,7 +230,7 @@ class Memory:
     def writing(self) -> Iterator[None]:
         """A transaction in which the classifier can learn; all of it is done, or nothing."""
         with self.database.writing():
-            self._load_to_write()
+            self._load()
             self._loaded, self.gains_left = True, False
             try:
                 yield
@@ -241,23 +240,19 @@ class Memory:
 
     def _load(self) -> None:
         now = self.database.value(STATE)
-        keyed = now is not None
-        if now is None:
-            now = self.database.value(FORMER_STATE)
         if now is None:
             raise StateError(f"{self.path}: the database is damaged: it has no state")
         try:
             if now["identity"] != self._identity:
                 self._become(self.database.value("identity"))
             self._moment = float(now["moment"])
-            self.settled = float(now.get("settled", 0.0))
+            self.settled = float(now["settled"])
             self.compactions = int(now.get("compactions", 0))
             self._calls = [str(call) for call in now.get("calls", ())]
             own, site = now.get("gains", GAINS)
             self.gains = float(own), float(site)
             for counts, state in zip(self.counts, now["views"], strict=True):
                 counts.load(state)
-                counts.keyed = keyed
             self.classifier.model.restore(now)
         except StateError:
             raise
@@ -266,18 +261,6 @@ class Memory:
                 f"{self.path}: the database is damaged: its state ({error!s:.100}); restore it "
                 "from a backup"
             ) from None
-
-    def _load_to_write(self) -> None:
-        self._load()
-        if not all(counts.keyed for counts in self.counts):
-            for counts in self.counts:
-                counts.give_keys()
-            self._leave_former_format()
-
-    def _leave_former_format(self) -> None:
-        """Say that the format is the newest; processes of before, which still run, find nothing."""
-        self.database.keep_version()
-        self.database.connection.execute("DELETE FROM state WHERE name = ?", (FORMER_STATE,))
 
     def _check_row(self, row: Row) -> None:
         check_row(row, self.classifier.model, len(self.labels))

@@ -24,7 +24,7 @@ from psycopg.pq import TransactionStatus
 
 from streamnb.errors import OutputError, StateError
 from streamnb.mailbox.location import WAIT, identity_of
-from streamnb.mailbox.transactions import FORMAT, FORMATS, SCHEMA, Transactions, TransientError
+from streamnb.mailbox.transactions import FORMAT, SCHEMA, Transactions, TransientError
 
 # What it says of a lost connection is said by our errors.
 logging.getLogger("psycopg").addHandler(logging.NullHandler())
@@ -234,11 +234,7 @@ class PostgresDatabase(Transactions):
                     f"{self.path}: there are no tables of streamnb; `streamnb learn` makes them"
                 )
             self._make_all()
-        if self.version() not in FORMATS:
-            raise StateError(
-                f"{self.path}: a database of version {self.version()}, and this streamnb reads "
-                f"version {FORMAT}: use the streamnb that wrote it, or its `export`"
-            )
+        self._check_version()
 
     def _named(self) -> str:
         """The schema that the URL names, or ours."""
@@ -402,12 +398,8 @@ class PostgresDatabase(Transactions):
         return int(found)
 
     def version(self) -> int:
-        """Which of `FORMATS` it has."""
+        """Which format it has."""
         return int(self._asked("SELECT version FROM streamnb_format"))
-
-    def keep_version(self) -> None:
-        """Say that it has the newest format, within a transaction."""
-        self.connection.execute("UPDATE streamnb_format SET version = ?", (FORMAT,))
 
     def shrink(self) -> bool:
         """Give the space that is free back; whether nobody was in the way, and it is allowed."""

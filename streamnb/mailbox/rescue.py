@@ -25,7 +25,7 @@ from streamnb.mailbox.ledger import Row, row_of, select_row
 from streamnb.mailbox.location import WAIT, is_url
 from streamnb.mailbox.memory import check_row
 from streamnb.mailbox.store import Mailbox
-from streamnb.mailbox.transactions import FORMER_STATE, STATE
+from streamnb.mailbox.transactions import STATE
 from streamnb.mailbox.transfer.extract import Absorbed, Extract, absorb
 from streamnb.naive_bayes.base import TextModel
 from streamnb.storage import read_label
@@ -167,8 +167,6 @@ def _labels(database: Database, classes: Sequence[str]) -> list[Label]:
         return [read_label(pair) for pair in now["views"][0]["labels"]]
 
     known = _state(database, STATE, read)
-    if known is None:
-        known = _state(database, FORMER_STATE, read)
     labels: list[Label] = list(known or classes)
     if not labels and known is None:
         raise StateError(

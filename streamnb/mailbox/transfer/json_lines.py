@@ -78,11 +78,8 @@ def _shown(name: Any) -> str:
 
 
 def _read_name(text: str) -> bytes:
-    """What `_shown` showed; files written before may have names that begin with NUL as text."""
-    if text.startswith("\0") and text != "\0":
-        with contextlib.suppress(ValueError):
-            return bytes.fromhex(text[1:])
-    return _core.encode_name(text)
+    """What `_shown` showed."""
+    return bytes.fromhex(text[1:]) if text.startswith("\0") else _core.encode_name(text)
 
 
 def _row_line(row: Row, model: TextModel, labels: list[str], alive: list[int]) -> dict[str, Any]:
