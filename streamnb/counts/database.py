@@ -153,10 +153,7 @@ class SqlCounts(Places):
         some = np.concatenate([np.empty(0, np.uint64), *[of.fingerprints for of in messages]])
         fingerprints = distinct(some)
         cells, _ = self.gather(fingerprints)
-        lent = LentCounts(
-            fingerprints, cells, self.labels, self.weights, self._totals, self._features,
-            self.version,
-        )  # fmt: skip
+        lent = LentCounts(fingerprints, cells, self)
         lent.found = self._read(fingerprints)
         return lent
 

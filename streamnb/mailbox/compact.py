@@ -120,7 +120,8 @@ def _drop(mailbox: Mailbox, once: float, at: float, dry_run: bool) -> int:
     """
     with mailbox.reading():
         found = [_rare(mailbox, view, once, at) for view in range(len(mailbox.counts))]
-        numbers = _numbers(mailbox, "tokens IS NOT NULL AND teacher NOT IN ('import', 'retired')")
+        messages = "tokens IS NOT NULL AND teacher NOT IN ('import', 'retired')"
+        numbers = mailbox.ledger.numbers(messages)
     if dry_run:
         return sum(map(len, found))
 
@@ -201,20 +202,12 @@ def _without(mailbox: Mailbox, row: Row, going: list[NDArray[np.uint64]]) -> Non
         mailbox.ledger.replace_tokens(row._replace(tokens=tokens), by_place=False)
 
 
-def _numbers(mailbox: Mailbox, where: str, values: tuple[float, ...] = ()) -> list[int]:
-    found = mailbox.database.connection.execute(
-        f"SELECT id FROM ledger WHERE {where} ORDER BY id",  # noqa: S608 (ours)
-        values,
-    )
-    return [number for (number,) in found.fetchall()]
-
-
 def _retire(mailbox: Mailbox, at: float, dry_run: bool) -> tuple[int, int]:
     """Put the counts of rows older than that into one row a class."""
     old = "ended IS NULL AND tokens IS NOT NULL AND time < ? AND teacher != 'retired'"
     with mailbox.reading():
-        numbers = _numbers(mailbox, old, (at,))
-        gone = len(_numbers(mailbox, "ended < ?", (at,)))
+        numbers = mailbox.ledger.numbers(old, (at,))
+        gone = len(mailbox.ledger.numbers("ended < ?", (at,)))
     if dry_run:
         return len(numbers), gone
 

@@ -98,7 +98,7 @@ class Memory:
         own = weakref.proxy(self)  # in a cycle a server's closed mailboxes would be kept for long
         self.ledger = Ledger(
             self.database,
-            lambda row: own._check_row(row),
+            lambda row: check_row(row, own.classifier.model, len(own.labels)),
             lambda view, places: own.counts[view].features_at(places),
             lambda view, features: own.counts[view].places_of(features),
         )
@@ -124,7 +124,8 @@ class Memory:
                 self._become(known)
                 self._load()  # it is sound, or this says what is wrong
         if known is None:
-            self.take_identity(classifier or MailClassifier(label_noise=0.0))
+            with self.absorbing(classifier or MailClassifier(label_noise=0.0)):
+                pass  # it takes over what it is
 
     def __enter__(self) -> Self:
         return self
@@ -140,11 +141,6 @@ class Memory:
     def path(self) -> Path | str:
         """The database."""
         return self.database.path
-
-    def take_identity(self, classifier: Classifier) -> None:
-        """Become a database of that classifier, where nothing was learned yet."""
-        with self.absorbing(classifier):
-            pass
 
     @contextmanager
     def absorbing(self, classifier: Classifier) -> Iterator[bool]:
@@ -168,12 +164,8 @@ class Memory:
                 for counts in self.counts:
                     counts.clear()
                 self.database.keep("identity", identity)
-            self._loaded = True
-            try:
+            with self._learning():
                 yield not rows
-            finally:
-                self._loaded = False
-            self._keep()
             self._load()  # what was written is sound, or none of it is written
 
     def _become(self, identity: Any) -> None:
@@ -231,12 +223,19 @@ class Memory:
         """A transaction in which the classifier can learn; all of it is done, or nothing."""
         with self.database.writing():
             self._load()
-            self._loaded, self.gains_left = True, False
-            try:
+            self.gains_left = False
+            with self._learning():
                 yield
-            finally:
-                self._loaded = False
-            self._keep()
+
+    @contextmanager
+    def _learning(self) -> Iterator[None]:
+        """What the classifier learns is kept, where nothing goes wrong."""
+        self._loaded = True
+        try:
+            yield
+        finally:
+            self._loaded = False
+        self._keep()
 
     def _load(self) -> None:
         now = self.database.value(STATE)
@@ -261,9 +260,6 @@ class Memory:
                 f"{self.path}: the database is damaged: its state ({error!s:.100}); restore it "
                 "from a backup"
             ) from None
-
-    def _check_row(self, row: Row) -> None:
-        check_row(row, self.classifier.model, len(self.labels))
 
     def _keep(self) -> None:
         self.settled = min(self.settled, self.classifier.model.missed_turns)

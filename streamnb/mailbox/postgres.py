@@ -325,11 +325,11 @@ class PostgresDatabase(Transactions):
         return StateError(f"{self.path}: the database refuses: {why}")
 
     def _begin(self, writes: bool, durable: bool) -> None:
-        if self._process != os.getpid():  # the connection is the other process's
-            self._connect()
         real = self.connection.real
-        if real.closed or real.broken:
+        # Where this is another process, the connection is still that one's.
+        if self._process != os.getpid() or real.closed or real.broken:
             self._connect()
+            real = self.connection.real
         try:
             self._begin_with(writes, durable)
         except psycopg.OperationalError as error:

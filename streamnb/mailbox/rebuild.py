@@ -92,10 +92,7 @@ def _signature(mailbox: Mailbox) -> Any:
 
 def _catch_up(mailbox: Mailbox, learned: _Learned) -> bool:
     """Learn and take back what others did since; whether that could be done."""
-    found = mailbox.database.connection.execute(
-        f"SELECT id FROM ledger WHERE ended IS NULL AND {_MESSAGE}"  # noqa: S608
-    )
-    active = {number for (number,) in found.fetchall()}
+    active = set(mailbox.ledger.numbers(f"ended IS NULL AND {_MESSAGE}"))
     gone = learned.receipts.keys() - active
     model = learned.model
     for number in sorted(gone):

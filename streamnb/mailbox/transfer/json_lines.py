@@ -61,9 +61,7 @@ def write_lines(mailbox: Mailbox, messages: bool) -> Iterator[bytes]:
             yield _json(line)
         lines += len(fingerprints)
     if messages:
-        connection = mailbox.database.connection
-        order = connection.execute("SELECT id FROM ledger WHERE ended IS NULL ORDER BY digest")
-        for (number,) in order.fetchall():
+        for number in mailbox.ledger.numbers("ended IS NULL", order="digest"):
             row = mailbox.ledger.row(number)
             yield _json(_row_line(row, mailbox.classifier.model, labels, alive))
             lines += 1
