@@ -7,14 +7,14 @@ import contextlib
 import os
 import signal
 import socket
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from streamnb.errors import StateError
 from streamnb.mailbox.service.answers import answer
 from streamnb.mailbox.service.judge import Mailboxes, afterwards
-from streamnb.mailbox.service.listening import accept, notify, seldom
+from streamnb.mailbox.service.listening import Address, Talk, accept, notify, seldom
 from streamnb.mailbox.service.protocol import (
     LONGEST_LINE,
     Request,
@@ -47,7 +47,7 @@ class Listener(NamedTuple):
 
     name: str
     listening: socket.socket
-    handle: Callable[[socket.socket], Coroutine[Any, Any, None]]
+    handle: Talk
     most: int = 64
     mine: bool = True
 
@@ -55,9 +55,7 @@ class Listener(NamedTuple):
     def where(self) -> str:
         """Its address, to be shown."""
         name = self.listening.getsockname()
-        if isinstance(name, str):
-            return name
-        return f"[{name[0]}]:{name[1]}" if ":" in name[0] else f"{name[0]}:{name[1]}"
+        return name if isinstance(name, str) else str(Address(None, *name[:2]))
 
 
 def serve(mailboxes: Mailboxes, listeners: Sequence[Listener], say: Callable[[str], None]) -> None:
@@ -127,9 +125,7 @@ async def _serve(
         await asyncio.gather(*accepting, return_exceptions=True)
 
 
-def asked(
-    mailboxes: Mailboxes, say: Callable[[str], None]
-) -> Callable[[socket.socket], Coroutine[Any, Any, None]]:
+def asked(mailboxes: Mailboxes, say: Callable[[str], None]) -> Talk:
     """What answers `streamnb classify` and `filter`."""
     pool = ThreadPoolExecutor(8, "streamnb-ask")  # a database that is locked holds up nobody else
     left = mailboxes.left
