@@ -289,42 +289,23 @@ def forget(
     if not source and not digests and sender is None:
         raise click.UsageError("Missing argument 'SOURCE...' (or --digest).")
     keys = [_key(text) for text in digests]
-    if erase:
-        _erase(source, keys, sender, db, wait, as_json, servers)
-        return
-    from streamnb.mailbox.digest import digest
-
-    with _failing_last() as failed, open_mailbox(db, wait) as mailbox:
-        gone = ((key.hex(), key, mailbox.forget_digest(key)) for key in keys)
-        messages = (("", found) for found in sources(source, servers))
-        here = (
-            (name, digest(content), mailbox.forget(content))
-            for _, name, content in _readable(messages, failed)
-        )
-        _report(chain(gone, here), as_json)
-
-
-def _erase(
-    source: tuple[str, ...],
-    keys: list[bytes],
-    sender: str | None,
-    db: str | None,
-    wait: float,
-    as_json: bool,
-    servers: dict[str, Any],
-) -> None:
     from streamnb.mailbox.digest import digest
     from streamnb.mailbox.record import Record
 
     with _failing_last() as failed, open_mailbox(db, wait) as mailbox:
-        messages = (("", found) for found in sources(source, servers))
-        keys += [digest(content) for _, _, content in _readable(messages, failed)]
+        found = _readable((("", one) for one in sources(source, servers)), failed)
+        if not erase:
+            gone = ((key.hex(), key, mailbox.forget_digest(key)) for key in keys)
+            here = ((name, digest(mail), mailbox.forget(mail)) for _, name, mail in found)
+            _report(chain(gone, here), as_json)
+            return
+        keys += [digest(content) for _, _, content in found]
         erased = Record(mailbox).erase(keys, sender)
     if as_json:
         click.echo(json.dumps({"erased": erased, "named": len(keys)}))
-        return
-    click.echo(f"{erased:,} messages erased, of {len(keys):,} that were named" if keys else
-               f"{erased:,} messages erased")  # fmt: skip
+    else:
+        named = f", of {len(keys):,} that were named" if keys else ""
+        click.echo(f"{erased:,} messages erased{named}")
 
 
 def _key(text: str) -> bytes:
