@@ -12,16 +12,10 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from typing import NamedTuple
 
 from streamnb.errors import StateError
+from streamnb.mailbox.service import protocol
 from streamnb.mailbox.service.answers import answer
 from streamnb.mailbox.service.judge import Mailboxes, afterwards
 from streamnb.mailbox.service.listening import Address, Talk, accept, notify, seldom
-from streamnb.mailbox.service.protocol import (
-    LONGEST_LINE,
-    Request,
-    read_request,
-    write_reply,
-    write_trouble,
-)
 
 _PATIENCE = 30.0  # seconds for a client to send its message
 _LAST = 10.0  # seconds for what is still to be recorded or learned when the server ends
@@ -131,10 +125,10 @@ def asked(mailboxes: Mailboxes, say: Callable[[str], None]) -> Talk:
     left = mailboxes.left
 
     async def talk(connection: socket.socket) -> None:
-        reader, writer = await asyncio.open_connection(sock=connection, limit=LONGEST_LINE)
+        reader, writer = await asyncio.open_connection(sock=connection, limit=protocol.LONGEST_LINE)
         try:
             async with asyncio.timeout(_PATIENCE):
-                request = read_request(await reader.readline())
+                request = protocol.read_request(await reader.readline())
                 message = await reader.readexactly(request.size)
                 loop = asyncio.get_running_loop()
                 reply, later = await loop.run_in_executor(pool, _reply, mailboxes, request, message)
@@ -159,7 +153,7 @@ def _done(later: Callable[[], object], say: Callable[[str], None]) -> None:
 
 
 def _reply(
-    mailboxes: Mailboxes, request: Request, message: bytes
+    mailboxes: Mailboxes, request: protocol.Request, message: bytes
 ) -> tuple[bytes, Callable[[], object] | None]:
     """The reply to a request, and what is to be done when it was sent."""
     file = request.file if any(request.file) else None
@@ -171,10 +165,10 @@ def _reply(
     except StateError:
         return b"", None  # the client will look for itself
     except Exception as error:  # whatever is in a message must not end the server
-        return write_trouble(error), None
+        return protocol.write_trouble(error), None
 
     def later() -> None:
         with mailboxes.of(request.user, file) as mailbox:
             afterwards(mailbox, message, found, "filter", request.learn)
 
-    return write_reply(found), later if request.record or request.learn else None
+    return protocol.write_reply(found), later if request.record or request.learn else None
