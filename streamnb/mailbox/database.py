@@ -210,9 +210,8 @@ class Database(Transactions):
                 f"{self.path}: the database cannot be used: {why}; whoever uses it must be able "
                 "to write it and its folder; where that cannot be, use a copy"
             )
-        missing = code == sqlite3.SQLITE_ERROR and str(error).startswith(
-            "no such "
-        )  # table, column
+        # A table or column.
+        missing = code == sqlite3.SQLITE_ERROR and str(error).startswith("no such ")
         if code in _DAMAGED or missing or str(error).startswith("Could not decode to UTF-8"):
             return self._damaged(error)
         return error

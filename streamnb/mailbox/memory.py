@@ -188,6 +188,19 @@ class Memory:
         described = json.dumps(identity["settings"]["tokenizer"], sort_keys=True)
         self.tokenizer_id = sha256(described.encode()).hexdigest()[:16]
 
+    def untaught(self) -> TextModel:
+        """A model of the same kind, in memory, that knows the classes and nothing else."""
+        model = TextModel.of_outline(self.database.value("identity")["model"])
+        for member in model.members:
+            member.keep_names = False
+            member.counts.declare(self.labels)
+        return model
+
+    def check_places(self) -> None:
+        """Raise StateError unless features and blocks agree on where all features lie."""
+        for counts in self.counts:
+            counts.check_places()
+
     @property
     def location(self) -> str:
         """What opens the database again; its path, or the URL with all that it says."""

@@ -269,9 +269,9 @@ class PostgresDatabase(Transactions):
         with self.connection.real.transaction():
             run(f"SET LOCAL lock_timeout = {self._patience()}".encode())
             run("SELECT pg_advisory_xact_lock(%s, hashtext(%s))", (_LOCK, self._schema))
-            made = sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(self._schema))
             if self._key is None:
-                run(made)
+                schema = sql.Identifier(self._schema)
+                run(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(schema))
                 self._use(self._schema)
             if not self._is_there():
                 self._make_tables()

@@ -234,9 +234,6 @@ def _tables(path: str, shown: str, place: dict[str, int], views: int) -> list[tu
     if any(len(set(some)) != len(some) for some in keys):
         raise StateError(f"{shown}: a feature occurs twice")
     return [
-        (
-            np.array(keys[j], dtype=np.uint64),
-            np.array(cells[j], dtype=np.float64).reshape(len(keys[j]), len(place)),
-        )
-        for j in range(views)
+        (np.array(mine, np.uint64), np.array(rows, np.float64).reshape(len(mine), len(place)))
+        for mine, rows in zip(keys, cells, strict=True)
     ]
