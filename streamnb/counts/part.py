@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from streamnb.counts.memory import MemoryCounts
-from streamnb.counts.protocol import Counts, Label, UnsupportedError
+from streamnb.counts.protocol import Counts, Floats, Keys, Label, UnsupportedError
 from streamnb.features.token_counts import TokenCounts
 
 
@@ -47,12 +46,7 @@ class LentCounts(PartOfCounts):
 
     found: Any = None
 
-    def __init__(
-        self,
-        fingerprints: NDArray[np.uint64],
-        cells: NDArray[np.float64],
-        store: Counts,
-    ) -> None:
+    def __init__(self, fingerprints: Keys, cells: Floats, store: Counts) -> None:
         super().__init__()
         self.declare(store.labels)
         self.labels, self.weights = store.labels, store.weights
@@ -61,7 +55,7 @@ class LentCounts(PartOfCounts):
         self.table.load(fingerprints[known], None, None, some, list(store.totals))
         self.table.elsewhere = store.features - len(self.table)
         self.version = store.version
-        self.learned: list[NDArray[np.uint64]] = []
+        self.learned: list[Keys] = []
 
     def add(
         self, tokens: TokenCounts, label: Label, weight: float, mass: float | None = None

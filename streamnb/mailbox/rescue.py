@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from streamnb.classifier import Classifier
 from streamnb.counts.blocks import BLOCK, features_of, positions
-from streamnb.counts.protocol import Label
+from streamnb.counts.protocol import Ints, Keys, Label
 from streamnb.errors import BusyError, StateError, os_errors_as
 from streamnb.features.token_counts import TokenCounts
 from streamnb.mailbox.carry import carry
@@ -213,10 +212,10 @@ class _Places:
         self._places, self._keys = _agreed(*_said(database, view))
         self.lost: set[int] = set()
 
-    def features_at(self, asked: NDArray[np.int64]) -> NDArray[np.uint64]:
+    def features_at(self, asked: Ints) -> Keys:
         """The features at some places."""
         at, known = positions(self._places, asked)
-        found: NDArray[np.uint64] = ~asked.astype(np.uint64)
+        found: Keys = ~asked.astype(np.uint64)
         found[known] = self._keys[at[known]]
         self.lost.update(found[~known].tolist())
         return found
@@ -256,9 +255,7 @@ def _said(database: Database, view: int) -> tuple[Sequence[int], Sequence[int]]:
     return places, keys
 
 
-def _agreed(
-    places: Sequence[int], keys: Sequence[int]
-) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
+def _agreed(places: Sequence[int], keys: Sequence[int]) -> tuple[Ints, Keys]:
     """Each place of which one thing is said, rising, and that."""
     pairs = np.unique(
         np.column_stack((np.array(places, np.int64), np.array(keys, np.uint64).view(np.int64))),
