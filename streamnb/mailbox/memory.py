@@ -31,6 +31,12 @@ Done = TypeVar("Done")
 _CALLS = 64  # calls that a database remembers
 
 
+def classifier_of(identity: Any) -> Classifier:
+    """The classifier that was described, without counts; any exception where that is not sound."""
+    model = TextModel.of_outline(identity["model"])
+    return Classifier.from_settings(model, identity["settings"])
+
+
 def check_kind(classifier: Classifier, where: str) -> None:
     """Raise StateError where a classifier is not one that a database can hold."""
     try:
@@ -171,8 +177,7 @@ class Memory:
     def _become(self, identity: Any) -> None:
         """Make the classifier that the database says it holds."""
         try:
-            model = TextModel.of_outline(identity["model"])
-            self.classifier = Classifier.from_settings(model, identity["settings"])
+            self.classifier = classifier_of(identity)
             self.classifier.on = None
         except Exception as error:
             raise StateError(

@@ -22,7 +22,7 @@ from streamnb.mailbox.carry import carry
 from streamnb.mailbox.database import Database
 from streamnb.mailbox.ledger import Row, row_of, select_row
 from streamnb.mailbox.location import WAIT, is_url
-from streamnb.mailbox.memory import check_row
+from streamnb.mailbox.memory import check_row, classifier_of
 from streamnb.mailbox.store import Mailbox
 from streamnb.mailbox.transactions import STATE
 from streamnb.mailbox.transfer.extract import Absorbed, Extract, absorb
@@ -147,12 +147,7 @@ def _state(database: Database, name: str, read: Callable[[Any], Any]) -> Any:
 
 
 def _classifier(database: Database) -> Classifier:
-    def made(identity: Any) -> Classifier:
-        return Classifier.from_settings(
-            TextModel.of_outline(identity["model"]), identity["settings"]
-        )
-
-    classifier: Classifier | None = _state(database, "identity", made)
+    classifier: Classifier | None = _state(database, "identity", classifier_of)
     if classifier is None:
         raise StateError(
             f"{database.path}: how its features were made is lost, so nothing can be kept; restore "

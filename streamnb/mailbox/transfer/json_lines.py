@@ -16,10 +16,9 @@ from typing import Any
 import numpy as np
 
 from streamnb import _core
-from streamnb.classifier import Classifier
 from streamnb.errors import StateError
 from streamnb.mailbox.ledger import Row
-from streamnb.mailbox.memory import check_row
+from streamnb.mailbox.memory import check_row, classifier_of
 from streamnb.mailbox.packed import pack_tokens, unpack_tokens
 from streamnb.mailbox.store import Mailbox
 from streamnb.mailbox.transfer.extract import Extract, digest_of_file, of_counts
@@ -135,9 +134,7 @@ def read_lines(path: str, shown: str) -> Extract:
     with _sound(shown, 1):
         if first.get("format") != _HEAD or first.get("version") != 1:
             raise StateError(f"{shown}:1: not what `streamnb export` of this version wrote")
-        classifier = Classifier.from_settings(
-            TextModel.of_outline(first["model"]), first["settings"]
-        )
+        classifier = classifier_of(first)
         labels = [read_label(label) for label, _ in first["classes"]]
         weights = [float(weight) for _, weight in first["classes"]]
         if len(set(map(str, labels))) != len(labels) or not all(0 <= w < 1e100 for w in weights):
