@@ -28,7 +28,7 @@ Prior = str | Mapping[Any, float]
 # "teaching": how much of a message is learned; it holds for what is learned from then on.
 Role = Literal["formula", "counts", "teaching"]
 
-# Names that parameters had in files written before.
+# Names that parameters had in configurations written before.
 OLD_NAMES = {"tau": "length_norm", "length_power": "length_norm_power"}
 
 
@@ -358,8 +358,8 @@ def plain_parameters(of: Parameterised, but: Collection[str] = ()) -> dict[str, 
 
 
 def parameters_of(plain: Mapping[str, Any], made: type[Parameterised]) -> dict[str, Any]:
-    """What `plain_parameters` gave, as a constructor takes it; also by the names of older files."""
-    given = {OLD_NAMES.get(name, name): value for name, value in plain.items()}
+    """What `plain_parameters` gave, as a constructor takes it."""
+    given = dict(plain)
     if not isinstance(given.get("prior", ""), str):
         given["prior"] = {read_label(label): float(p) for label, p in given["prior"]}
     return {name: made._table[name].check.of_plain(value) for name, value in given.items()}

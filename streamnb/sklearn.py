@@ -15,15 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import validation
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import (
-    _check_sample_weight,
-    assert_all_finite,
-    check_is_fitted,
-    check_non_negative,
-    column_or_1d,
-    validate_data,
-)
 
 from streamnb import naive_bayes
 from streamnb.features.words import ScanningTransformer, Tokenizer
@@ -89,18 +82,18 @@ class _Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sciki
         if text:
             tokenizer = Tokenizer() if self.tokenizer is None else self.tokenizer
             return [tokenizer.count(text) for text in X]
-        return validate_data(self, X, accept_sparse="csr", dtype="numeric", reset=reset)
+        return validation.validate_data(self, X, accept_sparse="csr", dtype="numeric", reset=reset)
 
     def _learn(
         self, X: Any, y: Any, classes: ArrayLike | None, sample_weight: Any, first: bool
     ) -> Self:
         matrix = self._matrix(X, reset=first)
-        y = column_or_1d(y, warn=True)
-        assert_all_finite(y, input_name="y")
+        y = validation.column_or_1d(y, warn=True)
+        validation.assert_all_finite(y, input_name="y")
         check_classification_targets(y)
         texts = isinstance(matrix, list)
         if not texts and not self.any_sign:
-            check_non_negative(matrix, f"{type(self).__name__}: counts are wanted")
+            validation.check_non_negative(matrix, f"{type(self).__name__}: counts are wanted")
         n = len(matrix) if texts else matrix.shape[0]
         if len(y) != n:
             raise ValueError(f"{n} examples, but {len(y)} labels")
@@ -108,7 +101,7 @@ class _Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sciki
         if sample_weight is not None and texts:
             weights = as_weights(sample_weight, n)
         elif sample_weight is not None:
-            weights = _check_sample_weight(sample_weight, matrix)
+            weights = validation._check_sample_weight(sample_weight, matrix)
         model = self._new_model() if first else self._current()
         if first or classes is not None:
             model.counts.declare(np.unique(y if classes is None else classes).tolist())
@@ -135,7 +128,7 @@ class _Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sciki
 
     def predict_joint_log_proba(self, X: Any) -> NDArray[np.float64]:
         """Log of prior times likelihood, columns as in `classes_`."""
-        check_is_fitted(self, "model_")
+        validation.check_is_fitted(self, "model_")
         matrix = self._matrix(X, reset=False)
         if isinstance(matrix, list):
             return np.array([self._current()._scores(tokens) for tokens in matrix])

@@ -159,9 +159,9 @@ def plain_label(label: Any, what: str = "a label") -> list[Any]:
     """
     if isinstance(label, np.generic):
         label = label.item()
-    for kind, made in _KINDS.items():
-        if type(label) is made:
-            return [kind, label]
+    kind = type(label).__name__
+    if _KINDS.get(kind) is type(label):
+        return [kind, label]
     raise OutputError(
         f"{what} must be str, int, bool or float to be written to a file, not {label!r:.80}"
     )

@@ -221,7 +221,8 @@ def test_another_kind_of_database_meanwhile(tmp_path, knows):
 
         def lessons():
             yield Lesson(mail(1), "ham")
-            other.take_identity(Classifier(Tokenizer(), MultinomialNB()))
+            with other.absorbing(Classifier(Tokenizer(), MultinomialNB())):
+                pass
             if knows:
                 mailbox.was_taught(b"x" * 32)
             yield Lesson(mail(2), "spam")

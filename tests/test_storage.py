@@ -150,7 +150,7 @@ DAMAGE = {
     "names beyond the end": array("0.name_ends.npy", np.full(7, 10**6, np.uint64)),
     "a foreign format": header(format="other"),
     "a newer version": header(version=5),
-    "an older version": header(version=1),
+    "an older version": header(version=3),
     "no members": header(members=[]),
     "another model in it": member(model="GaussianNB"),
     "a scale that cannot be": member(scale=0.5),

@@ -1,7 +1,6 @@
 """The table of counts against a dict, whatever its size, its columns and its keys."""
 
 import io
-import json
 import math
 import pickle
 import threading
@@ -80,7 +79,7 @@ def test_an_index_of_many_segments(classes):
 def test_room_that_is_reserved_is_not_made_again():
     counts = MultinomialNB(keep_names=False).counts
     counts.declare("ab")
-    counts.reserve(200_000)
+    counts.table.reserve(200_000)
     table = counts.table
     index = table.__sizeof__()
     keys = np.random.default_rng(1).integers(0, 2**63, 200_000).astype(np.uint64)
@@ -168,21 +167,6 @@ def test_files_of_few_and_many_classes(tmp_path, classes):
     assert again.counts == model.counts
     again.save(tmp_path / "again.snb")
     assert (tmp_path / "again.snb").read_bytes() == (tmp_path / "model.snb").read_bytes()
-
-
-def test_files_of_version_3_have_all_zeros_of_many_classes(tmp_path):
-    model = with_classes(9)
-    model.save(tmp_path / "model.snb")
-    with zipfile.ZipFile(tmp_path / "model.snb") as archive:
-        arrays = {name: np.load(io.BytesIO(archive.read(name))) for name in archive.namelist()}
-    header = json.loads(arrays.pop("header.npy").tobytes()) | {"version": 3}
-    for name in ("0.count_ends.npy", "0.count_classes.npy"):
-        del arrays[name]
-    arrays["0.counts.npy"] = model.counts.everything()[1]
-    arrays["header.npy"] = np.frombuffer(json.dumps(header).encode(), np.uint8)
-    with (tmp_path / "old.snb").open("wb") as file:
-        np.savez(file, **{name.removesuffix(".npy"): array for name, array in arrays.items()})
-    assert MultinomialNB.load(tmp_path / "old.snb").counts == model.counts
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from mailboxes import HAM, MESSAGES, SPAM, exported, mails, same_counts
 
-from streamnb import Mailbox, MailClassifier, MultinomialNB, _core
+from streamnb import Mailbox, MailClassifier, MultinomialNB
 from streamnb.classifier import Classifier
 from streamnb.errors import OutputError, StateError
 from streamnb.features.mail_words import MailTokenizer
@@ -363,18 +363,3 @@ def test_mail_with_zero_bytes_is_exported_and_imported(box, tmp_path, mail):
         assert [counts.rows()[3] for counts in other.counts] == [
             counts.rows()[3] for counts in box.counts
         ]
-
-
-def test_exports_of_before_with_zero_bytes_are_read(box, tmp_path):
-    """They had such names as text."""
-    box.learn(b"Subject: x\n\nhello \0 there\n", "ham")
-    lines = [json.loads(line) for line in exported(box).splitlines()]
-    for line in lines:
-        name = line.get("name", "")
-        if name.startswith("\0"):
-            line["name"] = _core.decode_name(bytes.fromhex(name[1:]))
-    assert any(line.get("name", "").startswith("\0 ") for line in lines)
-    (tmp_path / "x").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    with Mailbox(tmp_path / "other") as other:
-        import_file(other, str(tmp_path / "x"))
-        assert exported(other) == exported(box)

@@ -7,20 +7,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from streamnb.cli.options import (
-    MailCommand,
-    current_base,
-    current_user,
-    database_options,
-    question_options,
-)
+from streamnb.cli import options
 from streamnb.errors import StreamNBError, printable
 
 if TYPE_CHECKING:
     from streamnb.mailbox.service.answers import Question
 
 
-class _Passing(MailCommand):
+class _Passing(options.MailCommand):
     """The message passes also where an option is wrong."""
 
     misused = 75
@@ -66,8 +60,8 @@ def _field(ctx: click.Context, param: click.Parameter, text: str | None) -> str 
     callback=_field,
     help="Another header field, for messages whose verdict is unsure.",
 )
-@question_options
-@database_options
+@options.question_options
+@options.database_options
 def filter_(
     strict: bool,
     update: bool,
@@ -94,7 +88,9 @@ def filter_(
     from streamnb.mailbox.service.client import Asking
 
     try:
-        asking = Asking(db, wait, question, update, current_user(), True, current_base())
+        asking = Asking(
+            db, wait, question, update, options.current_user(), True, options.current_base()
+        )
     except StreamNBError as error:
         pass_unmarked()
         click.echo(f"streamnb: passed on unmarked: {printable(str(error))}", err=True)

@@ -49,6 +49,7 @@ def experiment(
     Exit status: 0 done, 2 wrong option or configuration, 3 the table cannot be read, 5 results
     cannot be written, 130 interrupted (what was measured until then is reported).
     """  # noqa: D301 (click's mark for lines that stay as they are)
+    from streamnb.tables.experiment import run
     from streamnb.tables.experiment.result_files import make_folder, write_experiment
 
     config = _configured(config_file, settings)
@@ -60,7 +61,7 @@ def experiment(
         make_folder(out)
     plain = as_json or quiet or sys.stderr is None or not sys.stderr.isatty()
     try:
-        found = _run(config) if plain else _with_progress(config)
+        found = run(config) if plain else _with_progress(config)
     except ConfigError as error:
         raise ConfigError(f"{config_file}: {error}") from None
     if out is not None:
@@ -76,12 +77,6 @@ def experiment(
     if found.interrupted:
         click.echo("streamnb: interrupted; the figures are of the trials until then", err=True)
         sys.exit(130)
-
-
-def _run(config: ExperimentConfig) -> Experiment:
-    from streamnb.tables.experiment import run
-
-    return run(config)
 
 
 def _configured(config_file: str, settings: tuple[str, ...]) -> ExperimentConfig:

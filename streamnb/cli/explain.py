@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from streamnb.cli.options import database_options, open_mailbox
+from streamnb.cli.options import Command, database_options, open_mailbox
 from streamnb.cli.tables import new_console, new_table
 from streamnb.errors import ModelFileError, printable
 from streamnb.mailbox.sources import read_one
@@ -20,6 +20,17 @@ if TYPE_CHECKING:
     from streamnb.mailbox.store import Mailbox
 
 
+def _most_option(default: int) -> Callable[[Command], Command]:
+    return click.option(
+        "-n",
+        "most",
+        type=click.IntRange(1, 10000),
+        default=default,
+        metavar="N",
+        help=f"How many tokens ({default}).",
+    )
+
+
 @click.command()
 @click.argument("message", metavar="MESSAGE")
 @click.option(
@@ -28,14 +39,7 @@ if TYPE_CHECKING:
     metavar="FILE",
     help="A model that `replay --save` wrote; else the mailbox's database is asked.",
 )
-@click.option(
-    "-n",
-    "most",
-    type=click.IntRange(1, 10000),
-    default=20,
-    metavar="N",
-    help="How many tokens (20).",
-)
+@_most_option(20)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @database_options
 def explain(
@@ -89,14 +93,7 @@ def explain(
 @click.command()
 @click.argument("model_file", metavar="[FILE]", required=False)
 @click.option("--class", "label", metavar="CLASS", help="Only this class.")
-@click.option(
-    "-n",
-    "most",
-    type=click.IntRange(1, 10000),
-    default=15,
-    metavar="N",
-    help="How many tokens (15).",
-)
+@_most_option(15)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @database_options
 def top(

@@ -15,15 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from streamnb.cli.options import (
-    MailCommand,
-    current_base,
-    current_user,
-    database_options,
-    json_option,
-    open_mailbox,
-    question_options,
-)
+from streamnb.cli import options
 from streamnb.cli.sources import access_of, binary_option, is_server, server_options, sources
 from streamnb.errors import (
     BusyError,
@@ -133,8 +125,8 @@ def _report(outcomes: Iterable[tuple[str, bytes, Outcome]], as_json: bool) -> in
 )
 @binary_option
 @server_options
-@database_options
-@json_option
+@options.database_options
+@options.json_option
 def learn(
     what: tuple[str, ...],
     program: bool,
@@ -167,7 +159,7 @@ def learn(
     names = tuple(chain.from_iterable(taught.values()))
     access_of(names, servers)  # before a database is made
     teacher = PROGRAM if program else HUMAN
-    with _failing_last() as failed, open_mailbox(db, wait, create=True) as mailbox:
+    with _failing_last() as failed, options.open_mailbox(db, wait, create=True) as mailbox:
         found = _readable(_mixed(taught, servers, binary), failed, names)
         lessons = (Lesson(content, label, f"learn {name}") for label, name, content in found)
         learned = learn_many(mailbox, lessons, teacher)
@@ -264,8 +256,8 @@ def _mixed(
     help="With --erase: all messages in the record of verdicts whose sender has TEXT in it.",
 )
 @server_options
-@database_options
-@json_option
+@options.database_options
+@options.json_option
 def forget(
     source: tuple[str, ...],
     digests: tuple[str, ...],
@@ -289,42 +281,23 @@ def forget(
     if not source and not digests and sender is None:
         raise click.UsageError("Missing argument 'SOURCE...' (or --digest).")
     keys = [_key(text) for text in digests]
-    if erase:
-        _erase(source, keys, sender, db, wait, as_json, servers)
-        return
-    from streamnb.mailbox.digest import digest
-
-    with _failing_last() as failed, open_mailbox(db, wait) as mailbox:
-        gone = ((key.hex(), key, mailbox.forget_digest(key)) for key in keys)
-        messages = (("", found) for found in sources(source, servers))
-        here = (
-            (name, digest(content), mailbox.forget(content))
-            for _, name, content in _readable(messages, failed)
-        )
-        _report(chain(gone, here), as_json)
-
-
-def _erase(
-    source: tuple[str, ...],
-    keys: list[bytes],
-    sender: str | None,
-    db: str | None,
-    wait: float,
-    as_json: bool,
-    servers: dict[str, Any],
-) -> None:
     from streamnb.mailbox.digest import digest
     from streamnb.mailbox.record import Record
 
-    with _failing_last() as failed, open_mailbox(db, wait) as mailbox:
-        messages = (("", found) for found in sources(source, servers))
-        keys += [digest(content) for _, _, content in _readable(messages, failed)]
+    with _failing_last() as failed, options.open_mailbox(db, wait) as mailbox:
+        found = _readable((("", one) for one in sources(source, servers)), failed)
+        if not erase:
+            gone = ((key.hex(), key, mailbox.forget_digest(key)) for key in keys)
+            here = ((name, digest(mail), mailbox.forget(mail)) for _, name, mail in found)
+            _report(chain(gone, here), as_json)
+            return
+        keys += [digest(content) for _, _, content in found]
         erased = Record(mailbox).erase(keys, sender)
     if as_json:
         click.echo(json.dumps({"erased": erased, "named": len(keys)}))
-        return
-    click.echo(f"{erased:,} messages erased, of {len(keys):,} that were named" if keys else
-               f"{erased:,} messages erased")  # fmt: skip
+    else:
+        named = f", of {len(keys):,} that were named" if keys else ""
+        click.echo(f"{erased:,} messages erased{named}")
 
 
 def _key(text: str) -> bytes:
@@ -342,8 +315,8 @@ def _key(text: str) -> bytes:
 @click.argument("new")
 @click.argument("source", nargs=-1, required=True)
 @server_options
-@database_options
-@json_option
+@options.database_options
+@options.json_option
 def renew(
     new: str, source: tuple[str, ...], db: str | None, wait: float, as_json: bool, **servers: Any
 ) -> None:
@@ -369,7 +342,7 @@ def renew(
     access_of(source, servers)  # before a database is made
     with (
         _failing_last() as failed,
-        open_mailbox(db, wait) as old,
+        options.open_mailbox(db, wait) as old,
         successor(old, new, wait) as fresh,
     ):
         found = (("", one) for one in sources(source, servers))
@@ -407,14 +380,14 @@ def _errors_are_three() -> Iterator[None]:
         raise UnexpectedError(error, 3) from error
 
 
-@click.command(cls=MailCommand)
+@click.command(cls=options.MailCommand)
 @click.argument("source", nargs=-1)
 @click.option("--reasons", type=click.IntRange(0, 100), default=0, help="Show so many reasons.")
-@question_options
+@options.question_options
 @binary_option
 @server_options
-@database_options
-@json_option
+@options.database_options
+@options.json_option
 def classify(
     source: tuple[str, ...],
     reasons: int,
@@ -449,7 +422,11 @@ def classify(
     statuses: list[int] = []
     waiting: set[str] = set()
     asking = Asking(
-        db, wait, question._replace(reasons=reasons), user=current_user(), base=current_base()
+        db,
+        wait,
+        question._replace(reasons=reasons),
+        user=options.current_user(),
+        base=options.current_base(),
     )
     with _errors_are_three(), asking:
         for found in sources(source or ("-",), servers, binary):

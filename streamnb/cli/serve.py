@@ -7,19 +7,12 @@ import os
 import socket
 import sys
 from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack
-from typing import TYPE_CHECKING, Any
+from contextlib import AbstractContextManager, ExitStack, suppress
+from typing import TYPE_CHECKING
 
 import click
 
-from streamnb.cli.options import (
-    Finite,
-    current_base,
-    current_user,
-    database_options,
-    open_mailbox,
-    question_options,
-)
+from streamnb.cli import options
 from streamnb.errors import ConfigError, needing, printable
 
 if TYPE_CHECKING:
@@ -27,6 +20,7 @@ if TYPE_CHECKING:
 
     from streamnb.mailbox.service.answers import Question
     from streamnb.mailbox.service.judge import Mailboxes
+    from streamnb.mailbox.service.listening import Talk
     from streamnb.mailbox.service.proxy import Hop
     from streamnb.mailbox.service.server import Listener
 
@@ -45,7 +39,7 @@ _MAIL = 20  # connections that bring mail, at once: each can hold a message of 5
 @click.option("--milter", metavar="ADDRESS", help="Answer Postfix or Sendmail as a milter.")
 @click.option(
     "--reject",
-    type=Finite(0.5, 1),
+    type=options.Finite(0.5, 1),
     metavar="P",
     help="With --milter: refuse spam that is sure, from this probability on.",
 )
@@ -53,8 +47,8 @@ _MAIL = 20  # connections that bring mail, at once: each can hold a message of 5
 @click.option("--users", is_flag=True, help="Serve all users' databases, not a single one.")
 @click.option("--certificate", metavar="FILE", help="Offer STARTTLS by it (PEM, with --key).")
 @click.option("--key", metavar="FILE", help="The private key of the certificate.")
-@question_options
-@database_options
+@options.question_options
+@options.database_options
 def serve(
     lmtp: str | None,
     smtp: str | None,
@@ -110,7 +104,7 @@ def serve(
         raise click.UsageError("--certificate is for --smtp and --lmtp alone")
     if reject is not None and not (milter or "milter" in passed):
         raise click.UsageError("--reject goes with --milter")
-    if users and (db is not None or current_user() is not None):
+    if users and (db is not None or options.current_user() is not None):
         raise click.UsageError("--users serves all users' databases: without --db and --user")
     if (milter or "milter" in passed) and users:
         raise click.UsageError("--milter goes with one database: a message can be for many users")
@@ -119,58 +113,48 @@ def serve(
     with ExitStack() as stack:
         if users:
             os.makedirs(users_folder(), mode=0o700, exist_ok=True)
-            base = current_base() or base_path("all")
+            base = options.current_base() or base_path("all")
             site = None if base is None else Base(base, wait)
             if site is not None:
                 _ = site.version  # one that cannot be read is told now
             mailboxes = Mailboxes(None, site)
         else:
-            mailboxes = Mailboxes(stack.enter_context(open_mailbox(db, wait, create=True)))
-        handles = _handles(mailboxes, next_hop, question, tls, reject)
-        served(mailboxes, _listeners(stack, mailboxes, wanted, passed, handles), _say)
+            mailboxes = Mailboxes(stack.enter_context(options.open_mailbox(db, wait, create=True)))
+
+        def handler(name: str) -> Talk:
+            return _handler(name, mailboxes, next_hop, question, tls, reject)
+
+        served(mailboxes, _listeners(stack, mailboxes, wanted, passed, handler), _say)
     sys.stderr.flush()
     os._exit(0)  # all is done; a thread that waits for a next hop that hangs is not waited for
 
 
-def _handles(
+def _handler(
+    name: str,
     mailboxes: Mailboxes,
     hop: Hop | None,
     question: Question,
     tls: ssl.SSLContext | None,
     reject: float | None,
-) -> dict[str, Callable[[], Any]]:
-    """What makes the handler of each kind of listener; what it needs is imported then."""
-
-    def ask() -> Any:
+) -> Talk:
+    """What talks to those who come to a kind of listener; what it needs is imported then."""
+    if name == "ask":
         from streamnb.mailbox.service.server import asked
 
         return asked(mailboxes, _say)
+    if name == "milter":
+        from streamnb.mailbox.service.milter import milter
 
-    def mail(lmtp: bool) -> Any:
-        with _needed():
-            from streamnb.mailbox.service.proxy import proxy
-        assert hop is not None  # noqa: S101 (checked by the command)
-        return proxy(hop, mailboxes, _say, lmtp, question, tls)
-
-    def milter() -> Any:
-        from streamnb.mailbox.service.milter import milter as asked
-
-        return asked(mailboxes, _say, question, reject)
-
-    def http() -> Any:
+        return milter(mailboxes, _say, question, reject)
+    if name == "http":
         with _needed():
             from streamnb.mailbox.service.api import api
-            from streamnb.mailbox.service.http import Guard
-            from streamnb.mailbox.service.http import http as spoken
-        return spoken(Guard(api(mailboxes), _token(mailboxes)))
-
-    return {
-        "ask": ask,
-        "lmtp": lambda: mail(True),
-        "smtp": lambda: mail(False),
-        "milter": milter,
-        "http": http,
-    }
+            from streamnb.mailbox.service.http import Guard, http
+        return http(Guard(api(mailboxes), _token(mailboxes)))
+    with _needed():
+        from streamnb.mailbox.service.proxy import proxy
+    assert hop is not None  # noqa: S101 (checked by the command)
+    return proxy(hop, mailboxes, _say, name == "lmtp", question, tls)
 
 
 def _needed() -> AbstractContextManager[None]:
@@ -182,22 +166,18 @@ def _token(mailboxes: Mailboxes) -> Callable[[str | None], str]:
     from streamnb.mailbox.location import user_path
     from streamnb.mailbox.service.http import token_of
 
-    if mailboxes.one is not None:
-        token = token_of(mailboxes.one.location)
-        return lambda user: token if user is None else _nobody()
+    only = None if mailboxes.one is None else token_of(mailboxes.one.location)
 
     def of_user(user: str | None) -> str:
-        try:
+        if only is not None and user is None:
+            return only
+        with suppress(ConfigError):
             path = user_path(user or "")
-        except ConfigError:
-            return _nobody()
-        return token_of(path) if os.path.exists(path) else _nobody()
+            if only is None and os.path.exists(path):
+                return token_of(path)
+        raise LookupError("no such user")
 
     return of_user
-
-
-def _nobody() -> str:
-    raise LookupError("no such user")
 
 
 def _listeners(
@@ -205,7 +185,7 @@ def _listeners(
     mailboxes: Mailboxes,
     wanted: dict[str, str | None],
     passed: dict[str, list[socket.socket]],
-    handles: dict[str, Callable[[], Any]],
+    handler: Callable[[str], Talk],
 ) -> list[Listener]:
     """All listeners that are asked for; the stack closes them."""
     from streamnb.mailbox.location import is_url, socket_path
@@ -219,7 +199,7 @@ def _listeners(
     places = {"ask": f"unix:{asking}", **{k: v for k, v in wanted.items() if v}}
     addresses = {name: address_of(text) for name, text in places.items() if name not in passed}
     most = {"lmtp": _MAIL, "smtp": _MAIL, "milter": 5 * _MAIL}
-    made = {name: handles[name]() for name in (*addresses, *passed)}
+    made = {name: handler(name) for name in (*addresses, *passed)}
     found: list[Listener] = []
     for name, address in addresses.items():
         mode = 0o660 if name in most else 0o600  # the mail server is of our group

@@ -90,7 +90,10 @@ def score(config_file: str, settings: tuple[str, ...], as_json: bool) -> None:
         frame = on.score(_input(session, wanted), model, classes=wanted.classes, positive=positive)
         _write(frame, wanted)
         messages = session.read.format(wanted.format).load(wanted.output).count()
-    _told(as_json, {"output": wanted.output, "messages": messages}, f"{messages:,} messages scored")
+    if as_json:
+        click.echo(json.dumps({"output": wanted.output, "messages": messages}))
+    else:
+        click.echo(printable(f"{wanted.output}: {messages:,} messages scored"))
 
 
 @spark.command()
@@ -149,10 +152,6 @@ def table(corpora: tuple[str, ...], output: str, order: str) -> None:
         from streamnb.replay.table import write
     messages = write(corpora, output, order)
     click.echo(printable(f"{output}: {messages:,} messages"))
-
-
-def _told(as_json: bool, found: dict[str, Any], line: str) -> None:
-    click.echo(json.dumps(found) if as_json else printable(f"{found['output']}: {line}"))
 
 
 def _configured(config_file: str, settings: tuple[str, ...], *wanted: str) -> tuple[Any, Any]:

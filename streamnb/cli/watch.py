@@ -297,7 +297,10 @@ def _run(
             looked, pause = True, 0.0
             if once:
                 return
-            _wait(account, watcher.plan.inbox, every, lambda: bool(stopped))
+            if hasattr(account, "wait"):
+                account.wait(watcher.plan.inbox, every, lambda: bool(stopped))
+            else:
+                _sleep(every, lambda: bool(stopped))
         except (MailServerError, BusyError, OutputError) as error:
             if once or not looked:
                 raise
@@ -317,13 +320,6 @@ def _say_waiting(watcher: Watcher) -> None:
             f"not ready to move {', '.join(waiting)} yet: each must have been called rightly often "
             "enough before it was learned (streamnb status)"
         )
-
-
-def _wait(account: Any, inbox: str, seconds: float, stopping: Callable[[], bool]) -> None:
-    if hasattr(account, "wait"):
-        account.wait(inbox, seconds, stopping)
-    else:
-        _sleep(seconds, stopping)
 
 
 def _sleep(seconds: float, stopping: Callable[[], bool]) -> None:

@@ -15,15 +15,15 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from streamnb.counts.protocol import Bools, Floats, Ints, Keys
+
 Number = TypeVar("Number", np.int64, np.uint64)
 
 BLOCK = 32  # features
 LAST_DAY = (1 << 16) - 1  # that a block has room for, of days since 1970
 
 
-def positions(
-    rising: NDArray[Any], asked: NDArray[Any]
-) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def positions(rising: NDArray[Any], asked: NDArray[Any]) -> tuple[Ints, Bools]:
     """Where each of what is asked for is in an array that rises, and whether it is there."""
     at = np.searchsorted(rising, asked)
     at[at == len(rising)] = 0
@@ -81,23 +81,23 @@ class Page:
         How many messages each was learned from, and on what day last, shape (b * BLOCK, 2).
     """
 
-    def __init__(self, blocks: NDArray[np.int64], classes: int) -> None:
+    def __init__(self, blocks: Ints, classes: int) -> None:
         rows = len(blocks) * BLOCK
         self.blocks = blocks
         self.keys = np.zeros(rows, np.uint64)
         self.cells = np.zeros((rows, classes))
         self.seen = np.zeros((rows, 2), np.uint32)
 
-    def rows(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
+    def rows(self, places: Ints) -> Ints:
         """Which rows the places of features are."""
-        rows: NDArray[np.int64] = np.searchsorted(self.blocks, places // BLOCK) * BLOCK
+        rows: Ints = np.searchsorted(self.blocks, places // BLOCK) * BLOCK
         return rows + places % BLOCK
 
-    def has(self, places: NDArray[np.int64]) -> bool:
+    def has(self, places: Ints) -> bool:
         """Whether it has the blocks of all these places."""
         return bool(positions(self.blocks, places // BLOCK)[1].all())
 
-    def by_block(self) -> tuple[NDArray[np.uint64], NDArray[np.float64], NDArray[np.uint32]]:
+    def by_block(self) -> tuple[Keys, Floats, NDArray[np.uint32]]:
         """Keys, cells and `seen`, with an axis for the blocks before the features'."""
         shape = len(self.blocks), BLOCK
         return (
@@ -167,9 +167,7 @@ def read_blocks(found: Iterable[tuple[int, bytes]], page: Page) -> None:
         seen[at, :, 0], seen[at, :, 1] = blocks["times"], blocks["days"]
 
 
-def _read_sparse(
-    kind: int, at: NDArray[np.int64], written: list[bytes], cells: NDArray[np.float64]
-) -> NDArray[Any]:
+def _read_sparse(kind: int, at: Ints, written: list[bytes], cells: Floats) -> NDArray[Any]:
     """Read the counts of sparse blocks; what else they hold."""
     layout, entry = _layout(kind, 0), _entry(kind)
     head = layout.itemsize
@@ -183,19 +181,7 @@ def _read_sparse(
     return np.frombuffer(b"".join([block[:head] for block in written]), layout)
 
 
-def read_former_blocks(found: Iterable[tuple[int, bytes]], page: Page) -> None:
-    """As `read_blocks`, for databases of version 1, whose blocks have no fingerprints.
-
-    They are counts, and in the bytes of one more number how many messages and the day.
-    """
-    _, cells, seen = page.by_block()
-    for number, block in found:
-        rows = np.frombuffer(block, "<f8").reshape(BLOCK, -1)
-        cells[number, :, : rows.shape[1] - 1] = rows[:, :-1]
-        seen[number] = np.ascontiguousarray(rows[:, -1:]).view("<u4")
-
-
-def features_of(written: Iterable[bytes]) -> NDArray[np.uint64]:
+def features_of(written: Iterable[bytes]) -> Keys:
     """The fingerprints of the features of b blocks, shape (b * BLOCK,).
 
     Raises
@@ -209,9 +195,7 @@ def features_of(written: Iterable[bytes]) -> NDArray[np.uint64]:
     return np.frombuffer(b"".join(keys), "<u8").astype(np.uint64)
 
 
-def places_within(
-    blocks: NDArray[np.int64], written: Iterable[bytes], fingerprints: NDArray[np.uint64]
-) -> NDArray[np.int64]:
+def places_within(blocks: Ints, written: Iterable[bytes], fingerprints: Keys) -> Ints:
     """The places of features within some blocks, as those say; -1 for what is not there.
 
     Raises
@@ -229,7 +213,7 @@ def places_within(
     return places
 
 
-def written_blocks(page: Page, which: NDArray[np.int64]) -> list[bytes]:
+def written_blocks(page: Page, which: Ints) -> list[bytes]:
     """Some blocks of a page, as `read_blocks` reads them."""
     keys, cells, seen = page.by_block()
     keys, cells, seen = keys[which], cells[which], seen[which]
@@ -262,7 +246,7 @@ def written_blocks(page: Page, which: NDArray[np.int64]) -> list[bytes]:
     return written
 
 
-def _written_sparse(kind: int, cells: NDArray[np.float64]) -> list[bytes]:
+def _written_sparse(kind: int, cells: Floats) -> list[bytes]:
     """The counts of blocks that are not 0."""
     block, feature, of = np.nonzero(cells)
     entries = np.empty(len(block), _entry(kind))
@@ -272,13 +256,13 @@ def _written_sparse(kind: int, cells: NDArray[np.float64]) -> list[bytes]:
     return _cut(entries.tobytes(), sizes)
 
 
-def _cut(data: bytes, sizes: NDArray[np.int64]) -> list[bytes]:
+def _cut(data: bytes, sizes: Ints) -> list[bytes]:
     """Bytes in pieces of these sizes."""
     ends = np.cumsum(sizes).tolist()
     return [data[start:end] for start, end in zip([0, *ends], ends, strict=False)]
 
 
-def _fits(kind: _Kind, cells: NDArray[np.float64], times: NDArray[np.uint32]) -> NDArray[np.bool_]:
+def _fits(kind: _Kind, cells: Floats, times: NDArray[np.uint32]) -> Bools:
     """Which blocks can be written so."""
     counts = np.dtype(kind.counts)
     if counts.itemsize == 8:
@@ -288,5 +272,5 @@ def _fits(kind: _Kind, cells: NDArray[np.float64], times: NDArray[np.uint32]) ->
         exact = scaled == (scaled.astype(counts) if counts.kind == "f" else np.rint(scaled))
     if counts.kind == "u":
         exact &= (scaled >= 0) & (scaled <= np.iinfo(counts).max)
-    fits: NDArray[np.bool_] = exact.all(axis=(1, 2))
+    fits: Bools = exact.all(axis=(1, 2))
     return fits & (times <= np.iinfo(kind.times).max).all(axis=1)

@@ -14,7 +14,15 @@ from streamnb import _core
 from streamnb.counts.blocks import BLOCK, LAST_DAY, Page, distinct, joined, positions
 from streamnb.counts.part import LentCounts
 from streamnb.counts.places import MOST_PLACES, Places, Store, found_of
-from streamnb.counts.protocol import Counts, Label, UnsupportedError, check_labels
+from streamnb.counts.protocol import (
+    Bools,
+    Counts,
+    Floats,
+    Keys,
+    Label,
+    UnsupportedError,
+    check_labels,
+)
 from streamnb.errors import damaged
 from streamnb.features.token_counts import TokenCounts
 from streamnb.storage import plain_label, read_label
@@ -25,7 +33,7 @@ def today() -> int:
     return min(max(0, int(time.time() // 86400)), LAST_DAY)
 
 
-def is_rare(seen: NDArray[np.uint32], day: float) -> NDArray[np.bool_]:
+def is_rare(seen: NDArray[np.uint32], day: float) -> Bools:
     """Which features one message had, and none since that day; `seen` as `Page` has it."""
     return (seen[:, 0] <= 1) & (seen[:, 1].astype(np.int64) < day)
 
@@ -100,9 +108,7 @@ class SqlCounts(Places):
             self._totals.append(0.0)
         self._changed()
 
-    def gather(
-        self, fingerprints: NDArray[np.uint64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.uint8]]:
+    def gather(self, fingerprints: Keys) -> tuple[Floats, NDArray[np.uint8]]:
         """Counts (n, K) of features, and which of them have any."""
         found = self._read(fingerprints)
         cells = np.zeros((len(fingerprints), len(self.labels)))
@@ -153,10 +159,7 @@ class SqlCounts(Places):
         some = np.concatenate([np.empty(0, np.uint64), *[of.fingerprints for of in messages]])
         fingerprints = distinct(some)
         cells, _ = self.gather(fingerprints)
-        lent = LentCounts(
-            fingerprints, cells, self.labels, self.weights, self._totals, self._features,
-            self.version,
-        )  # fmt: skip
+        lent = LentCounts(fingerprints, cells, self)
         lent.found = self._read(fingerprints)
         return lent
 
@@ -216,11 +219,7 @@ class SqlCounts(Places):
         self._write(page, rows)
 
     def add_matrix(
-        self,
-        tokens: TokenCounts,
-        sums: NDArray[np.float64],
-        labels: Sequence[Label],
-        weights: Sequence[float],
+        self, tokens: TokenCounts, sums: Floats, labels: Sequence[Label], weights: Sequence[float]
     ) -> None:
         """Learn many messages summed up; `sums` has a column for each of `labels`."""
         for column, label, weight in zip(sums.T, labels, weights, strict=True):
@@ -230,18 +229,16 @@ class SqlCounts(Places):
             )
             self.add(part, label, 1.0, weight)
 
-    def everything(self) -> tuple[NDArray[np.uint64], NDArray[np.float64]]:
+    def everything(self) -> tuple[Keys, Floats]:
         """Every feature (V,) and its counts (V, K): not for a single message."""
         fingerprints, cells, _, _ = self.rows()
         return fingerprints, cells
 
-    def parts(self) -> Iterator[tuple[NDArray[np.uint64], NDArray[np.float64]]]:
+    def parts(self) -> Iterator[tuple[Keys, Floats]]:
         """As `everything`, in one part."""
         yield self.everything()
 
-    def rows(
-        self,
-    ) -> tuple[NDArray[np.uint64], NDArray[np.float64], NDArray[np.uint32], list[bytes | None]]:
+    def rows(self) -> tuple[Keys, Floats, NDArray[np.uint32], list[bytes | None]]:
         """Every feature that has a count: fingerprints, counts, `Page.seen` and names."""
         run = self.database.connection.execute
         named = run(f"SELECT name FROM features_{self.view} ORDER BY fingerprint").fetchall()  # noqa: S608
@@ -250,11 +247,11 @@ class SqlCounts(Places):
         found = self._everywhere()
         at = found.rows
         cells = found.page.cells[at]
-        some: NDArray[np.bool_] = np.any(cells, axis=1)
+        some: Bools = np.any(cells, axis=1)
         names = [name for (name,), there in zip(named, some.tolist(), strict=True) if there]
         return found.fingerprints[some], cells[some], found.page.seen[at][some], names
 
-    def value_counts(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def value_counts(self) -> tuple[Floats, Floats]:
         """Not here: no model of a database asks for it."""
         raise UnsupportedError("counts in a database are not told by their value")
 
@@ -271,10 +268,9 @@ class SqlCounts(Places):
         self.labels, self.weights, self._totals = [], [], []
         self._features = self._places = 0
         self._known = None
-        self.keyed = True
         self._changed()
 
-    def drop(self, fingerprints: NDArray[np.uint64], day: float) -> int:
+    def drop(self, fingerprints: Keys, day: float) -> int:
         """Drop those of some features that one message had, before that day; how many."""
         found = self._read(fingerprints)
         page, rows = found.page, found.rows
@@ -288,12 +284,7 @@ class SqlCounts(Places):
         self._changed()
         return len(rows)
 
-    def replace(
-        self,
-        fingerprints: NDArray[np.uint64],
-        cells: NDArray[np.float64],
-        times: NDArray[np.float64],
-    ) -> None:
+    def replace(self, fingerprints: Keys, cells: Floats, times: Floats) -> None:
         """Count these features instead of what is counted, each in so many messages.
 
         Those that are known keep their names, and lie where they lie.

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamnb import _core
-from streamnb.counts.protocol import Counts, Label, check_labels
+from streamnb.counts.protocol import Counts, Floats, Keys, Label, check_labels
 from streamnb.features.token_counts import Feature, TokenCounts
 from streamnb.storage import plain_label, read_label
 
@@ -19,6 +19,13 @@ _RESCALE = float(1 << 32)
 _FORGOTTEN = 2.0**-20
 _PART = 1 << 20  # numbers that `parts` gives at once
 _FEW = 4  # classes of which files have all counts, zeros too; as rows in memory have
+
+
+def column_of(fingerprints: Keys, cells: Floats, k: int) -> TokenCounts:
+    """What is counted (V, K) in one class, as if it were one long message."""
+    some = cells[:, k] > 0
+    counts = np.ascontiguousarray(cells[some, k])
+    return TokenCounts._trusted(fingerprints[some], counts, None, None)
 
 
 class MemoryCounts:
@@ -76,20 +83,16 @@ class MemoryCounts:
             self.labels.append(label)
             self.weights.append(0.0)
 
-    def reserve(self, features: int) -> None:
-        """Make room for so many features at once, where it is known how many will come."""
-        self.table.reserve(features)
-
     def name(self, fingerprint: int) -> Feature | None:
         """The name of a feature, or None where it is not known."""
         return self.table.name(fingerprint)
 
-    def everything(self) -> tuple[NDArray[np.uint64], NDArray[np.float64]]:
+    def everything(self) -> tuple[Keys, Floats]:
         """Every feature (V,) and its counts (V, K): not for a single message."""
         fingerprints, cells, _, _ = self.table.arrays()
         return fingerprints, cells
 
-    def parts(self) -> Iterator[tuple[NDArray[np.uint64], NDArray[np.float64]]]:
+    def parts(self) -> Iterator[tuple[Keys, Floats]]:
         """As `everything`, a part after the other, in any order, while nothing changes."""
         step = _PART // (len(self.labels) + 1) + 1
         for start in range(0, len(self.table), step):
@@ -112,11 +115,7 @@ class MemoryCounts:
         self.version += 1
 
     def add_matrix(
-        self,
-        tokens: TokenCounts,
-        sums: NDArray[np.float64],
-        labels: Sequence[Label],
-        weights: Sequence[float],
+        self, tokens: TokenCounts, sums: Floats, labels: Sequence[Label], weights: Sequence[float]
     ) -> None:
         """Learn many messages summed up; `sums` has a column for each of `labels`."""
         self.declare(labels)
@@ -161,9 +160,7 @@ class MemoryCounts:
             self.table.rescale(1 / _RESCALE, _FORGOTTEN * self.scale)
             self.weights = [weight / _RESCALE for weight in self.weights]
 
-    def gather(
-        self, fingerprints: NDArray[np.uint64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.uint8]]:
+    def gather(self, fingerprints: Keys) -> tuple[Floats, NDArray[np.uint8]]:
         """Counts (n, K) of features, and which of them have any."""
         return self.table.gather(fingerprints)
 
@@ -173,7 +170,7 @@ class MemoryCounts:
         """As the protocol says."""
         return self.table.log_sums(tokens.fingerprints, tokens.counts, alpha, background, unseen)
 
-    def value_counts(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def value_counts(self) -> tuple[Floats, Floats]:
         """Counts that occur (m,), and how many features have each of them in each class (m, K)."""
         return self.table.value_counts()
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from streamnb.counts.memory import MemoryCounts
-from streamnb.counts.protocol import Label, UnsupportedError
+from streamnb.counts.protocol import Counts, Floats, Keys, Label, UnsupportedError
 from streamnb.features.token_counts import TokenCounts
 
 
@@ -35,14 +33,8 @@ class LentCounts(PartOfCounts):
         The features, shape (n,), rising.
     cells
         Their counts, shape (n, K).
-    labels, weights
-        The store's own lists: a class that comes new comes there, too.
-    totals
-        Sum of the counts of each class, those elsewhere too.
-    features
-        Number of features that have a count, here and elsewhere.
-    version
-        To begin with.
+    store
+        Who lends: a class that comes new comes into its own lists, too.
 
     Attributes
     ----------
@@ -54,25 +46,16 @@ class LentCounts(PartOfCounts):
 
     found: Any = None
 
-    def __init__(
-        self,
-        fingerprints: NDArray[np.uint64],
-        cells: NDArray[np.float64],
-        labels: list[Label],
-        weights: list[float],
-        totals: Sequence[float],
-        features: int,
-        version: int,
-    ) -> None:
+    def __init__(self, fingerprints: Keys, cells: Floats, store: Counts) -> None:
         super().__init__()
-        self.declare(labels)
-        self.labels, self.weights = labels, weights
+        self.declare(store.labels)
+        self.labels, self.weights = store.labels, store.weights
         known = cells.any(axis=1)
         some = np.ascontiguousarray(cells[known])
-        self.table.load(fingerprints[known], None, None, some, list(totals))
-        self.table.elsewhere = features - len(self.table)
-        self.version = version
-        self.learned: list[NDArray[np.uint64]] = []
+        self.table.load(fingerprints[known], None, None, some, list(store.totals))
+        self.table.elsewhere = store.features - len(self.table)
+        self.version = store.version
+        self.learned: list[Keys] = []
 
     def add(
         self, tokens: TokenCounts, label: Label, weight: float, mass: float | None = None

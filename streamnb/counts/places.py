@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from streamnb import _core
 from streamnb.counts.blocks import (
@@ -21,11 +20,10 @@ from streamnb.counts.blocks import (
     places_within,
     positions,
     read_blocks,
-    read_former_blocks,
     written_blocks,
 )
 from streamnb.counts.memory import NO_NAME
-from streamnb.counts.protocol import Label
+from streamnb.counts.protocol import Bools, Ints, Keys, Label
 from streamnb.errors import damaged
 from streamnb.features.token_counts import Feature, TokenCounts
 
@@ -95,13 +93,13 @@ class Found(NamedTuple):
         Which rows of the page those are that were learned.
     """
 
-    fingerprints: NDArray[np.uint64]
-    places: NDArray[np.int64]
+    fingerprints: Keys
+    places: Ints
     page: Page
-    rows: NDArray[np.int64]
+    rows: Ints
 
 
-def found_of(fingerprints: NDArray[np.uint64], places: NDArray[np.int64], page: Page) -> Found:
+def found_of(fingerprints: Keys, places: Ints, page: Page) -> Found:
     """Features that lie at these places, with the page that has their blocks."""
     known = places >= 0
     return Found(fingerprints, places, page, page.rows(places if known.all() else places[known]))
@@ -121,22 +119,19 @@ class Places:
     ----------
     labels
         The classes: a block has a count for each of them.
-    keyed
-        Whether blocks have fingerprints, as they do from version 2 on.
     """
 
     def __init__(self, database: Store, view: int) -> None:
         self.database = database
         self.view = view
         self.labels: list[Label] = []
-        self.keyed = True
         self._places = 0
         self._changes = 0
         self._found: tuple[int, Found] | None = None
         # Where the features that were asked for last lie, also when counts were written since.
         # Places are given anew only by `SqlCounts.lay_out`, and by others between two calls of
         # `SqlCounts.load`.
-        self._known: tuple[NDArray[np.uint64], NDArray[np.int64]] | None = None
+        self._known: tuple[Keys, Ints] | None = None
         self._looks = 0, 0  # version, and how many messages were looked for by place
         self._keys: tuple[int, Page] | None = None  # version, and the features of all places
 
@@ -171,13 +166,13 @@ class Places:
             [(name, _key(fingerprint)) for fingerprint, name in names],
         )
 
-    def _read(self, fingerprints: NDArray[np.uint64]) -> Found:
+    def _read(self, fingerprints: Keys) -> Found:
         """Read what a message is about, or take what was read last."""
         if self._found is not None and self._found[0] == self.version:
             found = self._found[1]
             if found.fingerprints is fingerprints:
                 return found
-        first = -(-_FIRST * len(fingerprints) // BLOCK) if self.keyed else 0
+        first = -(-_FIRST * len(fingerprints) // BLOCK)
         blocks, written = self._first_blocks(first)
         with self._sound_blocks():
             places = places_within(blocks, written, fingerprints)
@@ -194,17 +189,16 @@ class Places:
 
     def _check_keys(self, found: Found) -> None:
         """Raise StateError unless the blocks have the features where those say that they lie."""
-        if self.keyed:
-            lying = found.fingerprints[found.places >= 0]
-            if (found.page.keys[found.rows] != lying).any():
-                raise damaged(self.database.path, "a place")
+        lying = found.fingerprints[found.places >= 0]
+        if (found.page.keys[found.rows] != lying).any():
+            raise damaged(self.database.path, "a place")
 
     def _note(self, found: Found) -> Found:
         self._found = self.version, found
         self._known = found.fingerprints, found.places
         return found
 
-    def places_of(self, fingerprints: NDArray[np.uint64]) -> NDArray[np.int64]:
+    def places_of(self, fingerprints: Keys) -> Ints:
         """Where features lie; -1 for those that were never learned."""
         if self._known is not None:
             known, places = self._known
@@ -216,7 +210,7 @@ class Places:
         self._known = fingerprints, self._find(fingerprints)
         return self._known[1]
 
-    def features_at(self, places: NDArray[np.int64]) -> NDArray[np.uint64]:
+    def features_at(self, places: Ints) -> Keys:
         """Which features lie at some places, as the blocks say.
 
         Of a few messages counts are read, too, since they are about to be taken back; of many, the
@@ -257,7 +251,7 @@ class Places:
         self._keys = self.version, page
         return page
 
-    def _ask(self, statement: str, keys: NDArray[np.int64]) -> list[tuple[Any, Any]]:
+    def _ask(self, statement: str, keys: Ints) -> list[tuple[Any, Any]]:
         """Pairs for those of the keys that are there: the key's number, and what was asked for."""
         run, numbers = self.database.connection.execute, self.database.numbers
         if len(keys) <= _AT_ONCE:
@@ -268,7 +262,7 @@ class Places:
             for number, found in run(statement, (numbers(keys[start : start + _AT_ONCE].tolist()),))
         ]
 
-    def _find(self, fingerprints: NDArray[np.uint64]) -> NDArray[np.int64]:
+    def _find(self, fingerprints: Keys) -> Ints:
         keys = fingerprints.view(np.int64)
         order = np.argsort(keys)  # neighbours lie on one page
         found = self._ask(
@@ -282,7 +276,7 @@ class Places:
             places[order[list(numbers)]] = self._checked(at)
         return places
 
-    def _checked(self, places: Sequence[Any] | NDArray[np.int64]) -> NDArray[np.int64]:
+    def _checked(self, places: Sequence[Any] | Ints) -> Ints:
         try:
             checked = np.array(places, dtype=np.int64)
         except (TypeError, ValueError, OverflowError):  # SQLite keeps anything in any column
@@ -291,7 +285,7 @@ class Places:
             raise damaged(self.database.path, "a place")
         return checked
 
-    def _first_blocks(self, many: int) -> tuple[NDArray[np.int64], list[Any]]:
+    def _first_blocks(self, many: int) -> tuple[Ints, list[Any]]:
         """The numbers of the first blocks, rising, and what is written there."""
         found = self.database.connection.execute(
             f"SELECT block, cells FROM blocks_{self.view} WHERE block < ? ORDER BY block",  # noqa: S608
@@ -299,7 +293,7 @@ class Places:
         ).fetchall()
         return np.array([block for block, _ in found], np.int64), [cells for _, cells in found]
 
-    def _blocks(self, blocks: NDArray[np.int64]) -> list[tuple[int, Any]]:
+    def _blocks(self, blocks: Ints) -> list[tuple[int, Any]]:
         """What is written in some blocks, with which of those asked for it is."""
         return self._ask(
             f"SELECT j.key, b.cells FROM json_each(?) j "  # noqa: S608 (a number)
@@ -307,14 +301,14 @@ class Places:
             blocks,
         )
 
-    def _page(self, blocks: NDArray[np.int64], written: Iterable[tuple[int, Any]]) -> Page:
+    def _page(self, blocks: Ints, written: Iterable[tuple[int, Any]]) -> Page:
         """A page of some blocks, of what is written there."""
         page = Page(blocks, len(self.labels))
         with self._sound_blocks():
-            (read_blocks if self.keyed else read_former_blocks)(written, page)
+            read_blocks(written, page)
         return page
 
-    def _read_page(self, places: NDArray[np.int64]) -> Page:
+    def _read_page(self, places: Ints) -> Page:
         """Read the blocks that some places are in."""
         blocks = distinct(places // BLOCK)
         return self._page(blocks, self._blocks(blocks))
@@ -327,7 +321,7 @@ class Places:
         except (LookupError, TypeError, ValueError):
             raise damaged(self.database.path, "a block") from None
 
-    def _write(self, page: Page, rows: NDArray[np.int64]) -> None:
+    def _write(self, page: Page, rows: Ints) -> None:
         """Write the blocks that some rows lie in."""
         if not len(rows):
             return
@@ -351,9 +345,7 @@ class Places:
         page.keys[page.rows(places[new])] = found.fingerprints[new]
         return self._note(found_of(found.fingerprints, places, page))
 
-    def _insert(
-        self, tokens: TokenCounts, new: NDArray[np.int64], places: NDArray[np.int64]
-    ) -> None:
+    def _insert(self, tokens: TokenCounts, new: Ints, places: Ints) -> None:
         names: list[bytes | None] = [None] * len(new)
         if tokens.names is not None and tokens.ends is not None:
             ends = [0, *tokens.ends.tolist()]
@@ -386,15 +378,7 @@ class Places:
         """Raise StateError unless features and blocks agree on where all features lie."""
         self._everywhere()
 
-    def give_keys(self) -> None:
-        """Write the features' fingerprints into blocks of version 1."""
-        found = self._everywhere()
-        found.page.keys[found.rows] = found.fingerprints
-        self._write(found.page, found.rows)
-        self.keyed = True
-        self._changed()
-
-    def erase(self, fingerprints: NDArray[np.uint64], named: NDArray[np.bool_]) -> None:
+    def erase(self, fingerprints: Keys, named: Bools) -> None:
         """Know nothing more of features that have no count and that the ledger does not have.
 
         Which places the ledger has is said by `named`. Of some features with no count, the names

@@ -14,6 +14,11 @@ from streamnb.features.token_counts import Feature, TokenCounts
 
 Label = str | bool | int
 
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Keys = NDArray[np.uint64]  # fingerprints of features
+Bools = NDArray[np.bool_]
+
 
 class UnsupportedError(TypeError):
     """What these counts cannot do where they are kept."""
@@ -100,17 +105,11 @@ class Counts(Protocol):
         """Unlearn a message, or raise ValueError and change nothing."""
 
     def add_matrix(
-        self,
-        tokens: TokenCounts,
-        sums: NDArray[np.float64],
-        labels: Sequence[Label],
-        weights: Sequence[float],
+        self, tokens: TokenCounts, sums: Floats, labels: Sequence[Label], weights: Sequence[float]
     ) -> None:
         """Learn many messages summed up: counts (n, K) of features, weight of each label."""
 
-    def gather(
-        self, fingerprints: NDArray[np.uint64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.uint8]]:
+    def gather(self, fingerprints: Keys) -> tuple[Floats, NDArray[np.uint8]]:
         """Counts (n, K) of features, and which of them have any."""
 
     def log_sums(
@@ -124,16 +123,16 @@ class Counts(Protocol):
         so; how many did comes with the sums.
         """
 
-    def everything(self) -> tuple[NDArray[np.uint64], NDArray[np.float64]]:
+    def everything(self) -> tuple[Keys, Floats]:
         """Every feature (V,) and its counts (V, K): not for a single message."""
 
-    def parts(self) -> Iterator[tuple[NDArray[np.uint64], NDArray[np.float64]]]:
+    def parts(self) -> Iterator[tuple[Keys, Floats]]:
         """As `everything`, a part after the other, in any order, while nothing changes."""
 
     def age(self, decay: float) -> None:
         """Let everything learned so far weigh `decay` times as much as before."""
 
-    def value_counts(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def value_counts(self) -> tuple[Floats, Floats]:
         """Counts that occur (m,), and how many features have each of them in each class (m, K)."""
 
     def merge(self, other: Counts) -> None:

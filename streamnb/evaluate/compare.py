@@ -205,14 +205,8 @@ def compare(runs: list[Run], times: int = RESAMPLES) -> Comparison:
 
 def _refuse_another_stream(first: Run, run: Run) -> None:
     where = f"{run.path}: not the same stream as {first.path}"
-    for number, (one, other) in enumerate(
-        zip(
-            zip(first.names, first.judges, strict=True),
-            zip(run.names, run.judges, strict=True),
-            strict=False,
-        ),
-        1,
-    ):
+    there, here = (zip(of.names, of.judges, strict=True) for of in (first, run))
+    for number, (one, other) in enumerate(zip(there, here, strict=False), 1):
         if one != other:
             raise CorpusError(
                 f"{where}: line {number} is {other[0]} judge={other[1]}, there it is "

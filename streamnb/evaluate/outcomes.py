@@ -75,21 +75,22 @@ class Outcomes:
     def known(self) -> list[str]:
         """The figures that have a meaning for this run."""
         two = self.positive is not None and 0 < self.positive.sum() < len(self)
-        means = [
-            name
-            for name, values in (("log_loss", self.losses), ("brier", self.squares))
-            if values is not None
-        ]
         ranks = [name for name in FIGURES if name not in ("accuracy", "log_loss", "brier")]
-        return [name for name in FIGURES if name in ["accuracy", *means, *(ranks if two else ())]]
+        meant = {"accuracy", *self._means, *(ranks if two else ())}
+        return [name for name in FIGURES if name in meant]
+
+    @property
+    def _means(self) -> dict[str, NDArray[np.float64]]:
+        """What each message adds to the figures that are means."""
+        both = {"log_loss": self.losses, "brier": self.squares}
+        return {name: values for name, values in both.items() if values is not None}
 
     def figures(self) -> dict[str, float]:
         """All figures that have a meaning."""
         n = len(self)
         found = {"accuracy": int(self.right.sum()) / n}
-        for name, values in (("log_loss", self.losses), ("brier", self.squares)):
-            if values is not None:
-                found[name] = math.fsum(values.tolist()) / n
+        for name, values in self._means.items():
+            found[name] = math.fsum(values.tolist()) / n
         if len(self.known) > len(found):
             whole = self._rankings(np.array([[0]]), np.array([[n]]))
             found |= {name: float(value) for name, (value,) in whole.items()}
@@ -120,9 +121,8 @@ class Outcomes:
 
         n = len(self)
         found = {"accuracy": sums(self.right.astype(np.int64)) / n}
-        for name, values in (("log_loss", self.losses), ("brier", self.squares)):
-            if values is not None:
-                found[name] = sums(np.rint(values / _GRAIN).astype(np.int64)) * _GRAIN / n
+        for name, values in self._means.items():
+            found[name] = sums(np.rint(values / _GRAIN).astype(np.int64)) * _GRAIN / n
         if len(self.known) > len(found):
             found |= self._rankings(starts, ends)
             kinds = zip(*(sums(column).tolist() for column in self._kinds), strict=True)

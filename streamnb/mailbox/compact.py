@@ -10,12 +10,11 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from streamnb.counts.blocks import positions
 from streamnb.counts.database import is_rare, today
-from streamnb.counts.memory import MemoryCounts
-from streamnb.features.token_counts import TokenCounts
+from streamnb.counts.memory import MemoryCounts, column_of
+from streamnb.counts.protocol import Keys
 from streamnb.mailbox.ledger import Row
 from streamnb.mailbox.packed import pack_tokens
 from streamnb.mailbox.store import Mailbox
@@ -120,7 +119,8 @@ def _drop(mailbox: Mailbox, once: float, at: float, dry_run: bool) -> int:
     """
     with mailbox.reading():
         found = [_rare(mailbox, view, once, at) for view in range(len(mailbox.counts))]
-        numbers = _numbers(mailbox, "tokens IS NOT NULL AND teacher NOT IN ('import', 'retired')")
+        messages = "tokens IS NOT NULL AND teacher NOT IN ('import', 'retired')"
+        numbers = mailbox.ledger.numbers(messages)
     if dry_run:
         return sum(map(len, found))
 
@@ -158,8 +158,7 @@ def _repack(mailbox: Mailbox, by_place: bool) -> None:
     """
     with mailbox.reading():
         if not by_place:  # or what is damaged in the blocks would be in the ledger then
-            for counts in mailbox.counts:
-                counts.check_places()
+            mailbox.check_places()
         numbers = mailbox.ledger.packed(not by_place)
 
     def part(start: int) -> int:
@@ -172,7 +171,7 @@ def _repack(mailbox: Mailbox, by_place: bool) -> None:
         _do_part(mailbox, partial(part, start))
 
 
-def _rare(mailbox: Mailbox, view: int, once: float, at: float) -> NDArray[np.uint64]:
+def _rare(mailbox: Mailbox, view: int, once: float, at: float) -> Keys:
     """The features of a view that can be dropped, rising."""
     fingerprints, _, seen, _ = mailbox.counts[view].rows()
     rare = np.sort(fingerprints[is_rare(seen, today() - once)])
@@ -184,14 +183,14 @@ def _rare(mailbox: Mailbox, view: int, once: float, at: float) -> NDArray[np.uin
     return rare
 
 
-def _features(rows: list[Row], view: int, among: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def _features(rows: list[Row], view: int, among: Keys) -> Keys:
     """The features of messages that are among some, rising."""
     found = [row.tokens[view].fingerprints for row in rows if row.tokens]
     features = np.unique(np.concatenate([among[:0], *found]))
     return features[positions(among, features)[1]]
 
 
-def _without(mailbox: Mailbox, row: Row, going: list[NDArray[np.uint64]]) -> None:
+def _without(mailbox: Mailbox, row: Row, going: list[Keys]) -> None:
     """Let a message not have these features of each view, so that it can still be taken back."""
     tokens = tuple(
         view.select(~positions(features, view.fingerprints)[1])
@@ -201,20 +200,12 @@ def _without(mailbox: Mailbox, row: Row, going: list[NDArray[np.uint64]]) -> Non
         mailbox.ledger.replace_tokens(row._replace(tokens=tokens), by_place=False)
 
 
-def _numbers(mailbox: Mailbox, where: str, values: tuple[float, ...] = ()) -> list[int]:
-    found = mailbox.database.connection.execute(
-        f"SELECT id FROM ledger WHERE {where} ORDER BY id",  # noqa: S608 (ours)
-        values,
-    )
-    return [number for (number,) in found.fetchall()]
-
-
 def _retire(mailbox: Mailbox, at: float, dry_run: bool) -> tuple[int, int]:
     """Put the counts of rows older than that into one row a class."""
     old = "ended IS NULL AND tokens IS NOT NULL AND time < ? AND teacher != 'retired'"
     with mailbox.reading():
-        numbers = _numbers(mailbox, old, (at,))
-        gone = len(_numbers(mailbox, "ended < ?", (at,)))
+        numbers = mailbox.ledger.numbers(old, (at,))
+        gone = len(mailbox.ledger.numbers("ended < ?", (at,)))
     if dry_run:
         return len(numbers), gone
 
@@ -254,11 +245,7 @@ def _write_sums(mailbox: Mailbox, rows: list[Row]) -> None:
                 counts.add(row.tokens[j], mailbox.labels[row.label], row.receipt.weights[j], 0.0)
     everything = [counts.everything() for counts in tables]
     for k, label in enumerate(mailbox.labels):
-        tokens = []
-        for fingerprints, cells in everything:
-            some = cells[:, k] > 0
-            amounts = np.ascontiguousarray(cells[some, k])
-            tokens.append(TokenCounts._trusted(fingerprints[some], amounts, None, None))
+        tokens = tuple(column_of(*view, k) for view in everything)
         if not any(map(len, tokens)):
             continue
         receipt = Receipt(0, 0.0, (1.0,) * len(tables))
@@ -266,5 +253,5 @@ def _write_sums(mailbox: Mailbox, rows: list[Row]) -> None:
         of = str([row.digest.hex() for row in rows if row.label == k]) + str(label)
         key = hashlib.sha256(of.encode() + pack_tokens(tokens)).digest()
         mailbox.ledger.write(
-            Row(0, key, k, "retired", "retired", 0.0, 0.0, None, None, "", receipt, tuple(tokens))
+            Row(0, key, k, "retired", "retired", 0.0, 0.0, None, None, "", receipt, tokens)
         )

@@ -13,7 +13,7 @@ from typing import Any
 
 from streamnb.errors import OutputError, StateError, needing, os_errors_as
 from streamnb.mailbox.location import WAIT, is_url
-from streamnb.mailbox.transactions import FORMAT, FORMATS, SCHEMA, Transactions
+from streamnb.mailbox.transactions import FORMAT, SCHEMA, Transactions
 
 _APPLICATION = 0x736E6231  # "snb1": whose file it is, in its header
 _PAGE = 2048  # bytes: less is written than with larger pages
@@ -126,11 +126,8 @@ class Database(Transactions):
             self._make_tables()
         elif application != _APPLICATION:
             raise StateError(f"{self.path}: a database of another program")
-        elif version not in FORMATS:
-            raise StateError(
-                f"{self.path}: a database of version {version}, and this streamnb reads version "
-                f"{FORMAT}: use the streamnb that wrote it, or its `export`"
-            )
+        else:
+            self._check_version()
         # FULL: what was acknowledged is on the disk, also when the power fails.
         run("PRAGMA synchronous = FULL")
         run(f"PRAGMA wal_autocheckpoint = {_LOG // _PAGE}")
@@ -149,7 +146,7 @@ class Database(Transactions):
                 for statement in SCHEMA.split(";\n"):
                     run(statement)
                 run(f"PRAGMA application_id = {_APPLICATION}")
-                self.keep_version()
+                run(f"PRAGMA user_version = {FORMAT}")
             run("COMMIT")
         except BaseException:
             self._roll_back()
@@ -213,9 +210,8 @@ class Database(Transactions):
                 f"{self.path}: the database cannot be used: {why}; whoever uses it must be able "
                 "to write it and its folder; where that cannot be, use a copy"
             )
-        missing = code == sqlite3.SQLITE_ERROR and str(error).startswith(
-            "no such "
-        )  # table, column
+        # A table or column.
+        missing = code == sqlite3.SQLITE_ERROR and str(error).startswith("no such ")
         if code in _DAMAGED or missing or str(error).startswith("Could not decode to UTF-8"):
             return self._damaged(error)
         return error
@@ -274,13 +270,9 @@ class Database(Transactions):
         return self._size_of("") + self._size_of("-wal")
 
     def version(self) -> int:
-        """Which of `FORMATS` it has; 0 for a file that is empty."""
+        """Which format it has; 0 for a file that is empty."""
         (version,) = self.connection.execute("PRAGMA user_version").fetchone()
         return int(version)
-
-    def keep_version(self) -> None:
-        """Say that it has the newest format, within a transaction."""
-        self.connection.execute(f"PRAGMA user_version = {FORMAT}")
 
     def _size_of(self, ending: str) -> int:
         try:

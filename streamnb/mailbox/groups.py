@@ -59,8 +59,8 @@ class _Ready(NamedTuple):
     key: bytes
     counted: _Counted | None
 
-    @property
-    def views(self) -> tuple[TokenCounts, ...]:
+    def views(self) -> Sequence[TokenCounts]:
+        """Its features; none where they need not be known."""
         of = self.counted
         return () if of is None else of.by.model.views_of(of.features)
 
@@ -134,13 +134,8 @@ def _all_ready(mailbox: Memory, lessons: Iterable[Teaching]) -> Iterator[_Ready]
 
 
 def _ready_groups(mailbox: Memory, lessons: Iterable[Teaching]) -> Iterator[list[_Ready]]:
-    return grouped(
-        mailbox, _all_ready(mailbox, lessons), _views, lambda item: len(item.lesson.message)
-    )
-
-
-def _views(item: _Ready) -> Sequence[TokenCounts]:
-    return item.views
+    ready = _all_ready(mailbox, lessons)
+    return grouped(mailbox, ready, _Ready.views, lambda item: len(item.lesson.message))
 
 
 def grouped(
@@ -219,7 +214,7 @@ def _learned_within(
 
         outcomes.append(steps.learn(mailbox, count, item.key, lesson.label, teacher, where, None))
 
-    in_order(mailbox, items, adds, _views, learn)
+    in_order(mailbox, items, adds, _Ready.views, learn)
     return outcomes
 
 

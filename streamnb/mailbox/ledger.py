@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -130,6 +131,7 @@ def select_row(database: Transactions, number: int) -> Sequence[Any] | None:
     ).fetchone()
 
 
+@dataclass(eq=False)
 class Ledger:
     """The rows of a database's ledger, within its transactions.
 
@@ -143,18 +145,11 @@ class Ledger:
         As packed features ask for them.
     """
 
-    def __init__(
-        self,
-        database: Transactions,
-        check: Callable[[Row], None],
-        features_at: FeaturesAt,
-        places_of: PlacesOf,
-    ) -> None:
-        self.database = database
-        self.check = check
-        self.features_at = features_at
-        self.places_of = places_of
-        self._held: dict[bytes, Row] | None = None
+    database: Transactions
+    check: Callable[[Row], None]
+    features_at: FeaturesAt
+    places_of: PlacesOf
+    _held: dict[bytes, Row] | None = None
 
     def _row(self, columns: Sequence[Any]) -> Row:
         try:
@@ -256,12 +251,12 @@ class Ledger:
 
     def packed(self, by_place: bool) -> list[int]:
         """Numbers of the rows some of whose features are written as places, or none."""
-        found = self.database.connection.execute(
-            f"SELECT id FROM ledger WHERE substr(tokens, 1, 1) {'>=' if by_place else '<'} ? "  # noqa: S608
-            "ORDER BY id",
-            (PLACED,),
-        )
-        return [number for (number,) in found.fetchall()]
+        return self.numbers(f"substr(tokens, 1, 1) {'>=' if by_place else '<'} ?", (PLACED,))
+
+    def numbers(self, where: str, values: Sequence[Any] = (), order: str = "id") -> list[int]:
+        """Numbers of some rows."""
+        statement = f"SELECT id FROM ledger WHERE {where} ORDER BY {order}"  # noqa: S608 (ours)
+        return [number for (number,) in self.database.connection.execute(statement, values)]
 
     def replace_receipts(self, receipts: Mapping[int, Receipt]) -> None:
         """Write the receipts of rows, by their numbers, anew."""

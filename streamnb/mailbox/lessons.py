@@ -59,22 +59,16 @@ def learn(
     counted, site = count()
     expected = _expected(memory, counted, key, site)
     receipt = memory.classifier.model.learn(counted, label)
+    number = memory.labels.index(label)
+    taken_for = None if expected is None else memory.labels.index(expected)
+    at = time.time() if when is None else when
+    views = memory.classifier.model.views_of(counted)
     memory.ledger.write(
         Row(
-            0,
-            key,
-            memory.labels.index(label),
-            teacher,
-            source,
-            time.time() if when is None else when,
-            now,
-            None,
-            None if expected is None else memory.labels.index(expected),
-            memory.tokenizer_id,
-            receipt,
-            memory.classifier.model.views_of(counted),
+            0, key, number, teacher, source, at, now, None, taken_for, memory.tokenizer_id, receipt,
+            views,
         )
-    )
+    )  # fmt: skip
     if before is None:
         return Outcome("learned")
     return Outcome("corrected", memory.labels[before.label])

@@ -22,13 +22,19 @@ from streamnb.mailbox.blend import GAINS, Site, fitted
 from streamnb.mailbox.database import opened
 from streamnb.mailbox.ledger import TEACHERS, Ledger, Row
 from streamnb.mailbox.location import WAIT
-from streamnb.mailbox.transactions import FORMER_STATE, STATE, TransientError
+from streamnb.mailbox.transactions import STATE, TransientError
 from streamnb.naive_bayes.base import TextModel
 from streamnb.naive_bayes.counting import CountingNB
 
 Done = TypeVar("Done")
 
 _CALLS = 64  # calls that a database remembers
+
+
+def classifier_of(identity: Any) -> Classifier:
+    """The classifier that was described, without counts; any exception where that is not sound."""
+    model = TextModel.of_outline(identity["model"])
+    return Classifier.from_settings(model, identity["settings"])
 
 
 def check_kind(classifier: Classifier, where: str) -> None:
@@ -98,7 +104,7 @@ class Memory:
         own = weakref.proxy(self)  # in a cycle a server's closed mailboxes would be kept for long
         self.ledger = Ledger(
             self.database,
-            lambda row: own._check_row(row),
+            lambda row: check_row(row, own.classifier.model, len(own.labels)),
             lambda view, places: own.counts[view].features_at(places),
             lambda view, features: own.counts[view].places_of(features),
         )
@@ -124,7 +130,8 @@ class Memory:
                 self._become(known)
                 self._load()  # it is sound, or this says what is wrong
         if known is None:
-            self.take_identity(classifier or MailClassifier(label_noise=0.0))
+            with self.absorbing(classifier or MailClassifier(label_noise=0.0)):
+                pass  # it takes over what it is
 
     def __enter__(self) -> Self:
         return self
@@ -141,11 +148,6 @@ class Memory:
         """The database."""
         return self.database.path
 
-    def take_identity(self, classifier: Classifier) -> None:
-        """Become a database of that classifier, where nothing was learned yet."""
-        with self.absorbing(classifier):
-            pass
-
     @contextmanager
     def absorbing(self, classifier: Classifier) -> Iterator[bool]:
         """As `writing`; where nothing was learned yet, first become of that classifier.
@@ -156,32 +158,26 @@ class Memory:
         with self.database.writing() as connection:
             (rows,) = connection.execute("SELECT count(*) FROM ledger").fetchone()
             if rows:
-                self._load_to_write()
+                self._load()
             else:
                 identity = {
                     "model": classifier.model.clone().outline(),
                     "settings": classifier.settings(),
                 }
                 make_tables(self.database, len(classifier.models))
-                self._leave_former_format()
                 self.database.forget_undone()
                 self._become(identity)
                 for counts in self.counts:
                     counts.clear()
                 self.database.keep("identity", identity)
-            self._loaded = True
-            try:
+            with self._learning():
                 yield not rows
-            finally:
-                self._loaded = False
-            self._keep()
             self._load()  # what was written is sound, or none of it is written
 
     def _become(self, identity: Any) -> None:
         """Make the classifier that the database says it holds."""
         try:
-            model = TextModel.of_outline(identity["model"])
-            self.classifier = Classifier.from_settings(model, identity["settings"])
+            self.classifier = classifier_of(identity)
             self.classifier.on = None
         except Exception as error:
             raise StateError(
@@ -196,6 +192,19 @@ class Memory:
         self._identity = sha256(text.encode()).hexdigest()[:16]
         described = json.dumps(identity["settings"]["tokenizer"], sort_keys=True)
         self.tokenizer_id = sha256(described.encode()).hexdigest()[:16]
+
+    def untaught(self) -> TextModel:
+        """A model of the same kind, in memory, that knows the classes and nothing else."""
+        model = TextModel.of_outline(self.database.value("identity")["model"])
+        for member in model.members:
+            member.keep_names = False
+            member.counts.declare(self.labels)
+        return model
+
+    def check_places(self) -> None:
+        """Raise StateError unless features and blocks agree on where all features lie."""
+        for counts in self.counts:
+            counts.check_places()
 
     @property
     def location(self) -> str:
@@ -231,33 +240,36 @@ class Memory:
     def writing(self) -> Iterator[None]:
         """A transaction in which the classifier can learn; all of it is done, or nothing."""
         with self.database.writing():
-            self._load_to_write()
-            self._loaded, self.gains_left = True, False
-            try:
+            self._load()
+            self.gains_left = False
+            with self._learning():
                 yield
-            finally:
-                self._loaded = False
-            self._keep()
+
+    @contextmanager
+    def _learning(self) -> Iterator[None]:
+        """What the classifier learns is kept, where nothing goes wrong."""
+        self._loaded = True
+        try:
+            yield
+        finally:
+            self._loaded = False
+        self._keep()
 
     def _load(self) -> None:
         now = self.database.value(STATE)
-        keyed = now is not None
-        if now is None:
-            now = self.database.value(FORMER_STATE)
         if now is None:
             raise StateError(f"{self.path}: the database is damaged: it has no state")
         try:
             if now["identity"] != self._identity:
                 self._become(self.database.value("identity"))
             self._moment = float(now["moment"])
-            self.settled = float(now.get("settled", 0.0))
+            self.settled = float(now["settled"])
             self.compactions = int(now.get("compactions", 0))
             self._calls = [str(call) for call in now.get("calls", ())]
             own, site = now.get("gains", GAINS)
             self.gains = float(own), float(site)
             for counts, state in zip(self.counts, now["views"], strict=True):
                 counts.load(state)
-                counts.keyed = keyed
             self.classifier.model.restore(now)
         except StateError:
             raise
@@ -266,21 +278,6 @@ class Memory:
                 f"{self.path}: the database is damaged: its state ({error!s:.100}); restore it "
                 "from a backup"
             ) from None
-
-    def _load_to_write(self) -> None:
-        self._load()
-        if not all(counts.keyed for counts in self.counts):
-            for counts in self.counts:
-                counts.give_keys()
-            self._leave_former_format()
-
-    def _leave_former_format(self) -> None:
-        """Say that the format is the newest; processes of before, which still run, find nothing."""
-        self.database.keep_version()
-        self.database.connection.execute("DELETE FROM state WHERE name = ?", (FORMER_STATE,))
-
-    def _check_row(self, row: Row) -> None:
-        check_row(row, self.classifier.model, len(self.labels))
 
     def _keep(self) -> None:
         self.settled = min(self.settled, self.classifier.model.missed_turns)

@@ -16,11 +16,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from streamnb.counts.protocol import Ints, Keys
 from streamnb.features.token_counts import TokenCounts
 
 # Which features a view has at some places, and where some lie: -1 for nowhere.
-FeaturesAt = Callable[[int, NDArray[np.int64]], NDArray[np.uint64]]
-PlacesOf = Callable[[int, NDArray[np.uint64]], NDArray[np.int64]]
+FeaturesAt = Callable[[int, Ints], Keys]
+PlacesOf = Callable[[int, Keys], Ints]
 
 _VIEW = struct.Struct("<IB")  # how many features, and how they and their counts are written
 # How counts are written, and 16 for each byte of a place where those are written.
@@ -53,7 +54,7 @@ def pack_tokens(views: Sequence[TokenCounts], places_of: PlacesOf | None = None)
     return b"".join(parts)
 
 
-def _with_places(fingerprints: NDArray[np.uint64], places: NDArray[np.int64]) -> tuple[int, bytes]:
+def _with_places(fingerprints: Keys, places: Ints) -> tuple[int, bytes]:
     """How many bytes a place takes, and the features."""
     width = (int(places.max() + 1).bit_length() + 7) // 8
     numbers = (places + 1).astype("<u8").view("u1").reshape(-1, 8)[:, :width]
@@ -91,11 +92,11 @@ def unpack_tokens(packed: bytes, features_at: FeaturesAt | None = None) -> tuple
     return tuple(views)
 
 
-def places_in(packed: bytes) -> list[NDArray[np.int64]]:
+def places_in(packed: bytes) -> list[Ints]:
     """The places that each view has; those before what is not sound."""
-    found: list[NDArray[np.int64]] = []
+    found: list[Ints] = []
 
-    def noted(view: int, places: NDArray[np.int64]) -> NDArray[np.uint64]:
+    def noted(view: int, places: Ints) -> Keys:
         found.extend([np.empty(0, np.int64)] * (view - len(found)))
         found.append(places)
         return places.astype(np.uint64)

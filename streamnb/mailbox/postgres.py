@@ -27,7 +27,7 @@ from psycopg.waiting import Ready
 
 from streamnb.errors import OutputError, StateError
 from streamnb.mailbox.location import WAIT, identity_of
-from streamnb.mailbox.transactions import FORMAT, FORMATS, SCHEMA, Transactions, TransientError
+from streamnb.mailbox.transactions import FORMAT, SCHEMA, Transactions, TransientError
 
 # What it says of a lost connection is said by our errors.
 logging.getLogger("psycopg").addHandler(logging.NullHandler())
@@ -268,11 +268,7 @@ class PostgresDatabase(Transactions):
                     f"{self.path}: there are no tables of streamnb; `streamnb learn` makes them"
                 )
             self._make_all()
-        if self.version() not in FORMATS:
-            raise StateError(
-                f"{self.path}: a database of version {self.version()}, and this streamnb reads "
-                f"version {FORMAT}: use the streamnb that wrote it, or its `export`"
-            )
+        self._check_version()
 
     def _named(self) -> str:
         """The schema that the URL names, or ours."""
@@ -307,9 +303,9 @@ class PostgresDatabase(Transactions):
         with self.connection.real.transaction():
             run(f"SET LOCAL lock_timeout = {self._patience()}".encode())
             run("SELECT pg_advisory_xact_lock(%s, hashtext(%s))", (_LOCK, self._schema))
-            made = sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(self._schema))
             if self._key is None:
-                run(made)
+                schema = sql.Identifier(self._schema)
+                run(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(schema))
                 self._use(self._schema)
             if not self._is_there():
                 self._make_tables()
@@ -363,11 +359,11 @@ class PostgresDatabase(Transactions):
         return StateError(f"{self.path}: the database refuses: {why}")
 
     def _begin(self, writes: bool, durable: bool) -> None:
-        if self._process != os.getpid():  # the connection is the other process's
-            self._connect()
         real = self.connection.real
-        if real.closed or real.broken:
+        # Where this is another process, the connection is still that one's.
+        if self._process != os.getpid() or real.closed or real.broken:
             self._connect()
+            real = self.connection.real
         try:
             self._begin_with(writes, durable)
         except psycopg.OperationalError as error:
@@ -436,12 +432,8 @@ class PostgresDatabase(Transactions):
         return int(found)
 
     def version(self) -> int:
-        """Which of `FORMATS` it has."""
+        """Which format it has."""
         return int(self._asked("SELECT version FROM streamnb_format"))
-
-    def keep_version(self) -> None:
-        """Say that it has the newest format, within a transaction."""
-        self.connection.execute("UPDATE streamnb_format SET version = ?", (FORMAT,))
 
     def shrink(self) -> bool:
         """Give the space that is free back; whether nobody was in the way, and it is allowed."""

@@ -92,10 +92,7 @@ def _signature(mailbox: Mailbox) -> Any:
 
 def _catch_up(mailbox: Mailbox, learned: _Learned) -> bool:
     """Learn and take back what others did since; whether that could be done."""
-    found = mailbox.database.connection.execute(
-        f"SELECT id FROM ledger WHERE ended IS NULL AND {_MESSAGE}"  # noqa: S608
-    )
-    active = {number for (number,) in found.fetchall()}
+    active = set(mailbox.ledger.numbers(f"ended IS NULL AND {_MESSAGE}"))
     gone = learned.receipts.keys() - active
     model = learned.model
     for number in sorted(gone):
@@ -115,12 +112,8 @@ def _catch_up(mailbox: Mailbox, learned: _Learned) -> bool:
 
 def _relearned(mailbox: Mailbox, progress: Progress) -> _Learned:
     """Learn all messages, mixed, in memory."""
-    for counts in mailbox.counts:  # or what is damaged in the blocks would be learned
-        counts.check_places()
-    model = TextModel.of_outline(mailbox.database.value("identity")["model"])
-    for member in model.members:
-        member.keep_names = False
-        member.counts.declare(mailbox.labels)
+    mailbox.check_places()  # or what is damaged in the blocks would be learned
+    model = mailbox.untaught()
     (sums,) = mailbox.database.connection.execute(
         f"SELECT count(*) FROM ledger WHERE ended IS NULL AND NOT ({_MESSAGE})"  # noqa: S608
     ).fetchone()

@@ -172,12 +172,9 @@ class Record:
         )
         with self._writing(_PATIENCE) as connection:
             connection.execute("DELETE FROM verdicts WHERE digest = ?", (row[0],))
-            connection.execute(
-                "INSERT INTO verdicts(digest, time, place, moved, sender, subject, mark, label, "
-                "score, probability, tokenizer, tokens, names) "
-                "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                row,
-            )
+            columns = f"{_COLUMNS.removeprefix('id, ')}, tokenizer, tokens, names"
+            values = ", ".join("?" * len(row))
+            connection.execute(f"INSERT INTO verdicts({columns}) VALUES ({values})", row)  # noqa: S608 (ours)
             self._purge(connection, bounds)
 
     @contextmanager
@@ -239,8 +236,9 @@ class Record:
         with self.mailbox.reading():
             if not self._there():
                 return []
+            columns = ", ".join(f"v.{name}" for name in _COLUMNS.split(", "))
             rows = self.mailbox.database.connection.execute(
-                f"SELECT {_of_table('v')}, l.label, l.teacher FROM verdicts AS v LEFT JOIN "  # noqa: S608 (ours)
+                f"SELECT {columns}, l.label, l.teacher FROM verdicts AS v LEFT JOIN "  # noqa: S608 (ours)
                 f"ledger AS l ON l.digest = v.digest AND l.ended IS NULL WHERE {where}",
                 values,
             ).fetchall()
@@ -355,10 +353,6 @@ def _erase_features(mailbox: Mailbox, messages: Sequence[tuple[TokenCounts, ...]
     for view, (counts, marks) in enumerate(zip(mailbox.counts, named, strict=True)):
         fingerprints = [tokens[view].fingerprints for tokens in messages]
         counts.erase(np.concatenate([np.empty(0, np.uint64), *fingerprints]), marks)
-
-
-def _of_table(table: str) -> str:
-    return ", ".join(f"{table}.{name}" for name in _COLUMNS.split(", "))
 
 
 def _shown(value: str) -> str:

@@ -12,20 +12,19 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from streamnb.classifier import Classifier
 from streamnb.counts.blocks import BLOCK, features_of, positions
-from streamnb.counts.protocol import Label
+from streamnb.counts.protocol import Ints, Keys, Label
 from streamnb.errors import BusyError, StateError, os_errors_as
 from streamnb.features.token_counts import TokenCounts
 from streamnb.mailbox.carry import carry
 from streamnb.mailbox.database import Database
 from streamnb.mailbox.ledger import Row, row_of, select_row
 from streamnb.mailbox.location import WAIT, is_url
-from streamnb.mailbox.memory import check_row
+from streamnb.mailbox.memory import check_row, classifier_of
 from streamnb.mailbox.store import Mailbox
-from streamnb.mailbox.transactions import FORMER_STATE, STATE
+from streamnb.mailbox.transactions import STATE
 from streamnb.mailbox.transfer.extract import Absorbed, Extract, absorb
 from streamnb.naive_bayes.base import TextModel
 from streamnb.storage import read_label
@@ -148,12 +147,7 @@ def _state(database: Database, name: str, read: Callable[[Any], Any]) -> Any:
 
 
 def _classifier(database: Database) -> Classifier:
-    def made(identity: Any) -> Classifier:
-        return Classifier.from_settings(
-            TextModel.of_outline(identity["model"]), identity["settings"]
-        )
-
-    classifier: Classifier | None = _state(database, "identity", made)
+    classifier: Classifier | None = _state(database, "identity", classifier_of)
     if classifier is None:
         raise StateError(
             f"{database.path}: how its features were made is lost, so nothing can be kept; restore "
@@ -167,8 +161,6 @@ def _labels(database: Database, classes: Sequence[str]) -> list[Label]:
         return [read_label(pair) for pair in now["views"][0]["labels"]]
 
     known = _state(database, STATE, read)
-    if known is None:
-        known = _state(database, FORMER_STATE, read)
     labels: list[Label] = list(known or classes)
     if not labels and known is None:
         raise StateError(
@@ -215,10 +207,10 @@ class _Places:
         self._places, self._keys = _agreed(*_said(database, view))
         self.lost: set[int] = set()
 
-    def features_at(self, asked: NDArray[np.int64]) -> NDArray[np.uint64]:
+    def features_at(self, asked: Ints) -> Keys:
         """The features at some places."""
         at, known = positions(self._places, asked)
-        found: NDArray[np.uint64] = ~asked.astype(np.uint64)
+        found: Keys = ~asked.astype(np.uint64)
         found[known] = self._keys[at[known]]
         self.lost.update(found[~known].tolist())
         return found
@@ -258,9 +250,7 @@ def _said(database: Database, view: int) -> tuple[Sequence[int], Sequence[int]]:
     return places, keys
 
 
-def _agreed(
-    places: Sequence[int], keys: Sequence[int]
-) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
+def _agreed(places: Sequence[int], keys: Sequence[int]) -> tuple[Ints, Keys]:
     """Each place of which one thing is said, rising, and that."""
     pairs = np.unique(
         np.column_stack((np.array(places, np.int64), np.array(keys, np.uint64).view(np.int64))),

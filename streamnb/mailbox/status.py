@@ -123,6 +123,10 @@ def _status(mailbox: Mailbox) -> Status:
             many[label, source] += round(Receipt.of_text(receipt).mass)
         if not all(isinstance(text, str) for _, *said, _ in groups for text in said):
             raise TypeError("a teacher or source that is no text")
+        learned = []
+        for k, teacher, source, rows in groups:
+            messages = many[k, source] if teacher == "import" else rows
+            learned.append(Learned(str(mailbox.labels[k]), teacher, source, messages))
         recent = run(
             "SELECT expected != label FROM ledger WHERE ended IS NULL AND teacher = ? "
             "AND expected IS NOT NULL ORDER BY id DESC LIMIT ?",
@@ -138,12 +142,7 @@ def _status(mailbox: Mailbox) -> Status:
         return Status(
             str(mailbox.path),
             mailbox.database.size(),
-            [
-                Learned(str(mailbox.labels[k]), teacher, source, many.get((k, source), rows))
-                if teacher == "import"
-                else Learned(str(mailbox.labels[k]), teacher, source, rows)
-                for k, teacher, source, rows in groups
-            ],
+            learned,
             [_class(mailbox, label) for label in mailbox.labels],
             [counts.features for counts in mailbox.counts],
             len(recent),

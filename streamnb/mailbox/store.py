@@ -94,16 +94,14 @@ class Mailbox(Memory):
             raise ValueError(f"when: a finite number, not {when}")
         used = self.classifier
         counted = used.count(message)
-        return self._learn(
-            lambda: counted if self.classifier is used else self.classifier.count(message),
-            key,
-            label,
-            teacher,
-            source,
-            when,
-            also,
-            message,
-        )
+        site = None if self.base is None else self.base.scores(message)
+
+        def count() -> tuple[Any, dict[str, float] | None]:
+            # Not before: another process may have made it another kind of database.
+            same = self.classifier is used
+            return counted if same else self.classifier.count(message), site
+
+        return self._once(lambda: steps.learn(self, count, key, label, teacher, source, when), also)
 
     def learn_counted(
         self,
@@ -115,28 +113,19 @@ class Mailbox(Memory):
         when: float | None = None,
     ) -> Outcome:
         """As `learn`, for a message that is gone, of its features and its digest."""
-        return self._learn(lambda: counted, key, label, teacher, source, when, None)
+        return self._once(
+            lambda: steps.learn(self, lambda: (counted, None), key, label, teacher, source, when)
+        )
 
-    def _learn(
-        self,
-        count: Callable[[], Any],
-        key: bytes,
-        label: Label,
-        teacher: str,
-        source: str,
-        when: float | None,
-        also: Callable[[], None] | None,
-        message: bytes | None = None,
-    ) -> Outcome:
-        site = None if self.base is None or message is None else self.base.scores(message)
+    def _once(self, act: Callable[[], Outcome], also: Callable[[], None] | None = None) -> Outcome:
+        """Do something, and before it what else is asked for, in one transaction."""
 
-        def learned() -> Outcome:
+        def done() -> Outcome:
             if also is not None:
                 also()
-            # Not before: another process may have made it another kind of database.
-            return steps.learn(self, lambda: (count(), site), key, label, teacher, source, when)
+            return act()
 
-        return self.once(learned)
+        return self.once(done)
 
     def learn_many(
         self, lessons: Iterable[Teaching], teacher: str = HUMAN, source: str = "learn"
@@ -224,13 +213,7 @@ class Mailbox(Memory):
         also, when
             As for `learn`.
         """
-
-        def retracted() -> Outcome:
-            if also is not None:
-                also()
-            return steps.retract(self, key, back_to, when)
-
-        return self.once(retracted)
+        return self._once(lambda: steps.retract(self, key, back_to, when), also)
 
     def was_taught(self, key: bytes) -> bool:
         """Whether anything was ever learned of a message, be it taken back since."""

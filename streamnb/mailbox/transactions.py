@@ -11,10 +11,8 @@ from typing import Any
 
 from streamnb.errors import BusyError, StateError
 
-# Of the first version, blocks lack the fingerprints of their features (`SqlCounts.give_keys`).
-FORMATS = (1, 2)
-FORMAT = FORMATS[-1]
-STATE, FORMER_STATE = "known", "now"  # what the state is called, and was in the first version
+FORMAT = 2
+STATE = "known"  # what the state is called
 
 SCHEMA = """
 CREATE TABLE state(name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -127,12 +125,16 @@ class Transactions:
         raise NotImplementedError
 
     def version(self) -> int:
-        """Which of `FORMATS` it has."""
+        """Which format it has."""
         raise NotImplementedError
 
-    def keep_version(self) -> None:
-        """Say that it has the newest format, within a transaction."""
-        raise NotImplementedError
+    def _check_version(self) -> None:
+        """Raise StateError unless it has the format of this streamnb."""
+        if self.version() != FORMAT:
+            raise StateError(
+                f"{self.path}: a database of version {self.version()}, and this streamnb reads "
+                f"version {FORMAT}: use the streamnb that wrote it, or its `export`"
+            )
 
     def shrink(self) -> bool:
         """Give the space that is free back; whether nobody was in the way."""

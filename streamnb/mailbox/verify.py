@@ -11,7 +11,6 @@ from streamnb.counts.database import SqlCounts
 from streamnb.counts.protocol import Counts
 from streamnb.errors import StateError
 from streamnb.features.token_counts import TokenCounts
-from streamnb.naive_bayes.base import TextModel
 
 if TYPE_CHECKING:
     from streamnb.mailbox.store import Mailbox
@@ -30,10 +29,7 @@ def verify(mailbox: Mailbox) -> list[str]:
 
 
 def _recounted(mailbox: Mailbox) -> list[str]:
-    model = TextModel.of_outline(mailbox.database.value("identity")["model"])
-    for member in model.members:
-        member.keep_names = False
-        member.counts.declare(mailbox.labels)
+    model = mailbox.untaught()
     nothing = (TokenCounts.from_dict({}),) * len(mailbox.counts)
     times: Counter[bytes] = Counter()
     for row in mailbox.ledger.rows():

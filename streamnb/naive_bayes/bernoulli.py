@@ -6,9 +6,9 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from streamnb import _core
+from streamnb.counts.protocol import Floats
 from streamnb.features.token_counts import TokenCounts
 from streamnb.naive_bayes.counting import CountingNB, CountingParameters
 from streamnb.parameters import Number, parameter, parameterised
@@ -95,7 +95,7 @@ class BernoulliNB(BernoulliParameters, CountingNB):
             x = x.select(present)
         return TokenCounts._trusted(x.fingerprints, np.ones(len(x)), x.names, x.ends)
 
-    def _feature_weights(self, cells: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _feature_weights(self, cells: Floats) -> Floats:
         alpha = self._smoothing
         absent = np.array(self.counts.weights) - cells
         return _core.log_cells(cells, alpha) - _core.log_cells(absent, alpha)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from streamnb import _core
+from streamnb.counts.protocol import Floats
 from streamnb.naive_bayes.counting import CountingNB, CountingParameters
 from streamnb.parameters import Prior, PriorOf, parameter, parameterised
 
@@ -62,7 +62,7 @@ class ComplementNB(ComplementParameters, CountingNB):
     def _more_tags(self) -> set[str]:
         return {"positive input"}
 
-    def _feature_weights(self, cells: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _feature_weights(self, cells: Floats) -> Floats:
         if not self.counts.features:
             return np.zeros_like(cells)
         totals = self.counts.totals

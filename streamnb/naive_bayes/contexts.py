@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamnb import _core
+from streamnb.counts.protocol import Floats, Keys
 from streamnb.features.token_counts import TokenCounts
 from streamnb.naive_bayes.counting import CountingNB
 from streamnb.naive_bayes.discriminative import DiscriminativeMultinomialNB
@@ -60,9 +61,7 @@ class ContextNB(DiscriminativeMultinomialNB):
         default=3.0,
     )
 
-    def _weights_of(
-        self, fingerprints: NDArray[np.uint64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.uint8] | None]:
+    def _weights_of(self, fingerprints: Keys) -> tuple[Floats, NDArray[np.uint8] | None]:
         cells, _ = self.counts.gather(fingerprints)
         # u goes with the root of a count, which grows with the scale of counts that have aged.
         spread = self.spread * math.sqrt(self.counts.scale)

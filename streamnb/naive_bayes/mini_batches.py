@@ -10,13 +10,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from river import base
 
+from streamnb.counts.protocol import Floats
 from streamnb.naive_bayes.rows import are_messages, as_labels, frame_of, is_frame, listed
 
 if TYPE_CHECKING:
     from streamnb.counts.protocol import Label
 
 
-def log_normalised(joint: NDArray[np.float64]) -> NDArray[np.float64]:
+def log_normalised(joint: Floats) -> Floats:
     """Logarithms of the probabilities, (n, K), of joint log-likelihoods."""
     if not joint.size:
         return joint
@@ -45,14 +46,14 @@ class AsksMany(base.MiniBatchClassifier):
         """What keeps scores and labels as they are."""
         return self._lock
 
-    def _scores_of(self, X: Any) -> NDArray[np.float64]:
+    def _scores_of(self, X: Any) -> Floats:
         """Joint log-likelihoods (n, K) of rows, or of a sequence of examples."""
         raise NotImplementedError
 
-    def _log_probabilities(self, X: Any) -> NDArray[np.float64]:
+    def _log_probabilities(self, X: Any) -> Floats:
         return log_normalised(self._scores_of(X))
 
-    def _probabilities(self, X: Any) -> NDArray[np.float64]:
+    def _probabilities(self, X: Any) -> Floats:
         return np.exp(self._log_probabilities(X))
 
     def _most_probable(self, X: Any) -> NDArray[Any]:
@@ -106,7 +107,7 @@ class MiniBatches(AsksMany):
         """Learn the rows of X; all of them or none."""
         raise NotImplementedError
 
-    def _score_rows(self, X: Any) -> NDArray[np.float64]:
+    def _score_rows(self, X: Any) -> Floats:
         """Joint log-likelihoods (n, K)."""
         raise NotImplementedError
 
@@ -114,7 +115,7 @@ class MiniBatches(AsksMany):
         """Forget everything."""
         raise NotImplementedError
 
-    def _scores_of(self, X: Any) -> NDArray[np.float64]:
+    def _scores_of(self, X: Any) -> Floats:
         if not are_messages(X):
             return self._score_rows(X)
         scores = [self._scores(x) for x in X]
@@ -186,12 +187,12 @@ class MiniBatches(AsksMany):
                 )
             return self._most_probable(X)
 
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+    def predict_proba(self, X: Any) -> Floats:
         """Probabilities (n, K), columns as in `classes_`."""
         with self._lock:
             return self._probabilities(X)
 
-    def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
+    def predict_log_proba(self, X: Any) -> Floats:
         """Logarithms of the probabilities (n, K), exact where those round to 0."""
         with self._lock:
             return self._log_probabilities(X)
@@ -199,12 +200,11 @@ class MiniBatches(AsksMany):
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
         """Accuracy over the rows of X."""
         right = [a == b for a, b in zip(as_labels(self.predict(X)), as_labels(y), strict=True)]
-        return float(
-            np.average(right, weights=None if sample_weight is None else np.asarray(sample_weight))
-        )
+        weights = None if sample_weight is None else np.asarray(sample_weight)
+        return float(np.average(right, weights=weights))
 
 
-def _frame_like(X: Any, labels: list[Label], values: NDArray[np.float64]) -> Any:
+def _frame_like(X: Any, labels: list[Label], values: Floats) -> Any:
     """A column of values (n, K) for each label, as X has its columns, or the texts of a series."""
     X = X.to_frame() if hasattr(X, "to_frame") else X
     if not is_frame(X):

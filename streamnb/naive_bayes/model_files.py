@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 FORMAT = "streamnb model"
 VERSION = 4
-_READABLE = (2, 3, 4)  # 2 had other names for some parameters, 3 all zeros of many classes
 
 # Gives an array of a file by its name, of a type and number of dimensions.
 ReadArray = Callable[..., Any]
@@ -148,10 +147,10 @@ def read(path: str | Path | BinaryIO, kind: type[Any] | None = None) -> tuple[An
 def _restored(archive: ZipFile, header: Any, kind: type[Any] | None) -> Any:
     if header["format"] != FORMAT:
         raise ValueError(f"format is {header['format']!r:.40}")
-    if header["version"] not in _READABLE:
+    if header["version"] != VERSION:
         raise ForeignError(
             f"a model file of version {header['version']!r:.20}, and this streamnb reads "
-            f"versions {_READABLE}: use the streamnb that wrote it, or train anew"
+            f"version {VERSION}: use the streamnb that wrote it, or train anew"
         )
     if header["key"] != _core.DEFAULT_KEY.hex():
         raise ForeignError("the model's fingerprints were made with another key")

@@ -7,9 +7,9 @@ from operator import mul
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from streamnb import _core
+from streamnb.counts.protocol import Floats
 from streamnb.features.token_counts import TokenCounts
 from streamnb.naive_bayes.counting import CountingNB, CountingParameters
 from streamnb.parameters import Number, parameter, parameterised
@@ -82,7 +82,7 @@ class MultinomialNB(MultinomialParameters, CountingNB):
     def _more_tags(self) -> set[str]:
         return {"positive input"}
 
-    def _feature_weights(self, cells: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _feature_weights(self, cells: Floats) -> Floats:
         if not self.counts.features:
             return np.zeros_like(cells)
         counts, alpha, background = self.counts, self._smoothing, self._background

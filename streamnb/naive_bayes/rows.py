@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamnb import _core
-from streamnb.counts.protocol import checked_weight
+from streamnb.counts.protocol import Floats, Ints, checked_weight
 from streamnb.features.token_counts import TokenCounts
 
 if TYPE_CHECKING:
@@ -32,10 +32,10 @@ class Rows:
         The columns' features: fingerprints and names. Their counts mean nothing.
     """
 
-    indptr: NDArray[np.int64]
+    indptr: Ints
     indices: NDArray[Any]
-    data: NDArray[np.float64]
-    columns: NDArray[np.int64] | None
+    data: Floats
+    columns: Ints | None
     features: TokenCounts
 
     def __len__(self) -> int:
@@ -63,9 +63,10 @@ class Rows:
         if is_frame(X):
             names, X = _frame_values(X)
         indptr, indices, data, width = _compressed(X, canonical)
-        used: NDArray[np.int64] | None = None
+        used: Ints | None = None
         if width > len(indices):  # a few rows of a wide matrix: only the columns that occur
-            used, indices = _used_columns(indices)
+            found, renumbered = np.unique(indices, return_inverse=True)
+            used, indices = found.astype(np.int64), renumbered.astype(np.int64)
         columns = np.arange(width, dtype=np.int64) if used is None else used
         return cls(indptr, indices, data, used, _features(columns, names, keep_names))
 
@@ -168,12 +169,11 @@ def values_of(column: Any) -> NDArray[Any]:
     return values
 
 
-def _compressed(
-    X: Any, canonical: bool
-) -> tuple[NDArray[np.int64], NDArray[Any], NDArray[np.float64], int]:
+def _compressed(X: Any, canonical: bool) -> tuple[Ints, NDArray[Any], Floats, int]:
+    X = X if hasattr(X, "tocsr") else np.asarray(X)
+    if len(X.shape) != 2:
+        raise ValueError(f"expected a matrix with a row for each example, got shape {X.shape}")
     if hasattr(X, "tocsr"):
-        if len(X.shape) != 2:
-            raise ValueError(f"expected a matrix with a row for each example, got shape {X.shape}")
         csr = X.tocsr()
         if csr.dtype.kind not in "biuf":
             raise ValueError(f"the matrix holds {csr.dtype}, not real numbers")
@@ -187,16 +187,13 @@ def _compressed(
             np.ascontiguousarray(csr.data, dtype=np.float64),
             csr.shape[1],
         )
-    dense = np.asarray(X)
-    if dense.ndim != 2:
-        raise ValueError(f"expected a matrix with a row for each example, got shape {dense.shape}")
-    dense = _numbers(dense, "the matrix")
+    dense = _numbers(X, "the matrix")
     rows, columns = np.nonzero(dense)  # NaN is not zero
     indptr = np.searchsorted(rows, np.arange(len(dense) + 1)).astype(np.int64)
     return indptr, columns.astype(np.int64), dense[rows, columns], dense.shape[1]
 
 
-def _numbers(values: NDArray[Any], what: str) -> NDArray[np.float64]:
+def _numbers(values: NDArray[Any], what: str) -> Floats:
     """The values as float64, if they are real numbers already and not text that looks like some."""
     if values.dtype.kind not in "biufO":
         raise ValueError(f"{what} holds {values.dtype}, not real numbers")
@@ -210,13 +207,7 @@ def _numbers(values: NDArray[Any], what: str) -> NDArray[np.float64]:
         raise ValueError(f"{what} holds a value that is no number: {error}") from None
 
 
-def _used_columns(indices: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The columns that occur, and the indices renumbered to them."""
-    used, renumbered = np.unique(indices, return_inverse=True)
-    return used.astype(np.int64), renumbered.astype(np.int64)
-
-
-def _features(used: NDArray[np.int64], names: list[Any] | None, keep_names: bool) -> TokenCounts:
+def _features(used: Ints, names: list[Any] | None, keep_names: bool) -> TokenCounts:
     if names is not None:
         features = TokenCounts.from_dict(
             dict.fromkeys((names[i] for i in used), 1), None, keep_names
@@ -251,7 +242,7 @@ def as_labels(y: Any) -> list[Any]:
     return [label.item() if isinstance(label, np.generic) else label for label in y]
 
 
-def as_weights(w: Any, n: int) -> NDArray[np.float64]:
+def as_weights(w: Any, n: int) -> Floats:
     """One weight for each of n examples, from a number, a sequence or None for 1."""
     if w is None or np.isscalar(w):
         return np.full(n, 1.0 if w is None else checked_weight(w))

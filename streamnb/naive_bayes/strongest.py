@@ -5,10 +5,11 @@ from __future__ import annotations
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
+
+from streamnb.counts.protocol import Floats, Keys
 
 
-def against_best_other(weights: NDArray[np.float64]) -> NDArray[np.float64]:
+def against_best_other(weights: Floats) -> Floats:
     """Weights (n, K) less the largest of the other classes in each row, or 0 where there is none.
 
     Examples
@@ -57,7 +58,7 @@ class Strongest:
         self.fingerprints = np.empty(0, np.uint64)
         self.gains = np.empty(0)
 
-    def add(self, fingerprints: NDArray[np.uint64], gains: NDArray[np.float64]) -> None:
+    def add(self, fingerprints: Keys, gains: Floats) -> None:
         """Take more features (m,) and what each says for each class (m, K)."""
         least = self.least
         if len(gains) > self.n > 0 and np.isneginf(least).any():

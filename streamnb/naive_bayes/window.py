@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, Self
 
 from streamnb.counts.protocol import Label, checked_weight
 from streamnb.errors import OutputError
-from streamnb.features.token_counts import TokenCounts
 from streamnb.naive_bayes.base import TextModel
-from streamnb.naive_bayes.counting import CountingNB
-from streamnb.naive_bayes.explanation import Explanation
 from streamnb.naive_bayes.multinomial import MultinomialNB
 from streamnb.naive_bayes.receipt import Receipt
 from streamnb.parameters import Whole, attribute, having, parameter, parameterised
@@ -23,6 +20,11 @@ class _Learned(NamedTuple):
     tokens: Any
     label: Label
     receipt: Receipt
+
+
+def _of_model(name: str) -> Any:
+    """What a window has of its model, be it a method."""
+    return property(lambda window: getattr(window.model, name))
 
 
 @parameterised()
@@ -64,52 +66,21 @@ class WindowNB(TextModel):
     def _more_tags(self) -> set[str]:
         return self.model._more_tags()
 
-    @property
-    def takes_views(self) -> bool:
-        """As the model does."""
-        return self.model.takes_views
-
-    @property
-    def members(self) -> Sequence[CountingNB]:
-        """Those of the model."""
-        return self.model.members
-
-    @property
-    def missed_turns(self) -> float:
-        """As the model has it."""
-        return self.model.missed_turns
-
-    def record_of(self, y: Label) -> tuple[int, int] | None:
-        """As the model has it."""
-        return self.model.record_of(y)
-
-    def is_ready(self, y: Label) -> bool:
-        """As the model has it."""
-        return self.model.is_ready(y)
-
-    @property
-    def labels(self) -> list[Label]:
-        """Those of the model."""
-        return self.model.labels
-
-    def as_tokens(self, x: Any) -> Any:
-        """As the model has it."""
-        return self.model.as_tokens(x)
-
-    def views_of(self, tokens: Any) -> tuple[TokenCounts, ...]:
-        """As the model has it."""
-        return self.model.views_of(tokens)
-
-    def of_views(self, views: tuple[TokenCounts, ...]) -> Any:
-        """As the model has it."""
-        return self.model.of_views(views)
-
-    def _scores(self, x: Any) -> list[float]:
-        return self.model._scores(x)
-
-    def explain_views(self, x: Any) -> list[Explanation]:
-        """As the model has it."""
-        return self.model.explain_views(x)
+    # As the model has it.
+    takes_views = _of_model("takes_views")
+    members = _of_model("members")
+    missed_turns = _of_model("missed_turns")
+    record_of = _of_model("record_of")
+    is_ready = _of_model("is_ready")
+    labels = _of_model("labels")
+    as_tokens = _of_model("as_tokens")
+    views_of = _of_model("views_of")
+    of_views = _of_model("of_views")
+    _scores = _of_model("_scores")
+    explain_views = _of_model("explain_views")
+    _needs_receipt = _of_model("_needs_receipt")
+    state = _of_model("state")
+    restore = _of_model("restore")
 
     def learn(self, x: Any, y: Label, w: float = 1.0) -> Receipt:
         """Learn a message, and unlearn the one that leaves the window.
@@ -120,10 +91,13 @@ class WindowNB(TextModel):
         w = _rounded(w)
         with self._lock:
             receipt = self.model.learn(tokens, y, w)
-            self._window.append(_Learned(tokens, y, receipt._replace(parts={})))
-            while len(self._window) > self.size:
-                self.model.unlearn(*self._window.popleft())
+            self._take_in(tokens, y, receipt)
         return receipt
+
+    def _take_in(self, tokens: Any, y: Label, receipt: Receipt) -> None:
+        self._window.append(_Learned(tokens, y, receipt._replace(parts={})))
+        while len(self._window) > self.size:
+            self.model.unlearn(*self._window.popleft())
 
     def unlearn(self, x: Any, y: Label, receipt: Receipt) -> None:
         """Take a message out of the window; of one that has left it, what it left behind."""
@@ -139,13 +113,7 @@ class WindowNB(TextModel):
         """Do again what a receipt says, as the newest message of the window."""
         with self._lock:
             self.model.relearn(x, y, receipt)
-            self._window.append(_Learned(self.as_tokens(x), y, receipt._replace(parts={})))
-            while len(self._window) > self.size:
-                self.model.unlearn(*self._window.popleft())
-
-    @property
-    def _needs_receipt(self) -> bool:
-        return self.model._needs_receipt
+            self._take_in(self.as_tokens(x), y, receipt)
 
     def _without_receipt(self, w: float) -> Receipt:
         return self.model._without_receipt(_rounded(w))
@@ -160,14 +128,6 @@ class WindowNB(TextModel):
     def check_keepable(self) -> None:
         """Raise ValueError: which messages are in the window is not kept."""
         raise ValueError("a window cannot be kept in a database")
-
-    def state(self) -> dict[str, Any]:
-        """That of the model."""
-        return self.model.state()
-
-    def restore(self, state: Any) -> None:
-        """Take over what `state` gave."""
-        self.model.restore(state)
 
     @classmethod
     def _of_members(cls, members: list[Any], outlined: Mapping[str, Any]) -> Self:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from streamnb.counts.protocol import Bools, Floats, Ints, Keys
 from streamnb.errors import ModelFileError
 
 Arrays = dict[str, NDArray[Any]]
@@ -18,7 +19,7 @@ Arrays = dict[str, NDArray[Any]]
 _ENDS = {"count_ends": "counts", "name_ends": "names"}  # what the places in these arrays are of
 
 
-def bounds(fingerprints: NDArray[np.uint64], parts: int) -> list[int]:
+def bounds(fingerprints: Keys, parts: int) -> list[int]:
     """Where each of so many ranges begins among fingerprints that rise, and the last one ends."""
     starts = [(-(-(part << 32) // parts)) << 32 for part in range(parts)]
     found = np.searchsorted(fingerprints, np.array(starts, dtype=np.uint64))
@@ -37,7 +38,7 @@ def reorder(numbers: dict[str, Any], arrays: Arrays, places: list[int]) -> None:
     arrays["count_classes"], arrays["counts"] = classes[order], arrays["counts"][order]
 
 
-def _row_of_each(ends: NDArray[np.uint64]) -> NDArray[np.int64]:
+def _row_of_each(ends: Keys) -> Ints:
     """The row of each entry, given where those of each row end."""
     lengths: Any = np.diff(ends.astype(np.int64), prepend=0)
     return np.repeat(np.arange(len(ends), dtype=np.int64), lengths)
@@ -63,7 +64,7 @@ def rows_of(arrays: Mapping[str, NDArray[Any]], start: int, end: int) -> Arrays:
     return found
 
 
-def totals_of(arrays: Mapping[str, NDArray[Any]], classes: int) -> NDArray[np.float64]:
+def totals_of(arrays: Mapping[str, NDArray[Any]], classes: int) -> Floats:
     """The sum of the counts of each class."""
     counts, totals = arrays["counts"], np.zeros(classes)
     if "count_classes" in arrays:
@@ -110,7 +111,7 @@ def pruned(header: Any, arrays: Arrays, least: float) -> tuple[Any, Arrays]:
     return {**header, "sum": {**header["sum"], "totals": totals}}, found
 
 
-def _ends(of_row: NDArray[np.int64], kept: NDArray[np.bool_]) -> NDArray[np.uint64]:
+def _ends(of_row: Ints, kept: Bools) -> Keys:
     """Where the entries of each row that is kept end, given the rows of the entries kept."""
     each = np.bincount(of_row, minlength=len(kept))[kept]
     return np.cumsum(each, dtype=np.uint64)

@@ -7,11 +7,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from streamnb.counts.memory import MemoryCounts
 from streamnb.counts.part import PartOfCounts
-from streamnb.counts.protocol import Label
+from streamnb.counts.protocol import Floats, Keys, Label
 from streamnb.errors import CorpusError, ModelFileError
 from streamnb.evaluate.metrics import Judged, Tally
 from streamnb.evaluate.prequential import Course, Example
@@ -120,9 +119,7 @@ def _nameless(plan: str) -> Any:
     return learner
 
 
-def _asked(
-    learned: NDArray[np.uint64], asked: list[NDArray[np.uint64]], part: int, parts: int
-) -> NDArray[np.uint64]:
+def _asked(learned: Keys, asked: list[Keys], part: int, parts: int) -> Keys:
     """The features of one range that are asked for, and not learned here."""
     if not asked:
         return np.empty(0, dtype=np.uint64)
@@ -194,7 +191,7 @@ def _prefix(
 class _Restricted(PartOfCounts):
     """What the blocks before one have learned of what it asks for."""
 
-    _values: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None
+    _values: tuple[Floats, Floats] | None = None
 
     def begin(self, header: Any, arrays: Arrays, elsewhere: int) -> None:
         """Take over what `_prefix` gave, the parts joined."""
@@ -215,7 +212,7 @@ class _Restricted(PartOfCounts):
                 arrays["values"], arrays["features"], of_these, -features, len(self.labels)
             )
 
-    def value_counts(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def value_counts(self) -> tuple[Floats, Floats]:
         """Counts that occur (m,), and how many features have each of them in each class (m, K)."""
         mine = self.table.value_counts()
         if self._values is None:
@@ -224,12 +221,8 @@ class _Restricted(PartOfCounts):
 
 
 def _added(
-    values: NDArray[np.float64],
-    features: NDArray[np.float64],
-    others: NDArray[np.float64],
-    more: NDArray[np.float64],
-    classes: int,
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    values: Floats, features: Floats, others: Floats, more: Floats, classes: int
+) -> tuple[Floats, Floats]:
     """The sum of two tables of how many features have each count."""
     found, places = np.unique(np.concatenate((values, others)), return_inverse=True)
     sums = np.zeros((len(found), classes))
@@ -263,9 +256,7 @@ def _begun(plan: str, number: int, prefix: Iterable[Piece]) -> Any:
     return learner
 
 
-def _summed(
-    read: Sequence[tuple[Any, Arrays]], classes: int
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _summed(read: Sequence[tuple[Any, Arrays]], classes: int) -> tuple[Floats, Floats]:
     known = np.empty(0), np.empty((0, classes))
     for _, arrays in read:
         known = _added(*known, arrays["values"], arrays["features"], classes)

@@ -47,9 +47,8 @@ def curves(axes: Axes, runs: list[ReadRun]) -> None:
             marker = "o" if len(x) < 12 else None
             axes.plot(x, y, label=name, marker=marker, markersize=3, **_line(number + k))
             lowest = min([lowest, *y[len(y) // 10 :]])
-    axes.set_ylim(max(0.0, lowest - 0.02 - 0.2 * (1 - lowest)), 1 + 0.04 * (1 - lowest) + 0.001)
-    axes.set_xlabel("messages")
-    axes.set_ylabel("classified right")
+    bounds = max(0.0, lowest - 0.02 - 0.2 * (1 - lowest)), 1 + 0.04 * (1 - lowest) + 0.001
+    axes.set(ylim=bounds, xlabel="messages", ylabel="classified right")
     _percent(axes.yaxis)
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     axes.legend(loc="lower right")
@@ -80,13 +79,9 @@ def roc(axes: Axes, runs: list[ReadRun]) -> None:
     for number, (run, (alarms, misses)) in enumerate(drawn):
         x, y = np.maximum(alarms, least), np.maximum(misses, least)
         axes.plot(x, y, drawstyle="steps-post", label=shown(run.name), **_line(number))
-    axes.set_xscale("log")
-    axes.set_yscale("log")
-    axes.set_xlim(100, least)
-    axes.set_ylim(100, least)
+    axes.set(xscale="log", yscale="log", xlim=(100, least), ylim=(100, least))
     positive = shown(drawn[0][0].run.positive, 16) if drawn else "positive"
-    axes.set_xlabel(f"other messages taken for {positive}, %")
-    axes.set_ylabel(f"{positive} missed, %")
+    axes.set(xlabel=f"other messages taken for {positive}, %", ylabel=f"{positive} missed, %")
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_formatter(lambda value, _: f"{value:g}")
     if len(drawn) > 1:
@@ -97,28 +92,15 @@ def reliability(axes: Axes, bins: list[dict[str, Any]], what: str) -> None:
     """Probabilities claimed, and how often it was so; the number of messages of each above."""
     axes.set_title("Can probabilities be believed?")
     axes.plot([0, 1], [0, 1], color="#999999", linewidth=1, linestyle="--")
-    axes.plot(
-        [one["claimed"] for one in bins],
-        [one["true"] for one in bins],
-        color=COLOURS[2],
-        marker="o",
-        markersize=5,
-    )
-    for one in bins:
-        above = one["true"] < 0.9
-        axes.annotate(
-            f"{one['messages']:,}",
-            (one["claimed"], one["true"]),
-            xytext=(0, 7 if above else -13),
-            textcoords="offset points",
-            ha="center",
-            fontsize=8,
-            color="#444444",
-        )
-    axes.set_xlim(-0.05, 1.05)
-    axes.set_ylim(-0.05, 1.1)
-    axes.set_xlabel(f"probability of {what} claimed")
-    axes.set_ylabel("came true")
+    points = [(one["claimed"], one["true"]) for one in bins]
+    axes.plot(*zip(*points, strict=True), color=COLOURS[2], marker="o", markersize=5)
+    style: dict[str, Any] = {"ha": "center", "fontsize": 8, "color": "#444444"}
+    for one, (claimed, true) in zip(bins, points, strict=True):
+        beside = (0, 7 if true < 0.9 else -13)
+        text = f"{one['messages']:,}"
+        axes.annotate(text, (claimed, true), beside, textcoords="offset points", **style)
+    axes.set(xlim=(-0.05, 1.05), ylim=(-0.05, 1.1))
+    axes.set(xlabel=f"probability of {what} claimed", ylabel="came true")
     _percent(axes.xaxis)
     _percent(axes.yaxis)
 
@@ -148,8 +130,7 @@ def confusion(axes: Axes, table: dict[str, dict[str, int]], title: str) -> None:
     )
     axes.set_xticks(range(len(given)), [shown(one, 12) for one in given], fontsize=size, **turned)
     axes.set_yticks(range(len(trues)), [shown(one, 12) for one in trues], fontsize=size)
-    axes.set_xlabel("taken for")
-    axes.set_ylabel("true class")
+    axes.set(xlabel="taken for", ylabel="true class")
 
 
 def telling(axes: Axes, label: str, pairs: list[tuple[str, float]], colour: str) -> None:
@@ -168,25 +149,18 @@ def learning_curve(axes: Axes, models: dict[str, Any]) -> None:
     """Mean accuracy at each share tested, with a band of one standard deviation."""
     axes.set_title("Accuracy by the share that is tested")
     for number, (name, result) in enumerate(models.items()):
-        points = _last_of_each(result["points"])
-        x = np.array([point["test"] for point in points])
-        mean = np.array([point["mean"] for point in points])
-        sd = np.array([point["sd"] for point in points])
+        # Of points with the same share, that with the most trials.
+        points = list({point["test"]: point for point in result["points"]}.values())
+        x, mean, sd = (np.array([point[k] for point in points]) for k in ("test", "mean", "sd"))
         style = _line(number)
         axes.fill_between(x, mean - sd, np.minimum(mean + sd, 1), color=style["color"], alpha=0.12)
         marker = "o" if len(points) < 12 else None
         axes.plot(x, mean, label=shown(name), marker=marker, markersize=4, **style)
-    axes.set_ylim(0, 1.02)
-    axes.set_xlabel("share of the rows tested; the others are learned")
-    axes.set_ylabel("classified right")
+    xlabel = "share of the rows tested; the others are learned"
+    axes.set(ylim=(0, 1.02), xlabel=xlabel, ylabel="classified right")
     _percent(axes.xaxis)
     _percent(axes.yaxis)
     axes.legend(loc="lower left")
-
-
-def _last_of_each(points: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Of points with the same share that with the most trials."""
-    return list({point["test"]: point for point in points}.values())
 
 
 def prequential_curve(axes: Axes, models: dict[str, Any]) -> None:
@@ -199,9 +173,7 @@ def prequential_curve(axes: Axes, models: dict[str, Any]) -> None:
         places = np.arange(len(smooth)) + width
         every = max(1, len(smooth) // _MOST_POINTS)
         axes.plot(places[::every], smooth[::every], label=shown(name), **_line(number))
-    axes.set_ylim(0, 1.02)
-    axes.set_xlabel("rows learned before")
-    axes.set_ylabel("classified right")
+    axes.set(ylim=(0, 1.02), xlabel="rows learned before", ylabel="classified right")
     _percent(axes.yaxis)
     axes.legend(loc="lower right")
 
@@ -235,18 +207,12 @@ def accuracies(axes: Axes, models: dict[str, Any]) -> None:
         middles, spans = (edges[:-1] + edges[1:]) / 2, np.diff(edges)
         left = middles + spans * (width * (number + 0.5) - 0.4)
         mean = float(np.mean(of))
-        axes.bar(
-            left,
-            counts / len(of),
-            spans * width,
-            **_bar(number),
-            label=f"{shown(name)}: mean {100 * mean:.1f} %",
-        )
+        told = f"{shown(name)}: mean {100 * mean:.1f} %"
+        axes.bar(left, counts / len(of), spans * width, **_bar(number), label=told)
         axes.axvline(mean, **_line(number), linewidth=1)
     if len(values) <= 6:
         axes.set_xticks(values)
-    axes.set_xlabel("classified right in a trial")
-    axes.set_ylabel("share of the trials")
+    axes.set(xlabel="classified right in a trial", ylabel="share of the trials")
     _percent(axes.xaxis)
     _percent(axes.yaxis)
     axes.set_ylim(0, axes.get_ylim()[1] * (1.1 + 0.08 * len(last)))
@@ -260,13 +226,7 @@ def wrong_rows(axes: Axes, labels: list[str], models: dict[str, Any]) -> None:
     for number, (name, result) in enumerate(models.items()):
         wrong, tested = np.array(result["wrong"]), np.maximum(np.array(result["tested"]), 1)
         places = np.arange(len(labels)) + width * (number + 0.5) - 0.4
-        axes.bar(
-            places,
-            wrong / tested,
-            width,
-            label=shown(name),
-            **_bar(number),
-        )
+        axes.bar(places, wrong / tested, width, label=shown(name), **_bar(number))
     titles = [f"{i + 1}\n{shown(label, 8)}" for i, label in enumerate(labels)]
     axes.set_xticks(range(len(labels)), titles, fontsize=8)
     axes.grid(visible=False, axis="x")
@@ -287,7 +247,9 @@ def means(axes: Axes, images: dict[str, list[float]], shape: tuple[int, int]) ->
         place = (left, left + width, top + height, top)
         axes.imshow(np.array(pixels).reshape(shape), cmap="Greys", extent=place)
         axes.text(left + width / 2, top, shown(label, 10), ha="center", va="bottom", size=size)
-    axes.set_xlim(0, 1.1 * width * min(len(images), columns))
-    axes.set_ylim(math.ceil(len(images) / columns) * step, -0.4 * height)
-    axes.set_title("Means of the classes")
+    axes.set(
+        xlim=(0, 1.1 * width * min(len(images), columns)),
+        ylim=(math.ceil(len(images) / columns) * step, -0.4 * height),
+        title="Means of the classes",
+    )
     axes.set_axis_off()

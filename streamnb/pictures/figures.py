@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from streamnb.errors import shown
@@ -23,110 +24,71 @@ _RELIABILITY = (
     "Points on the diagonal can be believed; beside each how many messages it stands for."
 )
 _CONFUSION = "Rows are true classes; the darker, the larger the share of its row."
+_ROW_BY_ROW = "How often the row at each place was told right, over all orders, smoothed."
+_SHARES = "Mean over the trials of each share; the band is one standard deviation."
+_TRIALS = "How many trials had which accuracy; the line is their mean."
+_ROWS = "Of the times a row was tested, how often it was taken for another class."
 
 Picture = tuple[str, Callable[["Axes"], None]]  # what it shows, and what draws it
 
 
-def pictures_of_run(run: ReadRun) -> list[Picture]:
+def pictures_of_run(run: ReadRun) -> Iterator[Picture]:
     """What there is to be seen of a replay."""
-    found: list[Picture] = []
     if run.checkpoints:
-        found.append((_OVER_STREAM, lambda axes: draw.curves(axes, [run])))
+        yield _OVER_STREAM, partial(draw.curves, runs=[run])
     two = len(set(run.run.judges)) == 2
     if two:
-        found.append((_THRESHOLDS, lambda axes: draw.roc(axes, [run])))
+        yield _THRESHOLDS, partial(draw.roc, runs=[run])
     bins = run.summary.get("reliability") or []
     if bins:
         what = shown(run.run.positive, 16) if two else "the class given"
-        found.append((_RELIABILITY, lambda axes: draw.reliability(axes, bins, what)))
+        yield _RELIABILITY, partial(draw.reliability, bins=bins, what=what)
     table = run.summary.get("confusion") or {}
     if table:
-        found.append(
-            (
-                _CONFUSION,
-                lambda axes: draw.confusion(axes, table, "What was taken for what"),
-            )
-        )
+        yield _CONFUSION, partial(draw.confusion, table=table, title="What was taken for what")
     for number, (label, pairs) in enumerate(list(run.tokens.items())[:8]):
         colour = COLOURS[1:][number % (len(COLOURS) - 1)]
-        found.append(
-            (f"The tokens that speak most for {label}, at the end.", _telling(label, pairs, colour))
-        )
-    return found
+        drawn = partial(draw.telling, label=label, pairs=pairs, colour=colour)
+        yield f"The tokens that speak most for {label}, at the end.", drawn
 
 
-def _telling(label: str, pairs: list[tuple[str, float]], colour: str) -> Callable[[Axes], None]:
-    return lambda axes: draw.telling(axes, label, pairs, colour)
-
-
-def pictures_of_comparison(runs: list[ReadRun]) -> list[Picture]:
+def pictures_of_comparison(runs: list[ReadRun]) -> Iterator[Picture]:
     """What there is to be seen of runs over one stream."""
-    found: list[Picture] = []
     with_curves = [run for run in runs if run.checkpoints]
     if with_curves:
-        found.append(("Accuracy over a window.", lambda axes: draw.curves(axes, with_curves)))
+        yield "Accuracy over a window.", partial(draw.curves, runs=with_curves)
     if all(len(set(run.run.judges)) == 2 for run in runs):
-        found.append((_THRESHOLDS, lambda axes: draw.roc(axes, runs)))
-    return found
+        yield _THRESHOLDS, partial(draw.roc, runs=runs)
 
 
-def pictures_of_experiment(found: dict[str, Any]) -> list[Picture]:
+def pictures_of_experiment(found: dict[str, Any]) -> Iterator[Picture]:
     """What there is to be seen of an experiment."""
     models = {name: of for name, of in found["models"].items() if of["points"]}
     if not models:
-        return []
-    pictures: list[Picture] = []
+        return
     shares = {point["test"] for of in models.values() for point in of["points"]}
     if any(of["curve"] for of in models.values()):
-        pictures.append(
-            (
-                "How often the row at each place was told right, over all orders, smoothed.",
-                lambda axes: draw.prequential_curve(axes, models),
-            )
-        )
+        yield _ROW_BY_ROW, partial(draw.prequential_curve, models=models)
     if len(shares) > 1:
-        pictures.append(
-            (
-                "Mean over the trials of each share; the band is one standard deviation.",
-                lambda axes: draw.learning_curve(axes, models),
-            )
-        )
+        yield _SHARES, partial(draw.learning_curve, models=models)
     else:
-        pictures.append(
-            (
-                "How many trials had which accuracy; the line is their mean.",
-                lambda axes: draw.accuracies(axes, models),
-            )
-        )
+        yield _TRIALS, partial(draw.accuracies, models=models)
     if len(found["labels"]) <= FEW_ROWS:
-        labels = found["labels"]
-        pictures.append(
-            (
-                "Of the times a row was tested, how often it was taken for another class.",
-                lambda axes: draw.wrong_rows(axes, labels, models),
-            )
-        )
+        yield _ROWS, partial(draw.wrong_rows, labels=found["labels"], models=models)
     for name, of in models.items():
-        pictures.append((f"{name}: {_CONFUSION}", _confusion(name, of["confusion"])))
-    if means := _means(found):
-        shape = found["shape"]
-        pictures.append(("The mean of each class.", lambda axes: draw.means(axes, means, shape)))
-    return pictures
+        title = f"{shown(name)}: what was taken for what"
+        confusion = partial(draw.confusion, table=of["confusion"], title=title)
+        yield f"{name}: {_CONFUSION}", confusion
+    # Where rows are images; what the classes look like does not depend on the model.
+    of_each = [of["class_means"] for of in found["models"].values()]
+    means: dict[str, list[float]] = next(filter(None, of_each), {})
+    if means:
+        images = dict(list(means.items())[:_MOST_IMAGES])
+        yield "The mean of each class.", partial(draw.means, images=images, shape=found["shape"])
 
 
-def _confusion(name: str, table: dict[str, dict[str, int]]) -> Callable[[Axes], None]:
-    return lambda axes: draw.confusion(axes, table, f"{shown(name)}: what was taken for what")
-
-
-def _means(found: dict[str, Any]) -> dict[str, list[float]]:
-    """The mean of each class, where rows are images."""
-    for of in found["models"].values():
-        if of["class_means"]:
-            return dict(list(of["class_means"].items())[:_MOST_IMAGES])
-    return {}
-
-
-def _panel(pictures: list[Picture], title: str) -> Figure:
+def _panel(drawn: Iterable[Picture], title: str) -> Figure:
+    pictures = list(drawn)
     columns = min(len(pictures), 3) or 1
     rows = math.ceil(len(pictures) / columns) or 1
     figure = new_figure(5.4 * columns, 4.2 * rows + 0.4)
@@ -134,8 +96,8 @@ def _panel(pictures: list[Picture], title: str) -> Figure:
     axes = figure.subplots(rows, columns, squeeze=False).ravel()
     for one in axes[len(pictures) :]:
         one.set_axis_off()
-    for one, (_, drawn) in zip(axes, pictures, strict=False):
-        drawn(one)
+    for one, (_, draw_into) in zip(axes, pictures, strict=False):
+        draw_into(one)
     return figure
 
 
@@ -156,7 +118,6 @@ def draw_comparison(folders: list[str], path: str) -> None:
 
 def draw_experiment(found: dict[str, Any], path: str) -> None:
     """Draw an experiment to a file."""
-    pictures = pictures_of_experiment(found)
     title = f"{found['name']}, {found['kind']} splits"
     with styled():
-        save(_panel(pictures, title), path)
+        save(_panel(pictures_of_experiment(found), title), path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -10,13 +11,7 @@ from streamnb import __version__
 from streamnb.errors import CorpusError, printable
 from streamnb.evaluate.compare import compare
 from streamnb.evaluate.outcomes import FIGURES
-from streamnb.pictures.figures import (
-    FEW_ROWS,
-    Picture,
-    pictures_of_comparison,
-    pictures_of_experiment,
-    pictures_of_run,
-)
+from streamnb.pictures import figures
 from streamnb.pictures.read import ReadRun, read_folder
 from streamnb.pictures.style import as_svg, new_figure, styled
 from streamnb.storage import writing
@@ -95,16 +90,16 @@ def _text(value: Any) -> str:
     return escape(printable(str(value)))
 
 
-def _pictures(pictures: list[Picture], salt: str) -> str:
-    figures = []
+def _pictures(pictures: Iterable[figures.Picture], salt: str) -> str:
+    parts = []
     for number, (caption, drawn) in enumerate(pictures):
         figure = new_figure(5.6, 4.3)
         drawn(figure.subplots())
         told = _text(caption)
         svg = as_svg(figure, f"{salt}p{number}")
         svg = svg.replace("<svg", f'<svg role="img" aria-label="{told}"', 1)
-        figures.append(f"<figure>{svg}<figcaption>{told}</figcaption></figure>")
-    return f'<div class="pictures">{"".join(figures)}</div>'
+        parts.append(f"<figure>{svg}<figcaption>{told}</figcaption></figure>")
+    return f'<div class="pictures">{"".join(parts)}</div>'
 
 
 def _table(header: list[str], rows: list[list[str]]) -> str:
@@ -129,7 +124,7 @@ def _comparison(runs: list[ReadRun]) -> str:
         for name, values in found.figures.items()
     ]
     table = _table(["", *(run.name for run in runs)], rows)
-    pictures = _pictures(pictures_of_comparison(runs), "c")
+    pictures = _pictures(figures.pictures_of_comparison(runs), "c")
     return f"<h2>Side by side, {found.messages:,} messages</h2>{table}{pictures}"
 
 
@@ -144,20 +139,17 @@ def _run(run: ReadRun, salt: str) -> str:
             shown += f" (95 %: {low} to {high})"
         rows.append([FIGURES[name], shown])
     table = _table(["figure", ""], rows)
-    return f"<h2>{_text(run.name)}</h2>{table}{_pictures(pictures_of_run(run), salt)}"
+    return f"<h2>{_text(run.name)}</h2>{table}{_pictures(figures.pictures_of_run(run), salt)}"
 
 
 _SPLITS = {"none": "", "random": ", random splits", "stratified": ", stratified splits"}
 
 
-def _splits(found: dict[str, Any]) -> str:
-    return _SPLITS.get(found["kind"], f", {_text(found['kind'])}")
-
-
 def _experiment(folder: str, found: dict[str, Any], salt: str) -> str:
     models = found["models"]
+    splits = _SPLITS.get(found["kind"], f", {_text(found['kind'])}")
     heading = (
-        f"<h2>{_text(folder)}: {_text(found['name'])}{_splits(found)}</h2>"
+        f"<h2>{_text(folder)}: {_text(found['name'])}{splits}</h2>"
         f'<p class="note">{len(found["labels"]):,} rows</p>'
     )
     answers = "".join(_answer(one) for one in found["answers"])
@@ -170,8 +162,8 @@ def _experiment(folder: str, found: dict[str, Any], salt: str) -> str:
             cells = [f"{of[i]['mean']:.2%} ± {of[i]['sd']:.2%}" for of in points if i < len(of)]
             rows.append([f"{first['test']:.1%}", f"{first['trials']:,}", *cells])
     table = _table(["tested", "trials", *models], rows) if rows else ""
-    parts = [heading, answers, table, _pictures(pictures_of_experiment(found), salt)]
-    if rows and len(found["labels"]) <= FEW_ROWS:
+    parts = [heading, answers, table, _pictures(figures.pictures_of_experiment(found), salt)]
+    if rows and len(found["labels"]) <= figures.FEW_ROWS:
         parts.append(_rows_table(found))
     return "".join(parts)
 

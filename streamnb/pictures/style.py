@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 COLOURS = ["#000000", "#d55e00", "#0072b2", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"]
 DASHES: list[Any] = ["-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 3)), (0, (7, 3))]
 _SUFFIXES = (".svg", ".pdf", ".png")
+_DATELESS = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}  # equal pictures, equal files
 
 _STYLE = {
     "text.parse_math": False,  # a token may hold dollar signs
@@ -89,12 +90,7 @@ def save(figure: Figure, path: str) -> None:
     """
     kind = Path(path).suffix.lower().removeprefix(".")
     with replacing(path, "the picture") as file:
-        figure.savefig(file, format=kind, dpi=150, metadata=_without_date(kind))
-
-
-def _without_date(kind: str) -> dict[str, None]:
-    """So that equal pictures are equal files."""
-    return {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind, {})
+        figure.savefig(file, format=kind, dpi=150, metadata=_DATELESS.get(kind, {}))
 
 
 def as_svg(figure: Figure, name: str) -> str:
@@ -102,7 +98,7 @@ def as_svg(figure: Figure, name: str) -> str:
     matplotlib = _matplotlib()
     out = io.StringIO()
     with matplotlib.rc_context({"svg.hashsalt": name}):
-        figure.savefig(out, format="svg", metadata={"Date": None})
+        figure.savefig(out, format="svg", metadata=_DATELESS["svg"])
     svg = out.getvalue()
     svg = svg[svg.index("<svg") :]
     # Groups are numbered in each figure anew, and a page has several; nothing refers to them.

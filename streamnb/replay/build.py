@@ -7,32 +7,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from streamnb.classifier import Classifier, MailClassifier, TextClassifier
-from streamnb.config import Config, as_yaml
-from streamnb.config.schema import (
-    COUNTING,
-    ActiveConfig,
-    DelayedConfig,
-    ImmediateConfig,
-    MarginConfig,
-    NoisyConfig,
-    OnErrorConfig,
-    PartialConfig,
-)
+from streamnb.config import Config, as_yaml, schema
 from streamnb.corpus import Corpus
 from streamnb.errors import ConfigError
-from streamnb.evaluate import Course
-from streamnb.evaluate.feedback import (
-    Active,
-    Delayed,
-    DelayedAtRandom,
-    DelayedByTime,
-    Margin,
-    Noisy,
-    OnError,
-    Partial,
-    Recipients,
-    Regime,
-)
+from streamnb.evaluate import Course, feedback
 from streamnb.features.mail_words import MailTokenizer
 from streamnb.features.words import Tokenizer
 from streamnb.naive_bayes.window import WindowNB
@@ -74,7 +52,7 @@ def make_classifier(config: Config, tokenizer: MailTokenizer | Tokenizer) -> Cla
     parameters = {name: getattr(config.model, name) for name in _parameters(config)}
     try:
         if kind != "classifier":
-            return Classifier(tokenizer, COUNTING[kind](**parameters))
+            return Classifier(tokenizer, schema.COUNTING[kind](**parameters))
         ready = next(made for made in READY.values() if type(tokenizer) is made.tokenizer_class)
         return ready(**parameters, words=tokenizer)
     except ValueError as error:
@@ -95,7 +73,7 @@ def make_course(config: Config, classifier: Classifier) -> Course:
 
 
 # Which lessons these regimes give does not depend on what the model said.
-_BLIND = (ImmediateConfig, DelayedConfig, PartialConfig, NoisyConfig)
+_BLIND = (schema.ImmediateConfig, schema.DelayedConfig, schema.PartialConfig, schema.NoisyConfig)
 
 
 def missing_prior(config: Config, labels: Iterable[Any]) -> ConfigError | None:
@@ -116,7 +94,7 @@ def what_is_learned(config: Config) -> str:
     kind = config.model.kind
     if kind == "classifier" or not all(isinstance(one, _BLIND) for one in config.feedback):
         return ""
-    table = COUNTING[kind]._table
+    table = schema.COUNTING[kind]._table
     if any(table[name].role == "teaching" for name in ("alpha", "length_norm")):
         return ""  # what is learned depends on what was predicted
     plain = config.model.model_dump()
@@ -139,13 +117,13 @@ def what_is_read(config: Config) -> str:
 def wants_envelope(config: Config) -> bool:
     """Whether dates or recipients of the messages are wanted."""
     return any(
-        (isinstance(regime, DelayedConfig) and regime.hours is not None)
-        or (isinstance(regime, PartialConfig) and regime.recipients is not None)
+        (isinstance(regime, schema.DelayedConfig) and regime.hours is not None)
+        or (isinstance(regime, schema.PartialConfig) and regime.recipients is not None)
         for regime in config.feedback
     )
 
 
-def make_feedback(config: Config) -> list[Regime]:
+def make_feedback(config: Config) -> list[feedback.Regime]:
     """Make the feedback regimes that a configuration asks for."""
     asked = config.feedback
     return [
@@ -155,24 +133,27 @@ def make_feedback(config: Config) -> list[Regime]:
     ]
 
 
-def _regimes(one: Any, path: str) -> list[Regime]:
-    made: dict[str, Callable[[Any], Regime]] = {}  # of the keys that exclude each other
-    if isinstance(one, DelayedConfig):
+def _regimes(one: Any, path: str) -> list[feedback.Regime]:
+    made: dict[str, Callable[[Any], feedback.Regime]] = {}  # of the keys that exclude each other
+    if isinstance(one, schema.DelayedConfig):
         made = {
-            "messages": Delayed,
-            "hours": lambda hours: DelayedByTime(3600 * hours),
-            "mean": lambda mean: DelayedAtRandom(mean, one.seed),
+            "messages": feedback.Delayed,
+            "hours": lambda hours: feedback.DelayedByTime(3600 * hours),
+            "mean": lambda mean: feedback.DelayedAtRandom(mean, one.seed),
         }
-    elif isinstance(one, PartialConfig):
-        made = {"share": lambda share: Partial(share, one.seed), "recipients": Recipients}
-    elif isinstance(one, OnErrorConfig):
-        return [OnError()]
-    elif isinstance(one, MarginConfig):
-        return [Margin(one.log_odds)]
-    elif isinstance(one, ActiveConfig):
-        return [Active(one.budget)]
-    elif isinstance(one, NoisyConfig):
-        return [Noisy(one.share, one.seed)]
+    elif isinstance(one, schema.PartialConfig):
+        made = {
+            "share": lambda share: feedback.Partial(share, one.seed),
+            "recipients": feedback.Recipients,
+        }
+    elif isinstance(one, schema.OnErrorConfig):
+        return [feedback.OnError()]
+    elif isinstance(one, schema.MarginConfig):
+        return [feedback.Margin(one.log_odds)]
+    elif isinstance(one, schema.ActiveConfig):
+        return [feedback.Active(one.budget)]
+    elif isinstance(one, schema.NoisyConfig):
+        return [feedback.Noisy(one.share, one.seed)]
     else:
         return []
     given = [(make, getattr(one, key)) for key, make in made.items()]

@@ -15,15 +15,7 @@ import pyarrow as pa
 from pyspark import SparkFiles
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (as Spark's users know it)
-from pyspark.sql.types import (
-    BinaryType,
-    BooleanType,
-    DataType,
-    IntegerType,
-    LongType,
-    StringType,
-    StructField,
-)
+from pyspark.sql import types as T  # noqa: N812 (as Spark's users know it)
 
 from streamnb.errors import CorpusError
 from streamnb.partial import Piece, Row
@@ -31,19 +23,20 @@ from streamnb.tables.base import TabularNB
 
 POSITION, LABEL, MESSAGE, BLOCK = "position", "label", "message", "block"
 _ARROW = {
-    StringType: pa.string(),
-    LongType: pa.int64(),
-    IntegerType: pa.int32(),
-    BooleanType: pa.bool_(),
+    T.StringType: pa.string(),
+    T.LongType: pa.int64(),
+    T.IntegerType: pa.int32(),
+    T.BooleanType: pa.bool_(),
+    T.DoubleType: pa.float64(),
 }
-LABELS = tuple(_ARROW)
+LABELS = (T.StringType, T.LongType, T.IntegerType, T.BooleanType)
 PIECE = "view int, part int, block long, data binary"
 _PIECE = pa.schema(
     [("view", pa.int32()), ("part", pa.int32()), ("block", pa.int64()), ("data", pa.binary())]
 )
 
 
-def field_of(frame: DataFrame, name: str, kinds: Sequence[type[Any]]) -> StructField:
+def field_of(frame: DataFrame, name: str, kinds: Sequence[type[Any]]) -> T.StructField:
     """A column of a frame; ValueError where it is missing or of another type."""
     known = {field.name: field for field in frame.schema.fields}
     if name not in known:
@@ -57,9 +50,9 @@ def field_of(frame: DataFrame, name: str, kinds: Sequence[type[Any]]) -> StructF
     return field
 
 
-def arrow_type(label: DataType) -> pa.DataType:
-    """The Arrow type of a column of labels."""
-    return _ARROW[type(label)]
+def arrow_type(column: T.DataType) -> pa.DataType:
+    """The Arrow type of a column of labels or figures."""
+    return _ARROW[type(column)]
 
 
 def rows_of(
@@ -81,7 +74,7 @@ def rows_of(
             raise ValueError(f"column {name!r} is not there, or is no further one")
     first = [named(name) for name in more]
     if position:
-        field_of(frame, POSITION, (LongType, IntegerType))
+        field_of(frame, POSITION, (T.LongType, T.IntegerType))
         first.append(F.col(POSITION).cast("long").alias(POSITION))
     if label:
         field_of(frame, LABEL, LABELS)
@@ -89,7 +82,7 @@ def rows_of(
     if isinstance(learner, TabularNB):
         names = [name for name in frame.columns if name not in (POSITION, LABEL, *more)]
         return frame.select(*first, F.struct(*map(named, names)).alias(MESSAGE))
-    field_of(frame, MESSAGE, (BinaryType, StringType))
+    field_of(frame, MESSAGE, (T.BinaryType, T.StringType))
     return frame.select(*first, MESSAGE)
 
 

@@ -12,33 +12,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (as Spark's users know it)
 from pyspark.sql.types import DoubleType, IntegerType, LongType, StructField, StructType
 
+from streamnb import partial
 from streamnb.evaluate import Judged, Summary, Tally
-from streamnb.partial import (
-    Blocks,
-    Piece,
-    check_sums,
-    count_block,
-    fresh,
-    plan_of,
-    prefixes,
-    replay,
-)
 from streamnb.partial.pieces import check_parts
-from streamnb.spark.carry import (
-    BLOCK,
-    LABEL,
-    LABELS,
-    PIECE,
-    POSITION,
-    arrow_type,
-    batch_of,
-    check_whole,
-    field_of,
-    numbered,
-    pieces_in,
-    rows_in,
-    rows_of,
-)
+from streamnb.spark import carry
+from streamnb.spark.carry import BLOCK, LABEL, LABELS, PIECE, POSITION
 
 _FIGURES = ("score", "loss", "brier", "claim", "confidence")
 
@@ -87,44 +65,39 @@ def prequential(
     ValueError
         For a model that is no sum, or a column that is missing or of another type.
     """
-    check_whole("block", block)
-    check_whole("delay", delay, lowest=0)
+    carry.check_whole("block", block)
+    carry.check_whole("delay", delay, lowest=0)
     check_parts(parts)
-    plan = plan_of(learner)
-    check_sums(fresh(plan))
-    rows = rows_of(frame, learner)
-    cut = Blocks(block, delay)
+    plan = partial.plan_of(learner)
+    partial.check_sums(partial.fresh(plan))
+    rows = carry.rows_of(frame, learner)
+    cut = partial.Blocks(block, delay)
     if delay:
-        numbered(rows, "delay")  # with gaps, nobody knows how many messages later that is
+        carry.numbered(rows, "delay")  # with gaps, nobody knows how many messages later that is
     # Rounded down, also below zero, where `div` alone rounds up.
     places = [f"({POSITION} + {later}L)" for later in (0, delay)]
     numbers = [F.expr(f"({at} - pmod({at}, {block}L)) div {block}L") for at in places]
     wanted = F.explode(F.array_distinct(F.array(*numbers))) if delay else numbers[0]
     blocks = rows.withColumn(BLOCK, wanted)
-    label = field_of(frame, LABEL, LABELS).dataType
-    schema = StructType(
-        [
-            StructField(POSITION, LongType()),
-            StructField("judge", label),
-            StructField("given", label),
-            *(StructField(name, DoubleType()) for name in _FIGURES),
-            StructField("classes", IntegerType()),
-            StructField("positive", label),
-        ]
-    )
+    label = carry.field_of(frame, LABEL, LABELS).dataType
+    types = {POSITION: LongType(), "judge": label, "given": label}
+    types |= dict.fromkeys(_FIGURES, DoubleType())
+    types |= {"classes": IntegerType(), "positive": label}
+    schema = StructType([StructField(name, of) for name, of in types.items()])
     counts = blocks.groupBy(BLOCK).applyInArrow(_counted(plan, cut, parts), PIECE)
     ranges = counts.repartition("view", "part").sortWithinPartitions("view", "part", BLOCK)
     prefix = ranges.groupBy("view", "part").applyInArrow(_scanned(plan), PIECE)
     both = blocks.groupBy(BLOCK).cogroup(prefix.groupBy(BLOCK))
-    return both.applyInArrow(_replayed(plan, cut, positive, arrow_type(label)), schema)
+    return both.applyInArrow(_replayed(plan, cut, positive, schema), schema)
 
 
-def _counted(plan: str, cut: Blocks, parts: int) -> Any:
+def _counted(plan: str, cut: partial.Blocks, parts: int) -> Any:
     """A task that counts what a block learns and asks for."""
 
     def counted(key: Any, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         number = key[0].as_py()
-        return batch_of(count_block(plan, number, cut, rows_in(batches), parts), number)
+        pieces = partial.count_block(plan, number, cut, carry.rows_in(batches), parts)
+        return carry.batch_of(pieces, number)
 
     return counted
 
@@ -135,36 +108,30 @@ def _scanned(plan: str) -> Any:
     def scanned(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         block = 0
 
-        def pieces() -> Iterator[Piece]:
+        def pieces() -> Iterator[partial.Piece]:
             nonlocal block
             for batch in batches:
                 numbers = batch.column(BLOCK).to_pylist()
-                for number, piece in zip(numbers, pieces_in([batch]), strict=True):
+                for number, piece in zip(numbers, carry.pieces_in([batch]), strict=True):
                     block = number
                     yield piece
 
-        for prefix in prefixes(plan, pieces()):  # one for each piece, before the next is taken
-            yield from batch_of([prefix], block)
+        # One for each piece, before the next is taken.
+        for prefix in partial.prefixes(plan, pieces()):
+            yield from carry.batch_of([prefix], block)
 
     return scanned
 
 
-def _replayed(plan: str, cut: Blocks, positive: str | None, label: pa.DataType) -> Any:
+def _replayed(plan: str, cut: partial.Blocks, positive: str | None, schema: StructType) -> Any:
     """A task that replays a block from what was learned before it."""
-    types = {
-        POSITION: pa.int64(),
-        "judge": label,
-        "given": label,
-        **dict.fromkeys(_FIGURES, pa.float64()),
-        "classes": pa.int32(),
-        "positive": label,
-    }
+    types = {field.name: carry.arrow_type(field.dataType) for field in schema}
 
     def replayed(key: Any, messages: pa.Table, before: pa.Table) -> pa.Table:
-        prefix, rows = pieces_in(before.to_batches()), rows_in(messages.to_batches())
+        prefix, rows = carry.pieces_in(before.to_batches()), carry.rows_in(messages.to_batches())
         steps = [
             (one.position, one.label, one.predicted, *one.judged, one.positive)
-            for one in replay(plan, key[0].as_py(), cut, prefix, rows, positive)
+            for one in partial.replay(plan, key[0].as_py(), cut, prefix, rows, positive)
         ]
         columns = zip(*steps, strict=True) if steps else [[]] * len(types)
         arrays = [pa.array(column, of) for column, of in zip(columns, types.values(), strict=True)]

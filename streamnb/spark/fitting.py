@@ -11,39 +11,12 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (as Spark's users know it)
 from pyspark.sql.types import BinaryType, LongType, StructField, StructType
 
+from streamnb import partial
 from streamnb.classifier import Classifier
-from streamnb.partial import (
-    Slices,
-    advance,
-    assembled,
-    check_shards,
-    check_sums,
-    count,
-    fresh,
-    learn_shard,
-    merge,
-    plan_of,
-)
 from streamnb.partial.pieces import check_parts
 from streamnb.partial.shards import STATE
-from streamnb.spark.carry import (
-    BLOCK,
-    LABELS,
-    MESSAGE,
-    PIECE,
-    POSITION,
-    batch_of,
-    check_whole,
-    field_of,
-    in_rising_order,
-    loaded,
-    named,
-    numbered,
-    pieces_in,
-    rows_in,
-    rows_of,
-    sent,
-)
+from streamnb.spark import carry
+from streamnb.spark.carry import BLOCK, LABELS, MESSAGE, PIECE, POSITION
 
 FEWEST = 2000  # messages a shard: with fewer it learns what the others know, too
 _HELD_BACK = 500  # messages that the sum of the shards learns in the end
@@ -108,24 +81,24 @@ def fit(
     for name, number, lowest in (("memory", memory, 1e-9), ("least", least, 0)):
         if not isinstance(number, int | float) or not lowest <= number <= 1e100:
             raise ValueError(f"{name}: a number, at least {lowest:g}, not {number!r}")
-    plan = plan_of(learner)  # type: ignore[arg-type]  # it says what it takes
-    made: Any = fresh(plan)
+    plan = partial.plan_of(learner)  # type: ignore[arg-type]  # it says what it takes
+    made: Any = partial.fresh(plan)
     if shards is None and rounds != 1:
         raise ValueError("rounds: goes with shards")
     if shards is not None:
         if least:
             raise ValueError("least: not with shards")
-        check_shards(made)
-        _on_shards(rows_of(frame, made), made, shards, rounds, parts)
+        partial.check_shards(made)
+        _on_shards(carry.rows_of(frame, made), made, shards, rounds, parts)
         return made
-    check_sums(made)
-    rows = rows_of(frame, made, position=POSITION in frame.columns)
+    partial.check_sums(made)
+    rows = carry.rows_of(frame, made, position=POSITION in frame.columns)
 
     def counted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return batch_of(count(plan, rows_in(batches), parts, memory))
+        return carry.batch_of(partial.count(plan, carry.rows_in(batches), parts, memory))
 
     pieces = _merged(rows.mapInArrow(counted, PIECE), plan, least)
-    return assembled(plan, pieces_in(pieces.toArrow().to_batches()))
+    return partial.assembled(plan, carry.pieces_in(pieces.toArrow().to_batches()))
 
 
 def _merged(pieces: DataFrame, plan: str, least: float = 0.0) -> DataFrame:
@@ -134,48 +107,49 @@ def _merged(pieces: DataFrame, plan: str, least: float = 0.0) -> DataFrame:
     def merged(key: Any, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         if key[0].as_py() == STATE:
             return batches
-        return batch_of(merge(plan, pieces_in(batches), least))
+        return carry.batch_of(partial.merge(plan, carry.pieces_in(batches), least))
 
     return pieces.groupBy("view", "part").applyInArrow(merged, PIECE)
 
 
 def _on_shards(rows: DataFrame, learner: Classifier, shards: int, rounds: int, parts: int) -> None:
-    check_whole("shards", shards)
-    check_whole("rounds", rounds)
-    low, high, n = numbered(rows, "shards")
+    carry.check_whole("shards", shards)
+    carry.check_whole("rounds", rounds)
+    low, high, n = carry.numbered(rows, "shards")
     if n < FEWEST * shards * rounds:
         raise ValueError(
             f"{n} messages in {shards * rounds} shards (shards x rounds): at least {FEWEST:,} each "
             "are wanted, so ask for fewer"
         )
-    cut = Slices(low, high, shards, rounds, n // _HELD_BACK)
+    cut = partial.Slices(low, high, shards, rounds, n // _HELD_BACK)
     place = f"({POSITION} - {low}L)"
     held_back = F.expr(f"{place} % {cut.step}L = {cut.step - 1}L")
     slice_of = F.expr(f"{place} * {cut.slices}L div {high - low + 1}L")
     sliced = rows.withColumn(BLOCK, F.when(held_back, cut.slices).otherwise(slice_of))
-    plan = plan_of(learner)
+    plan = partial.plan_of(learner)
     for first, last in cut.taken_together():
         mine = _in_order(sliced.where(F.col(BLOCK).between(first, last)), BLOCK)
-        taught = _taught(sent(rows.sparkSession, learner), last, parts)
+        taught = _taught(carry.sent(rows.sparkSession, learner), last, parts)
         pieces = _merged(mine.groupBy(BLOCK).applyInArrow(taught, PIECE), plan)
-        advance(learner, pieces_in(pieces.toArrow().to_batches()))
+        partial.advance(learner, carry.pieces_in(pieces.toArrow().to_batches()))
 
 
 def _taught(start: str, last: int, parts: int) -> Any:
     """A task that learns a shard; of the last one it also tells the state."""
 
     def taught(key: Any, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        classifier = loaded(start, Classifier.load, shared=False)
-        for piece in learn_shard(classifier, in_rising_order(rows_in(batches)), parts):
+        classifier = carry.loaded(start, Classifier.load, shared=False)
+        rows = carry.in_rising_order(carry.rows_in(batches))
+        for piece in partial.learn_shard(classifier, rows, parts):
             if piece.view != STATE or key[0].as_py() == last:
-                yield from batch_of([piece])
+                yield from carry.batch_of([piece])
 
     return taught
 
 
 def _in_order(frame: DataFrame, by: str) -> DataFrame:
     """Rows of one group together, in the order of their places, as `groupBy` then leaves them."""
-    return frame.repartition(named(by)).sortWithinPartitions(named(by), POSITION)
+    return frame.repartition(carry.named(by)).sortWithinPartitions(carry.named(by), POSITION)
 
 
 def fit_each(frame: DataFrame, learner: Any, by: str) -> DataFrame:
@@ -201,19 +175,19 @@ def fit_each(frame: DataFrame, learner: Any, by: str) -> DataFrame:
     ValueError
         For a column that is missing or of another type.
     """
-    plan = plan_of(learner)
-    fresh(plan)
-    of = field_of(frame, by, LABELS)
+    plan = partial.plan_of(learner)
+    partial.fresh(plan)
+    of = carry.field_of(frame, by, LABELS)
     if by in ("messages", "model", POSITION, MESSAGE):
         raise ValueError(f"by: a column called {by!r} cannot be; rename it")
-    rows = rows_of(frame, learner, more=(by,))
+    rows = carry.rows_of(frame, learner, more=(by,))
     schema = StructType(
         [of, StructField("messages", LongType()), StructField("model", BinaryType())]
     )
 
     def taught(key: Any, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        one, n = fresh(plan), 0
-        for n, row in enumerate(in_rising_order(rows_in(batches)), 1):  # noqa: B007
+        one, n = partial.fresh(plan), 0
+        for n, row in enumerate(carry.in_rising_order(carry.rows_in(batches)), 1):  # noqa: B007
             one.learn_one(row.x, row.label)
         data = BytesIO()
         one.save(data)
@@ -221,4 +195,4 @@ def fit_each(frame: DataFrame, learner: Any, by: str) -> DataFrame:
         columns = [whose, pa.array([n]), pa.array([data.getvalue()], pa.binary())]
         yield pa.RecordBatch.from_arrays(columns, names=schema.names)
 
-    return _in_order(rows, by).groupBy(named(by)).applyInArrow(taught, schema)
+    return _in_order(rows, by).groupBy(carry.named(by)).applyInArrow(taught, schema)

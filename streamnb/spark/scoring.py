@@ -7,15 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql.types import (
-    BooleanType,
-    DataType,
-    DoubleType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-)
+from pyspark.sql import types as T  # noqa: N812 (as Spark's users know it)
 
 import streamnb
 from streamnb.classifier import Classifier
@@ -25,10 +17,10 @@ from streamnb.spark.carry import POSITION, arrow_type, loaded, rows_in, rows_of,
 from streamnb.tables.base import TabularNB
 
 
-def type_of(labels: Sequence[Any]) -> DataType:
+def type_of(labels: Sequence[Any]) -> T.DataType:
     """The type of a column of labels; ValueError where they are of several, or another one."""
     kinds = {type(label) for label in labels}
-    for kind, found in ((str, StringType()), (bool, BooleanType()), (int, LongType())):
+    for kind, found in ((str, T.StringType()), (bool, T.BooleanType()), (int, T.LongType())):
         if kinds <= {kind}:
             return found
     raise ValueError("labels must all be strings, all whole numbers or all truth values")
@@ -71,12 +63,12 @@ def score(
         raise ValueError(f"keep: a column twice, or one that is called as one of {added}")
     rows = rows_of(frame, model, label=False, more=keep)
     known = {field.name: field for field in rows.schema.fields}
-    schema = StructType(
+    schema = T.StructType(
         [
             known[POSITION],
             *(known[name] for name in keep),
-            StructField("given", given),
-            *(StructField(name, DoubleType()) for name in added[1:]),
+            T.StructField("given", given),
+            *(T.StructField(name, T.DoubleType()) for name in added[1:]),
         ]
     )
     name = sent(frame.sparkSession, model)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from streamnb import _core
 from streamnb._core import CountTable
+from streamnb.counts.protocol import Floats, Ints, Keys
 from streamnb.parameters import POSITIVE, Flag, Names, Number, parameter, parameterised
 from streamnb.tables.base import TabularNB
 from streamnb.tables.level_counts import LevelCounts, Levels, log_shares
@@ -19,27 +20,25 @@ from streamnb.tables.parameters import PriorParameter
 class _Coded(NamedTuple):
     """The levels of one row: their numbers, in rising order, and those of their features."""
 
-    levels: NDArray[np.int64]
-    features: NDArray[np.int64]
+    levels: Ints
+    features: Ints
 
 
 _FEATURE = 1 << 31  # in a key: what follows is the number of a feature, not of a level
 
 
-def _key(a: NDArray[np.int64], b: NDArray[np.int64]) -> NDArray[np.uint64]:
+def _key(a: Ints, b: Ints) -> Keys:
     """Keys of parents' levels and others, or features marked as such."""
     return ((a << 32) | b).astype(np.uint64)
 
 
-def _parts(keys: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _parts(keys: Keys) -> tuple[Ints, Ints]:
     """Both numbers of keys."""
     low = (keys & np.uint64(0xFFFFFFFF)).astype(np.int64)
     return (keys >> np.uint64(32)).astype(np.int64), low
 
 
-def _renumbered(
-    keys: NDArray[np.uint64], levels: NDArray[np.int64], features: NDArray[np.int64]
-) -> NDArray[np.uint64]:
+def _renumbered(keys: Keys, levels: Ints, features: Ints) -> Keys:
     """Keys with other numbers: of level n that of levels[n], and so for features."""
     a, b = _parts(keys)
     known = b >= _FEATURE
@@ -76,7 +75,7 @@ class PairCounts(LevelCounts):
         super().declare(classes)
         self.pairs.widen(classes)
 
-    def parents_of(self, row: _Coded) -> NDArray[np.int64]:
+    def parents_of(self, row: _Coded) -> Ints:
         """Which levels of a row are parents', by their places in it."""
         if self.parents is None:
             return np.arange(len(row.features))
@@ -99,19 +98,19 @@ class PairCounts(LevelCounts):
             found.append(_Coded(row[order], features[order]))
         return found
 
-    def pair_keys(self, row: _Coded, parents: NDArray[np.int64]) -> NDArray[np.uint64]:
+    def pair_keys(self, row: _Coded, parents: Ints) -> Keys:
         """Keys of parents with all levels of the row, (p, n)."""
         return _key(row.levels[parents, None], row.levels[None])
 
-    def known_keys(self, row: _Coded, parents: NDArray[np.int64]) -> NDArray[np.uint64]:
+    def known_keys(self, row: _Coded, parents: Ints) -> Keys:
         """Keys of parents with all features of the row, (p, n)."""
         return _key(row.levels[parents, None], _FEATURE | row.features[None])
 
-    def own_keys(self, row: _Coded, parents: NDArray[np.int64]) -> NDArray[np.uint64]:
+    def own_keys(self, row: _Coded, parents: Ints) -> Keys:
         """Keys of parents with their own feature, (p,): how often each was a parent."""
         return _key(row.levels[parents], _FEATURE | row.features[parents])
 
-    def _entries(self, row: _Coded) -> tuple[NDArray[np.uint64], NDArray[np.float64]]:
+    def _entries(self, row: _Coded) -> tuple[Keys, Floats]:
         """Keys of all that a row adds to, each once, and how much."""
         parents = self.parents_of(row)
         pairs = self.pair_keys(row, parents)
@@ -124,7 +123,7 @@ class PairCounts(LevelCounts):
         keys = np.concatenate((pairs[some], self.own_keys(row, parents)))
         return keys, np.concatenate((amounts[some], np.ones(len(parents))))
 
-    def learn(self, rows: Levels, places: NDArray[np.int64], weights: NDArray[np.float64]) -> None:
+    def learn(self, rows: Levels, places: Ints, weights: Floats) -> None:
         """Add rows of classes `places`."""
         super().learn(rows, places, weights)
         for row, place, weight in zip(
@@ -267,11 +266,11 @@ class AODE(PriorParameter, TabularNB):
     def _new_statistics(self) -> PairCounts:
         return PairCounts(self.parents, self.sparse)
 
-    def _evidence(self, rows: Levels) -> NDArray[np.float64]:
+    def _evidence(self, rows: Levels) -> Floats:
         scores = [self._of_row(row) for row in self.statistics.coded(rows)]
         return np.array(scores).reshape(len(scores), len(self.labels))
 
-    def _of_row(self, row: _Coded) -> NDArray[np.float64]:
+    def _of_row(self, row: _Coded) -> Floats:
         known = self.statistics
         cells = known.counts[row.levels]
         alive = cells.any(axis=1)
@@ -290,10 +289,10 @@ class AODE(PriorParameter, TabularNB):
         top = joint.max(axis=0)
         top = np.where(np.isneginf(top), 0.0, top)
         with np.errstate(divide="ignore"):
-            mean: NDArray[np.float64] = np.log(np.exp(joint - top).mean(axis=0)) + top
+            mean: Floats = np.log(np.exp(joint - top).mean(axis=0)) + top
         return mean
 
-    def _single(self, row: _Coded, cells: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _single(self, row: _Coded, cells: Floats) -> Floats:
         """Log P(x_j | c) of each feature of a row, (n, K)."""
         known = self.statistics
         if self.sparse:
@@ -304,9 +303,7 @@ class AODE(PriorParameter, TabularNB):
         levels = known.alive[row.features, None]
         return log_shares(cells, known.known[row.features], self.alpha, levels)
 
-    def _given(
-        self, row: _Coded, parents: NDArray[np.int64], single: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
+    def _given(self, row: _Coded, parents: Ints, single: Floats) -> Floats:
         """Log P(x_j | c, x_i) for each parent i and feature j, (p, n, K)."""
         known = self.statistics
         shape = (len(parents), *single.shape)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamnb._core import ExactSums
-from streamnb.counts.protocol import Label, check_labels, checked_weight
+from streamnb.counts.protocol import Floats, Ints, Label, check_labels, checked_weight
 from streamnb.naive_bayes.base import Scored
 from streamnb.naive_bayes.mini_batches import MiniBatches
 from streamnb.naive_bayes.model_files import ReadArray, Saved
@@ -48,7 +48,7 @@ class Statistics:
         """
         raise NotImplementedError
 
-    def learn(self, rows: Any, places: NDArray[np.int64], weights: NDArray[np.float64]) -> None:
+    def learn(self, rows: Any, places: Ints, weights: Floats) -> None:
         """Add rows of classes `places`."""
         raise NotImplementedError
 
@@ -117,7 +117,7 @@ class TabularNB(Scored, Saved, MiniBatches):
     def _new_statistics(self) -> Statistics:
         raise NotImplementedError
 
-    def _evidence(self, rows: Any) -> NDArray[np.float64]:
+    def _evidence(self, rows: Any) -> Floats:
         """What rows say for each class, (n, K), the prior apart."""
         raise NotImplementedError
 
@@ -149,7 +149,7 @@ class TabularNB(Scored, Saved, MiniBatches):
         self.statistics.declare(len(self.labels))
 
     def _learn(
-        self, rows: Any, labels: list[Label], weights: NDArray[np.float64], classes: Iterable[Label]
+        self, rows: Any, labels: list[Label], weights: Floats, classes: Iterable[Label]
     ) -> None:
         if weights[weights < SMALLEST_WEIGHT].any():
             raise ValueError(f"a weight is neither 0 nor from {SMALLEST_WEIGHT:g} to 1e100")
@@ -239,12 +239,12 @@ class TabularNB(Scored, Saved, MiniBatches):
         weights = as_weights(w, len(labels))
         self._learn(self.statistics.read(table), labels, weights, classes)
 
-    def _score(self, rows: Any) -> NDArray[np.float64]:
+    def _score(self, rows: Any) -> Floats:
         weights = [one.weight for one in self._weights]
         prior = np.array(log_prior(self.prior, self.labels, weights))
         return prior + self._evidence(rows)
 
-    def _score_rows(self, X: Any) -> NDArray[np.float64]:
+    def _score_rows(self, X: Any) -> Floats:
         return self._score(self.statistics.read(Columns.of(X)))
 
     def _scores(self, x: Any) -> list[float]:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 import numpy as np
-from numpy.typing import NDArray
 
-from streamnb.counts.protocol import Label
+from streamnb.counts.protocol import Floats, Label
 from streamnb.parameters import parameterised
 from streamnb.tables.base import TabularNB
 from streamnb.tables.level_counts import LevelCounts, Levels, total_logs
@@ -47,7 +46,7 @@ class CategoricalNB(PriorParameter, LevelParameters, TabularNB):
     def _new_statistics(self) -> LevelCounts:
         return LevelCounts()
 
-    def _evidence(self, rows: Levels) -> NDArray[np.float64]:
+    def _evidence(self, rows: Levels) -> Floats:
         return total_logs(*self.statistics.logs(rows, self.alpha, self.unseen == "smooth"))
 
     def likelihoods(self, label: Label, feature: Hashable) -> dict[Hashable, float]:

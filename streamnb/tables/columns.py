@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streamnb.counts.protocol import is_missing
+from streamnb.counts.protocol import Floats, Ints, is_missing
 from streamnb.naive_bayes.rows import frame_of, is_frame, values_of
 
 LARGEST = 1e100  # squares and their sums stay finite
@@ -81,7 +81,7 @@ class Columns:
             )
         return cls(list(range(values.shape[1])), values)
 
-    def numbers(self) -> NDArray[np.float64]:
+    def numbers(self) -> Floats:
         """The values as numbers, NaN where they are missing.
 
         Raises
@@ -122,7 +122,7 @@ class Columns:
                 return math.inf
         raise ValueError(f"row {i}, {self.names[j]!r:.80}: {value!r:.80} is not a number")
 
-    def select(self, rows: NDArray[np.int64]) -> Columns:
+    def select(self, rows: Ints) -> Columns:
         """Some of the rows."""
         return Columns(self.names, self.values[rows])
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from streamnb.counts.protocol import Bools, Floats, Ints
 from streamnb.parameters import Number, OneOf, parameter, parameterised
 from streamnb.tables.base import TabularNB, arrival_independent
 from streamnb.tables.numeric_sums import Numeric, NumericSums
@@ -17,8 +17,8 @@ class _Normals(NamedTuple):
     """Which features are known (d), in order; means (K, d), and covariances (K or 1, d, d)."""
 
     columns: list[int]
-    means: NDArray[np.float64]
-    covariances: NDArray[np.float64]
+    means: Floats
+    covariances: Floats
 
 
 @parameterised()
@@ -106,7 +106,7 @@ class GaussianDiscriminantAnalysis(PriorParameter, TabularNB):
             covariances[k] = _lifted(shrunk) + (self.var_smoothing * largest or _TINY) * identity
         return _Normals(columns, means, covariances)
 
-    def _evidence(self, rows: Numeric) -> NDArray[np.float64]:
+    def _evidence(self, rows: Numeric) -> Floats:
         if self._memo is None:
             self._memo = (self._normals(), {})
         normals, factors = self._memo
@@ -133,7 +133,7 @@ _TINY = 1e-200
 _PATTERNS = 64  # of missing values whose factors are kept
 
 
-def _alike(there: NDArray[np.bool_]) -> dict[bytes, NDArray[np.int64]]:
+def _alike(there: Bools) -> dict[bytes, Ints]:
     """The rows that have the same features, by which those are."""
     if len(there) and there.all():
         return {np.packbits(there[0]).tobytes(): np.arange(len(there))}
@@ -143,12 +143,12 @@ def _alike(there: NDArray[np.bool_]) -> dict[bytes, NDArray[np.int64]]:
     return {key: np.array(mine) for key, mine in rows.items()}
 
 
-def _ratio(sums: NDArray[np.float64], n: NDArray[np.float64]) -> NDArray[np.float64]:
+def _ratio(sums: Floats, n: Floats) -> Floats:
     """Sums by weights; 0 where there is too little weight to tell."""
     return np.divide(sums, n, out=np.zeros_like(sums), where=n > 0)
 
 
-def _lifted(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
+def _lifted(matrix: Floats) -> Floats:
     """The matrix without negative eigenvalues, which pairs with missing values can make."""
     if not len(matrix) or not np.isfinite(matrix).all():
         return matrix
@@ -158,9 +158,7 @@ def _lifted(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
     return (vectors * np.maximum(values, 0.0)) @ vectors.T
 
 
-def _whitened(
-    covariances: NDArray[np.float64], present: NDArray[np.bool_]
-) -> list[tuple[NDArray[np.float64], float]]:
+def _whitened(covariances: Floats, present: Bools) -> list[tuple[Floats, float]]:
     """What makes features independent, and the constant of the density, of each class."""
     d = int(present.sum())
     found = []

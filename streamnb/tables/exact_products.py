@@ -10,14 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
+
+from streamnb.counts.protocol import Bools, Floats
 
 _BITS = 18
 MOST_ROWS = 1 << 16  # 2 * 18 + 16 bits fit into the 53 of a double
 _MOST_SLICES = 4
 _SMALLEST_UNIT = 2.0**-320  # of whose squares nothing lies below 2^-640, where sums are cut off
-
-Floats = NDArray[np.float64]
 
 
 def _slices(X: Floats) -> list[Floats] | None:
@@ -55,7 +54,7 @@ def cells_of_rows(X: Floats, pairs: bool) -> Iterator[Floats] | None:
     return _pairs(parts, there) if pairs else _squares(parts, there)
 
 
-def _squares(parts: list[Floats], there: NDArray[np.bool_]) -> Iterator[Floats]:
+def _squares(parts: list[Floats], there: Bools) -> Iterator[Floats]:
     n, d = there.shape
     first = np.zeros(1 + 3 * d)
     first[0], first[1::3] = n, there.sum(axis=0)
@@ -71,7 +70,7 @@ def _squares(parts: list[Floats], there: NDArray[np.bool_]) -> Iterator[Floats]:
             yield cells
 
 
-def _pairs(parts: list[Floats], there: NDArray[np.bool_]) -> Iterator[Floats]:
+def _pairs(parts: list[Floats], there: Bools) -> Iterator[Floats]:
     n, d = there.shape
     j, i = np.tril_indices(d)  # for each j all i <= j, as the cells are
     some = there.astype(np.float64)

@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
 from streamnb._core import gaussian_rows, normal_parameters
-from streamnb.counts.protocol import Label
+from streamnb.counts.protocol import Floats, Label
 from streamnb.parameters import parameterised
 from streamnb.tables.base import TabularNB
 from streamnb.tables.numeric_sums import Numeric, NumericSums
@@ -68,7 +65,7 @@ class GaussianNB(NormalParameters, PriorParameter, TabularNB):
     def _new_statistics(self) -> NumericSums:
         return NumericSums()
 
-    def _evidence(self, rows: Numeric) -> NDArray[np.float64]:
+    def _evidence(self, rows: Numeric) -> Floats:
         if self._memo is None:
             sums = self.statistics.sums
             normal = normal_parameters(sums, self.ddof, self.var_smoothing, self.epsilon)

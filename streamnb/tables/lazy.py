@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from streamnb.counts.protocol import Label
+from streamnb.counts.protocol import Bools, Floats, Ints, Label
 from streamnb.parameters import Number, Whole, parameter, parameterised
 from streamnb.tables.base import TabularNB, arrival_independent
 from streamnb.tables.columns import Columns
@@ -19,11 +19,11 @@ from streamnb.tables.level_counts import MISSING, LevelCounts, Levels, log_share
 class _Examples(NamedTuple):
     """The examples that a rule is made from: levels (m, n), classes (m,) and weights (m,)."""
 
-    codes: NDArray[np.int64]
-    places: NDArray[np.int64]
-    weights: NDArray[np.float64]
+    codes: Ints
+    places: Ints
+    weights: Floats
 
-    def select(self, rows: NDArray[np.bool_], columns: NDArray[np.intp]) -> _Examples:
+    def select(self, rows: Bools, columns: NDArray[np.intp]) -> _Examples:
         """Some of the rows and columns."""
         return _Examples(self.codes[rows][:, columns], self.places[rows], self.weights[rows])
 
@@ -49,7 +49,7 @@ class WindowOfRows(LevelCounts):
             for row in codes.tolist()
         ]
 
-    def learn(self, rows: Levels, places: NDArray[np.int64], weights: NDArray[np.float64]) -> None:
+    def learn(self, rows: Levels, places: Ints, weights: Floats) -> None:
         """Add rows of classes `places`."""
         super().learn(rows, places, weights)
         coded = self._coded(rows)
@@ -182,7 +182,7 @@ class LazyBayesianRules(TabularNB):
         return WindowOfRows(self.size)
 
     def _learn(
-        self, rows: Any, labels: list[Label], weights: NDArray[np.float64], classes: Iterable[Label]
+        self, rows: Any, labels: list[Label], weights: Floats, classes: Iterable[Label]
     ) -> None:
         super()._learn(rows, labels, weights, classes)
         self._let_go()
@@ -202,12 +202,12 @@ class LazyBayesianRules(TabularNB):
         rows = self.statistics.read(Columns.of_one(x))
         return self._answers(rows)[0][1]
 
-    def _score(self, rows: Levels) -> NDArray[np.float64]:
+    def _score(self, rows: Levels) -> Floats:
         if not self.labels:
             return np.zeros((len(rows.places), 0))
         return np.array([scores for scores, _ in self._answers(rows)]).reshape(-1, len(self.labels))
 
-    def _answers(self, rows: Levels) -> list[tuple[NDArray[np.float64], list[Any]]]:
+    def _answers(self, rows: Levels) -> list[tuple[Floats, list[Any]]]:
         known = self.statistics
         features, codes = known.codes(rows)
         answers = []
@@ -223,14 +223,12 @@ class LazyBayesianRules(TabularNB):
             answers.append((scores, [known.names[columns[j]] for j in fixed]))
         return answers
 
-    def _rule(
-        self, examples: _Examples, asked: NDArray[np.int64], levels: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], list[int]]:
+    def _rule(self, examples: _Examples, asked: Ints, levels: Floats) -> tuple[Floats, list[int]]:
         """Scores of the classes, and the places of the features that were fixed."""
         left, fixed = np.arange(len(asked)), list[int]()
         errors = self._left_out(examples, levels)
         while len(left) > 1:
-            best: tuple[float, int, NDArray[np.bool_], NDArray[np.bool_]] | None = None
+            best: tuple[float, int, Bools, Bools] | None = None
             for j in range(len(left)):
                 alike = examples.codes[:, j] == asked[left[j]]
                 others = np.delete(np.arange(len(left)), j)
@@ -248,9 +246,7 @@ class LazyBayesianRules(TabularNB):
             examples, left = examples.select(alike, others), left[others]
         return self._naive(examples, asked[left], levels[left]), fixed
 
-    def _naive(
-        self, examples: _Examples, asked: NDArray[np.int64], levels: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
+    def _naive(self, examples: _Examples, asked: Ints, levels: Floats) -> Floats:
         """Joint log-likelihoods of naive Bayes over these examples."""
         classes = len(self.labels)
         of_class = np.eye(classes)[examples.places] * examples.weights[:, None]
@@ -262,7 +258,7 @@ class LazyBayesianRules(TabularNB):
         prior = self._logs(weights, weights.sum(), float(alive.sum()))
         return np.where(alive, prior + logs.sum(axis=0), -np.inf)
 
-    def _left_out(self, examples: _Examples, levels: NDArray[np.float64]) -> NDArray[np.bool_]:
+    def _left_out(self, examples: _Examples, levels: Floats) -> Bools:
         """Which examples naive Bayes over all the others takes for another class."""
         classes, (m, _) = len(self.labels), examples.codes.shape
         own = np.eye(classes)[examples.places] * examples.weights[:, None]
@@ -279,14 +275,14 @@ class LazyBayesianRules(TabularNB):
             known = counts[values != MISSING].sum(axis=0)
             logs = self._logs(counts[places] - own, known - own, many)
             scores = scores + np.where(there[:, None], logs, 0.0)
-        wrong: NDArray[np.bool_] = scores.argmax(axis=1) != examples.places
+        wrong: Bools = scores.argmax(axis=1) != examples.places
         return wrong if m else np.zeros(0, dtype=bool)
 
-    def _alive(self) -> NDArray[np.bool_]:
+    def _alive(self) -> Bools:
         """Which classes there is an example of."""
         return np.array([one.weight > 0 for one in self._weights], dtype=bool)
 
-    def _logs(self, n: Any, whole: Any, levels: Any) -> NDArray[np.float64]:
+    def _logs(self, n: Any, whole: Any, levels: Any) -> Floats:
         # An example that is left out can leave less than nothing, by a rounding.
         return log_shares(
             np.maximum(n, 0.0), np.maximum(whole, 0.0), self.alpha, np.asarray(levels)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamnb import _core
-from streamnb.counts.protocol import is_missing
+from streamnb.counts.protocol import Bools, Floats, Ints, is_missing
 from streamnb.storage import plain_label, read_label
 from streamnb.tables.base import Statistics
 from streamnb.tables.columns import Columns, plain_value
@@ -32,7 +32,7 @@ class Levels(NamedTuple):
 
     names: list[Hashable]
     levels: list[list[Hashable]]
-    places: NDArray[np.int64]
+    places: Ints
 
     @classmethod
     def of_feature(cls, name: Hashable, levels: list[Hashable]) -> Levels:
@@ -72,16 +72,16 @@ class LevelCounts(Statistics):
         self.totals = np.zeros(0)
 
     @property
-    def counts(self) -> NDArray[np.float64]:
+    def counts(self) -> Floats:
         """Weight of the examples of each class (K) that have each level (V)."""
         return self._counts[: self._size]
 
     @property
-    def _counts(self) -> NDArray[np.float64]:
+    def _counts(self) -> Floats:
         return self._of_levels[:, : self._classes]
 
     @property
-    def known(self) -> NDArray[np.float64]:
+    def known(self) -> Floats:
         """Weight of the examples of each class (K) that have any level of each feature (F)."""
         return self._of_features[:, : self._classes]
 
@@ -108,7 +108,7 @@ class LevelCounts(Statistics):
             levels.append(found)
         return Levels(table.names, levels, places)
 
-    def codes(self, rows: Levels) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def codes(self, rows: Levels) -> tuple[Ints, Ints]:
         """Numbers of the features (d,) and of the levels (n, d); what has none is below 0."""
         places = np.array([self.features.get(name, -1) for name in rows.names], dtype=np.int64)
         codes = np.full(rows.places.shape, MISSING, dtype=np.int64)
@@ -143,7 +143,7 @@ class LevelCounts(Statistics):
             self._of_features = np.vstack((self._of_features, more))
             self.alive = np.concatenate((self.alive, np.zeros(len(more), np.int64)))
 
-    def learn(self, rows: Levels, places: NDArray[np.int64], weights: NDArray[np.float64]) -> None:
+    def learn(self, rows: Levels, places: Ints, weights: Floats) -> None:
         """Add rows of classes `places`."""
         self.enter(rows)
         features, codes = self.codes(rows)
@@ -191,12 +191,12 @@ class LevelCounts(Statistics):
         if lost:
             raise ValueError("cannot unlearn: this was never learned")
 
-    def revive(self, levels: NDArray[np.int64]) -> None:
+    def revive(self, levels: Ints) -> None:
         """Note levels that have a count now and had none."""
         np.add.at(self.alive, self.feature_of[levels], 1)
         self.living += len(levels)
 
-    def bury(self, levels: NDArray[np.int64]) -> None:
+    def bury(self, levels: Ints) -> None:
         """Note levels that had a count and have none now."""
         np.subtract.at(self.alive, self.feature_of[levels], 1)
         self.living -= len(levels)
@@ -212,7 +212,7 @@ class LevelCounts(Statistics):
             self.totals[ours] += other.totals[theirs]
             self.known[features, ours] += other.known[:, theirs]
 
-    def translated(self, other: LevelCounts) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def translated(self, other: LevelCounts) -> tuple[Ints, Ints]:
         """Our numbers of others' features and levels; those that are new are entered."""
         for name, place in other.features.items():
             self.enter(Levels.of_feature(name, list(other.ids[place])))
@@ -225,9 +225,7 @@ class LevelCounts(Statistics):
                 ids[number] = ours[level]
         return features, ids
 
-    def logs(
-        self, rows: Levels, alpha: float, smooth_unseen: bool
-    ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    def logs(self, rows: Levels, alpha: float, smooth_unseen: bool) -> tuple[Floats, Bools]:
         """Log of (n_kv + alpha) / (n_k + alpha L) for each value: (n, d, K); and what takes part.
 
         L is the number of levels of the feature, n_k the weight of the examples of the class that
@@ -293,18 +291,13 @@ def _factors(column: NDArray[Any], name: Hashable) -> tuple[list[Hashable], list
     return list(numbers), places
 
 
-def _widened(table: NDArray[np.float64], columns: int) -> NDArray[np.float64]:
+def _widened(table: Floats, columns: int) -> Floats:
     wider = np.zeros((len(table), columns))
     wider[:, : table.shape[1]] = table
     return wider
 
 
-def _add(
-    table: NDArray[np.float64],
-    rows: NDArray[np.int64],
-    columns: NDArray[np.int64],
-    amounts: NDArray[np.float64],
-) -> None:
+def _add(table: Floats, rows: Ints, columns: Ints, amounts: Floats) -> None:
     """Add amounts to cells, which may occur more than once."""
     if len(rows) < table.size:
         np.add.at(table, (rows, columns), amounts)
@@ -313,7 +306,7 @@ def _add(
         table += np.bincount(cells, amounts, table.size).reshape(table.shape)
 
 
-def _distinct(numbers: NDArray[np.int64], most: int) -> NDArray[np.int64]:
+def _distinct(numbers: Ints, most: int) -> Ints:
     """Which numbers below `most` occur, in rising order."""
     if len(numbers) < most:
         return np.unique(numbers)
@@ -322,7 +315,7 @@ def _distinct(numbers: NDArray[np.int64], most: int) -> NDArray[np.int64]:
     return np.flatnonzero(there)
 
 
-def _sorted(column: NDArray[Any]) -> tuple[list[Hashable], NDArray[np.int64]]:
+def _sorted(column: NDArray[Any]) -> tuple[list[Hashable], Ints]:
     """The same for a column of numbers."""
     if column.dtype.kind in "bui" and len(column):
         low, high = int(column.min()), int(column.max())
@@ -341,14 +334,12 @@ def _sorted(column: NDArray[Any]) -> tuple[list[Hashable], NDArray[np.int64]]:
     return levels.tolist(), places.reshape(-1)
 
 
-def log_shares(
-    n: NDArray[np.float64], whole: NDArray[np.float64], alpha: float, levels: NDArray[Any]
-) -> NDArray[np.float64]:
+def log_shares(n: Floats, whole: Floats, alpha: float, levels: NDArray[Any]) -> Floats:
     """Log of (n + alpha) / (N + alpha L), of shapes that go together; of nothing, all alike."""
     bottom = np.ascontiguousarray(whole + alpha * levels)
     nothing = bottom == 0
     some = np.where(nothing, 1.0, bottom)
-    logs: NDArray[np.float64] = _core.log_cells(np.ascontiguousarray(n), alpha)
+    logs: Floats = _core.log_cells(np.ascontiguousarray(n), alpha)
     logs = logs - _core.log_cells(some)
     if nothing.any():
         alike = np.ascontiguousarray(np.maximum(np.broadcast_to(levels, bottom.shape), 1.0))
@@ -356,12 +347,12 @@ def log_shares(
     return logs
 
 
-def subtracted(before: NDArray[np.float64], weight: float) -> NDArray[np.float64]:
+def subtracted(before: Floats, weight: float) -> Floats:
     """What is left of counts; exact for whole numbers, see `_core.subtracted`."""
     return np.array([_core.subtracted(count, weight) for count in before.tolist()])
 
 
-def total_logs(logs: NDArray[np.float64], valid: NDArray[np.bool_]) -> NDArray[np.float64]:
+def total_logs(logs: Floats, valid: Bools) -> Floats:
     """Sum (n, d, K) over the features that take part: (n, K), in an order that does not matter."""
     n, d, classes = logs.shape
     impossible = np.isneginf(logs)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamnb._core import gaussian_rows, normal_parameters
+from streamnb.counts.protocol import Floats, Ints
 from streamnb.parameters import Names, parameter, parameterised
 from streamnb.tables.base import Statistics, TabularNB
 from streamnb.tables.columns import Columns, is_number
@@ -65,7 +66,7 @@ class MixedStatistics(Statistics):
             self.levels.read(Columns([names[j] for j in levels], values[:, levels])),
         )
 
-    def learn(self, rows: _Mixed, places: NDArray[np.int64], weights: NDArray[np.float64]) -> None:
+    def learn(self, rows: _Mixed, places: Ints, weights: Floats) -> None:
         """Add rows of classes `places`."""
         self.numbers.learn(rows.numeric, places, weights)
         self.levels.learn(rows.levels, places, weights)
@@ -140,7 +141,7 @@ class MixedNB(PriorParameter, NormalParameters, LevelParameters, TabularNB):
     def _new_statistics(self) -> MixedStatistics:
         return MixedStatistics(self.numeric or (), self.categorical or ())
 
-    def _evidence(self, rows: _Mixed) -> NDArray[np.float64]:
+    def _evidence(self, rows: _Mixed) -> Floats:
         sums, levels = self.statistics.numbers, self.statistics.levels
         if self._memo is None:
             normal = normal_parameters(sums.sums, self.ddof, self.var_smoothing, self.epsilon)

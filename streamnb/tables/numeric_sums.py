@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamnb._core import MOST_PAIRED, ExactSums
+from streamnb.counts.protocol import Bools, Floats, Ints
 from streamnb.storage import plain_label, read_label
 from streamnb.tables.base import Statistics
 from streamnb.tables.columns import Columns
@@ -22,7 +23,7 @@ class Numeric(NamedTuple):
     """Rows of numbers: names of the columns, and float64 (n, d), NaN where a value is missing."""
 
     names: list[Hashable]
-    values: NDArray[np.float64]
+    values: Floats
 
 
 class NumericSums(Statistics):
@@ -71,7 +72,7 @@ class NumericSums(Statistics):
         for name in new:
             self.features[name] = len(self.features)
 
-    def aligned(self, rows: Numeric) -> NDArray[np.float64]:
+    def aligned(self, rows: Numeric) -> Floats:
         """The values in the order of `features`; what is not known is left out."""
         if rows.names == list(self.features):
             return rows.values
@@ -81,7 +82,7 @@ class NumericSums(Statistics):
         values[:, [places[j] for j in known]] = rows.values[:, known]
         return values
 
-    def learn(self, rows: Numeric, places: NDArray[np.int64], weights: NDArray[np.float64]) -> None:
+    def learn(self, rows: Numeric, places: Ints, weights: Floats) -> None:
         """Add rows of classes `places`."""
         self._enter(rows.names)
         values = self.aligned(rows)
@@ -91,13 +92,7 @@ class NumericSums(Statistics):
             ):
                 self.sums[place].add(values, places, place, weights)
 
-    def _add_at_once(
-        self,
-        values: NDArray[np.float64],
-        mine: NDArray[np.bool_],
-        weights: NDArray[np.float64],
-        place: int,
-    ) -> bool:
+    def _add_at_once(self, values: Floats, mine: Bools, weights: Floats, place: int) -> bool:
         """Add many rows of weight 1 by matrix products, where that pays; the sums are the same."""
         n = int(mine.sum())
         d = values.shape[1]

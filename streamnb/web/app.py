@@ -325,12 +325,9 @@ class _Site:
 
     def unlearn(self, form: dict[str, list[str]]) -> dict[str, Any]:
         """Take a lesson of the ledger back."""
+        number = _number(form.get("id", [""])[0])
         with self.mailbox.reading():
-            rows = list(
-                self.mailbox.ledger.rows(
-                    "id = ? AND ended IS NULL", (_number(form.get("id", [""])[0]),)
-                )
-            )
+            rows = list(self.mailbox.ledger.rows("id = ? AND ended IS NULL", (number,)))
         for row in rows:
             self.mailbox.retract(row.digest)
         return {}

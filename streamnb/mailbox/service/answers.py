@@ -69,9 +69,7 @@ class Answer(NamedTuple):
 
 def answer(mailbox: Mailbox, message: bytes, question: Question = _PLAIN) -> Answer:
     """Ask a mailbox what a message is."""
-    costs = question.costs
-    if question.threshold is not None:
-        costs = _MOST_PROBABLE
+    costs = question.costs if question.threshold is None else _MOST_PROBABLE
     verdict = mailbox.classify(message, question.reasons, costs)
     if verdict.label is None:
         return Answer("U", 2, 0.0, None, 0.0, [], False)

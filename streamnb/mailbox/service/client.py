@@ -9,24 +9,9 @@ import time
 from typing import TYPE_CHECKING, Self
 
 from streamnb.errors import StateError
-from streamnb.mailbox.location import (
-    WAIT,
-    base_path,
-    default_path,
-    identity_of,
-    is_url,
-    socket_path,
-    user_path,
-)
+from streamnb.mailbox import location
+from streamnb.mailbox.service import protocol
 from streamnb.mailbox.service.answers import Answer, Question, answer
-from streamnb.mailbox.service.protocol import (
-    LONGEST_REPLY,
-    MOST,
-    Request,
-    peer_of,
-    read_reply,
-    write_request,
-)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -71,16 +56,16 @@ class Asking:
     def __init__(
         self,
         database: str | Path | None,
-        wait: float = WAIT,
+        wait: float = location.WAIT,
         question: Question | None = None,
         learn: bool = False,
         user: str | None = None,
         record: bool = False,
         base: str | None = None,
     ) -> None:
-        named = database or (default_path() if user is None else user_path(user))
+        named = database or (location.default_path() if user is None else location.user_path(user))
         self.database = os.fspath(named)
-        self.socket = socket_path(self.database, user)
+        self.socket = location.socket_path(self.database, user)
         self.wait = wait
         self.question = question or Question()
         self.learn = learn
@@ -110,7 +95,7 @@ class Asking:
             _check_memory()
             from streamnb.mailbox.base import with_base
 
-            base = self.base or base_path(self.user)
+            base = self.base or location.base_path(self.user)
             new = self.user is not None and base is not None  # the site has a word on their mail
             self._mailbox = with_base(self.database, new, self.wait, base)
         found = answer(self._mailbox, message, self.question)
@@ -133,8 +118,8 @@ class Asking:
     def _file(self) -> tuple[int, int]:
         """Which database is meant; (0, 0) for the server's own, where we may not look."""
         try:
-            if is_url(self.database):
-                return identity_of(self.database)
+            if location.is_url(self.database):
+                return location.identity_of(self.database)
             status = os.stat(self.database)
         except PermissionError:
             return 0, 0
@@ -154,22 +139,22 @@ class Asking:
         BusyError, StreamNBError
             What it says is wrong.
         """
-        message = message[:MOST]
-        request = Request(
+        message = message[: protocol.MOST]
+        request = protocol.Request(
             self._file(), len(message), self.question, self.learn, self.user, self.record
         )
         until = time.monotonic() + _PATIENCE
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
             connection.settimeout(_PATIENCE)
             connection.connect(self.socket)
-            if peer_of(connection, self.socket) not in (os.getuid(), 0):
+            if protocol.peer_of(connection, self.socket) not in (os.getuid(), 0):
                 raise OSError("somebody else listens there")
-            connection.sendall(write_request(request) + message)
+            connection.sendall(protocol.write_request(request) + message)
             reply = bytearray()
-            while len(reply) < LONGEST_REPLY:
+            while len(reply) < protocol.LONGEST_REPLY:
                 connection.settimeout(max(until - time.monotonic(), 1e-3))
                 part = connection.recv(1 << 16)
                 if not part:
                     break
                 reply += part
-        return read_reply(bytes(reply))
+        return protocol.read_reply(bytes(reply))

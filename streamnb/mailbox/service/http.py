@@ -9,6 +9,7 @@ import os
 import secrets
 import socket
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -19,6 +20,7 @@ from uvicorn.server import ServerState
 
 from streamnb.errors import OutputError, os_errors_as
 from streamnb.mailbox.location import beside
+from streamnb.mailbox.service.listening import Talk
 
 Scope = dict[str, Any]
 App = Callable[[Scope, Any, Any], Coroutine[Any, Any, None]]
@@ -56,6 +58,7 @@ def token_of(database: str | os.PathLike[str]) -> str:
     return made
 
 
+@dataclass(eq=False)
 class Guard:
     """Lets only those through who were sent by their own page or program, with the token.
 
@@ -69,15 +72,9 @@ class Guard:
         What a browser's cookie may have in place of the token.
     """
 
-    def __init__(
-        self,
-        app: App,
-        token: Callable[[str | None], str],
-        session: str | None = None,
-    ) -> None:
-        self.app = app
-        self.token = token
-        self.session = session
+    app: App
+    token: Callable[[str | None], str]
+    session: str | None = None
 
     async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
         """Answer a request, or have it answered."""
@@ -137,7 +134,7 @@ async def _refuse(send: Any, status: int, why: str) -> None:
     await send({"type": "http.response.body", "body": f"{why}\n".encode()})
 
 
-def http(app: App) -> Callable[[socket.socket], Coroutine[Any, Any, None]]:
+def http(app: App) -> Talk:
     """What talks HTTP over connections."""
     config = Config(
         app,

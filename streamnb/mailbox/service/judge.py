@@ -52,6 +52,7 @@ def afterwards(mailbox: Mailbox, message: bytes, found: Answer, place: str, lear
         learn_sure(mailbox, message, found)
 
 
+@dataclass(eq=False)
 class Mailboxes:
     """The mailboxes of a server, opened when first needed.
 
@@ -65,15 +66,11 @@ class Mailboxes:
         How many are open at once; the least recently used is closed first.
     """
 
-    def __init__(
-        self,
-        one: Mailbox | None,
-        base: Site | None = None,
-        most: int = 200,
-    ) -> None:
-        self.one = one
-        self.base = base
-        self.most = most
+    one: Mailbox | None
+    base: Site | None = None
+    most: int = 200
+
+    def __post_init__(self) -> None:
         self.left: list[Future[None]] = []  # what is done after the answers, and not yet done
         self._open: OrderedDict[str, _Held] = OrderedDict()
         self._lock = threading.Lock()
@@ -117,9 +114,8 @@ class Mailboxes:
             if held is None and self.base is None and not os.path.exists(user_path(user)):
                 raise LookupError(f"{user}: nothing was taught yet")
             if held is None:
-                held = self._open[user] = _Held(
-                    Mailbox(user_path(user), True, WAIT, base=self.base)
-                )
+                held = _Held(Mailbox(user_path(user), True, WAIT, base=self.base))
+                self._open[user] = held
             held.users += 1
             self._open.move_to_end(user)
             return held.mailbox

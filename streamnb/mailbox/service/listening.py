@@ -18,6 +18,9 @@ _PAUSE = 1.0  # seconds after a connection could not be accepted
 _QUIET = 60.0  # seconds for which the same fault is not told again
 
 
+Talk = Callable[[socket.socket], Coroutine[Any, Any, None]]  # over a connection, and closes it
+
+
 class Address(NamedTuple):
     """Where to listen or connect: the path of a Unix socket, or a host and port."""
 
@@ -157,7 +160,7 @@ def seldom(say: Callable[[str], None]) -> Callable[[str, object], None]:
 async def accept(
     listening: socket.socket,
     most: int,
-    handle: Callable[[socket.socket], Coroutine[Any, Any, None]],
+    handle: Talk,
     say: Callable[[str], None],
 ) -> None:
     """Accept connections, as many at once as there is room for; the others wait in the kernel.

@@ -19,6 +19,7 @@ from typing import Any
 from streamnb.errors import StreamNBError
 from streamnb.mailbox.service.answers import FIELD, Answer, Question, answer, field_of
 from streamnb.mailbox.service.judge import Mailboxes, afterwards
+from streamnb.mailbox.service.listening import Talk
 from streamnb.mailbox.service.protocol import MOST
 
 _LARGEST = 1 << 20  # bytes of a packet: mail servers send bodies in parts of 64 KiB
@@ -40,7 +41,7 @@ def milter(
     say: Callable[[str], None],
     question: Question | None = None,
     reject: float | None = None,
-) -> Callable[[socket.socket], Coroutine[Any, Any, None]]:
+) -> Talk:
     """What talks to mail servers that ask.
 
     Parameters
@@ -104,7 +105,9 @@ async def _converse(
     while (kind := (packet := await _packet(reader))[:1]) != b"Q":
         data = packet[1:]
         if kind == b"O":
-            version, actions, steps = _options(data)
+            if len(data) < 12:
+                raise StreamNBError("a mail server's options are cut off")
+            version, actions, steps = struct.unpack_from("!LLL", data)
             steps &= sum(_UNANSWERED.values()) | _LEFT_OUT
             actions &= _ADD_FIELDS | _CHANGE_FIELDS
             answered = {kind for kind, step in _UNANSWERED.items() if not steps & step}
@@ -125,14 +128,6 @@ async def _converse(
             message = _Message()
         if kind in answered:
             await _send(writer, b"c")
-
-
-def _options(data: bytes) -> tuple[int, int, int]:
-    """Version, actions and steps that a mail server offers."""
-    if len(data) < 12:
-        raise StreamNBError("a mail server's options are cut off")
-    version, actions, steps = struct.unpack_from("!LLL", data)
-    return version, actions, steps
 
 
 async def _packet(reader: asyncio.StreamReader) -> bytes:

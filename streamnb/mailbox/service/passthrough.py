@@ -67,12 +67,6 @@ def pass_through(
     return trouble
 
 
-def _copy_all(source: BinaryIO, target: BinaryIO) -> None:
-    """Copy what is left of a stream."""
-    while part := source.read(1 << 20):
-        target.write(part)
-
-
 def _copy_header(lines: _Lines, target: BinaryIO, added: bytes, forged: re.Pattern[bytes]) -> None:
     """Copy the lines of a header and the empty line after it, the lines `added` first."""
     placed, ours = not added, False
@@ -126,4 +120,5 @@ class _Lines:
     def copy_rest(self, target: BinaryIO) -> None:
         """Copy all that was not asked for."""
         target.write(self.head[self.at :])
-        _copy_all(self.source, target)
+        while part := self.source.read(1 << 20):
+            target.write(part)

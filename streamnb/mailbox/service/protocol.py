@@ -71,12 +71,8 @@ def write_request(request: Request) -> bytes:
     """
     question = request.question
     device, inode = request.file
-    words = [
-        _HELLO,
-        f"file={device}:{inode}",
-        f"size={request.size}",
-        f"reasons={question.reasons}",
-    ]
+    words = [_HELLO, f"file={device}:{inode}", f"size={request.size}"]
+    words.append(f"reasons={question.reasons}")
     if question.threshold is not None:
         words.append(f"threshold={question.threshold!r}")
     if question.costs is not None:

@@ -16,8 +16,9 @@ import smtplib
 import socket
 import ssl
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any, AnyStr, NamedTuple
 
 from aiosmtpd.lmtp import LMTP
@@ -26,7 +27,7 @@ from aiosmtpd.smtp import SMTP, Envelope, Session
 from streamnb.errors import StreamNBError, cause_of
 from streamnb.mailbox.service.answers import Answer, Question, answer
 from streamnb.mailbox.service.judge import Mailboxes, afterwards
-from streamnb.mailbox.service.listening import Address
+from streamnb.mailbox.service.listening import Address, Talk
 from streamnb.mailbox.service.passthrough import pass_through
 from streamnb.mailbox.service.protocol import MOST
 
@@ -67,7 +68,7 @@ def proxy(
     lmtp: bool = False,
     question: Question | None = None,
     tls: ssl.SSLContext | None = None,
-) -> Callable[[socket.socket], Coroutine[Any, Any, None]]:
+) -> Talk:
     """What talks to those who bring mail.
 
     Parameters
@@ -169,6 +170,7 @@ class _Lmtp(_Ending, LMTP):
     pass
 
 
+@dataclass(eq=False)
 class _Passing:
     """Puts what one client says to the next hop; a handler of aiosmtpd.
 
@@ -182,19 +184,13 @@ class _Passing:
         Whether a message goes to one recipient only: each has a verdict, or an answer, of its own.
     """
 
-    def __init__(
-        self,
-        hop: Hop,
-        judged: Callable[[str, bytes, Answer | None], Answer],
-        say: Callable[[str], None],
-        lmtp: bool,
-        one_at_a_time: bool,
-    ) -> None:
-        self.hop = hop
-        self.judged = judged
-        self.say = say
-        self.lmtp = lmtp
-        self.one_at_a_time = one_at_a_time
+    hop: Hop
+    judged: Callable[[str, bytes, Answer | None], Answer]
+    say: Callable[[str], None]
+    lmtp: bool
+    one_at_a_time: bool
+
+    def __post_init__(self) -> None:
         self.client: smtplib.SMTP | None = None
         self._handing: asyncio.Task[list[str]] | None = None
         self._unrecorded: list[tuple[str, bytes, Answer]] = []
@@ -368,9 +364,8 @@ class _Passing:
             except (OSError, smtplib.SMTPException) as error:
                 refused = "" if replies else _refused(client)
                 later = self._lost(error)
-                return (replies + [refused or later] * many)[
-                    :many
-                ]  # who was answered, was answered
+                replies += [refused or later] * many  # who was answered, was answered
+                return replies[:many]
         if found is not None and replies[0].startswith("2"):
             self._unrecorded.append((recipients[0], message[:MOST], found))
         return replies if len(replies) == many else replies[:1] * many

@@ -7,21 +7,15 @@ import contextlib
 import os
 import signal
 import socket
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from streamnb.errors import StateError
+from streamnb.mailbox.service import protocol
 from streamnb.mailbox.service.answers import answer
 from streamnb.mailbox.service.judge import Mailboxes, afterwards
-from streamnb.mailbox.service.listening import accept, notify, seldom
-from streamnb.mailbox.service.protocol import (
-    LONGEST_LINE,
-    Request,
-    read_request,
-    write_reply,
-    write_trouble,
-)
+from streamnb.mailbox.service.listening import Address, Talk, accept, notify, seldom
 
 _PATIENCE = 30.0  # seconds for a client to send its message
 _LAST = 10.0  # seconds for what is still to be recorded or learned when the server ends
@@ -47,7 +41,7 @@ class Listener(NamedTuple):
 
     name: str
     listening: socket.socket
-    handle: Callable[[socket.socket], Coroutine[Any, Any, None]]
+    handle: Talk
     most: int = 64
     mine: bool = True
 
@@ -55,9 +49,7 @@ class Listener(NamedTuple):
     def where(self) -> str:
         """Its address, to be shown."""
         name = self.listening.getsockname()
-        if isinstance(name, str):
-            return name
-        return f"[{name[0]}]:{name[1]}" if ":" in name[0] else f"{name[0]}:{name[1]}"
+        return name if isinstance(name, str) else str(Address(None, *name[:2]))
 
 
 def serve(mailboxes: Mailboxes, listeners: Sequence[Listener], say: Callable[[str], None]) -> None:
@@ -127,18 +119,16 @@ async def _serve(
         await asyncio.gather(*accepting, return_exceptions=True)
 
 
-def asked(
-    mailboxes: Mailboxes, say: Callable[[str], None]
-) -> Callable[[socket.socket], Coroutine[Any, Any, None]]:
+def asked(mailboxes: Mailboxes, say: Callable[[str], None]) -> Talk:
     """What answers `streamnb classify` and `filter`."""
     pool = ThreadPoolExecutor(8, "streamnb-ask")  # a database that is locked holds up nobody else
     left = mailboxes.left
 
     async def talk(connection: socket.socket) -> None:
-        reader, writer = await asyncio.open_connection(sock=connection, limit=LONGEST_LINE)
+        reader, writer = await asyncio.open_connection(sock=connection, limit=protocol.LONGEST_LINE)
         try:
             async with asyncio.timeout(_PATIENCE):
-                request = read_request(await reader.readline())
+                request = protocol.read_request(await reader.readline())
                 message = await reader.readexactly(request.size)
                 loop = asyncio.get_running_loop()
                 reply, later = await loop.run_in_executor(pool, _reply, mailboxes, request, message)
@@ -163,7 +153,7 @@ def _done(later: Callable[[], object], say: Callable[[str], None]) -> None:
 
 
 def _reply(
-    mailboxes: Mailboxes, request: Request, message: bytes
+    mailboxes: Mailboxes, request: protocol.Request, message: bytes
 ) -> tuple[bytes, Callable[[], object] | None]:
     """The reply to a request, and what is to be done when it was sent."""
     file = request.file if any(request.file) else None
@@ -175,10 +165,10 @@ def _reply(
     except StateError:
         return b"", None  # the client will look for itself
     except Exception as error:  # whatever is in a message must not end the server
-        return write_trouble(error), None
+        return protocol.write_trouble(error), None
 
     def later() -> None:
         with mailboxes.of(request.user, file) as mailbox:
             afterwards(mailbox, message, found, "filter", request.learn)
 
-    return write_reply(found), later if request.record or request.learn else None
+    return protocol.write_reply(found), later if request.record or request.learn else None

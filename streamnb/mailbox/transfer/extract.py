@@ -13,9 +13,8 @@ from itertools import groupby, islice
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from streamnb.classifier import Classifier
+from streamnb.counts.memory import column_of
 from streamnb.counts.protocol import Label
 from streamnb.errors import StateError
 from streamnb.features.token_counts import TokenCounts
@@ -82,8 +81,7 @@ def of_mailbox(other: Mailbox) -> Extract:
                         raise StateError(f"{other.path}: the database is damaged: a name")
                     yield view, key % (1 << 64), name
 
-    for counts in other.counts:  # or what is damaged in the blocks would be taken over
-        counts.check_places()
+    other.check_places()  # or what is damaged in the blocks would be taken over
     return Extract(str(other.path), other.classifier, list(other.labels), rows, names)
 
 
@@ -120,19 +118,12 @@ def of_counts(
         for k in range(len(labels)):
             if not weights[k]:
                 continue
-            tokens = []
-            for fingerprints, cells in views:
-                some = cells[:, k] > 0
-                tokens.append(
-                    TokenCounts._trusted(
-                        fingerprints[some], np.ascontiguousarray(cells[some, k]), None, None
-                    )
-                )
+            tokens = tuple(column_of(*view, k) for view in views)
             receipt, once = Receipt(0, weights[k], (1.0,) * len(views), once), {}
             key = hashlib.sha256(identity + str(labels[k]).encode()).digest()
             yield Row(
                 0, key, k, "import", f"import {where}", time.time(), 0.0, None, None, "", receipt,
-                tuple(tokens),
+                tokens,
             )  # fmt: skip
 
     return Extract(where, classifier, labels, rows, names)

@@ -18,15 +18,8 @@ from streamnb.counts.memory import NO_NAME, MemoryCounts
 from streamnb.errors import ModelFileError, OutputError, StateError, os_errors_as
 from streamnb.features.token_counts import TokenCounts
 from streamnb.mailbox.store import Mailbox
+from streamnb.mailbox.transfer import extract
 from streamnb.mailbox.transfer.bogofilter import read_dump, write_dump
-from streamnb.mailbox.transfer.extract import (
-    Absorbed,
-    Extract,
-    absorb,
-    digest_of_file,
-    of_counts,
-    of_mailbox,
-)
 from streamnb.mailbox.transfer.json_lines import read_lines, write_lines
 from streamnb.naive_bayes.base import TextModel
 from streamnb.storage import writing
@@ -97,7 +90,7 @@ def _joined(names: list[bytes | None]) -> tuple[bytes | None, Any]:
     return b"".join(parts), np.cumsum([len(part) for part in parts], dtype=np.uint32)
 
 
-def import_file(mailbox: Mailbox, path: str, kind: str | None = None) -> Absorbed:
+def import_file(mailbox: Mailbox, path: str, kind: str | None = None) -> extract.Absorbed:
     """Add what a file holds that `export`, `streamnb replay --save` or `bogoutil -d` wrote.
 
     Parameters
@@ -119,7 +112,7 @@ def import_file(mailbox: Mailbox, path: str, kind: str | None = None) -> Absorbe
         head = _head(real)
         kind = kind or {b"PK": "model", b'{"': "lines"}.get(head[:2], "bogofilter")
         reader = {"model": _model_extract, "lines": read_lines, "bogofilter": read_dump}
-        return absorb(mailbox, reader[kind](real, path))  # which reads on
+        return extract.absorb(mailbox, reader[kind](real, path))  # which reads on
 
 
 def _head(path: str) -> bytes:
@@ -133,15 +126,15 @@ def _head(path: str) -> bytes:
         raise OSError(None, str(error)) from None
 
 
-def merge(mailbox: Mailbox, other: Mailbox) -> Absorbed:
+def merge(mailbox: Mailbox, other: Mailbox) -> extract.Absorbed:
     """Add what another mailbox knows."""
     if mailbox.database.file == other.database.file:
         raise StateError(f"{other.path}: a database cannot be merged with itself")
     with other.reading():
-        return absorb(mailbox, of_mailbox(other))
+        return extract.absorb(mailbox, extract.of_mailbox(other))
 
 
-def _model_extract(path: str, shown: str) -> Extract:
+def _model_extract(path: str, shown: str) -> extract.Extract:
     try:
         classifier = Classifier.load(path)
     except ModelFileError as error:  # which may name a copy of standard input
@@ -161,7 +154,7 @@ def _model_extract(path: str, shown: str) -> Extract:
                 if name != NO_NAME:
                     yield view, fingerprint, name
 
-    return of_counts(
+    return extract.of_counts(
         shown, classifier, list(tables[0].labels), list(tables[0].weights),
-        [counts.everything() for counts in tables], names, digest_of_file(path),
+        [counts.everything() for counts in tables], names, extract.digest_of_file(path),
     )  # fmt: skip

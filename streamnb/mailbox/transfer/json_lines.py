@@ -16,10 +16,9 @@ from typing import Any
 import numpy as np
 
 from streamnb import _core
-from streamnb.classifier import Classifier
 from streamnb.errors import StateError
 from streamnb.mailbox.ledger import Row
-from streamnb.mailbox.memory import check_row
+from streamnb.mailbox.memory import check_row, classifier_of
 from streamnb.mailbox.packed import pack_tokens, unpack_tokens
 from streamnb.mailbox.store import Mailbox
 from streamnb.mailbox.transfer.extract import Extract, digest_of_file, of_counts
@@ -61,9 +60,7 @@ def write_lines(mailbox: Mailbox, messages: bool) -> Iterator[bytes]:
             yield _json(line)
         lines += len(fingerprints)
     if messages:
-        connection = mailbox.database.connection
-        order = connection.execute("SELECT id FROM ledger WHERE ended IS NULL ORDER BY digest")
-        for (number,) in order.fetchall():
+        for number in mailbox.ledger.numbers("ended IS NULL", order="digest"):
             row = mailbox.ledger.row(number)
             yield _json(_row_line(row, mailbox.classifier.model, labels, alive))
             lines += 1
@@ -78,11 +75,8 @@ def _shown(name: Any) -> str:
 
 
 def _read_name(text: str) -> bytes:
-    """What `_shown` showed; files written before may have names that begin with NUL as text."""
-    if text.startswith("\0") and text != "\0":
-        with contextlib.suppress(ValueError):
-            return bytes.fromhex(text[1:])
-    return _core.encode_name(text)
+    """What `_shown` showed."""
+    return bytes.fromhex(text[1:]) if text.startswith("\0") else _core.encode_name(text)
 
 
 def _row_line(row: Row, model: TextModel, labels: list[str], alive: list[int]) -> dict[str, Any]:
@@ -140,9 +134,7 @@ def read_lines(path: str, shown: str) -> Extract:
     with _sound(shown, 1):
         if first.get("format") != _HEAD or first.get("version") != 1:
             raise StateError(f"{shown}:1: not what `streamnb export` of this version wrote")
-        classifier = Classifier.from_settings(
-            TextModel.of_outline(first["model"]), first["settings"]
-        )
+        classifier = classifier_of(first)
         labels = [read_label(label) for label, _ in first["classes"]]
         weights = [float(weight) for _, weight in first["classes"]]
         if len(set(map(str, labels))) != len(labels) or not all(0 <= w < 1e100 for w in weights):
@@ -239,9 +231,6 @@ def _tables(path: str, shown: str, place: dict[str, int], views: int) -> list[tu
     if any(len(set(some)) != len(some) for some in keys):
         raise StateError(f"{shown}: a feature occurs twice")
     return [
-        (
-            np.array(keys[j], dtype=np.uint64),
-            np.array(cells[j], dtype=np.float64).reshape(len(keys[j]), len(place)),
-        )
-        for j in range(views)
+        (np.array(mine, np.uint64), np.array(rows, np.float64).reshape(len(mine), len(place)))
+        for mine, rows in zip(keys, cells, strict=True)
     ]

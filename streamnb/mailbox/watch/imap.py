@@ -31,15 +31,7 @@ _BYTES = 8 << 20  # bytes of messages asked for together
 _IDLE = 25 * 60.0  # seconds; RFC 2177 allows 29 minutes
 _SPELL = 5.0  # seconds of idling at a time
 _LOCAL = ("localhost", "127.0.0.1", "::1")
-_NEVER = {
-    b"\\trash",
-    b"\\drafts",
-    b"\\sent",
-    b"\\all",
-    b"\\flagged",
-    b"\\noselect",
-    b"\\nonexistent",
-}
+_NEVER = set(rb"\trash \drafts \sent \all \flagged \noselect \nonexistent".split())
 
 
 class ImapAccount:

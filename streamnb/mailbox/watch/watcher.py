@@ -10,6 +10,8 @@ import contextlib
 import json
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple, Protocol
 
 from streamnb.errors import (
@@ -74,6 +76,7 @@ class Account(Protocol):
         """Make a folder, where it is missing."""
 
 
+@dataclass(eq=False)
 class Watcher:
     """Looks at an account again and again.
 
@@ -89,21 +92,15 @@ class Watcher:
         Tells whether to stop; asked between messages.
     """
 
-    def __init__(
-        self,
-        mailbox: Mailbox,
-        account: Account,
-        plan: Plan,
-        say: Callable[[str], None],
-        stopping: Callable[[], bool] = lambda: False,
-    ) -> None:
-        self.mailbox = mailbox
-        self.account = account
-        self.plan = plan
-        self.say = say
-        self.stopping = stopping
-        self.places = Places(mailbox.database, account.name)
-        self._record = Record(mailbox)
+    mailbox: Mailbox
+    account: Account
+    plan: Plan
+    say: Callable[[str], None]
+    stopping: Callable[[], bool] = lambda: False
+
+    def __post_init__(self) -> None:
+        self.places = Places(self.mailbox.database, self.account.name)
+        self._record = Record(self.mailbox)
         self._states: dict[str, object] = {}
         # What was put off, and when it was looked before that: what is gone since then was moved.
         self._put_off: dict[tuple[str, str], float] = {}
@@ -309,21 +306,15 @@ class Watcher:
         known = self.mailbox.label_of(key)
         ours = known is not None and known[1] == HUMAN and known[2].startswith("watch ")
         back = label is None or label == self.plan.ham
+        note = partial(self._note, place, before)
         if known is not None and ours and back and known[0] != label:
-            self.mailbox.retract(
-                key, [label] if label else [], also=lambda: self._note(place, before)
-            )
+            self.mailbox.retract(key, [label] if label else [], also=note)
             self.say(f"{where}: taken back: {known[0]}")
         elif label is None:
             self._arrive(place, before)
         else:
-            outcome = self.mailbox.learn(
-                message,
-                label,
-                HUMAN,
-                f"watch {place.folder}",
-                also=lambda: self._note(place, before),
-            )
+            source = f"watch {place.folder}"
+            outcome = self.mailbox.learn(message, label, HUMAN, source, also=note)
             self.say(f"{where}: {label} ({outcome.what})")
 
     def _delivered(self, place: Place) -> None:
