@@ -28,9 +28,6 @@ Prior = str | Mapping[Any, float]
 # "teaching": how much of a message is learned; it holds for what is learned from then on.
 Role = Literal["formula", "counts", "teaching"]
 
-# Names that parameters had in configurations written before.
-OLD_NAMES = {"tau": "length_norm", "length_power": "length_norm_power"}
-
 
 def is_number(value: Any) -> bool:
     """Whether a value is a number, of Python or numpy, and no bool."""

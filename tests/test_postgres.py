@@ -164,30 +164,36 @@ for i in range(100000):
 """
 
 
-@pytest.mark.parametrize("what", ["ask", "learn", "answer"])
-def test_a_server_that_hangs_holds_nobody_up_for_ever(server, url, what, monkeypatch):
-    monkeypatch.setattr("streamnb.mailbox.postgres._PATIENCE", 0.5)
-    (first, label), (second, other) = mails(2)
-    with Mailbox(url, wait=2) as mailbox:
-        mailbox.learn(first, label)
-        begun = time.monotonic()
+def in_a_transaction(mailbox, server):
+    with mailbox.writing():
         server.signal(signal.SIGSTOP)
+        mailbox.database.connection.execute("SELECT 1")
+
+
+def at_once(method):
+    def asked(mailbox, server):
+        server.signal(signal.SIGSTOP)
+        method(mailbox, *mails(2)[1][: 1 + (method is Mailbox.learn)])
+
+    return asked
+
+
+@pytest.mark.parametrize(
+    "asked", [at_once(Mailbox.learn), at_once(Mailbox.classify), in_a_transaction]
+)
+def test_a_server_that_hangs_holds_nobody_up_for_ever(server, url, asked, monkeypatch):
+    monkeypatch.setattr("streamnb.mailbox.postgres._PATIENCE", 0.5)
+    first, second = mails(2)
+    with Mailbox(url, wait=2) as mailbox:
+        mailbox.learn(*first)
+        begun = time.monotonic()
         try:
             with pytest.raises(TransientError, match=r"no answer|timeout expired"):
-                if what == "ask":
-                    mailbox.classify(second)
-                elif what == "learn":
-                    mailbox.learn(second, other)
-                else:
-                    server.signal(signal.SIGCONT)
-                    with mailbox.writing():
-                        mailbox.database.connection.execute("SELECT 1").fetchone()
-                        server.signal(signal.SIGSTOP)
-                        mailbox.database.connection.execute("SELECT 1")
+                asked(mailbox, server)
         finally:
             server.signal(signal.SIGCONT)
         assert time.monotonic() - begun < 30
-        mailbox.learn(second, other)
+        mailbox.learn(*second)
         assert mailbox.verify() == []
         assert sum(line.messages for line in status(mailbox).learned) == 2
 

@@ -79,7 +79,7 @@ def test_an_index_of_many_segments(classes):
 def test_room_that_is_reserved_is_not_made_again():
     counts = MultinomialNB(keep_names=False).counts
     counts.declare("ab")
-    counts.table.reserve(200_000)
+    counts.reserve(200_000)
     table = counts.table
     index = table.__sizeof__()
     keys = np.random.default_rng(1).integers(0, 2**63, 200_000).astype(np.uint64)

@@ -11,7 +11,7 @@ from pydantic import model_validator as validator_of
 from pydantic_core import PydanticCustomError
 
 from streamnb.errors import ConfigError
-from streamnb.parameters import OLD_NAMES, Parameter
+from streamnb.parameters import Parameter
 
 
 class Section(BaseModel):
@@ -22,13 +22,6 @@ class Section(BaseModel):
     @validator_of(mode="before")
     @classmethod
     def _refuse_unknown(cls, data: Any) -> Any:
-        if isinstance(data, dict):
-            for key in data:
-                new = _new_name(cls, key)
-                if new != key and new in data:
-                    hint = f"the older name of {new!r}, which is there too; keep one"
-                    raise PydanticCustomError("unknown_key", "{hint}", {"key": key, "hint": hint})
-            data = {_new_name(cls, key): value for key, value in data.items()}
         for key in data if isinstance(data, dict) else ():
             if key not in cls.model_fields:
                 known = list(cls.model_fields)
@@ -42,12 +35,6 @@ class Section(BaseModel):
 
 def _shown(key: Any) -> str:
     return "null" if key is None else str(key)
-
-
-def _new_name(section: type[Section], key: Any) -> Any:
-    """The name that a key has now; older files have other ones."""
-    new = OLD_NAMES.get(key, key) if isinstance(key, str) else key
-    return new if new in section.model_fields else key
 
 
 def leaf(name: str, known: Parameter) -> Any:
@@ -177,10 +164,6 @@ def _path(loc: tuple[Any, ...], data: Any, missing: bool) -> list[Any]:
     parts: list[Any] = []
     for number, part in enumerate(loc):
         last = number == len(loc) - 1
-        if isinstance(data, dict) and part not in data:  # files may have its older name
-            part = next(
-                (old for old, new in OLD_NAMES.items() if new == part and old in data), part
-            )
         inside = (isinstance(data, dict) and part in data) or (
             isinstance(data, (list, tuple)) and isinstance(part, int) and part < len(data)
         )

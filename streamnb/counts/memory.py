@@ -83,6 +83,10 @@ class MemoryCounts:
             self.labels.append(label)
             self.weights.append(0.0)
 
+    def reserve(self, features: int) -> None:
+        """Make room for so many features at once, where it is known how many will come."""
+        self.table.reserve(features)
+
     def name(self, fingerprint: int) -> Feature | None:
         """The name of a feature, or None where it is not known."""
         return self.table.name(fingerprint)

@@ -1,0 +1,47 @@
+"""Writes what the tests of this folder compare with: when a format changes on purpose.
+
+python tests/golden/make.py
+"""
+
+from pathlib import Path
+
+from streamnb import BernoulliNB, GaussianNB, Mailbox, MailClassifier, MultinomialNB
+from streamnb.mailbox.transfer.formats import export
+
+GOLDEN = Path(__file__).parent
+TEXTS = [
+    ({"free": 2, "offer": 1}, "spam"),
+    ({"lunch": 1, "offer": 1}, "ham"),
+    ({"free": 1, ("new", "york"): 1, 7: 2}, "spam"),
+]
+MAILS = [
+    (b"From: Pills <pills@example.com>\nSubject: Cheap pills\n\nBuy pills now", "spam"),
+    (b"From: Ann <ann@example.org>\nSubject: Lunch\n\nShall we meet at noon?", "ham"),
+    (b"Subject: free offer\n\nfree offer for you", "spam"),
+    (b"Subject: Re: Lunch\n\nAt noon, then. Ann", "ham"),
+]
+
+
+def models():
+    """A few models that have learned something, by the name of their file."""
+    made = {"multinomial": MultinomialNB(length_norm=2.0), "bernoulli": BernoulliNB()}
+    for model in made.values():
+        for x, y in TEXTS:
+            model.learn_one(x, y)
+    made["gaussian"] = GaussianNB()
+    for i in range(6):
+        made["gaussian"].learn_one({"a": i % 3 + 0.5, "b": i / 4}, "xy"[i % 2])
+    made["mail"] = MailClassifier()
+    for mail, label in MAILS:
+        made["mail"].learn_one(mail, label)
+    return made
+
+
+if __name__ == "__main__":
+    for name, model in models().items():
+        model.save(GOLDEN / f"{name}.snb")
+    (GOLDEN / "mail.db").unlink(missing_ok=True)
+    with Mailbox(GOLDEN / "mail.db") as mailbox:
+        for mail, label in MAILS:
+            mailbox.learn(mail, label)
+        export(mailbox, str(GOLDEN / "mail.jsonl"))
