@@ -7,6 +7,7 @@ import math
 import os
 import pickle
 import random
+import time
 import zipfile
 from collections import defaultdict
 
@@ -33,6 +34,7 @@ from streamnb import (
     _core,
 )
 from streamnb.classifier import Costs
+from streamnb.classifier.general import _chances_of_others
 from streamnb.errors import ModelFileError, OutputError
 from streamnb.features.byte_grams import ByteGrams
 from streamnb.features.views import Views
@@ -255,7 +257,7 @@ def slow_views(
     gain_squares = defaultdict(lambda: np.ones(2))
     bias_squares = defaultdict(lambda: defaultdict(lambda: 1.0))
     credit, length, mean = defaultdict(float), defaultdict(float), defaultdict(float)
-    share, seen, claimed, out = 0.1, 10, 20.0, []
+    share, spread, seen, claimed, out = 0.1, 0.09, 10, 20.0, []
     for x, y, *weight in stream:
         w = weight[0] if weight else 1.0
         classes = list(views[0].messages)
@@ -304,7 +306,10 @@ def slow_views(
             trust = 1 - doubted * turn * (1 - trust)
             if told == 1:
                 seen += 1
-                share += seen**-0.75 * (1 - trust - share)
+                step = seen**-0.75
+                spread += step * ((1 - trust - e) ** 2 - spread)
+                step *= max(min(e * (1 - e) / spread / 2, seen / 200), 1)
+                share = min(max(share + step * (1 - trust - share), 0), 0.49)
             truth = np.array([float(c == y) for c in classes])
             error = trust * (p - truth)
             others = np.where(np.arange(len(classes)) == said, 0.0, p)
@@ -468,7 +473,7 @@ def test_mistakes_after_many_messages_leave_what_those_showed():
             told += 1
     assert told > 300
     assert 0.8 * gain < model.model.recalibration.gains()[-1] < 1.25 * gain
-    assert model.model.noise.share < 1.2 * share
+    assert model.model.noise.share < max(1.2 * share, 0.001)
 
 
 def two_views(n=60, seed=0):
@@ -606,6 +611,25 @@ def test_recalibration_learns_how_often_it_is_right():
 def test_shares_of_wrong_labels_have_bounds(share):
     with pytest.raises(ValueError, match="label_noise"):
         LabelNoise(share)
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "least", "most"),
+    [
+        ((0.6, 0.7, 0.8), 0, 0, 0.005),  # classes overlap: nothing but the mean shows a share
+        ((0.7,), 0, 0, 0.005),
+        ((0.7,), 0.3, 0.2, 0.4),
+        ((0.999,), 0.1, 0.08, 0.12),
+        ((0.9, 0.95, 0.99), 0.3, 0.25, 0.35),
+    ],
+)
+def test_the_share_of_wrong_labels_where_classes_overlap(right, wrong, least, most):
+    chance, noise = random.Random(1), LabelNoise()
+    for _ in range(3000):
+        p = chance.choice(right)
+        as_said = (chance.random() < p) != (chance.random() < wrong)
+        noise.learn(noise.trust(p if as_said else 1 - p, 2))
+    assert least <= noise.share <= most
 
 
 def test_the_share_of_wrong_labels_is_found():
@@ -825,6 +849,41 @@ def test_how_much_is_known_of_the_other_classes_decides(messages, unsure):
     scores = dict.fromkeys(messages, -12.0) | {"spam": 0.0}
     label, _, found = MailClassifier().decided(scores, Costs(), messages)
     assert (label, found) == ("spam", unsure)
+
+
+def test_what_decides_among_many_classes():
+    """Against the formula as it is written, a label at a time."""
+    chance = random.Random(5)
+    for k in (1, 2, 3, 40):
+        scores = {c: chance.gauss(0, 2) for c in range(k)}
+        messages = {c: chance.choice([0, 0.5, 3, 1000]) for c in range(k)}
+        shares = dict(zip(scores, probabilities(list(scores.values())), strict=True))
+        found = _chances_of_others(shares, messages)
+        for label in scores:
+            others = [other for other in scores if other != label]
+            known = [messages[other] + 1 for other in others if messages[other]]
+            new = len(known) / math.fsum(known) if known else 1.0
+            unlike = math.fsum(shares[other] for other in others)
+            own = 1 / (messages[label] + 1)
+            assert found[label] == pytest.approx((unlike + new) / (1 + new + own), rel=1e-9)
+
+
+def test_classifying_takes_time_in_proportion_to_the_classes():
+    classifier = TextClassifier()
+    for number in range(3000):
+        classifier.learn_one(f"item of kind k{number}", number)
+    begun = time.process_time()
+    verdict = classifier.classify("item of kind k9", reasons=0)
+    assert verdict.label == 9
+    assert time.process_time() - begun < 0.3  # every class against every other took a second
+
+
+def test_weights_below_one_make_a_class_ready():
+    classifier = TextClassifier()
+    for number in range(100):
+        for label, text in (("spam", "buy cheap pills {}"), ("ham", "lunch at noon {}")):
+            classifier.learn_one(text.format(number), label, w=0.9)
+    assert classifier.classify("cheap pills").ready
 
 
 def test_a_new_class_does_not_make_others_unsure():

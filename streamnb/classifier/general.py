@@ -258,9 +258,8 @@ class Classifier(Parameterised, AsksMany):
         labels = list(scores)
         shares = dict(zip(labels, probabilities(list(scores.values())), strict=True))
         expected = {
-            label: _chance_of_another(label, shares, messages)
-            * (costs.false_alarm if label == self.positive else costs.miss)
-            for label in labels
+            label: chance * (costs.false_alarm if label == self.positive else costs.miss)
+            for label, chance in _chances_of_others(shares, messages).items()
         }
         cheapest = min(labels, key=expected.__getitem__)
         alive = sum(score > -math.inf for score in scores.values())
@@ -427,18 +426,26 @@ def _messages(X: Any) -> list[Any]:
     return list(frame_of(X).rows(named=True) if is_frame(X) else X)
 
 
-def _chance_of_another(
-    label: Label, shares: Mapping[Label, float], messages: Mapping[Label, float]
-) -> float:
-    """The chance that a message is of another class than that.
+def _chances_of_others(
+    shares: Mapping[Label, float], messages: Mapping[Label, float]
+) -> dict[Label, float]:
+    """For each label the chance that a message is of another class.
 
     After n messages of a class the next of it is of a new kind with a chance of about 1 / (n + 1),
     and of those nothing is known: one message of each class makes nobody sure. Of which class a
     message of a new kind is, their numbers say, so that a class that has just come does not make
     the verdicts on others unsure.
     """
-    others = [other for other in shares if other != label]
-    known = [messages[other] + 1 for other in others if messages.get(other)]
-    new = len(known) / math.fsum(known) if known else 1.0
-    own = 1 / (messages.get(label, 0.0) + 1)
-    return (math.fsum(shares[other] for other in others) + new) / (1 + new + own)
+    top = max(shares, key=shares.__getitem__)
+    rest = math.fsum(share for label, share in shares.items() if label != top)
+    whole = rest + shares[top]
+    known = {label: messages[label] + 1 for label in shares if messages.get(label)}
+    weight = math.fsum(known.values())
+    chances = {}
+    for label, share in shares.items():
+        others = rest if label == top else whole - share
+        kinds = len(known) - (label in known)
+        new = kinds / (weight - known.get(label, 0.0)) if kinds else 1.0
+        own = 1 / (messages.get(label, 0.0) + 1)
+        chances[label] = (others + new) / (1 + new + own)
+    return chances

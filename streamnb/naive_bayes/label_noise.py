@@ -12,6 +12,11 @@ _OPEN = 0.002  # how much is left open of a class with one message, for each mes
 _OWN_ERRORS = 0.03  # how often the model is sure and wrong, for each label that is wrong; at least
 _LEAST_WEIGHT = 2.0**-60  # of what has all but decayed
 _FIRST_SHARE, _FIRST_LABELS = round(0.1 / _GRAIN) * _GRAIN, 10
+_FIRST_SPREAD = (
+    round(0.09 / _GRAIN) * _GRAIN
+)  # what it is where each message shows if its label is right
+_LONGER, _FROM = 2.0, 200.0  # steps are lengthened by half of Newton's factor; at most by n / 200
+_MOST = 0.49
 
 
 class LabelNoise:
@@ -35,6 +40,14 @@ class LabelNoise:
     forgotten. It begins with e = .1: a stream has to show that its labels are good, which takes a
     few dozen.
 
+    Where classes overlap, a message says little of whether its label is wrong: 1 - trust is about
+    e, whatever that is, and the mean stays where it began (as slow as the share of what is missing
+    is large). Newton's step is longer by the factor e (1 - e) / E[(1 - trust - e)^2], which is 1
+    where each message says all (Titterington 1984). Steps are lengthened by half of that, but no
+    further than n / 200: where many labels are wrong, steps too long at first end in a model that
+    believes itself. (Chosen on four streams that overlap and on sms, r8, enron1 and enron3, clean
+    and with labels flipped.)
+
     After n labels of which none was wrong, the next may be, with a chance of about 1 / n: no label
     is believed further. Without this, ten wrong labels after 1,000 good ones are learned in full.
 
@@ -55,7 +68,8 @@ class LabelNoise:
     ----------
     Dawid, A. P. and Skene, A. M. (1979). Maximum likelihood estimation of observer error-rates
     using the EM algorithm. Applied Statistics 28. Cappé, O. and Moulines, E. (2009). On-line
-    expectation-maximization algorithm for latent data models. JRSS B 71.
+    expectation-maximization algorithm for latent data models. JRSS B 71. Titterington, D. M.
+    (1984). Recursive parameter estimation using incomplete data. JRSS B 46.
 
     Examples
     --------
@@ -76,11 +90,12 @@ class LabelNoise:
             raise ValueError(f"label_noise: {share!r} is neither None nor a share from 0 to .5")
         self.fixed = share
         self._share, self._labels = _FIRST_SHARE, _FIRST_LABELS
+        self._spread = _FIRST_SPREAD  # the mean of (1 - trust - share)^2
 
     @property
     def share(self) -> float:
         """The share of wrong labels."""
-        return min(max(self._share, 0.0), 0.49) if self.fixed is None else self.fixed
+        return min(max(self._share, 0.0), _MOST) if self.fixed is None else self.fixed
 
     @property
     def caution(self) -> float:
@@ -108,35 +123,57 @@ class LabelNoise:
         right, wrong = (1 - share) * (1 - doubt), share * doubt / (classes - 1)
         return right / (right + wrong) if right + wrong > 0 else 1.0
 
-    def learn(self, trust: float) -> tuple[float, int]:
+    def learn(self, trust: float) -> tuple[float, int, float]:
         """Take into account how far a label was believed; gives the change, for `move`."""
         # x^-.75 of operations that are the same on every machine.
         n = self._labels + 1
         step = 1 / math.sqrt(n * math.sqrt(n))
-        change = round(step * (1 - trust - self._share) / _GRAIN) * _GRAIN, 1
-        self.move(change, 1)
-        return change
+        share = min(max(self._share, 1 / self._labels), _MOST)
+        change = step * ((1 - trust - share) ** 2 - self._spread)
+        spread = max(self._spread + change, _GRAIN)
+        longer = min(share * (1 - share) / spread / _LONGER, n / _FROM)
+        moved = step * max(longer, 1.0) * (1 - trust - self._share)
+        moved = min(max(moved, -self._share), _MOST - self._share)
+        made = round(moved / _GRAIN) * _GRAIN, 1, round(change / _GRAIN) * _GRAIN
+        self.move(made, 1)
+        return made
 
     def move(self, change: Sequence[float], sign: int) -> None:
         """Make a change again (sign 1), or take it back (-1), exactly; in any order."""
         self._share += sign * change[0]
+        for spread in change[2:]:  # older receipts have none
+            self._spread += sign * spread
         # A merged model may be told to take back labels that it never counted itself.
         self._labels = max(self._labels + sign * int(change[1]), _FIRST_LABELS)
 
-    def since(self, before: LabelNoise) -> tuple[float, int]:
+    def since(self, before: LabelNoise) -> tuple[float, int, float]:
         """The change that leads here from another state."""
-        return self._share - before._share, self._labels - before._labels
+        return (
+            self._share - before._share,
+            self._labels - before._labels,
+            self._spread - before._spread,
+        )
 
     def state(self) -> dict[str, Any]:
         """Everything learned, as JSON can hold it."""
-        return {"fixed": self.fixed, "share": self._share, "labels": self._labels}
+        known = {"share": self._share, "labels": self._labels, "spread": self._spread}
+        return {"fixed": self.fixed, **known}
 
     @classmethod
     def from_state(cls, state: Any) -> LabelNoise:
         """What `state` gave; ValueError where it is not sound."""
-        share, labels = float(state["share"]), state["labels"]
-        if not -1 <= share <= 2 or type(labels) is not int or not 10 <= labels <= 10**15:
+        share, labels, spread = (
+            float(state["share"]),
+            state["labels"],
+            float(state.get("spread", _FIRST_SPREAD)),
+        )
+        if (
+            not -1 <= share <= 2
+            or not -2 <= spread <= 2
+            or type(labels) is not int
+            or not 10 <= labels <= 10**15
+        ):
             raise ValueError("the estimate of wrong labels is not sound")
         self = cls(None if state["fixed"] is None else float(state["fixed"]))
-        self._share, self._labels = share, labels
+        self._share, self._labels, self._spread = share, labels, spread
         return self

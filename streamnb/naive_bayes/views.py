@@ -318,7 +318,7 @@ class ViewsNB(Remembers[_Judged], TextModel):
             parts["corrections"] = change
         if corrected or told < 1:
             parts["corrected"] = 1
-        if turn == 1 and w >= 1 and self.record is not None:
+        if turn == 1 and self.record is not None:
             noted = self.record.learn(said, k)
             parts |= {"record": noted} if noted else {}
         if told == 1:
@@ -466,7 +466,12 @@ class ViewsNB(Remembers[_Judged], TextModel):
         noise, turns = receipt.parts.get("noise", (0, 0)), Turns.from_state(receipt.parts)
         places = max([len(turns.credits), *(c + 1 for c in turns.runs)])
         corrected = receipt.parts.get("corrected", 1) == 1
-        if not corrected or len(noise) != 2 or type(noise[1]) is not int or places > classes:
+        if (
+            not corrected
+            or len(noise) not in (2, 3)
+            or type(noise[1]) is not int
+            or places > classes
+        ):
             raise ValueError("a receipt of another model")
         check_changes(receipt.parts.get("record", []), classes)
 
