@@ -24,7 +24,8 @@ class _Learned(NamedTuple):
 
 def _of_model(name: str) -> Any:
     """What a window has of its model, be it a method."""
-    return property(lambda window: getattr(window.model, name))
+    said = getattr(TextModel, name).__doc__
+    return property(lambda window: getattr(window.model, name), doc=said)
 
 
 @parameterised()
