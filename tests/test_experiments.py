@@ -16,7 +16,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamnb import CategoricalNB
-from streamnb.config import read_yaml
 from streamnb.config.experiment import (
     CsvConfig,
     IdxConfig,
@@ -25,6 +24,7 @@ from streamnb.config.experiment import (
     TestShares,
     build_experiment,
 )
+from streamnb.config.yaml_files import read_yaml
 from streamnb.errors import ConfigError, CorpusError
 from streamnb.tables.experiment import run
 from streamnb.tables.experiment.data import read_examples

@@ -13,7 +13,8 @@ from click.testing import CliRunner
 from commands import STREAMNB, streamnb_command
 
 import streamnb.cli.group
-from streamnb.config import as_yaml, build, read_yaml
+from streamnb.config import build
+from streamnb.config.yaml_files import as_yaml, read_yaml
 from streamnb.corpus import open_corpus
 from streamnb.errors import ConfigError, StreamNBError, UnexpectedError
 from streamnb.features.words import Tokenizer

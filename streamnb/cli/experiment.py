@@ -80,8 +80,8 @@ def experiment(
 
 
 def _configured(config_file: str, settings: tuple[str, ...]) -> ExperimentConfig:
-    from streamnb.config import read_yaml, set_key
     from streamnb.config.experiment import build_experiment
+    from streamnb.config.yaml_files import read_yaml, set_key
 
     data = read_yaml(config_file)
     _resolve(data, os.path.dirname(os.path.abspath(config_file)))

@@ -173,14 +173,18 @@ def configured(
     target: str, config_file: str | None, settings: tuple[str, ...], options: dict[str, Any]
 ) -> Config:
     """The configuration that options and a YAML file make."""
-    from streamnb.config import build, read_yaml, set_key
+    from streamnb.config import build
     from streamnb.errors import ConfigError
 
     if target.lower().endswith((".yaml", ".yml")):
         if config_file is not None:
             raise ConfigError(f"--config {config_file}: {target} is a configuration already")
         config_file, target = target, ""
-    data: dict[str, Any] = read_yaml(config_file) if config_file is not None else {}
+    data: dict[str, Any] = {}
+    if config_file is not None or settings:
+        from streamnb.config.yaml_files import read_yaml, set_key
+
+        data = read_yaml(config_file) if config_file is not None else {}
     if config_file is not None and not target:
         _resolve(data, os.path.dirname(os.path.abspath(config_file)))
     given = {_KEYS[name]: value for name, value in options.items() if value is not None}

@@ -156,7 +156,8 @@ def table(corpora: tuple[str, ...], output: str, order: str) -> None:
 
 def _configured(config_file: str, settings: tuple[str, ...], *wanted: str) -> tuple[Any, Any]:
     """A configuration, and its section for Spark; ConfigError for what is missing."""
-    from streamnb.config import build, read_yaml, set_key
+    from streamnb.config import build
+    from streamnb.config.yaml_files import read_yaml, set_key
 
     data = read_yaml(config_file)
     for assignment in settings:

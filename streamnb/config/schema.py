@@ -255,15 +255,22 @@ else:
     )
 
 
+def _default(**keys: Any) -> Any:
+    """A section of which nothing is said; checked with the others, without a schema of its own."""
+    return Field(default_factory=lambda: keys, validate_default=True)
+
+
 class Config(Section):
     """A whole replay."""
 
-    corpus: CorpusConfig = CorpusConfig()
-    tokenizer: TokenizerConfig = Field(default_factory=lambda: TokenizerConfig())
-    model: ModelConfig = ClassifierConfig()
-    feedback: Annotated[tuple[RegimeConfig, ...], BeforeValidator(_regimes)] = (ImmediateConfig(),)
-    evaluate: EvaluateConfig = EvaluateConfig()
-    output: OutputConfig = OutputConfig()
+    corpus: CorpusConfig = _default()
+    tokenizer: TokenizerConfig = _default()
+    model: ModelConfig = _default()
+    feedback: Annotated[tuple[RegimeConfig, ...], BeforeValidator(_regimes)] = _default(
+        kind="immediate"
+    )
+    evaluate: EvaluateConfig = _default()
+    output: OutputConfig = _default()
     sweep: Annotated[Any, BeforeValidator(_swept)] = Field(default_factory=dict)
     jobs: Annotated[int, Field(ge=1, le=256)] = 1
     spark: SparkConfig | None = None

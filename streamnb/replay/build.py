@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from streamnb.classifier import Classifier, MailClassifier, TextClassifier
-from streamnb.config import Config, as_yaml, schema
+from streamnb.config import Config, schema
 from streamnb.corpus import Corpus
 from streamnb.errors import ConfigError
 from streamnb.evaluate import Course, feedback
@@ -165,6 +165,8 @@ def _regimes(one: Any, path: str) -> list[feedback.Regime]:
 
 def complete(config: Config, corpus: Corpus, tokenizer: MailTokenizer | Tokenizer) -> str:
     """The configuration as YAML with nothing left open: replaying it gives the same results."""
+    from streamnb.config.yaml_files import as_yaml  # here: few replays write files
+
     where = {"path": os.path.abspath(str(config.corpus.path)), "kind": corpus.kind}
     kind = next(kind for kind, made in TOKENIZERS.items() if type(tokenizer) is made)
     known = set(type(config.tokenizer).model_fields) - {"drop_headers"}

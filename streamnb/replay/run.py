@@ -206,7 +206,9 @@ class _Run:
         self.tally = Tally(config.evaluate.positive, config.evaluate.window, config.evaluate.fading)
         self.report = Report(config, corpus.description, skipped=skipped)
         self.said: Step | None = None
-        self.files = ResultFiles(config.output.folder, complete(config, corpus, tokenizer))
+        folder = config.output.folder
+        said = "" if folder is None else complete(config, corpus, tokenizer)
+        self.files = ResultFiles(folder, said)
 
     def classify(self, example: Example) -> None:
         """Classify a message and record what came of it."""

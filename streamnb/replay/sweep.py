@@ -16,7 +16,8 @@ from multiprocessing.synchronize import Event
 from pathlib import Path
 from typing import Any
 
-from streamnb.config import Config, build, replaced
+from streamnb.config import Config, build
+from streamnb.config.yaml_files import replaced
 from streamnb.errors import ConfigError, StreamNBError
 from streamnb.replay.build import what_is_learned, what_is_read
 from streamnb.replay.run import OnStep, Report, replay_together

@@ -7,8 +7,8 @@ import io
 import json
 from pathlib import Path
 
-from streamnb.config import as_yaml
 from streamnb.config.experiment import ExperimentConfig
+from streamnb.config.yaml_files import as_yaml
 from streamnb.errors import OutputError, os_errors_as
 from streamnb.storage import replacing
 from streamnb.tables.experiment.results import Experiment
