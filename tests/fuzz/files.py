@@ -282,10 +282,12 @@ def _configurations() -> list[bytes]:
 
 
 def _entries(path: Path, **how: object) -> list[tuple[str, str, bytes]] | None:
-    """Name, label and content of all entries; None where the corpus is refused."""
+    """Name, label and content of all entries; None where the corpus, or a line of it, is refused."""
     try:
         found = []
         for entry in open_corpus(path, **how):
+            if entry.problem:
+                raise CorpusError(entry.problem)
             with contextlib.suppress(CorpusError):
                 content = read(entry)
                 raw = (
