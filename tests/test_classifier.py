@@ -632,6 +632,27 @@ def test_the_share_of_wrong_labels_where_classes_overlap(right, wrong, least, mo
     assert least <= noise.share <= most
 
 
+def test_taking_wrong_labels_back_leaves_what_can_be_read_and_learned_again(tmp_path):
+    chance, model, wrong = random.Random(2), TextClassifier(), []
+    texts = ["buy cheap pills {}", "lunch at noon {}"]
+    for i in range(1000):
+        text, flipped = texts[i % 2].format(chance.randrange(300)), chance.random() < 0.15
+        model.learn_one(text, (i + flipped) % 2)
+        if flipped:
+            wrong.append((text, (i + 1) % 2, model.receipt))
+    views, share = model.model, model.model.noise.share
+    for text, label, receipt in wrong:
+        model.unlearn_one(text, label, receipt=receipt)
+    assert views.noise.state()["share"] < -1
+    model.save(tmp_path / "model.snb")
+    assert TextClassifier.load(tmp_path / "model.snb").model.noise.state() == views.noise.state()
+    # What is learned meanwhile must not depend on what is learned again after it.
+    model.learn_one(texts[0].format(7), 0)
+    for text, label, receipt in wrong:
+        views.relearn(model.count(text), label, receipt)
+    assert views.noise.share == pytest.approx(share, abs=0.01)
+
+
 def test_the_share_of_wrong_labels_is_found():
     rng = np.random.default_rng(2)
     noise = LabelNoise()
@@ -866,6 +887,11 @@ def test_what_decides_among_many_classes():
             unlike = math.fsum(shares[other] for other in others)
             own = 1 / (messages[label] + 1)
             assert found[label] == pytest.approx((unlike + new) / (1 + new + own), rel=1e-9)
+
+
+def test_what_decides_where_one_class_outweighs_all_others():
+    found = _chances_of_others({"a": 0.5, "b": 0.3, "c": 0.2}, {"a": 1e17, "b": 1.0, "c": 1.0})
+    assert all(0 < chance < 1 for chance in found.values())
 
 
 def test_classifying_takes_time_in_proportion_to_the_classes():

@@ -445,7 +445,8 @@ def _chances_of_others(
     for label, share in shares.items():
         others = rest if label == top else whole - share
         kinds = len(known) - (label in known)
-        new = kinds / (weight - known.get(label, 0.0)) if kinds else 1.0
+        # Each of the others has 1 at least, also where that is lost in a sum of large weights.
+        new = kinds / max(weight - known.get(label, 0.0), kinds) if kinds else 1.0
         own = 1 / (messages.get(label, 0.0) + 1)
         chances[label] = (others + new) / (1 + new + own)
     return chances

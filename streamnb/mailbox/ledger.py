@@ -131,7 +131,7 @@ def select_row(database: Transactions, number: int) -> Sequence[Any] | None:
     ).fetchone()
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Ledger:
     """The rows of a database's ledger, within its transactions.
 

@@ -17,7 +17,7 @@ class Record:
     done with messages of a class without anybody looking should wait until it is ready: until it
     was called rightly at least 20 times, and four times as often as wrongly, of which ten count at
     most. From then on nothing is noted of it: who teaches mistakes alone, as one does with a filter
-    that works, would make it look bad.
+    that works, would make it look bad. A message counts once, whatever it weighs.
 
     Examples
     --------

@@ -87,6 +87,8 @@ def main():
     parser.add_argument("--most", type=int, default=6000, help="pieces of a stream")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2])
     chosen = parser.parse_args()
+    if chosen.most < 2 * WARM:
+        parser.error(f"--most: {2 * WARM} at least")
     print(f"| classes, words | {' | '.join(MODELS)} |\n|{'---|' * (1 + len(MODELS))}")
     for *groups, size in PAIRS:
         cells = []

@@ -3,6 +3,7 @@
 python tests/golden/make.py
 """
 
+import json
 from pathlib import Path
 
 from streamnb import BernoulliNB, GaussianNB, Mailbox, MailClassifier, MultinomialNB
@@ -21,6 +22,13 @@ MAILS = [
     (b"Subject: Re: Lunch\n\nAt noon, then. Ann", "ham"),
 ]
 
+PROBES = {
+    "multinomial": TEXTS[2][0],
+    "bernoulli": TEXTS[2][0],
+    "gaussian": {"a": 2.0, "b": 1.0},
+    "mail": MAILS[2][0],
+}
+
 
 def models():
     """A few models that have learned something, by the name of their file."""
@@ -38,8 +46,11 @@ def models():
 
 
 if __name__ == "__main__":
+    said = {}
     for name, model in models().items():
         model.save(GOLDEN / f"{name}.snb")
+        said[name] = model.joint_log_likelihood(PROBES[name])
+    (GOLDEN / "expected.json").write_text(json.dumps(said, indent=1) + "\n")
     (GOLDEN / "mail.db").unlink(missing_ok=True)
     with Mailbox(GOLDEN / "mail.db") as mailbox:
         for mail, label in MAILS:

@@ -58,7 +58,7 @@ def token_of(database: str | os.PathLike[str]) -> str:
     return made
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Guard:
     """Lets only those through who were sent by their own page or program, with the token.
 

@@ -52,7 +52,7 @@ def afterwards(mailbox: Mailbox, message: bytes, found: Answer, place: str, lear
         learn_sure(mailbox, message, found)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Mailboxes:
     """The mailboxes of a server, opened when first needed.
 

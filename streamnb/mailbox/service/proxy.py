@@ -170,7 +170,7 @@ class _Lmtp(_Ending, LMTP):
     pass
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class _Passing:
     """Puts what one client says to the next hop; a handler of aiosmtpd.
 

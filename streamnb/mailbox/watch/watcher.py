@@ -76,7 +76,7 @@ class Account(Protocol):
         """Make a folder, where it is missing."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Watcher:
     """Looks at an account again and again.
 
