@@ -68,7 +68,8 @@ _REFUSED = (
     "permission",
     "invalid",
 )
-# Seconds without an answer, beside those of waiting for a lock: the longest statement takes less.
+# Seconds without an answer, beside those of waiting for a lock. A statement that takes longer is
+# given up, too, but for those of `shrink`.
 _PATIENCE = 120.0
 _SILENT = "no answer"
 _UNREACHED = (
