@@ -1,6 +1,12 @@
 # What is done with the evidence of a few models for a few classes: lists of numbers in and out.
 
 
+def divided(list numbers, double divisor) -> list:
+    """Divide each of some numbers."""
+    cdef double number
+    return [number / divisor for number in numbers]
+
+
 def bounded(list evidence, list known, double bound) -> list:
     """Draw what a model says for each class near to the top: no class of `known` `bound` below it."""
     cdef list out = [-bound] * len(evidence)
@@ -257,6 +263,50 @@ def add_runs(dict runs, changes, double times):
             runs[c] = length, mean
 
 
+# Of labels that may be wrong: see `naive_bayes/label_noise.py`.
+cdef enum:
+    MOST_LENGTHENED = 200   # labels: the n-th step is lengthened by no more than n of this
+cdef double OPEN = 0.002          # how much is left open of a class with one message, for each message of others
+cdef double OWN_ERRORS = 0.03     # how often the model is sure and wrong, for each label that is wrong; at least
+cdef double LEAST_WEIGHT = 2.0**-60  # of what has all but decayed
+cdef double PART_OF_NEWTON = 0.5
+
+
+def trusted(double p, double share, Py_ssize_t classes, double own, double others) -> float:
+    """How probably a label is right that has probability p, where that share of labels is wrong."""
+    cdef double doubt, right, wrong
+    if classes < 2:
+        raise ValueError("where there is one class, no label is wrong")
+    own = max(own, LEAST_WEIGHT)
+    p = max(p, OWN_ERRORS * share)
+    doubt = (1 - p) / (1 + OPEN * others / own / own)
+    right, wrong = (1 - share) * (1 - doubt), share * doubt / (classes - 1)
+    return right / (right + wrong) if right + wrong > 0 else 1.0
+
+
+def noise_step(
+    double trust, double share, double spread, Py_ssize_t labels, double most, double grain
+) -> tuple:
+    """What a label that is believed so far changes in the share of wrong ones, and in its spread.
+
+    The share is `most` at most; changes are multiples of `grain`.
+    """
+    if not 0 <= trust <= 1:
+        raise ValueError(f"a label cannot be believed {trust}")
+    # x^-.75 of operations that are the same on every machine.
+    cdef double n = labels + 1, step = 1 / sqrt(n * sqrt(n)), longer = 1, moved, change, newton, bounded_share
+    bounded_share = min(max(share, 1 / <double> labels), most)
+    change = 1 - trust - bounded_share
+    change = step * (change * change - spread)
+    if spread + change > 0:  # else much was taken back, and what is left shows nothing
+        newton = bounded_share * (1 - bounded_share) / (spread + change)
+        longer = max(min(PART_OF_NEWTON * newton, n / MOST_LENGTHENED), 1.0)
+    moved = step * longer * (1 - trust - share)
+    # No further than to the ends, nor back to them from where taking back has led.
+    moved = min(max(moved, -max(share, 0.0)), max(most - share, 0.0))
+    return on_grain(grain, moved), 1, on_grain(grain, change)
+
+
 def probabilities(list scores) -> list:
     """Share 1 out in proportion to e to the power of each score; uniformly where all are -inf."""
     cdef list powers = []
@@ -272,6 +322,15 @@ def probabilities(list scores) -> list:
         snb_accumulate(&hi, &lo, power)
     hi += lo
     return [<double> score / hi for score in powers]
+
+
+def prior_shares(list weights, double total, Py_ssize_t views) -> list:
+    """Of the logarithm of each class's share of all weight, what falls to each of so many views."""
+    cdef list out = []
+    cdef double weight
+    for weight in weights:
+        out.append(snb_log(weight / total) / views if weight > 0 else -INFINITY)
+    return out
 
 
 def surprises(list evidence, list prior, Py_ssize_t k) -> list:

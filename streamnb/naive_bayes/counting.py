@@ -229,8 +229,9 @@ class CountingNB(Remembers[_Evidence], CountingParameters, MiniBatches, TextMode
     def worked_out(self, tokens: TokenCounts) -> list[float]:
         """As `evidence`, each time anew."""
         sums, used = self._sums(tokens)
-        divisor = self._length_divisor(used)
-        return [total / divisor for total in sums]
+        if not self.length_norm or not used:
+            return sums
+        return _core.divided(sums, self._length_divisor(used))
 
     def _scores(self, x: Any) -> list[float]:
         return [

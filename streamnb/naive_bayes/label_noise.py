@@ -6,14 +6,12 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from streamnb import _core
+
 # Changes are multiples of this, so that sums of them are exact and any of them can be taken back.
 _GRAIN = 2.0**-44
-_OPEN = 0.002  # how much is left open of a class with one message, for each message of others
-_OWN_ERRORS = 0.03  # how often the model is sure and wrong, for each label that is wrong; at least
-_LEAST_WEIGHT = 2.0**-60  # of what has all but decayed
 _FIRST_SHARE, _FIRST_LABELS = round(0.1 / _GRAIN) * _GRAIN, 10
 _FIRST_SPREAD = round(0.09 / _GRAIN) * _GRAIN  # as where each message shows if its label is right
-_PART_OF_NEWTON, _LABELS_A_STEP = 0.5, 200.0  # how far steps are lengthened, and at most
 _MOST = 0.49  # of labels can be wrong: with more, a class would be the other one
 _LARGEST = 2.0**8  # sums of changes are exact up to there
 
@@ -116,28 +114,11 @@ class LabelNoise:
         share = self.share
         if self.fixed is None:
             share = max(share, 1 / self._labels)
-        own = max(own, _LEAST_WEIGHT)
-        p = max(p, _OWN_ERRORS * share)
-        doubt = (1 - p) / (1 + _OPEN * others / own / own)
-        right, wrong = (1 - share) * (1 - doubt), share * doubt / (classes - 1)
-        return right / (right + wrong) if right + wrong > 0 else 1.0
+        return _core.trusted(p, share, classes, own, others)
 
     def learn(self, trust: float) -> tuple[float, int, float]:
         """Take into account how far a label was believed; gives the change, for `move`."""
-        # x^-.75 of operations that are the same on every machine.
-        n = self._labels + 1
-        step = 1 / math.sqrt(n * math.sqrt(n))
-        share = min(max(self._share, 1 / self._labels), _MOST)
-        change = step * ((1 - trust - share) ** 2 - self._spread)
-        spread = self._spread + change
-        longer = 1.0
-        if spread > 0:  # else much was taken back, and what is left shows nothing
-            newton = share * (1 - share) / spread
-            longer = max(min(_PART_OF_NEWTON * newton, n / _LABELS_A_STEP), 1.0)
-        moved = step * longer * (1 - trust - self._share)
-        # No further than to the ends, nor back to them from where taking back has led.
-        moved = min(max(moved, -max(self._share, 0.0)), max(_MOST - self._share, 0.0))
-        made = round(moved / _GRAIN) * _GRAIN, 1, round(change / _GRAIN) * _GRAIN
+        made = _core.noise_step(trust, self._share, self._spread, self._labels, _MOST, _GRAIN)
         self.move(made, 1)
         return made
 

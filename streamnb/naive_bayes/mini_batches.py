@@ -50,11 +50,8 @@ class AsksMany(base.MiniBatchClassifier):
         """Joint log-likelihoods (n, K) of rows, or of a sequence of examples."""
         raise NotImplementedError
 
-    def _log_probabilities(self, X: Any) -> Floats:
-        return log_normalised(self._scores_of(X))
-
     def _probabilities(self, X: Any) -> Floats:
-        return np.exp(self._log_probabilities(X))
+        return np.exp(log_normalised(self._scores_of(X)))
 
     def _most_probable(self, X: Any) -> NDArray[Any]:
         """The most probable class of each example, the first of equals."""
@@ -195,7 +192,7 @@ class MiniBatches(AsksMany):
     def predict_log_proba(self, X: Any) -> Floats:
         """Logarithms of the probabilities (n, K), exact where those round to 0."""
         with self._lock:
-            return self._log_probabilities(X)
+            return log_normalised(self._scores_of(X))
 
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
         """Accuracy over the rows of X."""

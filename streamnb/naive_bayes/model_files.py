@@ -105,8 +105,7 @@ def save(model: Saved, path: str | Path | BinaryIO, extra: Any = None) -> None:
         text = json.dumps(header, sort_keys=True).encode()
     except TypeError as error:
         raise OutputError(f"{path}: the model cannot be written: {error}") from None
-    with_header = {"header": np.frombuffer(text, dtype=np.uint8), **arrays}
-    write_arrays(path, with_header)
+    write_arrays(path, {"header": np.frombuffer(text, dtype=np.uint8), **arrays})
 
 
 def read(path: str | Path | BinaryIO, kind: type[Any] | None = None) -> tuple[Any, Any]:

@@ -101,8 +101,9 @@ class Weights:
     def widen(self, classes: int) -> None:
         """Have biases for so many classes."""
         more = classes - len(self.biases)
-        self.biases += [0.0] * more
-        self.bias_squares += [1.0] * more
+        if more > 0:
+            self.biases += [0.0] * more
+            self.bias_squares += [1.0] * more
 
     def state(self) -> dict[str, list[float]]:
         """Everything learned, as JSON can hold it."""
@@ -247,14 +248,16 @@ class Recalibration:
             What was changed, for `move`.
         """
         self.of_all.widen(known[-1] + 1)
+        more = None
         if octave is not None:
-            self._of(octave).widen(known[-1] + 1)
-        weights = self.of_all.lists(), self._more(octave)
+            of_length = self._of(octave)
+            of_length.widen(known[-1] + 1)
+            more = of_length.lists()
         steps = _core.recalibrated(
-            *weights, evidence, known, shares, k, trust, turn, told, self.rate
+            self.of_all.lists(), more, evidence, known, shares, k, trust, turn, told, self.rate
         )
         changed: dict[str, Any] = {"recalibration": Adjustment(*steps[0])}
-        if octave is not None:
+        if more is not None:
             changed["lengths"] = [(octave, *steps[1])]
         return changed
 

@@ -72,9 +72,8 @@ class Record:
     def of_classes(self, places: Sequence[int | None]) -> Record:
         """The same for classes in another order: class k was number places[k], or not known."""
         out = Record()
-        out.right, out.wrong = (
-            map(list, zip(*map(self.of, places), strict=True)) if places else ([], [])
-        )
+        pairs = [self.of(place) for place in places]
+        out.right, out.wrong = [right for right, _ in pairs], [wrong for _, wrong in pairs]
         return out
 
     def state(self) -> list[int]:

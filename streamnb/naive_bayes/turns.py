@@ -62,9 +62,10 @@ class Turns:
         """
         self._widen(known[-1] + 1)
         turns, runs = _core.earnings(self.credits, self.runs, known, k, learned)
-        changed = {"turns": turns, "runs": runs}
-        self.move(changed, 1)
-        return changed
+        self.missed += turns[0]
+        _core.add_times(self.credits, turns[1:], 1)
+        _core.add_runs(self.runs, runs, 1)
+        return {"turns": turns, "runs": runs}
 
     def move(self, changed: Mapping[str, Sequence[float]], sign: int) -> None:
         """Make changes again (sign 1), or take them back (-1), exactly; in any order."""
@@ -87,7 +88,8 @@ class Turns:
         return out
 
     def _widen(self, classes: int) -> None:
-        self.credits += [0.0] * (classes - len(self.credits))
+        if classes > len(self.credits):
+            self.credits += [0.0] * (classes - len(self.credits))
 
     def state(self) -> dict[str, list[float]]:
         """Everything learned, as JSON can hold it."""

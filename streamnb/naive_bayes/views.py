@@ -46,7 +46,7 @@ class _Judged(NamedTuple):
     """What was said of a message: the evidence of each view, bounded, and the scores of `known`."""
 
     views: tuple[TokenCounts, ...]
-    moment: list[tuple[int, int, int]]
+    moment: list[int]
     known: list[int]
     octave: int | None
     evidence: list[list[float]]
@@ -66,7 +66,8 @@ class ViewsNB(Remembers[_Judged], TextModel):
     in different places, so their sum ranks better than any of them (Lynam and Cormack 2006). Each
     model learns by itself: how much it learns of a message is 1 - P(y | view), with its own
     evidence and its share of the prior, which all of them together count once. Then
-    `Recalibration` learns what each view's evidence is worth.
+    `Recalibration` learns what each view's evidence is worth. A `prior` that one of the
+    models is given is not asked.
 
     A message is a sequence of views, a `TokenCounts` or a dict of counts for each model; one alone
     is seen by all of them.
@@ -127,7 +128,7 @@ class ViewsNB(Remembers[_Judged], TextModel):
     noise: LabelNoise = attribute(init=False)
     turns: Turns = attribute(init=False)
     corrections: Corrections = attribute(init=False)
-    record: Record | None = attribute(init=False)
+    record: Record = attribute(init=False)
 
     _volatile = ("_lock", "_memo")
 
@@ -181,6 +182,9 @@ class ViewsNB(Remembers[_Judged], TextModel):
 
     def as_tokens(self, x: Any) -> tuple[TokenCounts, ...]:
         """A message's views as the models count them, good for as long as one likes."""
+        memo = self._memo
+        if memo is not None and memo.views is x:
+            return memo.views
         if type(x) is tuple and list(map(type, x)) == [TokenCounts] * len(self._members):
             return x
         if isinstance(x, (Mapping, TokenCounts)):
@@ -197,13 +201,20 @@ class ViewsNB(Remembers[_Judged], TextModel):
         """The views."""
         return views
 
+    def _moment(self) -> list[int]:
+        """What differs as soon as anything was learned or set since."""
+        moment = [self._edition]
+        for of in self._members:
+            counts = of.counts
+            moment += (id(counts), counts.version, of._edition)
+        return moment
+
     def _judged(self, views: tuple[TokenCounts, ...]) -> _Judged:
         """What is said of a message: often it is asked for, and then once more to learn it."""
-        moment = [(id(of.counts), of.counts.version, of._edition) for of in self._members]
-        moment.append((self._edition, 0, 0))
         memo = self._memo
-        if memo is not None and memo.views is views and memo.moment == moment:
+        if memo is not None and memo.views is views and memo.moment == self._moment():
             return memo
+        moment = self._moment()
         weights = self._members[0].counts.weights
         known = [k for k, weight in enumerate(weights) if weight > 0]
         octave = None
@@ -271,7 +282,8 @@ class ViewsNB(Remembers[_Judged], TextModel):
         known = judged.known
         parts: dict[str, Any] = {}
         turn = 1.0
-        learned = math.fsum(counts.weights) / counts.scale
+        total = math.fsum(counts.weights)
+        learned = total / counts.scale
         counts_beside = w > _NEGLIGIBLE * learned
         if counts_beside and known:
             place = len(counts.labels) if k is None else k
@@ -283,7 +295,7 @@ class ViewsNB(Remembers[_Judged], TextModel):
         trust = 1.0
         if len(known) >= 2 and k in known and counts_beside:
             trust = self._learned_beside(judged, k, w, learned, turn, corrected, parts)
-        prior = _share_of_prior(counts.weights, len(views))
+        prior = _core.prior_shares(counts.weights, total, len(views))
         prior[k] += _IN_A_RUN * (1 - turn)
         found = surprises(judged.evidence, prior, known, k)
         times = [
@@ -318,9 +330,8 @@ class ViewsNB(Remembers[_Judged], TextModel):
             parts["corrections"] = change
         if corrected or told < 1:
             parts["corrected"] = 1
-        if turn == 1 and self.record is not None:
-            noted = self.record.learn(said, k)
-            parts |= {"record": noted} if noted else {}
+        if turn == 1 and (noted := self.record.learn(said, k)):
+            parts["record"] = noted
         if told == 1:
             parts["noise"] = self.noise.learn(trust)
             self._be_cautious()
@@ -370,8 +381,7 @@ class ViewsNB(Remembers[_Judged], TextModel):
         self.recalibration.move(receipt.parts, sign)
         self.turns.move(receipt.parts, sign)
         self.corrections.move(receipt.parts.get("corrections", 0.0), sign)
-        if self.record is not None:
-            self.record.move(receipt.parts.get("record", ()), sign)
+        self.record.move(receipt.parts.get("record", ()), sign)
         if "noise" in receipt.parts:
             self.noise.move(receipt.parts["noise"], sign)
             self._be_cautious()
@@ -386,19 +396,18 @@ class ViewsNB(Remembers[_Judged], TextModel):
         """How many messages were learned in runs of one class (see `Turns`)."""
         return self.turns.missed
 
-    def record_of(self, y: Label) -> tuple[int, int] | None:
+    def record_of(self, y: Label) -> tuple[int, int]:
         """How often a class was called rightly and wrongly, before messages were learned."""
-        k = self._members[0].counts.index(y)
-        return None if self.record is None else self.record.of(k)
+        return self.record.of(self._members[0].counts.index(y))
 
     def is_ready(self, y: Label) -> bool:
         """Whether a class was called rightly often enough that nobody needs to look."""
-        return self.record is None or self.record.is_ready(self._members[0].counts.index(y))
+        return self.record.is_ready(self._members[0].counts.index(y))
 
     def state(self) -> dict[str, Any]:
         """All that is known beside the counts, as JSON can hold it."""
         return {
-            **({} if self.record is None else {"record": self.record.state()}),
+            "record": self.record.state(),
             "recalibration": self.recalibration.state(),
             "noise": self.noise.state(),
             **self.turns.state(),
@@ -409,10 +418,9 @@ class ViewsNB(Remembers[_Judged], TextModel):
 
     def outline_of(self, order: Sequence[int]) -> dict[str, Any]:
         """As `outline`, class k being that of number order[k]."""
-        record = self.record
         return {
             **self.outline(),
-            **({} if record is None else {"record": record.of_classes(order).state()}),
+            "record": self.record.of_classes(order).state(),
             "recalibration": self.recalibration.of_classes(list(order)).state(),
             **self.turns.of_classes(order).state(),
         }
@@ -421,16 +429,13 @@ class ViewsNB(Remembers[_Judged], TextModel):
         """Take over what `state` gave; any exception where it is not sound."""
         recalibration = Recalibration.from_state(state["recalibration"])
         noise = LabelNoise.from_state(state["noise"])
-        # Older files have no turns, no bound and no lengths, and no record: nothing waits for one.
-        # Nor do they say what was corrected: labels had come of all messages.
-        turns = Turns.from_state(state)
-        corrections = Corrections.from_state(state.get("corrections", 0.0))
-        record = Record.from_state(state["record"]) if "record" in state else None
+        turns, record = Turns.from_state(state), Record.from_state(state["record"])
+        corrections = Corrections.from_state(state["corrections"])
         settings = {
             "rate": recalibration.rate,
             "label_noise": noise.fixed,
-            "bound": state.get("bound"),
-            "by_length": state.get("by_length", False),
+            "bound": state["bound"],
+            "by_length": state["by_length"],
         }
         for name, value in settings.items():
             self._table[name].check(name, value)
@@ -446,11 +451,10 @@ class ViewsNB(Remembers[_Judged], TextModel):
             self._be_cautious()
 
     def parts_since(self, before: ViewsNB) -> dict[str, Any]:
-        """What a receipt would say that leads from another model's state to this one's."""
+        """What a receipt would say that leads here from another state, turns apart."""
         parts = self.recalibration.since(before.recalibration)
         parts["noise"] = self.noise.since(before.noise)
-        if self.record is not None:
-            parts["record"] = self.record.since(before.record or Record())
+        parts["record"] = self.record.since(before.record)
         return parts
 
     def check_receipt(self, receipt: Receipt, classes: int) -> None:
@@ -527,8 +531,7 @@ class ViewsNB(Remembers[_Judged], TextModel):
             model.merge(more)
         index = other.members[0].counts.index
         places = [index(y) for y in self.labels]
-        if self.record is not None and other.record is not None:
-            self.record.move(other.record.of_classes(places).state(), 1)
+        self.record.move(other.record.of_classes(places).state(), 1)
         if theirs > mine:
             self.recalibration = other.recalibration.of_classes(places)
             self.turns = other.turns.of_classes(places)
@@ -542,8 +545,3 @@ class ViewsNB(Remembers[_Judged], TextModel):
         if not members or not all(isinstance(member, CountingNB) for member in members):
             raise ValueError("the views are not sound")
         return cls(members)
-
-
-def _share_of_prior(weights: list[float], views: int) -> list[float]:
-    total = math.fsum(weights)
-    return [_core.log(weight / total) / views if weight > 0 else -math.inf for weight in weights]
