@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from streamnb.corpus.entry import Corpus, Entry, Labels
+from streamnb.corpus.entry import Corpus, Entry, Labels, numbered_lines
 from streamnb.errors import CorpusError, os_errors_as
 
 MAX_FIELD = 1 << 20  # bytes or characters of a text that are read
@@ -40,9 +40,7 @@ def looks_tabbed(head: bytes) -> bool:
 
 def _lines(file: BinaryIO, most: int) -> Iterator[tuple[int, bytes]]:
     """Numbered lines without a byte order mark; of a very long one only the beginning."""
-    number = 0
-    while line := file.readline(most):
-        number += 1
+    for number, line in numbered_lines(file, most):
         rest = line
         while rest and not rest.endswith(b"\n"):  # read to where the next line begins
             rest = file.readline(MAX_FIELD)
@@ -61,15 +59,11 @@ def delimited_tabs(paths: list[Path], root: Path) -> Corpus:
         for path in paths:
             with os_errors_as(CorpusError, f"{path}: cannot be read"), open(path, "rb") as file:
                 columns: _TabColumns | None = None
-                first = True
-                for number, line in _lines(file, _MAX_ROW):
-                    if not line.strip():
-                        continue
+                filled = (one for one in _lines(file, _MAX_ROW) if one[1].strip())
+                for place, (number, line) in enumerate(filled):
                     where = f"{path}:{number}"
-                    if first and (columns := _tab_columns(line, where)):
-                        first = False
+                    if place == 0 and (columns := _tab_columns(line, where)):
                         continue
-                    first = False
                     label, text, problem = _parted(line, columns, where)
                     yield Entry(
                         _name_of(path, root, number),

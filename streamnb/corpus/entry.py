@@ -8,7 +8,7 @@ import stat
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from streamnb.errors import CorpusError, cause_of
 
@@ -18,7 +18,7 @@ _QUOTED = re.compile(rb"^>(>*From )", re.M)
 
 
 class Entry(NamedTuple):
-    """Where one labelled message lies.
+    """Where one labelled message lies; plain values, for they go to other processes as such.
 
     Attributes
     ----------
@@ -47,6 +47,11 @@ class Entry(NamedTuple):
     classify: bool = True
     learn: bool = True
     problem: str = ""
+
+
+def numbered_lines(file: BinaryIO, most: int) -> Iterator[tuple[int, bytes]]:
+    """Lines and their numbers from 1; one that is longer than so many bytes is several."""
+    return enumerate(iter(lambda: file.readline(most), b""), 1)
 
 
 class Labels:

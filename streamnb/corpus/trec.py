@@ -7,7 +7,7 @@ from codecs import BOM_UTF8
 from collections.abc import Iterator
 from pathlib import Path
 
-from streamnb.corpus.entry import Corpus, Entry
+from streamnb.corpus.entry import Corpus, Entry, numbered_lines
 from streamnb.errors import CorpusError, os_errors_as
 
 MAX_LINE = 8192
@@ -40,8 +40,7 @@ def trec_index(path: Path) -> Corpus:
     def entries() -> Iterator[Entry]:
         number = 0
         with os_errors_as(CorpusError, f"{path}: cannot be read"), open(path, "rb") as lines:
-            while line := lines.readline(MAX_LINE):
-                number += 1
+            for number, line in numbered_lines(lines, MAX_LINE):
                 if number == 1:
                     line = line.removeprefix(BOM_UTF8)
                 if line.strip():

@@ -9,6 +9,7 @@ import numpy as np
 
 from streamnb import _core
 from streamnb.classifier import MailClassifier
+from streamnb.corpus.entry import numbered_lines
 from streamnb.counts.memory import MemoryCounts
 from streamnb.errors import StateError
 from streamnb.features.mail_words import MailTokenizer
@@ -67,22 +68,25 @@ def read_dump(path: str, shown: str) -> Extract:
     classifier = MailClassifier(label_noise=0.0)
     views: dict[str, dict[str, list[float]]] = {name: {} for name in classifier.views or ()}
     weights = [0.0, 0.0]
-    for number, line in enumerate(_text_lines(path), 1):
-        fields = line.split()
-        if not fields:
-            continue
-        try:
-            token, counts = fields[0], [float(int(text)) for text in fields[1:3]]
-            if len(counts) != 2 or min(counts) < 0 or max(counts) > 1e15:
-                raise ValueError
-        except (ValueError, OverflowError):
-            raise StateError(f"{shown}:{number}: expected 'token spam-count ham-count'") from None
-        if token == b".MSG_COUNT":
-            weights = counts
-        elif not token.startswith(b"."):
-            word = _renamed(token, _OURS).decode("utf-8", "replace")
-            prefix, colon, _ = word.partition(":")
-            views["header" if colon and prefix not in _OF_BODIES else "body"][word] = counts
+    with open(path, "rb") as file:
+        for number, line in numbered_lines(file, 1 << 16):
+            fields = line.split()
+            if not fields:
+                continue
+            try:
+                token, counts = fields[0], [float(int(text)) for text in fields[1:3]]
+                if len(counts) != 2 or min(counts) < 0 or max(counts) > 1e15:
+                    raise ValueError
+            except (ValueError, OverflowError):
+                raise StateError(
+                    f"{shown}:{number}: expected 'token spam-count ham-count'"
+                ) from None
+            if token == b".MSG_COUNT":
+                weights = counts
+            elif not token.startswith(b"."):
+                word = _renamed(token, _OURS).decode("utf-8", "replace")
+                prefix, colon, _ = word.partition(":")
+                views["header" if colon and prefix not in _OF_BODIES else "body"][word] = counts
     if min(weights) <= 0:
         raise StateError(f"{shown}: no line '.MSG_COUNT spam ham' with messages of both")
     tokens = [TokenCounts.from_dict(dict.fromkeys(words, 1)) for words in views.values()]
@@ -98,9 +102,3 @@ def read_dump(path: str, shown: str) -> Extract:
     return of_counts(
         shown, classifier, ["spam", "ham"], weights, counts_of, names, digest_of_file(path)
     )
-
-
-def _text_lines(path: str) -> Iterator[bytes]:
-    with open(path, "rb") as file:
-        while line := file.readline(1 << 16):
-            yield line

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from streamnb import _core
+from streamnb.corpus.entry import numbered_lines
 from streamnb.errors import StateError
 from streamnb.mailbox.ledger import Row
 from streamnb.mailbox.memory import check_row, classifier_of
@@ -82,6 +83,7 @@ def _read_name(text: str) -> bytes:
 def _row_line(row: Row, model: TextModel, labels: list[str], alive: list[int]) -> dict[str, Any]:
     # Classes by our order, so that histories make no difference.
     receipt = model.renumbered(row.receipt, alive)
+    tokens = None if row.tokens is None else base64.b64encode(pack_tokens(row.tokens)).decode()
     return {
         "digest": row.digest.hex(),
         "label": labels[row.label],
@@ -91,18 +93,14 @@ def _row_line(row: Row, model: TextModel, labels: list[str], alive: list[int]) -
         "expected": labels[row.expected] if row.expected in alive else None,
         "tokenizer": row.tokenizer,
         "receipt": receipt.as_json(),
-        "tokens": None
-        if row.tokens is None
-        else base64.b64encode(pack_tokens(row.tokens)).decode(),
+        "tokens": tokens,
     }
 
 
 def _numbered(path: str, shown: str, having: bytes = b"") -> Iterator[tuple[int, Any]]:
     """The lines that have something, read, with their numbers."""
     with open(path, "rb") as file:
-        number = 0
-        while line := file.readline(_LINE):
-            number += 1
+        for number, line in numbered_lines(file, _LINE):
             if having not in line:
                 continue
             try:
@@ -173,7 +171,7 @@ def _check_whole(path: str, shown: str) -> None:
     """
     with open(path, "rb") as file:
         number, last = 0, b""
-        for number, last in enumerate(iter(lambda: file.readline(_LINE), b""), 1):  # noqa: B007
+        for number, last in numbered_lines(file, _LINE):  # noqa: B007 (the last is wanted)
             pass
     try:
         whole = json.loads(last) == {"lines": number - 1}
