@@ -25,13 +25,21 @@ Prior = str | Mapping[Any, float]
 
 # "formula": what is worked out when asked; it can change at any time, and runs that differ in it
 # alone share what they learn. "counts": what is counted; it is settled once something was learned.
-# "teaching": how much of a message is learned; it holds for what is learned from then on.
+# "teaching": what is learned of a message depends on it; it can change, and what was learned stays.
 Role = Literal["formula", "counts", "teaching"]
 
 
 def is_number(value: Any) -> bool:
     """Whether a value is a number, of Python or numpy, and no bool."""
     return isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
+
+
+def shown(value: Any) -> str:
+    """What a value is called where it is refused."""
+    try:
+        return f"{value!r:.80}"
+    except ValueError:  # Python does not write numbers of thousands of digits
+        return f"a number of {value.bit_length()} bits" if type(value) is int else "what is there"
 
 
 class Such:
@@ -50,10 +58,16 @@ class Such:
         """A value as YAML and JSON have it, as the parameter wants it."""
         return tuple(value) if self.listed and isinstance(value, list) else value
 
+    def read(self, name: str, plain: Any) -> Any:
+        """As `of_plain`, checked."""
+        value = self.of_plain(plain)
+        self(name, value)
+        return value
+
     def __call__(self, name: str, value: Any) -> None:
         """Raise ValueError where a value is not one of them."""
         if not (value is None and self.none) and not self.fits(value):
-            raise ValueError(f"{name}: {value!r:.80} is not {self.what}")
+            raise ValueError(f"{name}: {shown(value)} is not {self.what}")
 
 
 class Number(Such):
@@ -66,8 +80,8 @@ class Number(Such):
             return is_number(value) and low <= value <= high and not (below and value == high)
 
         what = f"a number from {low:g} to {'below ' * below}{high:g}"
-        if low == LEAST and high == 1e100:
-            what = f"a number > 0 (from {LEAST:g} to 1e+100)"
+        if low == LEAST:
+            what = f"a number > 0 ({what.removeprefix('a number ')})"
         super().__init__(fits, what, none=none)
 
 
@@ -103,14 +117,14 @@ class Text(Such):
 class OneOf(Such):
     """One of a few values."""
 
-    def __init__(self, choices: tuple[Any, ...]) -> None:
+    def __init__(self, choices: tuple[Any, ...], *, none: bool = False) -> None:
         kind = type(choices[0])
 
         def fits(value: Any) -> bool:
             truth = isinstance(value, bool) and kind is not bool
             return isinstance(value, kind) and value in choices and not truth
 
-        super().__init__(fits, f"one of {', '.join(map(str, choices))}")
+        super().__init__(fits, f"one of {', '.join(map(str, choices))}", none=none)
 
 
 class Names(Such):

@@ -141,6 +141,8 @@ def test_importing_is_cheap():
     assert loaded(models).isdisjoint(HEAVY)
     version = "import sys; sys.argv = ['streamnb', '--version']; import streamnb.cli as c\ntry: c.main()\nexcept SystemExit: pass\nimport sys"
     assert loaded(f"exec({version!r})").isdisjoint((HEAVY | {"numpy", "river"}) - {"click"})
+    replays = "from streamnb.config import build; import streamnb.replay; build({})"
+    assert loaded(replays).isdisjoint(HEAVY)
 
 
 def test_the_source_without_its_compiled_module_says_so(tmp_path):

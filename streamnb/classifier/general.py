@@ -352,11 +352,10 @@ class Classifier(Parameterised, AsksMany):
 
     def settings(self) -> dict[str, Any]:
         """Everything but the model, as JSON can hold it."""
+        positive = self.positive
         return {
             "tokenizer": described(self.tokenizer),
-            "positive": self.positive.item()
-            if isinstance(self.positive, np.generic)
-            else self.positive,
+            "positive": positive.item() if isinstance(positive, np.generic) else positive,
             "costs": list(self.costs),
             "on": self.on,
         }

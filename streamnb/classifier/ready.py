@@ -219,7 +219,7 @@ class ReadyClassifier(Classifier):
     def _of_settings(
         cls, tokenizer: Any, model: TextModel, plain: Any, rest: dict[str, Any]
     ) -> Classifier:
-        given = parameters_of({**({} if "gram_step" in plain else _BEFORE), **plain}, cls)
+        given = parameters_of(plain, cls)
         words = [of for of in tokenizer.tokenizers if isinstance(of, MailTokenizer | Tokenizer)]
         ready = cls(**given, words=words[0] if words else None, **rest)
         if len(ready.models) != len(model.members) or not isinstance(model, ViewsNB):
@@ -231,14 +231,6 @@ class ReadyClassifier(Classifier):
 
 
 _OF_MEMBERS = ("alpha", "background", "length_norm", "length_norm_power", "decay")
-# What files written before there were these parameters have.
-_BEFORE = {
-    "gram_step": 0,
-    "bound": None,
-    "by_length": False,
-    "least_lesson": 0.0,
-    "background": 0.0,
-}
 
 
 @parameterised(kw_only=True)

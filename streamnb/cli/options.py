@@ -62,6 +62,17 @@ on_error_option = click.option(
 )
 
 
+def all_of(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
+    """Several options as one decorator; the last comes first in the help."""
+
+    def decorated(command: Command) -> Command:
+        for option in options:
+            command = option(command)
+        return command
+
+    return decorated
+
+
 def set_option(example: str) -> Callable[[Command], Command]:
     """Settings of a configuration, one by one, as `settings`."""
     told = f"Change a setting: {example}"
@@ -108,41 +119,38 @@ def current_user() -> str | None:
     return click.get_current_context().meta[_USER]
 
 
-def database_options(command: Command) -> Command:
-    """Add --db, --user and --wait; a user's database is given as `db`."""
-    for option in (
-        click.option(
-            "--wait",
-            type=Finite(0, 3600),
-            default=10.0,
-            show_default=True,
-            help="Seconds to wait for another process that writes; then exit status 75.",
-        ),
-        click.option(
-            "--user",
-            metavar="NAME",
-            is_eager=True,
-            expose_value=False,
-            callback=_of_user,
-            help="One of many: the database is NAME.db in STREAMNB_USERS, else in streamnb/users.",
-        ),
-        click.option(
-            "--base",
-            metavar="FILE",
-            expose_value=False,
-            callback=_of_base,
-            help="What a site knows, a model or a database that is asked, too; else STREAMNB_BASE, "
-            "or with --user site.snb or site.db beside the users' databases.",
-        ),
-        click.option(
-            "--db",
-            metavar="FILE",
-            callback=_database,
-            help="The database; else STREAMNB_DB, else streamnb/mail.db in your data folder.",
-        ),
-    ):
-        command = option(command)
-    return command
+# Add --db, --user and --wait; a user's database is given as `db`.
+database_options = all_of(
+    click.option(
+        "--wait",
+        type=Finite(0, 3600),
+        default=10.0,
+        show_default=True,
+        help="Seconds to wait for another process that writes; then exit status 75.",
+    ),
+    click.option(
+        "--user",
+        metavar="NAME",
+        is_eager=True,
+        expose_value=False,
+        callback=_of_user,
+        help="One of many: the database is NAME.db in STREAMNB_USERS, else in streamnb/users.",
+    ),
+    click.option(
+        "--base",
+        metavar="FILE",
+        expose_value=False,
+        callback=_of_base,
+        help="What a site knows, a model or a database that is asked, too; else STREAMNB_BASE, "
+        "or with --user site.snb or site.db beside the users' databases.",
+    ),
+    click.option(
+        "--db",
+        metavar="FILE",
+        callback=_database,
+        help="The database; else STREAMNB_DB, else streamnb/mail.db in your data folder.",
+    ),
+)
 
 
 def question_options(command: Command) -> Command:
@@ -155,7 +163,7 @@ def question_options(command: Command) -> Command:
 
         return command(*args, question=Question(0, threshold, costs), **rest)
 
-    for option in (
+    options = all_of(
         click.option(
             "--costs",
             type=(Finite(0), Finite(0), Finite(0)),
@@ -168,9 +176,8 @@ def question_options(command: Command) -> Command:
             metavar="P",
             help="Be sure of a class from this probability on, in place of the costs.",
         ),
-    ):
-        judged = option(judged)
-    return judged  # type: ignore[return-value]
+    )
+    return options(judged)  # type: ignore[return-value]
 
 
 def open_mailbox(db: str | None, wait: float, create: bool = False) -> Mailbox:

@@ -125,8 +125,8 @@ def _folder_to_draw(config: Config, plot: str | None) -> Iterator[Config]:
     from tempfile import TemporaryDirectory
 
     with TemporaryDirectory() as scratch:
-        output = config.output.model_copy(update={"folder": scratch})
-        yield config.model_copy(update={"output": output})
+        output = config.output.but(folder=scratch)
+        yield config.but(output=output)
 
 
 def _draw(config: Config, report: Report, plot: str) -> None:
@@ -346,12 +346,8 @@ def _figures(summary: Summary) -> list[tuple[str, str]]:
         rows.append(("kappa, temporal", f"{summary.kappa:.4f}, {summary.kappa_temporal:.4f}"))
     if summary.log_loss is not None:
         rows.append(("log loss", _with_interval(summary, "log_loss", 1, ".4f")))
-        rows.append(
-            (
-                "Brier, calibration error",
-                f"{summary.brier:.4f}, {summary.expected_calibration_error:.4f}",
-            )
-        )
+        errors = f"{summary.brier:.4f}, {summary.expected_calibration_error:.4f}"
+        rows.append(("Brier, calibration error", errors))
     if summary.one_minus_roca_percent is not None:
         at = (
             summary.sm_at_hm_0_1_percent,
@@ -367,12 +363,8 @@ def _figures(summary: Summary) -> list[tuple[str, str]]:
         ]
     elif summary.macro_f1 is not None and len(summary.classes) > 2:
         macro = (summary.macro_precision, summary.macro_recall, summary.macro_f1)
-        rows.append(
-            (
-                "macro precision, recall, F1",
-                ", ".join(f"{of:.2%}" for of in macro if of is not None),
-            )
-        )
+        figures = ", ".join(f"{of:.2%}" for of in macro if of is not None)
+        rows.append(("macro precision, recall, F1", figures))
     return rows
 
 

@@ -2,40 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from streamnb.cli.options import all_of
 from streamnb.errors import CorpusError
 
 if TYPE_CHECKING:
     from streamnb.mailbox.sources import Found
     from streamnb.mailbox.watch.access import Access
 
-Command = TypeVar("Command", bound=Callable[..., Any])
 
-
-def server_options(command: Command) -> Command:
-    """Add what a mail server asks for."""
-    for option in (
-        click.option(
-            "--password-command", metavar="COMMAND", help="Prints the password of imap://."
-        ),
-        click.option(
-            "--password-file",
-            metavar="FILE",
-            help="Holds it; nobody else may read it. Else STREAMNB_PASSWORD, else the keyring.",
-        ),
-        click.option(
-            "--ca-file", metavar="FILE", help="Certificates to trust besides the system's."
-        ),
-        click.option(
-            "--plaintext", is_flag=True, help="Speak to imap:// without TLS (on this machine only)."
-        ),
-    ):
-        command = option(command)
-    return command
+# Add what a mail server asks for.
+server_options = all_of(
+    click.option("--password-command", metavar="COMMAND", help="Prints the password of imap://."),
+    click.option(
+        "--password-file",
+        metavar="FILE",
+        help="Holds it; nobody else may read it. Else STREAMNB_PASSWORD, else the keyring.",
+    ),
+    click.option("--ca-file", metavar="FILE", help="Certificates to trust besides the system's."),
+    click.option(
+        "--plaintext", is_flag=True, help="Speak to imap:// without TLS (on this machine only)."
+    ),
+)
 
 
 binary_option = click.option(

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import click
 
-from streamnb.cli.options import set_option
+from streamnb.cli.options import all_of, set_option
 from streamnb.errors import ConfigError, CorpusError, StreamNBError, needing, printable
 
 
@@ -32,14 +32,11 @@ def spark() -> None:
     """  # noqa: D301 (click's mark for lines that stay as they are)
 
 
-def _settings(command: Callable[..., None]) -> Callable[..., None]:
-    for option in (
-        click.option("--json", "as_json", is_flag=True, help="Print one JSON object."),
-        set_option("spark.parts=32"),
-        click.argument("config_file", metavar="CONFIG"),
-    ):
-        command = option(command)
-    return command
+_settings = all_of(
+    click.option("--json", "as_json", is_flag=True, help="Print one JSON object."),
+    set_option("spark.parts=32"),
+    click.argument("config_file", metavar="CONFIG"),
+)
 
 
 @spark.command()
@@ -167,7 +164,7 @@ def _configured(config_file: str, settings: tuple[str, ...], *wanted: str) -> tu
         raise ConfigError(f"{config_file}: spark.input: missing; name the table of messages")
     if config.sweep or config.model.window is not None:
         raise ConfigError(f"{config_file}: sweep, model.window: not on Spark; use streamnb replay")
-    theirs = sorted(config.corpus.model_fields_set - {"path", "kind"})
+    theirs = sorted(config.corpus.given - {"path", "kind"})
     if theirs:
         raise ConfigError(f"{config_file}: corpus.{theirs[0]}: not on Spark, which reads a table")
     for key in wanted:

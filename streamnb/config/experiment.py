@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Any
 
-from pydantic import BeforeValidator, Field
-
-from streamnb.config.conversion import Section, converted, one_of_kinds, section_of
-from streamnb.config.schema import Name, PathName, Seed, _as_tuple, section_of_counting
+from streamnb.config.schema import COUNTING, NAME, SEED
+from streamnb.config.sections import (
+    Reader,
+    Section,
+    converted,
+    key,
+    kind_key,
+    list_of,
+    mapping_of,
+    section,
+    section_of,
+)
+from streamnb.parameters import LEAST, Flag, Number, OneOf, Such, Text, Whole
 from streamnb.tables import (
     AODE,
     CategoricalNB,
@@ -17,58 +26,63 @@ from streamnb.tables import (
     MixedNB,
 )
 
-Names = Annotated[tuple[Name, ...], BeforeValidator(_as_tuple)]
-SomeNames = Annotated[tuple[Name, ...], BeforeValidator(_as_tuple), Field(min_length=1)]
+
+def _is_cell(value: Any) -> bool:
+    return value is None or isinstance(value, (float, int, str))
+
+
+CELL = Such(_is_cell, "a number, text, a truth value or null")
 
 
 class _Data(Section):
     """What is done to any table once it is read."""
 
-    classes: Annotated[tuple[Name, ...], BeforeValidator(_as_tuple), Field(min_length=2)] | None = (
-        None
-    )
-    scale: Literal["none", "min-max"] = "none"
-    bins: Annotated[int, Field(ge=2, le=1000)] | None = None
+    classes: tuple[str, ...] | None = key(list_of(NAME, 2, none=True), default=None)
+    scale: str = key(OneOf(("none", "min-max")), default="none")
+    bins: int | None = key(Whole(2, 1000, none=True), default=None)
 
 
 class CsvConfig(_Data):
     """A CSV file with a header; transposed, each column but the first is an example."""
 
-    kind: Literal["csv"] = "csv"
-    path: PathName
-    label: Name | None = None
-    columns: Names | None = None
-    text: Names = ()
-    transposed: bool = False
+    kind: str = kind_key("csv")
+    path: str = key(NAME)
+    label: str | None = key(Text(none=True), default=None)
+    columns: tuple[str, ...] | None = key(list_of(NAME, none=True), default=None)
+    text: tuple[str, ...] = key(list_of(NAME), default=())
+    transposed: bool = key(Flag(), default=False)
 
 
 class IdxConfig(_Data):
     """Images in the format of MNIST, compressed or not; several pairs of files are put together."""
 
-    kind: Literal["idx"] = "idx"
-    images: SomeNames
-    labels: SomeNames
+    kind: str = kind_key("idx")
+    images: tuple[str, ...] = key(list_of(NAME, 1))
+    labels: tuple[str, ...] = key(list_of(NAME, 1))
 
 
 class BundledConfig(_Data):
     """Data that scikit-learn brings along."""
 
-    kind: Literal["bundled"] = "bundled"
-    name: Literal["digits", "iris", "wine", "breast_cancer"] = "digits"
+    kind: str = kind_key("bundled")
+    name: str = key(OneOf(("digits", "iris", "wine", "breast_cancer")), default="digits")
+
+
+_ESTIMATORS = (
+    "GaussianNB",
+    "BernoulliNB",
+    "MultinomialNB",
+    "LinearDiscriminantAnalysis",
+    "QuadraticDiscriminantAnalysis",
+)
 
 
 class ScikitConfig(Section):
     """An estimator of scikit-learn, to compare with."""
 
-    kind: Literal["scikit-learn"] = "scikit-learn"
-    estimator: Literal[
-        "GaussianNB",
-        "BernoulliNB",
-        "MultinomialNB",
-        "LinearDiscriminantAnalysis",
-        "QuadraticDiscriminantAnalysis",
-    ]
-    parameters: dict[str, float | int | str | bool | None] = Field(default_factory=dict)
+    kind: str = kind_key("scikit-learn")
+    estimator: str = key(OneOf(_ESTIMATORS))
+    parameters: dict[str, Any] = key(mapping_of(CELL), default={})
 
 
 TABULAR = {
@@ -81,8 +95,8 @@ TABULAR = {
 }
 _tabular = {kind: section_of(made, kind) for kind, made in TABULAR.items()}
 
-Share = Annotated[float, Field(gt=0, lt=1)]
-Trials = Annotated[int, Field(ge=1, le=10**6)]
+SHARE = Number(LEAST, 1, below=True)
+TRIALS = Whole(1, 10**6)
 
 
 class TestShares(Section):
@@ -90,78 +104,79 @@ class TestShares(Section):
 
     __test__ = False  # no test of pytest's, whatever its name
 
-    first: Share
-    last: Share
-    steps: Annotated[int, Field(ge=2, le=10**4)]
+    first: float = key(SHARE)
+    last: float = key(SHARE)
+    steps: int = key(Whole(2, 10**4))
+
+
+def _one_or_some(of: Such, among: Reader | None = None) -> Reader:
+    """Read a value, a list of such values, or, of a mapping, what `among` makes of it."""
+    some = list_of(of, 1)
+
+    def read(path: str, plain: Any) -> Any:
+        if isinstance(plain, (dict, Section)) and among is not None:
+            return among(path, plain)
+        return some(path, plain) if isinstance(plain, (list, tuple)) else of.read(path, plain)
+
+    return read
 
 
 class _Splits(Section):
     """Repeated splits into a part to learn and a part to test."""
 
-    test: (
-        Share
-        | Annotated[tuple[Share, ...], BeforeValidator(_as_tuple), Field(min_length=1)]
-        | TestShares
-    ) = 0.3
-    trials: (
-        Trials | Annotated[tuple[Trials, ...], BeforeValidator(_as_tuple), Field(min_length=1)]
-    ) = 100
-    seed: Seed = 1
+    test: float | tuple[float, ...] | TestShares = key(
+        _one_or_some(SHARE, section(TestShares)), default=0.3
+    )
+    trials: int | tuple[int, ...] = key(_one_or_some(TRIALS), default=100)
+    seed: int = key(SEED, default=1)
 
 
 class RandomConfig(_Splits):
     """Any rows may be tested."""
 
-    kind: Literal["random"] = "random"
+    kind: str = kind_key("random")
 
 
 class StratifiedConfig(_Splits):
     """Of each class the same share is tested."""
 
-    kind: Literal["stratified"] = "stratified"
+    kind: str = kind_key("stratified")
 
 
 class PrequentialConfig(Section):
     """Each row is classified, then learned; in a random order every time."""
 
-    kind: Literal["prequential"] = "prequential"
-    trials: Trials = 10
-    seed: Seed = 1
+    kind: str = kind_key("prequential")
+    trials: int = key(TRIALS, default=10)
+    seed: int = key(SEED, default=1)
 
 
 class NoSplitsConfig(Section):
     """Nothing is tested: all rows are learned, and what is asked is answered."""
 
-    kind: Literal["none"] = "none"
+    kind: str = kind_key("none")
 
 
-if TYPE_CHECKING:  # made of the models' tables of parameters, of which type checkers know nothing
-    DataConfig = Any
-    LearnedModel = Any
-    SplitsConfig = Any
-else:
-    DataConfig = one_of_kinds(CsvConfig, IdxConfig, BundledConfig)
-    LearnedModel = one_of_kinds(
-        *_tabular.values(),
-        *map(section_of_counting, ("multinomial", "bernoulli", "complement")),
-        ScikitConfig,
-    )
-    SplitsConfig = one_of_kinds(
-        RandomConfig, StratifiedConfig, PrequentialConfig, NoSplitsConfig, default="random"
-    )
+_data = section(CsvConfig, IdxConfig, BundledConfig)
+_model = section(
+    *_tabular.values(),
+    *(section_of(made, kind) for kind, made in COUNTING.items()),
+    ScikitConfig,
+)
+_splits = section(
+    RandomConfig, StratifiedConfig, PrequentialConfig, NoSplitsConfig, default="random"
+)
 
 
 class ExperimentConfig(Section):
     """A whole experiment."""
 
-    data: DataConfig
-    models: Annotated[dict[Name, LearnedModel], Field(min_length=1)] = Field(
-        default_factory=lambda: {"gaussian": _tabular["gaussian"]()}
+    data: CsvConfig | IdxConfig | BundledConfig = key(_data)
+    models: dict[str, Any] = key(
+        mapping_of(_model, 1), default={"gaussian": _tabular["gaussian"]()}
     )
-    splits: SplitsConfig = RandomConfig()
-    ask: Annotated[
-        tuple[dict[Name, float | int | str | bool | None], ...], BeforeValidator(_as_tuple)
-    ] = ()
+    splits: Any = key(_splits, default=RandomConfig())
+    ask: tuple[dict[str, Any], ...] = key(list_of(mapping_of(CELL)), default=())
 
 
 def build_experiment(data: dict[str, Any], source: str = "configuration") -> ExperimentConfig:

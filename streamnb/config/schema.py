@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal
-
-from pydantic import (
-    BeforeValidator,
-    Field,
-    PlainValidator,
-    SerializerFunctionWrapHandler,
-    create_model,
-)
-from pydantic import model_serializer as serializer_of
-from pydantic_core import PydanticCustomError
+from typing import Any
 
 from streamnb.classifier.ready import ReadyClassifier
-from streamnb.config.conversion import Section, converted, leaf, one_of_kinds, section_of
+from streamnb.config.sections import (
+    Section,
+    converted,
+    key,
+    kind_key,
+    list_of,
+    mapping_of,
+    section,
+    section_of,
+)
 from streamnb.corpus import KINDS
 from streamnb.corpus.order import ORDERS
 from streamnb.features.mail_words import MailTokenizer
@@ -28,78 +27,59 @@ from streamnb.naive_bayes import (
     MultinomialNB,
 )
 from streamnb.naive_bayes.counting import CountingNB
-
-Natural = Annotated[int, Field(ge=1, le=10**12)]
-Length = Annotated[int, Field(ge=1, le=10**6)]
-Name = Annotated[str, Field(min_length=1)]
+from streamnb.parameters import LEAST, Flag, Number, OneOf, Such, Text, Whole
 
 
-def _path(value: Any) -> Any:
-    """As `Name`; a path's bytes may be no UTF-8, which pydantic's own check of text refuses."""
-    if not isinstance(value, str):
-        raise PydanticCustomError("string_type", "Input should be a valid string")
-    if not value:
-        raise PydanticCustomError("string_too_short", "String should have at least 1 character")
-    return value
+def _is_name(value: Any) -> bool:
+    return isinstance(value, str) and value != ""
 
 
-PathName = Annotated[str, PlainValidator(_path)]
-Seed = Annotated[int, Field(ge=0, le=10**18)]
-Share = Annotated[float, Field(ge=0, le=1)]
+NAME = Such(_is_name, "text that is not empty")
+MAYBE_NAME = Such(_is_name, "text that is not empty", none=True)
+NATURAL, MAYBE_NATURAL = Whole(), Whole(none=True)
+SEED = Whole(0, 10**18)
+SHARE = Number(0, 1)
 
 
-def _as_tuple(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
-
-
-def _order(value: Any) -> Any:
+def _order(path: str, value: Any) -> Any:
     kind, colon, seed = str(value).partition(":")
     seeded = kind == "shuffled" and seed.isdecimal() and len(seed) <= 18
     if kind not in ORDERS or (colon and not seeded):
-        choices = ", ".join([*ORDERS, "shuffled:SEED"])
-        raise PydanticCustomError("refused", "expected one of {choices}", {"choices": choices})
-    return value
-
-
-def _corpus_kind(value: Any) -> Any:
-    if value is not None and value not in KINDS:
-        choices = ", ".join(KINDS)
-        raise PydanticCustomError("refused", "expected one of {choices}", {"choices": choices})
+        raise ValueError(f"{path}: expected one of {', '.join([*ORDERS, 'shuffled:SEED'])}")
     return value
 
 
 class CorpusConfig(Section):
     """Which messages, in which order."""
 
-    path: PathName | None = None
-    kind: Annotated[str | None, BeforeValidator(_corpus_kind)] = None
-    order: Annotated[str, BeforeValidator(_order)] = "indexed"
-    limit: Natural | None = None
-    label_header: str | None = None
-    label_column: str | None = None
-    text_column: str | None = None
-    on_error: Literal["stop", "skip"] = "stop"
+    path: str | None = key(MAYBE_NAME, default=None)
+    kind: str | None = key(OneOf(KINDS, none=True), default=None)
+    order: str = key(_order, default="indexed")
+    limit: int | None = key(MAYBE_NATURAL, default=None)
+    label_header: str | None = key(Text(none=True), default=None)
+    label_column: str | None = key(Text(none=True), default=None)
+    text_column: str | None = key(Text(none=True), default=None)
+    on_error: str = key(OneOf(("stop", "skip")), default="stop")
 
 
 class _TokenizerConfig(Section):
     """What counts as a token; what is not set has the default of the tokenizer that is used."""
 
-    kind: Literal["auto", "text", "mail"] = "auto"
+    kind: str = key(OneOf(("auto", "text", "mail")), default="auto")
 
     def options(self) -> dict[str, Any]:
         """The options that are set."""
-        return {key: getattr(self, key) for key in self.model_fields_set if key != "kind"}
+        asked = self.given - {"kind"}
+        return {name: getattr(self, name) for name in self.declared if name in asked}
 
-    @serializer_of(mode="wrap")
-    def _set_ones(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        plain = handler(self)
-        return {key: plain[key] for key in plain if key == "kind" or key in self.model_fields_set}
+    def plain(self) -> dict[str, Any]:
+        """What is set, and the kind."""
+        return {name: of for name, of in super().plain().items() if name in self.given | {"kind"}}
 
 
-_options = {**Tokenizer._table, **MailTokenizer._table}
-_tokens: dict[str, Any] = {
-    name: (leaf(name, known), None)
-    for name, known in _options.items()
+_tokens = {
+    name: key(known.check, default=None)
+    for name, known in {**Tokenizer._table, **MailTokenizer._table}.items()
     if name not in ("keep_names", "on")
 }
 
@@ -109,12 +89,7 @@ COUNTING: dict[str, type[CountingNB]] = {
     "complement": ComplementNB,
     "discriminative": DiscriminativeMultinomialNB,
 }
-_window = (Natural | None, None)
-
-
-def section_of_counting(kind: str) -> type[Section]:
-    """The section of a counting model."""
-    return section_of(COUNTING[kind], kind, window=_window)
+_window = key(MAYBE_NATURAL, default=None)
 
 
 ClassifierConfig = section_of(
@@ -125,48 +100,46 @@ ClassifierConfig = section_of(
 class ImmediateConfig(Section):
     """Every label, right after its message."""
 
-    kind: Literal["immediate"] = "immediate"
+    kind: str = kind_key("immediate")
 
 
 class DelayedConfig(Section):
     """Labels come late: one of these says by how much."""
 
-    kind: Literal["delayed"] = "delayed"
-    messages: Annotated[int, Field(ge=0, le=10**12)] | None = None
-    hours: Annotated[float, Field(ge=0, le=1e9)] | None = None
-    mean: Annotated[float, Field(ge=0, le=1e9)] | None = None
-    seed: Seed = 1
+    kind: str = kind_key("delayed")
+    messages: int | None = key(Whole(0, none=True), default=None)
+    hours: float | None = key(Number(0, 1e9, none=True), default=None)
+    mean: float | None = key(Number(0, 1e9, none=True), default=None)
+    seed: int = key(SEED, default=1)
 
 
 class PartialConfig(Section):
     """Some labels never come: a share of them does, or those of some recipients."""
 
-    kind: Literal["partial"] = "partial"
-    share: Share | None = None
-    recipients: (
-        Annotated[tuple[Name, ...], BeforeValidator(_as_tuple), Field(min_length=1)] | None
-    ) = None
-    seed: Seed = 1
+    kind: str = kind_key("partial")
+    share: float | None = key(Number(0, 1, none=True), default=None)
+    recipients: tuple[str, ...] | None = key(list_of(NAME, 1, none=True), default=None)
+    seed: int = key(SEED, default=1)
 
 
 class OnErrorConfig(Section):
     """Errors only."""
 
-    kind: Literal["on_error"] = "on_error"
+    kind: str = kind_key("on_error")
 
 
 class MarginConfig(Section):
     """Errors, and what was right by less than so many log-odds."""
 
-    kind: Literal["margin"] = "margin"
-    log_odds: Annotated[float, Field(ge=0, le=1e9)] = 3.0
+    kind: str = kind_key("margin")
+    log_odds: float = key(Number(0, 1e9), default=3.0)
 
 
 class ActiveConfig(Section):
     """A share of the labels, asked for by the learner."""
 
-    kind: Literal["active"] = "active"
-    budget: Share = 0.1
+    kind: str = kind_key("active")
+    budget: float = key(SHARE, default=0.1)
 
 
 def _class_name(value: Any) -> Any:
@@ -174,115 +147,122 @@ def _class_name(value: Any) -> Any:
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
-def _shares(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {_class_name(label): share for label, share in value.items()}
-    return value
+def _positive(path: str, value: Any) -> Any:
+    return Text(none=True).read(path, _class_name(value))
+
+
+def _shares(path: str, value: Any) -> Any:
+    """A share of all classes, or of each that is named."""
+    if not isinstance(value, dict):
+        return SHARE.read(path, value)
+    return {
+        NAME.read(path, _class_name(label)): SHARE.read(f"{path}.{label}", share)
+        for label, share in value.items()
+    }
 
 
 class NoisyConfig(Section):
     """A share of the labels is wrong; of all classes, or of each that is named."""
 
-    kind: Literal["noisy"] = "noisy"
-    share: Annotated[Share | dict[str, Share], BeforeValidator(_shares)] = 0.1
-    seed: Seed = 1
+    kind: str = kind_key("noisy")
+    share: float | dict[str, float] = key(_shares, default=0.1)
+    seed: int = key(SEED, default=1)
 
 
 class EvaluateConfig(Section):
     """Which figures."""
 
-    positive: Annotated[str | None, BeforeValidator(_class_name)] = None
-    window: Length = 1000
-    fading: Annotated[float, Field(gt=0, lt=1)] = 0.999
-    every: Natural = 100
-    intervals: bool = True
+    positive: str | None = key(_positive, default=None)
+    window: int = key(Whole(1, 10**6), default=1000)
+    fading: float = key(Number(LEAST, 1, below=True), default=0.999)
+    every: int = key(NATURAL, default=100)
+    intervals: bool = key(Flag(), default=True)
 
 
 class OutputConfig(Section):
     """Where results go."""
 
-    folder: PathName | None = None
-    model: PathName | None = None
+    folder: str | None = key(MAYBE_NAME, default=None)
+    model: str | None = key(MAYBE_NAME, default=None)
 
 
 class SparkConfig(Section):
     """What is Spark's, where a configuration is for `streamnb spark`."""
 
-    input: PathName | None = None
-    format: Name = "parquet"
-    output: PathName | None = None
-    parts: Annotated[int, Field(ge=1, le=10**6)] = 8
-    block: Annotated[int, Field(ge=1, le=10**9)] = 4096
-    memory: Annotated[float, Field(gt=0, le=1e9)] = 512.0
-    least: Annotated[float, Field(ge=0, le=1e100)] = 0.0
-    shards: Annotated[int, Field(ge=1, le=10**6)] | None = None
-    rounds: Annotated[int, Field(ge=1, le=10**6)] | None = None
-    classes: bool = False
+    input: str | None = key(MAYBE_NAME, default=None)
+    format: str = key(NAME, default="parquet")
+    output: str | None = key(MAYBE_NAME, default=None)
+    parts: int = key(Whole(1, 10**6), default=8)
+    block: int = key(Whole(1, 10**9), default=4096)
+    memory: float = key(Number(LEAST, 1e9), default=512.0)
+    least: float = key(Number(), default=0.0)
+    shards: int | None = key(Whole(1, 10**6, none=True), default=None)
+    rounds: int | None = key(Whole(1, 10**6, none=True), default=None)
+    classes: bool = key(Flag(), default=False)
 
 
-def _swept(value: Any) -> Any:
+def _is_list(value: Any) -> bool:
+    return isinstance(value, (list, tuple))
+
+
+_named = mapping_of(Such(lambda value: True))
+
+
+def _swept(path: str, value: Any) -> Any:
     """Lists of values by key, or a list of settings; lists become tuples."""
-    if isinstance(value, Mapping) and all(
-        isinstance(key, str) and isinstance(values, (list, tuple)) for key, values in value.items()
-    ):
-        return {key: tuple(values) for key, values in value.items()}
-    if isinstance(value, (list, tuple)) and all(isinstance(one, Mapping) for one in value):
-        return tuple(value)
-    raise PydanticCustomError("refused", "expected a list of values for each key, or of settings")
+    if isinstance(value, Mapping) and all(map(_is_list, value.values())):
+        return {name: tuple(values) for name, values in _named(path, value).items()}
+    if _is_list(value) and all(isinstance(one, Mapping) for one in value):
+        return tuple(_named(f"{path}[{i}]", one) for i, one in enumerate(value))
+    raise ValueError(f"{path}: expected a list of values for each key, or of settings")
 
 
-def _regimes(value: Any) -> Any:
-    return tuple(value) if isinstance(value, (list, tuple)) else (value,)
+_regime = section(
+    ImmediateConfig,
+    DelayedConfig,
+    PartialConfig,
+    OnErrorConfig,
+    MarginConfig,
+    ActiveConfig,
+    NoisyConfig,
+)
+_regimes = list_of(_regime)
 
 
-if TYPE_CHECKING:  # made of the models' tables of parameters, of which type checkers know nothing
-    TokenizerConfig = Any
-    ModelConfig = Any
-    RegimeConfig = Any
-else:
-    TokenizerConfig = create_model("TokenizerConfig", __base__=_TokenizerConfig, **_tokens)
-    ModelConfig = one_of_kinds(
-        ClassifierConfig, *map(section_of_counting, COUNTING), default="classifier"
-    )
-    RegimeConfig = one_of_kinds(
-        ImmediateConfig,
-        DelayedConfig,
-        PartialConfig,
-        OnErrorConfig,
-        MarginConfig,
-        ActiveConfig,
-        NoisyConfig,
-    )
+def _feedback(path: str, value: Any) -> Any:
+    """One regime, or several that are combined."""
+    return _regimes(path, value) if _is_list(value) else (_regime(path, value),)
 
 
-def _default(**keys: Any) -> Any:
-    """A section of which nothing is said; checked with the others, without a schema of its own."""
-    return Field(default_factory=lambda: keys, validate_default=True)
+TokenizerConfig: Any = type("TokenizerConfig", (_TokenizerConfig,), _tokens)
+
+_model = section(
+    ClassifierConfig,
+    *(section_of(made, kind, window=_window) for kind, made in COUNTING.items()),
+    default="classifier",
+)
 
 
 class Config(Section):
     """A whole replay."""
 
-    corpus: CorpusConfig = _default()
-    tokenizer: TokenizerConfig = _default()
-    model: ModelConfig = _default()
-    feedback: Annotated[tuple[RegimeConfig, ...], BeforeValidator(_regimes)] = _default(
-        kind="immediate"
-    )
-    evaluate: EvaluateConfig = _default()
-    output: OutputConfig = _default()
-    sweep: Annotated[Any, BeforeValidator(_swept)] = Field(default_factory=dict)
-    jobs: Annotated[int, Field(ge=1, le=256)] = 1
-    spark: SparkConfig | None = None
+    corpus: CorpusConfig = key(section(CorpusConfig), default=CorpusConfig())
+    tokenizer: Any = key(section(TokenizerConfig), default=TokenizerConfig())
+    model: Any = key(_model, default=ClassifierConfig())
+    feedback: tuple[Any, ...] = key(_feedback, default=(ImmediateConfig(),))
+    evaluate: EvaluateConfig = key(section(EvaluateConfig), default=EvaluateConfig())
+    output: OutputConfig = key(section(OutputConfig), default=OutputConfig())
+    sweep: Any = key(_swept, default={})
+    jobs: int = key(Whole(1, 256), default=1)
+    spark: SparkConfig | None = key(section(SparkConfig), default=None)
 
-    @serializer_of(mode="wrap")
-    def _without_what_is_not_there(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        plain: dict[str, Any] = handler(self)
-        return {key: plain[key] for key in plain if key != "spark" or self.spark is not None}
+    def plain(self) -> dict[str, Any]:
+        """As of any section, without what is not there."""
+        return {name: of for name, of in super().plain().items() if of is not None}
 
     def __reduce__(self) -> tuple[Any, ...]:
         """As plain data: sections that are made of tables have no name to be found by."""
-        return build, (self.model_dump(mode="json"),)
+        return build, (self.plain(),)
 
 
 def build(data: dict[str, Any], source: str = "configuration") -> Config:

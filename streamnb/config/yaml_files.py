@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from pydantic import BaseModel
 
+from streamnb.config.sections import Section
 from streamnb.errors import ConfigError, os_errors_as
 
 MAX_BYTES = 1 << 20
@@ -156,8 +156,6 @@ def replaced(data: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
     return out
 
 
-def as_yaml(config: BaseModel) -> str:
+def as_yaml(config: Section) -> str:
     """Write a configuration out, every default included."""
-    return yaml.dump(
-        config.model_dump(mode="json"), Dumper=_Dumper, sort_keys=False, allow_unicode=True
-    )
+    return yaml.dump(config.plain(), Dumper=_Dumper, sort_keys=False, allow_unicode=True)

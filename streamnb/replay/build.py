@@ -61,7 +61,7 @@ def make_classifier(config: Config, tokenizer: MailTokenizer | Tokenizer) -> Cla
 
 def _parameters(config: Config) -> list[str]:
     """Which keys of the section of the model are its parameters."""
-    return [name for name in type(config.model).model_fields if name not in ("kind", "window")]
+    return [name for name in config.model.declared if name not in ("kind", "window")]
 
 
 def make_course(config: Config, classifier: Classifier) -> Course:
@@ -97,7 +97,7 @@ def what_is_learned(config: Config) -> str:
     table = schema.COUNTING[kind]._table
     if any(table[name].role == "teaching" for name in ("alpha", "length_norm")):
         return ""  # what is learned depends on what was predicted
-    plain = config.model.model_dump()
+    plain = config.model.plain()
     learned = {key: plain[key] for key in plain if key not in table or table[key].role != "formula"}
     return repr((learned, config.feedback))
 
@@ -108,10 +108,10 @@ def what_is_read(config: Config) -> str:
     table = READY["mail"]._table if ready else {}
     features = {
         key: value
-        for key, value in config.model.model_dump().items()
+        for key, value in config.model.plain().items()
         if key == "keep_names" or (key in table and table[key].role == "counts")
     }
-    return repr((config.tokenizer.model_dump(), ready, features))
+    return repr((config.tokenizer.plain(), ready, features))
 
 
 def wants_envelope(config: Config) -> bool:
@@ -169,14 +169,12 @@ def complete(config: Config, corpus: Corpus, tokenizer: MailTokenizer | Tokenize
 
     where = {"path": os.path.abspath(str(config.corpus.path)), "kind": corpus.kind}
     kind = next(kind for kind, made in TOKENIZERS.items() if type(tokenizer) is made)
-    known = set(type(config.tokenizer).model_fields) - {"drop_headers"}
+    known = set(config.tokenizer.declared) - {"drop_headers"}
     options = {name: getattr(tokenizer, name) for name in tokenizer._table if name in known}
     return as_yaml(
-        config.model_copy(
-            update={
-                "corpus": config.corpus.model_copy(update=where),
-                "tokenizer": config.tokenizer.model_copy(update={"kind": kind, **options}),
-                "output": config.output.model_copy(update={"folder": None, "model": None}),
-            }
+        config.but(
+            corpus=config.corpus.but(**where),
+            tokenizer=config.tokenizer.but(kind=kind, **options),
+            output=config.output.but(folder=None, model=None),
         )
     )

@@ -119,7 +119,7 @@ def fit(config: Config, paths: list[str], on_learned: OnLearned | None = None) -
 
 
 def _at(config: Config, path: str) -> Config:
-    return config.model_copy(update={"corpus": config.corpus.model_copy(update={"path": path})})
+    return config.but(corpus=config.corpus.but(path=path))
 
 
 def _all(

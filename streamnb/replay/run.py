@@ -191,9 +191,10 @@ class _Run:
     def __init__(
         self, config: Config, corpus: Corpus, skipped: list[str], taught: dict[str, _Run]
     ) -> None:
-        tokenizer = make_tokenizer(config, corpus)
+        made = _with_names_if_wanted(config)
+        tokenizer = make_tokenizer(made, corpus)
         self.config = config
-        self.classifier = make_classifier(config, tokenizer)
+        self.classifier = make_classifier(made, tokenizer)
         self.course = make_course(config, self.classifier)
         # Models that learn the same need only one of them to learn: the parameters of the formula
         # are applied to its counts when it is asked.
@@ -250,6 +251,13 @@ class _Run:
         else:
             tokens = {} if self.files.folder is None else _telling(self.classifier)
             self.files.finish(report.as_dict(), tokens)
+
+
+def _with_names_if_wanted(config: Config) -> Config:
+    """The configuration, without names of features where neither results nor a model are kept."""
+    if config.output.folder is not None or config.output.model is not None:
+        return config
+    return config.but(model=config.model.but(keep_names=False))
 
 
 def _telling(classifier: Classifier, most: int = 20) -> dict[str, list[tuple[str, float]]]:

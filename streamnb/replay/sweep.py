@@ -128,7 +128,7 @@ def _in_processes(
     groups: list[list[Config]], on_step: OnStep | None, jobs: int
 ) -> Iterator[list[Report]]:
     """Each process reads for itself: what remains is the models' own work."""
-    alone = [[one.model_copy(update={"jobs": 1}) for one in group] for group in groups]
+    alone = [[one.but(jobs=1) for one in group] for group in groups]
     context = multiprocessing.get_context("spawn")
     end = context.Event()
     with ProcessPoolExecutor(
@@ -178,14 +178,14 @@ def _patient(end: Event) -> None:
 
 
 def _grid(config: Config) -> list[tuple[dict[str, Any], Config]]:
-    plain = config.model_dump(mode="json")
+    plain = config.plain()
     grid = []
     for number, settings in enumerate(_settings(config), 1):
         one = build(replaced(plain, settings), "sweep")
         folder = config.output.folder
         folder = None if folder is None else os.path.join(folder, str(number))
-        output = one.output.model_copy(update={"folder": folder, "model": None})
-        grid.append((settings, one.model_copy(update={"output": output, "sweep": {}})))
+        output = one.output.but(folder=folder, model=None)
+        grid.append((settings, one.but(output=output, sweep={})))
     return grid
 
 

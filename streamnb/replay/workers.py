@@ -7,6 +7,7 @@ The main process helps: while the next messages in order are not there yet, it t
 from __future__ import annotations
 
 import gc
+import marshal
 import os
 import signal
 import sys
@@ -14,11 +15,12 @@ import threading
 import warnings
 from collections import deque
 from collections.abc import Iterable, Iterator
-from itertools import islice
+from itertools import accumulate, islice, pairwise
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from streamnb.corpus import Entry, read
 from streamnb.errors import StreamNBError, UnexpectedError
@@ -27,8 +29,10 @@ from streamnb.features.token_counts import TokenCounts
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
-_CHUNK = 16  # messages handed over at a time: what comes of most of them fits into a pipe
-_AHEAD = 32  # chunks read ahead for each process
+_CHUNK = 32  # messages handed over at a time, if what comes of them fits into a pipe:
+_FILLED = 0.75  # a process that fills one waits for who reads it
+_FIRST_CHUNK = 16
+_AHEAD = 16  # chunks read ahead for each process
 _PIPE = 1 << 20
 _ENDED = "a reading process ended unexpectedly; try again with --jobs 1"
 
@@ -93,12 +97,11 @@ def feed(
 class _Chunk:
     """Some entries, and their results once someone has them."""
 
-    __slots__ = ("entries", "results", "taken")
+    __slots__ = ("entries", "results")
 
     def __init__(self, entries: list[Entry]) -> None:
         self.entries = entries
         self.results: list[Result] | None = None
-        self.taken = False
 
 
 def _shared(
@@ -109,7 +112,8 @@ def _shared(
 
     def refill() -> None:
         while len(chunks) < _AHEAD * (len(crew) + 1):
-            taken = list(islice(entries, _CHUNK))
+            size = min([_CHUNK, *(int(_FILLED * _PIPE / of.message_bytes) for of in crew)])
+            taken = list(islice(entries, max(size, 1)))
             if not taken:
                 return
             chunk = _Chunk(taken)
@@ -140,6 +144,7 @@ class _Worker:
 
     def __init__(self, tokenizer: Counting, crew: list[_Worker]) -> None:
         self.given: deque[_Chunk] = deque()
+        self.message_bytes = _FILLED * _PIPE / _FIRST_CHUNK  # of what came of the last messages
         context = _context()
         self._tasks_out, self._tasks = context.Pipe(duplex=False)
         self._answers, answers_in = context.Pipe(duplex=False)
@@ -167,7 +172,7 @@ class _Worker:
     def give(self, chunk: _Chunk) -> None:
         self.given.append(chunk)
         try:
-            self._tasks.send(chunk.entries)
+            self._tasks.send_bytes(marshal.dumps(list(map(tuple, chunk.entries))))
         except OSError:
             raise StreamNBError(_ENDED) from None
 
@@ -175,7 +180,9 @@ class _Worker:
         """Take the answers that are there; with `block`, wait for one."""
         try:
             while self.given and (block or self._answers.poll()):
-                self.given.popleft().results = _unpack(self._answers)
+                chunk = self.given.popleft()
+                chunk.results, length = _unpack(self._answers)
+                self.message_bytes = (length + 1) / len(chunk.entries)
                 block = False
         except (EOFError, OSError):
             raise StreamNBError(_ENDED) from None
@@ -232,13 +239,14 @@ def _receive(tasks: Connection, waiting: SimpleQueue[list[Entry]]) -> None:
     """
     try:
         while True:
-            waiting.put(tasks.recv())
+            taken = marshal.loads(tasks.recv_bytes())  # noqa: S302 (of the main process)
+            waiting.put(list(map(Entry._make, taken)))
     except (EOFError, OSError):  # the main process has gone
         os._exit(0)
 
 
 def _pack(answers: Connection, results: list[Result]) -> None:
-    """Send results as a few large arrays: many small ones would cost more than tokenising did."""
+    """Send results as a few large arrays: many small arrays would cost more than tokenising did."""
     errors = {i: result for i, result in enumerate(results) if isinstance(result, StreamNBError)}
     shapes: list[int] = []  # how many views a result has; 0 for one that is not a tuple of them
     good: list[TokenCounts] = []
@@ -249,50 +257,72 @@ def _pack(answers: Connection, results: list[Result]) -> None:
         elif isinstance(result, TokenCounts):
             shapes.append(0)
             good.append(result)
-    texts = [-1 if tokens.names is None else len(tokens.names) for tokens in good]
+    sizes = [len(tokens) for tokens in good]
+    # Of the names of each view; -1 where none are kept.
+    name_bytes = [-1 if tokens.names is None else len(tokens.names) for tokens in good]
     counts = np.concatenate([np.empty(0), *(tokens.counts for tokens in good)])
     ones = bool((counts == 1).all())  # as most tokenizers have it
-    answers.send((errors, shapes, [len(tokens) for tokens in good], texts, ones))
-    if not good:
-        return
-    answers.send_bytes(np.concatenate([tokens.fingerprints for tokens in good]).data)
-    if not ones:
-        answers.send_bytes(counts.data)
-    answers.send_bytes(b"".join(tokens.names or b"" for tokens in good))
     ends = [tokens.ends for tokens in good if tokens.ends is not None]
-    answers.send_bytes(np.concatenate([np.empty(0, np.uint32), *ends]).data)
+    parts: list[Any] = [
+        np.concatenate([np.empty(0, np.uint64), *(tokens.fingerprints for tokens in good)]),
+        np.empty(0) if ones else counts,
+        np.concatenate([np.empty(0, np.uint32), *ends]),
+        b"".join(tokens.names or b"" for tokens in good),
+    ]
+    length = sum(memoryview(part).nbytes for part in parts)
+    answers.send_bytes(marshal.dumps((shapes, sizes, name_bytes, ones, bool(errors), length)))
+    for part in parts:
+        left = memoryview(part).cast("B")
+        while left:
+            left = left[os.write(answers.fileno(), left) :]
+    if errors:
+        answers.send(errors)
 
 
-def _unpack(answers: Connection) -> list[Result]:
-    errors, shapes, sizes, texts, ones = answers.recv()
+def _unpack(answers: Connection) -> tuple[list[Result], int]:
+    """The results that were sent, and how many bytes they took."""
+    header = marshal.loads(answers.recv_bytes())  # noqa: S302 (of our worker)
+    shapes, sizes, name_bytes, ones, failed, length = header
+    buffer = np.empty(length, np.uint8)
+    left = buffer.data
+    while left:
+        came = os.readv(answers.fileno(), [left])
+        if not came:
+            raise EOFError
+        left = left[came:]
+    parts = _parts(buffer, sizes, name_bytes, ones)
     results: list[Result] = []
-    if sizes:
-        parts = iter(_parts(answers, sizes, texts, ones))
-        for views in shapes:
-            results.append(tuple(next(parts) for _ in range(views)) if views else next(parts))
-    for i, error in errors.items():
+    at = 0
+    for views in shapes:
+        results.append(tuple(parts[at : at + views]) if views else parts[at])
+        at += views or 1
+    for i, error in answers.recv().items() if failed else ():
         if isinstance(error, UnexpectedError):
             raise error
         results.insert(i, error)
-    return results
+    return results, length
 
 
 def _parts(
-    answers: Connection, sizes: list[int], texts: list[int], ones: bool
-) -> Iterator[TokenCounts]:
-    fingerprints = np.frombuffer(answers.recv_bytes(), dtype=np.uint64)
-    counts = np.ones(len(fingerprints)) if ones else np.frombuffer(answers.recv_bytes())
-    names = answers.recv_bytes()
-    ends = np.frombuffer(answers.recv_bytes(), dtype=np.uint32)
-    at = text = end = 0
-    for size, length in zip(sizes, texts, strict=True):
-        here = slice(at, at + size)
-        at += size
-        if length < 0:
-            yield TokenCounts._trusted(fingerprints[here], counts[here], None, None)
-            continue
-        yield TokenCounts._trusted(
-            fingerprints[here], counts[here], names[text : text + length], ends[end : end + size]
-        )
-        text += length
-        end += size
+    buffer: NDArray[np.uint8], sizes: list[int], name_bytes: list[int], ones: bool
+) -> list[TokenCounts]:
+    """The features of each view, of the buffer that `_pack` sent."""
+    named = sum(size for size, length in zip(sizes, name_bytes, strict=True) if length >= 0)
+    bounds = list(accumulate(sizes, initial=0))
+    total = bounds[-1]
+    fingerprints = buffer[: 8 * total].view(np.uint64)
+    counts = np.ones(total) if ones else buffer[8 * total : 16 * total].view(np.float64)
+    parts = [
+        TokenCounts._trusted(fingerprints[here:end], counts[here:end], None, None)
+        for here, end in pairwise(bounds)
+    ]
+    start = 8 * total if ones else 16 * total
+    at, text = 0, start + 4 * named
+    ends = buffer[start:text].view(np.uint32)
+    for tokens, length in zip(parts, name_bytes, strict=True):
+        if length >= 0:
+            tokens.names = buffer[text : text + length].tobytes()
+            tokens.ends = ends[at : at + len(tokens)]
+            at += len(tokens)
+            text += length
+    return parts

@@ -134,10 +134,7 @@ def _read_csv(config: CsvConfig) -> Examples:
         if odd is not None:
             line = lines[odd] if of_columns is None else of_columns[j]
             text[header[j]] = f"{path.name}:{line}: {cells[odd]!r:.80}"
-    kind: Any = np.float64 if all(column.dtype == np.float64 for column in found) else object
-    values = np.empty((len(rows), len(places)), dtype=kind)
-    for j, column in enumerate(found):
-        values[:, j] = column
+    values = np.column_stack(found)
     at = header.index(label)
     labels = [row[at] for row in rows]
     for line, one in zip(lines, labels, strict=True):

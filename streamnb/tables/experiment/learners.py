@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streamnb.config.conversion import Section
 from streamnb.config.experiment import TABULAR, ScikitConfig
 from streamnb.config.schema import COUNTING
+from streamnb.config.sections import Section
 from streamnb.errors import ConfigError, needing
 from streamnb.tables.base import TabularNB
 from streamnb.tables.columns import Columns
@@ -53,21 +53,18 @@ class _Scikit(Learner):
 
     def fit(self, rows: Columns, labels: list[Any]) -> Any:
         model = self.make()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of few rows, said a hundred times
+        with warnings.catch_warnings(action="ignore"):  # of few rows, said a hundred times
             return model.fit(rows.values, np.array(labels))
 
     def learn(self, model: Any, rows: Columns, labels: list[Any], classes: list[Any]) -> Any:
         model = self.make() if model is None else model
         if not hasattr(model, "partial_fit"):
             raise ValueError(f"scikit-learn's {type(model).__name__} has no partial_fit")
-        with warnings.catch_warnings(), np.errstate(all="ignore"):
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"), np.errstate(all="ignore"):
             return model.partial_fit(rows.values, np.array(labels), np.array(classes))
 
     def predict(self, model: Any, rows: Columns) -> list[Any]:
-        with warnings.catch_warnings(), np.errstate(all="ignore"):
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"), np.errstate(all="ignore"):
             return model.predict(rows.values).tolist()
 
     def joint(self, model: Any, rows: Columns) -> tuple[list[Any], NDArray[np.float64]]:
@@ -118,9 +115,8 @@ def _estimator(config: ScikitConfig, name: str) -> Callable[[], Any]:
     with needing("sklearn", f"models.{name}: it needs scikit-learn"):
         from sklearn import discriminant_analysis
         from sklearn import naive_bayes as theirs
-    made = getattr(theirs, config.estimator, None) or getattr(
-        discriminant_analysis, config.estimator
-    )
+    home = theirs if hasattr(theirs, config.estimator) else discriminant_analysis
+    made = getattr(home, config.estimator)
     try:
         made(**config.parameters)
     except TypeError as error:

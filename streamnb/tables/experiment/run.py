@@ -50,11 +50,9 @@ def run(config: ExperimentConfig, on_trial: OnTrial = lambda done, total: None) 
     answered = answers(examples, learners, config.ask)
     interrupted = False
     try:
-        if isinstance(config.splits, NoSplitsConfig):
-            pass
-        elif isinstance(config.splits, PrequentialConfig):
+        if isinstance(config.splits, PrequentialConfig):
             work.prequential(config.splits, on_trial)
-        else:
+        elif not isinstance(config.splits, NoSplitsConfig):
             work.repeated(config.splits, on_trial)
     except KeyboardInterrupt:
         interrupted = True

@@ -1,0 +1,72 @@
+"""Sections of a configuration: what they read, refuse and write."""
+
+import pickle
+
+import pytest
+
+from streamnb.config import build
+from streamnb.config.sections import Section, key, list_of, mapping_of, section
+from streamnb.parameters import Text, Whole
+
+
+class Point(Section):
+    kind: str = key(Text(), default="point")
+    at: tuple[int, ...] = key(list_of(Whole(0), 2))
+    names: dict[str, int] = key(mapping_of(Whole()), default={})
+
+
+class Circle(Section):
+    kind: str = key(Text(), default="circle")
+    middle: Point = key(section(Point))
+    radius: int = key(Whole(), default=1)
+
+
+shape = section(Point, Circle, default="circle")
+
+
+def test_what_is_read_is_what_plain_data_says():
+    made = shape("shape", {"middle": {"at": [1, 2], "names": {"a": 3}}})
+    assert isinstance(made, Circle)
+    assert (made.middle.at, made.middle.names, made.radius) == ((1, 2), {"a": 3}, 1)
+    assert made.given == {"middle"}
+    assert made.plain() == {
+        "kind": "circle",
+        "middle": {"kind": "point", "at": [1, 2], "names": {"a": 3}},
+        "radius": 1,
+    }
+    assert shape("", made.plain()) == made == shape("", made)
+    assert made != made.but(radius=2)
+    assert Point(at=(1, 2)) == Point.read("", {"at": [1, 2]})
+
+
+@pytest.mark.parametrize(
+    ("plain", "why"),
+    [
+        (3, "s: expected keys and values"),
+        (None, "s.middle: missing"),
+        ({"middle": None}, "s.middle.at: missing"),
+        ({"middle": {"at": [1]}}, r"s.middle.at: \[1\] is not a list of 2 values or more"),
+        ({"middle": {"at": [1, "2"]}}, r"s.middle.at\[1\]: '2' is not a whole number"),
+        ({"middle": {"at": [1, 2], "names": [1]}}, r"s.middle.names: \[1\] is no mapping of names"),
+        ({"middle": {"at": [1, 2], "names": {1: 2}}}, "s.middle.names: 1 is no name"),
+        ({"middle": {"at": [1, 2], "names": {"": 2}}}, "s.middle.names: '' is no name"),
+        ({"kind": "square"}, "s.kind: 'square' is not one of point, circle"),
+        ({"kind": []}, r"s.kind: \[\] is not one of"),
+        ({None: 1}, "s.null: unknown key"),
+        ({"raduis": 1}, "s.raduis: unknown key; did you mean 'radius'"),
+    ],
+)
+def test_what_is_wrong_is_refused_with_its_path(plain, why):
+    with pytest.raises(ValueError, match=why):
+        shape("s", plain)
+
+
+def test_a_configuration_does_not_change():
+    config = build({"model": {"kind": "multinomial", "prior": {"a": 1, "b": 3}}})
+    with pytest.raises(AttributeError, match="does not change"):
+        config.jobs = 2
+    with pytest.raises(AttributeError, match="has no key 'job'"):
+        config.but(job=2)
+    assert config.but(jobs=2).jobs == 2
+    assert config.jobs == 1
+    assert pickle.loads(pickle.dumps(config)) == config
