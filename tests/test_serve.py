@@ -1,5 +1,6 @@
 """The process that stays: mail that passes through it, and HTTP."""
 
+import asyncio
 import contextlib
 import http.client
 import json
@@ -27,6 +28,7 @@ from servers import free_port
 from streamnb import Mailbox
 from streamnb.mailbox.digest import digest
 from streamnb.mailbox.service.client import Asking
+from streamnb.mailbox.service.listening import Address, accept, listen
 from streamnb.mailbox.status import status as status_of
 
 FIELD = re.compile(rb"\AX-Streamnb: (Spam|Ham|Unsure), [^\r\n]*\r\n")
@@ -475,17 +477,21 @@ def send_often(client, chunk):
         client.send(chunk)
 
 
-def test_a_line_without_end_is_not_kept(taught, serve, smtp_sink):
+@pytest.mark.parametrize(
+    "chunk",
+    [b"x" * (1 << 20), b"\r\n" * (1 << 19)],
+    ids=["one line", "many lines"],  # millions of them, which the library takes a minute for
+)
+def test_a_line_without_end_is_not_kept(taught, serve, smtp_sink, chunk):
     port = free_port()
     process = serve("--db", taught, "--smtp", f"127.0.0.1:{port}", "--next", smtp_sink.address)
-    for chunk in (b"x" * (1 << 20), b"\r\n" * (1 << 19)):
-        with contextlib.closing(smtplib.SMTP("127.0.0.1", port, timeout=30)) as client:
-            client.ehlo()
-            client.docmd("MAIL FROM:<a@b.c>")
-            client.docmd("RCPT TO:<d@e.f>")
-            client.docmd("DATA")
-            with pytest.raises((OSError, smtplib.SMTPException)):
-                send_often(client, chunk)
+    with contextlib.closing(smtplib.SMTP("127.0.0.1", port, timeout=30)) as client:
+        client.ehlo()
+        client.docmd("MAIL FROM:<a@b.c>")
+        client.docmd("RCPT TO:<d@e.f>")
+        client.docmd("DATA")
+        with pytest.raises((OSError, smtplib.SMTPException)):
+            send_often(client, chunk)
     status = Path(f"/proc/{process.process.pid}/status").read_text()
     assert int(re.search(r"VmHWM:\s+(\d+)", status)[1]) < 700_000
 
@@ -685,6 +691,26 @@ def test_a_server_that_is_told_to_stop_says_what_it_has_learned(serve, tmp_path)
     assert set(answers) == {200}
     with Mailbox(tmp_path / "mail.db") as box:
         assert sum(one.messages for one in status_of(box).learned) == len(answers)
+
+
+def test_a_connection_that_comes_as_accepting_ends_is_no_fault():
+    faults = []
+
+    async def cancelled_as_one_comes():
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, fault: faults.append(fault))
+        with listen(Address(None, "127.0.0.1")) as listening:
+            accepting = asyncio.create_task(accept(listening, 1, None, faults.append))
+            await asyncio.sleep(0)
+            with socket.create_connection(listening.getsockname()):
+                await asyncio.sleep(0)  # the loop has seen it, and has not called anybody yet
+                accepting.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await accepting
+                await asyncio.sleep(0.01)
+
+    asyncio.run(cancelled_as_one_comes())
+    assert faults == []
 
 
 def test_hostile_mail_by_http(web):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
 import socket
 import stat
@@ -107,13 +108,8 @@ def _listen_at(path: str, mode: int) -> socket.socket:
 def _answers(path: str) -> bool:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.settimeout(1.0)
-        try:
-            probe.connect(path)
-        except (ConnectionRefusedError, FileNotFoundError):
-            return False
-        except OSError:  # it is busy
-            return True
-    return True
+        # Of other faults it is busy.
+        return probe.connect_ex(path) not in (errno.ECONNREFUSED, errno.ENOENT)
 
 
 def inherited() -> dict[str, list[socket.socket]]:
@@ -157,6 +153,22 @@ def seldom(say: Callable[[str], None]) -> Callable[[str, object], None]:
     return tell
 
 
+async def _next_connection(listening: socket.socket) -> socket.socket:
+    """As `loop.sock_accept`, which complains and drops a connection that comes as it is cancelled."""
+    loop = asyncio.get_running_loop()
+    while True:
+        with contextlib.suppress(BlockingIOError, InterruptedError):
+            connection, _ = listening.accept()
+            connection.setblocking(False)
+            return connection
+        came = asyncio.Event()
+        loop.add_reader(listening, came.set)
+        try:
+            await came.wait()
+        finally:
+            loop.remove_reader(listening)
+
+
 async def accept(
     listening: socket.socket,
     most: int,
@@ -176,7 +188,6 @@ async def accept(
     say
         Is told what fails, each kind of fault once a minute.
     """
-    loop = asyncio.get_running_loop()
     room = asyncio.Semaphore(most)
     talking: set[asyncio.Task[None]] = set()
     tell = seldom(say)
@@ -193,7 +204,7 @@ async def accept(
         while True:
             await room.acquire()
             try:
-                connection, _ = await loop.sock_accept(listening)
+                connection = await _next_connection(listening)
             except OSError as error:  # out of descriptors, most likely
                 room.release()
                 tell("connections cannot be accepted", f"{error.strerror}; trying again")
