@@ -218,6 +218,8 @@ def test_the_page_holds_everything(page, runs):
     summary = json.loads((runs / "default" / "summary.json").read_text())
     assert f"{100 * summary['accuracy']:.2f} %" in said
     assert f"{summary['one_minus_roca_percent']:.4f}" in said
+    low, high = summary["intervals"]["accuracy"]
+    assert f"(95 %: {100 * low:.2f} % to {100 * high:.2f} %)" in said
     for title in (
         "Accuracy over the stream",
         "Errors at every threshold",

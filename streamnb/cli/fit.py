@@ -71,12 +71,11 @@ def fit(
         click.echo(json.dumps(found.as_dict()))
     elif not quiet:
         classes = ", ".join(f"{n:,.0f} {y}" for y, n in found.classifier.messages().items())
-        click.echo(
-            printable(
-                f"{output}: {found.learned:,} messages ({classes}), "
-                f"{found.classifier.features:,} features, {found.seconds:.1f} s"
-            )
+        said = (
+            f"{output}: {found.learned:,} messages ({classes}), "
+            f"{found.classifier.features:,} features, {found.seconds:.1f} s"
         )
+        click.echo(printable(said))
     tell_skipped(found.skipped)
 
 

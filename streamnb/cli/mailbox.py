@@ -162,14 +162,11 @@ def learn(
     with _failing_last() as failed, options.open_mailbox(db, wait, create=True) as mailbox:
         found = _readable(_mixed(taught, servers, binary), failed, names)
         lessons = (Lesson(content, label, f"learn {name}") for label, name, content in found)
-        learned = learn_many(mailbox, lessons, teacher)
-        _report(
-            (
-                (str(lesson.source).removeprefix("learn "), digest(lesson.message), outcome)
-                for lesson, outcome in learned
-            ),
-            as_json,
+        learned = (
+            (str(lesson.source).removeprefix("learn "), digest(lesson.message), outcome)
+            for lesson, outcome in learn_many(mailbox, lessons, teacher)
         )
+        _report(learned, as_json)
         _settle(mailbox, as_json)
 
 

@@ -7,7 +7,7 @@ import os
 import socket
 import sys
 from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack, suppress
+from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING
 
 import click
@@ -147,18 +147,14 @@ def _handler(
 
         return milter(mailboxes, _say, question, reject)
     if name == "http":
-        with _needed():
+        with needing("server", "{}: not installed"):
             from streamnb.mailbox.service.api import api
             from streamnb.mailbox.service.http import Guard, http
         return http(Guard(api(mailboxes), _token(mailboxes)))
-    with _needed():
+    with needing("server", "{}: not installed"):
         from streamnb.mailbox.service.proxy import proxy
     assert hop is not None  # noqa: S101 (checked by the command)
     return proxy(hop, mailboxes, _say, name == "lmtp", question, tls)
-
-
-def _needed() -> AbstractContextManager[None]:
-    return needing("server", "{}: not installed")
 
 
 def _token(mailboxes: Mailboxes) -> Callable[[str | None], str]:
@@ -213,7 +209,7 @@ def _listeners(
 
 
 def _hop(text: str) -> Hop:
-    with _needed():
+    with needing("server", "{}: not installed"):
         from streamnb.mailbox.service.proxy import Hop
     from streamnb.mailbox.service.listening import address_of
 

@@ -8,6 +8,7 @@ import re
 import signal
 import time
 from collections.abc import Callable
+from contextlib import closing
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -209,7 +210,7 @@ def watch(
         signal.signal(number, lambda number, _: stopped.append(number))
     with open_mailbox(db, wait, create=True) as mailbox:
         account, inbox = account_of(source, servers)
-        try:
+        with closing(account):
             plan = _plan(account, inbox, folders or {spam_folder or "Junk": "spam"}, unsure, pinned)
             plan = dataclasses.replace(
                 plan,
@@ -224,9 +225,6 @@ def watch(
                     account.make(folder)
             watcher = Watcher(mailbox, account, plan, _say, lambda: bool(stopped))
             _run(watcher, account, every, once, stopped, bool(others))
-        finally:
-            if hasattr(account, "close"):
-                account.close()
     if stopped:
         _say("stopped")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
+from contextlib import closing, nullcontext
 from typing import Any
 
 import click
@@ -53,16 +54,13 @@ def web(account: str | None, listen: str, db: str | None, wait: float, **servers
     with open_mailbox(db, wait, create=True) as mailbox:
         token, session = token_of(mailbox.location), secrets.token_urlsafe(32)
         reached = None if account is None else account_of(account, servers)[0]
-        try:
+        with nullcontext() if reached is None else closing(reached):
             guard = Guard(pages(mailbox, session, reached), lambda user: token, session=session)
             listener = Listener("web", listening_at(address), http(guard))
             click.echo(f"http://{listener.where}/?token={token}")
             serve(
                 Mailboxes(mailbox), [listener], lambda line: click.echo(printable(line), err=True)
             )
-        finally:
-            if reached is not None and hasattr(reached, "close"):
-                reached.close()
 
 
 @click.command()

@@ -50,45 +50,35 @@ class SqlCounts(Places):
     def __init__(self, database: Store, view: int) -> None:
         super().__init__(database, view)
         self.weights: list[float] = []
-        self._totals: list[float] = []
-        self._features = 0
+        self.totals: list[float] = []
+        self.features = 0
 
     def state(self) -> dict[str, Any]:
         """The few numbers that every classification needs, as JSON can hold them."""
         return {
             "labels": [plain_label(label) for label in self.labels],
             "weights": self.weights,
-            "totals": self._totals,
-            "features": self._features,
-            "places": self._places,
+            "totals": self.totals,
+            "features": self.features,
+            "places": self.places,
         }
 
     def load(self, state: Any) -> None:
         """Take over what `state` gave; any exception where it is not sound."""
         self.labels = [read_label(pair) for pair in state["labels"]]
         self.weights = [float(x) for x in state["weights"]]
-        self._totals = [float(x) for x in state["totals"]]
-        self._features, self._places = int(state["features"]), int(state["places"])
-        if not len(self.labels) == len(self.weights) == len(self._totals):
+        self.totals = [float(x) for x in state["totals"]]
+        self.features, self.places = int(state["features"]), int(state["places"])
+        if not len(self.labels) == len(self.weights) == len(self.totals):
             raise ValueError("labels, weights and totals do not belong together")
-        if not 0 <= self._features <= self._places < MOST_PLACES:
+        if not 0 <= self.features <= self.places < MOST_PLACES:
             raise ValueError("more features than places")
         self._forget()
 
     @property
-    def totals(self) -> list[float]:
-        """Sum of the counts of each class."""
-        return self._totals
-
-    @property
-    def features(self) -> int:
-        """Number of features that have a count."""
-        return self._features
-
-    @property
     def holes(self) -> int:
         """Number of places of features that have no count."""
-        return self._places - self._features
+        return self.places - self.features
 
     def age(self, decay: float) -> None:
         """Not here: what a database counts does not age."""
@@ -105,7 +95,7 @@ class SqlCounts(Places):
         for label in new:
             self.labels.append(label)
             self.weights.append(0.0)
-            self._totals.append(0.0)
+            self.totals.append(0.0)
         self._changed()
 
     def gather(self, fingerprints: Keys) -> tuple[Floats, NDArray[np.uint8]]:
@@ -145,8 +135,8 @@ class SqlCounts(Places):
             page.cells[rows, k] += amounts
             page.seen[rows, 0] += 1
             page.seen[rows, 1] = today()
-            self._totals[k] += math.fsum(amounts.tolist())
-            self._features += int((page.cells[rows].any(axis=1) & ~before).sum())
+            self.totals[k] += math.fsum(amounts.tolist())
+            self.features += int((page.cells[rows].any(axis=1) & ~before).sum())
             self._write(page, rows)
         self.weights[k] += weight if mass is None else mass
         self._changed()
@@ -165,7 +155,7 @@ class SqlCounts(Places):
 
     def take_in(self, lent: LentCounts) -> None:
         """Write what was learned in counts that were lent."""
-        self._totals, self._features = lent.totals, lent.features
+        self.totals, self.features = lent.totals, lent.features
         times = lent.times()
         if len(times):
             page = lent.found.page
@@ -214,8 +204,8 @@ class SqlCounts(Places):
         page.cells[rows, k] = rest
         page.seen[rows, 0] -= 1
         left = page.cells[rows].any(axis=1)
-        self._totals[k] = max(0.0, self._totals[k] - math.fsum((column - rest).tolist()))
-        self._features -= int((before & ~left).sum())
+        self.totals[k] = max(0.0, self.totals[k] - math.fsum((column - rest).tolist()))
+        self.features -= int((before & ~left).sum())
         self._write(page, rows)
 
     def add_matrix(
@@ -265,8 +255,8 @@ class SqlCounts(Places):
 
     def clear(self) -> None:
         """Know nothing, as in a database that was just made."""
-        self.labels, self.weights, self._totals = [], [], []
-        self._features = self._places = 0
+        self.labels, self.weights, self.totals = [], [], []
+        self.features = self.places = 0
         self._known = None
         self._changed()
 
@@ -277,8 +267,8 @@ class SqlCounts(Places):
         rare = is_rare(page.seen[rows], day) & page.cells[rows].any(axis=1)
         rows = rows[rare]
         for k, column in enumerate(page.cells[rows].T):
-            self._totals[k] = max(0.0, self._totals[k] - math.fsum(column.tolist()))
-        self._features -= len(rows)
+            self.totals[k] = max(0.0, self.totals[k] - math.fsum(column.tolist()))
+        self.features -= len(rows)
         page.cells[rows], page.seen[rows] = 0.0, 0
         self._write(page, rows)
         self._changed()
@@ -328,7 +318,7 @@ class SqlCounts(Places):
                 strict=True,
             ),
         )
-        self._places = len(order)
+        self.places = len(order)
         fresh = Page(np.arange(-(-len(order) // BLOCK)), len(self.labels))
         fresh.keys[: len(order)] = fingerprints[order]
         fresh.cells[: len(order)] = cells[order]
@@ -338,7 +328,7 @@ class SqlCounts(Places):
     def _write_all(self, page: Page) -> None:
         """Write all rows there are, and what they add up to."""
         self._write(page, np.arange(len(page.cells)))
-        self._totals = [math.fsum(column.tolist()) for column in page.cells.T]
-        self._features = int(np.any(page.cells, axis=1).sum())
+        self.totals = [math.fsum(column.tolist()) for column in page.cells.T]
+        self.features = int(np.any(page.cells, axis=1).sum())
         self._known = None
         self._changed()

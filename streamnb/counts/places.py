@@ -125,7 +125,7 @@ class Places:
         self.database = database
         self.view = view
         self.labels: list[Label] = []
-        self._places = 0
+        self.places = 0
         self._changes = 0
         self._found: tuple[int, Found] | None = None
         # Where the features that were asked for last lie, also when counts were written since.
@@ -281,7 +281,7 @@ class Places:
             checked = np.array(places, dtype=np.int64)
         except (TypeError, ValueError, OverflowError):  # SQLite keeps anything in any column
             raise damaged(self.database.path, "a place") from None
-        if len(checked) and (checked.min() < 0 or checked.max() >= self._places):
+        if len(checked) and (checked.min() < 0 or checked.max() >= self.places):
             raise damaged(self.database.path, "a place")
         return checked
 
@@ -337,8 +337,8 @@ class Places:
         new = np.flatnonzero(found.places < 0)
         new = new[np.argsort(-tokens.counts[new], kind="stable")]
         places = found.places.copy()
-        places[new] = self._places + np.arange(len(new))
-        self._places += len(new)
+        places[new] = self.places + np.arange(len(new))
+        self.places += len(new)
         self._insert(tokens, new, places[new])
         fresh = self._read_page(places[new])  # the first of these blocks may be half full
         page = joined(len(self.labels), fresh, found.page)
@@ -368,11 +368,6 @@ class Places:
         found = found_of(keys.view(np.uint64), places, self._read_page(places))
         self._check_keys(found)
         return found
-
-    @property
-    def places(self) -> int:
-        """How many places there are, also of features that have no count any more."""
-        return self._places
 
     def check_places(self) -> None:
         """Raise StateError unless features and blocks agree on where all features lie."""

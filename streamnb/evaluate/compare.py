@@ -84,9 +84,7 @@ def read_run(path: str | Path, positive: str | None = None) -> Run:
         if not stat.S_ISREG(file.stat().st_mode):
             raise CorpusError(f"{file}: cannot be read: not a regular file")
         with open(file, encoding="utf-8", errors="surrogateescape", newline="\n") as lines:
-            number = 0
-            while line := lines.readline(_LONGEST):
-                number += 1
+            for number, line in enumerate(iter(lambda: lines.readline(_LONGEST), ""), 1):
                 rows.append(_row(line, f"{file}:{number}"))
     except (OSError, ValueError) as error:
         raise CorpusError(

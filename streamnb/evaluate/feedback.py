@@ -12,27 +12,10 @@ import random
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from statistics import median
 from typing import Any, NamedTuple, Protocol
 
 from streamnb import _core
 from streamnb.scores import log_odds
-
-__all__ = [
-    "Active",
-    "Delayed",
-    "DelayedAtRandom",
-    "DelayedByTime",
-    "Lesson",
-    "Margin",
-    "Noisy",
-    "OnError",
-    "Partial",
-    "Recipients",
-    "Regime",
-    "told",
-]
-
 
 _FEWEST_DATES = 9
 
@@ -152,6 +135,8 @@ class DelayedByTime:
 
     def due(self, lessons: list[Lesson], now: Lesson) -> list[Lesson]:
         """Pass on what has waited long enough."""
+        from statistics import median  # here: few replays tell labels hours late
+
         if now.date is not None:
             self._dates.append(now.date)
             if len(self._dates) >= _FEWEST_DATES:
@@ -220,11 +205,8 @@ class Recipients:
 
     def _wanted(self, recipients: Sequence[str]) -> bool:
         names = {name.lower() for name in self.names}
-        for address in recipients:
-            address = address.lower()
-            if address in names or address[address.rfind("@") :] in names:
-                return True
-        return False
+        addresses = [address.lower() for address in recipients]
+        return any(one in names or one[one.rfind("@") :] in names for one in addresses)
 
 
 class OnError:

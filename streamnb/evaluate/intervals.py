@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from streamnb.evaluate.outcomes import Outcomes
 
-__all__ = ["RESAMPLES", "Interval", "blocks", "interval", "resample"]
-
 RESAMPLES = 1000
 
 Interval = tuple[float, float]

@@ -118,8 +118,10 @@ class Tally:
         if len(scores) < 2:  # nothing can be said yet: every class alike
             return Judged(0.0, _core.log(2.0), 0.25, 0.5, 0.5, len(scores))
         ranked = self.score_of(predicted, scores)
-        places = dict(zip(scores, range(len(scores)), strict=True))
-        true, given, positive = (places.get(label, -1) for label in (y, predicted, self.positive))
+        place = list(scores).index
+        true = place(y) if y in scores else -1
+        given = place(predicted) if predicted in scores else -1
+        positive = place(self.positive) if self.positive in scores else -1
         worth = _core.judged(list(scores.values()), true, given, positive, _LEAST)
         return Judged(ranked, *worth, len(scores))
 

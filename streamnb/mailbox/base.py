@@ -63,8 +63,7 @@ class Base:
         ):
             head = file.read(len(_SQLITE))
             if head != _SQLITE:
-                content = hashlib.file_digest(file, "sha256")
-                self._version = content.hexdigest()[:16]
+                self._version = hashlib.file_digest(file, "sha256").hexdigest()[:16]
         if head == _SQLITE:
             self._mailbox = Mailbox(self.path, create=False, wait=self.wait)
         else:

@@ -75,9 +75,8 @@ def evidence_of(own: Mapping[str, float], site: Mapping[str, float]) -> Evidence
     (1.0, -1.0)
     """
     mine, theirs = _centred(own), _centred(site)
-    labels = list(dict.fromkeys([*mine, *theirs]))
     other = theirs.get("ham", 0.0)
-    return {label: (mine.get(label, 0.0), theirs.get(label, other)) for label in labels}
+    return {label: (mine.get(label, 0.0), theirs.get(label, other)) for label in mine | theirs}
 
 
 def _centred(scores: Mapping[str, float]) -> dict[str, float]:

@@ -143,9 +143,8 @@ def unlearn_row(memory: Memory, row: Row) -> None:
     """Take a row's counts back."""
     memory.fit_gains_anew()
     try:
-        memory.classifier.model.unlearn(
-            _message_of(memory, row), memory.labels[row.label], row.receipt
-        )
+        label = memory.labels[row.label]
+        memory.classifier.model.unlearn(_message_of(memory, row), label, row.receipt)
     except (ValueError, IndexError) as error:
         raise StateError(
             f"{memory.path}: the counts do not agree with the ledger ({error}); "

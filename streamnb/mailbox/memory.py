@@ -296,8 +296,10 @@ class Memory:
         }
         self.database.keep(STATE, now)
 
-    def once(self, act: Callable[[], Done]) -> Done:
+    def once(self, act: Callable[[], Done], also: Callable[[], None] | None = None) -> Done:
         """Do something in a transaction, once, also where a server goes away meanwhile.
+
+        Before it is done in that transaction what else is asked for.
 
         It is done again then, unless the transaction was done and only its answer was lost: the
         database knows its last calls.
@@ -309,6 +311,8 @@ class Memory:
             with self.writing():
                 if call and call in self._calls:
                     return said[0]
+                if also is not None:
+                    also()
                 said[:] = [act()]
                 if call:
                     self._calls = [*self._calls, call][-_CALLS:]

@@ -178,12 +178,11 @@ def _file(path: Path, follow: bool = True) -> Iterator[Found]:
             yield head if len(head.content) < _LOOKED_AT else _read(whole, follow)
             return
         entries = iter(mbox([path], path))
-        first = next(entries)
-        rest = chain([second], entries) if (second := next(entries, None)) else ()
-        if not rest:  # a message with the line that an mbox puts before it
+        first, second = next(entries), next(entries, None)
+        if second is None:  # a message with the line that an mbox puts before it
             yield _read(first._replace(name=str(path)), follow)
             return
-        for entry in chain([first], rest):
+        for entry in chain([first, second], entries):
             name = f"{path}:{entry.name.rpartition(':')[2]}"
             yield _read(entry._replace(name=name), follow)
     except StreamNBError as error:

@@ -101,7 +101,7 @@ class Mailbox(Memory):
             same = self.classifier is used
             return counted if same else self.classifier.count(message), site
 
-        return self._once(lambda: steps.learn(self, count, key, label, teacher, source, when), also)
+        return self.once(lambda: steps.learn(self, count, key, label, teacher, source, when), also)
 
     def learn_counted(
         self,
@@ -113,19 +113,9 @@ class Mailbox(Memory):
         when: float | None = None,
     ) -> Outcome:
         """As `learn`, for a message that is gone, of its features and its digest."""
-        return self._once(
+        return self.once(
             lambda: steps.learn(self, lambda: (counted, None), key, label, teacher, source, when)
         )
-
-    def _once(self, act: Callable[[], Outcome], also: Callable[[], None] | None = None) -> Outcome:
-        """Do something, and before it what else is asked for, in one transaction."""
-
-        def done() -> Outcome:
-            if also is not None:
-                also()
-            return act()
-
-        return self.once(done)
 
     def learn_many(
         self, lessons: Iterable[Teaching], teacher: str = HUMAN, source: str = "learn"
@@ -213,7 +203,7 @@ class Mailbox(Memory):
         also, when
             As for `learn`.
         """
-        return self._once(lambda: steps.retract(self, key, back_to, when), also)
+        return self.once(lambda: steps.retract(self, key, back_to, when), also)
 
     def was_taught(self, key: bytes) -> bool:
         """Whether anything was ever learned of a message, be it taken back since."""

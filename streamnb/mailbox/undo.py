@@ -11,10 +11,7 @@ from streamnb.mailbox.lessons import relearn_row, unlearn_row
 from streamnb.mailbox.memory import Memory
 
 # What the last `undo` removed from the ledger ('removed'), and what held again since ('restored').
-_SCHEMA = (
-    "DROP TABLE IF EXISTS undone",
-    "CREATE TABLE undone AS SELECT 'removed' AS kind, * FROM ledger WHERE FALSE",
-)
+_SCHEMA = "CREATE TABLE undone AS SELECT 'removed' AS kind, * FROM ledger WHERE FALSE"
 
 
 class Undone(NamedTuple):
@@ -100,8 +97,8 @@ def undo(mailbox: Memory, since: float, dry_run: bool = False) -> Undone:
         old = [number for number, key, *_ in old if key not in lost]
         if not dry_run and (new or old):
             mailbox.database.keep("undone", mailbox.moment())
-            for statement in _SCHEMA:
-                run(statement)
+            mailbox.database.forget_undone()
+            run(_SCHEMA)
             keep = "INSERT INTO undone SELECT CAST(? AS TEXT), * FROM ledger WHERE id = ?"
             for number in reversed(new):
                 row = mailbox.ledger.row(number)
@@ -128,7 +125,7 @@ def redo(mailbox: Memory) -> Redone:
     """Undo the last `undo`, once: what it took back is learned again, exactly."""
 
     def redone() -> Redone:
-        learned = ended = left = 0
+        ended = 0
         run = mailbox.database.connection.execute
         if not _is_kept(mailbox):
             return Redone(0, 0, 0)
@@ -136,7 +133,6 @@ def redo(mailbox: Memory) -> Redone:
         kept = run("SELECT kind, id, digest, ended FROM undone ORDER BY id").fetchall()
         spoken = "SELECT 1 FROM ledger WHERE digest = ? AND (added >= ? OR ended >= ?)"
         later = {key for _, _, key, _ in kept if run(spoken, (key, since, since)).fetchone()}
-        left = len(later)
         kept = [row for row in kept if row[2] not in later]
         for number, when in [(n, end) for kind, n, _, end in kept if kind == "restored"]:
             rows = list(mailbox.ledger.rows("id = ? AND ended IS NULL", (number,)))
@@ -145,7 +141,8 @@ def redo(mailbox: Memory) -> Redone:
                     unlearn_row(mailbox, row)
                 mailbox.ledger.end(row, when)
             ended += len(rows)
-        for number, over in [(n, end) for kind, n, _, end in kept if kind == "removed"]:
+        removed = [(n, end) for kind, n, _, end in kept if kind == "removed"]
+        for number, over in removed:
             run(
                 f"INSERT INTO ledger({COLUMNS}) SELECT {COLUMNS} FROM undone "  # noqa: S608
                 "WHERE id = ? AND kind = 'removed'",
@@ -154,9 +151,8 @@ def redo(mailbox: Memory) -> Redone:
             row = mailbox.ledger.row(number)
             if over is None and row.tokens is not None:
                 relearn_row(mailbox, row)
-            learned += 1
         mailbox.database.forget_undone()
-        return Redone(learned, ended, left)
+        return Redone(len(removed), ended, len(later))
 
     return mailbox.once(redone)
 

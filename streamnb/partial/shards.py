@@ -9,10 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streamnb.classifier import Classifier
-from streamnb.counts.memory import MemoryCounts
 from streamnb.errors import ModelFileError
 from streamnb.features.token_counts import TokenCounts
-from streamnb.naive_bayes.counting import CountingNB
 from streamnb.partial.pieces import (
     Firsts,
     Piece,
@@ -24,6 +22,7 @@ from streamnb.partial.pieces import (
     noted,
     opened_all,
     read_sum,
+    views_in,
 )
 from streamnb.partial.plan import plan_of
 from streamnb.storage import plain_label, read_label
@@ -91,7 +90,7 @@ def learn_shard(start: Classifier, rows: Iterable[Row], parts: int = 1) -> Itera
         How many ranges of fingerprints a table is cut into.
     """
     plan, firsts = plan_of(start), Firsts()
-    before = [_of(member).file_parts() for member in start.models]
+    before = [counts.file_parts() for counts in views_in(start)]
     for row in rows:
         start.learn_one(row.x, row.label)
         noted(firsts, [(row.label, row.position)])
@@ -104,12 +103,6 @@ def learn_shard(start: Classifier, rows: Iterable[Row], parts: int = 1) -> Itera
             member.counts.subtract(tokens, y, 1.0, weight)
         yield from cut(plan, member.counts, {y: firsts.get(y) for y in start.labels}, view, parts)
     yield Piece(STATE, 0, state)
-
-
-def _of(member: CountingNB) -> MemoryCounts:
-    counts = member.counts
-    assert isinstance(counts, MemoryCounts)  # noqa: S101 (a plan makes no others)
-    return counts
 
 
 def _tokens(arrays: Any, classes: int) -> Iterator[TokenCounts]:

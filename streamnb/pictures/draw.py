@@ -125,9 +125,8 @@ def confusion(axes: Axes, table: dict[str, dict[str, int]], title: str) -> None:
             if count:
                 colour = "white" if np.sqrt(shares[i, j]) > 0.65 else "black"
                 axes.text(j, i, f"{count:,}", ha="center", va="center", color=colour, fontsize=size)
-    turned: dict[str, Any] = (
-        {"rotation": 45, "ha": "right"} if len(given) > 6 and max(map(len, given)) > 3 else {}
-    )
+    crowded = len(given) > 6 and max(map(len, given)) > 3
+    turned: dict[str, Any] = {"rotation": 45, "ha": "right"} if crowded else {}
     axes.set_xticks(range(len(given)), [shown(one, 12) for one in given], fontsize=size, **turned)
     axes.set_yticks(range(len(trues)), [shown(one, 12) for one in trues], fontsize=size)
     axes.set(xlabel="taken for", ylabel="true class")

@@ -133,8 +133,8 @@ def _run(run: ReadRun, salt: str) -> str:
     rows = [["messages", f"{len(run.run.names):,}"]]
     for name, value in outcomes.figures().items():
         shown = _value(name, value)
-        bounds = (run.summary.get("intervals") or {}).get(name)
-        if isinstance(bounds, list) and len(bounds) == 2:
+        bounds = run.summary.get("intervals", {}).get(name)
+        if bounds is not None:
             low, high = (_value(name, float(bound)) for bound in bounds)
             shown += f" (95 %: {low} to {high})"
         rows.append([FIGURES[name], shown])

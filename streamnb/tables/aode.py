@@ -173,9 +173,8 @@ class PairCounts(LevelCounts):
         super().restore(described, arrays)
         keys, cells = arrays["pairs"], arrays["pair_counts"]
         a, b = _parts(keys)
-        sound = (a < self._size) & np.where(
-            b < _FEATURE, b < self._size, b < _FEATURE + len(self.ids)
-        )
+        known = np.where(b < _FEATURE, b < self._size, b < _FEATURE + len(self.ids))
+        sound = known & (a < self._size)
         if cells.shape != (len(keys), self._counts.shape[1]) or not sound.all():
             raise ValueError("pairs and levels do not belong together")
         if not ((cells >= 0) & (cells <= 1e300)).all():
@@ -297,9 +296,8 @@ class AODE(PriorParameter, TabularNB):
         known = self.statistics
         if self.sparse:
             every = np.broadcast_to(known.totals, cells.shape)
-            return log_shares(
-                cells, every, self.alpha, np.full((len(cells), 1), float(known.living))
-            )
+            living = np.full((len(cells), 1), float(known.living))
+            return log_shares(cells, every, self.alpha, living)
         levels = known.alive[row.features, None]
         return log_shares(cells, known.known[row.features], self.alpha, levels)
 

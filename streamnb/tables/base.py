@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +28,7 @@ def arrival_independent(names: Sequence[Hashable]) -> list[int]:
     return sorted(range(len(names)), key=lambda j: (type(names[j]).__name__, repr(names[j])))
 
 
-class Statistics:
+class Statistics(Protocol):
     """What is known of the examples: sums that add, subtract and merge, for K classes.
 
     Subclasses are what models are made of; none of them knows a formula's parameters.
@@ -36,7 +36,6 @@ class Statistics:
 
     def declare(self, classes: int) -> None:
         """Have room for so many classes."""
-        raise NotImplementedError
 
     def read(self, table: Columns) -> Any:
         """Rows as `learn` and the formulas want them, checked; nothing is changed by reading.
@@ -46,11 +45,9 @@ class Statistics:
         ValueError
             For a value that cannot be.
         """
-        raise NotImplementedError
 
     def learn(self, rows: Any, places: Ints, weights: Floats) -> None:
         """Add rows of classes `places`."""
-        raise NotImplementedError
 
     def unlearn(self, rows: Any, place: int, weight: float, left: float) -> None:
         """Take one row away again, which leaves its class the weight `left`.
@@ -60,22 +57,18 @@ class Statistics:
         ValueError
             Where it was never learned. Nothing has changed.
         """
-        raise NotImplementedError
 
     def check_merge(self, other: Any) -> None:
         """Raise ValueError where `merge` cannot be."""
 
     def merge(self, other: Any, places: list[int]) -> None:
         """Add what others know; class k of theirs is class places[k] of ours."""
-        raise NotImplementedError
 
     def state(self) -> tuple[Any, dict[str, NDArray[Any]]]:
         """All of it, as JSON and arrays."""
-        raise NotImplementedError
 
     def restore(self, described: Any, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take over what `state` gave; any exception where it is not sound."""
-        raise NotImplementedError
 
 
 class TabularNB(Scored, Saved, MiniBatches):

@@ -68,8 +68,7 @@ class GaussianNB(NormalParameters, PriorParameter, TabularNB):
     def _evidence(self, rows: Numeric) -> Floats:
         if self._memo is None:
             sums = self.statistics.sums
-            normal = normal_parameters(sums, self.ddof, self.var_smoothing, self.epsilon)
-            self._memo = normal
+            self._memo = normal_parameters(sums, self.ddof, self.var_smoothing, self.epsilon)
         return gaussian_rows(self.statistics.aligned(rows), *self._memo)
 
     def known_of(self, label: Label, feature: Hashable) -> Normal:

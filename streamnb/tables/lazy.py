@@ -260,7 +260,7 @@ class LazyBayesianRules(TabularNB):
 
     def _left_out(self, examples: _Examples, levels: Floats) -> Bools:
         """Which examples naive Bayes over all the others takes for another class."""
-        classes, (m, _) = len(self.labels), examples.codes.shape
+        classes = len(self.labels)
         own = np.eye(classes)[examples.places] * examples.weights[:, None]
         weights = own.sum(axis=0)
         others = weights.sum() - examples.weights[:, None]
@@ -276,7 +276,7 @@ class LazyBayesianRules(TabularNB):
             logs = self._logs(counts[places] - own, known - own, many)
             scores = scores + np.where(there[:, None], logs, 0.0)
         wrong: Bools = scores.argmax(axis=1) != examples.places
-        return wrong if m else np.zeros(0, dtype=bool)
+        return wrong
 
     def _alive(self) -> Bools:
         """Which classes there is an example of."""
@@ -284,9 +284,8 @@ class LazyBayesianRules(TabularNB):
 
     def _logs(self, n: Any, whole: Any, levels: Any) -> Floats:
         # An example that is left out can leave less than nothing, by a rounding.
-        return log_shares(
-            np.maximum(n, 0.0), np.maximum(whole, 0.0), self.alpha, np.asarray(levels)
-        )
+        n, whole = np.maximum(n, 0.0), np.maximum(whole, 0.0)
+        return log_shares(n, whole, self.alpha, np.asarray(levels))
 
 
 def _sign_test(better: float, worse: float) -> float:

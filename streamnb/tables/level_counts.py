@@ -201,6 +201,9 @@ class LevelCounts(Statistics):
         np.subtract.at(self.alive, self.feature_of[levels], 1)
         self.living -= len(levels)
 
+    def check_merge(self, other: Any) -> None:
+        """Levels of any others can be added."""
+
     def merge(self, other: LevelCounts, places: list[int]) -> None:
         """Add what others know."""
         features, ids = self.translated(other)

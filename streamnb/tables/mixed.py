@@ -142,10 +142,10 @@ class MixedNB(PriorParameter, NormalParameters, LevelParameters, TabularNB):
         return MixedStatistics(self.numeric or (), self.categorical or ())
 
     def _evidence(self, rows: _Mixed) -> Floats:
-        sums, levels = self.statistics.numbers, self.statistics.levels
+        numbers, levels = self.statistics.numbers, self.statistics.levels
         if self._memo is None:
-            normal = normal_parameters(sums.sums, self.ddof, self.var_smoothing, self.epsilon)
-            self._memo = normal
-        numeric = gaussian_rows(sums.aligned(rows.numeric), *self._memo)
+            sums = numbers.sums
+            self._memo = normal_parameters(sums, self.ddof, self.var_smoothing, self.epsilon)
+        numeric = gaussian_rows(numbers.aligned(rows.numeric), *self._memo)
         logs, valid = levels.logs(rows.levels, self.alpha, self.unseen == "smooth")
         return numeric + total_logs(logs, valid)

@@ -102,12 +102,11 @@ class _Site:
         async def endpoint(request: Request) -> Response:
             if "token" in request.query_params:  # the address that was printed: once
                 rest = [one for one in request.query_params.multi_items() if one[0] != "token"]
-                response: Response = RedirectResponse(
-                    f"{request.url.path}?{urlencode(rest)}".rstrip("?"), 303
-                )
+                where = f"{request.url.path}?{urlencode(rest)}".rstrip("?")
+                response = RedirectResponse(where, 303, _SECURITY)
                 response.set_cookie(COOKIE, self.session, httponly=True, samesite="strict")
-                return _secured(response)
-            return _secured(await asyncio.to_thread(self._guarded, make, request))
+                return response
+            return await asyncio.to_thread(self._guarded, make, request)
 
         return endpoint
 
@@ -121,19 +120,20 @@ class _Site:
             async for part in request.stream():
                 body += part
                 if len(body) > _MOST_FORM:
-                    return _secured(self._told("The form is too long.", 413))
+                    return self._told("The form is too long.", 413)
             try:
                 form = parse_qs(body.decode("utf-8", "replace"), max_num_fields=10_000)
             except ValueError:
-                return _secured(self._told("The form is too long.", 413))
+                return self._told("The form is too long.", 413)
             given = form.get("form", [""])[0]
             if not hmac.compare_digest(given.encode(), self.form_token.encode()):
-                return _secured(self._told("The form is not from here, or too old.", 403))
+                return self._told("The form is not from here, or too old.", 403)
 
             def done(_: Request) -> Response:
-                return RedirectResponse(_address(form.get("where", ["/"])[0], act(form)), 303)
+                where = _address(form.get("where", ["/"])[0], act(form))
+                return RedirectResponse(where, 303, _SECURITY)
 
-            return _secured(await asyncio.to_thread(self._guarded, done, request))
+            return await asyncio.to_thread(self._guarded, done, request)
 
         return endpoint
 
@@ -149,7 +149,7 @@ class _Site:
 
     async def missing(self, request: Request, error: Exception) -> Response:
         """The page for what is not there."""
-        return _secured(self._told("There is no such thing here.", 404))
+        return self._told("There is no such thing here.", 404)
 
     def _told(self, what: str, code: int) -> Response:
         return self._shown("told.html", code, what=what)
@@ -158,7 +158,7 @@ class _Site:
         values |= {"form": self.form_token, "name": str(self.mailbox.path).rpartition("/")[2]}
         shown = self.templates.get_template(template).render(values)
         data = shown.encode("utf-8", "replace")  # texts of mail can hold half a character
-        return Response(data, code, media_type="text/html")
+        return Response(data, code, _SECURITY, media_type="text/html")
 
     def _classes(self) -> list[str]:
         known = [str(label) for label in self.mailbox.labels]
@@ -356,8 +356,3 @@ def _address(where: str, more: dict[str, Any]) -> str:
 
 def _time(seconds: float) -> str:
     return f"{datetime.fromtimestamp(seconds):%F %H:%M}"
-
-
-def _secured(response: Response) -> Response:
-    response.headers.update(_SECURITY)
-    return response

@@ -5,11 +5,13 @@
 CORPUS is a folder in TREC layout, SpamAssassin's for the figures in the README. Prints Markdown
 tables. `--quick` leaves out river's Bernoulli and Complement replays, which take minutes. FOLDER
 has another version of streamnb (`pip install --target FOLDER`), whose default is measured in turns.
-With more corpora, all are replayed one after the other as processes, and by bogofilter.
+With more corpora, all are replayed one after the other as processes, and by
+bogofilter; FOLDER's version is then measured in turns with this one.
 """
 
 import argparse
 import email
+import math
 import os
 import random
 import shutil
@@ -193,29 +195,42 @@ def replays(corpus: Path, quick: bool) -> None:
     table("Replay", head, rows)
 
 
-def whole_processes(corpora: list[Path]) -> None:
-    """Corpora one after the other, each as a process with start and summary."""
+def whole_processes(corpora: list[Path], other: str | None) -> None:
+    """Corpora one after the other, each as a process with start and summary.
+
+    With the folder of another version, that is measured in turns with this one.
+    """
     n = sum(1 for corpus in corpora for _ in open_corpus(corpus))
-    command = [str(Path(sys.executable).parent / "streamnb"), "replay", "--json"]
-    times = {"bogofilter, bulk train + classify": min(sum(map(bogofilter, corpora)) for _ in "12")}
+    bulk = sum(min(bogofilter(corpus) for _ in range(REPEATS)) for corpus in corpora)
+    rows = [["bogofilter, bulk train + classify", f"{n / bulk:,.0f}", "1.00"]]
+    head = ["", "messages a second", "times bogofilter"]
+    if other is not None:
+        head.append("times the other version")
+        rows[0].append("")
+    folders = ("",) if other is None else ("", other)
     for preset in ("default", "small"):
         for jobs in ("1", "2"):
-            options = ["--set", f"model.preset={preset}", "--jobs", jobs]
+            options = ["--json", "--set", f"model.preset={preset}", "--jobs", jobs]
+            times = {folder: [math.inf] * len(corpora) for folder in folders}
+            for _ in range(REPEATS):
+                for i, corpus in enumerate(corpora):
+                    for folder, shortest in times.items():
+                        shortest[i] = min(shortest[i], process(folder, corpus, options))
+            ours, *others = map(sum, times.values())
+            what = f"streamnb, preset {preset}, {jobs} job{'s' * (jobs > '1')}"
+            beside = [f"{theirs / ours:.2f}" for theirs in others]
+            rows.append([what, f"{n / ours:,.0f}", f"{bulk / ours:.2f}", *beside])
+    table(f"{n:,} messages of {len(corpora)} corpora, whole processes", head, rows)
 
-            def run(options: list[str] = options) -> None:
-                for corpus in corpora:
-                    subprocess.run(
-                        [*command, str(corpus), *options], capture_output=True, check=True
-                    )
 
-            times[f"streamnb, preset {preset}, {jobs} job{'s' * (jobs > '1')}"] = best(run, 2)
-    (first, *_) = times.values()
-    rows = [[what, f"{n / t:,.0f}", f"{first / t:.2f}"] for what, t in times.items()]
-    table(
-        f"{n:,} messages of {len(corpora)} corpora, whole processes",
-        ["", "a second", "times"],
-        rows,
-    )
+def process(folder: str, corpus: Path, options: list[str]) -> float:
+    """Seconds of a replay by the version in a folder; "" for the one that is installed."""
+    program = "import sys, streamnb.cli; sys.exit(streamnb.cli.main())"
+    command = [sys.executable, "-c", program, "replay", str(corpus.resolve()), *options]
+    began = time.perf_counter()
+    environment = {**os.environ, "PYTHONPATH": folder}
+    subprocess.run(command, env=environment, cwd="/", capture_output=True, check=True)
+    return time.perf_counter() - began
 
 
 def one_message(corpus: Path) -> None:
@@ -341,7 +356,8 @@ def main() -> None:
     parser.add_argument("--also", nargs="+", type=Path, metavar="CORPUS")
     arguments = parser.parse_args()
     if arguments.also:
-        whole_processes([arguments.corpus, *arguments.also])
+        other = arguments.beside and str(Path(arguments.beside).resolve())
+        whole_processes([arguments.corpus, *arguments.also], other)
     if arguments.beside:
         n = sum(1 for _ in open_corpus(arguments.corpus))
         beside(arguments.corpus, str(Path(arguments.beside).resolve()), n)

@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import parse_qs
 
 from starlette.exceptions import HTTPException
+from starlette.responses import PlainTextResponse
 from uvicorn import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
@@ -82,7 +83,9 @@ class Guard:
             return
         refused = self._refused(scope)
         if refused is not None:
-            await _refuse(send, *refused)
+            status, why = refused
+            response = PlainTextResponse(f"{why}\n", status, {"connection": "close"})
+            await response(scope, receive, send)
             return
         left = _LARGEST
 
@@ -126,12 +129,6 @@ class Guard:
 def _cookies(header: str) -> list[str]:
     pairs = (pair.strip().partition("=") for pair in header.split(";"))
     return [value for name, _, value in pairs if name == COOKIE]
-
-
-async def _refuse(send: Any, status: int, why: str) -> None:
-    headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"connection", b"close")]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": f"{why}\n".encode()})
 
 
 def http(app: App) -> Talk:

@@ -440,11 +440,9 @@ def _client(hop: Hop) -> smtplib.SMTP:
     client = kind(local_hostname=name, timeout=_GREETING)
     client._host = address.host or name  # type: ignore[attr-defined]  # whose certificate it must be
     try:
-        if address.path is not None and not hop.lmtp:
+        if address.path is not None:
             client.sock = _unix(address.path)
             code, said = client.getreply()
-        elif address.path is not None:
-            code, said = client.connect(address.path)
         else:
             code, said = client.connect(address.host, address.port)
         if code != 220:

@@ -74,7 +74,7 @@ class ImapAccount:
         if self.access.plaintext and address.host not in _LOCAL:
             raise ConfigError("--plaintext: only for a server on this machine")
         context = self.access.context()
-        with self._speaking():
+        with self._asking():
             self._client = imapclient.IMAPClient(
                 address.host, address.port, ssl=address.tls, ssl_context=context, timeout=_TIMEOUT
             )
@@ -93,7 +93,7 @@ class ImapAccount:
             self._drop()
 
     @contextlib.contextmanager
-    def _speaking(self) -> Iterator[None]:
+    def _asking(self) -> Iterator[None]:
         """Say the library's errors in our words; a broken connection is not used any more."""
         from imapclient.exceptions import IMAPClientAbortError, IMAPClientError, LoginError
 
@@ -123,6 +123,14 @@ class ImapAccount:
             self._drop()  # in whatever state it was left
             raise
 
+    @contextlib.contextmanager
+    def _speaking(self) -> Iterator[None]:
+        """Speak to the server, which is connected to anew where the last connection failed."""
+        with self._asking():
+            if self._client is None:
+                self.connect()
+            yield
+
     def _lives(self) -> bool:
         """Whether a server that said no goes on."""
         try:
@@ -139,8 +147,6 @@ class ImapAccount:
                 client.shutdown()
 
     def _select(self, folder: str, writing: bool = False) -> None:
-        if self._client is None:
-            self.connect()
         if self._selected == (folder, writing):
             return
         self._selected = None
@@ -157,8 +163,6 @@ class ImapAccount:
         """Names of the folders where mail may be moved to, the rubbish bin and such apart."""
         found = []
         with self._speaking():
-            if self._client is None:
-                self.connect()
             for flags, _, name in self._client.list_folders():
                 name = name if isinstance(name, str) else name.decode("utf-8", "replace")
                 if not {flag.lower() for flag in flags} & _NEVER and not is_bin(name):
@@ -168,8 +172,6 @@ class ImapAccount:
     def state(self, folder: str) -> object:
         """What the server says changes with the folder; None where it does not say."""
         with self._speaking():
-            if self._client is None:
-                self.connect()
             if not self._client.has_capability("CONDSTORE"):
                 return None
             if self._selected is not None and self._selected[0] == folder:
@@ -270,8 +272,6 @@ class ImapAccount:
     def make(self, folder: str) -> None:
         """Make a folder, where it is missing."""
         with self._speaking():
-            if self._client is None:
-                self.connect()
             if not self._client.folder_exists(folder):
                 self._client.create_folder(folder)
                 self._client.subscribe_folder(folder)
@@ -415,9 +415,6 @@ def _batches(numbers: list[int], size: int) -> Iterator[list[int]]:
 def folder_messages(url: str, access: Access) -> Iterator[Found]:
     """The messages of imap://USER@HOST/FOLDER."""
     address = address_of(url)
-    account = ImapAccount(address, access)
-    try:
+    with contextlib.closing(ImapAccount(address, access)) as account:
         for name, content in account.messages(address.folder):
             yield Found(name, content)
-    finally:
-        account.close()

@@ -32,9 +32,8 @@ def _as_text(filed: bool | str) -> str:
 
 def _place(row: Sequence[Any]) -> Place:
     place = Place(*row)
-    text = f"{place.filed}"
-    known = {"0": False, "1": True}
-    return place._replace(filed=known[text] if text in known else text.removeprefix("="))
+    text = str(place.filed)
+    return place._replace(filed=text[1:] if text.startswith("=") else text == "1")
 
 
 class Places:

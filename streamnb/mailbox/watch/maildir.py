@@ -38,6 +38,9 @@ class MaildirAccount:
         self.name = f"maildir:{os.path.realpath(path)}"
         self._paths: dict[str, dict[str, str]] = {}
 
+    def close(self) -> None:
+        """Nothing is held open."""
+
     def folders(self) -> list[str]:
         """The names of all folders but the bin and such."""
         return [INBOX, *(name for name in self._by_name() if not is_bin(name))]
