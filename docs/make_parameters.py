@@ -10,7 +10,7 @@ HEAD = """# Parameters
 
 Made by `docs/make_parameters.py` from the tables that the classes themselves are made of. A
 parameter's role says what it decides: *formula*, worked out when asked, which can change at any
-time; *teaching*, how much of a message is learned, which holds from then on; *counts*, what is
+time; *teaching*, what is learned of a message depends on it; *counts*, what is
 counted, which is settled once something was learned.
 """
 CLASSES = [
