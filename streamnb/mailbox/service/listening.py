@@ -154,7 +154,7 @@ def seldom(say: Callable[[str], None]) -> Callable[[str, object], None]:
 
 
 async def _next_connection(listening: socket.socket) -> socket.socket:
-    """As `loop.sock_accept`, which complains and drops a connection that comes as it is cancelled."""
+    """As `loop.sock_accept`, which loses a connection that comes as it is cancelled."""
     loop = asyncio.get_running_loop()
     while True:
         with contextlib.suppress(BlockingIOError, InterruptedError):
