@@ -8,14 +8,12 @@ configuration, what a sweep shares, what may change after training and what file
 from __future__ import annotations
 
 import copy
-import dataclasses
 import difflib
 import inspect
 import textwrap
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, TypeVar, dataclass_transform
+from typing import Any, ClassVar, Literal, NamedTuple, TypeVar, dataclass_transform
 
 import numpy as np
 
@@ -199,10 +197,7 @@ def having(method: str, what: str, *, none: bool = False) -> Such:
     return Such(fits, what, none=none)
 
 
-# Of a dataclass here only the constructor is wanted: what else it could have, every command would
-# pay for with some milliseconds of its start.
-@dataclass(eq=False, repr=False)
-class Parameter:
+class Parameter(NamedTuple):
     """One parameter of a class.
 
     Attributes
@@ -223,14 +218,25 @@ class Parameter:
     help: str
 
 
+class _Field(NamedTuple):
+    """A parameter as a class declares it."""
+
+    parameter: Parameter
+    type: str
+    kw_only: bool
+
+
 def parameter(check: Such, role: Role, help: str, *, default: Any) -> Any:  # noqa: A002
     """Declare a parameter: a field of a class that `parameterised` decorates."""
-    return field(default=default, metadata={"parameter": Parameter(default, check, role, help)})
+    return Parameter(default, check, role, help)
+
+
+_ATTRIBUTE: Any = object()
 
 
 def attribute(*, init: bool = False) -> Any:
     """Declare an attribute that is no parameter (`init=False`, which type checkers want to see)."""
-    return field(init=init)
+    return _ATTRIBUTE
 
 
 Made = TypeVar("Made", bound=type)
@@ -238,13 +244,30 @@ Made = TypeVar("Made", bound=type)
 
 @dataclass_transform(eq_default=False, field_specifiers=(parameter, attribute))
 def parameterised(*, kw_only: bool = False) -> Callable[[Made], Made]:
-    """Make a constructor and documentation of the parameters a class declares and inherits."""
+    """Make a constructor and documentation of the parameters a class declares and inherits.
+
+    As of a dataclass, which would cost each process half a millisecond a class.
+    """
 
     def decorated(made: Made) -> Made:
-        done: Any = dataclass(eq=False, repr=False, kw_only=kw_only)(made)
-        fields = [of for of in dataclasses.fields(done) if of.init]
-        done._table = {of.name: of.metadata["parameter"] for of in fields}
-        annotated = [vars(base).get("__annotations__", {}) for base in done.__mro__]
+        done: Any = made
+        types = vars(made).get("__annotations__", {})
+        own: dict[str, _Field | None] = {}
+        for name, of in list(vars(made).items()):
+            if isinstance(of, Parameter):
+                own[name] = _Field(of, types[name], kw_only)
+                setattr(done, name, of.default)
+            elif of is _ATTRIBUTE:
+                own[name] = None  # also where a base has a parameter of the name
+                delattr(done, name)
+        done._fields = own
+        every: dict[str, _Field | None] = {}
+        for base in reversed(made.__mro__):
+            every |= vars(base).get("_fields", {})
+        fields = {name: of for name, of in every.items() if of is not None}
+        done._table = {name: of.parameter for name, of in fields.items()}
+        done.__init__ = _constructor(fields)
+        annotated = [vars(base).get("__annotations__", {}) for base in made.__mro__]
         done._attributes = frozenset(dir(done)).union(*annotated)
         if done.__doc__ is not None and fields:
             done.__doc__ = _Documentation(done.__doc__, fields)
@@ -253,26 +276,49 @@ def parameterised(*, kw_only: bool = False) -> Callable[[Made], Made]:
     return decorated
 
 
+def _constructor(fields: Mapping[str, _Field]) -> Callable[..., None]:
+    """An `__init__` that sets each parameter, and calls `__post_init__` where there is one."""
+    made = [inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)]
+    for name, of in sorted(fields.items(), key=lambda field: field[1].kw_only):
+        kind = made[0].KEYWORD_ONLY if of.kw_only else made[0].POSITIONAL_OR_KEYWORD
+        default = of.parameter.default
+        made.append(inspect.Parameter(name, kind, default=default, annotation=of.type))
+    signature = inspect.Signature(made, return_annotation="None")
+
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
+        try:
+            bound = signature.bind(self, *args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"{type(self).__name__}() {error}") from None
+        for name, of in fields.items():
+            setattr(self, name, bound.arguments.get(name, of.parameter.default))
+        if hasattr(self, "__post_init__"):
+            self.__post_init__()
+
+    __init__.__signature__ = signature  # type: ignore[attr-defined]
+    return __init__
+
+
 _SECTIONS = ("Attributes", "Raises", "Notes", "References", "Examples")
 
 
 class _Documentation:
     """A class's docstring, completed when somebody reads it: no process should wait for it."""
 
-    def __init__(self, text: str, fields: list[dataclasses.Field[Any]]) -> None:
+    def __init__(self, text: str, fields: Mapping[str, _Field]) -> None:
         self._text, self._fields = text, fields
 
     def __get__(self, instance: object, owner: type) -> str:
         return _documented(inspect.cleandoc(self._text), self._fields)
 
 
-def _documented(text: str, fields: list[dataclasses.Field[Any]]) -> str:
+def _documented(text: str, fields: Mapping[str, _Field]) -> str:
     """A docstring with its section of parameters, in numpydoc's form."""
     lines = ["Parameters", "----------"]
-    for of in fields:
-        lines.append(f"{of.name} : {of.type}, default {of.metadata['parameter'].default!r}")
+    for name, of in fields.items():
+        lines.append(f"{name} : {of.type}, default {of.parameter.default!r}")
         lines += textwrap.wrap(
-            of.metadata["parameter"].help, 92, initial_indent="    ", subsequent_indent="    "
+            of.parameter.help, 92, initial_indent="    ", subsequent_indent="    "
         )
     at = min(
         (place for name in _SECTIONS if (place := text.find(f"\n{name}\n---")) >= 0),
