@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Self
+
+from streamnb.naive_bayes.beside import Beside
 
 # Mistakes in a row, counted by the probability of what was said: so many may be chance, so many may
 # be wrong labels, and of more than that no count is kept.
@@ -11,7 +14,7 @@ _CHANCE, _WRONG, _MOST = 3.0, 10.0, 20.0
 _GRAIN = 2.0**-36
 
 
-class Corrections:
+class Corrections(Beside):
     r"""How far a mistake is one of all messages, and how far it was told because it is one.
 
     Many people correct mistakes and say nothing of the rest. Each label then contradicts the model,
@@ -46,6 +49,8 @@ class Corrections:
     (0.5, 1.0)
     """
 
+    parts = ("corrections",)
+
     def __init__(self, claimed: float = _MOST) -> None:
         self.claimed = claimed  # the sum of what was said of mistakes since the model was right
 
@@ -68,23 +73,32 @@ class Corrections:
             return 1.0, 1.0
         return (0.0, 0.0) if corrected else (self.told, self.doubted)
 
-    def learn(self, right: bool, claim: float) -> float:
-        """Note whether a message was called rightly, with what probability; gives the change."""
+    def learn(self, right: bool, claim: float) -> dict[str, float]:
+        """Note whether a message was called rightly, with what probability; gives what changed."""
         if right and self.claimed == 0:
-            return 0.0
+            return {}
         claimed = min(max(self.claimed, 0.0), _MOST)
         after = 0.0 if right else min(claimed + round(claim / _GRAIN) * _GRAIN, _MOST)
         change = after - self.claimed
         self.claimed = after
-        return change
+        return {"corrections": change} if change else {}
 
-    def move(self, change: float, sign: int) -> None:
-        """Make a change again (sign 1), or take it back (-1), exactly; in any order."""
-        self.claimed += sign * change
+    def move(self, parts: Mapping[str, Any], sign: int) -> None:
+        """Make again what a receipt says (sign 1), or take it back (-1), exactly; in any order."""
+        self.claimed += sign * parts.get("corrections", 0.0)
+
+    def check(self, parts: Mapping[str, Any], classes: int) -> None:
+        """Raise ValueError for a receipt that is not sound."""
+        self.from_state({"corrections": 0.0, **parts})
+
+    def state(self) -> dict[str, Any]:
+        """Everything learned, as JSON can hold it."""
+        return {"corrections": self.claimed}
 
     @classmethod
-    def from_state(cls, state: Any) -> Corrections:
-        """What `claimed` was; ValueError where it is not sound."""
-        if type(state) not in (int, float) or not abs(state) <= 1e15:
+    def from_state(cls, state: Mapping[str, Any]) -> Self:
+        """What `state` gave; ValueError where it is not sound."""
+        claimed = state["corrections"]
+        if type(claimed) not in (int, float) or not abs(claimed) <= 1e15:
             raise ValueError("the record of corrections is not sound")
-        return cls(float(state))
+        return cls(float(claimed))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
 
 from streamnb import _core
+from streamnb.naive_bayes.beside import Beside, check_numbers
 
 # Changes are multiples of this, so that sums of them are exact and any of them can be taken back.
 _GRAIN = 2.0**-44
@@ -16,7 +17,7 @@ _MOST = 0.49  # of labels can be wrong: with more, a class would be the other on
 _LARGEST = 2.0**8  # sums of changes are exact up to there
 
 
-class LabelNoise:
+class LabelNoise(Beside):
     r"""The share of labels that are wrong, estimated as they come, and what that says of each.
 
     If a share e of labels is wrong, and a calibrated model gives the label of a message the
@@ -82,6 +83,8 @@ class LabelNoise:
     (0.001, 0.91)
     """
 
+    parts = ("noise",)
+
     def __init__(self, share: float | None = None) -> None:
         if share is not None and not 0 <= share < 0.5:
             raise ValueError(f"label_noise: {share!r} is neither None nor a share from 0 to .5")
@@ -116,41 +119,50 @@ class LabelNoise:
             share = max(share, 1 / self._labels)
         return _core.trusted(p, share, classes, own, others)
 
-    def learn(self, trust: float) -> tuple[float, int, float]:
-        """Take into account how far a label was believed; gives the change, for `move`."""
+    def learn(self, trust: float) -> dict[str, tuple[float, int, float]]:
+        """Take into account how far a label was believed; gives what changed, for `move`."""
         made = _core.noise_step(trust, self._share, self._spread, self._labels, _MOST, _GRAIN)
-        self.move(made, 1)
-        return made
+        self._add(made, 1)
+        return {"noise": made}
 
-    def move(self, change: Sequence[float], sign: int) -> None:
-        """Make a change again (sign 1), or take it back (-1), exactly; in any order."""
+    def move(self, parts: Mapping[str, Any], sign: int) -> None:
+        """Make again what a receipt says (sign 1), or take it back (-1), exactly; in any order."""
+        if "noise" in parts:
+            self._add(parts["noise"], sign)
+
+    def _add(self, change: Sequence[float], sign: int) -> None:
         self._share += sign * change[0]
         for spread in change[2:]:  # older receipts have none
             self._spread += sign * spread
         # A merged model may be told to take back labels that it never counted itself.
         self._labels = max(self._labels + sign * int(change[1]), _FIRST_LABELS)
 
-    def since(self, before: LabelNoise) -> tuple[float, int, float]:
-        """The change that leads here from another state."""
-        return (
-            self._share - before._share,
-            self._labels - before._labels,
-            self._spread - before._spread,
-        )
+    def check(self, parts: Mapping[str, Any], classes: int) -> None:
+        """Raise ValueError for a receipt that is not sound."""
+        change = parts.get("noise", (0.0, 0, 0.0))
+        check_numbers(change)
+        if len(change) not in (2, 3) or type(change[1]) is not int:
+            raise ValueError("a receipt of another model")
+
+    def since(self, before: Self) -> dict[str, Any]:
+        """What a receipt would say that leads here from another state."""
+        share, labels = self._share - before._share, self._labels - before._labels
+        return {"noise": (share, labels, self._spread - before._spread)}
 
     def state(self) -> dict[str, Any]:
         """Everything learned, as JSON can hold it."""
         known = {"share": self._share, "labels": self._labels, "spread": self._spread}
-        return {"fixed": self.fixed, **known}
+        return {"noise": {"fixed": self.fixed, **known}}
 
     @classmethod
-    def from_state(cls, state: Any) -> LabelNoise:
-        """What `state` gave; ValueError where it is not sound."""
-        share, labels = float(state["share"]), state["labels"]
-        spread = float(state.get("spread", _FIRST_SPREAD))
-        known = abs(share) <= _LARGEST and abs(spread) <= _LARGEST
-        if not known or type(labels) is not int or not 10 <= labels <= 10**15:
+    def from_state(cls, state: Mapping[str, Any]) -> Self:
+        """What `state` gave; any exception where it is not sound."""
+        known = state["noise"]
+        share, labels, fixed = float(known["share"]), known["labels"], known["fixed"]
+        spread = float(known.get("spread", _FIRST_SPREAD))
+        small = abs(share) <= _LARGEST and abs(spread) <= _LARGEST
+        if not small or type(labels) is not int or not 10 <= labels <= 10**15:
             raise ValueError("the estimate of wrong labels is not sound")
-        self = cls(None if state["fixed"] is None else float(state["fixed"]))
+        self = cls(None if fixed is None else float(fixed))
         self._share, self._labels, self._spread = share, labels, spread
         return self

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
 from streamnb import _core
+from streamnb.naive_bayes.beside import Beside, check_numbers
 
 _MOST_OCTAVES = 64
 Lists = tuple[list[float], list[float], list[float], list[float]]
-_LARGEST = 1e15  # of what a step changes
 
 
 class Adjustment(NamedTuple):
@@ -37,14 +37,6 @@ class Adjustment(NamedTuple):
             len(self.biases) == len(self.bias_squares) <= classes
         ):
             raise ValueError("a step of other views or classes")
-
-
-def check_numbers(numbers: Any) -> None:
-    """Raise ValueError for what is no list of numbers of a size that steps have."""
-    if not isinstance(numbers, (list, tuple)) or not all(
-        type(x) in (int, float) and abs(x) <= _LARGEST for x in numbers
-    ):
-        raise ValueError("a receipt whose numbers are not sound")
 
 
 def _differences(after: Sequence[float], before: Sequence[float]) -> tuple[float, ...]:
@@ -128,7 +120,7 @@ class Weights:
         return self
 
 
-class Recalibration:
+class Recalibration(Beside):
     r"""Logistic regression on the evidence of a few models, learned a message at a time.
 
     With e_jk what model j says for class k, the score of class k is
@@ -175,6 +167,8 @@ class Recalibration:
     >>> 0.6 < probabilities(recalibration.scores(sure, [0, 1]))[0] < 0.73
     True
     """
+
+    parts = ("recalibration", "lengths")
 
     def __init__(self, models: int, rate: float = 0.3) -> None:
         if not 0 <= rate <= 100:
@@ -265,24 +259,24 @@ class Recalibration:
         """The weights of an octave of length."""
         return self.of_length.setdefault(octave, Weights(self.models, 0.0))
 
-    def move(self, changed: Mapping[str, Any], sign: int) -> None:
-        """Make again what `learn` gave (sign 1), or take it back (-1), exactly; in any order."""
-        if "recalibration" in changed:
-            self.of_all.move(Adjustment(*changed["recalibration"]), sign)
-        for octave, *step in changed.get("lengths", ()):
+    def move(self, parts: Mapping[str, Any], sign: int) -> None:
+        """Make again what a receipt says (sign 1), or take it back (-1), exactly; in any order."""
+        if "recalibration" in parts:
+            self.of_all.move(Adjustment(*parts["recalibration"]), sign)
+        for octave, *step in parts.get("lengths", ()):
             self._of(octave).move(Adjustment(*step), sign)
 
-    def check(self, changed: Mapping[str, Any], classes: int) -> None:
-        """Raise ValueError for changes of other models or more classes."""
-        if "recalibration" in changed:
-            Adjustment(*changed["recalibration"]).check(self.models, classes)
-        for octave, *step in changed.get("lengths", ()):
+    def check(self, parts: Mapping[str, Any], classes: int) -> None:
+        """Raise ValueError for a receipt of other models or more classes."""
+        if "recalibration" in parts:
+            Adjustment(*parts["recalibration"]).check(self.models, classes)
+        for octave, *step in parts.get("lengths", ()):
             _checked_octave(octave)
             Adjustment(*step).check(self.models, classes)
 
-    def renumbered(self, changed: Mapping[str, Any], order: Sequence[int | None]) -> dict[str, Any]:
-        """Changes where class k was number order[k] before; None: there was none."""
-        out = dict(changed)
+    def renumbered(self, parts: Mapping[str, Any], order: Sequence[int | None]) -> dict[str, Any]:
+        """A receipt's parts where class k was number order[k] before; None: there was none."""
+        out = dict(parts)
         if "recalibration" in out:
             out["recalibration"] = Adjustment(*out["recalibration"]).renumbered(order)
         if "lengths" in out:
@@ -301,9 +295,9 @@ class Recalibration:
         ]
         return changed | ({"lengths": lengths} if lengths else {})
 
-    def of_classes(self, places: list[int | None]) -> Recalibration:
+    def of_classes(self, places: Sequence[int | None]) -> Self:
         """The same for classes in another order: class k was number places[k], or not known."""
-        out = Recalibration(self.models, self.rate)
+        out = type(self)(self.models, self.rate)
         out.of_all = self.of_all.of_classes(places)
         out.of_length = {octave: of.of_classes(places) for octave, of in self.of_length.items()}
         return out
@@ -315,16 +309,17 @@ class Recalibration:
             for octave, of in sorted(self.of_length.items())
             if not of.is_neutral()
         }
-        state: dict[str, Any] = {"rate": self.rate, **self.of_all.state()}
-        return state | ({"lengths": lengths} if lengths else {})
+        known: dict[str, Any] = {"rate": self.rate, **self.of_all.state()}
+        return {"recalibration": known | ({"lengths": lengths} if lengths else {})}
 
     @classmethod
-    def from_state(cls, state: Any) -> Recalibration:
-        """What `state` gave; ValueError where it is not sound."""
-        of_all = Weights.from_state(state)
-        self = cls(len(of_all.gains), float(state["rate"]))
+    def from_state(cls, state: Mapping[str, Any]) -> Self:
+        """What `state` gave; any exception where it is not sound."""
+        known = state["recalibration"]
+        of_all = Weights.from_state(known)
+        self = cls(len(of_all.gains), float(known["rate"]))
         self.of_all = of_all
-        for octave, of in state.get("lengths", {}).items():
+        for octave, of in known.get("lengths", {}).items():
             weights = self.of_length[_checked_octave(int(octave))] = Weights.from_state(of)
             if len(weights.gains) != self.models:
                 raise ValueError("the recalibration is not sound")

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from itertools import chain
-from typing import Any
+from typing import Any, Self
 
 from streamnb import _core
+from streamnb.naive_bayes.beside import Beside, check_numbers
 
 
-class Turns:
+class Turns(Beside):
     r"""How far a message has its turn, from 1 in a mixed stream to 0 within a run of one class.
 
     People teach one folder after the other. What is fitted to how often classes come (the bias of
@@ -45,6 +46,8 @@ class Turns:
     (1.0, 1.0)
     """
 
+    parts = ("turns", "runs")
+
     def __init__(self) -> None:
         self.missed = 0.0  # the sum of what messages lacked of their turn
         self.credits: list[float] = []
@@ -67,18 +70,32 @@ class Turns:
         _core.add_runs(self.runs, runs, 1)
         return {"turns": turns, "runs": runs}
 
-    def move(self, changed: Mapping[str, Sequence[float]], sign: int) -> None:
-        """Make changes again (sign 1), or take them back (-1), exactly; in any order."""
-        turns, runs = changed.get("turns", ()), changed.get("runs", ())
+    def move(self, parts: Mapping[str, Any], sign: int) -> None:
+        """Make again what a receipt says (sign 1), or take it back (-1), exactly; in any order."""
+        turns, runs = parts.get("turns", ()), parts.get("runs", ())
         if turns:
             self.missed += sign * turns[0]
             self._widen(len(turns) - 1)
             _core.add_times(self.credits, turns[1:], sign)
         _core.add_runs(self.runs, runs, sign)
 
-    def of_classes(self, places: Sequence[int | None]) -> Turns:
+    def check(self, parts: Mapping[str, Any], classes: int) -> None:
+        """Raise ValueError for a receipt that none of so many classes can have given."""
+        said = self.from_state(parts)
+        if max([len(said.credits), *(c + 1 for c in said.runs)]) > classes:
+            raise ValueError("a receipt of more classes")
+
+    def renumbered(
+        self, parts: Mapping[str, Any], order: Sequence[int | None]
+    ) -> Mapping[str, Any]:
+        """A receipt's parts where class k was number order[k] before; None: there was none."""
+        if "turns" not in parts:
+            return parts
+        return {**parts, **self.from_state(parts).of_classes(order).state()}
+
+    def of_classes(self, places: Sequence[int | None]) -> Self:
         """The same for classes in another order: class k was number places[k], or not known."""
-        out = Turns()
+        out = type(self)()
         out.missed = self.missed
         out.credits = [
             self.credits[place] if place is not None and place < len(self.credits) else 0.0
@@ -91,20 +108,17 @@ class Turns:
         if classes > len(self.credits):
             self.credits += [0.0] * (classes - len(self.credits))
 
-    def state(self) -> dict[str, list[float]]:
+    def state(self) -> dict[str, Any]:
         """Everything learned, as JSON can hold it."""
         runs = [(float(c), length, mean) for c, (length, mean) in sorted(self.runs.items())]
         return {"turns": [self.missed, *self.credits], "runs": list(chain.from_iterable(runs))}
 
     @classmethod
-    def from_state(cls, state: Mapping[str, Any]) -> Turns:
-        """What `state` gave, or the changes of a message; ValueError where it is not sound."""
+    def from_state(cls, state: Mapping[str, Any]) -> Self:
+        """What `state` gave, or a receipt; ValueError where it is not sound."""
         turns, runs = state.get("turns", ()), state.get("runs", ())
-        for numbers in (turns, runs):
-            if not isinstance(numbers, list | tuple) or not all(
-                type(number) in (int, float) and abs(number) <= 1e15 for number in numbers
-            ):
-                raise ValueError("the turns are not sound")
+        check_numbers(turns)
+        check_numbers(runs)
         if len(runs) % 3 or not all(c >= 0 and c == int(c) for c in runs[::3]):
             raise ValueError("the turns are not sound")
         self = cls()

@@ -10,14 +10,15 @@ from streamnb import _core
 from streamnb.counts.protocol import Label, checked_weight
 from streamnb.features.token_counts import TokenCounts
 from streamnb.naive_bayes.base import TextModel
+from streamnb.naive_bayes.beside import Beside
 from streamnb.naive_bayes.corrections import Corrections
 from streamnb.naive_bayes.counting import CountingNB, Remembers
 from streamnb.naive_bayes.discriminative import DiscriminativeMultinomialNB, surprises
 from streamnb.naive_bayes.explanation import Explanation
 from streamnb.naive_bayes.label_noise import LabelNoise
-from streamnb.naive_bayes.recalibration import Recalibration, check_numbers
+from streamnb.naive_bayes.recalibration import Recalibration
 from streamnb.naive_bayes.receipt import Receipt
-from streamnb.naive_bayes.record import Record, check_changes
+from streamnb.naive_bayes.record import Record
 from streamnb.naive_bayes.turns import Turns
 from streamnb.parameters import Flag, Number, Such, attribute, parameter, parameterised
 from streamnb.scores import probabilities
@@ -29,17 +30,8 @@ _IN_A_RUN = 1.0
 # weight is no more than this share of what is known.
 _NEGLIGIBLE = 1e-10
 _LONG = 1000.0  # messages: who forgets faster expects classes to change
-# What a message may have changed beside the counts.
-_PARTS = {
-    "recalibration",
-    "lengths",
-    "noise",
-    "turns",
-    "runs",
-    "record",
-    "corrections",
-    "corrected",
-}
+# In a receipt: that a message was told, be it in part, because it was a mistake.
+_CORRECTED = "corrected"
 
 
 class _Judged(NamedTuple):
@@ -151,6 +143,17 @@ class ViewsNB(Remembers[_Judged], TextModel):
         self._be_cautious()
         self.receipt = None
 
+    @property
+    def _beside(self) -> dict[str, Beside]:
+        """What is learned beside the counts, by the names of the attributes that hold it."""
+        return {
+            "record": self.record,
+            "recalibration": self.recalibration,
+            "noise": self.noise,
+            "turns": self.turns,
+            "corrections": self.corrections,
+        }
+
     def _more_tags(self) -> set[str]:
         return {"positive input"}
 
@@ -255,7 +258,7 @@ class ViewsNB(Remembers[_Judged], TextModel):
         What was told because it was a mistake, be it in part, is no sample of all messages,
         whatever it is called by what is known now.
         """
-        return self._learned(x, y, 1.0, "corrected" in receipt.parts)
+        return self._learned(x, y, 1.0, _CORRECTED in receipt.parts)
 
     def _learned(self, x: Any, y: Label, w: float, corrected: bool) -> Receipt:
         views = self.as_tokens(x)
@@ -326,14 +329,14 @@ class ViewsNB(Remembers[_Judged], TextModel):
         own = self._members[0].counts.weights[k] / self._members[0].counts.scale
         doubt = 1 - self.noise.trust(shares[known.index(k)], len(known), own, learned - own)
         trust = 1 - turn * self._doubting(doubted) * doubt
-        if not corrected and (change := self.corrections.learn(said == k, claim)):
-            parts["corrections"] = change
+        if not corrected:
+            parts |= self.corrections.learn(said == k, claim)
         if corrected or told < 1:
-            parts["corrected"] = 1
-        if turn == 1 and (noted := self.record.learn(said, k)):
-            parts["record"] = noted
+            parts[_CORRECTED] = 1
+        if turn == 1:
+            parts |= self.record.learn(said, k)
         if told == 1:
-            parts["noise"] = self.noise.learn(trust)
+            parts |= self.noise.learn(trust)
             self._be_cautious()
         parts |= self.recalibration.learn(
             judged.evidence, shares, k, known, trust, turn, judged.octave, told
@@ -378,13 +381,9 @@ class ViewsNB(Remembers[_Judged], TextModel):
             self._move(receipt, 1)
 
     def _move(self, receipt: Receipt, sign: int) -> None:
-        self.recalibration.move(receipt.parts, sign)
-        self.turns.move(receipt.parts, sign)
-        self.corrections.move(receipt.parts.get("corrections", 0.0), sign)
-        self.record.move(receipt.parts.get("record", ()), sign)
-        if "noise" in receipt.parts:
-            self.noise.move(receipt.parts["noise"], sign)
-            self._be_cautious()
+        for of in self._beside.values():
+            of.move(receipt.parts, sign)
+        self._be_cautious()
 
     def _without_receipt(self, w: float) -> Receipt:
         raise ValueError("several views need a receipt")
@@ -406,86 +405,54 @@ class ViewsNB(Remembers[_Judged], TextModel):
 
     def state(self) -> dict[str, Any]:
         """All that is known beside the counts, as JSON can hold it."""
-        return {
-            "record": self.record.state(),
-            "recalibration": self.recalibration.state(),
-            "noise": self.noise.state(),
-            **self.turns.state(),
-            "corrections": self.corrections.claimed,
-            "bound": self.bound,
-            "by_length": self.by_length,
-        }
+        known = {name: of for part in self._beside.values() for name, of in part.state().items()}
+        return {**known, "bound": self.bound, "by_length": self.by_length}
 
     def outline_of(self, order: Sequence[int]) -> dict[str, Any]:
         """As `outline`, class k being that of number order[k]."""
-        return {
-            **self.outline(),
-            "record": self.record.of_classes(order).state(),
-            "recalibration": self.recalibration.of_classes(list(order)).state(),
-            **self.turns.of_classes(order).state(),
-        }
+        outlined = self.outline()
+        for of in self._beside.values():
+            outlined |= of.of_classes(order).state()
+        return outlined
 
     def restore(self, state: Any) -> None:
         """Take over what `state` gave; any exception where it is not sound."""
-        recalibration = Recalibration.from_state(state["recalibration"])
-        noise = LabelNoise.from_state(state["noise"])
-        turns, record = Turns.from_state(state), Record.from_state(state["record"])
-        corrections = Corrections.from_state(state["corrections"])
+        known: dict[str, Any] = {name: of.from_state(state) for name, of in self._beside.items()}
         settings = {
-            "rate": recalibration.rate,
-            "label_noise": noise.fixed,
+            "rate": known["recalibration"].rate,
+            "label_noise": known["noise"].fixed,
             "bound": state["bound"],
             "by_length": state["by_length"],
         }
         for name, value in settings.items():
             self._table[name].check(name, value)
-        if recalibration.models != len(self._members):
+        if known["recalibration"].models != len(self._members):
             raise ValueError("the views do not belong together")
         with self._lock:
             self._edition += 1
-            self.recalibration, self.noise = recalibration, noise
-            self.turns, self.record = turns, record
-            self.corrections = corrections
-            for name, value in settings.items():
+            for name, value in {**settings, **known}.items():
                 object.__setattr__(self, name, value)
             self._be_cautious()
 
     def parts_since(self, before: ViewsNB) -> dict[str, Any]:
-        """What a receipt would say that leads here from another state, turns apart."""
-        parts = self.recalibration.since(before.recalibration)
-        parts["noise"] = self.noise.since(before.noise)
-        parts["record"] = self.record.since(before.record)
-        return parts
+        """What a receipt would say that leads here from another state; none is in a run."""
+        mine, theirs = self._beside, before._beside
+        return {name: of for part in mine for name, of in mine[part].since(theirs[part]).items()}
 
     def check_receipt(self, receipt: Receipt, classes: int) -> None:
         """Raise ValueError for a receipt of other views or more classes."""
         super().check_receipt(receipt._replace(parts={}), classes)
-        self.recalibration.check(receipt.parts, classes)
-        for name, part in receipt.parts.items():
-            if name not in _PARTS:
-                raise ValueError("a receipt of another model")
-            if name in ("noise", "turns", "runs"):
-                check_numbers(part)
-        Corrections.from_state(receipt.parts.get("corrections", 0.0))
-        noise, turns = receipt.parts.get("noise", (0, 0)), Turns.from_state(receipt.parts)
-        places = max([len(turns.credits), *(c + 1 for c in turns.runs)])
-        corrected = receipt.parts.get("corrected", 1) == 1
-        if (
-            not corrected
-            or len(noise) not in (2, 3)
-            or type(noise[1]) is not int
-            or places > classes
-        ):
+        known = {_CORRECTED}.union(*(of.parts for of in self._beside.values()))
+        if not known >= receipt.parts.keys() or receipt.parts.get(_CORRECTED, 1) != 1:
             raise ValueError("a receipt of another model")
-        check_changes(receipt.parts.get("record", []), classes)
+        for of in self._beside.values():
+            of.check(receipt.parts, classes)
 
     def renumbered(self, receipt: Receipt, order: Sequence[int | None]) -> Receipt:
         """A receipt where class k was number order[k] before; None: there was none."""
-        parts = self.recalibration.renumbered(receipt.parts, order)
-        if "turns" in parts:
-            parts |= Turns.from_state(parts).of_classes(order).state()
-        if "record" in parts:
-            parts["record"] = Record.from_state(parts["record"]).of_classes(order).state()
+        parts = receipt.parts
+        for of in self._beside.values():
+            parts = of.renumbered(parts, order)
         return receipt._replace(parts=parts)
 
     def explain_views(self, x: Any) -> list[Explanation]:
@@ -531,12 +498,12 @@ class ViewsNB(Remembers[_Judged], TextModel):
             model.merge(more)
         index = other.members[0].counts.index
         places = [index(y) for y in self.labels]
-        self.record.move(other.record.of_classes(places).state(), 1)
+        record = self.record
+        record.move(other.record.of_classes(places).state(), 1)
         if theirs > mine:
-            self.recalibration = other.recalibration.of_classes(places)
-            self.turns = other.turns.of_classes(places)
-            self.corrections = Corrections(other.corrections.claimed)
-            self.noise = LabelNoise.from_state(other.noise.state())
+            for name, of in other._beside.items():
+                object.__setattr__(self, name, of.of_classes(places))
+            self.record = record
             self.recalibration.rate, self.noise.fixed = self.rate, self.label_noise
             self._be_cautious()
 
