@@ -267,6 +267,8 @@ def parameterised(*, kw_only: bool = False) -> Callable[[Made], Made]:
         fields = {name: of for name, of in every.items() if of is not None}
         done._table = {name: of.parameter for name, of in fields.items()}
         done.__init__ = _constructor(fields)
+        done.__init__.__module__ = made.__module__
+        done.__init__.__qualname__ = f"{made.__qualname__}.__init__"
         annotated = [vars(base).get("__annotations__", {}) for base in made.__mro__]
         done._attributes = frozenset(dir(done)).union(*annotated)
         if done.__doc__ is not None and fields:

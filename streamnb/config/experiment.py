@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamnb.config.schema import COUNTING, NAME, SEED
+from streamnb.config.schema import NAME, SEED
 from streamnb.config.sections import (
     Reader,
     Section,
@@ -16,6 +16,7 @@ from streamnb.config.sections import (
     section,
     section_of,
 )
+from streamnb.naive_bayes import COUNTING
 from streamnb.parameters import LEAST, Flag, Number, OneOf, Such, Text, Whole
 from streamnb.tables import (
     AODE,

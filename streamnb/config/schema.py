@@ -20,13 +20,7 @@ from streamnb.corpus import KINDS
 from streamnb.corpus.order import ORDERS
 from streamnb.features.mail_words import MailTokenizer
 from streamnb.features.words import Tokenizer
-from streamnb.naive_bayes import (
-    BernoulliNB,
-    ComplementNB,
-    DiscriminativeMultinomialNB,
-    MultinomialNB,
-)
-from streamnb.naive_bayes.counting import CountingNB
+from streamnb.naive_bayes import COUNTING
 from streamnb.parameters import LEAST, Flag, Number, OneOf, Such, Text, Whole
 
 
@@ -83,12 +77,6 @@ _tokens = {
     if name not in ("keep_names", "on")
 }
 
-COUNTING: dict[str, type[CountingNB]] = {
-    "multinomial": MultinomialNB,
-    "bernoulli": BernoulliNB,
-    "complement": ComplementNB,
-    "discriminative": DiscriminativeMultinomialNB,
-}
 _window = key(MAYBE_NATURAL, default=None)
 
 

@@ -12,7 +12,7 @@ import random
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple
 
 from streamnb import _core
 from streamnb.scores import log_odds
@@ -48,11 +48,15 @@ class Lesson(NamedTuple):
     recipients: Sequence[str] = ()
 
 
-class Regime(Protocol):
+class Regime:
     """Anything that passes lessons on: now, later, changed or not at all."""
+
+    blind: ClassVar[bool] = True  # whether what it passes on is the same whatever the model said
+    wants_envelope: ClassVar[bool] = False  # whether it asks for dates or recipients
 
     def due(self, lessons: list[Lesson], now: Lesson) -> list[Lesson]:
         """Take in lessons, and give those that are due once message `now` has been classified."""
+        raise NotImplementedError
 
 
 def told(regimes: Sequence[Regime], lesson: Lesson, learn: bool = True) -> list[Lesson]:
@@ -104,7 +108,7 @@ class _Queue:
 
 
 @dataclass
-class Delayed:
+class Delayed(Regime):
     """Labels come so many messages later."""
 
     messages: int
@@ -118,7 +122,7 @@ class Delayed:
 
 
 @dataclass
-class DelayedByTime:
+class DelayedByTime(Regime):
     """Labels come so many seconds after their message; for a stream in the order of its dates.
 
     What time it is, the messages tell: the median date of the last 51. A single date proves
@@ -127,6 +131,7 @@ class DelayedByTime:
     many messages more have come.
     """
 
+    wants_envelope = True
     seconds: float
     _clock: float = field(default=-math.inf, repr=False)
     _dates: deque[float] = field(default_factory=lambda: deque(maxlen=51), repr=False)
@@ -152,7 +157,7 @@ class DelayedByTime:
 
 
 @dataclass
-class DelayedAtRandom:
+class DelayedAtRandom(Regime):
     """Labels come some messages later: geometrically distributed, with the given mean."""
 
     mean: float
@@ -173,7 +178,7 @@ class DelayedAtRandom:
 
 
 @dataclass
-class Partial:
+class Partial(Regime):
     """Only a share of the labels ever comes, at random."""
 
     share: float
@@ -188,7 +193,7 @@ class Partial:
 
 
 @dataclass
-class Recipients:
+class Recipients(Regime):
     """Only some recipients tell what their mail was.
 
     Parameters
@@ -197,6 +202,7 @@ class Recipients:
         Their addresses, or `@example.org` for all of a domain; case makes no difference.
     """
 
+    wants_envelope = True
     names: Sequence[str]
 
     def due(self, lessons: list[Lesson], now: Lesson) -> list[Lesson]:
@@ -209,8 +215,10 @@ class Recipients:
         return any(one in names or one[one.rfind("@") :] in names for one in addresses)
 
 
-class OnError:
+class OnError(Regime):
     """The learner is told of its errors only, as by somebody who moves mail that lies wrong."""
+
+    blind = False
 
     def due(self, lessons: list[Lesson], now: Lesson) -> list[Lesson]:
         """Pass on what was misjudged."""
@@ -218,7 +226,7 @@ class OnError:
 
 
 @dataclass
-class Margin:
+class Margin(Regime):
     """The learner is told of errors and of what it got right by less than so many log-odds.
 
     References
@@ -227,6 +235,7 @@ class Margin:
     sparse bigrams for incremental spam filtering. PKDD 2004 ("thick threshold training").
     """
 
+    blind = False
     log_odds: float
 
     def due(self, lessons: list[Lesson], now: Lesson) -> list[Lesson]:
@@ -240,7 +249,7 @@ class Margin:
 
 
 @dataclass
-class Active:
+class Active(Regime):
     """The learner asks for a share of the labels: those it is least sure of.
 
     It asks where its log-odds are within a band, which widens while it stays quiet and narrows when
@@ -253,6 +262,7 @@ class Active:
     uncertainty").
     """
 
+    blind = False
     budget: float
     step: float = 0.01
     _band: float = field(default=1.0, repr=False)
@@ -277,7 +287,7 @@ class Active:
 
 
 @dataclass
-class Noisy:
+class Noisy(Regime):
     """A share of the labels is wrong: another of the labels met so far, at random.
 
     Parameters

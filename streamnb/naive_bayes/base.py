@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,6 +56,11 @@ class Scored(Parameterised):
             scores = self._scores(x)
             return self.labels[scores.index(max(scores))]
 
+    @property
+    def why_in_sequence(self) -> str:
+        """Why what an example adds depends on those before it; "" where it does not."""
+        return ""
+
     def check_merge(self, other: Any) -> None:
         """Raise ValueError where another model counts different things."""
         raise NotImplementedError
@@ -66,9 +71,8 @@ class Scored(Parameterised):
     def merge(self, other: Self) -> None:
         """Add what another model learned.
 
-        Where what a message adds does not depend on those before it (`MultinomialNB`,
-        `BernoulliNB`, `ComplementNB`, the models of tables, without decay) that is the same as
-        having learned both streams.
+        Where what an example adds does not depend on those before it (`why_in_sequence` is empty)
+        that is the same as having learned both streams.
 
         Raises
         ------
@@ -95,6 +99,17 @@ class TextModel(Scored, Saved, AsksMany):
     """
 
     receipt: Receipt | None
+    discriminative: ClassVar[bool] = True  # whether it learns what it did not know already
+
+    @property
+    def why_in_sequence(self) -> str:
+        """Why what a message adds depends on those before it; "" where it does not."""
+        if not self.discriminative:
+            return ""
+        return (
+            f"{type(self).__name__} learns from what it got wrong, one message after the other: "
+            "it is no sum of parts; ask for an approximation with shards="
+        )
 
     @property
     def takes_views(self) -> bool:

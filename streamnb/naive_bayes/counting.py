@@ -128,6 +128,7 @@ class CountingNB(Remembers[_Evidence], CountingParameters, MiniBatches, TextMode
 
     counts: Counts = attribute(init=False)
     receipt: Receipt | None = attribute(init=False)
+    discriminative = False
 
     track_values: ClassVar[bool] = False
     _volatile = ("_lock", "_memo")
@@ -280,8 +281,15 @@ class CountingNB(Remembers[_Evidence], CountingParameters, MiniBatches, TextMode
         return exponent, mass, mass * times
 
     @property
+    def why_in_sequence(self) -> str:
+        """Why what a message adds depends on those before it; "" where it does not."""
+        forgets = f"decay={self.decay:g}: what is forgotten depends on the order; use 1"
+        return super().why_in_sequence or (forgets if self.decay != 1 else "")
+
+    @property
     def _needs_receipt(self) -> bool:
-        return self.decay != 1 or self.counts.scale != 1 or self.counts.exponent > 0
+        counts = self.counts
+        return bool(self.why_in_sequence) or counts.scale != 1 or counts.exponent > 0
 
     def _without_receipt(self, w: float) -> Receipt:
         weight = checked_weight(w)
@@ -327,11 +335,6 @@ class CountingNB(Remembers[_Evidence], CountingParameters, MiniBatches, TextMode
         """Above what a value is a presence; NaN where values are counts."""
         return math.nan
 
-    @property
-    def _in_turn(self) -> bool:
-        """Whether what a message adds depends on those before it."""
-        return self.decay != 1
-
     def _learn_rows(self, X: Any, y: Any, w: Any, classes: Iterable[Label] = ()) -> None:
         signed = not math.isnan(self._threshold)
         rows = Rows.of(X, self.keep_names, canonical=signed)
@@ -355,7 +358,7 @@ class CountingNB(Remembers[_Evidence], CountingParameters, MiniBatches, TextMode
         rows.check(bad, signed)
         masses = np.bincount(columns, weights, len(distinct)).tolist()
         self.counts.declare([*classes, *distinct])
-        if self._in_turn:
+        if self.why_in_sequence:
             for row, label, weight in zip(rows.messages(), labels, weights.tolist(), strict=True):
                 self.learn_one(row, label, weight)
         else:

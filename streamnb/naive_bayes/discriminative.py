@@ -111,13 +111,7 @@ class DiscriminativeMultinomialNB(DiscriminativeParameters, MultinomialNB):
     {'spam': 1.0, 'ham': 0.0}
     """
 
-    @property
-    def _in_turn(self) -> bool:
-        return True
-
-    @property
-    def _needs_receipt(self) -> bool:
-        return True
+    discriminative = True
 
     def lesson(self, surprise: float, trust: float) -> float:
         """As many times as it was a surprise, from `least_lesson` on; doubt counts twice.

@@ -80,6 +80,7 @@ class WindowNB(TextModel):
     _scores = _of_model("_scores")
     explain_views = _of_model("explain_views")
     _needs_receipt = _of_model("_needs_receipt")
+    why_in_sequence = "a window: which messages are the last depends on their order"
     state = _of_model("state")
     restore = _of_model("restore")
 

@@ -10,12 +10,9 @@ from typing import Any
 from streamnb.classifier import Classifier
 from streamnb.errors import ModelFileError
 from streamnb.naive_bayes.base import TextModel
-from streamnb.naive_bayes.counting import CountingNB
-from streamnb.naive_bayes.discriminative import DiscriminativeMultinomialNB
 from streamnb.naive_bayes.model_files import Saved
 from streamnb.parameters import parameters_of, plain_parameters
 from streamnb.tables.base import TabularNB
-from streamnb.tables.lazy import LazyBayesianRules
 
 VERSION = 1  # of plans and pieces: what was made by another one is refused
 
@@ -92,15 +89,6 @@ def digest_of(plan: str) -> str:
 
 def check_sums(learner: Learner) -> None:
     """Raise ValueError for a model that is not the sum of what its examples add."""
-    if isinstance(learner, TabularNB):
-        if isinstance(learner, LazyBayesianRules):
-            raise ValueError("LazyBayesianRules keeps its rows in their order: it is no sum")
-        return
-    model: Any = learner.model
-    if not isinstance(model, CountingNB) or isinstance(model, DiscriminativeMultinomialNB):
-        raise ValueError(
-            f"{type(model).__name__} learns from what it got wrong, one message after the other: "
-            "it is no sum of parts; ask for an approximation with shards="
-        )
-    if model.decay != 1:
-        raise ValueError(f"decay={model.decay:g}: what is forgotten depends on the order; use 1")
+    model = learner.model if isinstance(learner, Classifier) else learner
+    if model.why_in_sequence:
+        raise ValueError(model.why_in_sequence)

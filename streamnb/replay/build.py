@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from streamnb.classifier import Classifier, MailClassifier, TextClassifier
-from streamnb.config import Config, schema
+from streamnb.config import Config
 from streamnb.corpus import Corpus
 from streamnb.errors import ConfigError
 from streamnb.evaluate import Course, feedback
 from streamnb.features.mail_words import MailTokenizer
 from streamnb.features.words import Tokenizer
-from streamnb.naive_bayes.window import WindowNB
+from streamnb.naive_bayes import COUNTING, ViewsNB, WindowNB
 
 READY: dict[str, type[MailClassifier | TextClassifier]] = {
     "text": TextClassifier,
@@ -52,7 +52,7 @@ def make_classifier(config: Config, tokenizer: MailTokenizer | Tokenizer) -> Cla
     parameters = {name: getattr(config.model, name) for name in _parameters(config)}
     try:
         if kind != "classifier":
-            return Classifier(tokenizer, schema.COUNTING[kind](**parameters))
+            return Classifier(tokenizer, COUNTING[kind](**parameters))
         ready = next(made for made in READY.values() if type(tokenizer) is made.tokenizer_class)
         return ready(**parameters, words=tokenizer)
     except ValueError as error:
@@ -72,10 +72,6 @@ def make_course(config: Config, classifier: Classifier) -> Course:
     return Course(model, make_feedback(config))
 
 
-# Which lessons these regimes give does not depend on what the model said.
-_BLIND = (schema.ImmediateConfig, schema.DelayedConfig, schema.PartialConfig, schema.NoisyConfig)
-
-
 def missing_prior(config: Config, labels: Iterable[Any]) -> ConfigError | None:
     """What is wrong with a given prior: a class that it leaves out would have probability 0."""
     prior = getattr(config.model, "prior", None)
@@ -91,12 +87,10 @@ def missing_prior(config: Config, labels: Iterable[Any]) -> ConfigError | None:
 
 def what_is_learned(config: Config) -> str:
     """What decides what a model learns, as one text; "" where its predictions have a say in it."""
-    kind = config.model.kind
-    if kind == "classifier" or not all(isinstance(one, _BLIND) for one in config.feedback):
+    made = COUNTING.get(config.model.kind, ViewsNB)
+    if made.discriminative or not all(regime.blind for regime in make_feedback(config)):
         return ""
-    table = schema.COUNTING[kind]._table
-    if any(table[name].role == "teaching" for name in ("alpha", "length_norm")):
-        return ""  # what is learned depends on what was predicted
+    table = made._table
     plain = config.model.plain()
     learned = {key: plain[key] for key in plain if key not in table or table[key].role != "formula"}
     return repr((learned, config.feedback))
@@ -116,11 +110,7 @@ def what_is_read(config: Config) -> str:
 
 def wants_envelope(config: Config) -> bool:
     """Whether dates or recipients of the messages are wanted."""
-    return any(
-        (isinstance(regime, schema.DelayedConfig) and regime.hours is not None)
-        or (isinstance(regime, schema.PartialConfig) and regime.recipients is not None)
-        for regime in config.feedback
-    )
+    return any(regime.wants_envelope for regime in make_feedback(config))
 
 
 def make_feedback(config: Config) -> list[feedback.Regime]:
@@ -133,34 +123,36 @@ def make_feedback(config: Config) -> list[feedback.Regime]:
     ]
 
 
+_MADE: dict[str, Callable[[Any], feedback.Regime]] = {
+    "on_error": lambda one: feedback.OnError(),
+    "margin": lambda one: feedback.Margin(one.log_odds),
+    "active": lambda one: feedback.Active(one.budget),
+    "noisy": lambda one: feedback.Noisy(one.share, one.seed),
+}
+# Of these kinds one of several keys says which it is.
+_MADE_BY_KEY: dict[str, dict[str, Callable[[Any], feedback.Regime]]] = {
+    "delayed": {
+        "messages": lambda one: feedback.Delayed(one.messages),
+        "hours": lambda one: feedback.DelayedByTime(3600 * one.hours),
+        "mean": lambda one: feedback.DelayedAtRandom(one.mean, one.seed),
+    },
+    "partial": {
+        "share": lambda one: feedback.Partial(one.share, one.seed),
+        "recipients": lambda one: feedback.Recipients(one.recipients),
+    },
+}
+
+
 def _regimes(one: Any, path: str) -> list[feedback.Regime]:
-    made: dict[str, Callable[[Any], feedback.Regime]] = {}  # of the keys that exclude each other
-    if isinstance(one, schema.DelayedConfig):
-        made = {
-            "messages": feedback.Delayed,
-            "hours": lambda hours: feedback.DelayedByTime(3600 * hours),
-            "mean": lambda mean: feedback.DelayedAtRandom(mean, one.seed),
-        }
-    elif isinstance(one, schema.PartialConfig):
-        made = {
-            "share": lambda share: feedback.Partial(share, one.seed),
-            "recipients": feedback.Recipients,
-        }
-    elif isinstance(one, schema.OnErrorConfig):
-        return [feedback.OnError()]
-    elif isinstance(one, schema.MarginConfig):
-        return [feedback.Margin(one.log_odds)]
-    elif isinstance(one, schema.ActiveConfig):
-        return [feedback.Active(one.budget)]
-    elif isinstance(one, schema.NoisyConfig):
-        return [feedback.Noisy(one.share, one.seed)]
-    else:
+    if one.kind == "immediate":
         return []
-    given = [(make, getattr(one, key)) for key, make in made.items()]
-    given = [(make, value) for make, value in given if value is not None]
+    if one.kind in _MADE:
+        return [_MADE[one.kind](one)]
+    made = _MADE_BY_KEY[one.kind]
+    given = [make for key, make in made.items() if getattr(one, key) is not None]
     if len(given) != 1:
         raise ConfigError(f"{path}: give one of {', '.join(made)}")
-    return [make(value) for make, value in given]
+    return [given[0](one)]
 
 
 def complete(config: Config, corpus: Corpus, tokenizer: MailTokenizer | Tokenizer) -> str:

@@ -178,6 +178,8 @@ class LazyBayesianRules(TabularNB):
         """Always learned: the examples are the prior."""
         return "learned"
 
+    why_in_sequence = "LazyBayesianRules keeps its rows in their order: it is no sum"
+
     def _new_statistics(self) -> WindowOfRows:
         return WindowOfRows(self.size)
 

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamnb.config.experiment import TABULAR, ScikitConfig
-from streamnb.config.schema import COUNTING
 from streamnb.config.sections import Section
 from streamnb.errors import ConfigError, needing
+from streamnb.naive_bayes import COUNTING
 from streamnb.tables.base import TabularNB
 from streamnb.tables.columns import Columns
 from streamnb.tables.experiment.data import Examples
