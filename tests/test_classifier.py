@@ -1117,6 +1117,77 @@ def test_no_view_reads_stamps_in_parts():
         assert MailTokenizer().count(raw) == MailTokenizer().count(clean)
 
 
+@pytest.mark.parametrize("views", [None, ("pairs", "bytes"), ("header", "words")])
+def test_a_clone_of_a_saved_classifier_reads_what_it_read(views, tmp_path):
+    words = MailTokenizer(binary=True, drop_headers=("x-answer",))
+    classifier = MailClassifier(views=views, words=words)
+    mail = b"X-Answer: secret\nSubject: hello\n\ntext of a mail"
+    classifier.save(tmp_path / "model.snb")
+    loaded = MailClassifier.load(tmp_path / "model.snb")
+    expected = classifier.count(mail)
+    for other in (classifier.clone(), loaded, loaded.clone()):
+        assert other.count(mail) == expected
+        assert other.views == views
+        assert other.view_names == classifier.view_names
+
+
+def test_another_preset_has_other_views():
+    small = MailClassifier(preset="small")
+    assert "pairs" not in small.view_names
+    assert "pairs" in small.clone({"preset": "default"}).view_names
+
+
+def test_a_preset_that_had_other_views_is_read_with_those(tmp_path, monkeypatch):
+    monkeypatch.setitem(MailClassifier.presets, "default", ("words", "bytes"))
+    old = MailClassifier()
+    old.learn_one(b"Subject: pills\n\ncheap pills", "spam")
+    old.save(tmp_path / "model.snb")
+    monkeypatch.undo()
+    loaded = MailClassifier.load(tmp_path / "model.snb")
+    assert loaded.view_names == ("words", "bytes")
+    assert (loaded.views, len(loaded.clone().view_names)) == (None, 4)
+
+
+class OwnModel(MultinomialNB):
+    pass
+
+
+class OwnTokenizer(Tokenizer):
+    pass
+
+
+class OwnClassifier(TextClassifier):
+    pass
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        OwnModel(),
+        Classifier(Tokenizer(), OwnModel()),
+        Classifier(OwnTokenizer(), MultinomialNB()),
+        OwnClassifier(),
+    ],
+    ids=lambda own: type(own).__name__,
+)
+def test_what_could_not_be_read_again_is_not_written(own, tmp_path):
+    with pytest.raises(OutputError, match=r"model\.snb: Own\w+ is no .*of streamnb"):
+        own.save(tmp_path / "model.snb")
+    assert not (tmp_path / "model.snb").exists()
+
+
+def test_the_priors_of_views_are_neither_asked_nor_explained():
+    plain = ViewsNB([MultinomialNB(), MultinomialNB()])
+    given = ViewsNB([MultinomialNB(prior={"spam": 1}), MultinomialNB(prior="uniform")])
+    for model in (plain, given):
+        for text, label in (("free offer", "spam"), ("lunch at noon", "ham"), ("free", "spam")):
+            model.learn_one(dict.fromkeys(text.split(), 1), label)
+    why, same = (model.explain_one({"free": 1, "noon": 1}) for model in (given, plain))
+    assert why.scores == pytest.approx(same.scores)
+    assert why.base == pytest.approx(same.base)
+    assert why.contributions.keys() == same.contributions.keys()
+
+
 def test_a_saved_classifier_knows_its_key(tmp_path):
     classifier = TextClassifier(on="body", alpha=np.float64(0.2))
     classifier.learn_one({"body": "free offer"}, "spam")
@@ -1276,7 +1347,7 @@ def test_merged_models_have_both_records():
 )
 def test_the_small_preset_has_fewer_views(made, views, tmp_path):
     small = made(preset="small")
-    assert small.views == views
+    assert small.view_names == views
     assert len(small.models) == len(views)
     small.save(tmp_path / "small.snb")
     assert made.load(tmp_path / "small.snb").clone().views == small.views

@@ -3,6 +3,7 @@
 import copy
 import math
 import pickle
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -207,6 +208,26 @@ def test_threads_share_a_tokenizer_and_a_classifier():
         verdicts = list(pool.map(classifier.classify, mail))
     assert sum(classifier.models[0].counts.weights) == 40
     assert all(verdict.reasons for verdict in verdicts)
+
+
+def test_what_is_known_can_be_shown_while_classes_come():
+    classifier, done = TextClassifier(), threading.Event()
+    classifier.learn_one("a first text", "class 0")
+
+    def show():
+        while not done.is_set():
+            assert classifier.messages()["class 0"] == 1
+            assert len(classifier.top_features("class 0", 5)) == 5
+
+    with ThreadPoolExecutor(2) as pool:
+        shown = [pool.submit(show) for _ in range(2)]
+        try:
+            for n in range(1, 300):
+                classifier.learn_one(f"word{n} and word{n % 7}", f"class {n % 40 + 1}")
+        finally:
+            done.set()
+        for one in shown:
+            one.result()
 
 
 @pytest.mark.parametrize("model", [MultinomialNB(), DiscriminativeMultinomialNB()])

@@ -2,6 +2,7 @@
 
 from itertools import islice
 
+import pytest
 from commands import streamnb_command
 from mailboxes import HAM, SPAM, mails
 
@@ -99,8 +100,17 @@ def test_who_learns_while_all_is_learned_anew_is_not_forgotten(tmp_path):
         assert mailbox.label_of(digest(SPAM))[0] == "spam"
 
 
+def of_an_older_version(**parameters):
+    """A classifier whose presets have other views."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(
+            MailClassifier, "presets", dict.fromkeys(MailClassifier.presets, ("words", "bytes"))
+        )
+        return MailClassifier(**parameters)
+
+
 def test_a_database_is_renewed_from_its_messages(sample, tmp_path):
-    old_views = MailClassifier(views=("words", "bytes"), label_noise=0.0, costs=(5.0, 1.0, 0.1))
+    old_views = of_an_older_version(label_noise=0.0, costs=(5.0, 1.0, 0.1))
     taught = mails(sample, 40)
     with Mailbox(tmp_path / "old.db", classifier=old_views) as old:
         for message, label in taught[:-1]:
@@ -201,7 +211,7 @@ def test_what_was_rebuilt_and_taken_back_counts_no_more(sample, box):
 
 def test_renewing_keeps_what_its_owner_chose_and_mixes_nothing_up(sample, tmp_path):
     words = MailTokenizer(binary=True, drop_headers=("x-secret",))
-    chosen = MailClassifier(words=words, keep_names=False, preset="small", views=("words", "bytes"))
+    chosen = of_an_older_version(words=words, keep_names=False, preset="small")
     message, label = mails(sample, 1)[0]
     with Mailbox(tmp_path / "old.db", classifier=chosen) as old:
         old.learn(message, label)
@@ -218,3 +228,7 @@ def test_renewing_keeps_what_its_owner_chose_and_mixes_nothing_up(sample, tmp_pa
         other.learn(message, label)
     code, _, err = streamnb_command(*command[:1], tmp_path / "other.db", *command[2:])
     assert (code, "with other views" in err) == (4, True)
+    by_hand = ("renew", tmp_path / "third.db", folder, "--db", tmp_path / "other.db")
+    code, _, err = streamnb_command(*by_hand)
+    assert (code, "its views were chosen by hand" in err) == (4, True)
+    assert not (tmp_path / "third.db").exists()

@@ -722,6 +722,20 @@ def test_paths_need_not_be_utf_8(sample, tmp_path):
     assert (run / "results.txt").read_bytes() == before
 
 
+def test_classes_that_are_called_by_numbers_have_their_prior(tmp_path):
+    lines = "".join(f"{n % 3 == 0:d}\tword{n % 5} text\n" for n in range(60))
+    (tmp_path / "c.txt").write_text(lines)
+    losses = set()
+    for prior in ("{0: .9, 1: .1}", "{'0': .9, '1': .1}"):
+        options = ("--set", "model.kind=multinomial", "--set", f"model.prior={prior}", "--json")
+        status, out, _ = streamnb_command("replay", tmp_path / "c.txt", *options)
+        assert status == 0
+        losses.add(json.loads(out)["log_loss"])
+    _, out, _ = streamnb_command("replay", tmp_path / "c.txt", *options[:2], "--json")
+    assert len(losses) == 1
+    assert losses != {json.loads(out)["log_loss"]}
+
+
 def test_a_prior_that_leaves_a_class_out_is_told(sample):
     options = ("--set", "model.kind=multinomial", "--set", "model.prior={ham: .5, spma: .5}")
     status, _, error = streamnb_command("replay", sample, *options, "--quiet")

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from streamnb.classifier.verdict import Costs, Reason, Verdict
 from streamnb.counts.protocol import Label
-from streamnb.errors import ModelFileError
+from streamnb.errors import ModelFileError, OutputError
 from streamnb.features.token_counts import Feature
 from streamnb.features.views import Views, described, restored
 from streamnb.features.words import ScanningTransformer, Tokenizer
@@ -22,7 +22,7 @@ from streamnb.naive_bayes.base import TextModel
 from streamnb.naive_bayes.counting import CountingNB
 from streamnb.naive_bayes.explanation import Explanation
 from streamnb.naive_bayes.mini_batches import AsksMany
-from streamnb.naive_bayes.model_files import read, save
+from streamnb.naive_bayes.model_files import not_ours, read, save
 from streamnb.naive_bayes.multinomial import MultinomialNB
 from streamnb.naive_bayes.receipt import Receipt
 from streamnb.naive_bayes.rows import as_labels, as_weights, frame_of, is_frame
@@ -237,9 +237,10 @@ class Classifier(Parameterised, AsksMany):
 
     def messages(self) -> dict[Label, float]:
         """How many messages of each class were learned."""
-        counts = self.models[0].counts
-        pairs = zip(counts.labels, counts.weights, strict=True)
-        return {label: weight / counts.scale for label, weight in pairs}
+        with self.model._lock:
+            counts = self.models[0].counts
+            pairs = zip(counts.labels, counts.weights, strict=True)
+            return {label: weight / counts.scale for label, weight in pairs}
 
     def decided(
         self, scores: Mapping[Label, float], costs: Costs, messages: Mapping[Label, float]
@@ -305,11 +306,12 @@ class Classifier(Parameterised, AsksMany):
             Name, the log-odds one occurrence adds against the best other class (before a message's
             length is allowed for), and how much of it was learned in each class.
         """
-        (found,) = self.strongest((label,), n).values()
-        return [
-            (name, gain, self.models[view].counts_of(fingerprint))
-            for name, gain, view, fingerprint in found
-        ]
+        with self.model._lock:
+            (found,) = self.strongest((label,), n).values()
+            return [
+                (name, gain, self.models[view].counts_of(fingerprint))
+                for name, gain, view, fingerprint in found
+            ]
 
     def strongest(
         self, labels: Iterable[Label], n: int = 10
@@ -321,12 +323,13 @@ class Classifier(Parameterised, AsksMany):
         """
         wanted = list(labels)
         found: list[list[tuple[Feature, float, int, int]]] = [[] for _ in wanted]
-        for view, model in enumerate(self.models):
-            tokenizer = self.tokenizer.tokenizers[view]
-            for mine, strongest in zip(found, model.top_fingerprints(wanted, n), strict=True):
-                for fingerprint, gain in strongest:
-                    name = tokenizer.name(fingerprint, model.name_of(fingerprint))
-                    mine.append((name, gain, view, fingerprint))
+        with self.model._lock:
+            for view, model in enumerate(self.models):
+                tokenizer = self.tokenizer.tokenizers[view]
+                for mine, strongest in zip(found, model.top_fingerprints(wanted, n), strict=True):
+                    for fingerprint, gain in strongest:
+                        name = tokenizer.name(fingerprint, model.name_of(fingerprint))
+                        mine.append((name, gain, view, fingerprint))
         for mine in found:
             mine.sort(key=lambda item: (-item[1], str(item[0])))
             del mine[max(n, 0) :]
@@ -346,9 +349,22 @@ class Classifier(Parameterised, AsksMany):
     # Files
 
     def save(self, path: str | Path | BinaryIO) -> None:
-        """Write model and tokenizer to a file; what was there is replaced whole or not at all."""
+        """Write model and tokenizer to a file; what was there is replaced whole or not at all.
+
+        Raises
+        ------
+        OutputError
+            Where the file cannot be written, or model, tokenizer or classifier are of a class that
+            is none of streamnb's: nothing could read them.
+        """
+        if type(self) not in (Classifier, *self.ready.values()):
+            raise OutputError(f"{path}: {not_ours(type(self).__name__)}")
         with self.model._lock:
-            save(self.model, path, self.settings())
+            try:
+                settings = self.settings()
+            except ValueError as error:
+                raise OutputError(f"{path}: {error}") from None
+            save(self.model, path, settings)
 
     def settings(self) -> dict[str, Any]:
         """Everything but the model, as JSON can hold it."""
@@ -375,14 +391,14 @@ class Classifier(Parameterised, AsksMany):
         }
         made = cls.ready.get(settings.get("class", ""))
         if made is not None:
-            return made._of_settings(tokenizer, model, settings["parameters"], rest)
+            return made._of_settings(tokenizer, model, settings, rest)
         return Classifier(tokenizer, model, **rest)
 
     @classmethod
     def _of_settings(
-        cls, tokenizer: Any, model: TextModel, plain: Any, rest: dict[str, Any]
+        cls, tokenizer: Any, model: TextModel, settings: Any, rest: dict[str, Any]
     ) -> Classifier:
-        """A ready classifier of its parts."""
+        """A ready classifier of its parts and of what its `settings` gave."""
         raise NotImplementedError
 
     @classmethod

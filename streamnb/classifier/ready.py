@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from streamnb.classifier.general import Classifier
 from streamnb.features.byte_grams import ByteGrams
 from streamnb.features.mail_words import MailTokenizer
-from streamnb.features.views import Views
+from streamnb.features.views import Views, described, restored
 from streamnb.features.word_pairs import WordPairs
 from streamnb.features.words import ScanningTransformer, Tokenizer
 from streamnb.naive_bayes.base import TextModel
@@ -150,18 +150,23 @@ class ReadyClassifier(Classifier):
         yield {}
 
     def __post_init__(self) -> None:
-        self.views = tuple(self.views or self.presets[self.preset])
+        self._chosen = tuple(self.views or self.presets[self.preset])
         words = self.words
         if words is None:
             words = self.tokenizer_class(**self.word_options, keep_names=self.keep_names)
         self.tokenizer = self._views(words)
         self.model = ViewsNB(
-            [self._member(view) for view in self.views],
+            [self._member(view) for view in self._chosen],
             self.rate,
             self.label_noise,
             self.bound,
             self.by_length,
         )
+
+    @property
+    def view_names(self) -> tuple[str, ...]:
+        """The views of a message: `views`, or where that is None those of the preset."""
+        return self._chosen
 
     def _member(self, view: str) -> MultinomialNB:
         """The model of a view."""
@@ -177,7 +182,7 @@ class ReadyClassifier(Classifier):
     def _views(self, words: MailTokenizer | Tokenizer) -> Views:
         mail = isinstance(words, MailTokenizer)
         step = self.gram_step if self.discriminative else 0
-        if step and (self.gram > 6 or self.gram % step) and "bytes" in (self.views or ()):
+        if step and (self.gram > 6 or self.gram % step) and "bytes" in self._chosen:
             raise ValueError(
                 f"gram: {self.gram} is more than 6, or no multiple of gram_step ({step}); grams of "
                 "one size have gram_step 0"
@@ -191,10 +196,9 @@ class ReadyClassifier(Classifier):
             views |= {part: words.clone({"part": part}) for part in ("header", "body")}
             for view in (views["pairs"], views["bytes"]):  # what one must not read, none reads
                 view.headers, view.drop_headers = words.headers, words.drop_headers
-        wanted = self.views or ()
-        if unknown := set(wanted) - set(views):
+        if unknown := set(self._chosen) - set(views):
             raise ValueError(f"views: plain text has no {' or '.join(sorted(unknown))}")
-        return Views([views[view] for view in wanted], mail)
+        return Views([views[view] for view in self._chosen], mail)
 
     def _is_taught(self) -> bool:
         return "model" in vars(self)  # views and counts are settled when it is made
@@ -212,19 +216,29 @@ class ReadyClassifier(Classifier):
 
     def settings(self) -> dict[str, Any]:
         """Everything but the model, as JSON can hold it."""
-        parameters = plain_parameters(self, but=("positive", "costs", "on", "words"))
-        return {**super().settings(), "class": type(self).__name__, "parameters": parameters}
+        return {
+            **super().settings(),
+            "class": type(self).__name__,
+            "parameters": plain_parameters(self, but=("positive", "costs", "on", "words")),
+            # A preset may have other views in another version.
+            "views": list(self._chosen),
+            "words": None if self.words is None else described(self.words),
+        }
 
     @classmethod
     def _of_settings(
-        cls, tokenizer: Any, model: TextModel, plain: Any, rest: dict[str, Any]
+        cls, tokenizer: Any, model: TextModel, settings: Any, rest: dict[str, Any]
     ) -> Classifier:
-        given = parameters_of(plain, cls)
-        words = [of for of in tokenizer.tokenizers if isinstance(of, MailTokenizer | Tokenizer)]
-        ready = cls(**given, words=words[0] if words else None, **rest)
+        given = parameters_of(settings["parameters"], cls)
+        views = tuple(settings.get("views") or given["views"])  # older files have one of the two
+        words = settings.get("words")
+        ready = cls(
+            **{**given, "views": views}, words=None if words is None else restored(words), **rest
+        )
         if len(ready.models) != len(model.members) or not isinstance(model, ViewsNB):
             raise ValueError("the parameters are not those of the model")
         # What was changed in its parts after it was made is changed here, too.
+        object.__setattr__(ready, "views", given["views"])
         object.__setattr__(ready, "tokenizer", tokenizer)
         object.__setattr__(ready, "model", model)
         return ready

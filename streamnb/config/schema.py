@@ -21,7 +21,7 @@ from streamnb.corpus.order import ORDERS
 from streamnb.features.mail_words import MailTokenizer
 from streamnb.features.words import Tokenizer
 from streamnb.naive_bayes import COUNTING
-from streamnb.parameters import LEAST, Flag, Number, OneOf, Such, Text, Whole
+from streamnb.parameters import LEAST, Flag, Number, OneOf, PriorOf, Such, Text, Whole
 
 
 def _is_name(value: Any) -> bool:
@@ -224,9 +224,18 @@ def _feedback(path: str, value: Any) -> Any:
 
 TokenizerConfig: Any = type("TokenizerConfig", (_TokenizerConfig,), _tokens)
 
+
+def _prior(path: str, value: Any) -> Any:
+    """Probabilities by class, or a word."""
+    if isinstance(value, dict):
+        value = {_class_name(label): share for label, share in value.items()}
+    return PriorOf().read(path, value)
+
+
+_counting = {"window": _window, "prior": key(_prior, default="learned")}
 _model = section(
     ClassifierConfig,
-    *(section_of(made, kind, window=_window) for kind, made in COUNTING.items()),
+    *(section_of(made, kind, **_counting) for kind, made in COUNTING.items()),
     default="classifier",
 )
 

@@ -54,11 +54,16 @@ _KINDS: dict[str, type[ScanningTransformer]] = {
 
 
 def described(tokenizer: Any) -> dict[str, Any]:
-    """A tokenizer, or views, as JSON can hold it."""
+    """A tokenizer, or views, as JSON can hold it; ValueError for one that is not streamnb's."""
     if isinstance(tokenizer, Views):
         views = [described(view) for view in tokenizer.tokenizers]
         return {"kind": "Views", "views": views, "mail": tokenizer.mail}
-    return {"kind": type(tokenizer).__name__, "options": plain_parameters(tokenizer)}
+    kind = type(tokenizer).__name__
+    if _KINDS.get(kind) is not type(tokenizer):
+        raise ValueError(
+            f"{kind} is no tokenizer of streamnb, so it could not be read again: use one that is"
+        )
+    return {"kind": kind, "options": plain_parameters(tokenizer)}
 
 
 def restored(description: Any) -> Any:

@@ -6,7 +6,6 @@ from pathlib import Path
 
 from streamnb.classifier.ready import ReadyClassifier
 from streamnb.errors import StateError
-from streamnb.features.mail_words import MailTokenizer
 from streamnb.features.views import described
 from streamnb.mailbox.carry import carry
 from streamnb.mailbox.digest import digest
@@ -14,7 +13,7 @@ from streamnb.mailbox.lessons import Outcome
 from streamnb.mailbox.location import WAIT, is_url
 from streamnb.mailbox.store import Mailbox
 
-_OF_THE_OWNER = ("positive", "costs", "label_noise", "preset", "keep_names")
+_OF_THE_OWNER = ("positive", "costs", "label_noise", "preset", "keep_names", "words")
 
 
 def successor(old: Mailbox, new: str | Path, wait: float = WAIT) -> Mailbox:
@@ -29,16 +28,12 @@ def successor(old: Mailbox, new: str | Path, wait: float = WAIT) -> Mailbox:
         Where somebody else chose the old one's views, both are the same, or there is another one.
     """
     classifier = old.classifier
-    if not isinstance(classifier, ReadyClassifier):
+    if not isinstance(classifier, ReadyClassifier) or classifier.views is not None:
         raise StateError(f"{old.path}: its views were chosen by hand; there are no newer ones")
     files = not is_url(old.location) and Path(new).exists()
     if str(new) == old.location or (files and Path(new).samefile(old.path)):
         raise StateError(f"{old.path}: is the old database; name another one")
-    words = classifier.words
-    if isinstance(words, MailTokenizer):
-        words = words.clone({"part": "all"})  # it may be kept as that of a view
-    kept = {name: getattr(classifier, name) for name in _OF_THE_OWNER}
-    fresh = type(classifier)(**kept, words=words)
+    fresh = type(classifier)(**{name: getattr(classifier, name) for name in _OF_THE_OWNER})
     made = Mailbox(new, create=True, wait=wait, classifier=fresh)
     if described(made.classifier.tokenizer) != described(fresh.tokenizer):
         made.close()

@@ -418,7 +418,10 @@ class CountingNB(Remembers[_Evidence], CountingParameters, MiniBatches, TextMode
         >>> [(word, round(gain, 3)) for word, gain in why.strongest("spam")]
         [('free', 0.916), ('lunch', -0.875)]
         """
-        tokens = self.as_tokens(x)
+        return [self.explained(self.as_tokens(x), self._log_prior())]
+
+    def explained(self, tokens: TokenCounts, log_prior: list[float]) -> Explanation:
+        """As `explain_views`, with some prior."""
         labels = self.counts.labels
         weights, seen = self._weights_of(tokens.fingerprints)
         took_part = np.ones(len(tokens), bool) if seen is None else seen.astype(bool)
@@ -426,14 +429,15 @@ class CountingNB(Remembers[_Evidence], CountingParameters, MiniBatches, TextMode
         parts = tokens.counts[:, None] * weights / divisor
         base = [
             prior + evidence / divisor
-            for prior, evidence in zip(self._log_prior(), self._base_evidence(), strict=True)
+            for prior, evidence in zip(log_prior, self._base_evidence(), strict=True)
         ]
         contributions: dict[Feature, dict[Label, float]] = {
             tokens.name(i): dict(zip(labels, parts[i].tolist(), strict=True))
             for i in np.flatnonzero(took_part).tolist()
         }
-        scores = dict(zip(labels, self._scores(x), strict=True))
-        return [Explanation(scores, dict(zip(labels, base, strict=True)), contributions)]
+        evidence = zip(log_prior, self.worked_out(tokens), strict=True)
+        scores = dict(zip(labels, [prior + said for prior, said in evidence], strict=True))
+        return Explanation(scores, dict(zip(labels, base, strict=True)), contributions)
 
     def feature_counts(self, feature: Feature) -> dict[Label, float]:
         """How often a feature was counted in each class, by its name."""

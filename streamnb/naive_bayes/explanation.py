@@ -40,13 +40,11 @@ class Explanation:
         base = {label: math.fsum(view.base[label] for view in views) for label in labels}
         return cls(scores, base, parts)
 
-    def scaled(
-        self, gain: float, less: dict[Label, float], bias: dict[Label, float]
-    ) -> Explanation:
-        """The same times a gain, some of the base left out, for the classes that have a bias."""
+    def scaled(self, gain: float, bias: dict[Label, float]) -> Explanation:
+        """The same times a gain, for the classes that have a bias."""
 
         def weighed(of: dict[Label, float]) -> dict[Label, float]:
-            return {label: gain * (of[label] - less[label]) + bias[label] for label in bias}
+            return {label: gain * of[label] + bias[label] for label in bias}
 
         parts = {
             feature: {label: gain * of[label] for label in bias}

@@ -75,6 +75,11 @@ class Saved:
         return read(path, cls)[0]
 
 
+def not_ours(name: str) -> str:
+    """What is said of a class that files cannot name."""
+    return f"{name} is no class of streamnb, so it could not be read again: use one that is"
+
+
 def save(model: Saved, path: str | Path | BinaryIO, extra: Any = None) -> None:
     """Write a model; in which order its features came makes no difference to the bytes.
 
@@ -90,14 +95,18 @@ def save(model: Saved, path: str | Path | BinaryIO, extra: Any = None) -> None:
     Raises
     ------
     OutputError
-        Where the file cannot be written, or a label is of a type that cannot be.
+        Where the file cannot be written, or a label is of a type that cannot be, or the model of a
+        class that is none of streamnb's: nothing could read it.
     """
+    name = type(model).__name__
+    if Saved.known.get(name) is not type(model):
+        raise OutputError(f"{path}: {not_ours(name)}")
     described, arrays = model._file_parts()
     header = {
         "format": FORMAT,
         "version": VERSION,
         "key": _core.DEFAULT_KEY.hex(),
-        "model": type(model).__name__,
+        "model": name,
         "extra": extra,
         **described,
     }

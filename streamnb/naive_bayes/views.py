@@ -473,7 +473,6 @@ class ViewsNB(Remembers[_Judged], TextModel):
         gains = self.recalibration.gains(octave)
         explanations: list[Explanation] = []
         for j, (model, view) in enumerate(zip(self._members, judged.views, strict=True)):
-            prior = dict(zip(self.labels, model._log_prior(), strict=True))
             gain = gains[j]
             if self.bound is not None:
                 evidence = model.worked_out(view)
@@ -481,8 +480,8 @@ class ViewsNB(Remembers[_Judged], TextModel):
                     y: of + gain * (judged.evidence[j][k] - evidence[k])
                     for k, (y, of) in zip(known, bias.items(), strict=True)
                 }
-            (why,) = model.explain_views(view)
-            explanations.append(why.scaled(gain, prior, bias))
+            why = model.explained(view, [0.0] * len(self.labels))  # the prior is no view's own
+            explanations.append(why.scaled(gain, bias))
             bias = dict.fromkeys(bias, 0.0)
         return explanations
 

@@ -76,7 +76,7 @@ def missing_prior(config: Config, labels: Iterable[Any]) -> ConfigError | None:
     """What is wrong with a given prior: a class that it leaves out would have probability 0."""
     prior = getattr(config.model, "prior", None)
     known = [str(label) for label in labels]
-    without = set(known) - set(map(str, prior)) if isinstance(prior, Mapping) else set()
+    without = set(known) - set(prior) if isinstance(prior, Mapping) else set()
     if not without:
         return None
     return ConfigError(

@@ -66,7 +66,7 @@ def write_dump(mailbox: Mailbox, left_out: dict[str, int]) -> Iterator[bytes]:
 def read_dump(path: str, shown: str) -> Extract:
     """What a dump holds; `shown` is its name in errors."""
     classifier = MailClassifier(label_noise=0.0)
-    views: dict[str, dict[str, list[float]]] = {name: {} for name in classifier.views or ()}
+    views: dict[str, dict[str, list[float]]] = {name: {} for name in classifier.view_names}
     weights = [0.0, 0.0]
     with open(path, "rb") as file:
         for number, line in numbered_lines(file, 1 << 16):
