@@ -348,6 +348,16 @@ def test_feed_is_the_same_for_every_number_of_jobs(sample, tokenizer):
         assert [plain(result) for _, result in together] == alone
 
 
+@pytest.mark.parametrize("handler", ["signal.SIG_IGN", "lambda *_: None"])
+def test_other_processes_end_whatever_a_program_does_with_sigterm(sample, handler):
+    program = (
+        "import signal, sys; from streamnb.config import build; from streamnb.replay import replay;"
+        f"signal.signal(signal.SIGTERM, {handler});"
+        "replay(build({'corpus': {'path': sys.argv[1], 'limit': 20}, 'jobs': 3}))"
+    )
+    subprocess.run([sys.executable, "-c", program, str(sample)], check=True, timeout=60, cwd="/")
+
+
 def test_names_are_kept_where_somebody_asks_for_them(sample, tmp_path, monkeypatch):
     kept = []
 

@@ -188,8 +188,9 @@ class _Worker:
             raise StreamNBError(_ENDED) from None
 
     def stop(self) -> None:
-        self._answers.close()  # first: an answer nobody will read must not hold the worker up
-        self._process.terminate()
+        self._answers.close()
+        # It holds nothing that could be lost, and SIGTERM it may have been forked to ignore.
+        self._process.kill()
         self._process.join()
         self._tasks.close()
 
