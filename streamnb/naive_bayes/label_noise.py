@@ -114,7 +114,7 @@ class LabelNoise(Beside):
         """The share of wrong labels."""
         if self.fixed is not None:
             return self.fixed
-        believed = (self._rival[0] - _NOT_BELIEVED) / (_BELIEVED - _NOT_BELIEVED)
+        believed = (self.advantage - _NOT_BELIEVED) / (_BELIEVED - _NOT_BELIEVED)
         return self._estimate * min(max(believed, 0.0), 1.0)
 
     @property
