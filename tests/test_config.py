@@ -6,6 +6,7 @@ import pytest
 
 from streamnb.config import build
 from streamnb.config.sections import Section, key, list_of, mapping_of, section
+from streamnb.config.yaml_files import resolve_paths
 from streamnb.parameters import Text, Whole
 
 
@@ -70,3 +71,18 @@ def test_a_configuration_does_not_change():
     assert config.but(jobs=2).jobs == 2
     assert config.jobs == 1
     assert pickle.loads(pickle.dumps(config)) == config
+
+
+def test_paths_are_relative_to_the_file_and_know_a_home(monkeypatch):
+    monkeypatch.setenv("HOME", "/home/ann")
+    data = {"data": {"path": "../a", "images": ["~/b", "/c", 3], "labels": None, "kind": "~/d"}}
+    resolve_paths(data, "data", ("path", "images", "labels", "missing"), "/configs/own/it.yaml")
+    assert data["data"] == {
+        "path": "/configs/a",
+        "images": ["/home/ann/b", "/c", 3],
+        "labels": None,
+        "kind": "~/d",
+    }
+    for wrong in ({}, {"data": ["~/b"]}):
+        resolve_paths(wrong, "data", ("path",), "it.yaml")
+    assert wrong == {"data": ["~/b"]}

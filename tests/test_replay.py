@@ -503,6 +503,13 @@ def test_defaults_are_a_configuration_and_survive_yaml(tmp_path):
     assert build(dict.fromkeys(default.declared)) == default
 
 
+def test_a_configuration_may_say_where_a_corpus_is_at_home(repository, tmp_path):
+    (tmp_path / "c.yaml").write_text("corpus: {path: ~/sample, limit: 3}")
+    home = {**os.environ, "HOME": str(repository / "corpora")}
+    status, out, error = streamnb_command("replay", tmp_path / "c.yaml", "--json", env=home)
+    assert (status, error, json.loads(out)["messages"]) == (0, "", 3)
+
+
 def test_every_configuration_of_the_project_is_sound(repository):
     files = sorted((repository / "configs").glob("*.yaml"))
     assert {file.stem for file in files} >= {
