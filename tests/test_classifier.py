@@ -41,9 +41,11 @@ from streamnb.features.views import Views
 from streamnb.features.word_pairs import WordPairs
 from streamnb.mail import parse
 from streamnb.mail.decode import composed
+from streamnb.naive_bayes.base import TextModel
 from streamnb.naive_bayes.label_noise import LabelNoise
 from streamnb.naive_bayes.recalibration import Recalibration
 from streamnb.naive_bayes.record import Record
+from streamnb.naive_bayes.window import _MADE_OF_OTHERS
 from streamnb.scores import probabilities
 
 WORDS = ["a", "b", "c", "d", "e", "f"]
@@ -1322,6 +1324,21 @@ def test_a_window_is_as_ready_as_its_model():
     assert model.is_ready("spam") == model.model.is_ready("spam")
     assert WindowNB(ViewsNB(), size=5).is_ready("spam") is False
     assert model.missed_turns == model.model.missed_turns
+
+
+def test_a_window_has_no_defaults_where_its_model_says_something():
+    fresh, model = WindowNB(trained_views(), size=50), WindowNB(trained_views(), size=50)
+    views, receipt = model.model, model.learn(({"a": 1}, {"b": 1}), "spam")
+    assert receipt.parts
+    assert model.renumbered(receipt, [1, 0]) == views.renumbered(receipt, [1, 0]) != receipt
+    model.check_receipt(receipt, 2)
+    with pytest.raises(ValueError, match=r"."):
+        model.check_receipt(receipt, 1)
+    assert model.parts_since(fresh) == views.parts_since(fresh.model) != {}
+    assert model.discriminative
+    assert not WindowNB(MultinomialNB()).discriminative
+    kept = {name for name in vars(TextModel) if name not in vars(WindowNB)}
+    assert {name for name in kept if not name.startswith("__")} == _MADE_OF_OTHERS
 
 
 def test_merged_models_take_back_what_both_have_learned(tmp_path):
