@@ -416,6 +416,7 @@ BAD_CONFIGURATIONS = {
     "model: {kind: multinomial, prior: none}": "model.prior",
     "model: {kind: multinomial, prior: {ham: -1}}": "model.prior",
     "model: {kind: multinomial, prior: {ham: 0}}": "model.prior: no class has a probability above 0",
+    "model: {kind: multinomial, prior: [[[str, ham], 1]]}": "model.prior: .* is not one of learned",
     "model: 3": "model: expected",
     "feedback: {kind: delaied}": "feedback.kind: .*'delaied' is not one of immediate, delayed, partial",
     "feedback: {kind: delayed, mesages: 5}": "feedback.mesages: unknown key; did you mean 'messages'",
