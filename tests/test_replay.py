@@ -19,7 +19,7 @@ from streamnb.corpus import open_corpus
 from streamnb.errors import ConfigError, CorpusError, StreamNBError, UnexpectedError
 from streamnb.features.words import Tokenizer
 from streamnb.replay.build import make_tokenizer
-from streamnb.replay.run import replay, replay_together
+from streamnb.replay.run import replay, replay_together, skip
 from streamnb.replay.workers import feed
 
 
@@ -502,6 +502,15 @@ def test_defaults_are_a_configuration_and_survive_yaml(tmp_path):
     (tmp_path / "c.yaml").write_text(as_yaml(default))
     assert build(read_yaml(tmp_path / "c.yaml")) == default
     assert build(dict.fromkeys(default.declared)) == default
+
+
+def test_a_message_that_cannot_be_read_stops_or_is_noted():
+    skipped = []
+    skip(build({"corpus": {"on_error": "skip"}}), "a: empty", skipped, "m1")
+    assert skipped == ["a: empty"]
+    for name, told in (("m1", "message m1; "), ("", "")):
+        with pytest.raises(CorpusError, match=rf"^a: empty \({told}--on-error skip goes on"):
+            skip(build({}), "a: empty", skipped, name)
 
 
 def test_a_configuration_may_say_where_a_corpus_is_at_home(repository, tmp_path):
