@@ -41,6 +41,7 @@ from streamnb.features.views import Views
 from streamnb.features.word_pairs import WordPairs
 from streamnb.mail import parse
 from streamnb.mail.decode import composed
+from streamnb.naive_bayes import ContextNB
 from streamnb.naive_bayes.base import TextModel
 from streamnb.naive_bayes.label_noise import LabelNoise
 from streamnb.naive_bayes.recalibration import Recalibration
@@ -775,6 +776,26 @@ def test_contexts_are_what_the_formula_says(texts, question, sizes, background):
             if all(name[:-step][i:] in names for i in range(0, len(name) - step, step)):
                 share = slow_share(name, k, table, totals, step, background)
                 assert row[k] == pytest.approx(math.log(share))
+
+
+def test_the_strongest_contexts_are_grams_that_explain_messages():
+    grams, model = ByteGrams(n=6, step=2, mail=False), ContextNB()
+    texts = [("free offer", "spam"), ("lunch at noon", "ham"), ("offers for you", "spam")]
+    for text, label in texts:
+        model.learn_one(grams.count(text), label)
+    expected = {"spam": {}, "ham": {}}
+    for text, _ in texts:
+        tokens = grams.count(text)
+        weights, longest = model._weights_of(tokens.fingerprints)
+        rows = zip(tokens.fingerprints.tolist(), weights, longest, strict=True)
+        for of, (spam, ham), shown in rows:
+            if shown and len(grams.name(of)) == 6:
+                expected["spam"][of], expected["ham"][of] = (spam - ham) / 2, (ham - spam) / 2
+    for label, found in zip(model.labels, model.top_fingerprints(model.labels, 500), strict=True):
+        whole = {of: gain for of, gain in found if len(grams.name(of)) == 6}
+        assert whole == pytest.approx(expected[label])
+        for gram in (grams.name(of) for of, _ in found if of not in whole):
+            assert any(gram in text[:5].encode() for text, _ in texts)  # as a text begins
 
 
 @given(st.binary(max_size=200) | st.text("aB .!", max_size=90).map(str.encode), st.integers(1, 50))

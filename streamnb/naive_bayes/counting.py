@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from streamnb import _core
 from streamnb.counts.memory import MemoryCounts
-from streamnb.counts.protocol import Counts, Label, checked_weight
+from streamnb.counts.protocol import Counts, Floats, Keys, Label, checked_weight
 from streamnb.features.token_counts import Feature, TokenCounts
 from streamnb.naive_bayes.base import TextModel
 from streamnb.naive_bayes.explanation import Explanation
@@ -477,10 +477,14 @@ class CountingNB(Remembers[_Evidence], CountingParameters, MiniBatches, TextMode
                     raise ValueError(f"nothing was ever learned of class {label!r:.80}")
                 columns.append(k)
             strongest = Strongest(len(labels), n)
-            for fingerprints, cells in self.counts.parts():
-                weights = self._feature_weights(cells)
+            for fingerprints, weights in self._weights_of_all():
                 strongest.add(fingerprints, against_best_other(weights)[:, columns])
         return strongest.found()
+
+    def _weights_of_all(self) -> Iterator[tuple[Keys, Floats]]:
+        """Features (n,), and what one occurrence of each adds to each class (n, K), in parts."""
+        for fingerprints, cells in self.counts.parts():
+            yield fingerprints, self._feature_weights(cells)
 
     def name_of(self, fingerprint: int) -> Feature:
         """The name of a feature; #fingerprint where it was not kept."""
