@@ -259,7 +259,7 @@ class CountingNB(Remembers[_Evidence], CountingParameters, MiniBatches, TextMode
         tokens = self.as_tokens(x)
         weight = 1.0 if w == 1 else checked_weight(w)
         with self._lock:
-            exponent, mass, amount = self.add(tokens, y, weight, self._times(tokens, y))
+            exponent, mass, amount = self._add(tokens, y, weight, self._times(tokens, y))
         return Receipt(exponent, mass, (amount,))
 
     def _times(self, tokens: TokenCounts, y: Label) -> float:
@@ -273,6 +273,13 @@ class CountingNB(Remembers[_Evidence], CountingParameters, MiniBatches, TextMode
 
         Gives exponent, mass and weight, for a `Receipt`.
         """
+        with self._lock:
+            return self._add(tokens, y, w, times)
+
+    def _add(
+        self, tokens: TokenCounts, y: Label, w: float, times: float
+    ) -> tuple[int, float, float]:
+        """As `add`, under the lock."""
         counts = self.counts
         exponent, mass = counts.exponent, w * counts.scale
         counts.add(tokens, y, mass * times, mass)
@@ -298,12 +305,19 @@ class CountingNB(Remembers[_Evidence], CountingParameters, MiniBatches, TextMode
     def unlearn(self, x: Any, y: Label, receipt: Receipt) -> None:
         """Take back what a receipt says, or raise ValueError and change nothing."""
         with self._lock:
-            self.take(self.as_tokens(x), y, receipt, receipt.weights[0])
+            self._take(self.as_tokens(x), y, receipt, receipt.weights[0])
 
     def take(
         self, tokens: TokenCounts, y: Label, receipt: Receipt, times: float
     ) -> tuple[TokenCounts, Label, float, float]:
         """Take away what `add` added; gives what was taken, as the counts' `add` wants it."""
+        with self._lock:
+            return self._take(tokens, y, receipt, times)
+
+    def _take(
+        self, tokens: TokenCounts, y: Label, receipt: Receipt, times: float
+    ) -> tuple[TokenCounts, Label, float, float]:
+        """As `take`, under the lock."""
         counts = self.counts
         if self.decay == 1 and receipt.exponent == counts.exponent:
             counts.subtract(tokens, y, times, receipt.mass)
@@ -327,8 +341,9 @@ class CountingNB(Remembers[_Evidence], CountingParameters, MiniBatches, TextMode
 
     def put_back(self, tokens: TokenCounts, y: Label, receipt: Receipt, times: float) -> None:
         """Add once more what `add` added and `take` took."""
-        shrunk = self._shrunk(receipt)
-        self.counts.add(tokens, y, times * shrunk, receipt.mass * shrunk)
+        with self._lock:
+            shrunk = self._shrunk(receipt)
+            self.counts.add(tokens, y, times * shrunk, receipt.mass * shrunk)
 
     @property
     def _threshold(self) -> float:
