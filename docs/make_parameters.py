@@ -1,11 +1,13 @@
 """Write reference/parameters.md from the classes' own tables: python docs/make_parameters.py."""
 
+import re
 from pathlib import Path
+from pkgutil import resolve_name
 
-import streamnb
-from streamnb.features.byte_grams import ByteGrams
+from streamnb.parameters import Parameterised
 
-PAGE = Path(__file__).parent / "reference" / "parameters.md"
+REFERENCE = Path(__file__).parent / "reference" / "python.md"
+PAGE = REFERENCE.with_name("parameters.md")
 HEAD = """# Parameters
 
 Made by `docs/make_parameters.py` from the tables that the classes themselves are made of. A
@@ -13,32 +15,19 @@ parameter's role says what it decides: *formula*, worked out when asked, which c
 time; *teaching*, what is learned of a message depends on it; *counts*, what is
 counted, which is settled once something was learned.
 """
-CLASSES = [
-    streamnb.MailClassifier,
-    streamnb.TextClassifier,
-    streamnb.Classifier,
-    streamnb.MultinomialNB,
-    streamnb.BernoulliNB,
-    streamnb.ComplementNB,
-    streamnb.DiscriminativeMultinomialNB,
-    streamnb.ViewsNB,
-    streamnb.WindowNB,
-    streamnb.Tokenizer,
-    streamnb.MailTokenizer,
-    ByteGrams,
-    streamnb.GaussianNB,
-    streamnb.CategoricalNB,
-    streamnb.MixedNB,
-    streamnb.GaussianDiscriminantAnalysis,
-    streamnb.AODE,
-    streamnb.LazyBayesianRules,
-]
+
+
+def classes() -> list[type[Parameterised]]:
+    """The classes with parameters that the reference of Python documents, in its order."""
+    names = re.findall("^::: (.+)$", REFERENCE.read_text(encoding="utf-8"), re.MULTILINE)
+    found = map(resolve_name, names)
+    return [made for made in found if isinstance(made, type) and issubclass(made, Parameterised)]
 
 
 def page() -> str:
     """The whole page."""
     lines = [HEAD]
-    for made in CLASSES:
+    for made in classes():
         lines += [
             f"## {made.__name__}",
             "",

@@ -52,12 +52,16 @@ class Such:
         self.what = f"{what}, or None" if none else what
         self.none = none
 
+    def plain(self, value: Any) -> Any:
+        """A value as JSON can hold it."""
+        return value.item() if isinstance(value, np.generic) else value
+
     def of_plain(self, value: Any) -> Any:
-        """A value as YAML and JSON have it, as the parameter wants it."""
+        """What `plain` gave, as the parameter wants it."""
         return tuple(value) if self.listed and isinstance(value, list) else value
 
     def read(self, name: str, plain: Any) -> Any:
-        """As `of_plain`, checked."""
+        """A value as YAML has it, as the parameter wants it, checked."""
         value = self.of_plain(plain)
         self(name, value)
         return value
@@ -151,6 +155,12 @@ class Names(Such):
         super().__init__(fits, f"a list of {what}", none=none)
         self.ordered = ordered
 
+    def plain(self, value: Any) -> Any:
+        """A list, sorted where order says nothing."""
+        if value is None:
+            return None
+        return list(value) if self.ordered else sorted(value, key=repr)
+
 
 class Wholes(Such):
     """Two whole numbers, the second not the smaller one."""
@@ -175,6 +185,23 @@ class PriorOf(Such):
             return isinstance(value, Mapping) or (isinstance(value, str) and value in words)
 
         super().__init__(fits, f"one of {', '.join(words)}, or probabilities by class")
+
+    def plain(self, value: Any) -> Any:
+        """A word as it is; of a mapping pairs, for labels need not be text."""
+        if isinstance(value, str):
+            return value
+        return [[plain_label(label), float(p)] for label, p in value.items()]
+
+    def of_plain(self, value: Any) -> Any:
+        """What `plain` gave, as the parameter wants it."""
+        if isinstance(value, str):
+            return value
+        return {read_label(label): float(p) for label, p in value}
+
+    def read(self, name: str, plain: Any) -> Any:
+        """A value as YAML has it, which has mappings."""
+        self(name, plain)
+        return plain
 
     def __call__(self, name: str, value: Any) -> None:
         """Raise ValueError for what is neither."""
@@ -401,24 +428,10 @@ class Parameterised:
 
 def plain_parameters(of: Parameterised, but: Collection[str] = ()) -> dict[str, Any]:
     """The parameters of an object as JSON can hold them."""
-    plain = {}
-    for name, known in of._table.items():
-        if name in but:
-            continue
-        value = getattr(of, name)
-        if isinstance(value, np.generic):
-            value = value.item()
-        if isinstance(known.check, Names) and isinstance(value, Collection):
-            value = list(value) if known.check.ordered else sorted(value, key=repr)
-        if isinstance(value, Mapping):
-            value = [[plain_label(label), float(p)] for label, p in value.items()]
-        plain[name] = value
-    return plain
+    table = of._table
+    return {name: table[name].check.plain(getattr(of, name)) for name in table if name not in but}
 
 
 def parameters_of(plain: Mapping[str, Any], made: type[Parameterised]) -> dict[str, Any]:
     """What `plain_parameters` gave, as a constructor takes it."""
-    given = dict(plain)
-    if not isinstance(given.get("prior", ""), str):
-        given["prior"] = {read_label(label): float(p) for label, p in given["prior"]}
-    return {name: made._table[name].check.of_plain(value) for name, value in given.items()}
+    return {name: made._table[name].check.of_plain(value) for name, value in plain.items()}

@@ -41,9 +41,12 @@ from streamnb.features.views import Views
 from streamnb.features.word_pairs import WordPairs
 from streamnb.mail import parse
 from streamnb.mail.decode import composed
+from streamnb.naive_bayes import ContextNB
+from streamnb.naive_bayes.base import TextModel
 from streamnb.naive_bayes.label_noise import LabelNoise
 from streamnb.naive_bayes.recalibration import Recalibration
 from streamnb.naive_bayes.record import Record
+from streamnb.naive_bayes.window import _MADE_OF_OTHERS
 from streamnb.scores import probabilities
 
 WORDS = ["a", "b", "c", "d", "e", "f"]
@@ -775,6 +778,26 @@ def test_contexts_are_what_the_formula_says(texts, question, sizes, background):
                 assert row[k] == pytest.approx(math.log(share))
 
 
+def test_the_strongest_contexts_are_grams_that_explain_messages():
+    grams, model = ByteGrams(n=6, step=2, mail=False), ContextNB()
+    texts = [("free offer", "spam"), ("lunch at noon", "ham"), ("offers for you", "spam")]
+    for text, label in texts:
+        model.learn_one(grams.count(text), label)
+    expected = {"spam": {}, "ham": {}}
+    for text, _ in texts:
+        tokens = grams.count(text)
+        weights, longest = model._weights_of(tokens.fingerprints)
+        rows = zip(tokens.fingerprints.tolist(), weights, longest, strict=True)
+        for of, (spam, ham), shown in rows:
+            if shown and len(grams.name(of)) == 6:
+                expected["spam"][of], expected["ham"][of] = (spam - ham) / 2, (ham - spam) / 2
+    for label, found in zip(model.labels, model.top_fingerprints(model.labels, 500), strict=True):
+        whole = {of: gain for of, gain in found if len(grams.name(of)) == 6}
+        assert whole == pytest.approx(expected[label])
+        for gram in (grams.name(of) for of, _ in found if of not in whole):
+            assert any(gram in text[:5].encode() for text, _ in texts)  # as a text begins
+
+
 @given(st.binary(max_size=200) | st.text("aB .!", max_size=90).map(str.encode), st.integers(1, 50))
 def test_pairs_are_those_of_python(raw, most):
     pairs = WordPairs(first=most, mail=False)
@@ -1393,6 +1416,21 @@ def test_a_window_is_as_ready_as_its_model():
     assert model.is_ready("spam") == model.model.is_ready("spam")
     assert WindowNB(ViewsNB(), size=5).is_ready("spam") is False
     assert model.missed_turns == model.model.missed_turns
+
+
+def test_a_window_has_no_defaults_where_its_model_says_something():
+    fresh, model = WindowNB(trained_views(), size=50), WindowNB(trained_views(), size=50)
+    views, receipt = model.model, model.learn(({"a": 1}, {"b": 1}), "spam")
+    assert receipt.parts
+    assert model.renumbered(receipt, [1, 0]) == views.renumbered(receipt, [1, 0]) != receipt
+    model.check_receipt(receipt, 2)
+    with pytest.raises(ValueError, match=r"."):
+        model.check_receipt(receipt, 1)
+    assert model.parts_since(fresh) == views.parts_since(fresh.model) != {}
+    assert model.discriminative
+    assert not WindowNB(MultinomialNB()).discriminative
+    kept = {name for name in vars(TextModel) if name not in vars(WindowNB)}
+    assert {name for name in kept if not name.startswith("__")} == _MADE_OF_OTHERS
 
 
 def test_merged_models_take_back_what_both_have_learned(tmp_path):

@@ -1,12 +1,16 @@
 """Sections of a configuration: what they read, refuse and write."""
 
+import json
 import pickle
 
+import numpy as np
 import pytest
 
+from streamnb import MixedNB, MultinomialNB, Tokenizer
 from streamnb.config import build
 from streamnb.config.sections import Section, key, list_of, mapping_of, section
-from streamnb.parameters import Text, Whole
+from streamnb.config.yaml_files import resolve_paths
+from streamnb.parameters import Text, Whole, parameters_of, plain_parameters
 
 
 class Point(Section):
@@ -70,3 +74,35 @@ def test_a_configuration_does_not_change():
     assert config.but(jobs=2).jobs == 2
     assert config.jobs == 1
     assert pickle.loads(pickle.dumps(config)) == config
+
+
+@pytest.mark.parametrize(
+    "of",
+    [
+        MultinomialNB(alpha=np.float64(0.5), prior={"ham": 1, 3: 0.5, True: 2}),
+        MixedNB(numeric={"b", "a"}),
+        Tokenizer(ngrams=(1, 2), stop_words=["the", "a"]),
+    ],
+)
+def test_parameters_survive_json(of):
+    plain = json.loads(json.dumps(plain_parameters(of)))
+    made = type(of)(**parameters_of(plain, type(of)))
+    assert json.dumps(plain_parameters(made)) == json.dumps(plain)
+    for name in of._table:
+        given, read = getattr(of, name), getattr(made, name)
+        assert read == (tuple(sorted(given)) if isinstance(given, set | list) else given)
+
+
+def test_paths_are_relative_to_the_file_and_know_a_home(monkeypatch):
+    monkeypatch.setenv("HOME", "/home/ann")
+    data = {"data": {"path": "../a", "images": ["~/b", "/c", 3], "labels": None, "kind": "~/d"}}
+    resolve_paths(data, "data", ("path", "images", "labels", "missing"), "/configs/own/it.yaml")
+    assert data["data"] == {
+        "path": "/configs/a",
+        "images": ["/home/ann/b", "/c", 3],
+        "labels": None,
+        "kind": "~/d",
+    }
+    for wrong in ({}, {"data": ["~/b"]}):
+        resolve_paths(wrong, "data", ("path",), "it.yaml")
+    assert wrong == {"data": ["~/b"]}

@@ -197,6 +197,22 @@ def test_threads_share_a_model():
             assert weights == [20.0] * 20
 
 
+def test_who_looks_through_a_member_finds_it_as_it_is():
+    """What a model of views does to the counts of a member waits for who asks that member."""
+    model = ViewsNB([DiscriminativeMultinomialNB(), DiscriminativeMultinomialNB()])
+    x, member = ({"a": 1}, {"b": 1}), model.members[1]
+    receipt = model.learn(x, "x")
+    for change in (model.unlearn, model.relearn, lambda x, y, receipt: model.learn(x, y)):
+        version = member.counts.version
+        thread = threading.Thread(target=change, args=(x, "x", receipt))
+        with member._lock:
+            thread.start()
+            thread.join(0.1)
+            assert member.counts.version == version
+        thread.join()
+        assert member.counts.version > version
+
+
 def test_threads_share_a_tokenizer_and_a_classifier():
     mail = [b"Subject: %d\n\n" % n + b"word%d " % n * 50 for n in range(40)]
     tokenizer = MailTokenizer()

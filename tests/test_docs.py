@@ -15,6 +15,9 @@ from click.testing import CliRunner
 
 import streamnb
 import streamnb.cli.group
+from streamnb import naive_bayes, tables
+from streamnb.classifier import Classifier
+from streamnb.features.views import _KINDS
 
 # Where Spark is not installed, its examples are not to be had (tests/test_spark.py says so).
 MODULES = [
@@ -77,7 +80,7 @@ def shown_commands():
     for page in PAGES:
         for block in re.findall(r"^```.*?^```", page.read_text(encoding="utf-8"), re.M | re.S):
             yield from re.findall(
-                r"^\s*(?:\$ )?(?:\.venv/bin/)?streamnb ([a-z]+ [^|&\n#<>]*)", block, re.M
+                r"^\s*(?:\$ )?(?:\.venv/bin/)?streamnb ([a-z-]+\b[^|&\n#<>]*)", block, re.M
             )
 
 
@@ -86,7 +89,9 @@ def test_every_command_of_the_pages_has_these_options():
     shown = list(shown_commands())
     context = streamnb.cli.group.commands.make_context("streamnb", ["replay"])
     known = set(streamnb.cli.group.commands.list_commands(context))
-    assert len({line.split()[0] for line in shown} & known) >= 10
+    names = {line.split()[0] for line in shown}
+    assert len(names & known) >= 10
+    assert names >= {"merge-models", "status"}  # a hyphen, and no arguments
     for line in shown:
         name, *arguments = shlex.split(line.replace("STREAM", "stream"))
         command = streamnb.cli.group.commands.get_command(context, name)
@@ -124,6 +129,9 @@ def test_the_table_of_parameters_is_that_of_the_classes():
     made = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(made)
     assert made.PAGE.read_text(encoding="utf-8") == made.page()
+    public = [getattr(of, name) for of in (streamnb, naive_bayes, tables) for name in of.__all__]
+    declared = {one for one in public if hasattr(one, "_table")}
+    assert {*declared, *_KINDS.values(), *Classifier.ready.values()} == set(made.classes())
 
 
 def test_what_the_first_command_prints(repository, monkeypatch):

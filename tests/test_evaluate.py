@@ -350,6 +350,7 @@ def test_probabilities_are_judged_as_scikit_learn_does():
     assert summary.expected_calibration_error == pytest.approx(error / 500)
     assert summary.kappa == pytest.approx(cohen_kappa_score(y, np.where(odds > 0, "spam", "ham")))
     assert set(summary.intervals) == set(FIGURES)
+    assert [of.title for of in FIGURES.values() if not of.lower_is_better] == ["accuracy"]
     for name, (low, high) in summary.intervals.items():
         assert low <= getattr(summary, name) <= high
 

@@ -19,7 +19,7 @@ from streamnb.corpus import open_corpus
 from streamnb.errors import ConfigError, CorpusError, StreamNBError, UnexpectedError
 from streamnb.features.words import Tokenizer
 from streamnb.replay.build import make_tokenizer
-from streamnb.replay.run import replay, replay_together
+from streamnb.replay.run import replay, replay_together, skip
 from streamnb.replay.workers import feed
 
 
@@ -426,6 +426,7 @@ BAD_CONFIGURATIONS = {
     "model: {kind: multinomial, prior: none}": "model.prior",
     "model: {kind: multinomial, prior: {ham: -1}}": "model.prior",
     "model: {kind: multinomial, prior: {ham: 0}}": "model.prior: no class has a probability above 0",
+    "model: {kind: multinomial, prior: [[[str, ham], 1]]}": "model.prior: .* is not one of learned",
     "model: 3": "model: expected",
     "feedback: {kind: delaied}": "feedback.kind: .*'delaied' is not one of immediate, delayed, partial",
     "feedback: {kind: delayed, mesages: 5}": "feedback.mesages: unknown key; did you mean 'messages'",
@@ -511,6 +512,22 @@ def test_defaults_are_a_configuration_and_survive_yaml(tmp_path):
     (tmp_path / "c.yaml").write_text(as_yaml(default))
     assert build(read_yaml(tmp_path / "c.yaml")) == default
     assert build(dict.fromkeys(default.declared)) == default
+
+
+def test_a_message_that_cannot_be_read_stops_or_is_noted():
+    skipped = []
+    skip(build({"corpus": {"on_error": "skip"}}), "a: empty", skipped, "m1")
+    assert skipped == ["a: empty"]
+    for name, told in (("m1", "message m1; "), ("", "")):
+        with pytest.raises(CorpusError, match=rf"^a: empty \({told}--on-error skip goes on"):
+            skip(build({}), "a: empty", skipped, name)
+
+
+def test_a_configuration_may_say_where_a_corpus_is_at_home(repository, tmp_path):
+    (tmp_path / "c.yaml").write_text("corpus: {path: ~/sample, limit: 3}")
+    home = {**os.environ, "HOME": str(repository / "corpora")}
+    status, out, error = streamnb_command("replay", tmp_path / "c.yaml", "--json", env=home)
+    assert (status, error, json.loads(out)["messages"]) == (0, "", 3)
 
 
 def test_every_configuration_of_the_project_is_sound(repository):

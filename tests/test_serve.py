@@ -16,6 +16,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from aiosmtpd.controller import Controller, UnixSocketController
@@ -24,11 +25,15 @@ from aiosmtpd.smtp import SMTP
 from commands import STREAMNB, streamnb_command
 from hostile import hostile, passed_on
 from servers import free_port
+from starlette.datastructures import QueryParams
 
 from streamnb import Mailbox
 from streamnb.mailbox.digest import digest
+from streamnb.mailbox.service import api, server
 from streamnb.mailbox.service.client import Asking
+from streamnb.mailbox.service.judge import Mailboxes, NoMailboxError
 from streamnb.mailbox.service.listening import Address, accept, listen
+from streamnb.mailbox.service.protocol import Request
 from streamnb.mailbox.status import status as status_of
 
 FIELD = re.compile(rb"\AX-Streamnb: (Spam|Ham|Unsure), [^\r\n]*\r\n")
@@ -654,6 +659,23 @@ def test_programs_ask_and_teach_by_http(web, tmp_path):
     assert web("POST", "/learn?label=SPAM", SPAM % 999)[1]["what"] == "learned"
     assert web("POST", "/forget", SPAM % 999)[1]["before"] == "spam"
     assert web("GET", "/classify")[0] == 405
+
+
+def test_a_fault_of_the_program_is_not_told_as_a_missing_user(tmp_path, monkeypatch):
+    def broken(*arguments):
+        raise KeyError("a fault")
+
+    monkeypatch.setattr("streamnb.mailbox.service.server.answer", broken)
+    ours, theirs = Request((0, 0), 0), Request((0, 0), 0, user="ann")
+    with Mailbox(tmp_path / "db", create=True) as box:
+        mailboxes = Mailboxes(box)
+        monkeypatch.setitem(api._PARAMETERS, broken, ("user",))
+        for asked, told in (("", 500), ("user=ann", 404)):
+            query = SimpleNamespace(query_params=QueryParams(asked))
+            assert api._done(mailboxes, broken, query, b"")[0] == told
+        assert server._reply(mailboxes, ours, b"")[0].startswith(b"error KeyError")
+        with pytest.raises(NoMailboxError):
+            server._reply(mailboxes, theirs, b"")
 
 
 def test_http_is_for_those_with_the_token_and_this_page(web):

@@ -700,6 +700,16 @@ def test_folders_are_found_and_missing_ones_named(tmp_path):
         MaildirAccount(tmp_path)
 
 
+def test_a_wait_for_a_maildir_ends_in_time_or_when_it_is_told_to(tmp_path):
+    Dir(tmp_path / "m", [])
+    account, asked = MaildirAccount(tmp_path / "m"), []
+    begun = time.monotonic()
+    account.wait("INBOX", 0.05, lambda: False)
+    assert 0.05 <= time.monotonic() - begun < 5
+    account.wait("INBOX", 100, lambda: asked.append(0) or len(asked) == 2)
+    assert time.monotonic() - begun < 50
+
+
 def test_watching_a_stream_gives_the_counts_of_learning_it(sample, tmp_path):
     """In the order in which it is moved."""
     scene = Scene(tmp_path)

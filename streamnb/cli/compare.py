@@ -13,6 +13,7 @@ from streamnb.errors import printable
 if TYPE_CHECKING:
     from streamnb.evaluate.compare import Comparison
     from streamnb.evaluate.intervals import Interval
+    from streamnb.evaluate.outcomes import Figure
 
 
 @click.command()
@@ -53,7 +54,7 @@ def compare(runs: tuple[str, ...], positive: str | None, plot: str | None, as_js
 
 
 def _print(found: Comparison) -> None:
-    from streamnb.evaluate.outcomes import FIGURES, lower_is_better
+    from streamnb.evaluate.outcomes import FIGURES
 
     console = new_console()
     console.print(f"{found.messages:,} messages", soft_wrap=True)
@@ -62,34 +63,26 @@ def _print(found: Comparison) -> None:
     console.print()
     table = new_table("", *(f"{number}" for number in range(1, len(found.runs) + 1)))
     for name, values in found.figures.items():
+        of = FIGURES[name]
         cells = [
-            f"{_shown(name, value)} {_bounds(name, bounds)}"
+            f"{of.shown(value)} {_bounds(of, bounds)}"
             for value, bounds in zip(values, found.intervals[name], strict=True)
         ]
-        table.add_row(FIGURES[name], *cells)
+        table.add_row(of.title, *cells)
     console.print(table)
     console.print()
     others = range(2, len(found.runs) + 1)
     table = new_table("difference", *(f"{number} - 1" for number in others))
     for name, differences in found.differences.items():
-        cells = []
+        of, cells = FIGURES[name], []
         for value, (low, high) in differences:
             star = " *" if low > 0 or high < 0 else "  "
-            cells.append(f"{_shown(name, value, '+')} {_bounds(name, (low, high), '+')}{star}")
-        better = "lower" if lower_is_better(name) else "higher"
-        table.add_row(f"{FIGURES[name]} ({better} is better)", *cells)
+            cells.append(f"{of.shown(value, '+')} {_bounds(of, (low, high), '+')}{star}")
+        better = "lower" if of.lower_is_better else "higher"
+        table.add_row(f"{of.title} ({better} is better)", *cells)
     console.print(table)
 
 
-def _shown(name: str, value: float, sign: str = "") -> str:
-    if name == "accuracy":
-        return f"{100 * value:{sign}.2f} %"
-    return f"{value:{sign}.4f}" if name in _SMALL else f"{value:{sign}.2f}"
-
-
-_SMALL = ("one_minus_roca_percent", "log_loss", "brier")
-
-
-def _bounds(name: str, bounds: Interval, sign: str = "") -> str:
-    low, high = (_shown(name, value, sign).removesuffix(" %") for value in bounds)
+def _bounds(of: Figure, bounds: Interval, sign: str = "") -> str:
+    low, high = (of.shown(value, sign).removesuffix(" %") for value in bounds)
     return f"[{low}, {high}]"

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -81,32 +80,13 @@ def experiment(
 
 def _configured(config_file: str, settings: tuple[str, ...]) -> ExperimentConfig:
     from streamnb.config.experiment import build_experiment
-    from streamnb.config.yaml_files import read_yaml, set_key
+    from streamnb.config.yaml_files import read_yaml, resolve_paths, set_key
 
     data = read_yaml(config_file)
-    _resolve(data, os.path.dirname(os.path.abspath(config_file)))
+    resolve_paths(data, "data", ("path", "images", "labels"), config_file)
     for assignment in settings:
         set_key(data, assignment)
     return build_experiment(data, config_file)
-
-
-def _resolve(data: dict[str, Any], folder: str) -> None:
-    """Paths in a configuration are relative to the file that names them; ~ is one's home."""
-    section = data.get("data")
-    if not isinstance(section, dict):
-        return
-
-    def at(path: Any) -> Any:
-        if not isinstance(path, str):
-            return path
-        return os.path.normpath(os.path.join(folder, os.path.expanduser(path)))
-
-    for key in ("path", "images", "labels"):
-        value = section.get(key)
-        if isinstance(value, list):
-            section[key] = [at(path) for path in value]
-        elif value is not None:
-            section[key] = at(value)
 
 
 def _with_progress(config: ExperimentConfig) -> Experiment:

@@ -182,11 +182,11 @@ def configured(
         config_file, target = target, ""
     data: dict[str, Any] = {}
     if config_file is not None or settings:
-        from streamnb.config.yaml_files import read_yaml, set_key
+        from streamnb.config.yaml_files import read_yaml, resolve_paths, set_key
 
         data = read_yaml(config_file) if config_file is not None else {}
     if config_file is not None and not target:
-        _resolve(data, os.path.dirname(os.path.abspath(config_file)))
+        resolve_paths(data, "corpus", ("path",), config_file)
     given = {_KEYS[name]: value for name, value in options.items() if value is not None}
     if target:
         given["corpus", "path"] = target
@@ -201,13 +201,6 @@ def configured(
     for assignment in settings:
         set_key(data, assignment)
     return build(data, config_file or "configuration")
-
-
-def _resolve(data: dict[str, Any], folder: str) -> None:
-    """Paths in a configuration are relative to the file that names them."""
-    corpus = data.get("corpus")
-    if isinstance(corpus, dict) and isinstance(corpus.get("path"), str):
-        corpus["path"] = os.path.normpath(os.path.join(folder, corpus["path"]))
 
 
 def _sweep(config: Config, plain: bool, as_json: bool, quiet: bool) -> None:

@@ -6,8 +6,6 @@ import dataclasses
 import os
 import re
 import signal
-import time
-from collections.abc import Callable
 from contextlib import closing
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -20,7 +18,7 @@ from streamnb.errors import BusyError, ConfigError, MailServerError, OutputError
 
 if TYPE_CHECKING:
     from streamnb.mailbox.watch.plan import Plan
-    from streamnb.mailbox.watch.watcher import Watcher
+    from streamnb.mailbox.watch.watcher import Account, Watcher
 
 _SENDER = re.compile(r"[^@\s<>]*@[^@\s<>]+")
 _BETWEEN = "\x1f"
@@ -230,7 +228,11 @@ def watch(
 
 
 def _plan(
-    account: Any, inbox: str, folders: dict[str, str], unsure: str | None, pinned: dict[str, str]
+    account: Account,
+    inbox: str,
+    folders: dict[str, str],
+    unsure: str | None,
+    pinned: dict[str, str],
 ) -> Plan:
     """Which folder is which class, each by the one name that the account has for it."""
     from streamnb.mailbox.watch.plan import Plan
@@ -260,7 +262,7 @@ def _say(line: str) -> None:
     click.echo(printable(f"{datetime.now():%F %T} {line}"))
 
 
-def account_of(source: str, servers: dict[str, Any]) -> tuple[Any, str]:
+def account_of(source: str, servers: dict[str, Any]) -> tuple[Account, str]:
     """An account, and its inbox."""
     if is_server(source):
         from streamnb.mailbox.watch.access import Access, address_of
@@ -274,12 +276,13 @@ def account_of(source: str, servers: dict[str, Any]) -> tuple[Any, str]:
 
 
 def _run(
-    watcher: Watcher, account: Any, every: float, once: bool, stopped: list[int], fixed: bool
+    watcher: Watcher, account: Account, every: float, once: bool, stopped: list[int], fixed: bool
 ) -> None:
     """Look, wait, look again; connect again where the connection was lost."""
     from streamnb.mailbox.rebuild import is_due, rebuild
+    from streamnb.mailbox.watch.watcher import pause
 
-    pause = 0.0
+    seconds = 0.0
     looked = False
     while not stopped:
         try:
@@ -292,19 +295,16 @@ def _run(
             if not looked:
                 _say(f"watching {account.name}: {', '.join(watcher.plan.all_folders)}")
                 _say_waiting(watcher)
-            looked, pause = True, 0.0
+            looked, seconds = True, 0.0
             if once:
                 return
-            if hasattr(account, "wait"):
-                account.wait(watcher.plan.inbox, every, lambda: bool(stopped))
-            else:
-                _sleep(every, lambda: bool(stopped))
+            account.wait(watcher.plan.inbox, every, lambda: bool(stopped))
         except (MailServerError, BusyError, OutputError) as error:
             if once or not looked:
                 raise
-            pause = min(max(2 * pause, 1.0), _LONGEST)
-            _say(f"{error}; again in {pause:g} s")
-            _sleep(pause, lambda: bool(stopped))
+            seconds = min(max(2 * seconds, 1.0), _LONGEST)
+            _say(f"{error}; again in {seconds:g} s")
+            pause(seconds, lambda: bool(stopped))
 
 
 def _say_waiting(watcher: Watcher) -> None:
@@ -318,9 +318,3 @@ def _say_waiting(watcher: Watcher) -> None:
             f"not ready to move {', '.join(waiting)} yet: each must have been called rightly often "
             "enough before it was learned (streamnb status)"
         )
-
-
-def _sleep(seconds: float, stopping: Callable[[], bool]) -> None:
-    until = time.monotonic() + seconds
-    while (left := until - time.monotonic()) > 0 and not stopping():
-        time.sleep(min(left, 0.2))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +101,29 @@ def _refuse_repeated(path: str | Path, root: yaml.Node | None) -> None:
                 nodes.append(value)
         elif isinstance(node, yaml.SequenceNode):
             nodes.extend(node.value)
+
+
+def resolve_paths(
+    data: dict[str, Any], section: str, keys: Iterable[str], config_file: str | Path
+) -> None:
+    """Make paths in a section absolute: they are relative to the file's folder; ~ is one's home.
+
+    What is no text, or list of texts, is left for the checks of the section.
+    """
+    folder = os.path.dirname(os.path.abspath(config_file))
+    there = data.get(section)
+    if not isinstance(there, dict):
+        return
+
+    def at(path: Any) -> Any:
+        if not isinstance(path, str):
+            return path
+        return os.path.normpath(os.path.join(folder, os.path.expanduser(path)))
+
+    for key in keys:
+        if key in there:
+            value = there[key]
+            there[key] = list(map(at, value)) if isinstance(value, list) else at(value)
 
 
 def set_key(data: dict[str, Any], assignment: str) -> None:

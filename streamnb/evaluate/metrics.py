@@ -215,7 +215,6 @@ class Tally:
         bins = reliability(claims, came_true)
         return Summary(
             messages=self.messages,
-            accuracy=right,
             accuracy_interval=wilson(self.correct, self.messages),
             kappa=kappa(right, math.fsum(shares.sum(axis=0) * shares.sum(axis=1))),
             kappa_temporal=kappa(right, float((truth[1:] == truth[:-1]).sum()) / self.messages),
@@ -231,7 +230,7 @@ class Tally:
             intervals={name: interval(drawn) for name, drawn in resample(run).items()}
             if with_intervals
             else {},
-            **{name: value for name, value in run.figures().items() if name != "accuracy"},
+            **run.figures(),
         )
 
     def _ties(self) -> float:

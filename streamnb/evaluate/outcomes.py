@@ -9,34 +9,61 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from streamnb import _core
 
+
+class Figure(NamedTuple):
+    """What is said of a figure, and how it is shown.
+
+    Attributes
+    ----------
+    title
+        What it is called.
+    digits
+        How many are shown after the point.
+    of_two
+        Whether it has a meaning only where there are two classes.
+    as_percent
+        Whether it is a share, shown as percent.
+    lower_is_better
+        Whether a smaller value is the better one.
+    """
+
+    title: str
+    digits: int = 2
+    of_two: bool = True
+    as_percent: bool = False
+    lower_is_better: bool = True
+
+    def shown(self, value: float, sign: str = "") -> str:
+        """A value as text."""
+        if self.as_percent:
+            return f"{100 * value:{sign}.{self.digits}f} %"
+        return f"{value:{sign}.{self.digits}f}"
+
+
 FIGURES = {
-    "accuracy": "accuracy",
-    "one_minus_roca_percent": "(1-ROCA)%",
-    "sm_at_hm_0_1_percent": "sm% at hm% = .1",
-    "sm_at_hm_0_5_percent": "sm% at hm% = .5",
-    "sm_at_hm_1_percent": "sm% at hm% = 1",
-    "hm_percent": "hm%",
-    "sm_percent": "sm%",
-    "lam_percent": "lam%",
-    "log_loss": "log loss",
-    "brier": "Brier score",
+    "accuracy": Figure("accuracy", of_two=False, as_percent=True, lower_is_better=False),
+    "one_minus_roca_percent": Figure("(1-ROCA)%", 4),
+    "sm_at_hm_0_1_percent": Figure("sm% at hm% = .1"),
+    "sm_at_hm_0_5_percent": Figure("sm% at hm% = .5"),
+    "sm_at_hm_1_percent": Figure("sm% at hm% = 1"),
+    "hm_percent": Figure("hm%"),
+    "sm_percent": Figure("sm%"),
+    "lam_percent": Figure("lam%"),
+    "log_loss": Figure("log loss", 4, of_two=False),
+    "brier": Figure("Brier score", 4, of_two=False),
 }
 _HM = {"sm_at_hm_0_1_percent": 0.001, "sm_at_hm_0_5_percent": 0.005, "sm_at_hm_1_percent": 0.01}
 
 LEAST_PROBABILITY = 1e-15  # that log loss reckons with, as river and scikit-learn
 
 _GRAIN = 2.0**-30  # of losses where resamplings are summed: an error of 5e-10 at most
-
-
-def lower_is_better(figure: str) -> bool:
-    """Whether a smaller value of a figure is the better one."""
-    return figure != "accuracy"
 
 
 def _logit(errors: float, n: float) -> float:
@@ -74,24 +101,25 @@ class Outcomes:
     @property
     def known(self) -> list[str]:
         """The figures that have a meaning for this run."""
-        two = self.positive is not None and 0 < self.positive.sum() < len(self)
-        ranks = [name for name in FIGURES if name not in ("accuracy", "log_loss", "brier")]
-        meant = {"accuracy", *self._means, *(ranks if two else ())}
-        return [name for name in FIGURES if name in meant]
+        means, two = self._means, self._two
+        return [name for name, of in FIGURES.items() if (two if of.of_two else name in means)]
 
     @property
-    def _means(self) -> dict[str, NDArray[np.float64]]:
+    def _two(self) -> bool:
+        """Whether there are messages of both of two classes."""
+        return self.positive is not None and bool(0 < self.positive.sum() < len(self))
+
+    @property
+    def _means(self) -> dict[str, NDArray[np.bool_] | NDArray[np.float64]]:
         """What each message adds to the figures that are means."""
-        both = {"log_loss": self.losses, "brier": self.squares}
-        return {name: values for name, values in both.items() if values is not None}
+        found = {"accuracy": self.right, "log_loss": self.losses, "brier": self.squares}
+        return {name: values for name, values in found.items() if values is not None}
 
     def figures(self) -> dict[str, float]:
         """All figures that have a meaning."""
         n = len(self)
-        found = {"accuracy": int(self.right.sum()) / n}
-        for name, values in self._means.items():
-            found[name] = math.fsum(values.tolist()) / n
-        if len(self.known) > len(found):
+        found = {name: math.fsum(values.tolist()) / n for name, values in self._means.items()}
+        if self._two:
             whole = self._rankings(np.array([[0]]), np.array([[n]]))
             found |= {name: float(value) for name, (value,) in whole.items()}
             found |= self._errors(*(int(column.sum()) for column in self._kinds))
@@ -120,10 +148,11 @@ class Outcomes:
             return (before[ends] - before[starts]).sum(axis=1)
 
         n = len(self)
-        found = {"accuracy": sums(self.right.astype(np.int64)) / n}
-        for name, values in self._means.items():
-            found[name] = sums(np.rint(values / _GRAIN).astype(np.int64)) * _GRAIN / n
-        if len(self.known) > len(found):
+        found = {
+            name: sums(np.rint(values / _GRAIN).astype(np.int64)) * _GRAIN / n
+            for name, values in self._means.items()
+        }
+        if self._two:
             found |= self._rankings(starts, ends)
             kinds = zip(*(sums(column).tolist() for column in self._kinds), strict=True)
             rows = [self._errors(*counts) for counts in kinds]

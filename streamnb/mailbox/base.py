@@ -96,9 +96,7 @@ class Base:
     def messages(self) -> dict[str, float]:
         """How many messages of each class were learned."""
         with self._opened():
-            counts = self._asked.models[0].counts
-            pairs = zip(counts.labels, counts.weights, strict=True)
-            return {str(label): weight / counts.scale for label, weight in pairs}
+            return {str(label): n for label, n in self._asked.messages().items()}
 
     def is_ready(self, label: str) -> bool:
         """Whether a class was called rightly often enough."""

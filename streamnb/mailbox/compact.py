@@ -15,7 +15,7 @@ from streamnb.counts.blocks import positions
 from streamnb.counts.database import is_rare, today
 from streamnb.counts.memory import MemoryCounts, column_of
 from streamnb.counts.protocol import Keys
-from streamnb.mailbox.ledger import Row
+from streamnb.mailbox.ledger import IS_MESSAGE, IS_RETIRED, IS_SUM, RETIRED, Row
 from streamnb.mailbox.packed import pack_tokens
 from streamnb.mailbox.store import Mailbox
 from streamnb.naive_bayes.receipt import Receipt
@@ -119,8 +119,7 @@ def _drop(mailbox: Mailbox, once: float, at: float, dry_run: bool) -> int:
     """
     with mailbox.reading():
         found = [_rare(mailbox, view, once, at) for view in range(len(mailbox.counts))]
-        messages = "tokens IS NOT NULL AND teacher NOT IN ('import', 'retired')"
-        numbers = mailbox.ledger.numbers(messages)
+        numbers = mailbox.ledger.numbers(IS_MESSAGE)
     if dry_run:
         return sum(map(len, found))
 
@@ -175,8 +174,7 @@ def _rare(mailbox: Mailbox, view: int, once: float, at: float) -> Keys:
     """The features of a view that can be dropped, rising."""
     fingerprints, _, seen, _ = mailbox.counts[view].rows()
     rare = np.sort(fingerprints[is_rare(seen, today() - once)])
-    # A row of an import, or of what was dropped, stands for many messages.
-    sums = "(teacher IN ('import', 'retired') OR time < ?) AND ended IS NULL"
+    sums = f"({IS_SUM} OR time < ?) AND ended IS NULL"
     for row in mailbox.ledger.rows(sums, (at,)):
         if row.tokens is not None:
             rare = rare[~positions(np.sort(row.tokens[view].fingerprints), rare)[1]]
@@ -202,7 +200,7 @@ def _without(mailbox: Mailbox, row: Row, going: list[Keys]) -> None:
 
 def _retire(mailbox: Mailbox, at: float, dry_run: bool) -> tuple[int, int]:
     """Put the counts of rows older than that into one row a class."""
-    old = "ended IS NULL AND tokens IS NOT NULL AND time < ? AND teacher != 'retired'"
+    old = f"ended IS NULL AND tokens IS NOT NULL AND time < ? AND NOT {IS_RETIRED}"
     with mailbox.reading():
         numbers = mailbox.ledger.numbers(old, (at,))
         gone = len(mailbox.ledger.numbers("ended < ?", (at,)))
@@ -217,7 +215,7 @@ def _retire(mailbox: Mailbox, at: float, dry_run: bool) -> tuple[int, int]:
         return len(rows)
 
     def merge() -> int:
-        former = list(mailbox.ledger.rows("teacher = 'retired' AND ended IS NULL"))
+        former = list(mailbox.ledger.rows(f"{IS_RETIRED} AND ended IS NULL"))
         for row in former:
             mailbox.ledger.remove(row)
         _write_sums(mailbox, former)
@@ -227,7 +225,7 @@ def _retire(mailbox: Mailbox, at: float, dry_run: bool) -> tuple[int, int]:
     retired = _in_parts(mailbox, numbers, retire)
     with mailbox.reading():
         sums, classes = mailbox.database.connection.execute(
-            "SELECT count(*), count(DISTINCT label) FROM ledger WHERE teacher = 'retired'"
+            f"SELECT count(*), count(DISTINCT label) FROM ledger WHERE {IS_RETIRED}"  # noqa: S608
         ).fetchone()
     if gone or sums > classes:  # also of one that was cut off
         _do_part(mailbox, merge)
@@ -253,5 +251,5 @@ def _write_sums(mailbox: Mailbox, rows: list[Row]) -> None:
         of = str([row.digest.hex() for row in rows if row.label == k]) + str(label)
         key = hashlib.sha256(of.encode() + pack_tokens(tokens)).digest()
         mailbox.ledger.write(
-            Row(0, key, k, "retired", "retired", 0.0, 0.0, None, None, "", receipt, tokens)
+            Row(0, key, k, RETIRED, RETIRED, 0.0, 0.0, None, None, "", receipt, tokens)
         )

@@ -18,9 +18,13 @@ from streamnb.mailbox.packed import PLACED, FeaturesAt, PlacesOf, pack_tokens, u
 from streamnb.mailbox.transactions import Transactions
 from streamnb.naive_bayes.receipt import Receipt
 
-HUMAN, PROGRAM = "human", "program"
-# Rows of an import, and of what was dropped, stand for many messages.
-TEACHERS = (HUMAN, PROGRAM, "import", "retired")
+HUMAN, PROGRAM, IMPORT, RETIRED = "human", "program", "import", "retired"
+TEACHERS = (HUMAN, PROGRAM, IMPORT, RETIRED)
+
+# Conditions of SQL. Rows of an import, and of what was dropped, stand for many messages.
+IS_RETIRED = f"teacher = '{RETIRED}'"
+IS_SUM = f"teacher IN ('{IMPORT}', '{RETIRED}')"
+IS_MESSAGE = f"tokens IS NOT NULL AND NOT {IS_SUM}"  # one whose features are known
 
 
 def check_origin(teacher: str, source: str) -> None:

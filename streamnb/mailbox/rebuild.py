@@ -9,6 +9,7 @@ import numpy as np
 
 from streamnb.counts.memory import MemoryCounts
 from streamnb.features.token_counts import TokenCounts
+from streamnb.mailbox.ledger import IS_MESSAGE
 from streamnb.mailbox.store import Mailbox
 from streamnb.naive_bayes.base import TextModel
 from streamnb.naive_bayes.receipt import Receipt
@@ -18,8 +19,6 @@ from streamnb.naive_bayes.receipt import Receipt
 _LEAST, _OF_FEW, _OF_MANY, _MANY = 10, 0.1, 0.2, 1000
 
 _MESSAGES = "messages"
-# Rows that are one message, whose features are known; others are sums of many.
-_MESSAGE = "tokens IS NOT NULL AND teacher NOT IN ('import', 'retired')"
 
 Progress = Callable[[list[int]], Iterable[int]]
 
@@ -85,14 +84,14 @@ class _Learned(NamedTuple):
 def _signature(mailbox: Mailbox) -> Any:
     """What differs where something was done that cannot be caught up with."""
     sums = mailbox.database.connection.execute(
-        f"SELECT count(*), max(id) FROM ledger WHERE ended IS NULL AND NOT ({_MESSAGE})"  # noqa: S608
+        f"SELECT count(*), max(id) FROM ledger WHERE ended IS NULL AND NOT ({IS_MESSAGE})"  # noqa: S608
     ).fetchone()
     return tuple(sums), mailbox.compactions, mailbox.database.value("identity")
 
 
 def _catch_up(mailbox: Mailbox, learned: _Learned) -> bool:
     """Learn and take back what others did since; whether that could be done."""
-    active = set(mailbox.ledger.numbers(f"ended IS NULL AND {_MESSAGE}"))
+    active = set(mailbox.ledger.numbers(f"ended IS NULL AND {IS_MESSAGE}"))
     gone = learned.receipts.keys() - active
     model = learned.model
     for number in sorted(gone):
@@ -115,7 +114,7 @@ def _relearned(mailbox: Mailbox, progress: Progress) -> _Learned:
     mailbox.check_places()  # or what is damaged in the blocks would be learned
     model = mailbox.untaught()
     (sums,) = mailbox.database.connection.execute(
-        f"SELECT count(*) FROM ledger WHERE ended IS NULL AND NOT ({_MESSAGE})"  # noqa: S608
+        f"SELECT count(*) FROM ledger WHERE ended IS NULL AND NOT ({IS_MESSAGE})"  # noqa: S608
     ).fetchone()
     learned = _Learned(model, [MemoryCounts(keep_names=False) for _ in model.members], {})
     if sums:
@@ -144,7 +143,7 @@ def _keep_what_cannot_be_learned(mailbox: Mailbox, learned: _Learned) -> None:
         messages = sum(counts.weights)
         seen.add_matrix(tokens, times[:, :1].astype(np.float64), [_MESSAGES], [messages])
     model.restore(mailbox.classifier.model.state())
-    for row in mailbox.ledger.rows(f"ended IS NULL AND {_MESSAGE}"):
+    for row in mailbox.ledger.rows(f"ended IS NULL AND {IS_MESSAGE}"):
         views = row.tokens or ()
         model.unlearn(model.of_views(views), mailbox.labels[row.label], row.receipt)
         learned.tally(views, row.receipt, -1)
@@ -153,7 +152,7 @@ def _keep_what_cannot_be_learned(mailbox: Mailbox, learned: _Learned) -> None:
 def _mixed(mailbox: Mailbox) -> list[int]:
     """Numbers of the rows: the i-th of n of a class comes at i / n; which that is, digests say."""
     rows = mailbox.database.connection.execute(
-        f"SELECT label, id FROM ledger WHERE ended IS NULL AND {_MESSAGE} ORDER BY digest"  # noqa: S608
+        f"SELECT label, id FROM ledger WHERE ended IS NULL AND {IS_MESSAGE} ORDER BY digest"  # noqa: S608
     ).fetchall()
     of_label: dict[int, list[int]] = {}
     for label, number in rows:

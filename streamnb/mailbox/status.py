@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from streamnb.counts.protocol import Label
 from streamnb.errors import StateError
-from streamnb.mailbox.ledger import HUMAN
+from streamnb.mailbox.ledger import HUMAN, IMPORT, IS_RETIRED
 from streamnb.mailbox.rebuild import is_due
 from streamnb.naive_bayes.receipt import Receipt
 
@@ -112,12 +112,12 @@ def _status(mailbox: Mailbox) -> Status:
         # A row of an import stands for many messages, and one of `compact` for none.
         groups = run(
             f"SELECT label, teacher, {_FIRST_WORD}, count(*) FROM ledger "  # noqa: S608 (ours)
-            "WHERE ended IS NULL AND teacher != 'retired' GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"
+            f"WHERE ended IS NULL AND NOT {IS_RETIRED} GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"
         ).fetchall()
         many: Counter[tuple[int, str]] = Counter()
         imported = (
             f"SELECT label, {_FIRST_WORD}, receipt FROM ledger "  # noqa: S608 (ours)
-            "WHERE ended IS NULL AND teacher = 'import'"
+            f"WHERE ended IS NULL AND teacher = '{IMPORT}'"
         )
         for label, source, receipt in run(imported):
             many[label, source] += round(Receipt.of_text(receipt).mass)
@@ -125,7 +125,7 @@ def _status(mailbox: Mailbox) -> Status:
             raise TypeError("a teacher or source that is no text")
         learned = []
         for k, teacher, source, rows in groups:
-            messages = many[k, source] if teacher == "import" else rows
+            messages = many[k, source] if teacher == IMPORT else rows
             learned.append(Learned(str(mailbox.labels[k]), teacher, source, messages))
         recent = run(
             "SELECT expected != label FROM ledger WHERE ended IS NULL AND teacher = ? "

@@ -6,7 +6,7 @@ import math
 import time
 from typing import NamedTuple
 
-from streamnb.mailbox.ledger import COLUMNS
+from streamnb.mailbox.ledger import COLUMNS, IS_RETIRED
 from streamnb.mailbox.lessons import relearn_row, unlearn_row
 from streamnb.mailbox.memory import Memory
 
@@ -40,7 +40,7 @@ def last_learned(mailbox: Memory, many: int = 1) -> float | None:
     """When the last so many learnings began; None where there are none."""
     with mailbox.reading():
         rows = mailbox.database.connection.execute(
-            "SELECT added FROM ledger WHERE teacher != 'retired' ORDER BY id DESC LIMIT ?",
+            f"SELECT added FROM ledger WHERE NOT {IS_RETIRED} ORDER BY id DESC LIMIT ?",  # noqa: S608
             (min(many, 2**62),),
         ).fetchall()
     return float(rows[-1][0]) if rows else None
@@ -59,7 +59,7 @@ def moment_of(mailbox: Memory, when: float) -> float:
         if max(moment or 0.0 for moment in newest) <= now:
             return when
         found = math.inf
-        lessons = "SELECT added, time FROM ledger WHERE teacher != 'retired' ORDER BY added DESC"
+        lessons = f"SELECT added, time FROM ledger WHERE NOT {IS_RETIRED} ORDER BY added DESC"  # noqa: S608
         for added, at in run(lessons):
             if at < when:
                 break
@@ -84,8 +84,8 @@ def undo(mailbox: Memory, since: float, dry_run: bool = False) -> Undone:
 
     def undone() -> Undone:
         find = (
-            "SELECT id, digest, tokens IS NULL, ended IS NULL FROM ledger "
-            "WHERE teacher != 'retired' AND "
+            "SELECT id, digest, tokens IS NULL, ended IS NULL FROM ledger "  # noqa: S608 (ours)
+            f"WHERE NOT {IS_RETIRED} AND "
         )
         run = mailbox.database.connection.execute
         new = run(f"{find} added >= ?", (since,)).fetchall()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,6 +64,10 @@ class ContextNB(DiscriminativeMultinomialNB):
 
     def _weights_of(self, fingerprints: Keys) -> tuple[Floats, NDArray[np.uint8] | None]:
         cells, _ = self.counts.gather(fingerprints)
+        return self._backed_off(fingerprints, cells)
+
+    def _backed_off(self, fingerprints: Keys, cells: Floats) -> tuple[Floats, NDArray[np.uint8]]:
+        """Log P of grams among which are those they end in, and which no longer one ends in."""
         # u goes with the root of a count, which grows with the scale of counts that have aged.
         spread = self.spread * math.sqrt(self.counts.scale)
         return _core.backing_off(
@@ -74,6 +79,13 @@ class ContextNB(DiscriminativeMultinomialNB):
             self.step,
             self._background,
         )
+
+    def _weights_of_all(self) -> Iterator[tuple[Keys, Floats]]:
+        # Of all at once: what a gram says depends on others.
+        fingerprints, cells = self.counts.everything()
+        weights, longest = self._backed_off(fingerprints, cells)
+        some = longest.astype(bool)
+        yield fingerprints[some], weights[some] / self.step
 
     def _sums(self, tokens: TokenCounts) -> tuple[list[float], int]:
         # What a gram says depends on others: not the multinomial formula's one call.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from streamnb import _core
 from streamnb.counts.memory import MemoryCounts
-from streamnb.counts.protocol import Counts, Label, checked_weight
+from streamnb.counts.protocol import Counts, Floats, Keys, Label, checked_weight
 from streamnb.features.token_counts import Feature, TokenCounts
 from streamnb.naive_bayes.base import TextModel
 from streamnb.naive_bayes.explanation import Explanation
@@ -259,7 +259,7 @@ class CountingNB(Remembers[_Evidence], CountingParameters, MiniBatches, TextMode
         tokens = self.as_tokens(x)
         weight = 1.0 if w == 1 else checked_weight(w)
         with self._lock:
-            exponent, mass, amount = self.add(tokens, y, weight, self._times(tokens, y))
+            exponent, mass, amount = self._add(tokens, y, weight, self._times(tokens, y))
         return Receipt(exponent, mass, (amount,))
 
     def _times(self, tokens: TokenCounts, y: Label) -> float:
@@ -273,6 +273,13 @@ class CountingNB(Remembers[_Evidence], CountingParameters, MiniBatches, TextMode
 
         Gives exponent, mass and weight, for a `Receipt`.
         """
+        with self._lock:
+            return self._add(tokens, y, w, times)
+
+    def _add(
+        self, tokens: TokenCounts, y: Label, w: float, times: float
+    ) -> tuple[int, float, float]:
+        """As `add`, under the lock."""
         counts = self.counts
         exponent, mass = counts.exponent, w * counts.scale
         counts.add(tokens, y, mass * times, mass)
@@ -298,12 +305,19 @@ class CountingNB(Remembers[_Evidence], CountingParameters, MiniBatches, TextMode
     def unlearn(self, x: Any, y: Label, receipt: Receipt) -> None:
         """Take back what a receipt says, or raise ValueError and change nothing."""
         with self._lock:
-            self.take(self.as_tokens(x), y, receipt, receipt.weights[0])
+            self._take(self.as_tokens(x), y, receipt, receipt.weights[0])
 
     def take(
         self, tokens: TokenCounts, y: Label, receipt: Receipt, times: float
     ) -> tuple[TokenCounts, Label, float, float]:
         """Take away what `add` added; gives what was taken, as the counts' `add` wants it."""
+        with self._lock:
+            return self._take(tokens, y, receipt, times)
+
+    def _take(
+        self, tokens: TokenCounts, y: Label, receipt: Receipt, times: float
+    ) -> tuple[TokenCounts, Label, float, float]:
+        """As `take`, under the lock."""
         counts = self.counts
         if self.decay == 1 and receipt.exponent == counts.exponent:
             counts.subtract(tokens, y, times, receipt.mass)
@@ -327,8 +341,9 @@ class CountingNB(Remembers[_Evidence], CountingParameters, MiniBatches, TextMode
 
     def put_back(self, tokens: TokenCounts, y: Label, receipt: Receipt, times: float) -> None:
         """Add once more what `add` added and `take` took."""
-        shrunk = self._shrunk(receipt)
-        self.counts.add(tokens, y, times * shrunk, receipt.mass * shrunk)
+        with self._lock:
+            shrunk = self._shrunk(receipt)
+            self.counts.add(tokens, y, times * shrunk, receipt.mass * shrunk)
 
     @property
     def _threshold(self) -> float:
@@ -481,10 +496,14 @@ class CountingNB(Remembers[_Evidence], CountingParameters, MiniBatches, TextMode
                     raise ValueError(f"nothing was ever learned of class {label!r:.80}")
                 columns.append(k)
             strongest = Strongest(len(labels), n)
-            for fingerprints, cells in self.counts.parts():
-                weights = self._feature_weights(cells)
+            for fingerprints, weights in self._weights_of_all():
                 strongest.add(fingerprints, against_best_other(weights)[:, columns])
         return strongest.found()
+
+    def _weights_of_all(self) -> Iterator[tuple[Keys, Floats]]:
+        """Features (n,), and what one occurrence of each adds to each class (n, K), in parts."""
+        for fingerprints, cells in self.counts.parts():
+            yield fingerprints, self._feature_weights(cells)
 
     def name_of(self, fingerprint: int) -> Feature:
         """The name of a feature; #fingerprint where it was not kept."""

@@ -22,12 +22,6 @@ class _Learned(NamedTuple):
     receipt: Receipt
 
 
-def _of_model(name: str) -> Any:
-    """What a window has of its model, be it a method."""
-    said = getattr(TextModel, name).__doc__
-    return property(lambda window: getattr(window.model, name), doc=said)
-
-
 @parameterised()
 class WindowNB(TextModel):
     """A model that knows only the last messages it learned.
@@ -67,22 +61,7 @@ class WindowNB(TextModel):
     def _more_tags(self) -> set[str]:
         return self.model._more_tags()
 
-    # As the model has it.
-    takes_views = _of_model("takes_views")
-    members = _of_model("members")
-    missed_turns = _of_model("missed_turns")
-    record_of = _of_model("record_of")
-    is_ready = _of_model("is_ready")
-    labels = _of_model("labels")
-    as_tokens = _of_model("as_tokens")
-    views_of = _of_model("views_of")
-    of_views = _of_model("of_views")
-    _scores = _of_model("_scores")
-    explain_views = _of_model("explain_views")
-    _needs_receipt = _of_model("_needs_receipt")
     why_in_sequence = "a window: which messages are the last depends on their order"
-    state = _of_model("state")
-    restore = _of_model("restore")
 
     def learn(self, x: Any, y: Label, w: float = 1.0) -> Receipt:
         """Learn a message, and unlearn the one that leaves the window.
@@ -117,6 +96,10 @@ class WindowNB(TextModel):
             self.model.relearn(x, y, receipt)
             self._take_in(self.as_tokens(x), y, receipt)
 
+    def parts_since(self, before: WindowNB) -> dict[str, Any]:
+        """What a receipt would say that leads from another window's state to this one's."""
+        return self.model.parts_since(before.model)
+
     def _without_receipt(self, w: float) -> Receipt:
         return self.model._without_receipt(_rounded(w))
 
@@ -137,6 +120,23 @@ class WindowNB(TextModel):
 
     def _file_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
         raise OutputError("a window is not written to files: save the model inside (model.model)")
+
+
+def _of_model(name: str) -> property:
+    """What a window has of its model, be it a method."""
+    said = getattr(TextModel, name).__doc__
+    return property(lambda window: getattr(window.model, name), doc=said)
+
+
+# What is made of other methods, which are the window's own or its model's. All the rest, also what
+# a model of texts will have one day, is the model's: a base's default would be wrong unnoticed.
+_MADE_OF_OTHERS = {
+    *("learn_one", "unlearn_one", "learn_many", "learn_anew", "explain_one", "_scores_of"),
+    *("features", "outline", "outline_of", "of_outline", "_of_file"),
+}
+for _name in {*vars(TextModel), "_scores"} - vars(WindowNB).keys() - _MADE_OF_OTHERS:
+    if not _name.startswith("__"):
+        setattr(WindowNB, _name, _of_model(_name))
 
 
 def _rounded(w: float) -> float:

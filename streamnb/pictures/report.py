@@ -109,9 +109,8 @@ def _table(header: list[str], rows: list[list[str]]) -> str:
 
 
 def _value(name: str, value: float) -> str:
-    if name == "accuracy":
-        return f"{100 * value:.2f} %"
-    return f"{value:.4f}"
+    of = FIGURES[name]
+    return of.shown(value) if of.as_percent else f"{value:.4f}"
 
 
 def _comparison(runs: list[ReadRun]) -> str:
@@ -120,7 +119,7 @@ def _comparison(runs: list[ReadRun]) -> str:
     except CorpusError as error:
         return f'<p class="note">The runs are not compared: {_text(error)}</p>'
     rows = [
-        [FIGURES[name], *(_value(name, value) for value in values)]
+        [FIGURES[name].title, *(_value(name, value) for value in values)]
         for name, values in found.figures.items()
     ]
     table = _table(["", *(run.name for run in runs)], rows)
@@ -137,7 +136,7 @@ def _run(run: ReadRun, salt: str) -> str:
         if bounds is not None:
             low, high = (_value(name, float(bound)) for bound in bounds)
             shown += f" (95 %: {low} to {high})"
-        rows.append([FIGURES[name], shown])
+        rows.append([FIGURES[name].title, shown])
     table = _table(["figure", ""], rows)
     return f"<h2>{_text(run.name)}</h2>{table}{_pictures(figures.pictures_of_run(run), salt)}"
 

@@ -18,7 +18,7 @@ from streamnb.errors import ConfigError, CorpusError, StreamNBError
 from streamnb.features.views import described
 from streamnb.partial import Piece, Row, assembled, check_sums, count, merge, plan_of
 from streamnb.replay.build import make_classifier, make_tokenizer, missing_prior
-from streamnb.replay.run import labelled, open_of
+from streamnb.replay.run import labelled, open_of, skip
 from streamnb.replay.workers import feed
 
 _SHARE = 4000  # messages that one process counts at a time, at least
@@ -133,17 +133,11 @@ def _in_sequence(config: Config, entries: list[Entry], found: Fitted, tell: OnLe
     model = found.classifier.model
     for entry, result in feed(entries, found.classifier.tokenizer, config.jobs):
         if isinstance(result, StreamNBError):
-            _failed(config, entry, result, found.skipped)
+            skip(config, str(result), found.skipped, entry.name)
             continue
         model.learn_one(result, entry.label)
         found.learned += 1
         tell(found.learned, len(entries))
-
-
-def _failed(config: Config, entry: Entry, error: Exception, skipped: list[str]) -> None:
-    if config.corpus.on_error == "stop":
-        raise CorpusError(f"{error} (message {entry.name}; --on-error skip goes on without it)")
-    skipped.append(str(error))
 
 
 def _in_shares(config: Config, entries: list[Entry], found: Fitted, tell: OnLearned) -> Classifier:
@@ -189,7 +183,7 @@ def _counted(
             try:
                 message = read(entry)
             except StreamNBError as error:
-                _failed(config, entry, error, skipped)
+                skip(config, str(error), skipped, entry.name)
                 continue
             yield Row(place, entry.label, message)
 

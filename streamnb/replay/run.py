@@ -371,9 +371,15 @@ def labelled(corpus: Corpus, config: Config, skipped: list[str]) -> Iterator[Ent
         if entry.label:
             without = "has the label '?', which results have where nothing was learned; rename it"
         error = entry.problem or f"{entry.path}: message {entry.name} {without}"
-        if config.corpus.on_error == "stop":
-            raise CorpusError(f"{error} (--on-error skip goes on without it)")
-        skipped.append(error)
+        skip(config, error, skipped)
+
+
+def skip(config: Config, error: str, skipped: list[str], name: str = "") -> None:
+    """Note what is wrong with a message, whose name is told; or stop there, as is configured."""
+    if config.corpus.on_error == "stop":
+        message = f"message {name}; " if name else ""
+        raise CorpusError(f"{error} ({message}--on-error skip goes on without it)")
+    skipped.append(error)
 
 
 def _examples(
@@ -381,11 +387,7 @@ def _examples(
 ) -> Iterator[Example]:
     for entry, result in fed:
         if isinstance(result, StreamNBError):
-            if config.corpus.on_error == "stop":
-                raise CorpusError(
-                    f"{result} (message {entry.name}; --on-error skip goes on without it)"
-                )
-            skipped.append(str(result))
+            skip(config, str(result), skipped, entry.name)
             continue
         example = Example(result, entry.label, entry.name, entry.classify, entry.learn)
         if envelope:

@@ -19,7 +19,7 @@ from streamnb.errors import BusyError, StreamNBError, UnexpectedError
 from streamnb.mailbox.digest import of_hex
 from streamnb.mailbox.ledger import HUMAN, PROGRAM, read_label
 from streamnb.mailbox.service.answers import Question, answer
-from streamnb.mailbox.service.judge import Mailboxes, learn_sure
+from streamnb.mailbox.service.judge import Mailboxes, NoMailboxError, learn_sure
 from streamnb.mailbox.service.protocol import MOST
 from streamnb.mailbox.sources import is_binary
 from streamnb.mailbox.status import status
@@ -113,7 +113,7 @@ def _done(mailboxes: Mailboxes, act: Act, request: Request, message: bytes) -> t
             return 200, act(mailbox, request, message)
     except StreamNBError as error:
         return next(code for kind, code in _STATUSES if isinstance(error, kind)), error
-    except LookupError as error:
+    except NoMailboxError as error:
         return 404, error
     except Exception as error:  # whatever is in a message must not end the server
         return 500, UnexpectedError(error)

@@ -52,6 +52,10 @@ def afterwards(mailbox: Mailbox, message: bytes, found: Answer, place: str, lear
         learn_sure(mailbox, message, found)
 
 
+class NoMailboxError(LookupError):
+    """There is no such user, or it is another database."""
+
+
 @dataclass(eq=False, repr=False)
 class Mailboxes:
     """The mailboxes of a server, opened when first needed.
@@ -88,18 +92,18 @@ class Mailboxes:
 
         Raises
         ------
-        LookupError
+        NoMailboxError
             Where it is another database, or there are no users, or only users.
         """
         if (user is None) != (self.one is not None):
-            raise LookupError("not that database")
+            raise NoMailboxError("not that database")
         mailbox = self.one if user is None else self._taken(user)
         assert mailbox is not None  # noqa: S101 (for the type checker)
         try:
             if mailbox.database.replaced():
                 raise StateError(f"{mailbox.path}: another file has taken its place: start again")
             if file is not None and file != mailbox.database.file:
-                raise LookupError("not that database")
+                raise NoMailboxError("not that database")
             yield mailbox
         finally:
             if user is not None:
@@ -112,7 +116,7 @@ class Mailboxes:
                 self._open.pop(user).mailbox.close()
                 held = None
             if held is None and self.base is None and not os.path.exists(user_path(user)):
-                raise LookupError(f"{user}: nothing was taught yet")
+                raise NoMailboxError(f"{user}: nothing was taught yet")
             if held is None:
                 held = _Held(Mailbox(user_path(user), True, WAIT, base=self.base))
                 self._open[user] = held

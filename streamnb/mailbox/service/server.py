@@ -14,7 +14,7 @@ from typing import NamedTuple
 from streamnb.errors import StateError
 from streamnb.mailbox.service import protocol
 from streamnb.mailbox.service.answers import answer
-from streamnb.mailbox.service.judge import Mailboxes, afterwards
+from streamnb.mailbox.service.judge import Mailboxes, NoMailboxError, afterwards
 from streamnb.mailbox.service.listening import Address, Talk, accept, notify, seldom
 
 _PATIENCE = 30.0  # seconds for a client to send its message
@@ -160,7 +160,7 @@ def _reply(
     try:
         with mailboxes.of(request.user, file) as mailbox:
             found = answer(mailbox, message, request.question)
-    except LookupError:
+    except NoMailboxError:
         raise
     except StateError:
         return b"", None  # the client will look for itself

@@ -19,7 +19,7 @@ from streamnb.counts.protocol import Label
 from streamnb.errors import StateError
 from streamnb.features.token_counts import TokenCounts
 from streamnb.mailbox.groups import grouped, in_order
-from streamnb.mailbox.ledger import HUMAN, PROGRAM, Row
+from streamnb.mailbox.ledger import HUMAN, IMPORT, PROGRAM, Row
 from streamnb.mailbox.lessons import add_row, confirm, take_back
 from streamnb.mailbox.memory import check_kind
 from streamnb.mailbox.store import Mailbox
@@ -122,7 +122,7 @@ def of_counts(
             receipt, once = Receipt(0, weights[k], (1.0,) * len(views), once), {}
             key = hashlib.sha256(identity + str(labels[k]).encode()).digest()
             yield Row(
-                0, key, k, "import", f"import {where}", time.time(), 0.0, None, None, "", receipt,
+                0, key, k, IMPORT, f"import {where}", time.time(), 0.0, None, None, "", receipt,
                 tokens,
             )  # fmt: skip
 

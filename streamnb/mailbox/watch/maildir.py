@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 from streamnb.corpus.entry import MAX_MESSAGE
 from streamnb.corpus.folders import is_maildir
 from streamnb.errors import CorpusError, OutputError, os_errors_as
 from streamnb.mailbox.watch.ignored_folders import is_bin
-from streamnb.mailbox.watch.watcher import Listed
+from streamnb.mailbox.watch.watcher import Listed, pause
 
 INBOX = "INBOX"
 _HEADER = 1 << 16
@@ -155,6 +156,10 @@ class MaildirAccount:
             # One by one: a parent that mkdir makes has the mode of the umask.
             for place in ("", "tmp", "new", "cur"):
                 (self.root / f".{folder}" / place).mkdir(mode=0o700, exist_ok=True)
+
+    def wait(self, folder: str, seconds: float, stopping: Callable[[], bool]) -> None:
+        """Wait so long: a folder of files tells nothing by itself."""
+        pause(seconds, stopping)
 
     def file(self, folder: str, uid: str, target: str, junk: bool) -> bool:
         """Move a message, so that at any moment it is in one of both folders, or in both."""

@@ -57,6 +57,12 @@ class Account(Protocol):
 
     name: str
 
+    def folders(self) -> list[str]:
+        """The names of all folders but the bin and such."""
+
+    def canonical(self, folder: str) -> str:
+        """The name that `folders` has for a folder: one folder has one name."""
+
     def state(self, folder: str) -> object:
         """Something that differs when the folder has changed; None where that cannot be told."""
 
@@ -74,6 +80,19 @@ class Account(Protocol):
 
     def make(self, folder: str) -> None:
         """Make a folder, where it is missing."""
+
+    def wait(self, folder: str, seconds: float, stopping: Callable[[], bool]) -> None:
+        """Wait until something happens in a folder, or so long; asked whether to stop meanwhile."""
+
+    def close(self) -> None:
+        """Let go of what is held open."""
+
+
+def pause(seconds: float, stopping: Callable[[], bool]) -> None:
+    """Wait so long, or until it is to stop."""
+    until = time.monotonic() + seconds
+    while (left := until - time.monotonic()) > 0 and not stopping():
+        time.sleep(min(left, 0.2))
 
 
 @dataclass(eq=False, repr=False)
