@@ -102,7 +102,9 @@ def main():
                 stream = [
                     Example(text, group)
                     for group in groups
-                    for text in pieces(chosen.folder / group, size, chosen.most // len(groups), seed)
+                    for text in pieces(
+                        chosen.folder / group, size, chosen.most // len(groups), seed
+                    )
                 ]
                 random.Random(seed).shuffle(stream)
                 found.append(figures(make(), stream))
