@@ -246,8 +246,7 @@ class TextModel(Scored, Saved, AsksMany):
         ValueError
             For a count or weight that is NaN, infinite, negative or no number. Nothing has changed.
         """
-        with self._lock:
-            self.receipt = self.learn(x, y, w)
+        self.receipt = self.learn(x, y, w)
 
     def unlearn_one(self, x: Any, y: Label, w: float = 1.0, receipt: Receipt | None = None) -> None:
         """Undo `learn_one` with the same arguments: exactly, while weights are whole numbers.

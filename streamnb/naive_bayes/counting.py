@@ -259,7 +259,7 @@ class CountingNB(Remembers[_Evidence], CountingParameters, MiniBatches, TextMode
         tokens = self.as_tokens(x)
         weight = 1.0 if w == 1 else checked_weight(w)
         with self._lock:
-            exponent, mass, amount = self._add(tokens, y, weight, self._times(tokens, y))
+            exponent, mass, amount = self.add(tokens, y, weight, self._times(tokens, y))
         return Receipt(exponent, mass, (amount,))
 
     def _times(self, tokens: TokenCounts, y: Label) -> float:
@@ -274,18 +274,12 @@ class CountingNB(Remembers[_Evidence], CountingParameters, MiniBatches, TextMode
         Gives exponent, mass and weight, for a `Receipt`.
         """
         with self._lock:
-            return self._add(tokens, y, w, times)
-
-    def _add(
-        self, tokens: TokenCounts, y: Label, w: float, times: float
-    ) -> tuple[int, float, float]:
-        """As `add`, under the lock."""
-        counts = self.counts
-        exponent, mass = counts.exponent, w * counts.scale
-        counts.add(tokens, y, mass * times, mass)
-        if self.decay != 1:
-            counts.age(self.decay)
-        return exponent, mass, mass * times
+            counts = self.counts
+            exponent, mass = counts.exponent, w * counts.scale
+            counts.add(tokens, y, mass * times, mass)
+            if self.decay != 1:
+                counts.age(self.decay)
+            return exponent, mass, mass * times
 
     @property
     def why_in_sequence(self) -> str:
@@ -304,36 +298,29 @@ class CountingNB(Remembers[_Evidence], CountingParameters, MiniBatches, TextMode
 
     def unlearn(self, x: Any, y: Label, receipt: Receipt) -> None:
         """Take back what a receipt says, or raise ValueError and change nothing."""
-        with self._lock:
-            self._take(self.as_tokens(x), y, receipt, receipt.weights[0])
+        self.take(self.as_tokens(x), y, receipt, receipt.weights[0])
 
     def take(
         self, tokens: TokenCounts, y: Label, receipt: Receipt, times: float
     ) -> tuple[TokenCounts, Label, float, float]:
         """Take away what `add` added; gives what was taken, as the counts' `add` wants it."""
         with self._lock:
-            return self._take(tokens, y, receipt, times)
-
-    def _take(
-        self, tokens: TokenCounts, y: Label, receipt: Receipt, times: float
-    ) -> tuple[TokenCounts, Label, float, float]:
-        """As `take`, under the lock."""
-        counts = self.counts
-        if self.decay == 1 and receipt.exponent == counts.exponent:
-            counts.subtract(tokens, y, times, receipt.mass)
-            return tokens, y, times, receipt.mass
-        # Ageing rounds, and drops what is too small to matter: no more can be taken than is left.
-        k = counts.index(y)
-        if k is None:
-            raise ValueError(f"cannot unlearn: nothing was ever learned of class {y!r:.80}")
-        shrunk = self._shrunk(receipt)
-        cells, _ = counts.gather(tokens.fingerprints)
-        left = np.minimum(tokens.counts * (times * shrunk), cells[:, k])
-        some = left > 0
-        kept = TokenCounts._trusted(tokens.fingerprints[some], left[some], None, None)
-        mass = min(receipt.mass * shrunk, counts.weights[k])
-        counts.subtract(kept, y, 1.0, mass)
-        return kept, y, 1.0, mass
+            counts = self.counts
+            if self.decay == 1 and receipt.exponent == counts.exponent:
+                counts.subtract(tokens, y, times, receipt.mass)
+                return tokens, y, times, receipt.mass
+            # Ageing rounds, and drops what is too small to matter: only what is left can be taken.
+            k = counts.index(y)
+            if k is None:
+                raise ValueError(f"cannot unlearn: nothing was ever learned of class {y!r:.80}")
+            shrunk = self._shrunk(receipt)
+            cells, _ = counts.gather(tokens.fingerprints)
+            left = np.minimum(tokens.counts * (times * shrunk), cells[:, k])
+            some = left > 0
+            kept = TokenCounts._trusted(tokens.fingerprints[some], left[some], None, None)
+            mass = min(receipt.mass * shrunk, counts.weights[k])
+            counts.subtract(kept, y, 1.0, mass)
+            return kept, y, 1.0, mass
 
     def _shrunk(self, receipt: Receipt) -> float:
         """What the numbers of a receipt have become since, by rescaling."""
