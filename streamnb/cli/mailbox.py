@@ -397,8 +397,8 @@ def classify(
 ) -> None:
     """Print `S score path` for spam, `H` for ham, `U` where it is unsure, a line a message.
 
-    It is also unsure of a class that was not called rightly often enough yet, of messages that were
-    then learned (`streamnb status`).
+    It also prints U for a class it has predicted correctly too rarely so far (`streamnb status`
+    shows the counts).
 
     The score is the log-odds of spam: above 0 it is more likely than not. With other classes than
     ham and spam, the class is printed, and its own log-odds. For one message the exit status is

@@ -139,8 +139,8 @@ _ASK = 100  # learnings that are taken back without a question
     flag_value=1,
     type=click.IntRange(1),
     metavar="[N]",
-    help="Go back to before the last N learnings (1): also what was forgotten since holds again, "
-    "and what came in one merge or import goes together.",
+    help="Go back to before the last N learnings (default 1). What was forgotten since counts "
+    "again; a merge or import is undone as a whole.",
 )
 @click.option("--redo", is_flag=True, help="Undo the last undo: learn all that again, exactly.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
