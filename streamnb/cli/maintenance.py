@@ -26,8 +26,8 @@ _dry_run = click.option("--dry-run", is_flag=True, help="Only say what would be 
 def status(db: str | None, wait: float, as_json: bool) -> None:
     """Say what was learned: by class and source, with features, size and recent errors.
 
-    Of each class it says how often it was called rightly and wrongly, each message judged before it
-    was learned, and whether that is often enough: until then `classify`, `filter` and `watch` are
+    For each class it shows how often it was predicted, rightly and wrongly, before the message was
+    learned, and whether that is often enough. Until it is, `classify`, `filter` and `watch` are
     sure of no message of it.
 
     \b
@@ -155,7 +155,7 @@ def undo(
     db: str | None,
     wait: float,
 ) -> None:
-    """Go back to what was known at TIME: all that was learned and corrected since has not happened.
+    """Go back to what was known at TIME: as if nothing had been learned or corrected since.
 
     It asks before more than a hundred learnings are taken back.
 
