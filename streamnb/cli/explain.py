@@ -47,8 +47,8 @@ def explain(
 ) -> None:
     """Say which tokens of MESSAGE (a file, or - for standard input) spoke for which class.
 
-    The log-odds a token added to the verdict are for it where positive, else against it; beside
-    them, how much of the token was learned in each class.
+    A positive number speaks for the verdict, a negative one against it; the other columns are the
+    token's counts in each class.
 
     \b
     Examples:

@@ -41,10 +41,10 @@ def fit(
 ) -> None:
     """Learn all messages of the corpora, and write the model to a file.
 
-    No figures are worked out: `streamnb replay` does that. Models whose counts add up (multinomial,
-    bernoulli, complement) are counted by all processes of --jobs, and are the same for any number
-    of them; it is worth it for mail by the ten thousands, and not for lines of text;
-    the default learns one message after the other, in random order unless --order says otherwise.
+    No figures are worked out: `streamnb replay` does that. The default model learns one message
+    after the other, in random order unless --order says otherwise. Models whose counts add up
+    (multinomial, bernoulli, complement) are counted by all processes of --jobs, with one result
+    however many there are. That pays for mail by the ten thousands, not for lines of text.
 
     \b
     Examples:

@@ -319,10 +319,10 @@ def renew(
 ) -> None:
     """Make the database NEW, with the views of this version, of messages that can still be read.
 
-    An older database keeps the views it was made with, and so what it learned cannot be carried
-    over but from the messages themselves: each one in the SOURCEs (as for `streamnb learn`) that
-    the old database has learned is learned by NEW, with its label and who said so. The old database
-    is only read. Where NEW is there already, from an earlier attempt, it is gone on with.
+    An older database keeps the views it was made with; for new ones the messages themselves must be
+    learned again. NEW learns each message in the SOURCEs (as for `streamnb learn`) that the old
+    database has learned, with its label and who said so. The old database is only read. If NEW is
+    there from an earlier attempt, this goes on where that ended.
 
     `undo` knows NEW's messages in the order of the SOURCEs: go back in the old one, before. Use NEW
     by --db or STREAMNB_DB; never move a database over one that is in use.
@@ -397,8 +397,8 @@ def classify(
 ) -> None:
     """Print `S score path` for spam, `H` for ham, `U` where it is unsure, a line a message.
 
-    It is also unsure of a class that was not called rightly often enough yet, of messages that were
-    then learned (`streamnb status`).
+    It also prints U for a class it has predicted correctly too rarely so far (`streamnb status`
+    shows the counts).
 
     The score is the log-odds of spam: above 0 it is more likely than not. With other classes than
     ham and spam, the class is printed, and its own log-odds. For one message the exit status is

@@ -26,8 +26,8 @@ _dry_run = click.option("--dry-run", is_flag=True, help="Only say what would be 
 def status(db: str | None, wait: float, as_json: bool) -> None:
     """Say what was learned: by class and source, with features, size and recent errors.
 
-    Of each class it says how often it was called rightly and wrongly, each message judged before it
-    was learned, and whether that is often enough: until then `classify`, `filter` and `watch` are
+    For each class it shows how often it was predicted, rightly and wrongly, before the message was
+    learned, and whether that is often enough. Until it is, `classify`, `filter` and `watch` are
     sure of no message of it.
 
     \b
@@ -139,8 +139,8 @@ _ASK = 100  # learnings that are taken back without a question
     flag_value=1,
     type=click.IntRange(1),
     metavar="[N]",
-    help="Go back to before the last N learnings (1): also what was forgotten since holds again, "
-    "and what came in one merge or import goes together.",
+    help="Go back to before the last N learnings (default 1). What was forgotten since counts "
+    "again; a merge or import is undone as a whole.",
 )
 @click.option("--redo", is_flag=True, help="Undo the last undo: learn all that again, exactly.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
@@ -155,7 +155,7 @@ def undo(
     db: str | None,
     wait: float,
 ) -> None:
-    """Go back to what was known at TIME: all that was learned and corrected since has not happened.
+    """Go back to what was known at TIME: as if nothing had been learned or corrected since.
 
     It asks before more than a hundred learnings are taken back.
 

@@ -141,7 +141,7 @@ database_options = all_of(
         metavar="FILE",
         expose_value=False,
         callback=_of_base,
-        help="What a site knows, a model or a database that is asked, too; else STREAMNB_BASE, "
+        help="A model or database of the whole site, asked beside your own; else STREAMNB_BASE, "
         "or with --user site.snb or site.db beside the users' databases.",
     ),
     click.option(

@@ -22,8 +22,8 @@ def spark() -> None:
 
     The configuration is that of `streamnb replay`; its section `spark` says what is Spark's: input
     and format (of the table of messages), output, parts, block, memory, least, shards and rounds.
-    Started as it stands, a session of this machine is made; in a cluster give spark-submit the file
-    __main__.py of the package, and these arguments.
+    Run as it is, it starts a Spark of its own on this machine. In a cluster, give spark-submit the
+    package's __main__.py and the same arguments.
 
     \b
     Example:

@@ -188,8 +188,9 @@ def watch(
     back, or where nothing was, it is learned as the inbox's class (ham). Out of the folder of spam,
     to wherever, means the same. Moves to the bin teach nothing, nor do other moves.
 
-    Nothing is moved without --move, nor before a class was called rightly often enough (`streamnb
-    status`). What was done while nobody watched is noticed at the next look. It ends with SIGTERM.
+    Nothing is moved without --move, nor into the folder of a class that was predicted correctly too
+    rarely so far (`streamnb status` shows the counts). What was done while nobody watched is
+    noticed at the next look. It ends with SIGTERM.
 
     \b
     Example:
@@ -315,6 +316,6 @@ def _say_waiting(watcher: Watcher) -> None:
     waiting = [label for label in watcher.plan.folders.values() if not known.get(label, False)]
     if waiting and watcher.plan.move:
         _say(
-            f"not ready to move {', '.join(waiting)} yet: each must have been called rightly often "
-            "enough before it was learned (streamnb status)"
+            f"not ready to move {', '.join(waiting)} yet: each must first have been predicted "
+            "correctly often enough (streamnb status shows the counts)"
         )

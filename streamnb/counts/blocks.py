@@ -41,8 +41,8 @@ class _Kind(NamedTuple):
     unit: float
 
 
-# The first that holds all numbers of a block exactly is taken. (Models that take the length of
-# messages into account count multiples of 2^-10: `_STEP` in naive_bayes/counting.py.)
+# The first that holds all numbers of a block exactly is taken. (Discriminative models, and those
+# that weigh labels by trust, count multiples of 2^-10: `in_steps` in naive_bayes/counting.py.)
 _KINDS = (
     _Kind("u1", "u1", 1.0),
     _Kind("<u2", "u1", 2.0**-10),

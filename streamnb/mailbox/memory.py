@@ -299,10 +299,8 @@ class Memory:
     def once(self, act: Callable[[], Done], also: Callable[[], None] | None = None) -> Done:
         """Do something in a transaction, once, also where a server goes away meanwhile.
 
-        Before it is done in that transaction what else is asked for.
-
-        It is done again then, unless the transaction was done and only its answer was lost: the
-        database knows its last calls.
+        `also`, if given, runs first in the same transaction. If the connection is lost, all of it
+        is run again, unless the database's list of recent calls shows that it was committed.
         """
         call = os.urandom(6).hex() if self.database.loses_answers else ""
         said: list[Done] = []

@@ -56,7 +56,7 @@ DECAY = parameter(
 
 @parameterised(kw_only=True)
 class LearnerParameters:
-    """Parameters of every counting model that are given by name."""
+    """Parameters of every counting model that must be given by name."""
 
     length_norm: float | None = parameter(
         Number(LEAST, none=True),
@@ -78,7 +78,7 @@ class LearnerParameters:
 
 @parameterised()
 class CountingParameters(LearnerParameters):
-    """Parameters of every counting model."""
+    """Parameters of every counting model: alpha, prior and unseen also by position."""
 
     alpha: float = parameter(
         POSITIVE, "formula", "Additive (Laplace, Lidstone) smoothing.", default=1.0
