@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,7 +37,6 @@ from streamnb.storage import read_label
 from streamnb.tables.base import TabularNB
 
 _AT_ONCE = 1 << 22  # counts that are looked at together
-_VALUES = ("values", "features")  # how many features have each count, as pieces have it
 
 
 class Blocks(NamedTuple):
@@ -189,7 +188,7 @@ class _Restricted(PartOfCounts):
     _values: tuple[Floats, Floats] | None = None
 
     def begin(self, header: Any, arrays: Arrays, elsewhere: int) -> None:
-        """Take over what `_prefix` gave, the parts joined."""
+        """Take over what `_prefix` gave, the parts joined: a value can be there once for each."""
         numbers = header["sum"]
         self.declare(read_label(pair) for pair in numbers["labels"])
         self.weights[:] = numbers["weights"]
@@ -241,21 +240,10 @@ def _begun(plan: str, number: int, prefix: Iterable[Piece]) -> Any:
             return learner
         member = learner.models[view]
         counts = _Restricted(keep_names=False, track_values=member.track_values)
-        header, arrays = joined(
-            [(of, {n: a for n, a in found.items() if n not in _VALUES}) for of, found in mine]
-        )
-        if member.track_values:
-            arrays |= dict(zip(_VALUES, _summed(mine, len(header["sum"]["labels"])), strict=True))
+        header, arrays = joined(mine)
         counts.begin(header, arrays, sum(of["elsewhere"] for of, _ in mine))
         member.counts = counts
     return learner
-
-
-def _summed(read: Sequence[tuple[Any, Arrays]], classes: int) -> tuple[Floats, Floats]:
-    known = np.empty(0), np.empty((0, classes))
-    for _, arrays in read:
-        known = _added(*known, arrays["values"], arrays["features"], classes)
-    return known
 
 
 def replay(
