@@ -89,11 +89,12 @@ class LevelCounts(Statistics):
         room = self._of_levels.shape[1]
         if classes > room:
             room = max(classes, room + room // 2)
-            self._of_levels = _widened(self._of_levels, room)
-            self._of_features = _widened(self._of_features, room)
+            wider = (0, 0), (0, room - self._of_levels.shape[1])
+            self._of_levels = np.pad(self._of_levels, wider)
+            self._of_features = np.pad(self._of_features, wider)
         if classes > self._classes:
             self._classes = classes
-            self.totals = np.concatenate((self.totals, np.zeros(classes - len(self.totals))))
+            self.totals = np.pad(self.totals, (0, classes - len(self.totals)))
 
     def read(self, table: Columns) -> Levels:
         """Rows of levels; ValueError where one is not hashable."""
@@ -292,12 +293,6 @@ def _factors(column: NDArray[Any], name: Hashable) -> tuple[list[Hashable], list
             place = MISSING if is_missing(level) else numbers.setdefault(level, len(numbers))
         places.append(place)
     return list(numbers), places
-
-
-def _widened(table: Floats, columns: int) -> Floats:
-    wider = np.zeros((len(table), columns))
-    wider[:, : table.shape[1]] = table
-    return wider
 
 
 def _add(table: Floats, rows: Ints, columns: Ints, amounts: Floats) -> None:
