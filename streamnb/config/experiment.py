@@ -10,7 +10,6 @@ from streamnb.config.sections import (
     Section,
     converted,
     key,
-    kind_key,
     list_of,
     mapping_of,
     section,
@@ -43,10 +42,9 @@ class _Data(Section):
     bins: int | None = key(Whole(2, 1000, none=True), default=None)
 
 
-class CsvConfig(_Data):
+class CsvConfig(_Data, kind="csv"):
     """A CSV file with a header; transposed, each column but the first is an example."""
 
-    kind: str = kind_key("csv")
     path: str = key(NAME)
     label: str | None = key(Text(none=True), default=None)
     columns: tuple[str, ...] | None = key(list_of(NAME, none=True), default=None)
@@ -54,18 +52,16 @@ class CsvConfig(_Data):
     transposed: bool = key(Flag(), default=False)
 
 
-class IdxConfig(_Data):
+class IdxConfig(_Data, kind="idx"):
     """Images in the format of MNIST, compressed or not; several pairs of files are put together."""
 
-    kind: str = kind_key("idx")
     images: tuple[str, ...] = key(list_of(NAME, 1))
     labels: tuple[str, ...] = key(list_of(NAME, 1))
 
 
-class BundledConfig(_Data):
+class BundledConfig(_Data, kind="bundled"):
     """Data that scikit-learn brings along."""
 
-    kind: str = kind_key("bundled")
     name: str = key(OneOf(("digits", "iris", "wine", "breast_cancer")), default="digits")
 
 
@@ -78,10 +74,9 @@ _ESTIMATORS = (
 )
 
 
-class ScikitConfig(Section):
+class ScikitConfig(Section, kind="scikit-learn"):
     """An estimator of scikit-learn, to compare with."""
 
-    kind: str = kind_key("scikit-learn")
     estimator: str = key(OneOf(_ESTIMATORS))
     parameters: dict[str, Any] = key(mapping_of(CELL), default={})
 
@@ -132,30 +127,23 @@ class _Splits(Section):
     seed: int = key(SEED, default=1)
 
 
-class RandomConfig(_Splits):
+class RandomConfig(_Splits, kind="random"):
     """Any rows may be tested."""
 
-    kind: str = kind_key("random")
 
-
-class StratifiedConfig(_Splits):
+class StratifiedConfig(_Splits, kind="stratified"):
     """Of each class the same share is tested."""
 
-    kind: str = kind_key("stratified")
 
-
-class PrequentialConfig(Section):
+class PrequentialConfig(Section, kind="prequential"):
     """Each row is classified, then learned; in a random order every time."""
 
-    kind: str = kind_key("prequential")
     trials: int = key(TRIALS, default=10)
     seed: int = key(SEED, default=1)
 
 
-class NoSplitsConfig(Section):
+class NoSplitsConfig(Section, kind="none"):
     """Nothing is tested: all rows are learned, and what is asked is answered."""
-
-    kind: str = kind_key("none")
 
 
 _data = section(CsvConfig, IdxConfig, BundledConfig)

@@ -10,7 +10,6 @@ from streamnb.config.sections import (
     Section,
     converted,
     key,
-    kind_key,
     list_of,
     mapping_of,
     section,
@@ -85,48 +84,40 @@ ClassifierConfig = section_of(
 )
 
 
-class ImmediateConfig(Section):
+class ImmediateConfig(Section, kind="immediate"):
     """Every label, right after its message."""
 
-    kind: str = kind_key("immediate")
 
-
-class DelayedConfig(Section):
+class DelayedConfig(Section, kind="delayed"):
     """Labels come late: one of these says by how much."""
 
-    kind: str = kind_key("delayed")
     messages: int | None = key(Whole(0, none=True), default=None)
     hours: float | None = key(Number(0, 1e9, none=True), default=None)
     mean: float | None = key(Number(0, 1e9, none=True), default=None)
     seed: int = key(SEED, default=1)
 
 
-class PartialConfig(Section):
+class PartialConfig(Section, kind="partial"):
     """Some labels never come: a share of them does, or those of some recipients."""
 
-    kind: str = kind_key("partial")
     share: float | None = key(Number(0, 1, none=True), default=None)
     recipients: tuple[str, ...] | None = key(list_of(NAME, 1, none=True), default=None)
     seed: int = key(SEED, default=1)
 
 
-class OnErrorConfig(Section):
+class OnErrorConfig(Section, kind="on_error"):
     """Errors only."""
 
-    kind: str = kind_key("on_error")
 
-
-class MarginConfig(Section):
+class MarginConfig(Section, kind="margin"):
     """Errors, and what was right by less than so many log-odds."""
 
-    kind: str = kind_key("margin")
     log_odds: float = key(Number(0, 1e9), default=3.0)
 
 
-class ActiveConfig(Section):
+class ActiveConfig(Section, kind="active"):
     """A share of the labels, asked for by the learner."""
 
-    kind: str = kind_key("active")
     budget: float = key(SHARE, default=0.1)
 
 
@@ -149,10 +140,9 @@ def _shares(path: str, value: Any) -> Any:
     }
 
 
-class NoisyConfig(Section):
+class NoisyConfig(Section, kind="noisy"):
     """A share of the labels is wrong; of all classes, or of each that is named."""
 
-    kind: str = kind_key("noisy")
     share: float | dict[str, float] = key(_shares, default=0.1)
     seed: int = key(SEED, default=1)
 

@@ -31,13 +31,10 @@ def key(of: Such | Reader, *, default: Any = _REQUIRED) -> Any:
     return Key(of.read if isinstance(of, Such) else of, default)
 
 
-def kind_key(name: str) -> Any:
-    """Declare the key that says which of several sections it is."""
-    return key(OneOf((name,)), default=name)
-
-
 class Section:
     """A part of a configuration: its class declares keys, others are refused; it does not change.
+
+    A class that is one of several has a `kind`, and the key that says it.
 
     Raises
     ------
@@ -59,12 +56,14 @@ class Section:
 
     declared: ClassVar[dict[str, Key]] = {}
     given: frozenset[str]  # the keys that were not left to their defaults
+    kind: Any
 
-    def __init_subclass__(cls) -> None:
+    def __init_subclass__(cls, kind: str | None = None) -> None:
         own = {name: of for name, of in vars(cls).items() if isinstance(of, Key)}
         for name in own:
             delattr(cls, name)
-        cls.declared = {**cls.declared, **own}
+        said = {} if kind is None else {"kind": key(OneOf((kind,)), default=kind)}
+        cls.declared = {**cls.declared, **said, **own}
 
     def __init__(self, **given: Any) -> None:
         self._read("", given)
@@ -204,12 +203,13 @@ def section_of(made: type[Any], kind: str, leave_out: Iterable[str] = (), **more
     type
         A subclass of `Section`.
     """
-    keys = {"kind": kind_key(kind)}
-    for name, known in made._table.items():
-        if name not in set(leave_out):
-            keys[name] = key(known.check, default=known.default)
-    documentation = {"__doc__": f"Parameters of `{made.__name__}`."}
-    return type(f"{made.__name__}Config", (Section,), {**documentation, **keys, **more})
+    keys = {
+        name: key(known.check, default=known.default)
+        for name, known in made._table.items()
+        if name not in set(leave_out)
+    }
+    body = {"__doc__": f"Parameters of `{made.__name__}`.", **keys, **more}
+    return type(f"{made.__name__}Config", (Section,), body, kind=kind)
 
 
 Made = TypeVar("Made", bound=Section)

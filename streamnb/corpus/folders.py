@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from streamnb.corpus.entry import Corpus, Entry, Labels
-from streamnb.corpus.headers import header_label
+from streamnb.corpus.headers import labelled
 from streamnb.errors import CorpusError, os_errors_as
 
 _MEANINGS = {
@@ -129,10 +129,7 @@ def maildir(path: Path, label: str | None = None, label_header: str | None = Non
         labels = Labels()
         for _, inside in sorted(_messages(path)[0]):
             entry = Entry(inside, chosen, f"{path}/{inside}")
-            if label_header is not None:
-                said = header_label(entry, label_header)
-                entry = entry._replace(label=labels.word(said, entry.path))
-            yield entry
+            yield labelled(entry, label_header, labels, entry.path)
 
     how = f"labels from the field {label_header}" if label_header else f"all of class {chosen}"
     return Corpus(

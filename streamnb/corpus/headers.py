@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC
 from typing import TYPE_CHECKING
 
-from streamnb.corpus.entry import Entry, read
+from streamnb.corpus.entry import Entry, Labels, read
 from streamnb.errors import CorpusError
 
 if TYPE_CHECKING:  # what only asks a running `streamnb serve` must not wait for the parsers
@@ -66,6 +66,8 @@ def message_date(text: str) -> float | None:
         return None
 
 
-def header_label(entry: Entry, name: str) -> str:
-    """The label in a header field, in small letters; "" where there is none."""
-    return header_field(entry, name).lower().strip()
+def labelled(entry: Entry, name: str | None, labels: Labels, where: str) -> Entry:
+    """An entry with the label in a header field, in small letters; without a name as it is."""
+    if name is None:
+        return entry
+    return entry._replace(label=labels.word(header_field(entry, name).lower().strip(), where))

@@ -9,7 +9,7 @@ from typing import BinaryIO
 
 from streamnb.corpus.entry import MAX_MESSAGE, Corpus, Entry, Labels
 from streamnb.corpus.folders import check_classes, class_of
-from streamnb.corpus.headers import header_label
+from streamnb.corpus.headers import labelled
 from streamnb.errors import CorpusError, os_errors_as
 
 _CHUNK = 1 << 20
@@ -83,10 +83,7 @@ def mbox(paths: list[Path], root: Path, label_header: str | None = None) -> Corp
                     entry = Entry(
                         f"{name}:{number}", label, str(path), start, min(end, start + MAX_MESSAGE)
                     )
-                    if label_header is not None:
-                        said = header_label(entry, label_header)
-                        entry = entry._replace(label=labels.word(said, entry.name))
-                    yield entry
+                    yield labelled(entry, label_header, labels, entry.name)
             if number == 0:
                 raise CorpusError(
                     f"{path}: no message found; an mbox begins with a line 'From sender date'"

@@ -280,11 +280,6 @@ def parameters(value: bytes) -> Mapping[str, str]:
     return _common_parameters(value) if len(value) <= 200 else _read_parameters(value)
 
 
-@lru_cache(maxsize=1024)  # most messages say one of a few things
-def _common_parameters(value: bytes) -> Mapping[str, str]:
-    return _read_parameters(value)
-
-
 def _read_parameters(value: bytes) -> Mapping[str, str]:
     plain: dict[str, str] = {}
     pieces: dict[str, list[tuple[int, bool, bytes]]] = {}
@@ -316,6 +311,10 @@ def _read_parameters(value: bytes) -> Mapping[str, str]:
             joined += text
         plain[name] = decode_text(joined, charset)
     return MappingProxyType(plain)
+
+
+# Most messages say one of a few things.
+_common_parameters = lru_cache(maxsize=1024)(_read_parameters)
 
 
 _PERCENT = re.compile(rb"%([0-9A-Fa-f]{2})")

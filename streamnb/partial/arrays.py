@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streamnb.counts.protocol import Bools, Floats, Ints, Keys
+from streamnb.counts.protocol import Floats, Ints, Keys
 from streamnb.errors import ModelFileError
 
 Arrays = dict[str, NDArray[Any]]
 
-_ENDS = {"count_ends": "counts", "name_ends": "names"}  # what the places in these arrays are of
+# Arrays that say where the entries of each row end, and those whose entries these are.
+_ENTRIES = {"count_ends": ("counts", "count_classes"), "name_ends": ("names",)}
 
 
 def bounds(fingerprints: Keys, parts: int) -> list[int]:
@@ -46,21 +47,13 @@ def _row_of_each(ends: Keys) -> Ints:
 
 def rows_of(arrays: Mapping[str, NDArray[Any]], start: int, end: int) -> Arrays:
     """Some rows of a table, as `MemoryCounts.file_parts` gives them."""
-    found = {"fingerprints": arrays["fingerprints"][start:end]}
-
-    def spans(ends: str, *of: str) -> None:
-        first = int(arrays[ends][start - 1]) if start else 0
-        last = int(arrays[ends][end - 1]) if end else 0
-        found[ends] = arrays[ends][start:end] - np.uint64(first)
-        for name in of:
-            found[name] = arrays[name][first:last]
-
-    if "count_ends" in arrays:
-        spans("count_ends", "counts", "count_classes")
-    else:
-        found["counts"] = arrays["counts"][start:end]
-    if "name_ends" in arrays:
-        spans("name_ends", "names")
+    found = {name: arrays[name][start:end] for name in ("fingerprints", "counts")}
+    for ends, of in _ENTRIES.items():
+        if ends in arrays:
+            first = int(arrays[ends][start - 1]) if start else 0
+            last = int(arrays[ends][end - 1]) if end else 0
+            found[ends] = arrays[ends][start:end] - np.uint64(first)
+            found |= {name: arrays[name][first:last] for name in of}
     return found
 
 
@@ -90,31 +83,22 @@ def array_from(arrays: Mapping[str, NDArray[Any]]) -> Any:
 
 def pruned(header: Any, arrays: Arrays, least: float) -> tuple[Any, Arrays]:
     """Leave out the features that were counted less often."""
-    counts, rows = arrays["counts"], len(arrays["fingerprints"])
-    found = dict(arrays)
+    counts = np.ascontiguousarray(arrays["counts"])  # sums round by the order in memory
+    row_of = {ends: _row_of_each(arrays[ends]) for ends in _ENTRIES if ends in arrays}
+    found = {}
     if "count_ends" in arrays:
-        of_row = _row_of_each(arrays["count_ends"])
-        kept = np.bincount(of_row, counts, minlength=rows) >= least
-        stays = kept[of_row]
-        found["counts"], found["count_classes"] = counts[stays], arrays["count_classes"][stays]
-        found["count_ends"] = _ends(of_row[stays], kept)
+        many = len(arrays["fingerprints"])
+        kept = np.bincount(row_of["count_ends"], counts, minlength=many) >= least
     else:
         kept = counts.sum(axis=1) >= least
         found["counts"] = counts[kept]
     found["fingerprints"] = arrays["fingerprints"][kept]
-    if "name_ends" in arrays:
-        of_name = _row_of_each(arrays["name_ends"])
-        stays = kept[of_name]
-        found["names"] = arrays["names"][stays]
-        found["name_ends"] = _ends(of_name[stays], kept)
+    for ends, rows in row_of.items():
+        each = np.bincount(rows, minlength=len(kept))[kept]
+        found[ends] = np.cumsum(each, dtype=np.uint64)
+        found |= {name: arrays[name][kept[rows]] for name in _ENTRIES[ends]}
     totals = totals_of(found, len(header["sum"]["labels"])).tolist()
     return {**header, "sum": {**header["sum"], "totals": totals}}, found
-
-
-def _ends(of_row: Ints, kept: Bools) -> Keys:
-    """Where the entries of each row that is kept end, given the rows of the entries kept."""
-    each = np.bincount(of_row, minlength=len(kept))[kept]
-    return np.cumsum(each, dtype=np.uint64)
 
 
 def joined(read: list[tuple[Any, Arrays]]) -> tuple[Any, Arrays]:
@@ -135,8 +119,8 @@ def joined(read: list[tuple[Any, Arrays]]) -> tuple[Any, Arrays]:
     arrays = {}
     for name in read[0][1]:
         parts = [of[name] for _, of in read]
-        if name in _ENDS:
-            lengths = [len(of[_ENDS[name]]) for _, of in read]
+        if name in _ENTRIES:
+            lengths = [len(of[_ENTRIES[name][0]]) for _, of in read]
             starts = np.cumsum([0, *lengths[:-1]], dtype=np.uint64)
             parts = [part + start for part, start in zip(parts, starts, strict=True)]
         arrays[name] = np.concatenate(parts)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import struct
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,6 +35,7 @@ _TYPES = ("<u8", "<f8", "<u4", "<i8", "|u1")
 _MEGABYTE = 1 << 20
 _MOST_PARTS = 1 << 20
 
+Opened = tuple[Any, Arrays]  # what a piece says as JSON, and its arrays
 # Where each class came first, None where that is not known: the order of the classes goes by it.
 Firsts = dict[Label, int | None]
 
@@ -104,7 +107,12 @@ def packed(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> byt
     return _HEAD.pack(len(text), zlib.crc32(rest)) + rest
 
 
-def opened(plan: str, data: bytes) -> tuple[Any, Arrays]:
+def piece_of(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Piece:
+    """A piece of the view and part that its header names."""
+    return Piece(header["view"], header["part"], packed(header, arrays))
+
+
+def opened(plan: str, data: bytes) -> Opened:
     """What `packed` packed, for a plan.
 
     Raises
@@ -159,8 +167,10 @@ def noted(firsts: Firsts, more: Iterable[tuple[Label, int | None]]) -> None:
             firsts[y] = position
 
 
-def cut(plan: str, counts: Any, firsts: Firsts, view: int = 0, parts: int = 1) -> Iterator[Piece]:
+def cut(plan: str, counts: Any, firsts: Firsts, view: int = 0, parts: int = 1) -> Iterator[Opened]:
     """A table of counts as pieces, one for each range of fingerprints; a model of rows is one.
+
+    Each is what `piece_of` packs.
 
     Parameters
     ----------
@@ -175,13 +185,12 @@ def cut(plan: str, counts: Any, firsts: Firsts, view: int = 0, parts: int = 1) -
     parts : int, default 1
         How many ranges.
     """
-    header: dict[str, Any] = {"plan": digest_of(plan), "parts": parts, "view": view}
+    header: dict[str, Any] = {"plan": digest_of(plan), "view": view, "part": 0, "parts": 1}
     header["firsts"] = [[plain_label(y), firsts[y]] for y in in_order(firsts)]
     if isinstance(counts, TabularNB):
         numbers, arrays = counts._file_parts()
         sizes = numbers.pop("arrays")  # `packed` says that
-        header |= {"part": 0, "parts": 1, "sum": numbers, "sizes": sizes}
-        yield Piece(0, 0, packed(header, arrays))
+        yield {**header, "sum": numbers, "sizes": sizes}, arrays
         return
     numbers, arrays = counts.file_parts()
     places = [counts.labels.index(y) for y in in_order(firsts)]
@@ -190,12 +199,8 @@ def cut(plan: str, counts: Any, firsts: Firsts, view: int = 0, parts: int = 1) -
     starts = bounds(arrays["fingerprints"], parts)
     for part in range(parts):
         mine = rows_of(arrays, starts[part], starts[part + 1])
-        totals = totals_of(mine, len(numbers["labels"])).tolist()
-        yield Piece(
-            view,
-            part,
-            packed({**header, "part": part, "sum": {**numbers, "totals": totals}}, mine),
-        )
+        numbers["totals"] = totals_of(mine, len(numbers["labels"])).tolist()
+        yield {**header, "part": part, "parts": parts, "sum": dict(numbers)}, mine
 
 
 def views_in(learner: Any) -> list[Any]:
@@ -213,7 +218,7 @@ def read_sum(header: Any, arrays: Mapping[str, NDArray[Any]], like: Any) -> Sum:
     header, arrays
         As `opened` gave them.
     like : MemoryCounts or model of rows
-        One that is to hold nothing else, as `views_in` of a fresh learner gives it.
+        What is to hold it and nothing else, as `views_in` of a fresh learner gives it.
     """
     try:
         firsts = {read_label(pair): position for pair, position in header["firsts"]}
@@ -221,10 +226,13 @@ def read_sum(header: Any, arrays: Mapping[str, NDArray[Any]], like: Any) -> Sum:
             raise ValueError("where a class came first")
         if isinstance(like, TabularNB):
             described = {**header["sum"], "arrays": header["sizes"]}
-            like = type(like)._of_file(described, array_from(arrays))
+            read = type(like)._of_file(described, array_from(arrays))
+            like._declare(in_order(firsts))
+            like.merge(read)
         else:
-            like.load(header["sum"], array_from(arrays))
-        if set(firsts) != set(like.labels):
+            read = like
+            read.load(header["sum"], array_from(arrays))
+        if set(firsts) != set(read.labels):
             raise ValueError("where each class came first")
     except Exception as error:  # whatever was done to the bytes
         raise _damaged(error) from None
@@ -295,15 +303,14 @@ def check_parts(parts: int) -> None:
 
 
 def _bytes(learner: Any) -> int:
-    """How much memory the counts take."""
-    if isinstance(learner, TabularNB):
-        return 0  # as much as there are columns and levels, however many rows
-    return sum(member.counts.table.__sizeof__() for member in learner.models)
+    """How much memory the counts take; models of rows grow by columns and levels only."""
+    tables = (of.table for of in views_in(learner) if isinstance(of, MemoryCounts))
+    return sum(table.__sizeof__() for table in tables)
 
 
 def _pieces(plan: str, learner: Any, firsts: Firsts, parts: int) -> Iterator[Piece]:
     for view, counts in enumerate(views_in(learner)):
-        yield from cut(plan, counts, firsts, view, parts)
+        yield from itertools.starmap(piece_of, cut(plan, counts, firsts, view, parts))
 
 
 def merge(plan: str, pieces: Iterable[Piece], least: float = 0.0) -> Iterator[Piece]:
@@ -336,12 +343,11 @@ def merge(plan: str, pieces: Iterable[Piece], least: float = 0.0) -> Iterator[Pi
         if parts != header["parts"]:
             raise ModelFileError("pieces of tables that were cut into another number of parts")
         add(known, more)
-    for (view, part), (parts, known) in sorted(sums.items(), key=lambda item: item[0]):
-        (whole,) = cut(plan, known.counts, known.firsts, view)
-        header, arrays = opened(plan, whole.data)
+    for (view, part), (parts, known) in sorted(sums.items(), key=itemgetter(0)):
+        ((header, arrays),) = cut(plan, known.counts, known.firsts, view)
         if least > 0 and "fingerprints" in arrays:
             header, arrays = pruned(header, arrays, least)
-        yield Piece(view, part, packed({**header, "part": part, "parts": parts}, arrays))
+        yield piece_of({**header, "part": part, "parts": parts}, arrays)
 
 
 def add(known: Sum, more: Sum) -> None:
@@ -366,42 +372,25 @@ def assembled(plan: str, pieces: Iterable[Piece]) -> Any:
         For pieces of another plan, damaged ones, one that is missing or there twice.
     """
     learner = fresh(plan)
-    read = opened_all(plan, pieces)
-    if not read:
-        return learner
-    views = views_in(learner)
-    for view, mine in enumerate(by_view(read, len(views))):
-        counts = views[view]
-        if isinstance(counts, TabularNB):
-            begin(counts, *mine[0])
-        else:
+    read = [opened(plan, piece.data) for piece in pieces]
+    if read:
+        views = views_in(learner)
+        for counts, mine in zip(views, by_view(read, len(views)), strict=True):
             read_sum(*joined_parts(mine), counts)
     return learner
 
 
-def begin(model: TabularNB, header: Any, arrays: Arrays) -> None:
-    """Let a fresh model of rows know what a piece holds, its classes in their order."""
-    whole: Any = read_sum(header, arrays, model)
-    model._declare(in_order(whole.firsts))
-    model.merge(whole.counts)
-
-
-def joined_parts(read: list[tuple[Any, Arrays]]) -> tuple[Any, Arrays]:
+def joined_parts(read: list[Opened]) -> Opened:
     """The parts of a view as one; ModelFileError for parts that were tampered with."""
     try:
-        return joined(read)
+        return joined(read) if len(read) > 1 else read[0]
     except (LookupError, TypeError, ValueError) as error:
         raise _damaged(error) from None
 
 
-def opened_all(plan: str, pieces: Iterable[Piece]) -> list[tuple[Any, Arrays]]:
-    """Pieces as `opened` gives them, by view and part."""
-    read = [opened(plan, piece.data) for piece in pieces]
-    return sorted(read, key=lambda one: (one[0]["view"], one[0]["part"]))
-
-
-def by_view(read: list[tuple[Any, Arrays]], views: int) -> Iterator[list[tuple[Any, Arrays]]]:
+def by_view(read: list[Opened], views: int) -> Iterator[list[Opened]]:
     """The pieces of each view; ModelFileError where one is missing, or is there twice."""
+    read = sorted(read, key=lambda one: (one[0]["view"], one[0]["part"]))
     parts = read[0][0]["parts"]
     found = [(header["view"], header["part"], header["parts"]) for header, _ in read]
     if found != [(view, part, parts) for view in range(views) for part in range(parts)]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from functools import lru_cache
 from hashlib import sha256
 from typing import Any
@@ -87,8 +88,15 @@ def digest_of(plan: str) -> str:
     return sha256(plan.encode()).hexdigest()[:16]
 
 
+def model_of(learner: Learner) -> tuple[Any, Callable[[Any], Any]]:
+    """The model of a learner, and what makes of a message, or a row, what that model takes."""
+    if isinstance(learner, Classifier):
+        return learner.model, learner.count
+    return learner, lambda row: row
+
+
 def check_sums(learner: Learner) -> None:
     """Raise ValueError for a model that is not the sum of what its examples add."""
-    model = learner.model if isinstance(learner, Classifier) else learner
+    model, _ = model_of(learner)
     if model.why_in_sequence:
         raise ValueError(model.why_in_sequence)

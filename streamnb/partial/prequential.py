@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,28 +17,26 @@ from streamnb.evaluate.prequential import Course, Example
 from streamnb.partial.arrays import Arrays, joined
 from streamnb.partial.pieces import (
     Firsts,
+    Opened,
     Piece,
     Row,
     Sum,
     add,
-    begin,
     by_view,
     check_parts,
     cut,
     empty,
     noted,
     opened,
-    opened_all,
-    packed,
+    piece_of,
     read_sum,
     views_in,
 )
-from streamnb.partial.plan import check_sums, fresh
+from streamnb.partial.plan import check_sums, fresh, model_of
 from streamnb.storage import read_label
 from streamnb.tables.base import TabularNB
 
 _AT_ONCE = 1 << 22  # counts that are looked at together
-_VALUES = ("values", "features")  # how many features have each count, as pieces have it
 
 
 class Blocks(NamedTuple):
@@ -94,20 +92,20 @@ def count_block(
     check_parts(parts)
     firsts = Firsts()
     asked = []
-    text = not isinstance(learner, TabularNB)
+    model, counted_of = model_of(learner)
+    text = not isinstance(model, TabularNB)
     for position, y, x in rows:
-        counted = learner.count(x) if text else x
+        counted = counted_of(x)
         if (position + blocks.delay) // blocks.size == number:
-            (learner.model if text else learner).learn_one(counted, y)
+            model.learn_one(counted, y)
             noted(firsts, [(y, position)])
         elif text:
-            asked.append(learner.model.as_tokens(counted).fingerprints)
+            asked.append(model.as_tokens(counted).fingerprints)
     for view, counts in enumerate(views_in(learner)):
-        for piece in cut(plan, counts, firsts, view, parts):
-            header, arrays = opened(plan, piece.data)
+        for header, arrays in cut(plan, counts, firsts, view, parts):
             if text:
-                arrays["asked"] = _asked(arrays["fingerprints"], asked, piece.part, parts)
-            yield piece._replace(data=packed({**header, "block": number}, arrays))
+                arrays["asked"] = _asked(arrays["fingerprints"], asked, header["part"], parts)
+            yield piece_of({**header, "block": number}, arrays)
 
 
 def _nameless(plan: str) -> Any:
@@ -151,20 +149,19 @@ def prefixes(plan: str, pieces: Iterable[Piece]) -> Iterator[Piece]:
         if before is not None and (place[0] <= last[0] or place[1:] != last[1:]):
             raise ModelFileError("blocks must come in their order, those of one view and part")
         last = place
-        view, part, parts = header["view"], header["part"], header["parts"]
+        view, parts = header["view"], header["parts"]
         before = Sum(empty(plan, view), Firsts()) if before is None else before
-        yield Piece(view, part, _prefix(plan, before, arrays, place[0], part, parts, view))
+        known, found = _prefix(plan, before, arrays, view)
+        yield piece_of({**known, "part": place[2], "parts": parts, "block": place[0]}, found)
         add(before, read_sum(header, arrays, empty(plan, view)))
 
 
-def _prefix(
-    plan: str, before: Sum, arrays: Arrays, block: int, part: int, parts: int, view: int
-) -> bytes:
+def _prefix(plan: str, before: Sum, arrays: Arrays, view: int) -> Opened:
+    """What was learned of what the arrays of a block ask for."""
     counts = before.counts
     if isinstance(counts, TabularNB):
         (whole,) = cut(plan, counts, before.firsts)
-        header, found = opened(plan, whole.data)
-        return packed({**header, "block": block}, found)
+        return whole
     asked = np.concatenate((arrays["fingerprints"], arrays["asked"]))
     known = MemoryCounts(keep_names=False)
     known.declare(counts.labels)
@@ -176,16 +173,13 @@ def _prefix(
         kept = seen.astype(bool)
         known.table.add_matrix(some[kept], cells[kept], places, None, None)
     known.weights = list(counts.weights)
-    (restricted,) = cut(plan, known, before.firsts, view)
-    header, found = opened(plan, restricted.data)
+    ((header, found),) = cut(plan, known, before.firsts, view)
     order = [counts.labels.index(read_label(pair)) for pair in header["sum"]["labels"]]
     header["sum"]["totals"] = [counts.totals[k] for k in order]
     if counts.table.track_values:
         values, features = counts.value_counts()
         found |= {"values": values, "features": features[:, order]}
-    elsewhere = counts.features - known.features
-    more = {"part": part, "parts": parts, "block": block, "elsewhere": elsewhere}
-    return packed({**header, **more}, found)
+    return {**header, "elsewhere": counts.features - known.features}, found
 
 
 class _Restricted(PartOfCounts):
@@ -194,7 +188,7 @@ class _Restricted(PartOfCounts):
     _values: tuple[Floats, Floats] | None = None
 
     def begin(self, header: Any, arrays: Arrays, elsewhere: int) -> None:
-        """Take over what `_prefix` gave, the parts joined."""
+        """Take over what `_prefix` gave, the parts joined: a value can be there once for each."""
         numbers = header["sum"]
         self.declare(read_label(pair) for pair in numbers["labels"])
         self.weights[:] = numbers["weights"]
@@ -234,7 +228,7 @@ def _added(
 def _begun(plan: str, number: int, prefix: Iterable[Piece]) -> Any:
     """A learner as it was when a block began."""
     learner = _nameless(plan)
-    read = opened_all(plan, prefix)
+    read = [opened(plan, piece.data) for piece in prefix]
     if not read:
         raise ModelFileError(f"block {number}: there are no prefixes of it")
     if any(header.get("block") != number for header, _ in read):
@@ -242,25 +236,14 @@ def _begun(plan: str, number: int, prefix: Iterable[Piece]) -> Any:
     views = views_in(learner)
     for view, mine in enumerate(by_view(read, len(views))):
         if isinstance(views[view], TabularNB):
-            begin(learner, *mine[0])
+            read_sum(*mine[0], learner)
             return learner
         member = learner.models[view]
         counts = _Restricted(keep_names=False, track_values=member.track_values)
-        header, arrays = joined(
-            [(of, {n: a for n, a in found.items() if n not in _VALUES}) for of, found in mine]
-        )
-        if member.track_values:
-            arrays |= dict(zip(_VALUES, _summed(mine, len(header["sum"]["labels"])), strict=True))
+        header, arrays = joined(mine)
         counts.begin(header, arrays, sum(of["elsewhere"] for of, _ in mine))
         member.counts = counts
     return learner
-
-
-def _summed(read: Sequence[tuple[Any, Arrays]], classes: int) -> tuple[Floats, Floats]:
-    known = np.empty(0), np.empty((0, classes))
-    for _, arrays in read:
-        known = _added(*known, arrays["values"], arrays["features"], classes)
-    return known
 
 
 def replay(
@@ -299,16 +282,13 @@ def replay(
         Where two messages have one place.
     """
     learner = _begun(plan, number, prefix)
-    model = learner if isinstance(learner, TabularNB) else learner.model
+    model, counted_of = model_of(learner)
     course, tally = Course(model), Tally(positive)
     known = sorted(rows, key=lambda row: row.position)
     for row, after in itertools.pairwise(known):
         if row.position == after.position:
             raise CorpusError(f"position {row.position}: two messages have it")
-    counted = {
-        row.position: row.x if isinstance(learner, TabularNB) else learner.count(row.x)
-        for row in known
-    }
+    counted = {row.position: counted_of(row.x) for row in known}
     # After each message comes the label that is due then.
     events = [(row.position, 0, row) for row in known if row.position // blocks.size == number]
     due = [(row.position + blocks.delay, 1, row) for row in known]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
@@ -20,7 +21,8 @@ from streamnb.partial.pieces import (
     empty,
     joined_parts,
     noted,
-    opened_all,
+    opened,
+    piece_of,
     read_sum,
     views_in,
 )
@@ -101,7 +103,8 @@ def learn_shard(start: Classifier, rows: Iterable[Row], parts: int = 1) -> Itera
         learned = zip(known, numbers["weights"], _tokens(arrays, len(known)), strict=True)
         for y, weight, tokens in learned:
             member.counts.subtract(tokens, y, 1.0, weight)
-        yield from cut(plan, member.counts, {y: firsts.get(y) for y in start.labels}, view, parts)
+        found = cut(plan, member.counts, {y: firsts.get(y) for y in start.labels}, view, parts)
+        yield from itertools.starmap(piece_of, found)
     yield Piece(STATE, 0, state)
 
 
@@ -132,7 +135,7 @@ def advance(start: Classifier, pieces: Iterable[Piece]) -> None:
     plan = plan_of(start)
     found = list(pieces)
     states = [piece.data for piece in found if piece.view == STATE]
-    read = opened_all(plan, (piece for piece in found if piece.view != STATE))
+    read = [opened(plan, piece.data) for piece in found if piece.view != STATE]
     if len(states) != 1 or not read:
         raise ModelFileError("there must be the state of one shard, and what all of them added")
     for view, mine in enumerate(by_view(read, len(start.models))):

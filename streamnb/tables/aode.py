@@ -160,11 +160,8 @@ class PairCounts(LevelCounts):
     def state(self) -> tuple[Any, dict[str, NDArray[Any]]]:
         """Levels, and the table of pairs with numbers as they are in there."""
         described, arrays = super().state()
-        numbers = np.zeros(self._size, dtype=np.int64)
-        order = [number for j in self.features.values() for number in self.ids[j].values()]
-        numbers[order] = np.arange(self._size)
         keys, cells, _, _ = self.pairs.arrays()
-        saved = _renumbered(keys, numbers, np.arange(len(self.ids)))
+        saved = _renumbered(keys, np.argsort(self.saved_order()), np.arange(len(self.ids)))
         rising = np.argsort(saved)
         return described, {**arrays, "pairs": saved[rising], "pair_counts": cells[rising]}
 
@@ -296,7 +293,7 @@ class AODE(PriorParameter, TabularNB):
         known = self.statistics
         if self.sparse:
             every = np.broadcast_to(known.totals, cells.shape)
-            living = np.full((len(cells), 1), float(known.living))
+            living = np.full((len(cells), 1), float(known.alive.sum()))
             return log_shares(cells, every, self.alpha, living)
         levels = known.alive[row.features, None]
         return log_shares(cells, known.known[row.features], self.alpha, levels)

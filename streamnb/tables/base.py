@@ -199,9 +199,13 @@ class TabularNB(Scored, Saved, MiniBatches):
             if place is None or known < weight or 0 < weight < SMALLEST_WEIGHT:
                 raise ValueError(f"cannot unlearn: this was never learned of class {y!r:.80}")
             self.statistics.unlearn(rows, place, weight, known - weight)
-            one = np.zeros(1, dtype=np.int64)
-            self._weights[place].add(np.empty((1, 0)), one, 0, np.array([weight]), -1.0)
+            self._lighten(place, weight)
             self._memo = None
+
+    def _lighten(self, place: int, weight: float) -> None:
+        """Take weight away from a class."""
+        one = np.zeros(1, dtype=np.int64)
+        self._weights[place].add(np.empty((1, 0)), one, 0, np.array([weight]), -1.0)
 
     def learn(self, x: Mapping[Any, Any], y: Label, w: float = 1.0) -> Receipt:
         """Learn an example; the receipt is what `unlearn` wants."""

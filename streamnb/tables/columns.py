@@ -129,10 +129,7 @@ class Columns:
 
 def _of_dicts(X: list[Mapping[Hashable, Any]]) -> tuple[list[Hashable], NDArray[Any]]:
     names = list(dict.fromkeys(name for row in X for name in row))
-    values = np.empty((len(X), len(names)), dtype=object)
-    for i, row in enumerate(X):
-        values[i, :] = [row.get(name) for name in names]
-    return names, values
+    return names, _of_lists([[row.get(name) for name in names] for row in X])
 
 
 def _of_lists(X: Any) -> NDArray[Any]:

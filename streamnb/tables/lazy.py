@@ -101,11 +101,9 @@ class WindowOfRows(LevelCounts):
     def state(self) -> tuple[Any, dict[str, NDArray[Any]]]:
         """Levels, and the rows by the numbers that those have in there."""
         described, arrays = super().state()
-        order = [number for j in self.features.values() for number in self.ids[j].values()]
-        numbers = {number: saved for saved, number in enumerate(order)}
-        places = {place: j for j, place in enumerate(self.features.values())}
+        numbers = np.argsort(self.saved_order()).tolist()
         entries = [
-            (i, places[feature], numbers[level])
+            (i, feature, numbers[level])
             for i, (row, _, _) in enumerate(self.rows)
             for feature, level in sorted(row.items())
         ]
@@ -191,8 +189,7 @@ class LazyBayesianRules(TabularNB):
 
     def _let_go(self) -> None:
         for place, weight in self.statistics.shrink():
-            nothing, at = np.empty((1, 0)), np.zeros(1, dtype=np.int64)
-            self._weights[place].add(nothing, at, 0, np.array([weight]), -1.0)
+            self._lighten(place, weight)
 
     def _merge(self, other: TabularNB) -> None:
         """Add what another model knows, as if it came after; the oldest examples are let go."""

@@ -51,8 +51,8 @@ class LevelCounts(Statistics):
         For each feature, the number of each of its levels; V in all, over all features.
     feature_of
         Shape (V,): the feature of each level.
-    alive, living
-        Shape (F,): how many levels of each feature have a count; and their sum.
+    alive
+        Shape (F,): how many levels of each feature have a count.
     totals
         Shape (K,): the sum of the counts of each class.
     """
@@ -68,7 +68,6 @@ class LevelCounts(Statistics):
         self._of_features = np.zeros((0, 0))
         self.feature_of = np.zeros(0, dtype=np.int64)
         self.alive = np.zeros(0, dtype=np.int64)
-        self.living = 0
         self.totals = np.zeros(0)
 
     @property
@@ -90,11 +89,12 @@ class LevelCounts(Statistics):
         room = self._of_levels.shape[1]
         if classes > room:
             room = max(classes, room + room // 2)
-            self._of_levels = _widened(self._of_levels, room)
-            self._of_features = _widened(self._of_features, room)
+            wider = (0, 0), (0, room - self._of_levels.shape[1])
+            self._of_levels = np.pad(self._of_levels, wider)
+            self._of_features = np.pad(self._of_features, wider)
         if classes > self._classes:
             self._classes = classes
-            self.totals = np.concatenate((self.totals, np.zeros(classes - len(self.totals))))
+            self.totals = np.pad(self.totals, (0, classes - len(self.totals)))
 
     def read(self, table: Columns) -> Levels:
         """Rows of levels; ValueError where one is not hashable."""
@@ -194,12 +194,10 @@ class LevelCounts(Statistics):
     def revive(self, levels: Ints) -> None:
         """Note levels that have a count now and had none."""
         np.add.at(self.alive, self.feature_of[levels], 1)
-        self.living += len(levels)
 
     def bury(self, levels: Ints) -> None:
         """Note levels that had a count and have none now."""
         np.subtract.at(self.alive, self.feature_of[levels], 1)
-        self.living -= len(levels)
 
     def check_merge(self, other: Any) -> None:
         """Levels of any others can be added."""
@@ -217,14 +215,13 @@ class LevelCounts(Statistics):
 
     def translated(self, other: LevelCounts) -> tuple[Ints, Ints]:
         """Our numbers of others' features and levels; those that are new are entered."""
-        for name, place in other.features.items():
-            self.enter(Levels.of_feature(name, list(other.ids[place])))
         features = np.zeros(len(other.ids), dtype=np.int64)
         ids = np.zeros(other._size, dtype=np.int64)
-        for name, place in other.features.items():
+        for place, (name, theirs) in enumerate(zip(other.names, other.ids, strict=True)):
+            self.enter(Levels.of_feature(name, list(theirs)))
             features[place] = self.features[name]
             ours = self.ids[self.features[name]]
-            for level, number in other.ids[place].items():
+            for level, number in theirs.items():
                 ids[number] = ours[level]
         return features, ids
 
@@ -248,12 +245,16 @@ class LevelCounts(Statistics):
     def state(self) -> tuple[Any, dict[str, NDArray[Any]]]:
         """Names and levels as JSON, counts as an array."""
         described = []
-        for name, j in self.features.items():
-            levels = [plain_label(level, "a level") for level in self.ids[j]]
+        for name, ids in zip(self.names, self.ids, strict=True):
+            levels = [plain_label(level, "a level") for level in ids]
             described.append([plain_label(name, "a feature"), levels])
-        order = [number for j in self.features.values() for number in self.ids[j].values()]
-        places = list(self.features.values())
-        return {"features": described}, {"levels": self.counts[order], "known": self.known[places]}
+        known = self.known.copy()  # what is saved must not change
+        return {"features": described}, {"levels": self.counts[self.saved_order()], "known": known}
+
+    def saved_order(self) -> Ints:
+        """The levels (V,), those of a feature after one another, as `state` has them."""
+        numbers = [number for ids in self.ids for number in ids.values()]
+        return np.array(numbers, dtype=np.int64)
 
     def restore(self, described: Any, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take over what `state` gave."""
@@ -292,12 +293,6 @@ def _factors(column: NDArray[Any], name: Hashable) -> tuple[list[Hashable], list
             place = MISSING if is_missing(level) else numbers.setdefault(level, len(numbers))
         places.append(place)
     return list(numbers), places
-
-
-def _widened(table: Floats, columns: int) -> Floats:
-    wider = np.zeros((len(table), columns))
-    wider[:, : table.shape[1]] = table
-    return wider
 
 
 def _add(table: Floats, rows: Ints, columns: Ints, amounts: Floats) -> None:

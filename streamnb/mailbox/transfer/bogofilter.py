@@ -15,7 +15,7 @@ from streamnb.errors import StateError
 from streamnb.features.mail_words import MailTokenizer
 from streamnb.features.token_counts import TokenCounts
 from streamnb.mailbox.store import Mailbox
-from streamnb.mailbox.transfer.extract import Extract, digest_of_file, of_counts
+from streamnb.mailbox.transfer.extract import Extract, digest_of_file, named, of_counts
 
 # What bogofilter calls the words of header fields, where it differs from us.
 _OURS = {b"subj:": b"subject:", b"rtrn:": b"return-path:", b"rcvd:": b"received:"}
@@ -94,9 +94,7 @@ def read_dump(path: str, shown: str) -> Extract:
 
     def names() -> Iterator[tuple[int, int, bytes]]:
         for view, of in enumerate(tokens):
-            ends = [0, *(of.ends.tolist() if of.ends is not None else [])]
-            for i, fingerprint in enumerate(of.fingerprints.tolist()):
-                yield view, fingerprint, (of.names or b"")[ends[i] : ends[i + 1]]
+            yield from named(view, of.fingerprints, of.names or b"", of.ends)
 
     counts_of = [(of.fingerprints, counts) for of, counts in zip(tokens, cells, strict=True)]
     return of_counts(

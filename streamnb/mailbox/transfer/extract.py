@@ -91,6 +91,14 @@ def digest_of_file(path: str) -> bytes:
         return hashlib.file_digest(file, "sha256").digest()
 
 
+def named(view: int, fingerprints: Any, text: bytes, ends: Any) -> Names:
+    """Features of a view that have names, given one after the other and where each ends."""
+    start = 0
+    for fingerprint, end in zip(fingerprints.tolist(), ends.tolist(), strict=True):
+        yield view, fingerprint, text[start:end]
+        start = end
+
+
 def of_counts(
     where: str,
     classifier: Classifier,

@@ -146,13 +146,9 @@ def _model_extract(path: str, shown: str) -> extract.Extract:
             if not isinstance(counts, MemoryCounts):
                 continue
             fingerprints, _, text, ends = counts.table.arrays()
-            if text is None or ends is None:
-                continue
-            spans = [0, *ends.tolist()]
-            for i, fingerprint in enumerate(fingerprints.tolist()):
-                name = text[spans[i] : spans[i + 1]]
-                if name != NO_NAME:
-                    yield view, fingerprint, name
+            if text is not None:
+                found = extract.named(view, fingerprints, text, ends)
+                yield from (one for one in found if one[2] != NO_NAME)
 
     return extract.of_counts(
         shown, classifier, list(tables[0].labels), list(tables[0].weights),

@@ -102,7 +102,7 @@ def learner_of(config: Section, name: str) -> Learner:
     """
     if isinstance(config, ScikitConfig):
         return _Scikit(_estimator(config, name))
-    made: Any = {**COUNTING, **TABULAR}[config.kind]  # type: ignore[attr-defined]  # each has one
+    made: Any = {**COUNTING, **TABULAR}[config.kind]
     parameters = {name: getattr(config, name) for name in made._table}
     try:
         made(**parameters)
