@@ -42,9 +42,9 @@ def test_a_database_and_its_lines_are_read(tmp_path):
         assert mailbox.classify(PROBES["mail"]).probabilities["ham"] == pytest.approx(0.01105248216)
 
 
-def test_a_database_without_what_speaks_against_wrong_labels(tmp_path):
+def test_a_database_without_the_spread_of_wrong_labels(tmp_path):
     """Made before that was noted."""
-    shutil.copy(GOLDEN / "mail-without-rival.db", tmp_path / "mail.db")
+    shutil.copy(GOLDEN / "mail-without-spread.db", tmp_path / "mail.db")
     with Mailbox(tmp_path / "mail.db") as mailbox:
         assert mailbox.verify() == []
         assert mailbox.classify(PROBES["mail"]).probabilities["ham"] == 0.011052482160407147

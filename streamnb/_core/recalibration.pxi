@@ -264,81 +264,47 @@ def add_runs(dict runs, changes, double times):
 
 
 # Of labels that may be wrong: see `naive_bayes/label_noise.py`.
-cdef double NEW_KIND = 0.002          # of a message's being of a new kind, for a class of one message, for each message of others
+cdef enum:
+    MOST_LENGTHENED = 200   # labels: the n-th step is lengthened by no more than n of this
+cdef double OPEN = 0.002          # how much is left open of a class with one message, for each message of others
 cdef double OWN_ERRORS = 0.03     # how often the model is sure and wrong, for each label that is wrong; at least
 cdef double LEAST_WEIGHT = 2.0**-60  # of what has all but decayed
-cdef double REMEMBERED = 0.9995   # of what labels said of the two explanations, with each label after them
-cdef double MOST_ADVANTAGE = 20   # nats
-cdef double RIVAL_RATE = 0.15     # step size of the gain of the explanation by overlap
-cdef double IMPOSSIBLE = 1e-12    # no label is taken for less probable
+cdef double PART_OF_NEWTON = 0.5
 
 
-def novelty(double own, double others) -> float:
-    """The odds that a message is of a kind not met yet in its class, which has weight own, others this."""
-    own = max(own, LEAST_WEIGHT)
-    return NEW_KIND * others / own / own
-
-
-def trusted(double p, double share, Py_ssize_t classes, double novelty) -> float:
+def trusted(double p, double share, Py_ssize_t classes, double own, double others) -> float:
     """How probably a label is right that has probability p, where that share of labels is wrong."""
     cdef double doubt, right, wrong
     if classes < 2:
         raise ValueError("where there is one class, no label is wrong")
+    own = max(own, LEAST_WEIGHT)
     p = max(p, OWN_ERRORS * share)
-    doubt = (1 - p) / (1 + novelty)
+    doubt = (1 - p) / (1 + OPEN * others / own / own)
     right, wrong = (1 - share) * (1 - doubt), share * doubt / (classes - 1)
     return right / (right + wrong) if right + wrong > 0 else 1.0
 
 
-def noise_step(double trust, double share, Py_ssize_t labels, double most, double grain) -> tuple:
-    """What a label that is believed so far changes in the share of wrong ones, and in how many came.
+def noise_step(
+    double trust, double share, double spread, Py_ssize_t labels, double most, double grain
+) -> tuple:
+    """What a label that is believed so far changes in the share of wrong ones, and in its spread.
 
     The share is `most` at most; changes are multiples of `grain`.
     """
     if not 0 <= trust <= 1:
         raise ValueError(f"a label cannot be believed {trust}")
     # x^-.75 of operations that are the same on every machine.
-    cdef double n = labels + 1, moved = (1 - trust - share) / sqrt(n * sqrt(n))
+    cdef double n = labels + 1, step = 1 / sqrt(n * sqrt(n)), longer = 1, moved, change, newton, bounded_share
+    bounded_share = min(max(share, 1 / <double> labels), most)
+    change = 1 - trust - bounded_share
+    change = step * (change * change - spread)
+    if spread + change > 0:  # else much was taken back, and what is left shows nothing
+        newton = bounded_share * (1 - bounded_share) / (spread + change)
+        longer = max(min(PART_OF_NEWTON * newton, n / MOST_LENGTHENED), 1.0)
+    moved = step * longer * (1 - trust - share)
     # No further than to the ends, nor back to them from where taking back has led.
     moved = min(max(moved, -max(share, 0.0)), max(most - share, 0.0))
-    return on_grain(grain, moved), 1
-
-
-def compared(
-    list scores, Py_ssize_t place, double share, double novelty, double advantage, double gain, double squares
-) -> tuple:
-    """What a label says of two explanations of surprises: wrong labels, and classes that overlap.
-
-    Parameters
-    ----------
-    scores, place
-        The scores of the known classes, and the place of the label's own among them.
-    share, novelty
-        The share of labels that are wrong, by the first; and as for `trusted`.
-    advantage
-        How much better, in nats, the first has explained the labels by now.
-    gain, squares
-        What scores are to be multiplied by where no label is wrong, by the second; and the sum of
-        its squared gradients.
-
-    Returns
-    -------
-    The changes of the last three.
-    """
-    cdef list overlap = probabilities([gain * <double> score for score in scores])
-    cdef double own = scores[place], gradient = -own, p, first, second, square, after
-    cdef Py_ssize_t i, classes = len(scores)
-    for i in range(classes):
-        gradient += <double> overlap[i] * <double> scores[i]
-    p = 1 - (1 - <double> probabilities(scores)[place]) / (1 + novelty)
-    first = (1 - share) * p + share * (1 - p) / (classes - 1)
-    second = 1 - (1 - <double> overlap[place]) / (1 + novelty)
-    after = snb_log(max(first, IMPOSSIBLE)) - snb_log(max(second, IMPOSSIBLE))
-    after = min(max(REMEMBERED * advantage + after, -MOST_ADVANTAGE), MOST_ADVANTAGE)
-    square = on_grain(SQUARES_GRAIN, gradient * gradient)
-    advantage = on_grain(STEP_GRAIN, after - advantage)
-    after = max(max(gain, LEAST_GAIN) - RIVAL_RATE * gradient / sqrt(squares + square), LEAST_GAIN)
-    return advantage, on_grain(STEP_GRAIN, after - gain), square
+    return on_grain(grain, moved), 1, on_grain(grain, change)
 
 
 def probabilities(list scores) -> list:

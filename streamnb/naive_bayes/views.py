@@ -327,8 +327,7 @@ class ViewsNB(Remembers[_Judged], TextModel):
         said = known[shares.index(claim)]
         told, doubted = self.corrections.of(said == k, corrected)
         own = self._members[0].counts.weights[k] / self._members[0].counts.scale
-        place, others = known.index(k), learned - own
-        doubt = 1 - self.noise.trust(shares[place], len(known), own, others)
+        doubt = 1 - self.noise.trust(shares[known.index(k)], len(known), own, learned - own)
         trust = 1 - turn * self._doubting(doubted) * doubt
         if not corrected:
             parts |= self.corrections.learn(said == k, claim)
@@ -337,8 +336,7 @@ class ViewsNB(Remembers[_Judged], TextModel):
         if turn == 1:
             parts |= self.record.learn(said, k)
         if told == 1:
-            scores = judged.scores if turn == 1 else None
-            parts |= self.noise.learn(trust, scores, place, own, others)
+            parts |= self.noise.learn(trust)
             self._be_cautious()
         parts |= self.recalibration.learn(
             judged.evidence, shares, k, known, trust, turn, judged.octave, told
