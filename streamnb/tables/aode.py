@@ -193,6 +193,10 @@ class _Parents(Names):
         self.fits = fits
         self.what = "a number of features >= 1, or a list of their names, or None"
 
+    def plain(self, value: Any) -> Any:
+        """A number as it is, names as a list."""
+        return value if isinstance(value, int) else super().plain(value)
+
 
 @parameterised()
 class AODE(PriorParameter, TabularNB):
