@@ -10,6 +10,7 @@ from streamnb import MixedNB, MultinomialNB, Tokenizer
 from streamnb.config import build
 from streamnb.config.sections import Section, key, list_of, mapping_of, section
 from streamnb.config.yaml_files import resolve_paths
+from streamnb.errors import ConfigError
 from streamnb.parameters import Text, Whole, parameters_of, plain_parameters
 
 
@@ -106,3 +107,7 @@ def test_paths_are_relative_to_the_file_and_know_a_home(monkeypatch):
     for wrong in ({}, {"data": ["~/b"]}):
         resolve_paths(wrong, "data", ("path",), "it.yaml")
     assert wrong == {"data": ["~/b"]}
+    nowhere = {"corpus": {"path": ""}}
+    resolve_paths(nowhere, "corpus", ("path",), "it.yaml")
+    with pytest.raises(ConfigError, match=r"corpus.path: '' is not text that is not empty"):
+        build(nowhere)

@@ -102,7 +102,7 @@ class ReadyClassifier(Classifier):
         default=0.15,
     )
     bound: float | None = parameter(
-        Number(1e-3, none=True),
+        Number(1e-3, 1e9, none=True),
         "teaching",
         "How many nats a view can say against a class, at most; None for any number (`ViewsNB`).",
         default=8.0,

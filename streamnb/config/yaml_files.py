@@ -22,7 +22,18 @@ _EXPONENT = re.compile(r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)[eE][-+]?[0-9]{1,4
 
 
 class _Loader(yaml.SafeLoader):
-    """Plain data only, as `yaml.safe_load`."""
+    """Plain data only, as `yaml.safe_load`; what is wrong with a value is told with its line."""
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        kind = node.tag.rpartition(":")[2]
+        problem = f"{str(node.value)[:60]!r} is no {kind}"
+        if kind in ("int", "float") and isinstance(node.value, str) and ":" in node.value:
+            problem += ": to YAML it is a number to the base of 60; put it in quotes"
+            raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
+        try:
+            return super().construct_object(node, deep)
+        except (ValueError, LookupError, AttributeError, TypeError):
+            raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark) from None
 
 
 class _Dumper(yaml.SafeDumper):
@@ -116,7 +127,7 @@ def resolve_paths(
         return
 
     def at(path: Any) -> Any:
-        if not isinstance(path, str):
+        if not isinstance(path, str) or not path:
             return path
         return os.path.normpath(os.path.join(folder, os.path.expanduser(path)))
 

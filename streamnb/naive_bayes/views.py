@@ -101,7 +101,7 @@ class ViewsNB(Remembers[_Judged], TextModel):
         default=None,
     )
     bound: float | None = parameter(
-        Number(1e-3, none=True),
+        Number(1e-3, 1e9, none=True),
         "teaching",
         "What a view says against a class, next to the one it speaks for most, stays below so "
         "many nats: d becomes bound tanh(d / bound). No view can be overconfident then. None for "
