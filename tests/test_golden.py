@@ -48,6 +48,7 @@ def test_a_database_without_the_spread_of_wrong_labels(tmp_path):
     with Mailbox(tmp_path / "mail.db") as mailbox:
         assert mailbox.verify() == []
         assert mailbox.classify(PROBES["mail"]).probabilities["ham"] == 0.011052482160407147
+        assert mailbox.classifier.views is None  # `renew` takes it
         mailbox.learn(b"Subject: new\n\nnew", "spam")
         mailbox.forget(MAILS[0][0])
         assert mailbox.verify() == []

@@ -230,7 +230,10 @@ class ReadyClassifier(Classifier):
         cls, tokenizer: Any, model: TextModel, settings: Any, rest: dict[str, Any]
     ) -> Classifier:
         given = parameters_of(settings["parameters"], cls)
-        views = tuple(settings.get("views") or given["views"])  # older files have one of the two
+        if "views" not in settings:  # older files name those of the preset as if they were given
+            settings = {**settings, "views": given["views"]}
+            given["views"] = None
+        views = tuple(settings["views"])
         words = settings.get("words")
         ready = cls(
             **{**given, "views": views}, words=None if words is None else restored(words), **rest
