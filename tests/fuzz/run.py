@@ -1,10 +1,11 @@
 """Give every reader and listener what a fuzzer guided by coverage comes up with.
 
-    python tests/fuzz/run.py [TARGET ...] [--minutes 1] [--jobs 2]
+    python tests/fuzz/run.py [TARGET ...] [--native] [--minutes 1] [--jobs 2]
 
 `fuzz.sh` makes an environment for this and begins it. A target that fails is begun again until its
 time is over; inputs that made it fail are kept in the folder of --work, and belong into the corpus
-once what they found is mended. With --minimise what is kept of a run replaces the stored corpus. Exit
+once what they found is mended. With --minimise what is kept of a run replaces the stored corpus. With
+--native, targets of what is compiled are compiled, too (`native.pyx`): they read the same inputs. Exit
 status 3 where anything was found.
 """
 
@@ -27,13 +28,17 @@ if __name__ == "__main__":
     sys.path[0] = str(HERE.parent)
 
 MODULES = {
-    "texts": "words html header grams pairs mail passed well_formed",
+    "texts": "words html header grams pairs names mail passed well_formed",
     "counts": "table sums exact models",
     "files": "model_file pieces plans imports yaml trec mbox delimited any_corpus maildir",
     "listeners": "ask http pages smtp lmtp milter next_hop request reply",
     "imap": "imap",
 }
 TARGETS = {name: module for module, names in MODULES.items() for name in names.split()}
+# Of native targets: many short inputs, and which edges they reach but not how often, for twice the
+# executions.
+NATIVE_MOST = 256
+NATIVE_OPTIONS = ["-use_counters=0"]
 MOST_FINDS = 20  # of a target; it is not begun again then
 KEPT = 64  # inputs of a stored corpus
 
@@ -65,14 +70,18 @@ def replay(name: str) -> None:
     assert target.reached(), f"{name}: the seeds do not come as far as they should"
 
 
-def one(name: str, arguments: list[str]) -> None:
+def one(name: str, native: bool, arguments: list[str]) -> None:
     """Fuzz a target in this process, which does not return."""
+    arguments = [os.environ["STREAMNB_FUZZER"], *arguments]
+    if native:
+        import_module("fuzz_native").fuzz(name, arguments)
+        return
     import atheris
 
     with atheris.instrument_imports(include=["streamnb"], enable_loader_override=False):
         import_module("streamnb")
         module = import_module(f"fuzz.{TARGETS[name]}")
-    atheris.Setup([os.environ["STREAMNB_FUZZER"], *arguments], module.TARGETS[name].check)
+    atheris.Setup(arguments, module.TARGETS[name].check)
     atheris.Fuzz()
 
 
@@ -85,10 +94,13 @@ class Run:
         Which one.
     folder
         What is kept of it.
+    native
+        Whether the compiled target of this name is meant.
     """
 
-    def __init__(self, name: str, folder: Path) -> None:
+    def __init__(self, name: str, folder: Path, native: bool) -> None:
         self.name = name
+        self.native = native
         self.folder = folder
         self.corpus, self.crashes = folder / "corpus", folder / "crashes"
         for path in (self.corpus, self.crashes):
@@ -97,19 +109,20 @@ class Run:
         self.seconds = 0.0
         self.finds: list[str] = []
         target = import_module(f"fuzz.{TARGETS[name]}").TARGETS[name]
+        most = min(target.most, NATIVE_MOST) if native else target.most
         for i, data in enumerate([*stored(name), *target.seeds()]):
-            (self.corpus / f"seed{i}").write_bytes(data[: target.most])
+            (self.corpus / f"seed{i}").write_bytes(data[:most])
         words = "".join(
             '"' + "".join(f"\\x{byte:02x}" for byte in word) + '"\n' for word in target.words
         )
-        self.options = [f"-max_len={target.most}", "-timeout=60", "-rss_limit_mb=4096",
-                        f"-artifact_prefix={self.crashes}/"]  # fmt: skip
+        self.options = [f"-max_len={most}", "-timeout=60", "-rss_limit_mb=4096",
+                        f"-artifact_prefix={self.crashes}/", *(NATIVE_OPTIONS if native else ())]  # fmt: skip
         if words:
             (folder / "words").write_text(words)
             self.options.append(f"-dict={folder / 'words'}")
         self.fuzzer = folder / "fuzzer"
         self.fuzzer.write_text(
-            f'#!/bin/sh\nexec "{sys.executable}" "{__file__}" --one {name} -- "$@"\n'
+            f'#!/bin/sh\nexec "{sys.executable}" "{__file__}" --one {name} {int(native)} "$@"\n'
         )
         self.fuzzer.chmod(0o755)
 
@@ -162,7 +175,7 @@ class Run:
     def as_json(self) -> dict[str, Any]:
         """What came of it."""
         return {
-            "target": self.name, "executions": self.executions, "seconds": round(self.seconds),
+            "target": self.name, "native": self.native, "executions": self.executions, "seconds": round(self.seconds),
             "edges": self.covered, "features": self.features,
             "inputs": sum(1 for _ in self.corpus.iterdir()), "finds": self.finds,
         }  # fmt: skip
@@ -176,6 +189,9 @@ def main() -> None:
     parser.add_argument("--work", type=Path, help="a folder for corpora, logs and finds")
     parser.add_argument(
         "--replay", action="store_true", help="only what is stored; needs no fuzzer"
+    )
+    parser.add_argument(
+        "--native", action="store_true", help="compiled targets, of what is compiled"
     )
     parser.add_argument("--minimise", action="store_true", help="store what is kept, minimised")
     chosen = parser.parse_args()
@@ -191,8 +207,15 @@ def main() -> None:
     work = chosen.work or Path(tempfile.mkdtemp(prefix="streamnb-fuzz-"))
     work.mkdir(parents=True, exist_ok=True)
 
+    names = chosen.targets or TARGETS
+    if chosen.native:
+        compiled = import_module("fuzz_native").TARGETS
+        names = chosen.targets or compiled
+        if others := set(names) - set(compiled):
+            parser.error(f"no native target {', '.join(sorted(others))}: {', '.join(compiled)}")
+
     def done(name: str) -> dict[str, Any]:
-        run = Run(name, work / name)
+        run = Run(name, work / (f"native-{name}" if chosen.native else name), chosen.native)
         run.fuzz(60 * chosen.minutes)
         if chosen.minimise:
             run.minimise()
@@ -204,7 +227,7 @@ def main() -> None:
         return found
 
     with ThreadPoolExecutor(chosen.jobs) as pool:
-        results = list(pool.map(done, chosen.targets or TARGETS))
+        results = list(pool.map(done, names))
     with open(work / "runs.jsonl", "a") as file:
         file.writelines(json.dumps(result) + "\n" for result in results)
     total = sum(result["executions"] for result in results)
@@ -215,5 +238,5 @@ def main() -> None:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--one"]:
-        one(sys.argv[2], sys.argv[4:])
+        one(sys.argv[2], sys.argv[3] == "1", sys.argv[4:])
     main()

@@ -16,7 +16,7 @@ from fuzz.target import Choices, Target
 from hostile import hostile, passed_on
 
 from streamnb import MailTokenizer
-from streamnb._core import Scanner, decode_name, fingerprint, split_header
+from streamnb._core import Scanner, decode_name, encode_name, fingerprint, split_header
 from streamnb.features.byte_grams import ByteGrams
 from streamnb.features.word_pairs import WordPairs
 from streamnb.mail import parse
@@ -195,6 +195,16 @@ def pairs(data: bytes) -> None:
     assert (counted.counts == 1).all()
 
 
+def names(data: bytes) -> None:
+    """Any bytes are shown, and what is written is read back."""
+    name = decode_name(data)
+    try:
+        written = encode_name(name)
+    except ValueError:
+        return  # tuples nested too deep
+    assert decode_name(written) == name
+
+
 READERS = [MailTokenizer(), MailTokenizer(ngrams=(1, 2), keep_names=False), ByteGrams(6, step=2),
            WordPairs()]  # fmt: skip
 # Bounds of the time of a message: sanitizers, and a machine that does something else, included.
@@ -345,6 +355,11 @@ TARGETS = {
     ),
     "grams": Target(grams, lambda: _choosing([raw[:120] for raw in mails()], 13), most=256),
     "pairs": Target(pairs, lambda: _choosing([raw[:400] for raw in mails()], 3), most=512),
+    "names": Target(
+        names,
+        lambda: [encode_name(name) for name in ("a", b"\xff", -7, 1 << 80, ("a", (1, b"b"), ()))],
+        most=512,
+    ),
     "mail": Target(mail, mails, MAIL_WORDS + HTML_WORDS, 1 << 14),
     "passed": Target(passed, mails, MAIL_WORDS[:22], 4096),
     "well_formed": Target(well_formed, lambda: [raw[:600] for raw in mails()], MAIL_WORDS, 1024),
