@@ -36,6 +36,7 @@ from streamnb.partial import (
     prefixes,
     replay,
 )
+from streamnb.partial.pieces import opened, piece_of
 
 WORDS = [f"w{i}" for i in range(40)]
 MODELS = {
@@ -256,6 +257,21 @@ def test_blocks_out_of_order_and_two_messages_at_one_place_are_refused():
         list(replay(plan, 0, Blocks(1), prefixes(plan, [first]), rows))
     with pytest.raises(ModelFileError, match="another one"):
         list(replay(plan, 1, Blocks(1), prefixes(plan, [first]), rows))
+
+
+@pytest.mark.parametrize("lost", ["sum", "elsewhere", "arrays"])
+def test_a_prefix_that_was_tampered_with_is_refused(lost):
+    """Its checksum was made anew, so only what it says is wrong."""
+    plan = plan_of(Classifier(Tokenizer(), MultinomialNB()))
+    (block,) = count_block(plan, 0, Blocks(2), [Row(0, "a", "free"), Row(1, "b", "lunch")])
+    (prefix,) = prefixes(plan, [block])
+    header, arrays = opened(plan, prefix.data)
+    if lost == "arrays":
+        arrays = {"fingerprints": arrays["fingerprints"]}
+    else:
+        del header[lost]
+    with pytest.raises(ModelFileError, match="damaged"):
+        list(replay(plan, 0, Blocks(2), [piece_of(header, arrays)], []))
 
 
 def test_processes_fit_what_one_does(monkeypatch, tmp_path):

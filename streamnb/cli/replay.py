@@ -101,7 +101,7 @@ def replay(
     elif not quiet:
         _print(report, details)
     tell_skipped(report.skipped)
-    _tell_left(report.left)
+    _tell_some(report.left, "", "{} more were left alone")
     if report.interrupted:
         click.echo("streamnb: interrupted; the figures are of the messages until then", err=True)
         sys.exit(130)
@@ -144,17 +144,14 @@ def _draw(config: Config, report: Report, plot: str) -> None:
 
 def tell_skipped(lines: list[str]) -> None:
     """Say which messages were left out, and why: the first of them."""
-    for line in lines[:3]:
-        click.echo(f"streamnb: skipped: {printable(line)}", err=True)
-    if len(lines) > 3:
-        click.echo(f"streamnb: skipped {len(lines) - 3} more messages", err=True)
+    _tell_some(lines, "skipped: ", "skipped {} more messages")
 
 
-def _tell_left(lines: list[str]) -> None:
+def _tell_some(lines: list[str], what: str, more: str) -> None:
     for line in lines[:3]:
-        click.echo(f"streamnb: {printable(line)}", err=True)
+        click.echo(f"streamnb: {what}{printable(line)}", err=True)
     if len(lines) > 3:
-        click.echo(f"streamnb: {len(lines) - 3} more were left alone", err=True)
+        click.echo(f"streamnb: {more.format(len(lines) - 3)}", err=True)
 
 
 # Where the value of each option goes.
@@ -230,7 +227,8 @@ def _sweep(config: Config, plain: bool, as_json: bool, quiet: bool) -> None:
             table.add_row(f"{place}", *(printable(_plain(value)) for value in values), *figures)
         console.print(table)
     tell_skipped(ranked[0].report.skipped[:3] if ranked else [])
-    _tell_left([line for one in ranked for line in one.report.left])
+    left = [line for one in ranked for line in one.report.left]
+    _tell_some(left, "", "{} more were left alone")
     if len(ranked) < settings_of(config) or any(one.report.interrupted for one in ranked):
         click.echo("streamnb: interrupted; the figures are of the messages until then", err=True)
         sys.exit(130)

@@ -171,13 +171,12 @@ class Tally:
     def outcomes(self) -> Outcomes:
         """The run, message by message."""
         truth, predicted = np.array(self._truth), np.array(self._predicted)
-        rest = (np.array(self._losses), np.array(self._squares))
-        if not self._of_two(truth):
-            return Outcomes(truth == predicted, np.array(self._scores), None, None, *rest)
-        number = self._labels[self.positive]
-        return Outcomes(
-            truth == predicted, np.array(self._scores), truth == number, predicted == number, *rest
-        )
+        positive = said = None
+        if self._of_two(truth):
+            number = self._labels[self.positive]
+            positive, said = truth == number, predicted == number
+        losses, squares = np.array(self._losses), np.array(self._squares)
+        return Outcomes(truth == predicted, np.array(self._scores), positive, said, losses, squares)
 
     def _of_two(self, truth: NDArray[np.int64]) -> bool:
         occurring = [label for label in self._labels if label is not None]

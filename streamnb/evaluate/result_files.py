@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any, Self
 
@@ -43,7 +44,7 @@ class ResultFiles:
 
     def __enter__(self) -> Self:
         if self.folder is not None:
-            try:
+            with self._writing():
                 self._made = not self.folder.exists()
                 self.folder.mkdir(parents=True, exist_ok=True)
                 for name in _FILES:
@@ -58,11 +59,17 @@ class ResultFiles:
                         errors="surrogateescape",
                         newline="\n",
                     )
-            except OSError as error:
-                raise self._failed(error) from None
-            except ValueError as error:  # a name that no file can have
-                raise OutputError(f"{printable(str(self.folder))}: {error}") from None
         return self
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            where = error.filename or self.folder
+            raise OutputError(f"{where}: cannot be written: {error.strerror}") from None
+        except ValueError as error:  # a name that no file can have
+            raise OutputError(f"{printable(str(self.folder))}: {error}") from None
 
     def _partial(self, name: str) -> Path:
         assert self.folder is not None  # noqa: S101 (callers have looked)
@@ -70,39 +77,27 @@ class ResultFiles:
 
     def __exit__(self, *exception: object) -> None:
         for file in self._files.values():
-            try:
+            ignored = () if exception[0] is None else (OutputError,)
+            with contextlib.suppress(*ignored), self._writing():
                 file.close()
-            except OSError as error:
-                if exception[0] is None:
-                    raise self._failed(error) from None
         if isinstance(exception[1] if exception else None, SystemExit):  # told to end at once
             self.discard()
-
-    def _failed(self, error: OSError) -> OutputError:
-        return OutputError(f"{error.filename or self.folder}: cannot be written: {error.strerror}")
-
-    def _write(self, name: str, line: str) -> None:
-        try:
-            self._files[name].write(line)
-        except OSError as error:
-            raise self._failed(error) from None
 
     def step(self, step: Step, score: float) -> None:
         """Write a line of results: name, true class, class given, score at full precision."""
         if self._files:
             given = "?" if step.predicted is None else step.predicted
             line = f"{step.tag} judge={step.y} class={given} score={score!r}"
-            self._write("results.txt", printable(line) + "\n")
+            with self._writing():
+                self._files["results.txt"].write(printable(line) + "\n")
 
     def checkpoint(self, figures: dict[str, float]) -> None:
         """Write the running figures, and everything until here to the disk."""
         if self._files:
-            self._write("checkpoints.jsonl", json.dumps(figures) + "\n")
-            try:
+            with self._writing():
+                self._files["checkpoints.jsonl"].write(json.dumps(figures) + "\n")
                 for file in self._files.values():
                     file.flush()
-            except OSError as error:
-                raise self._failed(error) from None
 
     @property
     def earlier(self) -> bool:
@@ -122,7 +117,7 @@ class ResultFiles:
         """Write the summary and the most telling tokens, and give all files their names."""
         if self.folder is None:
             return
-        try:
+        with self._writing():
             self._partial("summary.json").write_text(
                 json.dumps(figures, indent=1) + "\n", encoding="utf-8"
             )
@@ -131,5 +126,3 @@ class ResultFiles:
                 file.close()
             for name in _FILES:
                 os.replace(self._partial(name), self.folder / name)
-        except OSError as error:
-            raise self._failed(error) from None

@@ -262,9 +262,14 @@ def boundary(value: bytes) -> bytes:
     """
     for match in islice(_PARAMETER.finditer(value), _MAX_PARAMETERS):
         if match[1].lower() == b"boundary":
-            text = match[3] if match[2] is None else _QUOTED_PAIR.sub(rb"\1", match[2])
-            return text.replace(b"\n", b"").rstrip()  # it may be folded
+            return _value(match).replace(b"\n", b"").rstrip()  # it may be folded
     return parameters(value).get("boundary", "").rstrip().encode("utf-8", "replace")
+
+
+def _value(parameter: re.Match[bytes]) -> bytes:
+    """The value of a parameter, out of its quotes."""
+    quoted: bytes | None = parameter[2]
+    return parameter[3] if quoted is None else _QUOTED_PAIR.sub(rb"\1", quoted)
 
 
 def parameters(value: bytes) -> Mapping[str, str]:
@@ -283,14 +288,8 @@ def parameters(value: bytes) -> Mapping[str, str]:
 def _read_parameters(value: bytes) -> Mapping[str, str]:
     plain: dict[str, str] = {}
     pieces: dict[str, list[tuple[int, bool, bytes]]] = {}
-    for number, match in enumerate(_PARAMETER.finditer(value)):
-        if number == _MAX_PARAMETERS:
-            break
-        name = match[1].decode("latin-1").lower()
-        if match[2] is not None:
-            text = _QUOTED_PAIR.sub(rb"\1", match[2]) if b"\\" in match[2] else match[2]
-        else:
-            text = match[3]
+    for match in islice(_PARAMETER.finditer(value), _MAX_PARAMETERS):
+        name, text = match[1].decode("latin-1").lower(), _value(match)
         if "*" not in name:
             plain.setdefault(name, text.decode("ascii") if _plain(text) else decode_words(text))
             continue

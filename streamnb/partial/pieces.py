@@ -7,6 +7,7 @@ import json
 import struct
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -120,7 +121,7 @@ def opened(plan: str, data: bytes) -> Opened:
     ModelFileError
         For a piece of another plan, or a damaged one.
     """
-    try:
+    with undamaged():
         size, checked = _HEAD.unpack_from(data)
         if zlib.crc32(memoryview(data)[_HEAD.size :]) != checked:
             raise ValueError("it is not what was written")
@@ -140,15 +141,18 @@ def opened(plan: str, data: bytes) -> Opened:
             at += -(-arrays[name].nbytes // 8) * 8
         if at != len(data):
             raise ValueError("it is cut off")
-    except ModelFileError:
-        raise
-    except Exception as error:  # whatever was done to the bytes
-        raise _damaged(error) from None
     return header, arrays
 
 
-def _damaged(error: Exception) -> ModelFileError:
-    return ModelFileError(f"not a piece of a model, or a damaged one ({error!s:.100})")
+@contextmanager
+def undamaged() -> Iterator[None]:
+    """Read a piece: whatever was done to its bytes is a ModelFileError."""
+    try:
+        yield
+    except ModelFileError:
+        raise
+    except Exception as error:
+        raise ModelFileError(f"not a piece of a model, or a damaged one ({error!s:.100})") from None
 
 
 def in_order(firsts: Mapping[Label, int | None]) -> list[Label]:
@@ -220,7 +224,7 @@ def read_sum(header: Any, arrays: Mapping[str, NDArray[Any]], like: Any) -> Sum:
     like : MemoryCounts or model of rows
         What is to hold it and nothing else, as `views_in` of a fresh learner gives it.
     """
-    try:
+    with undamaged():
         firsts = {read_label(pair): position for pair, position in header["firsts"]}
         if not all(position is None or type(position) is int for position in firsts.values()):
             raise ValueError("where a class came first")
@@ -234,8 +238,6 @@ def read_sum(header: Any, arrays: Mapping[str, NDArray[Any]], like: Any) -> Sum:
             read.load(header["sum"], array_from(arrays))
         if set(firsts) != set(read.labels):
             raise ValueError("where each class came first")
-    except Exception as error:  # whatever was done to the bytes
-        raise _damaged(error) from None
     return Sum(like, firsts)
 
 
@@ -382,10 +384,8 @@ def assembled(plan: str, pieces: Iterable[Piece]) -> Any:
 
 def joined_parts(read: list[Opened]) -> Opened:
     """The parts of a view as one; ModelFileError for parts that were tampered with."""
-    try:
+    with undamaged():
         return joined(read) if len(read) > 1 else read[0]
-    except (LookupError, TypeError, ValueError) as error:
-        raise _damaged(error) from None
 
 
 def by_view(read: list[Opened], views: int) -> Iterator[list[Opened]]:

@@ -30,6 +30,7 @@ from streamnb.partial.pieces import (
     opened,
     piece_of,
     read_sum,
+    undamaged,
     views_in,
 )
 from streamnb.partial.plan import check_sums, fresh, model_of
@@ -240,8 +241,9 @@ def _begun(plan: str, number: int, prefix: Iterable[Piece]) -> Any:
             return learner
         member = learner.models[view]
         counts = _Restricted(keep_names=False, track_values=member.track_values)
-        header, arrays = joined(mine)
-        counts.begin(header, arrays, sum(of["elsewhere"] for of, _ in mine))
+        with undamaged():
+            header, arrays = joined(mine)
+            counts.begin(header, arrays, sum(of["elsewhere"] for of, _ in mine))
         member.counts = counts
     return learner
 
