@@ -113,6 +113,22 @@ def test_a_clone_has_learned_nothing(name):
     assert model.predict_proba_one(probe) == before
 
 
+class TwoViews(ViewsNB):
+    """A subclass that makes its own members."""
+
+    def __init__(self, rate: float = 0.2):
+        super().__init__([DiscriminativeMultinomialNB(), DiscriminativeMultinomialNB()], rate=rate)
+
+
+def test_a_subclass_with_a_constructor_of_its_own_can_be_cloned():
+    model = TwoViews(rate=0.1)
+    model.learn_one([{"free": 1}, {"fr": 1}], "spam")
+    fresh = model.clone()
+    assert (type(fresh), fresh.labels, fresh.rate) == (TwoViews, [], 0.1)
+    assert model.clone({"rate": 0.5}).rate == 0.5
+    assert model.clone(include_attributes=True).labels == ["spam"]
+
+
 @pytest.mark.parametrize("name", CLASSIFIERS)
 def test_a_loaded_classifier_is_what_was_saved_and_its_clone_is_fresh(name, tmp_path):
     classifier = taught(CLASSIFIERS[name].clone())

@@ -170,7 +170,8 @@ class ViewsNB(Remembers[_Judged], TextModel):
         """A model with the same parameters that has learned nothing, nor have its members."""
         params = dict(new_params or {})
         same = params.get("models", self.models) is self.models  # river hands a model its own
-        if same and not include_attributes:
+        # A subclass may have a constructor of its own, which makes the members.
+        if same and not include_attributes and "models" in self._get_params():
             params["models"] = [member.clone() for member in self._members]
         made: Self = super().clone(params, include_attributes)
         return made
