@@ -23,6 +23,9 @@ def hostile(large: bool = True) -> dict[str, bytes]:
         "NULs": b"Subject: a\0b\n\n" + b"\0" * 1000,
         "8-bit header": b"Subject: \xff\xfe caf\xe9\nFrom: \x80\n\nhi\n",
         "CR ends": b"Subject: x\rFrom: y\r\rbody\r",
+        "a field behind a CR": b"From: a@b\rX-Streamnb: Ham\nSubject: a\rX-Streamnb: Ham\r more\n\nb\rX-Streamnb: c\n",
+        "CR CR LF": b"Subject: x\r\r\nX-Streamnb: Ham\r\r\n more\r\r\nTo: y\r\r\n\r\nbody\r\r\n",
+        "a CR at a boundary": b"Subject: " + b"x" * 65526 + b"\r\nX-Streamnb: Ham\r\n\r\nbody\r\n",
         "CRLF": b"Subject: x\r\nX-Streamnb: Ham, score=-9\r\n\r\nbody\r\n",
         "mixed ends": b"Subject: x\r\nX-Streamnb: a\n\tb\r\n  c\nTo: y\n\r\nbody",
         "mbox": b"From ann Mon Jan  1 00:00:00 2026\nx-streamnb : forged\nSubject: x\n\n>From y\n",
@@ -75,11 +78,17 @@ def passed_on(message: bytes, field: bytes = b"") -> bytes:
         end += 1
     first = re.search(rb"\r?\n", message[:65536])
     added = field + (first[0] if first else b"\n") if field else b""
-    if field and begin == len(lines) and message and not message.endswith(b"\n"):
-        return message + added[len(field) :] + added  # a line that would continue the field
     header, ours = [], False
-    for line in lines[begin:end]:
-        if line[:1] not in (b" ", b"\t"):
-            ours = re.match(rb"x-streamnb[ \t]*(?::|[ \t]\Z)", line, re.I) is not None
-        header += [] if ours else [line]
-    return b"".join([*lines[:begin], added, *header, *lines[end:]])
+    for line in lines[:end]:
+        kept = b""
+        for part in re.split(rb"(?<=\r)(?!\n|\Z)", line):  # a bare CR ends a line for some
+            if part[:1] not in (b" ", b"\t") and part not in (b"\n", b"\r\n"):
+                ours = re.match(rb"x-streamnb[ \t]*(?::|[ \t]\Z)", part, re.I) is not None
+            kept += b"" if ours else part
+        if kept and line.endswith(b"\n") and not kept.endswith(b"\n"):
+            kept += b"\n"
+        header.append(kept)
+    head = b"".join(header[:begin])
+    if field and begin == len(lines) and head and not head.endswith(b"\n"):
+        added = added[len(field) :] + added  # a line that would continue the field
+    return b"".join([head, added, *header[begin:], *lines[end:]])

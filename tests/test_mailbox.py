@@ -28,6 +28,7 @@ from streamnb.mailbox.groups import Lesson
 from streamnb.mailbox.ledger import HUMAN, PROGRAM
 from streamnb.mailbox.location import default_path
 from streamnb.mailbox.packed import pack_tokens, unpack_tokens
+from streamnb.mailbox.service.answers import answer
 from streamnb.mailbox.status import status
 from streamnb.mailbox.transfer.formats import import_file
 from streamnb.naive_bayes import BernoulliNB
@@ -487,6 +488,19 @@ def test_a_batch_that_two_processes_have_is_learned_once(tmp_path):
         assert not mailbox.was_taught(digest(b"Subject: half\n\nw1"))
         assert mailbox.learn_batch([Lesson(b"Subject: half\n\nw1", "ham")], "query", 9) == 1
         assert mailbox.verify() == []
+
+
+def test_a_class_that_was_taken_back_changes_no_score(box, sample):
+    """A misspelt class, set right, must not turn the score of spam into that of its class."""
+    taught = mails(sample, 200)
+    for content, label in taught:
+        box.learn(content, label)
+    ham = next(content for content, label in taught if label == "ham")
+    before = answer(box, ham).score
+    box.learn(b"Subject: a list\n\nhello", "lists")
+    assert answer(box, ham).score > 0
+    box.forget(b"Subject: a list\n\nhello")
+    assert answer(box, ham).score == before < 0
 
 
 def test_a_closed_mailbox_is_freed_at_once(tmp_path):

@@ -26,11 +26,13 @@ from commands import STREAMNB, streamnb_command
 from hostile import hostile, passed_on
 from servers import free_port
 from starlette.datastructures import QueryParams
+from starlette.responses import PlainTextResponse
 
 from streamnb import Mailbox
 from streamnb.mailbox.digest import digest
 from streamnb.mailbox.service import api, server
 from streamnb.mailbox.service.client import Asking
+from streamnb.mailbox.service.http import http as talk_http
 from streamnb.mailbox.service.judge import Mailboxes, NoMailboxError
 from streamnb.mailbox.service.listening import Address, accept, listen
 from streamnb.mailbox.service.protocol import Request
@@ -682,6 +684,8 @@ def test_http_is_for_those_with_the_token_and_this_page(web):
     for headers, status in (
         ({"Authorization": None}, 401),
         ({"Authorization": "Bearer wrong"}, 401),
+        ({"Authorization": f"bearer {web.token}"}, 200),
+        ({"Authorization": web.token}, 401),
         ({"Host": "evil.example.com"}, 421),
         ({"Host": f"evil.example.com:{web.port}"}, 421),
         ({"Origin": "http://evil.example.com"}, 403),
@@ -733,6 +737,27 @@ def test_a_connection_that_comes_as_accepting_ends_is_no_fault():
 
     asyncio.run(cancelled_as_one_comes())
     assert faults == []
+
+
+def test_who_asks_nothing_by_http_is_given_up(monkeypatch):
+    """Without a token nobody is to keep others out by connections alone."""
+    monkeypatch.setattr("streamnb.mailbox.service.http._HEADER", 0.1)
+
+    async def said(*parts):
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        with theirs:
+            talking = asyncio.create_task(talk_http(PlainTextResponse("here"))(ours))
+            for part in parts:
+                theirs.sendall(part)
+                await asyncio.sleep(0.01)
+            await asyncio.wait_for(talking, 10)
+            theirs.settimeout(1)
+            return theirs.recv(1000)
+
+    assert asyncio.run(said()) == asyncio.run(said(b"POST / HTTP/1.1\r\n")) == b""
+    asked = asyncio.run(said(b"GET / HTTP/1.1\r\nHost: x\r\nConnec", b"tion: close\r\n\r\n"))
+    assert asked.startswith(b"HTTP/1.1 200")
 
 
 def test_hostile_mail_by_http(web):
@@ -803,6 +828,8 @@ def limit_descriptors():
     [
         (("--smtp", "127.0.0.1:1"), "need --next"),
         (("--next", "smtp:127.0.0.1:1"), "needs one of them"),
+        (("--smtp", "127.0.0.1:1", "--next", "smtp:127.0.0.1:1"), "takes mail itself"),
+        (("--lmtp", "/l", "--next", "lmtp:unix:/l"), "takes mail itself"),
         (("--smtp", "nonsense", "--next", "smtp:127.0.0.1:1"), "not an address"),
         (("--smtp", "127.0.0.1:99999", "--next", "smtp:127.0.0.1:1"), "not an address"),
         (("--smtp", "127.0.0.1:1", "--next", "http:x:1"), "lmtp:ADDRESS"),

@@ -386,6 +386,14 @@ def test_what_cannot_be_read_now_is_learned_later(scene, monkeypatch, most):
     assert scene.label(1) is None  # taken back, so it was known where it came from
 
 
+def test_what_is_no_file_is_not_judged(scene):
+    os.mkfifo(scene.dir.root / "new" / "1.fifo")
+    scene.look()
+    scene.look()
+    assert scene.said[-1] == "INBOX/1.fifo: later: it cannot be read"
+    assert scene.box.label_of(digest(b"")) is None
+
+
 def test_a_folder_that_fails_is_named(tmp_path, monkeypatch, capsys):
     def failing(self):
         raise OSError(5, "Input/output error", "/mail")

@@ -276,7 +276,7 @@ static char *asked(int server, const struct stat *database, const char *user, in
 static size_t line_end(void)
 {
     char *end;
-    size_t size = input.end - input.at;
+    size_t at, size = input.end - input.at;
     while (size < LINE && (size == 0 || memchr(input.bytes + input.at, '\n', size) == NULL)) {
         if (!fill())
             break;
@@ -285,7 +285,16 @@ static size_t line_end(void)
     if (size > LINE)
         size = LINE;
     end = size > 0 ? memchr(input.bytes + input.at, '\n', size) : NULL;
-    return end != NULL ? (size_t)(end - input.bytes) + 1 : input.at + size;
+    size = end != NULL ? (size_t)(end - input.bytes) + 1 : input.at + size;
+    /* A bare CR ends a line, too: some programs read it so, and a forged field could stand behind it. */
+    for (at = input.at; at < size && (end = memchr(input.bytes + at, '\r', size - at)) != NULL;) {
+        at = (size_t)(end - input.bytes) + 1;
+        if (at < size && end[1] != '\n')
+            return at;
+    }
+    if (size == input.at + LINE && input.bytes[size - 1] == '\r')
+        size--; /* what follows it decides what it is */
+    return size;
 }
 
 static int is_ours(const char *line, size_t size)
@@ -303,7 +312,8 @@ static int is_ours(const char *line, size_t size)
 /* Copy the header with our field first (NULL: none) and any forged one left out, then all the rest. */
 static void copy_message(const char *field)
 {
-    int placed = field == NULL, ours = 0, begins = 1, first = 1;
+    int placed = field == NULL, ours = 0, first = 1;
+    char before = '\n', written = '\n'; /* the last byte of what was read, and of what was written */
     const char *ending = "\n";
     size_t looked = input.end < LINE ? input.end : LINE;
     char *newline = looked > 0 ? memchr(input.bytes, '\n', looked) : NULL;
@@ -316,27 +326,34 @@ static void copy_message(const char *field)
         size_t size = end - input.at;
         if (size == 0)
             break;
-        if (begins) {
-            int continues = line[0] == ' ' || line[0] == '\t';
+        if (before == '\n' || before == '\r') {
+            int empty = (size == 1 && line[0] == '\n') || (size == 2 && line[0] == '\r' && line[1] == '\n');
+            int rest = empty && before == '\r'; /* CR CR LF ends one line */
+            int continues = rest || line[0] == ' ' || line[0] == '\t';
             /* An mbox's separator stays first, and so do lines that would continue our field. */
-            if (!placed && !continues && !(first && size >= 5 && memcmp(line, "From ", 5) == 0)) {
+            if (!placed && before == '\n' && !continues && !(first && size >= 5 && memcmp(line, "From ", 5) == 0)) {
                 put(field, strlen(field));
                 put(ending, strlen(ending));
                 placed = 1;
             }
-            if ((size == 1 && line[0] == '\n') || (size == 2 && line[0] == '\r' && line[1] == '\n'))
+            if (empty && !rest)
                 break;
             if (!continues)
                 ours = is_ours(line, size);
             first = 0;
         }
-        begins = line[size - 1] == '\n';
-        if (!ours)
+        before = line[size - 1];
+        if (!ours) {
             put(line, size);
+            written = before;
+        } else if (before == '\n' && written != '\n') { /* of a line that was begun, the end stays */
+            put("\n", 1);
+            written = '\n';
+        }
         input.at = end;
     }
     if (!placed) { /* there was no other line than such */
-        if (!begins)
+        if (written != '\n')
             put(ending, strlen(ending));
         put(field, strlen(field));
         put(ending, strlen(ending));

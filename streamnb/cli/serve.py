@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from streamnb.mailbox.service.answers import Question
     from streamnb.mailbox.service.judge import Mailboxes
-    from streamnb.mailbox.service.listening import Talk
+    from streamnb.mailbox.service.listening import Address, Talk
     from streamnb.mailbox.service.proxy import Hop
     from streamnb.mailbox.service.server import Listener
 
@@ -109,6 +109,8 @@ def serve(
     if (milter or "milter" in passed) and users:
         raise click.UsageError("--milter goes with one database: a message can be for many users")
     next_hop = None if hop is None else _hop(hop)
+    if next_hop is not None and next_hop.address in _own(lmtp, smtp):
+        raise click.UsageError(f"--next {next_hop.address}: this is where it takes mail itself")
     tls = None if certificate is None or key is None else _tls(certificate, key)
     with ExitStack() as stack:
         if users:
@@ -206,6 +208,12 @@ def _listeners(
             found.append(Listener(name, sock, made[name], most.get(name, 64), mine=False))
             stack.callback(sock.close)
     return found
+
+
+def _own(*listeners: str | None) -> list[Address]:
+    from streamnb.mailbox.service.listening import address_of
+
+    return [address_of(text) for text in listeners if text]
 
 
 def _hop(text: str) -> Hop:

@@ -74,7 +74,10 @@ def answer(mailbox: Mailbox, message: bytes, question: Question = _PLAIN) -> Ans
     if verdict.label is None:
         return Answer("U", 2, 0.0, None, 0.0, [], False)
     label = str(verdict.label)
-    two = {str(known) for known in verdict.probabilities} <= {"ham", "spam"}
+    # A class of which all was taken back is none: of spam and ham the score is that of spam.
+    messages = mailbox.classifier.messages()
+    alive = {str(y) for y, p in verdict.probabilities.items() if p > 0 or messages.get(y) != 0}
+    two = alive <= {"ham", "spam"}
     score = verdict.log_odds if not two or label == "spam" else -verdict.log_odds
     unsure = (
         verdict.unsure or not verdict.ready or verdict.probability < (question.threshold or 0.0)

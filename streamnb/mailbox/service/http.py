@@ -29,6 +29,7 @@ App = Callable[[Scope, Any, Any], Coroutine[Any, Any, None]]
 COOKIE = "streamnb-token"
 logging.getLogger("uvicorn").addHandler(logging.NullHandler())
 logging.getLogger("uvicorn").propagate = False  # whoever connects could fill it
+_HEADER = 10.0  # seconds for what is asked to have come, who asks may be nobody we know
 _LONGEST = 120.0  # seconds that a connection lives
 _GRACE = 10.0  # seconds that a request may take to its end when the server stops
 _LARGEST = 64 << 20  # bytes of a request's body
@@ -116,7 +117,8 @@ class Guard:
             wanted = self.token(users[0])
         except LookupError:  # who has no token is not told who is there
             wanted = secrets.token_urlsafe(32)
-        given = [headers.get(b"authorization", "").removeprefix("Bearer "), *asked.get("token", [])]
+        scheme, _, token = headers.get(b"authorization", "").partition(" ")
+        given = [token if scheme.lower() == "bearer" else "", *asked.get("token", [])]
         pairs = [(one, wanted) for one in given]
         if self.session is not None:
             pairs += [(one, self.session) for one in _cookies(headers.get(b"cookie", ""))]
@@ -149,17 +151,25 @@ def http(app: App) -> Talk:
     state = ServerState()
 
     async def talk(connection: socket.socket) -> None:
-        ended = asyncio.Event()
+        asked, ended = asyncio.Event(), asyncio.Event()
 
         class Protocol(H11Protocol):
+            def handle_events(self) -> None:
+                super().handle_events()
+                if self.cycle is not None:
+                    asked.set()
+
             def connection_lost(self, exc: Exception | None) -> None:
                 super().connection_lost(exc)
+                asked.set()
                 ended.set()
 
         transport, protocol = await asyncio.get_running_loop().connect_accepted_socket(
             lambda: Protocol(config, state, {}), connection
         )
         try:
+            async with asyncio.timeout(_HEADER):
+                await asked.wait()
             async with asyncio.timeout(_LONGEST):
                 await ended.wait()
         except TimeoutError:

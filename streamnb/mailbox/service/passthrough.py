@@ -11,6 +11,7 @@ from streamnb.mailbox.service.protocol import MOST
 
 _LINE = 1 << 16  # bytes of a line looked at together
 _FIRST_END = re.compile(rb"\r?\n")
+_BARE = re.compile(rb"\r(?!\n|\Z)")
 
 
 def pass_through(
@@ -69,25 +70,30 @@ def pass_through(
 
 def _copy_header(lines: _Lines, target: BinaryIO, added: bytes, forged: re.Pattern[bytes]) -> None:
     """Copy the lines of a header and the empty line after it, the lines `added` first."""
-    placed, ours = not added, False
-    begins = first = True
+    placed, ours, first = not added, False, True
+    before = written = b"\n"  # the last byte of what was read, and of what was written
     while line := lines.next():
-        if begins:
+        if before in b"\r\n":
+            empty = line in (b"\n", b"\r\n")
+            rest = empty and before == b"\r"  # CR CR LF ends one line
+            continues = rest or line[:1] in (b" ", b"\t")
             # An mbox's separator stays first, and so do lines that would continue our field.
-            continues = line[:1] in (b" ", b"\t")
-            if not placed and not continues and not (first and line.startswith(b"From ")):
+            separator = first and line.startswith(b"From ")
+            if not placed and before == b"\n" and not continues and not separator:
                 target.write(added)
                 placed = True
-            if line in (b"\n", b"\r\n"):
+            if empty and not rest:
                 target.write(line)
                 return
             ours = ours if continues else forged.match(line) is not None
             first = False
-        if not ours:
-            target.write(line)
-        begins = line.endswith(b"\n")
+        before = line[-1:]
+        if ours:  # of a line that was begun, the end stays
+            line = b"\n" if before == b"\n" != written else b""
+        target.write(line)
+        written = line[-1:] or written
     if not placed:  # there was no other line than such
-        target.write((b"" if begins else lines.ending) + added)
+        target.write((b"" if written == b"\n" else lines.ending) + added)
 
 
 class _Lines:
@@ -109,12 +115,19 @@ class _Lines:
         self.ending = first[0] if first else b"\n"
 
     def next(self) -> bytes:
-        """The next line, or as much of it as is looked at together."""
+        """The next line, or as much of it as is looked at together.
+
+        A bare CR ends one, too: some programs read it so, and a forged field could stand behind it.
+        """
         end = self.head.find(b"\n", self.at, self.at + _LINE) + 1
         if not end and len(self.head) - self.at < _LINE:  # it may go on in what was not yet read
             self.head, self.at = self.head[self.at :] + self.source.read(MOST), 0
             end = self.head.find(b"\n", 0, _LINE) + 1
-        begin, self.at = self.at, end or min(self.at + _LINE, len(self.head))
+        begin, end = self.at, end or min(self.at + _LINE, len(self.head))
+        bare = _BARE.search(self.head, begin, end)
+        self.at = bare.end() if bare else end
+        if self.at == begin + _LINE and self.head[self.at - 1 : self.at] == b"\r":
+            self.at -= 1  # what follows it decides what it is
         return self.head[begin : self.at]
 
     def copy_rest(self, target: BinaryIO) -> None:

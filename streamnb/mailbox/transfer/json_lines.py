@@ -122,7 +122,7 @@ def _sound(shown: str, number: int) -> Iterator[None]:
     except StateError:
         raise
     except Exception as error:
-        why = f"{type(error).__name__}: {error!s:.100}"
+        why = f"{'no such thing' if isinstance(error, LookupError) else 'unsound'}: {error!s:.100}"
         raise StateError(f"{shown}:{number}: not what export writes ({why})") from None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import stat
 from collections.abc import Callable
 from pathlib import Path
 
@@ -127,6 +128,8 @@ class MaildirAccount:
             except (KeyError, FileNotFoundError):
                 continue
             with open(descriptor, "rb") as file:
+                if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                    raise OSError(errno.EINVAL, "not a regular file")
                 return file.read(most)
         return None
 
