@@ -45,19 +45,6 @@ static void give_up(void)
     _exit(TRY_AGAIN);
 }
 
-static void write_all(int to, const char *bytes, size_t size)
-{
-    while (size > 0) {
-        ssize_t done = write(to, bytes, size);
-        if (done < 0 && errno != EINTR)
-            give_up();
-        if (done > 0) {
-            bytes += done;
-            size -= (size_t)done;
-        }
-    }
-}
-
 /* Read more behind what is there already; whether there was more. */
 static int fill(void)
 {
@@ -78,19 +65,20 @@ static int fill(void)
     return got > 0;
 }
 
-/* Write to standard output. */
-static void put(const char *bytes, size_t size)
+static void put(FILE *to, const char *bytes, size_t size)
 {
-    if (fwrite(bytes, 1, size, stdout) != size)
+    if (fwrite(bytes, 1, size, to) != size)
         give_up();
 }
 
-static void copy_rest(int to)
+static void copy_rest(FILE *to)
 {
     do {
-        write_all(to, input.bytes + input.at, input.end - input.at);
+        put(to, input.bytes + input.at, input.end - input.at);
         input.at = input.end;
     } while (fill());
+    if (fflush(to) != 0)
+        give_up();
 }
 
 static void copy_message(const char *field);
@@ -103,17 +91,16 @@ static void ask_the_other(void)
     char *name = "streamnb";
 
     if (input.bytes != NULL) { /* some of the message was read */
-        FILE *file = NULL;
-        int copy = -1;
+        FILE *copy = NULL;
 #ifdef __linux__
-        copy = memfd_create("message", 0);
+        int memory = memfd_create("message", 0);
+        if (memory >= 0)
+            copy = fdopen(memory, "w");
 #endif
-        if (copy < 0 && (file = tmpfile()) != NULL)
-            copy = fileno(file);
-        if (copy < 0)
+        if (copy == NULL && (copy = tmpfile()) == NULL)
             give_up();
         copy_rest(copy);
-        if (lseek(copy, 0, SEEK_SET) < 0 || dup2(copy, 0) < 0)
+        if (lseek(fileno(copy), 0, SEEK_SET) < 0 || dup2(fileno(copy), 0) < 0)
             give_up();
     }
     arguments[0] = name;
@@ -332,8 +319,8 @@ static void copy_message(const char *field)
             int continues = rest || line[0] == ' ' || line[0] == '\t';
             /* An mbox's separator stays first, and so do lines that would continue our field. */
             if (!placed && before == '\n' && !continues && !(first && size >= 5 && memcmp(line, "From ", 5) == 0)) {
-                put(field, strlen(field));
-                put(ending, strlen(ending));
+                put(stdout, field, strlen(field));
+                put(stdout, ending, strlen(ending));
                 placed = 1;
             }
             if (empty && !rest)
@@ -344,23 +331,21 @@ static void copy_message(const char *field)
         }
         before = line[size - 1];
         if (!ours) {
-            put(line, size);
+            put(stdout, line, size);
             written = before;
         } else if (before == '\n' && written != '\n') { /* of a line that was begun, the end stays */
-            put("\n", 1);
+            put(stdout, "\n", 1);
             written = '\n';
         }
         input.at = end;
     }
     if (!placed) { /* there was no other line than such */
         if (written != '\n')
-            put(ending, strlen(ending));
-        put(field, strlen(field));
-        put(ending, strlen(ending));
+            put(stdout, ending, strlen(ending));
+        put(stdout, field, strlen(field));
+        put(stdout, ending, strlen(ending));
     }
-    if (fflush(stdout) != 0)
-        give_up();
-    copy_rest(1);
+    copy_rest(stdout);
 }
 
 int main(int count, char **given)

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
 
 import click
 
 from streamnb.cli import options
 from streamnb.errors import StreamNBError, printable
-
-if TYPE_CHECKING:
-    from streamnb.mailbox.service.answers import Question
 
 
 class _Passing(options.MailCommand):
@@ -62,14 +58,7 @@ def _field(ctx: click.Context, param: click.Parameter, text: str | None) -> str 
 )
 @options.question_options
 @options.database_options
-def filter_(
-    strict: bool,
-    update: bool,
-    unsure_field: str | None,
-    question: Question,
-    db: str | None,
-    wait: float,
-) -> None:
+def filter_(strict: bool, update: bool, unsure_field: str | None) -> None:
     """Copy a message from standard input to standard output, with its verdict at its head.
 
     Not a byte is changed but for the field `X-Streamnb: Spam, score=...`, which is added, and any
@@ -85,12 +74,9 @@ def filter_(
       streamnb filter -u --threshold 0.99 < message.eml
     """  # noqa: D301 (click's mark for lines that stay as they are)
     from streamnb.cli.quick import filtered
-    from streamnb.mailbox.service.client import Asking
 
     try:
-        asking = Asking(
-            db, wait, question, update, options.current_user(), True, options.current_base()
-        )
+        asking = options.asking(learn=update, record=True)
     except StreamNBError as error:
         pass_unmarked()
         click.echo(f"streamnb: passed on unmarked: {printable(str(error))}", err=True)

@@ -42,9 +42,7 @@ def _most_option(default: int) -> Callable[[Command], Command]:
 @_most_option(20)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @database_options
-def explain(
-    message: str, model_file: str | None, most: int, as_json: bool, db: str | None, wait: float
-) -> None:
+def explain(message: str, model_file: str | None, most: int, as_json: bool) -> None:
     """Say which tokens of MESSAGE (a file, or - for standard input) spoke for which class.
 
     A positive number speaks for the verdict, a negative one against it; the other columns are the
@@ -61,7 +59,7 @@ def explain(
     from streamnb.classifier.verdict import feature_name
 
     content = read_one(message)
-    with _asked(model_file, db, wait) as (where, asked):
+    with _asked(model_file) as (where, asked):
         verdict = asked.classify(content, most)
     if verdict.label is None:
         raise ModelFileError(f"{where}: it has learned nothing yet")
@@ -96,14 +94,7 @@ def explain(
 @_most_option(15)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @database_options
-def top(
-    model_file: str | None,
-    label: str | None,
-    most: int,
-    as_json: bool,
-    db: str | None,
-    wait: float,
-) -> None:
+def top(model_file: str | None, label: str | None, most: int, as_json: bool) -> None:
     """Show the tokens that speak most for each class, in a model that `replay --save` wrote.
 
     Without a FILE it is the mailbox's database that is shown.
@@ -119,7 +110,7 @@ def top(
     from streamnb.classifier import Classifier
     from streamnb.classifier.verdict import feature_name
 
-    with _asked(model_file, db, wait) as (where, asked):
+    with _asked(model_file) as (where, asked):
         classifier = asked if isinstance(asked, Classifier) else asked.classifier
         labels = classifier.models[0].counts.labels
         if not labels:
@@ -155,9 +146,7 @@ def top(
 
 
 @contextmanager
-def _asked(
-    model_file: str | None, db: str | None, wait: float
-) -> Iterator[tuple[str, Classifier | Mailbox]]:
+def _asked(model_file: str | None) -> Iterator[tuple[str, Classifier | Mailbox]]:
     """The classifier of a file, or else the mailbox, and what it is called."""
     from streamnb.classifier import Classifier
 
@@ -166,7 +155,7 @@ def _asked(
         classifier.on = None  # here a message is a message
         yield model_file, classifier
         return
-    with open_mailbox(db, wait) as mailbox, mailbox.reading():
+    with open_mailbox() as mailbox, mailbox.reading():
         yield str(mailbox.path), mailbox
 
 

@@ -7,11 +7,12 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
@@ -28,7 +29,6 @@ from streamnb.errors import (
 
 if TYPE_CHECKING:
     from streamnb.mailbox.lessons import Outcome
-    from streamnb.mailbox.service.answers import Question
     from streamnb.mailbox.sources import Found
     from streamnb.mailbox.store import Mailbox
 
@@ -127,15 +127,7 @@ def _report(outcomes: Iterable[tuple[str, bytes, Outcome]], as_json: bool) -> in
 @server_options
 @options.database_options
 @options.json_option
-def learn(
-    what: tuple[str, ...],
-    program: bool,
-    db: str | None,
-    wait: float,
-    as_json: bool,
-    binary: bool,
-    **servers: Any,
-) -> None:
+def learn(what: tuple[str, ...], program: bool, as_json: bool, binary: bool) -> None:
     """Learn that the messages of each SOURCE are LABEL (spam, ham, or any word).
 
     SOURCE is a message file, an mbox, a Maildir, a folder of those, imap://USER@HOST/FOLDER, or -
@@ -157,10 +149,10 @@ def learn(
 
     taught = _taught(what)
     names = tuple(chain.from_iterable(taught.values()))
-    access_of(names, servers)  # before a database is made
+    access_of(*names)  # before a database is made
     teacher = PROGRAM if program else HUMAN
-    with _failing_last() as failed, options.open_mailbox(db, wait, create=True) as mailbox:
-        found = _readable(_mixed(taught, servers, binary), failed, names)
+    with _failing_last() as failed, options.open_mailbox(create=True) as mailbox:
+        found = _readable(_mixed(taught, binary), failed, names)
         lessons = (Lesson(content, label, f"learn {name}") for label, name, content in found)
         learned = (
             (str(lesson.source).removeprefix("learn "), digest(lesson.message), outcome)
@@ -213,14 +205,9 @@ def label_of(text: str) -> str:
         raise click.BadParameter(str(error), param_hint="LABEL") from None
 
 
-def _mixed(
-    taught: dict[str, list[str]], servers: dict[str, Any], binary: bool
-) -> Iterator[tuple[str, Found]]:
+def _mixed(taught: dict[str, list[str]], binary: bool) -> Iterator[tuple[str, Found]]:
     """The messages of all classes, mixed in proportion to how many there are of each."""
     from streamnb.mailbox.sources import messages, mixed
-
-    def readable(names: list[str]) -> Callable[[], Iterator[Found]]:
-        return lambda: sources(tuple(names), servers, binary)
 
     sizes = dict.fromkeys(taught, 1)
     if len(taught) > 1:
@@ -230,7 +217,7 @@ def _mixed(
             sizes[label] = sum(1 for name in here for _ in messages(name))
         longest = max(sizes.values())
         sizes = {label: size or longest for label, size in sizes.items()}
-    return mixed({label: readable(names) for label, names in taught.items()}, sizes)
+    return mixed({label: partial(sources, names, binary) for label, names in taught.items()}, sizes)
 
 
 @click.command()
@@ -260,10 +247,7 @@ def forget(
     digests: tuple[str, ...],
     erase: bool,
     sender: str | None,
-    db: str | None,
-    wait: float,
     as_json: bool,
-    **servers: Any,
 ) -> None:
     """Take back what was learned of the messages of each SOURCE, exactly.
 
@@ -281,8 +265,8 @@ def forget(
     from streamnb.mailbox.digest import digest
     from streamnb.mailbox.record import Record
 
-    with _failing_last() as failed, options.open_mailbox(db, wait) as mailbox:
-        found = _readable((("", one) for one in sources(source, servers)), failed)
+    with _failing_last() as failed, options.open_mailbox() as mailbox:
+        found = _readable((("", one) for one in sources(source)), failed)
         if not erase:
             gone = ((key.hex(), key, mailbox.forget_digest(key)) for key in keys)
             here = ((name, digest(mail), mailbox.forget(mail)) for _, name, mail in found)
@@ -314,9 +298,7 @@ def _key(text: str) -> bytes:
 @server_options
 @options.database_options
 @options.json_option
-def renew(
-    new: str, source: tuple[str, ...], db: str | None, wait: float, as_json: bool, **servers: Any
-) -> None:
+def renew(new: str, source: tuple[str, ...], as_json: bool) -> None:
     """Make the database NEW, with the views of this version, of messages that can still be read.
 
     An older database keeps the views it was made with; for new ones the messages themselves must be
@@ -336,13 +318,13 @@ def renew(
     from streamnb.mailbox.digest import digest
     from streamnb.mailbox.renew import bring, missing, successor
 
-    access_of(source, servers)  # before a database is made
+    access_of(*source)  # before a database is made
     with (
         _failing_last() as failed,
-        options.open_mailbox(db, wait) as old,
-        successor(old, new, wait) as fresh,
+        options.open_mailbox() as old,
+        successor(old, new, options.current("wait")) as fresh,
     ):
-        found = (("", one) for one in sources(source, servers))
+        found = (("", one) for one in sources(source))
         brought = (
             (name, digest(content), bring(old, fresh, content))
             for _, name, content in _readable(found, failed, source)
@@ -385,16 +367,7 @@ def _errors_are_three() -> Iterator[None]:
 @server_options
 @options.database_options
 @options.json_option
-def classify(
-    source: tuple[str, ...],
-    reasons: int,
-    question: Question,
-    db: str | None,
-    wait: float,
-    as_json: bool,
-    binary: bool,
-    **servers: Any,
-) -> None:
+def classify(source: tuple[str, ...], reasons: int, as_json: bool, binary: bool) -> None:
     """Print `S score path` for spam, `H` for ham, `U` where it is unsure, a line a message.
 
     It also prints U for a class it has predicted correctly too rarely so far (`streamnb status`
@@ -412,21 +385,14 @@ def classify(
       streamnb classify message.eml
     """  # noqa: D301 (click's mark for lines that stay as they are)
     from streamnb.cli.quick import say_waiting
-    from streamnb.mailbox.service.client import Asking
 
     if not source and sys.stdin is not None and sys.stdin.isatty():
         raise click.UsageError("Missing argument 'SOURCE...' (or a message on standard input).")
     statuses: list[int] = []
     waiting: set[str] = set()
-    asking = Asking(
-        db,
-        wait,
-        question._replace(reasons=reasons),
-        user=options.current_user(),
-        base=options.current_base(),
-    )
+    asking = options.asking(reasons)
     with _errors_are_three(), asking:
-        for found in sources(source or ("-",), servers, binary):
+        for found in sources(source or ("-",), binary):
             if isinstance(found.content, StreamNBError):
                 click.echo(f"streamnb: {printable(str(found.content))}", err=True)
                 statuses.append(3)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from streamnb.cli.options import Finite, database_options, open_mailbox, time_of
+from streamnb.cli.options import Finite, current, database_options, open_mailbox, time_of
 from streamnb.errors import ConfigError, StateError, printable
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ _dry_run = click.option("--dry-run", is_flag=True, help="Only say what would be 
 @click.command()
 @database_options
 @_json
-def status(db: str | None, wait: float, as_json: bool) -> None:
+def status(as_json: bool) -> None:
     """Say what was learned: by class and source, with features, size and recent errors.
 
     For each class it shows how often it was predicted, rightly and wrongly, before the message was
@@ -37,7 +37,7 @@ def status(db: str | None, wait: float, as_json: bool) -> None:
     from streamnb.cli.tables import new_console, new_table
     from streamnb.mailbox.status import status as status_of
 
-    with open_mailbox(db, wait) as mailbox:
+    with open_mailbox() as mailbox:
         found = status_of(mailbox)
     if as_json:
         click.echo(json.dumps(found.as_json()))
@@ -71,14 +71,14 @@ def status(db: str | None, wait: float, as_json: bool) -> None:
 
 @click.command()
 @database_options
-def verify(db: str | None, wait: float) -> None:
+def verify() -> None:
     """Add the whole ledger up again and compare it with the counts; exit status 4 if they differ.
 
     \b
     Example:
       streamnb verify
     """  # noqa: D301 (click's mark for lines that stay as they are)
-    with open_mailbox(db, wait) as mailbox:
+    with open_mailbox() as mailbox:
         problems = mailbox.verify()
         path = mailbox.path
     for problem in problems:
@@ -104,7 +104,7 @@ def verify(db: str | None, wait: float) -> None:
     help="A class, in the order they were first learned: where the database has lost their names.",
 )
 @database_options
-def rescue(new: str, classes: tuple[str, ...], db: str | None, wait: float) -> None:
+def rescue(new: str, classes: tuple[str, ...]) -> None:
     """Make the database NEW of every sound row of a damaged one's ledger; the old one is only read.
 
     What is left out is said on standard error. Messages whose rows are damaged can be learned again
@@ -119,8 +119,8 @@ def rescue(new: str, classes: tuple[str, ...], db: str | None, wait: float) -> N
     from streamnb.mailbox.location import default_path
     from streamnb.mailbox.rescue import rescue as rescued
 
-    damaged = str(db or default_path())
-    done = rescued(damaged, new, classes, wait)
+    damaged = str(current("db") or default_path())
+    done = rescued(damaged, new, classes, current("wait"))
     for line in done.left:
         click.echo(printable(f"{damaged}: left out: {line}"), err=True)
     click.echo(printable(f"{new}: {done.added:,} learnings kept"))
@@ -146,15 +146,7 @@ _ASK = 100  # learnings that are taken back without a question
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @_dry_run
 @database_options
-def undo(
-    since: str | None,
-    last: int | None,
-    redo: bool,
-    yes: bool,
-    dry_run: bool,
-    db: str | None,
-    wait: float,
-) -> None:
+def undo(since: str | None, last: int | None, redo: bool, yes: bool, dry_run: bool) -> None:
     """Go back to what was known at TIME: as if nothing had been learned or corrected since.
 
     It asks before more than a hundred learnings are taken back.
@@ -173,7 +165,7 @@ def undo(
     if redo and dry_run:
         raise click.UsageError("--redo has no --dry-run")
     at = None if since is None else time_of(since)
-    with open_mailbox(db, wait) as mailbox:
+    with open_mailbox() as mailbox:
         if redo:
             learned, ended, left = redone(mailbox)
             said = f"{learned:,} learnings made again, {ended:,} earlier ones ended again"
@@ -230,9 +222,7 @@ def _ask(what: str) -> None:
 @_dry_run
 @database_options
 @_json
-def compact(
-    once: float, ledger: float | None, dry_run: bool, db: str | None, wait: float, as_json: bool
-) -> None:
+def compact(once: float, ledger: float | None, dry_run: bool, as_json: bool) -> None:
     """Drop what is rare and old, and make the file smaller.
 
     \b
@@ -241,7 +231,7 @@ def compact(
     """  # noqa: D301 (click's mark for lines that stay as they are)
     from streamnb.mailbox.compact import compact as compacted
 
-    with open_mailbox(db, wait) as mailbox:
+    with open_mailbox() as mailbox:
         done = compacted(mailbox, once, ledger, dry_run)
     if as_json:
         click.echo(json.dumps(done._asdict()))
@@ -268,7 +258,7 @@ _kind = click.option(
 @_kind
 @click.option("--no-messages", is_flag=True, help="Leave out which messages were learned.")
 @database_options
-def export(file: str, kind: str | None, no_messages: bool, db: str | None, wait: float) -> None:
+def export(file: str, kind: str | None, no_messages: bool) -> None:
     """Write all that is known to FILE; - for standard output.
 
     The lines are sorted: equal states give equal bytes. They hold the ledger too, so that
@@ -281,7 +271,7 @@ def export(file: str, kind: str | None, no_messages: bool, db: str | None, wait:
     """  # noqa: D301 (click's mark for lines that stay as they are)
     from streamnb.mailbox.transfer.formats import export as exported
 
-    with open_mailbox(db, wait) as mailbox:
+    with open_mailbox() as mailbox:
         left_out = exported(mailbox, file, kind or "lines", not no_messages)
     if left_out:
         classes = ", ".join(f"{label} ({n:,} messages)" for label, n in sorted(left_out.items()))
@@ -300,7 +290,7 @@ def _said(done: Absorbed) -> str:
 @click.argument("file")
 @_kind
 @database_options
-def import_(file: str, kind: str | None, db: str | None, wait: float) -> None:
+def import_(file: str, kind: str | None) -> None:
     """Add what FILE holds: an export, a model of `streamnb replay --save`, `bogoutil -d`'s output.
 
     Messages that are known are not added again; nor is the same file.
@@ -314,14 +304,14 @@ def import_(file: str, kind: str | None, db: str | None, wait: float) -> None:
 
     if file != "-" and not os.path.exists(file):
         raise StateError(f"{file}: no such file")
-    with open_mailbox(db, wait, create=True) as mailbox:
+    with open_mailbox(create=True) as mailbox:
         click.echo(_said(import_file(mailbox, file, kind)))
 
 
 @click.command()
 @click.argument("other")
 @database_options
-def merge(other: str, db: str | None, wait: float) -> None:
+def merge(other: str) -> None:
     """Add what the database OTHER knows, message by message.
 
     A message that both know is not added again. Of two labels a person's counts before a
@@ -336,7 +326,7 @@ def merge(other: str, db: str | None, wait: float) -> None:
     from streamnb.mailbox.transfer.formats import merge as merged
 
     with (
-        Mailbox(other, create=False, wait=wait) as theirs,
-        open_mailbox(db, wait, create=True) as mailbox,
+        Mailbox(other, create=False, wait=current("wait")) as theirs,
+        open_mailbox(create=True) as mailbox,
     ):
         click.echo(_said(merged(mailbox, theirs)))

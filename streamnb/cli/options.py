@@ -7,6 +7,7 @@ import re
 import time
 from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -14,6 +15,8 @@ import click
 from streamnb.errors import StreamNBError
 
 if TYPE_CHECKING:
+    from streamnb.mailbox.service.answers import Question
+    from streamnb.mailbox.service.client import Asking
     from streamnb.mailbox.store import Mailbox
 
 
@@ -79,113 +82,117 @@ def set_option(example: str) -> Callable[[Command], Command]:
     return click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help=told)
 
 
-_USER, _BASE = "streamnb.user", "streamnb.base"  # where the context has them
+def _keep(ctx: click.Context, param: click.Parameter, value: Any) -> None:
+    """Keep a value for `current`: what many commands share is no parameter of each."""
+    ctx.meta[f"streamnb.{param.name}"] = value
 
 
-def _of_user(ctx: click.Context, param: click.Parameter, user: str | None) -> None:
-    ctx.meta[_USER] = user
+def current(name: str) -> Any:
+    """The value of a shared option of the command that runs; a user's database is `db`."""
+    return click.get_current_context().meta[f"streamnb.{name}"]
 
 
-def _database(ctx: click.Context, param: click.Parameter, db: str | None) -> str | None:
+shared_option = partial(click.option, expose_value=False, callback=_keep)
+
+
+def _keep_database(ctx: click.Context, param: click.Parameter, db: str | None) -> None:
     from streamnb.mailbox.location import user_path
 
     if db == "":  # a variable that is not set, perhaps
         raise click.BadParameter("it is empty", ctx, param)
-    user = ctx.meta[_USER]
-    if user is None:
-        return db
-    if db is not None:
-        raise click.UsageError("--db and --user name two databases")
-    try:
-        return user_path(user)
-    except StreamNBError as error:
-        raise click.BadParameter(str(error), ctx, param_hint="--user") from None
-
-
-def _of_base(ctx: click.Context, param: click.Parameter, base: str | None) -> None:
-    ctx.meta[_BASE] = base
+    user = ctx.meta["streamnb.user"]
+    if user is not None:
+        if db is not None:
+            raise click.UsageError("--db and --user name two databases")
+        try:
+            db = user_path(user)
+        except StreamNBError as error:
+            raise click.BadParameter(str(error), ctx, param_hint="--user") from None
+    _keep(ctx, param, db)
 
 
 def current_base() -> str | None:
     """What --base names, or stands for it."""
     from streamnb.mailbox.location import base_path
 
-    meta = click.get_current_context().meta
-    return meta[_BASE] or base_path(meta[_USER])
+    return current("base") or base_path(current("user"))
 
 
-def current_user() -> str | None:
-    """Who --user names."""
-    return click.get_current_context().meta[_USER]
-
-
-# Add --db, --user and --wait; a user's database is given as `db`.
+# Add --db, --base, --user and --wait, for `open_mailbox` and `asking`.
 database_options = all_of(
-    click.option(
+    shared_option(
         "--wait",
         type=Finite(0, 3600),
         default=10.0,
         show_default=True,
         help="Seconds to wait for another process that writes; then exit status 75.",
     ),
-    click.option(
+    shared_option(
         "--user",
         metavar="NAME",
         is_eager=True,
-        expose_value=False,
-        callback=_of_user,
         help="One of many: the database is NAME.db in STREAMNB_USERS, else in streamnb/users.",
     ),
-    click.option(
+    shared_option(
         "--base",
         metavar="FILE",
-        expose_value=False,
-        callback=_of_base,
         help="A model or database of the whole site, asked beside your own; else STREAMNB_BASE, "
         "or with --user site.snb or site.db beside the users' databases.",
     ),
-    click.option(
+    shared_option(
         "--db",
         metavar="FILE",
-        callback=_database,
+        callback=_keep_database,
         help="The database; else STREAMNB_DB, else streamnb/mail.db in your data folder.",
     ),
 )
 
 
-def question_options(command: Command) -> Command:
-    """Add how messages are judged, as `question`."""
-    from functools import wraps
+# Add how messages are judged, for `current_question`.
+question_options = all_of(
+    shared_option(
+        "--costs",
+        type=(Finite(0), Finite(0), Finite(0)),
+        metavar="ALARM MISS UNSURE",
+        help="What a false alarm, a missed spam and a look cost. Default: 10 1 0.2.",
+    ),
+    shared_option(
+        "--threshold",
+        type=Finite(0.5, 1),
+        metavar="P",
+        help="Be sure of a class from this probability on, in place of the costs.",
+    ),
+)
 
-    @wraps(command)
-    def judged(*args: Any, threshold: float | None, costs: Any, **rest: Any) -> Any:
-        from streamnb.mailbox.service.answers import Question
 
-        return command(*args, question=Question(0, threshold, costs), **rest)
+def current_question(reasons: int = 0) -> Question:
+    """How messages are judged."""
+    from streamnb.mailbox.service.answers import Question
 
-    options = all_of(
-        click.option(
-            "--costs",
-            type=(Finite(0), Finite(0), Finite(0)),
-            metavar="ALARM MISS UNSURE",
-            help="What a false alarm, a missed spam and a look cost. Default: 10 1 0.2.",
-        ),
-        click.option(
-            "--threshold",
-            type=Finite(0.5, 1),
-            metavar="P",
-            help="Be sure of a class from this probability on, in place of the costs.",
-        ),
+    return Question(reasons, current("threshold"), current("costs"))
+
+
+def asking(reasons: int = 0, learn: bool = False, record: bool = False) -> Asking:
+    """Who is asked what a message is."""
+    from streamnb.mailbox.service.client import Asking
+
+    return Asking(
+        current("db"),
+        current("wait"),
+        current_question(reasons),
+        learn,
+        current("user"),
+        record,
+        current_base(),
     )
-    return options(judged)  # type: ignore[return-value]
 
 
-def open_mailbox(db: str | None, wait: float, create: bool = False) -> Mailbox:
+def open_mailbox(create: bool = False) -> Mailbox:
     """The mailbox that --db or --user names."""
     from streamnb.mailbox.base import with_base
     from streamnb.mailbox.location import default_path
 
-    return with_base(db or default_path(), create, wait, current_base())
+    return with_base(current("db") or default_path(), create, current("wait"), current_base())
 
 
 _SPAN = re.compile(r"(\d{1,9})\s*([smhdw])[a-z]*(?:\s+ago)?")

@@ -59,9 +59,6 @@ def serve(
     users: bool,
     certificate: str | None,
     key: str | None,
-    question: Question,
-    db: str | None,
-    wait: float,
 ) -> None:
     """Stay and answer: `streamnb classify` and `filter`, a mail server, programs.
 
@@ -104,7 +101,7 @@ def serve(
         raise click.UsageError("--certificate is for --smtp and --lmtp alone")
     if reject is not None and not (milter or "milter" in passed):
         raise click.UsageError("--reject goes with --milter")
-    if users and (db is not None or options.current_user() is not None):
+    if users and options.current("db") is not None:
         raise click.UsageError("--users serves all users' databases: without --db and --user")
     if (milter or "milter" in passed) and users:
         raise click.UsageError("--milter goes with one database: a message can be for many users")
@@ -116,15 +113,15 @@ def serve(
         if users:
             os.makedirs(users_folder(), mode=0o700, exist_ok=True)
             base = options.current_base() or base_path("all")
-            site = None if base is None else Base(base, wait)
+            site = None if base is None else Base(base, options.current("wait"))
             if site is not None:
                 _ = site.version  # one that cannot be read is told now
             mailboxes = Mailboxes(None, site)
         else:
-            mailboxes = Mailboxes(stack.enter_context(options.open_mailbox(db, wait, create=True)))
+            mailboxes = Mailboxes(stack.enter_context(options.open_mailbox(create=True)))
 
         def handler(name: str) -> Talk:
-            return _handler(name, mailboxes, next_hop, question, tls, reject)
+            return _handler(name, mailboxes, next_hop, options.current_question(), tls, reject)
 
         served(mailboxes, _listeners(stack, mailboxes, wanted, passed, handler), _say)
     sys.stderr.flush()

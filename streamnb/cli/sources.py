@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 import click
 
-from streamnb.cli.options import all_of
+from streamnb.cli.options import all_of, current, shared_option
 from streamnb.errors import CorpusError
 
 if TYPE_CHECKING:
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
     from streamnb.mailbox.watch.access import Access
 
 
-# Add what a mail server asks for.
+# Add what a mail server asks for, for `access_of`.
 server_options = all_of(
-    click.option("--password-command", metavar="COMMAND", help="Prints the password of imap://."),
-    click.option(
+    shared_option("--password-command", metavar="COMMAND", help="Prints the password of imap://."),
+    shared_option(
         "--password-file",
         metavar="FILE",
         help="Holds it; nobody else may read it. Else STREAMNB_PASSWORD, else the keyring.",
     ),
-    click.option("--ca-file", metavar="FILE", help="Certificates to trust besides the system's."),
-    click.option(
+    shared_option("--ca-file", metavar="FILE", help="Certificates to trust besides the system's."),
+    shared_option(
         "--plaintext", is_flag=True, help="Speak to imap:// without TLS (on this machine only)."
     ),
 )
@@ -40,18 +40,17 @@ def is_server(name: str) -> bool:
     return name.startswith(("imap://", "imaps://"))
 
 
-def access_of(names: tuple[str, ...], servers: dict[str, Any]) -> Access:
+def access_of(*names: str) -> Access:
     """How to reach servers; ConfigError where one of the addresses is none."""
     from streamnb.mailbox.watch.access import Access, address_of
 
     for name in filter(is_server, names):
         address_of(name)
-    return Access(**servers)
+    given = ("password_command", "password_file", "ca_file", "plaintext")
+    return Access(*map(current, given))
 
 
-def sources(
-    names: tuple[str, ...], servers: dict[str, Any], binary: bool = True
-) -> Iterator[Found]:
+def sources(names: Iterable[str], binary: bool = True) -> Iterator[Found]:
     """The messages of all sources; what is none is an error, unless `binary` is wanted."""
     from streamnb.mailbox.sources import is_binary, messages
 
@@ -59,7 +58,7 @@ def sources(
         if is_server(name):
             from streamnb.mailbox.watch.imap import folder_messages
 
-            yield from folder_messages(name, access_of((name,), servers))
+            yield from folder_messages(name, access_of(name))
             continue
         for found in messages(name):
             if not binary and isinstance(found.content, bytes) and is_binary(found.content):

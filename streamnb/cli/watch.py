@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from streamnb.cli.options import Finite, database_options, open_mailbox
-from streamnb.cli.sources import is_server, server_options
+from streamnb.cli.sources import access_of, is_server, server_options
 from streamnb.errors import BusyError, ConfigError, MailServerError, OutputError, printable
 
 if TYPE_CHECKING:
@@ -177,9 +177,6 @@ def watch(
     ham_after: float | None,
     every: float,
     once: bool,
-    db: str | None,
-    wait: float,
-    **servers: Any,
 ) -> None:
     """Watch SOURCE, a Maildir or imap://USER@HOST: classify new mail, learn its owner's moves.
 
@@ -207,8 +204,8 @@ def watch(
     stopped: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda number, _: stopped.append(number))
-    with open_mailbox(db, wait, create=True) as mailbox:
-        account, inbox = account_of(source, servers)
+    with open_mailbox(create=True) as mailbox:
+        account, inbox = account_of(source)
         with closing(account):
             plan = _plan(account, inbox, folders or {spam_folder or "Junk": "spam"}, unsure, pinned)
             plan = dataclasses.replace(
@@ -263,14 +260,14 @@ def _say(line: str) -> None:
     click.echo(printable(f"{datetime.now():%F %T} {line}"))
 
 
-def account_of(source: str, servers: dict[str, Any]) -> tuple[Account, str]:
+def account_of(source: str) -> tuple[Account, str]:
     """An account, and its inbox."""
     if is_server(source):
-        from streamnb.mailbox.watch.access import Access, address_of
+        from streamnb.mailbox.watch.access import address_of
         from streamnb.mailbox.watch.imap import ImapAccount
 
         address = address_of(source)
-        return ImapAccount(address, Access(**servers)), address.folder
+        return ImapAccount(address, access_of(source)), address.folder
     from streamnb.mailbox.watch.maildir import INBOX, MaildirAccount
 
     return MaildirAccount(os.path.expanduser(source)), INBOX

@@ -25,7 +25,7 @@ from streamnb.errors import ConfigError, needing, printable
 )
 @server_options
 @database_options
-def web(account: str | None, listen: str, db: str | None, wait: float, **servers: Any) -> None:
+def web(account: str | None, listen: str) -> None:
     """Open a page for a browser on this machine: what to look at, how well it does, what it knows.
 
     It shows mail that `streamnb watch`, `filter` and `serve` were unsure of or have moved; a click
@@ -51,9 +51,9 @@ def web(account: str | None, listen: str, db: str | None, wait: float, **servers
     address = address_of(listen)
     if not address.here or address.path is not None:
         raise ConfigError(f"{listen}: the page is for this machine alone: 127.0.0.1:PORT")
-    with open_mailbox(db, wait, create=True) as mailbox:
+    with open_mailbox(create=True) as mailbox:
         token, session = token_of(mailbox.location), secrets.token_urlsafe(32)
-        reached = None if account is None else account_of(account, servers)[0]
+        reached = None if account is None else account_of(account)[0]
         with nullcontext() if reached is None else closing(reached):
             guard = Guard(pages(mailbox, session, reached), lambda user: token, session=session)
             listener = Listener("web", listening_at(address), http(guard))
@@ -68,9 +68,7 @@ def web(account: str | None, listen: str, db: str | None, wait: float, **servers
 @click.option("--days", type=Finite(0, 36_500), metavar="DAYS", help="Keep them for so long.")
 @database_options
 @json_option
-def record(
-    most: int | None, days: float | None, db: str | None, wait: float, as_json: bool
-) -> None:
+def record(most: int | None, days: float | None, as_json: bool) -> None:
     """Say what is kept of mail that was judged, for `streamnb web`; or how much of it to keep.
 
     Sender, subject, verdict and features of the last 500 messages of 30 days are kept in the
@@ -83,12 +81,12 @@ def record(
     """  # noqa: D301 (click's mark for lines that stay as they are)
     from streamnb.mailbox.record import Record
 
-    with open_mailbox(db, wait) as mailbox:
+    given = {"most": most, "days": days}
+    changed: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    with open_mailbox() as mailbox:
         kept = Record(mailbox)
-        if most is not None or days is not None:
-            now = kept.bounds
-            kept.limit(now._replace(most=now.most if most is None else most,
-                                    days=now.days if days is None else days))  # fmt: skip
+        if changed:
+            kept.limit(kept.bounds._replace(**changed))
         bounds, entries = kept.bounds, kept.entries(most=100_000)
     if as_json:
         for entry in entries:

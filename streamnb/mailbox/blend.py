@@ -11,13 +11,16 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from streamnb.classifier import Classifier, Verdict
 from streamnb.classifier.verdict import Costs, Reason
 from streamnb.counts.protocol import Label
 from streamnb.naive_bayes.recalibration import Recalibration
 from streamnb.scores import log_odds, probabilities
+
+if TYPE_CHECKING:
+    from streamnb.mailbox.base import Base
 
 GAINS = (1.0, 1.0)
 _RATE = 0.1
@@ -34,26 +37,6 @@ CREATE TABLE IF NOT EXISTS site(
 """
 
 Evidence = dict[str, tuple[float, float]]  # of each class: the user's mailbox's, the site's
-
-
-class Site(Protocol):
-    """What a site knows (`streamnb.mailbox.base.Base`)."""
-
-    @property
-    def version(self) -> str:
-        """Which state of it is asked."""
-
-    def scores(self, message: bytes) -> dict[str, float]:
-        """The score of each class; {} where nothing was learned."""
-
-    def messages(self) -> dict[str, float]:
-        """How many messages of each class were learned."""
-
-    def is_ready(self, label: str) -> bool:
-        """Whether a class was called rightly often enough."""
-
-    def reasons(self, message: bytes, label: str, most: int) -> list[Reason]:
-        """Why a message is of a class."""
 
 
 def scores_of(classifier: Classifier, counted: Any) -> dict[str, float]:
@@ -96,7 +79,7 @@ def blended(evidence: Evidence, gains: Sequence[float]) -> dict[str, float]:
 def verdict_of_both(
     classifier: Classifier,
     gains: Sequence[float],
-    base: Site,
+    base: Base,
     message: bytes,
     site: Mapping[str, float],
     reasons: int,

@@ -99,17 +99,17 @@ def _do_part(mailbox: Mailbox, act: Callable[[], int]) -> int:
     return dropped
 
 
-def _in_parts(mailbox: Mailbox, numbers: list[int], act: Callable[[list[Row]], int]) -> int:
-    """Do something with rows of the ledger, by their numbers; the sum of what that gives."""
-    done = 0
-    for start in range(0, len(numbers), _ROWS):
-        some = numbers[start : start + _ROWS]
+def _in_parts(
+    mailbox: Mailbox, numbers: list[int], size: int, act: Callable[[list[int]], int]
+) -> int:
+    """Do something with so many rows of the ledger at a time; the sum of what that gives."""
+    starts = range(0, len(numbers), size)
+    return sum(_do_part(mailbox, partial(act, numbers[i : i + size])) for i in starts)
 
-        def part(some: list[int] = some) -> int:
-            return act([row for number in some for row in mailbox.ledger.rows("id = ?", (number,))])
 
-        done += _do_part(mailbox, part)
-    return done
+def _rows(mailbox: Mailbox, numbers: list[int]) -> list[Row]:
+    """The rows of these numbers that are there: others may have removed some."""
+    return [row for number in numbers for row in mailbox.ledger.rows("id = ?", (number,))]
 
 
 def _drop(mailbox: Mailbox, once: float, at: float, dry_run: bool) -> int:
@@ -123,20 +123,21 @@ def _drop(mailbox: Mailbox, once: float, at: float, dry_run: bool) -> int:
     if dry_run:
         return sum(map(len, found))
 
-    def drop(rows: list[Row]) -> int:
+    def drop(some: list[int]) -> int:
+        rows = _rows(mailbox, some)
         going = []
         dropped = 0
         for view, (counts, rare) in enumerate(zip(mailbox.counts, found, strict=True)):
-            some = [row for row in rows if row.ended is None and row.receipt.weights[view]]
+            counted = [row for row in rows if row.ended is None and row.receipt.weights[view]]
             # One of these is the one message that had it; what others learned since stays.
-            dropped += counts.drop(_features(some, view, rare), today() - once)
+            dropped += counts.drop(_features(counted, view, rare), today() - once)
             features = _features(rows, view, rare)
             going.append(features[counts.gather(features)[1] == 0])
         for row in rows:
             _without(mailbox, row, going)
         return dropped
 
-    return _in_parts(mailbox, numbers, drop) if any(map(len, found)) else 0
+    return _in_parts(mailbox, numbers, _ROWS, drop) if any(map(len, found)) else 0
 
 
 def _lay_out(mailbox: Mailbox) -> int:
@@ -160,14 +161,12 @@ def _repack(mailbox: Mailbox, by_place: bool) -> None:
             mailbox.check_places()
         numbers = mailbox.ledger.packed(not by_place)
 
-    def part(start: int) -> int:
+    def part(some: list[int]) -> int:
         there = set(mailbox.ledger.packed(not by_place))  # others may have removed some
-        some = numbers[start : start + _REPACKED]
         mailbox.ledger.repack([number for number in some if number in there], by_place)
         return 0
 
-    for start in range(0, len(numbers), _REPACKED):
-        _do_part(mailbox, partial(part, start))
+    _in_parts(mailbox, numbers, _REPACKED, part)
 
 
 def _rare(mailbox: Mailbox, view: int, once: float, at: float) -> Keys:
@@ -207,7 +206,8 @@ def _retire(mailbox: Mailbox, at: float, dry_run: bool) -> tuple[int, int]:
     if dry_run:
         return len(numbers), gone
 
-    def retire(rows: list[Row]) -> int:
+    def retire(some: list[int]) -> int:
+        rows = _rows(mailbox, some)
         rows = [row for row in rows if row.ended is None and row.tokens is not None]
         _write_sums(mailbox, rows)
         for row in rows:
@@ -222,7 +222,7 @@ def _retire(mailbox: Mailbox, at: float, dry_run: bool) -> tuple[int, int]:
         mailbox.database.connection.execute("DELETE FROM ledger WHERE ended < ?", (at,))
         return 0
 
-    retired = _in_parts(mailbox, numbers, retire)
+    retired = _in_parts(mailbox, numbers, _ROWS, retire)
     with mailbox.reading():
         sums, classes = mailbox.database.connection.execute(
             f"SELECT count(*), count(DISTINCT label) FROM ledger WHERE {IS_RETIRED}"  # noqa: S608

@@ -282,15 +282,9 @@ class Database(Transactions):
 
     def _put_log_away(self) -> None:
         """Put the write-ahead log into the file and empty it, if nobody reads it just now."""
-        with contextlib.suppress(sqlite3.Error):
-            run = self.connection.execute
-            if self.connection.in_transaction:
-                run("ROLLBACK")
-            run("PRAGMA busy_timeout = 0")
-            try:
-                run("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-            finally:
-                run(f"PRAGMA busy_timeout = {int(1000 * self.wait)}")
+        with contextlib.suppress(sqlite3.Error), self.waiting(0.0):
+            self._roll_back()
+            self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
 
     def shrink(self) -> bool:
         """Give the space that is free in the file back; whether nobody was in the way."""

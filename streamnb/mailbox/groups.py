@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
+from itertools import groupby
 from operator import sub
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -41,7 +42,7 @@ class Lesson(NamedTuple):
 Teaching = tuple[bytes, Label] | tuple[bytes, Label, str | None]  # a Lesson is one
 
 
-class _Counted(NamedTuple):
+class Counted(NamedTuple):
     """The features of a message, as a classifier sees them, and what the site says of it."""
 
     features: Any
@@ -57,7 +58,7 @@ class _Ready(NamedTuple):
 
     lesson: Lesson
     key: bytes
-    counted: _Counted | None
+    counted: Counted | None
 
     def views(self) -> Sequence[TokenCounts]:
         """Its features; none where they need not be known."""
@@ -112,12 +113,13 @@ def _ready(mailbox: Memory, teaching: Teaching, look: bool) -> _Ready:
     check_origin(HUMAN, lesson.source or "")
     if look and mailbox.has_learned(key, lesson.label):
         return _Ready(lesson, key, None)
-    return _Ready(lesson, key, _counted(mailbox, lesson.message))
+    return _Ready(lesson, key, counted_by(mailbox, lesson.message))
 
 
-def _counted(mailbox: Memory, message: bytes) -> _Counted:
+def counted_by(mailbox: Memory, message: bytes) -> Counted:
+    """What can be known of a message before a transaction begins."""
     site = None if mailbox.base is None else mailbox.base.scores(message)
-    return _Counted(mailbox.classifier.count(message), site, mailbox.classifier)
+    return Counted(mailbox.classifier.count(message), site, mailbox.classifier)
 
 
 def _all_ready(mailbox: Memory, lessons: Iterable[Teaching]) -> Iterator[_Ready]:
@@ -210,7 +212,7 @@ def _learned_within(
         where = lesson.source or source
 
         def count() -> tuple[Any, dict[str, float] | None]:
-            return (item.counted or _counted(mailbox, lesson.message))[:2]
+            return (item.counted or counted_by(mailbox, lesson.message))[:2]
 
         outcomes.append(steps.learn(mailbox, count, item.key, lesson.label, teacher, where, None))
 
@@ -240,27 +242,16 @@ def in_order(
     act
         What is done with one.
     """
-    run: list[Item] = []
-    for item in items:
-        if adds(item):
-            run.append(item)
+    for adding, some in groupby(items, adds):
+        if not adding:
+            for item in some:
+                act(item)
             continue
-        _done(mailbox, run, views, act)
-        run = []
-        act(item)
-    _done(mailbox, run, views, act)
-
-
-def _done(
-    mailbox: Memory,
-    run: list[Item],
-    views: Callable[[Item], Sequence[TokenCounts]],
-    act: Callable[[Item], None],
-) -> None:
-    messages = [found for item in run if (found := views(item))]
-    with _in_memory(mailbox, messages) if len(messages) >= _MANY else nullcontext():
-        for item in run:
-            act(item)
+        run = list(some)
+        messages = [found for item in run if (found := views(item))]
+        with _in_memory(mailbox, messages) if len(messages) >= _MANY else nullcontext():
+            for item in run:
+                act(item)
 
 
 @contextmanager

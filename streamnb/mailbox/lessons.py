@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 from streamnb.counts.protocol import Label
 from streamnb.errors import StateError
-from streamnb.features.token_counts import TokenCounts
 from streamnb.mailbox.blend import blended, evidence_of, remember, scores_of
 from streamnb.mailbox.ledger import HUMAN, PROGRAM, Row, of_known
 from streamnb.mailbox.memory import Memory
@@ -133,18 +132,13 @@ def retract(
     return Outcome("forgotten", label)
 
 
-def _message_of(memory: Memory, row: Row) -> Any:
-    """A row's message as the model takes it; an empty one where its features are gone."""
-    nothing = (TokenCounts.from_dict({}),) * len(memory.counts)
-    return memory.classifier.model.of_views(row.tokens or nothing)
-
-
 def unlearn_row(memory: Memory, row: Row) -> None:
     """Take a row's counts back."""
     memory.fit_gains_anew()
+    model = memory.classifier.model
     try:
         label = memory.labels[row.label]
-        memory.classifier.model.unlearn(_message_of(memory, row), label, row.receipt)
+        model.unlearn(model.of_views(memory.views_of(row)), label, row.receipt)
     except (ValueError, IndexError) as error:
         raise StateError(
             f"{memory.path}: the counts do not agree with the ledger ({error}); "
@@ -167,4 +161,6 @@ def add_row(memory: Memory, row: Row) -> None:
 def relearn_row(memory: Memory, row: Row) -> None:
     """Add a row's counts."""
     memory.fit_gains_anew()
-    memory.classifier.model.relearn(_message_of(memory, row), memory.labels[row.label], row.receipt)
+    model = memory.classifier.model
+    message = model.of_views(memory.views_of(row))
+    model.relearn(message, memory.labels[row.label], row.receipt)

@@ -11,20 +11,24 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from streamnb.classifier import Classifier, MailClassifier
 from streamnb.counts.database import SqlCounts
 from streamnb.counts.places import make_tables
 from streamnb.counts.protocol import Label
 from streamnb.errors import StateError
-from streamnb.mailbox.blend import GAINS, Site, fitted
+from streamnb.features.token_counts import TokenCounts
+from streamnb.mailbox.blend import GAINS, fitted
 from streamnb.mailbox.database import opened
 from streamnb.mailbox.ledger import TEACHERS, Ledger, Row
 from streamnb.mailbox.location import WAIT
 from streamnb.mailbox.transactions import STATE, TransientError
 from streamnb.naive_bayes.base import TextModel
 from streamnb.naive_bayes.counting import CountingNB
+
+if TYPE_CHECKING:
+    from streamnb.mailbox.base import Base
 
 Done = TypeVar("Done")
 
@@ -97,7 +101,7 @@ class Memory:
         create: bool = True,
         wait: float = WAIT,
         classifier: Classifier | None = None,
-        base: Site | None = None,
+        base: Base | None = None,
     ) -> None:
         self.database = opened(path, create, wait)
         self.counts: list[SqlCounts] = []
@@ -200,6 +204,10 @@ class Memory:
             member.keep_names = False
             member.counts.declare(self.labels)
         return model
+
+    def views_of(self, row: Row) -> tuple[TokenCounts, ...]:
+        """The features of a row; none of any view where they were dropped."""
+        return row.tokens or (TokenCounts.from_dict({}),) * len(self.counts)
 
     def check_places(self) -> None:
         """Raise StateError unless features and blocks agree on where all features lie."""

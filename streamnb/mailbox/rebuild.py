@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +19,7 @@ from streamnb.naive_bayes.receipt import Receipt
 _LEAST, _OF_FEW, _OF_MANY, _MANY = 10, 0.1, 0.2, 1000
 
 _MESSAGES = "messages"
+_IS_SUMMED = f"ended IS NULL AND NOT ({IS_MESSAGE})"  # what cannot be learned anew
 
 Progress = Callable[[list[int]], Iterable[int]]
 
@@ -83,10 +84,8 @@ class _Learned(NamedTuple):
 
 def _signature(mailbox: Mailbox) -> Any:
     """What differs where something was done that cannot be caught up with."""
-    sums = mailbox.database.connection.execute(
-        f"SELECT count(*), max(id) FROM ledger WHERE ended IS NULL AND NOT ({IS_MESSAGE})"  # noqa: S608
-    ).fetchone()
-    return tuple(sums), mailbox.compactions, mailbox.database.value("identity")
+    sums = mailbox.ledger.numbers(_IS_SUMMED)
+    return sums, mailbox.compactions, mailbox.database.value("identity")
 
 
 def _catch_up(mailbox: Mailbox, learned: _Learned) -> bool:
@@ -113,11 +112,8 @@ def _relearned(mailbox: Mailbox, progress: Progress) -> _Learned:
     """Learn all messages, mixed, in memory."""
     mailbox.check_places()  # or what is damaged in the blocks would be learned
     model = mailbox.untaught()
-    (sums,) = mailbox.database.connection.execute(
-        f"SELECT count(*) FROM ledger WHERE ended IS NULL AND NOT ({IS_MESSAGE})"  # noqa: S608
-    ).fetchone()
     learned = _Learned(model, [MemoryCounts(keep_names=False) for _ in model.members], {})
-    if sums:
+    if mailbox.ledger.numbers(_IS_SUMMED):
         _keep_what_cannot_be_learned(mailbox, learned)
     for number in progress(_mixed(mailbox)):
         _learn(mailbox, learned, number)
@@ -151,19 +147,11 @@ def _keep_what_cannot_be_learned(mailbox: Mailbox, learned: _Learned) -> None:
 
 def _mixed(mailbox: Mailbox) -> list[int]:
     """Numbers of the rows: the i-th of n of a class comes at i / n; which that is, digests say."""
-    rows = mailbox.database.connection.execute(
-        f"SELECT label, id FROM ledger WHERE ended IS NULL AND {IS_MESSAGE} ORDER BY digest"  # noqa: S608
-    ).fetchall()
-    of_label: dict[int, list[int]] = {}
-    for label, number in rows:
-        of_label.setdefault(label, []).append(number)
-
-    def places() -> Iterator[tuple[float, int, int]]:
-        for label, numbers in of_label.items():
-            for i, number in enumerate(numbers):
-                yield i / len(numbers), label, number
-
-    return [number for _, _, number in sorted(places())]
+    place = (
+        "CAST(row_number() OVER (PARTITION BY label ORDER BY digest) - 1 AS REAL) "
+        "/ count(*) OVER (PARTITION BY label)"
+    )
+    return mailbox.ledger.numbers(f"ended IS NULL AND {IS_MESSAGE}", order=f"{place}, label, id")
 
 
 def _swap(mailbox: Mailbox, learned: _Learned) -> None:

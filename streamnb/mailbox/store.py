@@ -11,7 +11,7 @@ from streamnb.counts.protocol import Label
 from streamnb.mailbox import lessons as steps
 from streamnb.mailbox.blend import verdict_of_both
 from streamnb.mailbox.digest import digest
-from streamnb.mailbox.groups import Teaching, learn_batch, learn_many
+from streamnb.mailbox.groups import Teaching, counted_by, learn_batch, learn_many
 from streamnb.mailbox.ledger import HUMAN, check_origin
 from streamnb.mailbox.lessons import Outcome
 from streamnb.mailbox.memory import Memory
@@ -92,14 +92,12 @@ class Mailbox(Memory):
         check_origin(teacher, source)
         if when is not None and not math.isfinite(when):
             raise ValueError(f"when: a finite number, not {when}")
-        used = self.classifier
-        counted = used.count(message)
-        site = None if self.base is None else self.base.scores(message)
+        counted = counted_by(self, message)
 
         def count() -> tuple[Any, dict[str, float] | None]:
             # Not before: another process may have made it another kind of database.
-            same = self.classifier is used
-            return counted if same else self.classifier.count(message), site
+            same = self.classifier is counted.by
+            return (counted if same else counted_by(self, message))[:2]
 
         return self.once(lambda: steps.learn(self, count, key, label, teacher, source, when), also)
 

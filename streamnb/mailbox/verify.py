@@ -10,7 +10,6 @@ import numpy as np
 from streamnb.counts.database import SqlCounts
 from streamnb.counts.protocol import Counts
 from streamnb.errors import StateError
-from streamnb.features.token_counts import TokenCounts
 
 if TYPE_CHECKING:
     from streamnb.mailbox.store import Mailbox
@@ -30,11 +29,10 @@ def verify(mailbox: Mailbox) -> list[str]:
 
 def _recounted(mailbox: Mailbox) -> list[str]:
     model = mailbox.untaught()
-    nothing = (TokenCounts.from_dict({}),) * len(mailbox.counts)
     times: Counter[bytes] = Counter()
     for row in mailbox.ledger.rows():
         times[row.digest] += 1
-        message = model.of_views(row.tokens or nothing)
+        message = model.of_views(mailbox.views_of(row))
         model.relearn(message, mailbox.labels[row.label], row.receipt)
     problems = [f"message {key.hex()} is learned {n} times" for key, n in times.items() if n > 1]
     for view, (member, kept) in enumerate(zip(model.members, mailbox.counts, strict=True)):

@@ -11,11 +11,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from streamnb.errors import StateError
-from streamnb.mailbox.blend import Site
+from streamnb.mailbox.base import Base
 from streamnb.mailbox.ledger import PROGRAM
 from streamnb.mailbox.lessons import Outcome
 from streamnb.mailbox.location import WAIT, user_path
-from streamnb.mailbox.service.answers import Answer
+from streamnb.mailbox.service.answers import Answer, Question, answer
 from streamnb.mailbox.store import Mailbox
 
 
@@ -71,7 +71,7 @@ class Mailboxes:
     """
 
     one: Mailbox | None
-    base: Site | None = None
+    base: Base | None = None
     most: int = 200
 
     def __post_init__(self) -> None:
@@ -108,6 +108,16 @@ class Mailboxes:
         finally:
             if user is not None:
                 self._give_back(user)
+
+    def judge(self, user: str | None, message: bytes, question: Question | None) -> Answer:
+        """Ask the mailbox of a user, or the only one, what a message is."""
+        with self.of(user) as mailbox:
+            return answer(mailbox, message, question or Question())
+
+    def record(self, user: str | None, message: bytes, found: Answer, place: str) -> None:
+        """Record what `judge` found, when that was told."""
+        with self.of(user) as mailbox:
+            afterwards(mailbox, message, found, place, learn=False)
 
     def _taken(self, user: str) -> Mailbox:
         with self._lock:

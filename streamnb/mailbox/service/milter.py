@@ -17,8 +17,8 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from streamnb.errors import StreamNBError
-from streamnb.mailbox.service.answers import FIELD, Answer, Question, answer, field_of
-from streamnb.mailbox.service.judge import Mailboxes, afterwards
+from streamnb.mailbox.service.answers import FIELD, Answer, Question, field_of
+from streamnb.mailbox.service.judge import Mailboxes
 from streamnb.mailbox.service.listening import Talk
 from streamnb.mailbox.service.protocol import MOST
 
@@ -56,23 +56,15 @@ def milter(
         Probability from which on spam that is sure is refused; None to mark all mail only.
     """
 
-    def judged(message: bytes) -> Answer:
-        with mailboxes.of(None) as mailbox:
-            return answer(mailbox, message, question or Question())
-
-    def record(message: bytes, found: Answer) -> None:
-        with mailboxes.of(None) as mailbox:
-            afterwards(mailbox, message, found, "milter", learn=False)
-
     async def decide(message: bytes) -> tuple[Answer | None, bytes]:
         """What a message is, None on any trouble, and the letter of what becomes of it."""
         try:
-            found = await asyncio.to_thread(judged, message)
+            found = await asyncio.to_thread(mailboxes.judge, None, message, question)
         except Exception as error:  # whatever it is, the message matters more
             say(f"passed on unmarked: {str(error) or type(error).__name__:.300}")
             return None, b"a"
         try:
-            await asyncio.to_thread(record, message, found)
+            await asyncio.to_thread(mailboxes.record, None, message, found, "milter")
         except StreamNBError as error:
             say(f"not recorded: {error!s:.300}")
         refused = reject is not None and found.mark == "S" and found.probability >= reject

@@ -25,8 +25,8 @@ from aiosmtpd.lmtp import LMTP
 from aiosmtpd.smtp import SMTP, Envelope, Session
 
 from streamnb.errors import StreamNBError, cause_of
-from streamnb.mailbox.service.answers import Answer, Question, answer
-from streamnb.mailbox.service.judge import Mailboxes, afterwards
+from streamnb.mailbox.service.answers import Answer, Question
+from streamnb.mailbox.service.judge import Mailboxes
 from streamnb.mailbox.service.listening import Address, Talk
 from streamnb.mailbox.service.passthrough import pass_through
 from streamnb.mailbox.service.protocol import MOST
@@ -86,19 +86,10 @@ def proxy(
     tls
         What STARTTLS is offered with, if it is.
     """
-    many = mailboxes.one is None
-
-    def judged(recipient: str, message: bytes, then: Answer | None) -> Answer:
-        user = recipient.partition("@")[0].partition("+")[0].lower() if many else None
-        with mailboxes.of(user) as mailbox:
-            if then is None:
-                return answer(mailbox, message, question or Question())
-            afterwards(mailbox, message, then, "lmtp" if lmtp else "smtp", learn=False)
-            return then
 
     async def talk(connection: socket.socket) -> None:
         loop = asyncio.get_running_loop()
-        passing = _Passing(hop, judged, say, lmtp, one_at_a_time=many or (hop.lmtp and not lmtp))
+        passing = _Passing(hop, mailboxes, say, lmtp, question)
         kind = _Lmtp if lmtp else _Ending
         ended = loop.create_future()
 
@@ -176,21 +167,20 @@ class _Passing:
 
     Parameters
     ----------
-    hop, say, lmtp
+    hop, mailboxes, say, lmtp, question
         As for `proxy`.
-    judged
-        Judges a message for a recipient; given what was said of it, records that.
-    one_at_a_time
-        Whether a message goes to one recipient only: each has a verdict, or an answer, of its own.
     """
 
     hop: Hop
-    judged: Callable[[str, bytes, Answer | None], Answer]
+    mailboxes: Mailboxes
     say: Callable[[str], None]
     lmtp: bool
-    one_at_a_time: bool
+    question: Question | None
 
     def __post_init__(self) -> None:
+        self._many = self.mailboxes.one is None
+        # Whether each recipient has a verdict, or an answer, of its own.
+        self._one_at_a_time = self._many or (self.hop.lmtp and not self.lmtp)
         self.client: smtplib.SMTP | None = None
         self._handing: asyncio.Task[list[str]] | None = None
         self._unrecorded: list[tuple[str, bytes, Answer]] = []
@@ -252,7 +242,7 @@ class _Passing:
         address: str,
         options: list[str],
     ) -> str:
-        if self.one_at_a_time and envelope.rcpt_tos:
+        if self._one_at_a_time and envelope.rcpt_tos:
             return "452 4.5.3 one recipient at a time"
         command = " ".join([f"RCPT TO:<{address}>", *options])
         reply: str = await _in_thread(self._recipient, command)
@@ -370,12 +360,15 @@ class _Passing:
             self._unrecorded.append((recipients[0], message[:MOST], found))
         return replies if len(replies) == many else replies[:1] * many
 
+    def _user(self, recipient: str) -> str | None:
+        return recipient.partition("@")[0].partition("+")[0].lower() if self._many else None
+
     def _stamped(self, recipient: str, message: bytes) -> tuple[bytes, Answer | None]:
         target = io.BytesIO()
         found: list[Answer] = []
 
         def ask(head: bytes) -> Answer:
-            found.append(self.judged(recipient, head, None))
+            found.append(self.mailboxes.judge(self._user(recipient), head, self.question))
             return found[0]
 
         trouble = pass_through(io.BytesIO(message), target, ask, ending=b"\r\n")
@@ -386,9 +379,10 @@ class _Passing:
     def _record(self) -> None:
         """Record the last verdicts; they were answered already."""
         left, self._unrecorded = self._unrecorded, []
-        for one in left:
+        place = "lmtp" if self.lmtp else "smtp"
+        for recipient, message, found in left:
             try:
-                self.judged(*one)
+                self.mailboxes.record(self._user(recipient), message, found, place)
             except (StreamNBError, LookupError) as error:
                 self.say(f"not recorded: {error!s:.300}")
 
@@ -434,17 +428,15 @@ async def _in_thread(act: Callable[..., Any], *arguments: Any) -> Any:
 
 def _client(hop: Hop) -> smtplib.SMTP:
     """A connection to the next hop that has been greeted."""
-    kind = smtplib.LMTP if hop.lmtp else smtplib.SMTP
     address = hop.address
+    # Python's client of LMTP is that of SMTP with another greeting, and reaches Unix sockets, too.
+    kind = smtplib.LMTP if hop.lmtp or address.path else smtplib.SMTP
     name = socket.gethostname()
     client = kind(local_hostname=name, timeout=_GREETING)
+    client.ehlo_msg = "lhlo" if hop.lmtp else "ehlo"
     client._host = address.host or name  # type: ignore[attr-defined]  # whose certificate it must be
     try:
-        if address.path is not None:
-            client.sock = _unix(address.path)
-            code, said = client.getreply()
-        else:
-            code, said = client.connect(address.host, address.port)
+        code, said = client.connect(address.path or address.host, address.port)
         if code != 220:
             raise smtplib.SMTPConnectError(code, said)
         client.ehlo()
@@ -459,17 +451,6 @@ def _client(hop: Hop) -> smtplib.SMTP:
         client.close()
         raise
     return client
-
-
-def _unix(path: str) -> socket.socket:
-    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    connection.settimeout(_GREETING)
-    try:
-        connection.connect(path)
-    except BaseException:
-        connection.close()
-        raise
-    return connection
 
 
 def _knows(features: dict[str, str], option: str) -> bool:

@@ -6,7 +6,7 @@ import hashlib
 import sqlite3
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import groupby, islice
@@ -17,7 +17,6 @@ from streamnb.classifier import Classifier
 from streamnb.counts.memory import column_of
 from streamnb.counts.protocol import Label
 from streamnb.errors import StateError
-from streamnb.features.token_counts import TokenCounts
 from streamnb.mailbox.groups import grouped, in_order
 from streamnb.mailbox.ledger import HUMAN, IMPORT, PROGRAM, Row
 from streamnb.mailbox.lessons import add_row, confirm, take_back
@@ -166,12 +165,8 @@ def absorb(mailbox: Mailbox, extract: Extract) -> Absorbed:
             label = places[row.label]
             return row._replace(label=label, expected=expected, receipt=receipt, added=now)
 
-        def views(row: Row) -> Sequence[TokenCounts]:
-            return row.tokens or nothing
-
-        nothing = (TokenCounts.from_dict({}),) * len(mailbox.counts)
-        for rows in grouped(mailbox, map(ours, extract.rows()), views):
-            tally += _added(mailbox, rows, views)
+        for rows in grouped(mailbox, map(ours, extract.rows()), mailbox.views_of):
+            tally += _added(mailbox, rows)
         for view, names in groupby(extract.names(), itemgetter(0)):
             while some := [name[1:] for name in islice(names, _NAMES)]:
                 mailbox.counts[view].name_features(some)
@@ -222,9 +217,7 @@ def _places(mailbox: Mailbox, labels: list[Label]) -> list[int]:
     return [mailbox.labels.index(label) for label in ours]
 
 
-def _added(
-    mailbox: Mailbox, rows: list[Row], views: Callable[[Row], Sequence[TokenCounts]]
-) -> Counter[str]:
+def _added(mailbox: Mailbox, rows: list[Row]) -> Counter[str]:
     tally: Counter[str] = Counter()
     known = set(mailbox.ledger.labels_of([row.digest for row in rows], mailbox.labels))
 
@@ -236,7 +229,7 @@ def _added(
     def settle(row: Row) -> None:
         tally[_settle(mailbox, row)] += 1
 
-    in_order(mailbox, rows, is_new, views, settle)
+    in_order(mailbox, rows, is_new, mailbox.views_of, settle)
     return tally
 
 
