@@ -935,6 +935,22 @@ def test_weights_below_one_make_a_class_ready():
     assert classifier.classify("cheap pills").ready
 
 
+def test_a_class_is_ready_once_a_clear_message_of_it_can_be_sure():
+    """A new kind of ham is too probable before there are fifty: nothing is surely spam till then."""
+    classifier = TextClassifier()
+    ready = []
+    for number in range(60):
+        for label, text in (("spam", "buy cheap pills {}"), ("ham", "lunch at noon {}")):
+            classifier.learn_one(text.format(number), label)
+        found = classifier.classify("buy cheap pills cheap pills buy pills")
+        assert classifier.is_ready("spam") >= (found.ready and not found.unsure)
+        ready.append(classifier.is_ready("spam"))
+    assert ready == sorted(ready)
+    assert classifier.model.is_ready("spam")
+    assert 40 < ready.index(True) < 55
+    assert not classifier.is_ready("what is not known")
+
+
 def test_a_new_class_does_not_make_others_unsure():
     classifier = TextClassifier()
     texts = {"spam": "buy cheap pills now {}", "ham": "lunch at noon in room {}"}

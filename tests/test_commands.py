@@ -203,6 +203,7 @@ def test_output_that_is_closed_and_numbers_without_end(tmp_path):
     for command, status, said in (
         (f"export - --db {tmp_path}/db >&-", 5, "standard output is closed"),
         (f"undo --last {10**30} --db {tmp_path}/db", 0, ""),
+        (f"filter --db {tmp_path}/db <&- >&- 2>&-", 75, ""),
     ):
         done = subprocess.run(["bash", "-c", f"{run} {command}"], capture_output=True, text=True)
         assert done.returncode == status, done.stderr

@@ -635,7 +635,12 @@ def test_how_a_message_is_judged_can_be_said(trained, server, sample):
             assert lines[0].startswith(b"X-Streamnb: " + mark), options
             assert (lines[1] == b"X-Look: yes") == ("--unsure-header" in options)
             assert (b"X-LOOK: forged" in lines) == ("--unsure-header" not in options)
-    for wrong in (("--threshold", 0.3), ("--costs", 1, 1, "nan"), ("--unsure-header", "x")):
+    for wrong in (
+        ("--threshold", 0.3),
+        ("--costs", 1, 1, "nan"),
+        ("--unsure-header", "x"),
+        ("--unsure-header", "x-streamnb: Ham"),
+    ):
         assert run_filter(message, "--db", trained, *wrong).returncode == 75
 
 

@@ -30,7 +30,7 @@ from starlette.responses import PlainTextResponse
 
 from streamnb import Mailbox
 from streamnb.mailbox.digest import digest
-from streamnb.mailbox.service import api, server
+from streamnb.mailbox.service import api, proxy, server
 from streamnb.mailbox.service.client import Asking
 from streamnb.mailbox.service.http import http as talk_http
 from streamnb.mailbox.service.judge import Mailboxes, NoMailboxError
@@ -177,6 +177,13 @@ def test_a_message_passes_by_smtp_with_its_verdict(taught, serve, smtp_sink):
         assert client.data(SPAM % 1) == (554, b"5.7.1 not that")
         assert client.docmd("RSET")[0] == 250
     assert process.stop() == ""
+
+
+def test_the_end_of_a_message_does_not_wait_for_an_answer_to_its_beginning(smtp_sink):
+    """A message and the dot after it are written apart: held back, the dot took 40 ms longer."""
+    hop = proxy.Hop(False, Address(None, "127.0.0.1", smtp_sink.controller.port))
+    with proxy._client(hop) as client:
+        assert client.sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
 def test_recipients_keep_their_own_answers_in_lmtp(taught, serve, lmtp_sink, tmp_path):

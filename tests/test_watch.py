@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from streamnb import Mailbox
 from streamnb.cli import main
+from streamnb.cli.watch import _run
 from streamnb.corpus import open_corpus, read
 from streamnb.errors import (
     BusyError,
@@ -384,6 +385,34 @@ def test_what_cannot_be_read_now_is_learned_later(scene, monkeypatch, most):
         scene.look()
     scene.look()
     assert scene.label(1) is None  # taken back, so it was known where it came from
+
+
+def test_a_folder_that_is_gone_for_a_while_is_waited_for(scene, monkeypatch, capsys):
+    """It is renamed in a mail program, or a backup is put back: the watch goes on afterwards."""
+    looks = []
+
+    def look():
+        looks.append(None)
+        if len(looks) == 2:
+            (scene.dir.root / ".Junk").rename(scene.dir.root / ".Junk_")
+        elif len(looks) == 3:
+            (scene.dir.root / ".Junk_").rename(scene.dir.root / ".Junk")
+            raise FileNotFoundError(errno.ENOENT, "No such file or directory", "Maildir")
+        elif len(looks) == 4:
+            stopped.append(signal.SIGTERM)
+        Watcher.look(scene.watcher)
+
+    stopped = []
+    monkeypatch.setattr(scene.watcher, "look", look)
+    monkeypatch.setattr("streamnb.mailbox.watch.watcher.pause", lambda *_: None)
+    _run(scene.watcher, scene.account, 0, False, stopped, True)
+    said = capsys.readouterr().out
+    assert len(looks) == 4
+    assert "no folder 'Junk'" in said
+    assert "Maildir: No such file or directory; again in 2 s" in said
+    (scene.dir.root / ".Junk").rename(scene.dir.root / ".Junk_")
+    with pytest.raises(CorpusError, match="no folder 'Junk'"):  # at first it is a slip
+        _run(scene.watcher, scene.account, 0, False, [], True)
 
 
 def test_what_is_no_file_is_not_judged(scene):

@@ -43,6 +43,8 @@ def _are_costs(value: Any) -> bool:
     return three and all(is_number(cost) and 0 <= cost <= 1e100 for cost in value)
 
 
+_CLEAR = 1e3  # nats that a clear message has at least
+
 _COSTS = Such(_are_costs, "three numbers >= 0: false_alarm, miss and unsure")
 _LABEL = Such(
     lambda value: isinstance(value, str | int | float | np.generic),
@@ -241,6 +243,21 @@ class Classifier(Parameterised, AsksMany):
             counts = self.models[0].counts
             pairs = zip(counts.labels, counts.weights, strict=True)
             return {label: weight / counts.scale for label, weight in pairs}
+
+    def is_ready(self, label: Label) -> bool:
+        """Whether a verdict on a message of a class can be sure, if that is clear enough.
+
+        The class must have been called rightly often enough, and so many messages of others must be
+        known that a new kind of those is improbable: some fifty, with the costs that are default.
+        """
+        with self.model._lock:
+            messages = self.messages()
+            clear = {y: 0.0 if y == label else -_CLEAR for y, n in messages.items() if n}
+            return (
+                label in clear
+                and self.model.is_ready(label)
+                and not self.decided(clear, self.costs, messages)[2]
+            )
 
     def decided(
         self, scores: Mapping[Label, float], costs: Costs, messages: Mapping[Label, float]

@@ -7,11 +7,14 @@ import os
 import sys
 
 
-def _buffer_output() -> None:
+def _prepare_output() -> None:
     """Give standard output a buffer where PYTHONUNBUFFERED or -u took it away.
 
     To write without one may take only a part, and whoever wrote is not told: a mail would be cut.
+    Where standard error is closed, what is said there is lost, and nothing else.
     """
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 (until the program ends)
     out = sys.stdout
     if isinstance(getattr(out, "buffer", None), io.RawIOBase):
         sys.stdout = open(  # noqa: SIM115 (until the program ends)
@@ -25,7 +28,7 @@ def main() -> None:
         # Nothing else multiplies matrices; where the memory for more threads is missing, OpenBLAS
         # ends the process, and a mail with it.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    _buffer_output()
+    _prepare_output()
     try:
         if sys.argv[1:2] in (["filter"], ["classify"]):
             from streamnb.cli.quick import exit_status

@@ -32,12 +32,16 @@ def pass_unmarked() -> None:
 
 
 def _field(ctx: click.Context, param: click.Parameter, text: str | None) -> str | None:
+    from streamnb.mailbox.service.answers import FIELD
+
     if text is None:
         return None
     name, colon, value = text.partition(":")
     printable = all(32 <= ord(c) < 127 for c in text)
     if not colon or not name or not value.strip() or " " in name or not printable:
         raise click.BadParameter(f"{text!r:.100} is not 'Name: value', in ASCII")
+    if name.strip().lower() == FIELD.lower():
+        raise click.BadParameter(f"{name} is the field of the verdict")
     return text
 
 

@@ -58,7 +58,7 @@ def experiment(
         check_target(plot)
     if out is not None:
         make_folder(out)
-    plain = as_json or quiet or sys.stderr is None or not sys.stderr.isatty()
+    plain = as_json or quiet or not sys.stderr.isatty()
     try:
         found = run(config) if plain else _with_progress(config)
     except ConfigError as error:

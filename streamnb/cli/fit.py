@@ -61,7 +61,7 @@ def fit(
     told = tuple(regime.kind for regime in config.feedback)
     if config.sweep or config.model.window or told != ("immediate",):
         raise ConfigError("sweep, feedback, model.window: not of a fit; use `streamnb replay`")
-    if as_json or quiet or sys.stderr is None or not sys.stderr.isatty():
+    if as_json or quiet or not sys.stderr.isatty():
         found = run(config, list(corpora))
     else:
         with progress_bar("{task.completed:,.0f} messages") as draw:

@@ -175,8 +175,7 @@ def main() -> None:
         if isinstance(error, SystemExit) and not isinstance(error.__context__, BrokenPipeError):
             raise
         sys.stdout = None  # or Python would try to write to it once more
-        if sys.stderr is not None:
-            sys.stderr.close()  # whoever read our output has gone; there is nobody to tell
+        sys.stderr.close()  # whoever read our output has gone; there is nobody to tell
         status = 141
     except OSError as error:
         sys.stdout = None  # or Python would try to write to it once more

@@ -62,7 +62,7 @@ def _counted_aloud(messages: Iterable[Message]) -> Iterator[Message]:
     try:
         for number, message in enumerate(messages):
             now = time.monotonic()
-            if now - last > _EVERY and sys.stderr is not None and sys.stderr.isatty():
+            if now - last > _EVERY and sys.stderr.isatty():
                 sys.stderr.write(f"\r{number:,} messages ...")
                 sys.stderr.flush()
                 last, told = now, True

@@ -86,7 +86,7 @@ def replay(
     config = configured(target, config_file, settings, options)
     if plot is not None:
         _refuse_plot(config, plot)
-    plain = as_json or quiet or sys.stderr is None or not sys.stderr.isatty()
+    plain = as_json or quiet or not sys.stderr.isatty()
     if config.sweep:
         if details:
             raise ConfigError("--details: not of a sweep; replay one of its settings")

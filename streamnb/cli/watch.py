@@ -14,7 +14,15 @@ import click
 
 from streamnb.cli.options import Finite, database_options, open_mailbox
 from streamnb.cli.sources import access_of, is_server, server_options
-from streamnb.errors import BusyError, ConfigError, MailServerError, OutputError, printable
+from streamnb.errors import (
+    BusyError,
+    ConfigError,
+    CorpusError,
+    MailServerError,
+    OutputError,
+    failure_of,
+    printable,
+)
 
 if TYPE_CHECKING:
     from streamnb.mailbox.watch.plan import Plan
@@ -276,7 +284,7 @@ def account_of(source: str) -> tuple[Account, str]:
 def _run(
     watcher: Watcher, account: Account, every: float, once: bool, stopped: list[int], fixed: bool
 ) -> None:
-    """Look, wait, look again; connect again where the connection was lost."""
+    """Look, wait, look again; also where the connection was lost, or a folder is not there."""
     from streamnb.mailbox.rebuild import is_due, rebuild
     from streamnb.mailbox.watch.watcher import pause
 
@@ -297,19 +305,20 @@ def _run(
             if once:
                 return
             account.wait(watcher.plan.inbox, every, lambda: bool(stopped))
-        except (MailServerError, BusyError, OutputError) as error:
+        except (MailServerError, BusyError, OutputError, CorpusError, OSError) as error:
             if once or not looked:
                 raise
             seconds = min(max(2 * seconds, 1.0), _LONGEST)
-            _say(f"{error}; again in {seconds:g} s")
+            why = failure_of(error) if isinstance(error, OSError) else error
+            _say(f"{why}; again in {seconds:g} s")
             pause(seconds, lambda: bool(stopped))
 
 
 def _say_waiting(watcher: Watcher) -> None:
     """Say why nothing is moved yet, where that is so."""
-    model = watcher.mailbox.classifier.model
     with watcher.mailbox.reading():
-        known = {str(label): model.is_ready(label) for label in watcher.mailbox.labels}
+        ready = watcher.mailbox.classifier.is_ready
+        known = {str(label): ready(label) for label in watcher.mailbox.labels}
     waiting = [label for label in watcher.plan.folders.values() if not known.get(label, False)]
     if waiting and watcher.plan.move:
         _say(

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from streamnb.errors import BusyError, StateError
+from streamnb.errors import BusyError, StateError, printable
 from streamnb.features.token_counts import TokenCounts
 from streamnb.mail import parse
 from streamnb.mailbox.blend import forget
@@ -356,8 +356,8 @@ def _erase_features(mailbox: Mailbox, messages: Sequence[tuple[TokenCounts, ...]
 
 
 def _shown(value: str) -> str:
-    """A header's value as one line, without what a line cannot hold."""
-    return " ".join(value[:_LONGEST].split()).encode("utf-8", "replace").decode()
+    """A header's value as one line, without what a line cannot hold, or what turns it round."""
+    return printable(" ".join(value[:_LONGEST].split())).encode("utf-8", "replace").decode()
 
 
 def _pack_names(views: Sequence[TokenCounts]) -> bytes:

@@ -39,7 +39,7 @@ class Class(NamedTuple):
         How often it was called rightly and wrongly, before messages were learned; None where the
         model keeps no such record.
     ready
-        Whether that is often enough to be sure of any message.
+        Whether that is often enough to be sure of any message, and enough of others is known.
     """
 
     label: str
@@ -157,4 +157,4 @@ def _status(mailbox: Mailbox) -> Status:
 def _class(mailbox: Mailbox, label: Label) -> Class:
     model = mailbox.classifier.model
     right, wrong = model.record_of(label) or (None, None)
-    return Class(str(label), right, wrong, model.is_ready(label))
+    return Class(str(label), right, wrong, mailbox.classifier.is_ready(label))

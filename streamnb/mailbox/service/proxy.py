@@ -447,6 +447,8 @@ def _client(hop: Hop) -> smtplib.SMTP:
             raise smtplib.SMTPConnectError(502, "it speaks no extended SMTP")
         if client.sock is not None:
             client.sock.settimeout(_PATIENCE)
+            if address.path is None:  # a message's end would wait for the answer to its beginning
+                client.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     except BaseException:
         client.close()
         raise
