@@ -838,6 +838,7 @@ def limit_descriptors():
         (("--smtp", "127.0.0.1:1", "--next", "smtp:127.0.0.1:1"), "takes mail itself"),
         (("--lmtp", "/l", "--next", "lmtp:unix:/l"), "takes mail itself"),
         (("--smtp", "nonsense", "--next", "smtp:127.0.0.1:1"), "not an address"),
+        (("--smtp", "[]:25", "--next", "smtp:127.0.0.1:1"), "not an address"),
         (("--smtp", "127.0.0.1:99999", "--next", "smtp:127.0.0.1:1"), "not an address"),
         (("--smtp", "127.0.0.1:1", "--next", "http:x:1"), "lmtp:ADDRESS"),
         (("--http", "203.0.113.1:80"), "cannot be listened on"),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from streamnb.cli.options import plot_option
 from streamnb.cli.tables import new_console, new_table
 from streamnb.errors import printable
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("runs", nargs=-1, required=True, metavar="RUN RUN...")
 @click.option("--positive", metavar="CLASS", help="The class that scores are for.")
-@click.option("--plot", metavar="FILE", help="Draw them: .svg, .pdf or .png.")
+@plot_option("them")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def compare(runs: tuple[str, ...], positive: str | None, plot: str | None, as_json: bool) -> None:
     """Compare runs over one stream: folders that `replay --out` wrote, or their results.txt.
@@ -40,12 +41,10 @@ def compare(runs: tuple[str, ...], positive: str | None, plot: str | None, as_js
 
     if len(runs) < 2:
         raise click.UsageError("two runs or more can be compared")
-    if plot is not None:
-        from streamnb.pictures import check_target, draw_comparison
-
-        check_target(plot)
     found = side_by_side([read_run(run, positive) for run in runs])
     if plot is not None:
+        from streamnb.pictures import draw_comparison
+
         draw_comparison(list(runs), plot)
     if as_json:
         click.echo(json.dumps(found.as_dict()))
@@ -60,7 +59,6 @@ def _print(found: Comparison) -> None:
     console.print(f"{found.messages:,} messages", soft_wrap=True)
     for number, run in enumerate(found.runs, 1):
         console.print(printable(f"{number}  {run}"), soft_wrap=True)
-    console.print()
     table = new_table("", *(f"{number}" for number in range(1, len(found.runs) + 1)))
     for name, values in found.figures.items():
         of = FIGURES[name]
@@ -69,8 +67,7 @@ def _print(found: Comparison) -> None:
             for value, bounds in zip(values, found.intervals[name], strict=True)
         ]
         table.add_row(of.title, *cells)
-    console.print(table)
-    console.print()
+    console.print("", table)
     others = range(2, len(found.runs) + 1)
     table = new_table("difference", *(f"{number} - 1" for number in others))
     for name, differences in found.differences.items():
@@ -80,7 +77,7 @@ def _print(found: Comparison) -> None:
             cells.append(f"{of.shown(value, '+')} {_bounds(of, (low, high), '+')}{star}")
         better = "lower" if of.lower_is_better else "higher"
         table.add_row(f"{of.title} ({better} is better)", *cells)
-    console.print(table)
+    console.print("", table)
 
 
 def _bounds(of: Figure, bounds: Interval, sign: str = "") -> str:

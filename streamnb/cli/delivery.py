@@ -7,7 +7,7 @@ import sys
 import click
 
 from streamnb.cli import options
-from streamnb.errors import StreamNBError, printable
+from streamnb.errors import StreamNBError
 
 
 class _Passing(options.MailCommand):
@@ -83,7 +83,7 @@ def filter_(strict: bool, update: bool, unsure_field: str | None) -> None:
         asking = options.asking(learn=update, record=True)
     except StreamNBError as error:
         pass_unmarked()
-        click.echo(f"streamnb: passed on unmarked: {printable(str(error))}", err=True)
+        options.tell(f"passed on unmarked: {error}")
         raise click.exceptions.Exit(75 if strict else 0) from None
     status = filtered(asking, strict, unsure_field)
     if status:

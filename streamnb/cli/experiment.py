@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from streamnb.cli.options import set_option
+from streamnb.cli.options import plot_option, set_option, tell
 from streamnb.cli.tables import new_console, new_table, progress_bar
 from streamnb.errors import ConfigError, printable, shown
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
     from streamnb.config.experiment import ExperimentConfig
     from streamnb.tables.experiment.results import Answer, Experiment, ModelResult
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 @click.argument("config_file", metavar="CONFIG")
 @set_option("splits.seed=2")
 @click.option("--out", metavar="DIR", help="Write experiment.json, config.yaml, rows.csv.")
-@click.option("--plot", metavar="FILE", help="Draw the figures: .svg, .pdf or .png.")
+@plot_option("the figures")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("--quiet", is_flag=True, help="Print nothing but errors.")
 def experiment(
@@ -52,10 +53,6 @@ def experiment(
     from streamnb.tables.experiment.result_files import make_folder, write_experiment
 
     config = _configured(config_file, settings)
-    if plot is not None:
-        from streamnb.pictures import check_target
-
-        check_target(plot)
     if out is not None:
         make_folder(out)
     plain = as_json or quiet or not sys.stderr.isatty()
@@ -74,7 +71,7 @@ def experiment(
     elif not quiet:
         _print(found)
     if found.interrupted:
-        click.echo("streamnb: interrupted; the figures are of the trials until then", err=True)
+        tell("interrupted; the figures are of the trials until then")
         sys.exit(130)
 
 
@@ -114,15 +111,12 @@ def _print(found: Experiment) -> None:
     results = list(found.models.values())
     if results and len(results[0].points) and len({point.test for point in results[0].points}) == 1:
         if results[0].points[-1].tested <= _FEW:
-            console.print()
-            _print_histogram(found, console)
+            console.print("", _histogram(found))
         if found.rows <= _FEW:
-            console.print()
-            _print_rows(found, console)
+            console.print("", _rows_table(found))
     if 2 < len(found.classes) <= _FEW:
         for name, result in found.models.items():
-            console.print()
-            _print_confusion(name, result, console)
+            console.print("", _confusion_table(name, result))
 
 
 _FEW = 20  # rows or classes that are shown one by one
@@ -165,7 +159,7 @@ def _print_times(found: Experiment, console: Console) -> None:
     console.print(table)
 
 
-def _print_histogram(found: Experiment, console: Console) -> None:
+def _histogram(found: Experiment) -> Table:
     table = new_table("accuracy", *map(shown, found.models))
     last = {name: result.points[-1].accuracies for name, result in found.models.items()}
     for value in sorted({round(x, 6) for of in last.values() for x in of}):
@@ -176,10 +170,10 @@ def _print_histogram(found: Experiment, console: Console) -> None:
         table.add_row(f"{value:.0%}", *cells)
     for column in table.columns[1:]:
         column.justify = "left"
-    console.print(table)
+    return table
 
 
-def _print_rows(found: Experiment, console: Console) -> None:
+def _rows_table(found: Experiment) -> Table:
     titles = [f"{shown(name)}: wrong" for name in found.models]
     table = new_table("row", "class", *titles)
     for i in range(found.rows):
@@ -188,14 +182,14 @@ def _print_rows(found: Experiment, console: Console) -> None:
             share = result.wrong[i] / result.tested[i] if result.tested[i] else 0.0
             cells.append(f"{result.wrong[i]:,} of {result.tested[i]:,} ({share:.0%})")
         table.add_row(f"{i + 1}", shown(found.labels[i]), *cells)
-    console.print(table)
+    return table
 
 
-def _print_confusion(name: str, result: ModelResult, console: Console) -> None:
+def _confusion_table(name: str, result: ModelResult) -> Table:
     classes = list(result.confusion)
     table = new_table(f"{shown(name)} took", *(shown(one, 8) for one in classes))
     for true, row in result.confusion.items():
         whole = sum(row.values()) or 1
         cells = [f"{row[one] / whole:.1%}" if row[one] else "" for one in classes]
         table.add_row(shown(true, 20), *cells)
-    console.print(table)
+    return table

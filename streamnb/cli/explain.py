@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,6 @@ from streamnb.mailbox.sources import read_one
 
 if TYPE_CHECKING:
     from streamnb.classifier import Classifier
-    from streamnb.counts.protocol import Label
     from streamnb.mailbox.store import Mailbox
 
 
@@ -79,13 +78,12 @@ def explain(message: str, model_file: str | None, most: int, as_json: bool) -> N
     console.print(printable(f"probabilities: {shares}; log-odds {verdict.log_odds:.2f}"))
     if not verdict.reasons:
         return
-    console.print()
     labels = list(verdict.probabilities)
     table = new_table("token", "log-odds", *(printable(f"in {label}") for label in labels))
     for reason in verdict.reasons:
         counts = [f"{reason.counts.get(label, 0):,.4g}" for label in labels]
         table.add_row(feature_name(reason.feature)[:60], f"{reason.log_odds:+.3f}", *counts)
-    console.print(table)
+    console.print("", table)
 
 
 @click.command()
@@ -124,7 +122,9 @@ def top(model_file: str | None, label: str | None, most: int, as_json: bool) -> 
                 {
                     "token": feature_name(name),
                     "log_odds": gain,
-                    "counts": _named(classifier.models[view].counts_of(fingerprint)),
+                    "counts": {
+                        str(y): n for y, n in classifier.models[view].counts_of(fingerprint).items()
+                    },
                 }
                 for name, gain, view, fingerprint in features
             ]
@@ -157,7 +157,3 @@ def _asked(model_file: str | None) -> Iterator[tuple[str, Classifier | Mailbox]]
         return
     with open_mailbox() as mailbox, mailbox.reading():
         yield str(mailbox.path), mailbox
-
-
-def _named(counts: Mapping[Label, float]) -> dict[str, float]:
-    return {str(label): count for label, count in counts.items()}

@@ -89,7 +89,7 @@ def _readable(
             content = CorpusError(f"{found.name}: not learned: it is empty")
         if isinstance(content, StreamNBError):
             failed.append(content)
-            click.echo(f"streamnb: {printable(str(content))}", err=True)
+            options.tell(content)
         else:
             yield label, found.name, content
 
@@ -166,18 +166,13 @@ def _settle(mailbox: Mailbox, quiet: bool = False) -> None:
     """Learn a mailbox anew where it was taught one class after the other."""
     from streamnb.mailbox.rebuild import is_due, rebuild
 
-    if not is_due(mailbox):
-        return
-    if quiet:
-        rebuild(mailbox)
-        return
-
     def shown(rows: list[int]) -> Iterator[int]:
         said = f"learning all {len(rows):,} messages anew, mixed"
         with click.progressbar(rows, label=said, file=sys.stderr) as bar:
             yield from bar
 
-    rebuild(mailbox, shown)
+    if is_due(mailbox):
+        rebuild(mailbox, iter if quiet else shown)
 
 
 def _taught(what: tuple[str, ...]) -> dict[str, list[str]]:
@@ -333,10 +328,9 @@ def renew(new: str, source: tuple[str, ...], as_json: bool) -> None:
         _settle(fresh, as_json)
         left = missing(old, fresh)
         if left:
-            click.echo(
-                f"streamnb: {left:,} messages of the old database were in none of these sources: "
-                "name more of them, or go on without",
-                err=True,
+            options.tell(
+                f"{left:,} messages of the old database were in none of these sources: "
+                "name more of them, or go on without"
             )
             if not failed:
                 raise click.exceptions.Exit(4)
@@ -350,10 +344,10 @@ def _errors_are_three() -> Iterator[None]:
     except (BusyError, click.exceptions.Exit, BrokenPipeError):
         raise
     except StreamNBError as error:
-        click.echo(f"streamnb: {printable(str(error))}", err=True)
+        options.tell(error)
         raise click.exceptions.Exit(3) from None
     except OSError as error:
-        click.echo(f"streamnb: {failure_of(error)}", err=True)
+        options.tell(failure_of(error))
         os._exit(3)  # Python would try to write what is left once more
     except Exception as error:
         raise UnexpectedError(error, 3) from error
@@ -394,7 +388,7 @@ def classify(source: tuple[str, ...], reasons: int, as_json: bool, binary: bool)
     with _errors_are_three(), asking:
         for found in sources(source or ("-",), binary):
             if isinstance(found.content, StreamNBError):
-                click.echo(f"streamnb: {printable(str(found.content))}", err=True)
+                options.tell(found.content)
                 statuses.append(3)
                 continue
             answer = asking.classify(found.content)

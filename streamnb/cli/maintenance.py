@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from streamnb.cli.options import Finite, current, database_options, open_mailbox, time_of
+from streamnb.cli.options import Finite, current, database_options, open_mailbox, say, tell, time_of
 from streamnb.errors import ConfigError, StateError, printable
 
 if TYPE_CHECKING:
@@ -83,12 +83,11 @@ def verify() -> None:
         path = mailbox.path
     for problem in problems:
         named = problem if problem.startswith(f"{path}: ") else f"{path}: {problem}"
-        click.echo(printable(named), err=True)
+        say(named)
     if problems:
-        click.echo(
-            "streamnb: the database is damaged; `streamnb rescue NEW.db` makes a new one of what "
-            "the ledger still has",
-            err=True,
+        tell(
+            "the database is damaged; `streamnb rescue NEW.db` makes a new one of what the ledger "
+            "still has"
         )
         raise click.exceptions.Exit(4)
     click.echo(printable(f"{path}: counts and ledger agree"))
@@ -122,7 +121,7 @@ def rescue(new: str, classes: tuple[str, ...]) -> None:
     damaged = str(current("db") or default_path())
     done = rescued(damaged, new, classes, current("wait"))
     for line in done.left:
-        click.echo(printable(f"{damaged}: left out: {line}"), err=True)
+        say(f"{damaged}: left out: {line}")
     click.echo(printable(f"{new}: {done.added:,} learnings kept"))
     if done.left:
         raise click.exceptions.Exit(4)
@@ -275,8 +274,7 @@ def export(file: str, kind: str | None, no_messages: bool) -> None:
         left_out = exported(mailbox, file, kind or "lines", not no_messages)
     if left_out:
         classes = ", ".join(f"{label} ({n:,} messages)" for label, n in sorted(left_out.items()))
-        said = f"streamnb: {file}: left out, for {kind} knows ham and spam only: {classes}"
-        click.echo(printable(said), err=True)
+        tell(f"{file}: left out, for {kind} knows ham and spam only: {classes}")
 
 
 def _said(done: Absorbed) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from streamnb.errors import StreamNBError
+from streamnb.errors import StreamNBError, printable
 
 if TYPE_CHECKING:
     from streamnb.mailbox.service.answers import Question
@@ -36,16 +36,10 @@ class MailCommand(click.Command):
 
     misused = 3
 
-    def make_context(
-        self,
-        info_name: str | None,
-        args: list[str],
-        parent: click.Context | None = None,
-        **extra: Any,
-    ) -> click.Context:
+    def make_context(self, *args: Any, **extra: Any) -> click.Context:
         """The options as they were given."""
         try:
-            return super().make_context(info_name, args, parent, **extra)
+            return super().make_context(*args, **extra)
         except click.UsageError as error:
             error.exit_code = self.misused  # type: ignore[misc]  # of this error alone
             self.on_misuse()
@@ -74,6 +68,31 @@ def all_of(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
         return command
 
     return decorated
+
+
+def say(line: object) -> None:
+    """Print a line on standard error."""
+    click.echo(printable(str(line)), err=True)
+
+
+def tell(line: object) -> None:
+    """Print on standard error what somebody should know, and who says so."""
+    say(f"streamnb: {line}")
+
+
+def _check_plot(ctx: click.Context, param: click.Parameter, path: str | None) -> str | None:
+    """Find out what is wrong with --plot before the work is done."""
+    if path is not None:
+        from streamnb.pictures import check_target
+
+        check_target(path)
+    return path
+
+
+def plot_option(what: str) -> Callable[[Command], Command]:
+    """Where a picture goes, as `plot`."""
+    told = f"Draw {what}: .svg, .pdf or .png."
+    return click.option("--plot", metavar="FILE", callback=_check_plot, help=told)
 
 
 def set_option(example: str) -> Callable[[Command], Command]:

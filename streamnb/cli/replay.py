@@ -7,11 +7,12 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from streamnb.cli.options import on_error_option, set_option
+from streamnb.cli.options import on_error_option, plot_option, set_option, tell
 from streamnb.cli.tables import new_console, new_table, progress_bar
 from streamnb.errors import ConfigError, printable
 
@@ -41,7 +42,7 @@ Found = TypeVar("Found")
     metavar="DIR",
     help="Write results.txt, checkpoints.jsonl, summary.json, tokens.json, config.yaml.",
 )
-@click.option("--plot", metavar="FILE", help="Draw the figures: .svg, .pdf or .png.")
+@plot_option("the figures")
 @on_error_option
 @click.option(
     "--intervals/--no-intervals",
@@ -84,12 +85,11 @@ def replay(
     from streamnb.replay.run import replay as run
 
     config = configured(target, config_file, settings, options)
-    if plot is not None:
-        _refuse_plot(config, plot)
     plain = as_json or quiet or not sys.stderr.isatty()
     if config.sweep:
-        if details:
-            raise ConfigError("--details: not of a sweep; replay one of its settings")
+        for name, given in (("--plot", plot is not None), ("--details", details)):
+            if given:
+                raise ConfigError(f"{name}: not of a sweep; replay one of its settings")
         _sweep(config, plain, as_json, quiet)
         return
     with _folder_to_draw(config, plot) as config:
@@ -99,21 +99,13 @@ def replay(
     if as_json:
         click.echo(json.dumps(report.as_dict()))
     elif not quiet:
-        _print(report, details)
+        title = f"{report.config.corpus.path}: {report.corpus}"
+        print_summary(title, report.summary, _of_run(report), details)
     tell_skipped(report.skipped)
-    _tell_some(report.left, "", "{} more were left alone")
+    _tell_first(report.left, "{} more were left alone")
     if report.interrupted:
-        click.echo("streamnb: interrupted; the figures are of the messages until then", err=True)
+        tell("interrupted; the figures are of the messages until then")
         sys.exit(130)
-
-
-def _refuse_plot(config: Config, plot: str) -> None:
-    """Find out what is wrong with --plot before the work is done."""
-    from streamnb.pictures import check_target
-
-    if config.sweep:
-        raise ConfigError("--plot: not of a sweep; replay one of its settings")
-    check_target(plot)
 
 
 @contextmanager
@@ -144,14 +136,14 @@ def _draw(config: Config, report: Report, plot: str) -> None:
 
 def tell_skipped(lines: list[str]) -> None:
     """Say which messages were left out, and why: the first of them."""
-    _tell_some(lines, "skipped: ", "skipped {} more messages")
+    _tell_first([f"skipped: {line}" for line in lines], "skipped {} more messages")
 
 
-def _tell_some(lines: list[str], what: str, more: str) -> None:
+def _tell_first(lines: list[str], more: str) -> None:
     for line in lines[:3]:
-        click.echo(f"streamnb: {what}{printable(line)}", err=True)
+        tell(line)
     if len(lines) > 3:
-        click.echo(f"streamnb: {more.format(len(lines) - 3)}", err=True)
+        tell(more.format(len(lines) - 3))
 
 
 # Where the value of each option goes.
@@ -171,7 +163,6 @@ def configured(
 ) -> Config:
     """The configuration that options and a YAML file make."""
     from streamnb.config import build
-    from streamnb.errors import ConfigError
 
     if target.lower().endswith((".yaml", ".yml")):
         if config_file is not None:
@@ -227,10 +218,9 @@ def _sweep(config: Config, plain: bool, as_json: bool, quiet: bool) -> None:
             table.add_row(f"{place}", *(printable(_plain(value)) for value in values), *figures)
         console.print(table)
     tell_skipped(ranked[0].report.skipped[:3] if ranked else [])
-    left = [line for one in ranked for line in one.report.left]
-    _tell_some(left, "", "{} more were left alone")
+    _tell_first([line for one in ranked for line in one.report.left], "{} more were left alone")
     if len(ranked) < settings_of(config) or any(one.report.interrupted for one in ranked):
-        click.echo("streamnb: interrupted; the figures are of the messages until then", err=True)
+        tell("interrupted; the figures are of the messages until then")
         sys.exit(130)
 
 
@@ -260,11 +250,6 @@ def _with_progress(config: Config, run: Callable[[Config, OnStep], Found]) -> Fo
         return run(config, on_step)
 
 
-def _print(report: Report, details: bool) -> None:
-    title = f"{report.config.corpus.path}: {report.corpus}"
-    print_summary(title, report.summary, _of_run(report), details)
-
-
 def print_summary(
     title: str, summary: Summary, more: list[tuple[str, str]], details: bool = False
 ) -> None:
@@ -280,19 +265,18 @@ def print_summary(
         figures.add_row(name, value)
     console.print(figures)
     if summary.classes:
-        console.print()
-        console.print(_class_table(summary))
+        console.print("", _class_table(summary))
     if len(summary.classes) > 2:
-        console.print()
-        console.print(_confusion_table(summary))
+        console.print("", _confusion_table(summary))
     if details and summary.reliability:
-        console.print()
-        console.print(_reliability_table(summary))
+        console.print("", _reliability_table(summary))
 
 
 def _class_table(summary: Summary) -> Table:
     """How well each class was told; with two classes, also what each was taken for."""
-    given = _given(summary) if len(summary.classes) <= 2 else []
+    given: list[str] = []
+    if len(summary.classes) <= 2:
+        given = list(dict.fromkeys(chain(summary.classes, *summary.confusion.values())))
     titles = [f"as {printable(name)}" for name in given]
     table = new_table("class", "messages", "precision", "recall", "F1", *titles)
     for name, of in summary.classes.items():
@@ -321,12 +305,6 @@ def _reliability_table(summary: Summary) -> Table:
         bounds = f"{one.low:.1f} to {one.high:.1f}"
         table.add_row(bounds, f"{one.messages:,}", f"{one.claimed:.3f}", f"{one.true:.3f}")
     return table
-
-
-def _given(summary: Summary) -> list[str]:
-    """The classes that messages have or were given."""
-    given = [name for row in summary.confusion.values() for name in row]
-    return list(dict.fromkeys([*summary.classes, *given]))
 
 
 def _figures(summary: Summary) -> list[tuple[str, str]]:

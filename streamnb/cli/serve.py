@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from streamnb.cli import options
-from streamnb.errors import ConfigError, needing, printable
+from streamnb.errors import ConfigError, needing
 
 if TYPE_CHECKING:
     import ssl
@@ -123,7 +123,7 @@ def serve(
         def handler(name: str) -> Talk:
             return _handler(name, mailboxes, next_hop, options.current_question(), tls, reject)
 
-        served(mailboxes, _listeners(stack, mailboxes, wanted, passed, handler), _say)
+        served(mailboxes, _listeners(stack, mailboxes, wanted, passed, handler), options.say)
     sys.stderr.flush()
     os._exit(0)  # all is done; a thread that waits for a next hop that hangs is not waited for
 
@@ -140,11 +140,11 @@ def _handler(
     if name == "ask":
         from streamnb.mailbox.service.server import asked
 
-        return asked(mailboxes, _say)
+        return asked(mailboxes, options.say)
     if name == "milter":
         from streamnb.mailbox.service.milter import milter
 
-        return milter(mailboxes, _say, question, reject)
+        return milter(mailboxes, options.say, question, reject)
     if name == "http":
         with needing("server", "{}: not installed"):
             from streamnb.mailbox.service.api import api
@@ -153,7 +153,7 @@ def _handler(
     with needing("server", "{}: not installed"):
         from streamnb.mailbox.service.proxy import proxy
     assert hop is not None  # noqa: S101 (checked by the command)
-    return proxy(hop, mailboxes, _say, name == "lmtp", question, tls)
+    return proxy(hop, mailboxes, options.say, name == "lmtp", question, tls)
 
 
 def _token(mailboxes: Mailboxes) -> Callable[[str | None], str]:
@@ -198,12 +198,11 @@ def _listeners(
     found: list[Listener] = []
     for name, address in addresses.items():
         mode = 0o660 if name in most else 0o600  # the mail server is of our group
-        found.append(Listener(name, listen(address, mode), made[name], most.get(name, 64)))
-        stack.callback(found[-1].listening.close)
+        sock = stack.enter_context(listen(address, mode))
+        found.append(Listener(name, sock, made[name], most.get(name, 64)))
     for name, sockets in passed.items():
-        for sock in sockets:
+        for sock in map(stack.enter_context, sockets):
             found.append(Listener(name, sock, made[name], most.get(name, 64), mine=False))
-            stack.callback(sock.close)
     return found
 
 
@@ -237,7 +236,3 @@ def _tls(certificate: str, key: str) -> ssl.SSLContext:
         why = plain or "they are no certificate and its key"
         raise ConfigError(f"{certificate}, {key}: cannot be used: {why}") from None
     return context
-
-
-def _say(line: str) -> None:
-    click.echo(printable(line), err=True)

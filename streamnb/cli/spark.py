@@ -44,9 +44,7 @@ _settings = all_of(
 def fit(config_file: str, settings: tuple[str, ...], as_json: bool) -> None:
     """Learn all messages of spark.input, and write the model to output.model."""
     config, wanted = _configured(config_file, settings, "output.model")
-    with _session() as session:
-        import streamnb.spark as on
-
+    with _session() as (session, on):
         frame = _input(session, wanted)
         model = on.fit(
             frame,
@@ -80,9 +78,7 @@ def score(config_file: str, settings: tuple[str, ...], as_json: bool) -> None:
     from streamnb.classifier import Classifier
 
     model = Classifier.load(config.output.model)
-    with _session() as session:
-        import streamnb.spark as on
-
+    with _session() as (session, on):
         positive = config.evaluate.positive
         frame = on.score(_input(session, wanted), model, classes=wanted.classes, positive=positive)
         _write(frame, wanted)
@@ -102,9 +98,7 @@ def prequential(config_file: str, settings: tuple[str, ...], as_json: bool) -> N
     """
     config, wanted = _configured(config_file, settings)
     delay = _delay(config)
-    with _session() as session:
-        import streamnb.spark as on
-
+    with _session() as (session, on):
         frame = _input(session, wanted)
         steps = on.prequential(
             frame,
@@ -215,8 +209,8 @@ def _write(frame: Any, wanted: Any) -> None:
 
 
 @contextmanager
-def _session() -> Iterator[Any]:
-    """A session of Spark; what goes wrong in it is said in one line."""
+def _session() -> Iterator[tuple[Any, Any]]:
+    """A session of Spark, and what we do on it; what goes wrong is said in one line."""
     with needing("spark", kind=StreamNBError):
         from pyspark.errors import PySparkException
         from pyspark.sql import SparkSession
@@ -227,7 +221,9 @@ def _session() -> Iterator[Any]:
         session = SparkSession.builder.appName("streamnb").getOrCreate()
         if not os.environ.get("STREAMNB_TRACEBACK"):  # a line says what is wrong
             session.sparkContext.setLogLevel("FATAL")
-        yield session
+        import streamnb.spark
+
+        yield session, streamnb.spark
     except PySparkException as error:
         raise StreamNBError(f"Spark: {_said(str(error))}") from None
     except ValueError as error:  # of a model that is no sum, or of a column

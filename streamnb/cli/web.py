@@ -9,9 +9,9 @@ from typing import Any
 
 import click
 
-from streamnb.cli.options import Finite, database_options, json_option, open_mailbox
+from streamnb.cli.options import Finite, database_options, json_option, open_mailbox, say
 from streamnb.cli.sources import server_options
-from streamnb.errors import ConfigError, needing, printable
+from streamnb.errors import ConfigError, needing
 
 
 @click.command()
@@ -58,9 +58,7 @@ def web(account: str | None, listen: str) -> None:
             guard = Guard(pages(mailbox, session, reached), lambda user: token, session=session)
             listener = Listener("web", listening_at(address), http(guard))
             click.echo(f"http://{listener.where}/?token={token}")
-            serve(
-                Mailboxes(mailbox), [listener], lambda line: click.echo(printable(line), err=True)
-            )
+            serve(Mailboxes(mailbox), [listener], say)
 
 
 @click.command()

@@ -5,18 +5,16 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
-from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import TypeVar
 
 from streamnb.classifier import Classifier
 from streamnb.classifier.verdict import Reason
+from streamnb.counts.protocol import Label
 from streamnb.errors import StateError, os_errors_as
 from streamnb.mailbox.location import WAIT, is_url
 from streamnb.mailbox.store import Mailbox
 
-Found = TypeVar("Found")
 _SQLITE = b"SQLite format 3\0"
 
 
@@ -100,18 +98,18 @@ class Base:
 
     def is_ready(self, label: str) -> bool:
         """Whether a class was called rightly often enough."""
-        return self._of(label, lambda known: self._asked.model.is_ready(known), False)
+        with self._opened():
+            known = self._known(label)
+            return known is not None and self._asked.model.is_ready(known)
 
     def reasons(self, message: bytes, label: str, most: int) -> list[Reason]:
         """Why a message is of a class."""
-        return self._of(
-            label, lambda known: self._asked.reasons(self._asked.count(message), known, most), []
-        )
-
-    def _of(self, label: str, ask: Callable[..., Found], else_: Found) -> Found:
         with self._opened():
-            known = [one for one in self._asked.labels if str(one) == label]
-            return ask(known[0]) if known else else_
+            known, asked = self._known(label), self._asked
+            return [] if known is None else asked.reasons(asked.count(message), known, most)
+
+    def _known(self, label: str) -> Label | None:
+        return next((one for one in self._asked.labels if str(one) == label), None)
 
 
 def with_base(path: str | Path, create: bool, wait: float, base: str | None) -> Mailbox:

@@ -21,7 +21,6 @@ from streamnb.features.token_counts import TokenCounts
 from streamnb.mail import parse
 from streamnb.mailbox.blend import forget
 from streamnb.mailbox.digest import digest
-from streamnb.mailbox.ledger import HUMAN
 from streamnb.mailbox.lessons import Outcome, take_back
 from streamnb.mailbox.packed import pack_tokens, places_in, unpack_tokens
 from streamnb.mailbox.service.answers import Answer
@@ -286,9 +285,7 @@ class Record:
         entry = self.entry(number)
         if entry is None:
             raise LookupError("no such message in the record")
-        return self.mailbox.learn_counted(
-            self.counted(number), entry.digest, label, HUMAN, WEB, None
-        )
+        return self.mailbox.learn_counted(self.counted(number), entry.digest, label, source=WEB)
 
     def erase(self, keys: Sequence[bytes] = (), sender: str | None = None) -> int:
         """Remove messages from the record and from the ledger, after unlearning them.
@@ -364,9 +361,9 @@ def _pack_names(views: Sequence[TokenCounts]) -> bytes:
     parts = []
     room = _NAMES
     for view in views:
-        named = view.names is not None and view.ends is not None and len(view.names) <= room
-        ends = view.ends.tolist() if named and view.ends is not None else None
-        names = view.names if named and view.names is not None else b""
+        ends, names = None, b""
+        if view.names is not None and view.ends is not None and len(view.names) <= room:
+            ends, names = view.ends.tolist(), view.names
         room -= len(names)
         parts.append([ends, names.decode("latin-1")])
     return zlib.compress(json.dumps(parts).encode(), 6)

@@ -8,6 +8,7 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -117,14 +118,12 @@ def _absorbed(
             if row is not None:
                 yield row
 
-    def names() -> Iterator[tuple[int, int, bytes]]:
-        return _names(database, views, left)
-
     def lost(what: str, error: Exception) -> None:
         if isinstance(error, BusyError):
             raise error
         left[what] += 1
 
+    names = partial(_names, database, views, left)
     with Mailbox(making, wait=wait) as mailbox:
         done = absorb(mailbox, Extract(str(database.path), classifier, labels, rows, names))
         carry(database, mailbox.database, lost)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from heapq import merge
@@ -65,25 +64,20 @@ def messages(source: str) -> Iterator[Found]:
         Each message, or why it cannot be read; that, too, where there is no such thing, or no
         message in it.
     """
-    if source == "-":
-        yield _found(source)
-        return
     path = Path(source)
-    try:
-        status = path.stat()
-    except (OSError, ValueError) as error:
-        yield Found(source, CorpusError(f"{source}: cannot be read: {cause_of(error).lower()}"))
-        return
-    if stat.S_ISDIR(status.st_mode):
+    if source != "-" and os.path.isdir(path):
         number = 0
         for number, found in enumerate(_folder(path), 1):  # noqa: B007 (counted below)
             yield found
         if number == 0:
             yield Found(source, CorpusError(f"{source}: no message found in this folder"))
-    elif stat.S_ISREG(status.st_mode):
+    elif source != "-" and os.path.isfile(path):
         yield from _file(path)
     else:
-        yield _found(source)
+        try:
+            yield Found(source, read_one(source))
+        except CorpusError as error:
+            yield Found(source, error)
 
 
 def mixed(
@@ -105,13 +99,6 @@ def mixed(
 
     for *_, label, found in merge(*(placed(number, label) for number, label in enumerate(sources))):
         yield label, found
-
-
-def _found(path: str) -> Found:
-    try:
-        return Found(path, read_one(path))
-    except CorpusError as error:
-        return Found(path, error)
 
 
 def read_one(path: str) -> bytes:

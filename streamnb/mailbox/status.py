@@ -6,7 +6,6 @@ import time
 from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from streamnb.counts.protocol import Label
 from streamnb.errors import StateError
 from streamnb.mailbox.ledger import HUMAN, IMPORT, IS_RETIRED
 from streamnb.mailbox.rebuild import is_due
@@ -88,10 +87,9 @@ class Status(NamedTuple):
 
     def as_json(self) -> dict[str, Any]:
         """As JSON can hold it."""
-        groups = {name: getattr(self, name) for name in ("learned", "classes")}
-        return {
-            **self._asdict(),
-            **{name: [one._asdict() for one in of] for name, of in groups.items()},
+        groups = ("learned", "classes")
+        return self._asdict() | {
+            name: [one._asdict() for one in getattr(self, name)] for name in groups
         }
 
 
@@ -109,6 +107,7 @@ def status(mailbox: Mailbox) -> Status:
 def _status(mailbox: Mailbox) -> Status:
     run = mailbox.database.connection.execute
     with mailbox.reading():
+        model = mailbox.classifier.model
         # A row of an import stands for many messages, and one of `compact` for none.
         groups = run(
             f"SELECT label, teacher, {_FIRST_WORD}, count(*) FROM ledger "  # noqa: S608 (ours)
@@ -139,11 +138,15 @@ def _status(mailbox: Mailbox) -> Status:
             "AND new.label != old.label)"
         ).fetchone()
         (last,) = run("SELECT max(time) FROM ledger").fetchone()
+        classes = []
+        for y in mailbox.labels:
+            right, wrong = model.record_of(y) or (None, None)
+            classes.append(Class(str(y), right, wrong, mailbox.classifier.is_ready(y)))
         return Status(
             str(mailbox.path),
             mailbox.database.size(),
             learned,
-            [_class(mailbox, label) for label in mailbox.labels],
+            classes,
             [counts.features for counts in mailbox.counts],
             len(recent),
             sum(wrong for (wrong,) in recent),
@@ -152,9 +155,3 @@ def _status(mailbox: Mailbox) -> Status:
             None if last is None else min(last, time.time()),
             is_due(mailbox),
         )
-
-
-def _class(mailbox: Mailbox, label: Label) -> Class:
-    model = mailbox.classifier.model
-    right, wrong = model.record_of(label) or (None, None)
-    return Class(str(label), right, wrong, mailbox.classifier.is_ready(label))

@@ -218,18 +218,14 @@ class Transactions:
         with self.speaking():
             try:
                 self._begin(writes, durable)
-            except BaseException:  # Ctrl-C, while it was waited for others
-                self._roll_back(durable)
-                raise
-            self.writes = writes
-            self.changes += 1
-            try:
+                self.writes = writes
+                self.changes += 1
                 yield self.connection
                 if writes:
                     self._commit(durable)
                 else:  # SQLite does not commit after it has met a damaged page
                     self._roll_back(durable)
-            except BaseException:
+            except BaseException:  # Ctrl-C, perhaps, while it was waited for others
                 self.changes += 1
                 self._roll_back(durable)
                 raise

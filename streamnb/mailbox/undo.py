@@ -127,7 +127,7 @@ def redo(mailbox: Memory) -> Redone:
     def redone() -> Redone:
         ended = 0
         run = mailbox.database.connection.execute
-        if not _is_kept(mailbox):
+        if "undone" not in mailbox.database.tables():
             return Redone(0, 0, 0)
         since = float(mailbox.database.value("undone") or 0.0)
         kept = run("SELECT kind, id, digest, ended FROM undone ORDER BY id").fetchall()
@@ -159,10 +159,6 @@ def redo(mailbox: Memory) -> Redone:
 
 def undone_messages(mailbox: Memory) -> set[bytes]:
     """The digests of what the last `undo` took back, and of what it restored."""
-    if not _is_kept(mailbox):
+    if "undone" not in mailbox.database.tables():
         return set()
     return {key for (key,) in mailbox.database.connection.execute("SELECT digest FROM undone")}
-
-
-def _is_kept(mailbox: Memory) -> bool:
-    return "undone" in mailbox.database.tables()

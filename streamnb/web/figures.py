@@ -98,7 +98,7 @@ def reliability(mailbox: Mailbox) -> list[Share]:
 def lessons(mailbox: Mailbox, most: int = 25) -> list[Lesson]:
     """What was learned last."""
     with mailbox.reading():
-        labels = [str(label) for label in mailbox.labels]
+        labels = dict(enumerate(map(str, mailbox.labels)))
         rows = mailbox.database.connection.execute(
             "SELECT id, digest, time, label, teacher, source, expected FROM ledger "
             "WHERE ended IS NULL AND teacher IN ('human', 'program') ORDER BY id DESC LIMIT ?",
@@ -106,14 +106,6 @@ def lessons(mailbox: Mailbox, most: int = 25) -> list[Lesson]:
         ).fetchall()
         subjects = {one.digest: one.subject for one in Record(mailbox).entries("taught", most=1000)}
     return [
-        Lesson(
-            number,
-            when,
-            labels[label],
-            teacher,
-            source,
-            None if expected is None else labels[expected],
-            subjects.get(key),
-        )
-        for number, key, when, label, teacher, source, expected in rows
+        Lesson(number, at, labels[y], teacher, source, labels.get(expected), subjects.get(key))
+        for number, key, at, y, teacher, source, expected in rows
     ]

@@ -71,21 +71,18 @@ def _learn(mailbox: Mailbox, request: Request, message: bytes) -> Any:
     teacher = _one_of(request, "teacher", (HUMAN, PROGRAM)) or HUMAN
     if not message or is_binary(message):
         raise _AskedWronglyError("no mail was sent, but nothing or a binary file")
-    done = mailbox.learn(message, _label(request), teacher, "http")
-    return {"what": done.what, "before": done.before}
+    return mailbox.learn(message, _label(request), teacher, "http")._asdict()
 
 
 def _forget(mailbox: Mailbox, request: Request, message: bytes) -> Any:
     hexadecimal = request.query_params.get("digest")
     if hexadecimal is None:
-        done = mailbox.forget(message)
-    else:
-        try:
-            key = of_hex(hexadecimal)
-        except ValueError:
-            raise _AskedWronglyError("digest: 64 hexadecimal digits") from None
-        done = mailbox.forget_digest(key)
-    return {"what": done.what, "before": done.before}
+        return mailbox.forget(message)._asdict()
+    try:
+        key = of_hex(hexadecimal)
+    except ValueError:
+        raise _AskedWronglyError("digest: 64 hexadecimal digits") from None
+    return mailbox.forget_digest(key)._asdict()
 
 
 def _status(mailbox: Mailbox, request: Request, message: bytes) -> Any:

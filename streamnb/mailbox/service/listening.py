@@ -50,10 +50,11 @@ def address_of(text: str) -> Address:
     """
     if text.startswith(("/", "unix:/")):
         return Address(text.removeprefix("unix:"))
-    host, colon, port = text.rpartition(":")
-    if not colon or not host or not port.isdecimal() or not 0 <= int(port) < 1 << 16:
+    named, _, port = text.rpartition(":")
+    host = named.strip("[]")
+    if not host or not port.isdecimal() or not 0 <= int(port) < 1 << 16:
         raise ConfigError(f"{text!r:.100}: not an address: HOST:PORT, or /PATH of a Unix socket")
-    return Address(None, host.strip("[]"), int(port))
+    return Address(None, host, int(port))
 
 
 def listen(address: Address, mode: int = 0o600) -> socket.socket:

@@ -39,6 +39,7 @@ def write_dump(mailbox: Mailbox, left_out: dict[str, int]) -> Iterator[bytes]:
     tokenizers = mailbox.classifier.tokenizer.tokenizers
     views = [view for view, of in enumerate(tokenizers) if isinstance(of, MailTokenizer)]
     words = MemoryCounts(keep_names=False)
+    words.declare(["spam", "ham"])
     messages: defaultdict[str, float] = defaultdict(float)
     for row in mailbox.ledger.rows():
         label = str(mailbox.labels[row.label])
@@ -49,14 +50,12 @@ def write_dump(mailbox: Mailbox, left_out: dict[str, int]) -> Iterator[bytes]:
     left_out |= {
         label: round(messages[label]) for label in messages if label not in ("ham", "spam")
     }
-    words.declare(["spam", "ham"])
-    columns = [words.labels.index(label) for label in ("spam", "ham")]
     yield b".MSG_COUNT %d %d\n" % (round(messages["spam"]), round(messages["ham"]))
     lines = []
     for view in views:
         fingerprints, _, _, names = mailbox.counts[view].rows()
         cells, _ = words.gather(fingerprints)
-        for name, counts in zip(names, cells[:, columns].round().astype(int).tolist(), strict=True):
+        for name, counts in zip(names, cells.round().astype(int).tolist(), strict=True):
             word = None if name is None else _core.decode_name(name)
             if isinstance(word, str) and any(counts) and word.split() == [word]:
                 lines.append(b"%s %d %d\n" % (_renamed(word.encode(), _THEIRS), *counts))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import json
+from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
@@ -170,9 +171,7 @@ def _check_whole(path: str, shown: str) -> None:
     One that was cut off between two lines would be taken for a smaller mailbox.
     """
     with open(path, "rb") as file:
-        number, last = 0, b""
-        for number, last in numbered_lines(file, _LINE):  # noqa: B007 (the last is wanted)
-            pass
+        ((number, last),) = deque(numbered_lines(file, _LINE), 1)
     try:
         whole = json.loads(last) == {"lines": number - 1}
     except (ValueError, RecursionError):

@@ -81,7 +81,10 @@ class ImapAccount:
             if not address.tls and not self.access.plaintext:
                 if not self._client.has_capability("STARTTLS"):
                     self._drop()
-                    raise MailServerError(f"{self.name}: the server offers no TLS{_hint(address)}")
+                    hint = "imaps:// begins with it, on another port"
+                    if address.host in _LOCAL:
+                        hint = "--plaintext does without, on this machine"
+                    raise MailServerError(f"{self.name}: the server offers no TLS; {hint}")
                 self._client.starttls(context)
             self._client.login(address.user, self._password)
 
@@ -374,12 +377,6 @@ class ImapAccount:
         finally:
             _, more = self._client.idle_done()
         return any(_news(one) for one in [*told, *more])
-
-
-def _hint(address: Address) -> str:
-    if address.host in _LOCAL:
-        return "; --plaintext does without, on this machine"
-    return "; imaps:// begins with it, on another port"
 
 
 def _text(error: BaseException) -> str:

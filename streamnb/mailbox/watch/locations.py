@@ -50,6 +50,7 @@ class Places:
     def __init__(self, database: Transactions, account: str) -> None:
         self.database = database
         self.account = account
+        self._name = f"watched {account}"
 
     def of_folder(self, folder: str) -> dict[str, Place]:
         """The messages that were there when it was last looked at, by uid."""
@@ -98,7 +99,8 @@ class Places:
             for place in places:
                 self.put(place)
             if looked_at is not None:
-                self.database.keep(self._name, sorted({*self._looked_at(), looked_at}))
+                before = self.database.value(self._name) or []
+                self.database.keep(self._name, sorted({*before, looked_at}))
 
     def drop(self, place: Place) -> None:
         """Forget a place that another one has taken, within a transaction."""
@@ -114,14 +116,7 @@ class Places:
                 "DELETE FROM watched WHERE account = ? AND gone < ?", (self.account, now - _KEPT)
             )
 
-    @property
-    def _name(self) -> str:
-        return f"watched {self.account}"
-
-    def _looked_at(self) -> list[str]:
-        return list(self.database.value(self._name) or [])
-
     def looked_at(self, folder: str) -> bool:
         """Whether a folder was ever looked at."""
         with self.database.reading():
-            return folder in self._looked_at()
+            return folder in (self.database.value(self._name) or [])

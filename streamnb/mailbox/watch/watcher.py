@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple, Protocol
@@ -32,7 +32,6 @@ from streamnb.mailbox.store import Mailbox
 from streamnb.mailbox.watch.locations import Place, Places
 from streamnb.mailbox.watch.plan import Plan, sender_of
 
-_HEADERS_AT_ONCE = 500
 _RECENT = 86400.0  # seconds that a watcher may have been away for while a message was moved
 _AGED = 1e12  # `Place.since` of what has lain there long enough, and was seen to
 
@@ -198,7 +197,7 @@ class Watcher:
         new = [uid for uid in listing if uid not in known]
         seen = self.places.looked_at(folder)
         appeared = []
-        for uid, header in self._headers(folder, new):
+        for uid, header in self.account.headers(folder, new).items():
             if header is None:
                 if seen:
                     self._later(folder, uid, "it cannot be read")
@@ -213,11 +212,6 @@ class Watcher:
         return [
             place._replace(filed=self.plan.is_filed(folder, header)) for place, header in appeared
         ]
-
-    def _headers(self, folder: str, uids: list[str]) -> Iterable[tuple[str, bytes | None]]:
-        for start in range(0, len(uids), _HEADERS_AT_ONCE):
-            some = self.account.headers(folder, uids[start : start + _HEADERS_AT_ONCE])
-            yield from some.items()
 
     def _stayed(self, place: Place, listed: Listed, now: float) -> None:
         """A message is where it was: its keywords may have changed, or it may have aged."""
