@@ -255,7 +255,9 @@ def passed(data: bytes) -> None:
     assert pass_through(io.BytesIO(out), again, lambda _: ANSWER) is None
     if b"\n" in data or not data.endswith(b"\r"):  # else that is half of a line's end then
         assert again.getvalue() == out
-    if re.match(rb"[!-9;-~]+:", data):  # of what has no header, our field makes one
+    # Of what has no header, our field makes one; what stands behind a bare CR is a part of a field to
+    # the digest.
+    if re.match(rb"[!-9;-~]+:", data) and not re.search(rb"\rx-streamnb", data, re.I):
         assert digest(out) == digest(data)
     unmarked = io.BytesIO()
 
