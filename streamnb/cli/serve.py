@@ -207,6 +207,7 @@ def _listeners(
 
 
 def _own(*listeners: str | None) -> list[Address]:
+    """Where this server takes mail itself."""
     from streamnb.mailbox.service.listening import address_of
 
     return [address_of(text) for text in listeners if text]

@@ -29,7 +29,7 @@ App = Callable[[Scope, Any, Any], Coroutine[Any, Any, None]]
 COOKIE = "streamnb-token"
 logging.getLogger("uvicorn").addHandler(logging.NullHandler())
 logging.getLogger("uvicorn").propagate = False  # whoever connects could fill it
-_HEADER = 10.0  # seconds for what is asked to have come, who asks may be nobody we know
+_HEADER = 10.0  # seconds until a request must have begun: nobody has shown a token before
 _LONGEST = 120.0  # seconds that a connection lives
 _GRACE = 10.0  # seconds that a request may take to its end when the server stops
 _LARGEST = 64 << 20  # bytes of a request's body
