@@ -18,7 +18,7 @@ import tempfile
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path[:0] = [str(Path(__file__).parents[1] / folder) for folder in ("helpers", "service", "watch", "web")]
 from aiosmtpd.controller import Controller
 from commands import STREAMNB
 from hostile import hostile

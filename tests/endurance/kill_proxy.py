@@ -14,7 +14,7 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path[:0] = [str(Path(__file__).parents[1] / folder) for folder in ("helpers", "service", "watch", "web")]
 from test_mail_server import HAM, SPAM, Site, taught_with
 
 AT_ONCE = 5  # messages between two kills

@@ -25,7 +25,7 @@ from typing import Any
 
 HERE = Path(__file__).parent
 if __name__ == "__main__":
-    sys.path[0] = str(HERE.parent)
+    sys.path[:1] = [str(HERE.parent / "helpers"), str(HERE.parent)]
 
 MODULES = {
     "texts": "words html header grams pairs names mail passed well_formed",

@@ -9,7 +9,7 @@ import sys
 
 import numpy as np
 import pytest
-from test_replay import streamnb_command
+from commands import streamnb_command
 
 from streamnb import Mailbox
 from streamnb.classifier import Classifier, TextClassifier

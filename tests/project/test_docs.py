@@ -19,7 +19,7 @@ from streamnb import naive_bayes, tables
 from streamnb.classifier import Classifier
 from streamnb.features.views import _KINDS
 
-# Where Spark is not installed, its examples are not to be had (tests/test_spark.py says so).
+# Where Spark is not installed, its examples are not to be had (tests/spark/test_spark.py says so).
 MODULES = [
     module.name
     for module in pkgutil.walk_packages(streamnb.__path__, "streamnb.", onerror=lambda name: None)
@@ -46,7 +46,7 @@ def test_enough_examples_are_run():
     assert len(examples) > 60
 
 
-REPOSITORY = Path(__file__).parents[1]
+REPOSITORY = Path(__file__).parents[2]
 PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
 by_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 

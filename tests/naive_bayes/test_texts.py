@@ -8,7 +8,7 @@ import pytest
 
 from streamnb import AODE, BernoulliNB, CategoricalNB, GaussianNB, MixedNB, MultinomialNB
 
-TABLES = Path(__file__).parent.parent / "corpora" / "tables"
+TABLES = Path(__file__).parents[2] / "corpora" / "tables"
 
 
 def rows(name, label):

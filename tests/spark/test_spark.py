@@ -297,7 +297,7 @@ def test_tasks_that_fail_or_die_change_nothing(session, what, tmp_path):
 
 EXECUTOR_KILLED = """
 import io, os, signal, subprocess, sys, threading, time
-sys.path.insert(0, "tests")
+sys.path[:0] = ["tests/partial", "tests/spark"]
 import pyarrow as pa
 from pyspark.sql import SparkSession
 from test_partial import judged_in_sequence, stream
@@ -623,7 +623,7 @@ def test_the_guide_runs_as_it_stands(session, tmp_path, monkeypatch):
 
 CONNECT = """
 import sys
-sys.path.insert(0, "tests")
+sys.path[:0] = ["tests/partial", "tests/spark"]
 from pyspark.sql import SparkSession
 from test_partial import judged_in_sequence, stream
 from test_spark import MODELS, frame_of, judged, saved, taught
