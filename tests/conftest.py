@@ -19,7 +19,10 @@ from streamnb import Mailbox
 # Properties have fewer examples, and what is long tries a part of its cases, but in CI, which sets
 # STREAMNB_TESTS=full. No deadlines: what is slow is measured elsewhere.
 FULL = os.environ.get("STREAMNB_TESTS") == "full"
-settings.register_profile("quick", deadline=None, max_examples=10)
+PERFORMANCE = os.environ.get("STREAMNB_TESTS") == "performance"
+settings.register_profile(
+    "quick", deadline=None, max_examples=10, derandomize=True, database=None
+)
 settings.register_profile("full", deadline=None)
 settings.load_profile("full" if FULL else "quick")
 # Tests that start servers of their own; what they need must be there then.
@@ -64,6 +67,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.long)
             if not FULL:
                 item.add_marker(pytest.mark.skip(reason="long; STREAMNB_TESTS=full runs it"))
+    if not PERFORMANCE:
+        skip(items, "performance", "measures time or memory; STREAMNB_TESTS=performance runs it")
     folder = corpora_folder()
     if not folder.is_dir():
         if os.environ.get("STREAMNB_CORPORA"):
