@@ -20,9 +20,7 @@ from streamnb import Mailbox
 # STREAMNB_TESTS=full. No deadlines: what is slow is measured elsewhere.
 FULL = os.environ.get("STREAMNB_TESTS") == "full"
 PERFORMANCE = os.environ.get("STREAMNB_TESTS") == "performance"
-settings.register_profile(
-    "quick", deadline=None, max_examples=10, derandomize=True, database=None
-)
+settings.register_profile("quick", deadline=None, max_examples=10, derandomize=True, database=None)
 settings.register_profile("full", deadline=None)
 settings.load_profile("full" if FULL else "quick")
 # Tests that start servers of their own; what they need must be there then.
