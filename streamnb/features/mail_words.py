@@ -11,7 +11,7 @@ from streamnb.features.words import ScanningTransformer, WordParameters
 from streamnb.mail import Limits, Mail, Part, parse
 from streamnb.mail.decode import decode_words
 from streamnb.mail.parse import DEFAULT_LIMITS
-from streamnb.parameters import Flag, Names, OneOf, parameter, parameterised
+from streamnb.parameters import Boolean, Choice, NameList, parameter, parameter_class
 
 REMEMBERED = 1000  # names of fields that what is read of them is kept for: senders invent names
 
@@ -43,15 +43,15 @@ def as_mail(x: Any, limits: Limits = DEFAULT_LIMITS) -> Mail:
     return parse(x, limits)
 
 
-@parameterised(kw_only=True)
+@parameter_class(kw_only=True)
 class ReadsHeaders(ScanningTransformer):
     """What reads a mail's header, but for the fields that filters stamp."""
 
     headers: bool = parameter(
-        Flag(), "counts", "Whether header fields other than the subject are read.", default=True
+        Boolean(), "counts", "Whether header fields other than the subject are read.", default=True
     )
     drop_headers: Sequence[str] | None = parameter(
-        Names(none=True),
+        NameList(none=True),
         "counts",
         "Further fields to leave out: one that holds the label, for instance.",
         default=None,
@@ -75,7 +75,7 @@ class ReadsHeaders(ScanningTransformer):
         return keep
 
 
-@parameterised()
+@parameter_class()
 class MailTokenizer(ReadsHeaders, WordParameters):
     r"""Words of a whole mail, each with the place it was found in; a river transformer.
 
@@ -93,9 +93,11 @@ class MailTokenizer(ReadsHeaders, WordParameters):
      'url:www.example.com', 'url:example.com', 'url:com', 'url:now']
     """
 
-    casefold: bool = parameter(Flag(), "counts", "Whether case makes no difference.", default=False)
+    casefold: bool = parameter(
+        Boolean(), "counts", "Whether case makes no difference.", default=False
+    )
     part: str = parameter(
-        OneOf(("all", "header", "body")),
+        Choice(("all", "header", "body")),
         "counts",
         '"header" for the words of header fields alone, "body" for all but those.',
         default="all",

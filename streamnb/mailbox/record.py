@@ -272,9 +272,9 @@ class Record:
             model = self.mailbox.classifier.model
             try:
                 views = unpack_tokens(row[1])
-                if len(views) != len(model.members):
+                if len(views) != len(model.view_models):
                     raise ValueError("other views")
-                return model.of_views(_with_names(views, row[2]))
+                return model.join_views(_with_names(views, row[2]))
             except Exception as error:  # whatever was done to the file
                 raise StateError(
                     f"{self.mailbox.path}: the record of verdicts is damaged ({error})"

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from streamnb._core import gaussian_rows, normal_parameters
 from streamnb.counts.protocol import Floats, Ints
-from streamnb.parameters import Names, parameter, parameterised
+from streamnb.parameters import NameList, parameter, parameter_class
 from streamnb.tables.base import Statistics, TabularNB
 from streamnb.tables.columns import Columns, is_number
 from streamnb.tables.level_counts import LevelCounts, Levels, total_logs
@@ -98,7 +98,7 @@ class MixedStatistics(Statistics):
         self.levels.restore(described["levels"], arrays)
 
 
-@parameterised(kw_only=True)
+@parameter_class(kw_only=True)
 class MixedNB(PriorParameter, NormalParameters, LevelParameters, TabularNB):
     r"""Naive Bayes over numeric features, normally distributed, and categorical ones.
 
@@ -122,14 +122,17 @@ class MixedNB(PriorParameter, NormalParameters, LevelParameters, TabularNB):
     """
 
     numeric: Collection[Hashable] | None = parameter(
-        Names(object, none=True),
+        NameList(object, none=True),
         "counts",
         "Names of the features that are numeric. Of features not named each value goes by its "
         "type: numbers are numeric; text, truth values and everything else are levels.",
         default=None,
     )
     categorical: Collection[Hashable] | None = parameter(
-        Names(object, none=True), "counts", "Names of the features that have levels.", default=None
+        NameList(object, none=True),
+        "counts",
+        "Names of the features that have levels.",
+        default=None,
     )
 
     def __post_init__(self) -> None:
@@ -143,9 +146,9 @@ class MixedNB(PriorParameter, NormalParameters, LevelParameters, TabularNB):
 
     def _evidence(self, rows: _Mixed) -> Floats:
         numbers, levels = self.statistics.numbers, self.statistics.levels
-        if self._memo is None:
+        if self._cache is None:
             sums = numbers.sums
-            self._memo = normal_parameters(sums, self.ddof, self.var_smoothing, self.epsilon)
-        numeric = gaussian_rows(numbers.aligned(rows.numeric), *self._memo)
+            self._cache = normal_parameters(sums, self.ddof, self.var_smoothing, self.epsilon)
+        numeric = gaussian_rows(numbers.aligned(rows.numeric), *self._cache)
         logs, valid = levels.logs(rows.levels, self.alpha, self.unseen == "smooth")
         return numeric + total_logs(logs, valid)

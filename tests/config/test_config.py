@@ -11,19 +11,19 @@ from streamnb.config import build
 from streamnb.config.sections import Section, key, list_of, mapping_of, section
 from streamnb.config.yaml_files import resolve_paths
 from streamnb.errors import ConfigError
-from streamnb.parameters import Text, Whole, parameters_of, plain_parameters
+from streamnb.parameters import Integer, Text, parameters_from_json, parameters_to_json
 
 
 class Point(Section):
     kind: str = key(Text(), default="point")
-    at: tuple[int, ...] = key(list_of(Whole(0), 2))
-    names: dict[str, int] = key(mapping_of(Whole()), default={})
+    at: tuple[int, ...] = key(list_of(Integer(0), 2))
+    names: dict[str, int] = key(mapping_of(Integer()), default={})
 
 
 class Circle(Section):
     kind: str = key(Text(), default="circle")
     middle: Point = key(section(Point))
-    radius: int = key(Whole(), default=1)
+    radius: int = key(Integer(), default=1)
 
 
 shape = section(Point, Circle, default="circle")
@@ -86,10 +86,10 @@ def test_a_configuration_does_not_change():
     ],
 )
 def test_parameters_survive_json(of):
-    plain = json.loads(json.dumps(plain_parameters(of)))
-    made = type(of)(**parameters_of(plain, type(of)))
-    assert json.dumps(plain_parameters(made)) == json.dumps(plain)
-    for name in of._table:
+    plain = json.loads(json.dumps(parameters_to_json(of)))
+    made = type(of)(**parameters_from_json(plain, type(of)))
+    assert json.dumps(parameters_to_json(made)) == json.dumps(plain)
+    for name in of.parameter_table:
         given, read = getattr(of, name), getattr(made, name)
         assert read == (tuple(sorted(given)) if isinstance(given, set | list) else given)
 

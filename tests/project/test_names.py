@@ -14,12 +14,73 @@ import pytest
 REPOSITORY = Path(__file__).parents[2]
 # Prepositions, pronouns, adverbs and participles that say nothing of what a variable holds.
 FUNCTION_WORDS = frozenset(
-    """
-    of one more here there why what some found said told given made known left rest mine theirs ours
-    who whose which how where when whether with_ by at on to into onto beside besides also once such
-    shown asked taught kept taken gone meant seen than then thus again else_ these those both else
-    somebody nobody anybody something nothing anything afterwards seldom already whatever
-    """.split()
+    [
+        "of",
+        "one",
+        "more",
+        "here",
+        "there",
+        "why",
+        "what",
+        "some",
+        "found",
+        "said",
+        "told",
+        "given",
+        "made",
+        "known",
+        "left",
+        "rest",
+        "mine",
+        "theirs",
+        "ours",
+        "who",
+        "whose",
+        "which",
+        "how",
+        "where",
+        "when",
+        "whether",
+        "with_",
+        "by",
+        "at",
+        "on",
+        "to",
+        "into",
+        "onto",
+        "beside",
+        "besides",
+        "also",
+        "once",
+        "such",
+        "shown",
+        "asked",
+        "taught",
+        "kept",
+        "taken",
+        "gone",
+        "meant",
+        "seen",
+        "than",
+        "then",
+        "thus",
+        "again",
+        "else_",
+        "these",
+        "those",
+        "both",
+        "else",
+        "somebody",
+        "nobody",
+        "anybody",
+        "something",
+        "nothing",
+        "anything",
+        "afterwards",
+        "seldom",
+        "already",
+        "whatever",
+    ]
 )
 HEADLESS = re.compile(r"(What|Whether|How|Which|Where|Who|Whose|As|Of|That|Why|When)\b")
 FOLDERS = ("streamnb", "tests", "corpora", "docs", ".build")
@@ -79,4 +140,6 @@ def test_docstrings_begin_with_a_verb_or_a_noun(folder):
 
 if __name__ == "__main__":
     for path in python_files(sys.argv[1:] or list(FOLDERS)):
-        sys.stdout.writelines(f"{place}\n" for place in function_words(path) + headless_docstrings(path))
+        sys.stdout.writelines(
+            f"{place}\n" for place in function_words(path) + headless_docstrings(path)
+        )

@@ -43,7 +43,7 @@ def write_dump(mailbox: Mailbox, left_out: dict[str, int]) -> Iterator[bytes]:
     messages: defaultdict[str, float] = defaultdict(float)
     for row in mailbox.ledger.rows():
         label = str(mailbox.labels[row.label])
-        messages[label] += row.receipt.mass
+        messages[label] += row.receipt.class_weight
         if label in ("ham", "spam") and row.tokens is not None:
             for view in views:
                 words.add(row.tokens[view], label, 1.0)

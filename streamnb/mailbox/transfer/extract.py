@@ -118,7 +118,7 @@ def of_counts(
     identity
         What tells this import from another one: importing it twice is importing it once.
     """
-    parts = classifier.model.parts_since(classifier.model.clone())
+    parts = classifier.model.deltas_since(classifier.model.clone())
 
     def rows() -> Iterator[Row]:
         once = parts
@@ -160,7 +160,7 @@ def absorb(mailbox: Mailbox, extract: Extract) -> Absorbed:
             if new:
                 receipt = model.renumbered(row.receipt, order)
             else:
-                receipt = row.receipt._replace(parts={})
+                receipt = row.receipt._replace(deltas={})
             expected = None if row.expected is None else places[row.expected]
             label = places[row.label]
             return row._replace(label=label, expected=expected, receipt=receipt, added=now)
