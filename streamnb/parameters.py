@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeVar, dataclass_transf
 
 import numpy as np
 
-from streamnb.storage import plain_label, read_label
+from streamnb.storage import label_to_json, label_from_json
 
 Prior = str | Mapping[Any, float]
 
@@ -190,13 +190,13 @@ class ClassPrior(Constraint):
         """A word as it is; of a mapping pairs, for labels need not be text."""
         if isinstance(value, str):
             return value
-        return [[plain_label(label), float(p)] for label, p in value.items()]
+        return [[label_to_json(label), float(p)] for label, p in value.items()]
 
     def of_plain(self, value: Any) -> Any:
         """What `plain` gave, as the parameter wants it."""
         if isinstance(value, str):
             return value
-        return {read_label(label): float(p) for label, p in value}
+        return {label_from_json(label): float(p) for label, p in value}
 
     def read(self, name: str, plain: Any) -> Any:
         """A value as YAML has it, which has mappings."""
@@ -442,7 +442,7 @@ def parameters_from_json(plain: Mapping[str, Any], made: type[ParametersMixin]) 
 
 
 # Old names, until everybody's branch is renamed.
-Such, Whole, Wholes, OneOf, PriorOf, Flag, Names = (
+Constraint, Integer, IntegerRange, Choice, ClassPrior, Boolean, Names = (
     Constraint,
     Integer,
     IntegerRange,
@@ -451,10 +451,10 @@ Such, Whole, Wholes, OneOf, PriorOf, Flag, Names = (
     Boolean,
     NameList,
 )
-having, LEAST, parameterised, Parameterised = (
+having, MIN_POSITIVE, parameter_class, ParametersMixin = (
     has_method,
     MIN_POSITIVE,
     parameter_class,
     ParametersMixin,
 )
-plain_parameters, parameters_of = parameters_to_json, parameters_from_json
+parameters_to_json, parameters_from_json = parameters_to_json, parameters_from_json

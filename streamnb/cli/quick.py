@@ -10,8 +10,8 @@ import sys
 from contextlib import suppress
 from typing import NoReturn
 
-from streamnb.errors import BusyError, StreamNBError, failure_of, printable, why_of
-from streamnb.mailbox.service.client import Asking
+from streamnb.errors import BusyError, StreamNBError, describe_os_error, printable, error_text
+from streamnb.mailbox.service.client import MailboxClient
 from streamnb.mailbox.service.passthrough import pass_through
 
 _OPTIONS = {"--db", "--user"}
@@ -33,7 +33,7 @@ def exit_status(arguments: list[str]) -> int | None:
         return None
     record = arguments[0] == "filter"
     try:
-        asking = Asking(options.get("--db"), user=options.get("--user"), record=record)
+        asking = MailboxClient(options.get("--db"), user=options.get("--user"), record=record)
         if not os.path.exists(asking.socket):
             return None
     except (StreamNBError, OSError, ValueError):
@@ -46,7 +46,7 @@ def exit_status(arguments: list[str]) -> int | None:
     return None
 
 
-def _classified(asking: Asking, path: str) -> int | None:
+def _classified(asking: MailboxClient, path: str) -> int | None:
     """Ask the server of one message; None where all must be done the long way."""
     from streamnb.mailbox.service.protocol import MOST
 
@@ -70,7 +70,7 @@ def _classified(asking: Asking, path: str) -> int | None:
     except BrokenPipeError:
         os._exit(141)
     except OSError as error:
-        sys.stderr.write(f"streamnb: {failure_of(error)}\n")
+        sys.stderr.write(f"streamnb: {describe_os_error(error)}\n")
         sys.stderr.flush()
         os._exit(3)  # Python would try to write what is left once more
     if found.label is not None and not found.ready:
@@ -86,7 +86,7 @@ def say_waiting(labels: set[str]) -> None:
     )
 
 
-def filtered(asking: Asking, strict: bool, unsure_field: str | None = None) -> int:
+def filtered(asking: MailboxClient, strict: bool, unsure_field: str | None = None) -> int:
     """Copy a message from standard input to standard output, with its verdict at its head.
 
     Parameters
@@ -122,7 +122,7 @@ def filtered(asking: Asking, strict: bool, unsure_field: str | None = None) -> i
             sys.stderr.write(f"streamnb: not recorded: {printable(str(error))}\n")
     if trouble is None:
         return 0
-    why = why_of(trouble)
+    why = error_text(trouble)
     if strict:
         sys.stderr.write(f"streamnb: no verdict, to be tried again (status 75): {why}\n")
         return 75

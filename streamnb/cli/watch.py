@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from streamnb.cli.options import Finite, database_options, open_mailbox
+from streamnb.cli.options import FiniteRange, database_options, open_mailbox
 from streamnb.cli.sources import access_of, is_server, server_options
 from streamnb.errors import (
     BusyError,
@@ -20,7 +20,7 @@ from streamnb.errors import (
     CorpusError,
     MailServerError,
     OutputError,
-    failure_of,
+    describe_os_error,
     printable,
 )
 
@@ -156,13 +156,13 @@ def _option(where: str, option: click.Option, value: Any) -> Any:
 @click.option("--existing", is_flag=True, help="Classify what lies in the inbox already, too.")
 @click.option(
     "--ham-after",
-    type=Finite(0),
+    type=FiniteRange(0),
     metavar="DAYS",
     help="Take for ham what lies read in the inbox for so long. Default: never.",
 )
 @click.option(
     "--every",
-    type=Finite(0.1, 86400),
+    type=FiniteRange(0.1, 86400),
     default=30,
     show_default=True,
     metavar="SECONDS",
@@ -309,7 +309,7 @@ def _run(
             if once or not looked:
                 raise
             seconds = min(max(2 * seconds, 1.0), _LONGEST)
-            why = failure_of(error) if isinstance(error, OSError) else error
+            why = describe_os_error(error) if isinstance(error, OSError) else error
             _say(f"{why}; again in {seconds:g} s")
             pause(seconds, lambda: bool(stopped))
 

@@ -95,7 +95,7 @@ SHARE = Number(MIN_POSITIVE, 1, below=True)
 TRIALS = Integer(1, 10**6)
 
 
-class TestShares(Section):
+class HoldoutFractions(Section):
     """Shares at equal distances, both ends included."""
 
     __test__ = False  # no test of pytest's, whatever its name
@@ -120,8 +120,8 @@ def _one_or_some(of: Constraint, among: Reader | None = None) -> Reader:
 class _Splits(Section):
     """Repeated splits into a part to learn and a part to test."""
 
-    test: float | tuple[float, ...] | TestShares = key(
-        _one_or_some(SHARE, section(TestShares)), default=0.3
+    test: float | tuple[float, ...] | HoldoutFractions = key(
+        _one_or_some(SHARE, section(HoldoutFractions)), default=0.3
     )
     trials: int | tuple[int, ...] = key(_one_or_some(TRIALS), default=100)
     seed: int = key(SEED, default=1)

@@ -17,7 +17,7 @@ import numpy as np
 from streamnb.classifier import Classifier
 from streamnb.counts.blocks import BLOCK, features_of, positions
 from streamnb.counts.protocol import Ints, Keys, Label
-from streamnb.errors import BusyError, StateError, os_errors_as
+from streamnb.errors import BusyError, StateError, convert_os_errors
 from streamnb.features.token_counts import TokenCounts
 from streamnb.mailbox.carry import carry
 from streamnb.mailbox.database import Database
@@ -28,7 +28,7 @@ from streamnb.mailbox.store import Mailbox
 from streamnb.mailbox.transactions import STATE
 from streamnb.mailbox.transfer.extract import Absorbed, Extract, absorb
 from streamnb.naive_bayes.base import TextModel
-from streamnb.storage import read_label
+from streamnb.storage import label_from_json
 
 _PROBES = 20_000  # numbers that are tried in a row where no page can be read
 
@@ -87,10 +87,10 @@ def rescue(
         _remove(making)
         with database.reading():  # one state of it, whatever others do
             done = _absorbed(database, making, classes, wait, left)
-        if done.added == 0:
+        if done.added_at == 0:
             why = "no row of its ledger can be kept" if left else "its ledger has no rows to keep"
             raise StateError(f"{damaged}: {why}; nothing was made")
-        with os_errors_as(StateError, f"{new}: cannot be made"):
+        with convert_os_errors(StateError, f"{new}: cannot be made"):
             os.link(making, new)  # fails where a file of that name was made meanwhile
     finally:
         _remove(making)
@@ -98,7 +98,7 @@ def rescue(
     if done.known or done.overruled:
         left["a message that is in the ledger twice"] += done.known + done.overruled
     return Rescued(
-        done.added + done.overruling,
+        done.added_at + done.overruling,
         [f"{why}: {times:,} times" if times > 1 else why for why, times in sorted(left.items())],
     )
 
@@ -157,7 +157,7 @@ def _classifier(database: Database) -> Classifier:
 
 def _labels(database: Database, classes: Sequence[str]) -> list[Label]:
     def read(now: Any) -> list[Label]:
-        return [read_label(pair) for pair in now["views"][0]["labels"]]
+        return [label_from_json(pair) for pair in now["views"][0]["labels"]]
 
     known = _state(database, STATE, read)
     labels: list[Label] = list(known or classes)
@@ -280,10 +280,10 @@ def _row(
             rest, all_of_it = sum(map(len, tokens)), sum(map(len, row.tokens))
             if 2 * rest < all_of_it:
                 raise ValueError("where its features lie is lost")
-            if rest < all_of_it and row.ended is None:
+            if rest < all_of_it and row.removed_at is None:
                 left["some features of a message"] += 1
             row = row._replace(tokens=tokens)
-        return row if row.ended is None else None
+        return row if row.removed_at is None else None
     except Exception as error:  # whatever was done to the file
         left[f"a row of the ledger ({error!s:.100})"] += 1
         return None

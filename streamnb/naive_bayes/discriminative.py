@@ -12,7 +12,7 @@ from streamnb.naive_bayes.multinomial import BACKGROUND, MultinomialNB
 from streamnb.parameters import MIN_POSITIVE, POSITIVE, Number, parameter, parameter_class
 
 
-def surprises(
+def residuals(
     evidence: list[list[float]], prior: list[float], known: Collection[int], k: int | None
 ) -> list[float]:
     """How little each model expected a message to be of class k: 1 - P(k | message).
@@ -38,7 +38,7 @@ def surprises(
         return [1.0] * len(evidence)
     if len(known) < 2:
         return [0.5] * len(evidence)
-    return _core.surprises(evidence, prior, k)
+    return _core.residuals(evidence, prior, k)
 
 
 @parameter_class()
@@ -128,5 +128,5 @@ class DiscriminativeMultinomialNB(DiscriminativeParameters, MultinomialNB):
             return 1.0
         known = [k for k, weight in enumerate(counts.weights) if weight > 0]
         evidence = [self.log_likelihoods(tokens)]
-        (surprise,) = surprises(evidence, self._log_prior(), known, counts.index(y))
+        (surprise,) = residuals(evidence, self._log_prior(), known, counts.index(y))
         return self.update_weight(surprise, 1.0)

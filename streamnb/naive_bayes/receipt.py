@@ -17,7 +17,7 @@ class Receipt(NamedTuple):
     Attributes
     ----------
     decay_halvings : int
-        Number of times that the counts had been halved before (`Counts.exponent`).
+        Number of times that the counts had been halved before (`Counts.decay_halvings`).
     class_weight : float
         Weight that was added to the class.
     view_weights : tuple of float

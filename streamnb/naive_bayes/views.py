@@ -275,8 +275,8 @@ class ViewsNB(LastResultCache[_Judged], TextModel):
                 model.add(view, y, weight, amount)
                 for model, view, amount in zip(self._view_models, views, times, strict=True)
             ]
-        exponent, mass, _ = added[0]
-        return Receipt(exponent, mass, tuple([amount for _, _, amount in added]), parts)
+        decay_halvings, class_weight, _ = added[0]
+        return Receipt(decay_halvings, class_weight, tuple([amount for _, _, amount in added]), parts)
 
     def _weighed(
         self, views: tuple[TokenCounts, ...], y: Label, w: float, corrected: bool

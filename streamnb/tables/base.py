@@ -17,7 +17,7 @@ from streamnb.naive_bayes.prior import log_prior
 from streamnb.naive_bayes.receipt import Receipt
 from streamnb.naive_bayes.rows import as_labels, as_weights
 from streamnb.parameters import Prior, parameters_from_json, parameters_to_json
-from streamnb.storage import plain_label, read_label
+from streamnb.storage import label_to_json, label_from_json
 from streamnb.tables.columns import Columns, plain_value
 
 SMALLEST_WEIGHT = 1e-100  # sums of weights lose nothing where sums are cut off, at 2^-640
@@ -34,7 +34,7 @@ class Statistics(Protocol):
     Subclasses are what models are made of; none of them knows a formula's parameters.
     """
 
-    def declare(self, classes: int) -> None:
+    def add_classes(self, classes: int) -> None:
         """Have room for so many classes."""
 
     def read(self, table: Columns) -> Any:
@@ -139,7 +139,7 @@ class TabularNB(ScorerMixin, SaveLoadMixin, MiniBatchMixin):
             self._places[label] = len(self.labels)
             self._labels.append(label)
             self._weights.append(ExactSums())
-        self.statistics.declare(len(self.labels))
+        self.statistics.add_classes(len(self.labels))
 
     def _learn(
         self, rows: Any, labels: list[Label], weights: Floats, classes: Iterable[Label]
@@ -269,7 +269,7 @@ class TabularNB(ScorerMixin, SaveLoadMixin, MiniBatchMixin):
             lows.append(low)
         return {
             "parameters": parameters_to_json(self),
-            "labels": [plain_label(label) for label in self.labels],
+            "labels": [label_to_json(label) for label in self.labels],
             "lows": lows,
             "statistics": described,
             "arrays": {name: [array.dtype.str, array.ndim] for name, array in arrays.items()},
@@ -278,7 +278,7 @@ class TabularNB(ScorerMixin, SaveLoadMixin, MiniBatchMixin):
     @classmethod
     def _of_file(cls, header: Any, array: ReadArray) -> Self:
         model = cls(**parameters_from_json(header["parameters"], cls))
-        labels = [read_label(pair) for pair in header["labels"]]
+        labels = [label_from_json(pair) for pair in header["labels"]]
         if len(set(labels)) != len(labels):
             raise ValueError("a label occurs twice")
         arrays = {}

@@ -20,9 +20,9 @@ from streamnb._core import Scanner, decode_name, encode_name, fingerprint, split
 from streamnb.features.byte_grams import ByteGrams
 from streamnb.features.word_pairs import WordPairs
 from streamnb.mail import parse
-from streamnb.mail.decode import composed
+from streamnb.mail.decode import normalize_nfc
 from streamnb.mailbox.digest import digest
-from streamnb.mailbox.service.answers import Answer, field_of
+from streamnb.mailbox.service.answers import Response, header_field
 from streamnb.mailbox.service.passthrough import pass_through
 
 __all__ = ["TARGETS", "mails"]
@@ -190,7 +190,7 @@ def pairs(data: bytes) -> None:
     counted = PAIRS[most].count(text)
     ends = counted.ends.tolist()
     names = [counted.names[a:b] for a, b in itertools.pairwise([0, *ends])]
-    assert set(names) == slow_pairs(composed(text), most)
+    assert set(names) == slow_pairs(normalize_nfc(text), most)
     assert len(names) == len(set(names))
     assert (counted.counts == 1).all()
 
@@ -241,8 +241,8 @@ def mail(data: bytes) -> None:
         assert there == [part.text for part in parsed.parts]
 
 
-ANSWER = Answer("S", 0, 1.0, "spam", 0.9, [])
-FIELD = field_of(ANSWER).encode()
+ANSWER = Response("S", 0, 1.0, "spam", 0.9, [])
+FIELD = header_field(ANSWER).encode()
 
 
 def passed(data: bytes) -> None:
@@ -261,7 +261,7 @@ def passed(data: bytes) -> None:
         assert digest(out) == digest(data)
     unmarked = io.BytesIO()
 
-    def fails(_: bytes) -> Answer:
+    def fails(_: bytes) -> Response:
         raise RuntimeError
 
     assert isinstance(pass_through(io.BytesIO(data), unmarked, fails), RuntimeError)

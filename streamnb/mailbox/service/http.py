@@ -19,9 +19,9 @@ from uvicorn import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
-from streamnb.errors import OutputError, os_errors_as
+from streamnb.errors import OutputError, convert_os_errors
 from streamnb.mailbox.location import beside
-from streamnb.mailbox.service.listening import Talk
+from streamnb.mailbox.service.listening import ConnectionHandler
 
 Scope = dict[str, Any]
 App = Callable[[Scope, Any, Any], Coroutine[Any, Any, None]]
@@ -36,14 +36,14 @@ _LARGEST = 64 << 20  # bytes of a request's body
 _HERE = ("localhost", "127.0.0.1", "[::1]")
 
 
-def token_of(database: str | os.PathLike[str]) -> str:
+def database_token(database: str | os.PathLike[str]) -> str:
     """The secret of whoever may use a database over HTTP; made at the first start.
 
     It is in a file beside the database that its owner alone can read.
     """
     path = beside(database, ".token")
     made = secrets.token_urlsafe(32)
-    with os_errors_as(OutputError, f"{path}: the token cannot be kept", ValueError):
+    with convert_os_errors(OutputError, f"{path}: the token cannot be kept", ValueError):
         os.makedirs(os.path.dirname(os.path.abspath(path)), mode=0o700, exist_ok=True)
         try:
             descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, 0o600)
@@ -61,7 +61,7 @@ def token_of(database: str | os.PathLike[str]) -> str:
 
 
 @dataclass(eq=False, repr=False)
-class Guard:
+class AuthMiddleware:
     """Lets only those through who were sent by their own page or program, with the token.
 
     Parameters
@@ -79,7 +79,7 @@ class Guard:
     session: str | None = None
 
     async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
-        """Answer a request, or have it answered."""
+        """Response a request, or have it answered."""
         if scope["type"] != "http":
             return
         refused = self._refused(scope)
@@ -133,7 +133,7 @@ def _cookies(header: str) -> list[str]:
     return [value for name, _, value in pairs if name == COOKIE]
 
 
-def http(app: App) -> Talk:
+def http(app: App) -> ConnectionHandler:
     """What talks HTTP over connections."""
     config = Config(
         app,

@@ -12,14 +12,14 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import Any, NamedTuple
 
-from streamnb.errors import ConfigError, OutputError, cause_of, os_errors_as
+from streamnb.errors import ConfigError, OutputError, root_cause, convert_os_errors
 
 _FIRST = 3  # descriptor of the first socket that systemd passes on (sd_listen_fds(3))
 _PAUSE = 1.0  # seconds after a connection could not be accepted
 _QUIET = 60.0  # seconds for which the same fault is not told again
 
 
-Talk = Callable[[socket.socket], Coroutine[Any, Any, None]]  # over a connection, and closes it
+ConnectionHandler = Callable[[socket.socket], Coroutine[Any, Any, None]]  # over a connection, and closes it
 
 
 class Address(NamedTuple):
@@ -40,12 +40,12 @@ class Address(NamedTuple):
         return self.path is not None or self.host in ("localhost", "127.0.0.1", "::1")
 
 
-def address_of(text: str) -> Address:
+def parse_address(text: str) -> Address:
     """Take an address apart.
 
     Examples
     --------
-    >>> str(address_of("127.0.0.1:2525")), address_of("/run/streamnb/lmtp").path
+    >>> str(parse_address("127.0.0.1:2525")), parse_address("/run/streamnb/lmtp").path
     ('127.0.0.1:2525', '/run/streamnb/lmtp')
     """
     if text.startswith(("/", "unix:/")):
@@ -82,7 +82,7 @@ def listen(address: Address, mode: int = 0o600) -> socket.socket:
     except (OSError, ValueError) as error:
         ours = (address.path or "").endswith(".sock")
         hint = "; STREAMNB_SOCKET names another place" if ours else ""
-        raise OutputError(f"{address}: cannot be listened on: {cause_of(error)}{hint}") from None
+        raise OutputError(f"{address}: cannot be listened on: {root_cause(error)}{hint}") from None
 
 
 def _listen_at(path: str, mode: int) -> socket.socket:
@@ -124,7 +124,7 @@ def inherited() -> dict[str, list[socket.socket]]:
     names = os.environ.get("LISTEN_FDNAMES", "").split(":")
     found: dict[str, list[socket.socket]] = {}
     for i in range(number):
-        with os_errors_as(ConfigError, f"LISTEN_FDS: {_FIRST + i} is no socket"):
+        with convert_os_errors(ConfigError, f"LISTEN_FDS: {_FIRST + i} is no socket"):
             passed = socket.socket(fileno=_FIRST + i)
         passed.setblocking(False)
         found.setdefault(names[i] if i < len(names) else "", []).append(passed)
@@ -141,7 +141,7 @@ def notify(state: str) -> None:
         telling.sendall(state.encode())
 
 
-def seldom(say: Callable[[str], None]) -> Callable[[str, object], None]:
+def rate_limited(say: Callable[[str], None]) -> Callable[[str, object], None]:
     """What tells of faults, each kind of fault once a minute."""
     told: dict[str, float] = {}
 
@@ -173,7 +173,7 @@ async def _next_connection(listening: socket.socket) -> socket.socket:
 async def accept(
     listening: socket.socket,
     most: int,
-    handle: Talk,
+    handle: ConnectionHandler,
     say: Callable[[str], None],
 ) -> None:
     """Accept connections, as many at once as there is room for; the others wait in the kernel.
@@ -191,7 +191,7 @@ async def accept(
     """
     room = asyncio.Semaphore(most)
     talking: set[asyncio.Task[None]] = set()
-    tell = seldom(say)
+    tell = rate_limited(say)
 
     def done(task: asyncio.Task[None]) -> None:
         talking.discard(task)

@@ -26,7 +26,7 @@ from streamnb.mailbox.store import Mailbox
 from streamnb.mailbox.transfer.extract import Extract, digest_of_file, of_counts
 from streamnb.naive_bayes.base import TextModel
 from streamnb.naive_bayes.receipt import Receipt
-from streamnb.storage import plain_label, read_label
+from streamnb.storage import label_to_json, label_from_json
 
 _HEAD = "streamnb mailbox"
 _LINE = 1 << 28  # bytes of a line: one import may be a whole model
@@ -47,7 +47,7 @@ def write_lines(mailbox: Mailbox, messages: bool) -> Iterator[bytes]:
         "version": 1,
         "model": mailbox.classifier.model.reordered_header(alive),
         "settings": mailbox.classifier.settings(),
-        "classes": [[plain_label(mailbox.labels[k]), weights[k]] for k in alive],
+        "classes": [[label_to_json(mailbox.labels[k]), weights[k]] for k in alive],
     }
     yield _json(head)
     lines = 1
@@ -62,7 +62,7 @@ def write_lines(mailbox: Mailbox, messages: bool) -> Iterator[bytes]:
             yield _json(line)
         lines += len(fingerprints)
     if messages:
-        for number in mailbox.ledger.numbers("ended IS NULL", order="digest"):
+        for number in mailbox.ledger.numbers("removed_at IS NULL", order="digest"):
             row = mailbox.ledger.row(number)
             yield _json(_row_line(row, mailbox.classifier.model, labels, alive))
             lines += 1
@@ -88,10 +88,10 @@ def _row_line(row: Row, model: TextModel, labels: list[str], alive: list[int]) -
     return {
         "digest": row.digest.hex(),
         "label": labels[row.label],
-        "teacher": row.teacher,
+        "labelled_by": row.labelled_by,
         "source": row.source,
         "time": row.time,
-        "expected": labels[row.expected] if row.expected in alive else None,
+        "predicted": labels[row.predicted] if row.predicted in alive else None,
         "tokenizer": row.tokenizer,
         "receipt": receipt.to_json(),
         "tokens": tokens,
@@ -134,7 +134,7 @@ def read_lines(path: str, shown: str) -> Extract:
         if first.get("format") != _HEAD or first.get("version") != 1:
             raise StateError(f"{shown}:1: not what `streamnb export` of this version wrote")
         classifier = classifier_of(first)
-        labels = [read_label(label) for label, _ in first["classes"]]
+        labels = [label_from_json(label) for label, _ in first["classes"]]
         weights = [float(weight) for _, weight in first["classes"]]
         if len(set(map(str, labels))) != len(labels) or not all(0 <= w < 1e100 for w in weights):
             raise ValueError("the classes are not sound")
@@ -193,17 +193,17 @@ def _row_of(line: dict[str, Any], place: dict[str, int], model: TextModel) -> Ro
     key = bytes.fromhex(line["digest"])
     if len(key) != 32:
         raise ValueError("no such message")
-    expected = line["expected"]
+    predicted = line["predicted"]
     row = Row(
         id=0,
         digest=key,
         label=place[line["label"]],
-        teacher=line["teacher"],
+        labelled_by=line["labelled_by"],
         source=str(line["source"]),
         time=float(line["time"]),
-        added=0.0,
-        ended=None,
-        expected=None if expected is None else place.get(expected),
+        added_at=0.0,
+        removed_at=None,
+        predicted=None if predicted is None else place.get(predicted),
         tokenizer=str(line["tokenizer"]),
         receipt=receipt,
         tokens=None if tokens is None else unpack_tokens(base64.b64decode(tokens, validate=True)),
