@@ -186,7 +186,7 @@ def require_extra(
 def corrupted(path: object, problem: str) -> StateError:
     """Return the error for a database whose content is not consistent."""
     return StateError(
-        f"{path}: the database is damaged: {problem}; restore it from a backup, or see "
+        f"{path}: the database is corrupted: {problem}; restore it from a backup, or see "
         "`streamnb rescue`"
     )
 

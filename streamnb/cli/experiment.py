@@ -119,7 +119,7 @@ def _print(found: Experiment) -> None:
             console.print("", _confusion_table(name, result))
 
 
-_FEW = 20  # rows or classes that are shown one by one
+_FEW = 20  # rows or classes that are abbreviate one by one
 
 
 def _print_answer(answer: Answer, console: Console) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from streamnb.classifier.ready import ReadyClassifier
 from streamnb.errors import StateError
-from streamnb.features.views import described
+from streamnb.features.views import tokenizer_config
 from streamnb.mailbox.carry import carry
 from streamnb.mailbox.digest import digest
 from streamnb.mailbox.lessons import Outcome
@@ -35,7 +35,7 @@ def successor(old: Mailbox, new: str | Path, wait: float = WAIT) -> Mailbox:
         raise StateError(f"{old.path}: is the old database; name another one")
     fresh = type(classifier)(**{name: getattr(classifier, name) for name in _OF_THE_OWNER})
     made = Mailbox(new, create=True, wait=wait, classifier=fresh)
-    if described(made.classifier.tokenizer) != described(fresh.tokenizer):
+    if tokenizer_config(made.classifier.tokenizer) != tokenizer_config(fresh.tokenizer):
         made.close()
         raise StateError(f"{made.path}: is there already, with other views; name another one")
     carry(old.database, made.database)
@@ -49,12 +49,12 @@ def bring(old: Mailbox, new: Mailbox, message: bytes) -> Outcome:
         if row is None:
             return Outcome("unknown")
         label = old.labels[row.label]
-    return new.learn(message, label, row.teacher, row.source, row.time)
+    return new.learn(message, label, row.labelled_by, row.source, row.time)
 
 
 def missing(old: Mailbox, new: Mailbox) -> int:
     """How many messages the old mailbox has learned that the new one has not."""
-    find = "SELECT digest FROM ledger WHERE ended IS NULL"
+    find = "SELECT digest FROM ledger WHERE removed_at IS NULL"
     with old.reading(), new.reading():
         keys = old.database.connection.execute(find)
         return sum(new.ledger.said_of(key) is None for (key,) in keys)

@@ -119,7 +119,7 @@ def _tokens(arrays: Any, classes: int) -> Iterator[TokenCounts]:
         else:
             rows = arrays["counts"][:, k] > 0
             counts = np.ascontiguousarray(arrays["counts"][rows, k])
-        yield TokenCounts._trusted(arrays["fingerprints"][rows], counts, None, None)
+        yield TokenCounts.unchecked(arrays["fingerprints"][rows], counts, None, None)
 
 
 def advance(start: Classifier, pieces: Iterable[Piece]) -> None:
@@ -145,6 +145,6 @@ def advance(start: Classifier, pieces: Iterable[Piece]) -> None:
     theirs = [label_from_json(pair) for pair in labels]
     shard = type(start.model).of_outline(outline)
     for member in shard.members:
-        member.counts.declare(theirs)
+        member.counts.add_classes(theirs)
     places: Any = [theirs.index(y) if y in theirs else None for y in start.labels]
     start.model.restore(shard.outline_of(places))
