@@ -167,7 +167,7 @@ def damaged(path: object, what: str) -> StateError:
     """Of a database: what it holds is not sound."""
     return StateError(
         f"{path}: the database is damaged: {what}; restore it from a backup, or see "
-        "`streamnb rescue`"
+        "`streamnb recover`"
     )
 
 
