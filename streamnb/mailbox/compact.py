@@ -74,7 +74,7 @@ def compact(
         dropped = _drop(mailbox, once, at, dry_run)
     if not dry_run:
         with mailbox.reading():
-            holes = max(counts.holes / (counts.features + 1) for counts in mailbox.counts)
+            holes = max(counts.free_slots / (counts.features + 1) for counts in mailbox.counts)
         if holes > _HOLES:
             _repack(mailbox, by_place=False)
             _do_part(mailbox, partial(_lay_out, mailbox))
@@ -132,7 +132,7 @@ def _drop(mailbox: Mailbox, once: float, at: float, dry_run: bool) -> int:
             # One of these is the one message that had it; what others learned since stays.
             dropped += counts.drop(_features(counted, view, rare), today() - once)
             features = _features(rows, view, rare)
-            going.append(features[counts.gather(features)[1] == 0])
+            going.append(features[counts.get_counts(features)[1] == 0])
         for row in rows:
             _without(mailbox, row, going)
         return dropped
@@ -236,12 +236,12 @@ def _write_sums(mailbox: Mailbox, rows: list[Row]) -> None:
     """Write the sums of messages, a row a class."""
     tables = [MemoryCounts(keep_names=False) for _ in mailbox.counts]
     for counts in tables:
-        counts.declare(mailbox.labels)
+        counts.add_classes(mailbox.labels)
     for row in rows:
         for j, counts in enumerate(tables):
             if row.tokens is not None:
                 counts.add(row.tokens[j], mailbox.labels[row.label], row.receipt.weights[j], 0.0)
-    everything = [counts.everything() for counts in tables]
+    everything = [counts.items() for counts in tables]
     for k, label in enumerate(mailbox.labels):
         tokens = tuple(column_of(*view, k) for view in everything)
         if not any(map(len, tokens)):

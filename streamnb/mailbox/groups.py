@@ -259,7 +259,7 @@ def _in_memory(mailbox: Memory, messages: Sequence[Sequence[TokenCounts]]) -> It
     """Let the models learn these messages in memory, and write it in the end."""
     kept = mailbox.counts
     lent = [
-        counts.lend(views) for counts, views in zip(kept, zip(*messages, strict=True), strict=True)
+        counts.checkout(views) for counts, views in zip(kept, zip(*messages, strict=True), strict=True)
     ]
     with mailbox.ledger.holding_back():
         try:
@@ -270,4 +270,4 @@ def _in_memory(mailbox: Memory, messages: Sequence[Sequence[TokenCounts]]) -> It
             for member, own in zip(mailbox.models, kept, strict=True):
                 member.counts = own
         for mine, learned in zip(kept, lent, strict=True):
-            mine.take_in(learned)
+            mine.commit(learned)

@@ -56,7 +56,7 @@ def check_row(row: Row, model: TextModel, classes: int) -> None:
     if row.tokens is not None and len(row.tokens) != len(model.members):
         raise ValueError("a message of other views")
     model.check_receipt(row.receipt, classes)
-    if row.receipt.exponent != 0:
+    if row.receipt.decay_halvings != 0:
         raise ValueError("counts in a database do not age")
     if row.ended is not None and not row.added <= row.ended < math.inf:
         raise ValueError("taken back before it was learned")
@@ -202,7 +202,7 @@ class Memory:
         model = TextModel.of_outline(self.database.value("identity")["model"])
         for member in model.members:
             member.keep_names = False
-            member.counts.declare(self.labels)
+            member.counts.add_classes(self.labels)
         return model
 
     def views_of(self, row: Row) -> tuple[TokenCounts, ...]:

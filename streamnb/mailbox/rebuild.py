@@ -78,7 +78,7 @@ class _Learned(NamedTuple):
         """Count a message's features where they were counted at all (sign -1: not any more)."""
         for counts, view, weight in zip(self.seen, tokens, receipt.weights, strict=True):
             if weight:
-                once = TokenCounts._trusted(view.fingerprints, np.ones(len(view)), None, None)
+                once = TokenCounts.unchecked(view.fingerprints, np.ones(len(view)), None, None)
                 (counts.add if sign > 0 else counts.subtract)(once, _MESSAGES, 1.0)
 
 
@@ -102,7 +102,7 @@ def _catch_up(mailbox: Mailbox, learned: _Learned) -> bool:
         model.unlearn(model.of_views(views), mailbox.labels[row.label], receipt)
         learned.tally(views, receipt, -1)
     for member in model.members:
-        member.counts.declare(mailbox.labels)
+        member.counts.add_classes(mailbox.labels)
     for number in sorted(active - learned.receipts.keys()):
         _learn(mailbox, learned, number)
     return True
@@ -134,7 +134,7 @@ def _keep_what_cannot_be_learned(mailbox: Mailbox, learned: _Learned) -> None:
     model = learned.model
     for member, seen, counts in zip(model.members, learned.seen, mailbox.counts, strict=True):
         fingerprints, cells, times, _ = counts.rows()
-        tokens = TokenCounts._trusted(fingerprints, np.ones(len(cells)), None, None)
+        tokens = TokenCounts.unchecked(fingerprints, np.ones(len(cells)), None, None)
         member.counts.add_matrix(tokens, cells, counts.labels, counts.weights)
         messages = sum(counts.weights)
         seen.add_matrix(tokens, times[:, :1].astype(np.float64), [_MESSAGES], [messages])
@@ -158,8 +158,8 @@ def _swap(mailbox: Mailbox, learned: _Learned) -> None:
     """Write what a model has learned in place of what was known, within a transaction."""
     model = learned.model
     for member, messages, counts in zip(model.members, learned.seen, mailbox.counts, strict=True):
-        fingerprints, cells = member.counts.everything()
-        counts.replace(fingerprints, cells, messages.gather(fingerprints)[0].sum(axis=1))
+        fingerprints, cells = member.counts.items()
+        counts.replace(fingerprints, cells, messages.get_counts(fingerprints)[0].sum(axis=1))
         counts.weights = list(member.counts.weights)
     mailbox.classifier.model.restore(model.state())
     mailbox.ledger.replace_receipts(learned.receipts)

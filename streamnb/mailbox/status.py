@@ -119,7 +119,7 @@ def _status(mailbox: Mailbox) -> Status:
             f"WHERE ended IS NULL AND teacher = '{IMPORT}'"
         )
         for label, source, receipt in run(imported):
-            many[label, source] += round(Receipt.of_text(receipt).mass)
+            many[label, source] += round(Receipt.of_text(receipt).class_weight)
         if not all(isinstance(text, str) for _, *said, _ in groups for text in said):
             raise TypeError("a teacher or source that is no text")
         learned = []

@@ -93,7 +93,7 @@ class BernoulliNB(BernoulliParameters, CountingNB):
         present = x.counts > self.binarize
         if not present.all():
             x = x.select(present)
-        return TokenCounts._trusted(x.fingerprints, np.ones(len(x)), x.names, x.ends)
+        return TokenCounts.unchecked(x.fingerprints, np.ones(len(x)), x.names, x.ends)
 
     def _feature_weights(self, cells: Floats) -> Floats:
         alpha = self._smoothing
@@ -107,7 +107,7 @@ class BernoulliNB(BernoulliParameters, CountingNB):
 
     def _base_evidence(self) -> list[float]:
         """The log-likelihood of a message without any feature, for each class."""
-        values, features = self.counts.value_counts()
+        values, features = self.counts.count_histogram()
         everything = self.counts.features
         alpha = self._smoothing
         base = []

@@ -213,7 +213,7 @@ def _places(mailbox: Mailbox, labels: list[Label]) -> list[int]:
     known = {str(label): label for label in mailbox.labels}
     ours = [known.setdefault(str(label), label) for label in labels]
     for counts in mailbox.counts:
-        counts.declare(ours)
+        counts.add_classes(ours)
     return [mailbox.labels.index(label) for label in ours]
 
 
