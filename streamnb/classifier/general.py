@@ -16,7 +16,7 @@ from streamnb.classifier.verdict import Costs, Reason, Verdict
 from streamnb.counts.protocol import Label
 from streamnb.errors import ModelFileError, OutputError
 from streamnb.features.token_counts import Feature
-from streamnb.features.views import Views, described, restored
+from streamnb.features.views import Views, tokenizer_config, tokenizer_from_config
 from streamnb.features.words import ScanningTransformer, Tokenizer
 from streamnb.naive_bayes.base import TextModel
 from streamnb.naive_bayes.counting import CountingNB
@@ -387,7 +387,7 @@ class Classifier(Parameterised, AsksMany):
         """Everything but the model, as JSON can hold it."""
         positive = self.positive
         return {
-            "tokenizer": described(self.tokenizer),
+            "tokenizer": tokenizer_config(self.tokenizer),
             "positive": positive.item() if isinstance(positive, np.generic) else positive,
             "costs": list(self.costs),
             "on": self.on,
@@ -396,7 +396,7 @@ class Classifier(Parameterised, AsksMany):
     @classmethod
     def from_settings(cls, model: TextModel, settings: Any) -> Classifier:
         """A classifier of a model and what `settings` gave; any exception where it is not sound."""
-        tokenizer = restored(settings["tokenizer"])
+        tokenizer = tokenizer_from_config(settings["tokenizer"])
         _check_views(tokenizer, model)
         positive, on = settings["positive"], settings["on"]
         if not isinstance(positive, str | int | float):

@@ -214,7 +214,7 @@ class SqlCounts(Places):
         """Learn many messages summed up; `sums` has a column for each of `labels`."""
         for column, label, weight in zip(sums.T, labels, weights, strict=True):
             some = tokens.select(column > 0)
-            part = TokenCounts._trusted(
+            part = TokenCounts.unchecked(
                 some.fingerprints, column[column > 0], some.names, some.ends
             )
             self.add(part, label, 1.0, weight)
@@ -289,7 +289,7 @@ class SqlCounts(Places):
         places[there] = known.places[at[there]]
         found = found_of(fingerprints, places, page)
         if (places < 0).any():
-            found = self._with_places(found, TokenCounts._trusted(fingerprints, times, None, None))
+            found = self._with_places(found, TokenCounts.unchecked(fingerprints, times, None, None))
         page, rows = found.page, found.rows
         page.cells[rows] = cells
         page.seen[rows, 0] = times

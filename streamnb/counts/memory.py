@@ -25,7 +25,7 @@ def column_of(fingerprints: Keys, cells: Floats, k: int) -> TokenCounts:
     """What is counted (V, K) in one class, as if it were one long message."""
     some = cells[:, k] > 0
     counts = np.ascontiguousarray(cells[some, k])
-    return TokenCounts._trusted(fingerprints[some], counts, None, None)
+    return TokenCounts.unchecked(fingerprints[some], counts, None, None)
 
 
 class MemoryCounts:
@@ -183,7 +183,7 @@ class MemoryCounts:
         self.check_merge(other)
         if not isinstance(other, MemoryCounts):
             fingerprints, cells = other.everything()
-            tokens = TokenCounts._trusted(fingerprints, np.ones(len(fingerprints)), None, None)
+            tokens = TokenCounts.unchecked(fingerprints, np.ones(len(fingerprints)), None, None)
             self.add_matrix(tokens, cells, other.labels, other.weights)
             return
         self.declare(other.labels)

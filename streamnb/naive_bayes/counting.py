@@ -317,7 +317,7 @@ class CountingNB(Remembers[_Evidence], CountingParameters, MiniBatches, TextMode
             cells, _ = counts.gather(tokens.fingerprints)
             left = np.minimum(tokens.counts * (times * shrunk), cells[:, k])
             some = left > 0
-            kept = TokenCounts._trusted(tokens.fingerprints[some], left[some], None, None)
+            kept = TokenCounts.unchecked(tokens.fingerprints[some], left[some], None, None)
             mass = min(receipt.mass * shrunk, counts.weights[k])
             counts.subtract(kept, y, 1.0, mass)
             return kept, y, 1.0, mass

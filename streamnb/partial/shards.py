@@ -119,7 +119,7 @@ def _tokens(arrays: Any, classes: int) -> Iterator[TokenCounts]:
         else:
             rows = arrays["counts"][:, k] > 0
             counts = np.ascontiguousarray(arrays["counts"][rows, k])
-        yield TokenCounts._trusted(arrays["fingerprints"][rows], counts, None, None)
+        yield TokenCounts.unchecked(arrays["fingerprints"][rows], counts, None, None)
 
 
 def advance(start: Classifier, pieces: Iterable[Piece]) -> None:

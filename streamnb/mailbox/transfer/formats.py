@@ -70,7 +70,7 @@ def _export_model(mailbox: Mailbox, path: str) -> None:
         member.counts.declare(counts.labels)
         text, ends = _joined(names)
         member.counts.add_matrix(
-            TokenCounts._trusted(fingerprints, np.ones(len(cells)), text, ends),
+            TokenCounts.unchecked(fingerprints, np.ones(len(cells)), text, ends),
             cells, counts.labels, counts.weights,
         )  # fmt: skip
     made = Classifier.from_settings(model, mailbox.classifier.settings())
