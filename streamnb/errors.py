@@ -25,10 +25,10 @@ __all__ = [
     "StateError",
     "StreamNBError",
     "UnexpectedError",
-    "failure_of",
+    "describe_os_error",
     "printable",
-    "shown",
-    "why_of",
+    "abbreviate",
+    "error_text",
 ]
 
 # Control characters, line ends of Unicode, and what turns the direction of writing.
@@ -40,7 +40,7 @@ def printable(text: str) -> str:
     return _UNPRINTABLE.sub("?", text)
 
 
-def shown(text: object, most: int = 28) -> str:
+def abbreviate(text: object, most: int = 28) -> str:
     """A name as a table or a picture can hold it: printable, and not too long."""
     line = printable(str(text)).encode("utf-8", "replace").decode()
     return line if len(line) <= most else f"{line[: most - 1]}…"
@@ -75,7 +75,7 @@ class CorpusError(StreamNBError):
 
 
 class ModelFileError(StreamNBError):
-    """A model file that is missing, damaged or not one of ours."""
+    """A model file that is missing, corrupted or not one of ours."""
 
     exit_code = 4
 
@@ -87,7 +87,7 @@ class OutputError(StreamNBError):
 
 
 class StateError(StreamNBError):
-    """A database that is missing, damaged or not one of ours."""
+    """A database that is missing, corrupted or not one of ours."""
 
     exit_code = 4
 
@@ -116,7 +116,7 @@ class BusyError(StreamNBError):
 LIMITS = (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM)
 
 
-def failure_of(error: OSError) -> str:
+def describe_os_error(error: OSError) -> str:
     """What failed and why: the file that is named, or else the output or the machine."""
     if error.filename is not None:
         what = error.filename
@@ -127,18 +127,18 @@ def failure_of(error: OSError) -> str:
     return printable(f"{what}: {error.strerror}")
 
 
-def cause_of(error: BaseException) -> str:
+def root_cause(error: BaseException) -> str:
     """Why something failed, in the words of the system where it was the system's doing."""
     return getattr(error, "strerror", None) or str(error)
 
 
 @contextmanager
-def os_errors_as(kind: type[StreamNBError], what: str, *others: type[Exception]) -> Iterator[None]:
+def convert_os_errors(kind: type[StreamNBError], what: str, *others: type[Exception]) -> Iterator[None]:
     """Turn what the system refuses, and these other errors, into one of ours.
 
     Examples
     --------
-    >>> with os_errors_as(CorpusError, "inbox/17: cannot be read"):
+    >>> with convert_os_errors(CorpusError, "inbox/17: cannot be read"):
     ...     raise FileNotFoundError(2, "No such file or directory", "inbox/17")
     Traceback (most recent call last):
         ...
@@ -148,11 +148,11 @@ def os_errors_as(kind: type[StreamNBError], what: str, *others: type[Exception])
     try:
         yield
     except caught as error:
-        raise kind(f"{what}: {cause_of(error)}") from None
+        raise kind(f"{what}: {root_cause(error)}") from None
 
 
 @contextmanager
-def needing(
+def require_extra(
     extra: str, what: str = "{} is missing", kind: type[StreamNBError] = ConfigError
 ) -> Iterator[None]:
     """Say which extra brings what cannot be imported; `{}` stands for its name."""
@@ -163,15 +163,15 @@ def needing(
         raise kind(f"{said}: pip install 'streamnb[{extra}]'") from None
 
 
-def damaged(path: object, what: str) -> StateError:
+def corrupted(path: object, what: str) -> StateError:
     """Of a database: what it holds is not sound."""
     return StateError(
-        f"{path}: the database is damaged: {what}; restore it from a backup, or see "
+        f"{path}: the database is corrupted: {what}; restore it from a backup, or see "
         "`streamnb rescue`"
     )
 
 
-def why_of(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
     """What an error says; of a library that cannot be loaded, what its own library says."""
     while isinstance(error, ImportError) and error.__cause__ is not None:
         error = error.__cause__
@@ -187,7 +187,7 @@ class UnexpectedError(StreamNBError):
     def __init__(self, error: BaseException, exit_code: int = 70) -> None:
         if isinstance(error, ImportError):
             super().__init__(
-                f"a library cannot be loaded, perhaps for want of memory: {why_of(error)}"
+                f"a library cannot be loaded, perhaps for want of memory: {error_text(error)}"
             )
         else:
             super().__init__(

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeVar, dataclass_transf
 
 import numpy as np
 
-from streamnb.storage import plain_label, read_label
+from streamnb.storage import label_to_json, label_from_json
 
 Prior = str | Mapping[Any, float]
 
@@ -190,13 +190,13 @@ class PriorOf(Such):
         """A word as it is; of a mapping pairs, for labels need not be text."""
         if isinstance(value, str):
             return value
-        return [[plain_label(label), float(p)] for label, p in value.items()]
+        return [[label_to_json(label), float(p)] for label, p in value.items()]
 
     def of_plain(self, value: Any) -> Any:
         """What `plain` gave, as the parameter wants it."""
         if isinstance(value, str):
             return value
-        return {read_label(label): float(p) for label, p in value}
+        return {label_from_json(label): float(p) for label, p in value}
 
     def read(self, name: str, plain: Any) -> Any:
         """A value as YAML has it, which has mappings."""

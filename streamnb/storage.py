@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from streamnb.errors import OutputError, cause_of
+from streamnb.errors import OutputError, root_cause
 
 if TYPE_CHECKING:
     from zipfile import ZipFile
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 @contextlib.contextmanager
 def writing(path: str, what: str, private: bool = False) -> Iterator[BinaryIO]:
-    """As `replacing`; "-" is standard output."""
+    """As `replace_file`; "-" is standard output."""
     if path != "-":
-        with replacing(path, what, private) as file:
+        with replace_file(path, what, private) as file:
             yield file
         return
     if sys.stdout is None:
@@ -35,7 +35,7 @@ def writing(path: str, what: str, private: bool = False) -> Iterator[BinaryIO]:
 
 
 @contextlib.contextmanager
-def replacing(path: str | Path, what: str, private: bool = False) -> Iterator[BinaryIO]:
+def replace_file(path: str | Path, what: str, private: bool = False) -> Iterator[BinaryIO]:
     """A file to write to, which takes its place when all went well.
 
     Parameters
@@ -80,7 +80,7 @@ def replacing(path: str | Path, what: str, private: bool = False) -> Iterator[Bi
 
 
 def _failed(path: str | Path, what: str, error: Exception) -> OutputError:
-    return OutputError(f"{path}: {what} cannot be written: {cause_of(error)}")
+    return OutputError(f"{path}: {what} cannot be written: {root_cause(error)}")
 
 
 def _target(path: str | Path) -> Path:
@@ -121,11 +121,11 @@ def write_arrays(path: str | Path | BinaryIO, arrays: dict[str, Any]) -> None:
     if not isinstance(path, str | Path):
         np.savez(path, **arrays)
         return
-    with replacing(path, "the model") as file:
+    with replace_file(path, "the model") as file:
         np.savez(file, **arrays)
 
 
-def array_of(archive: ZipFile, name: str, dtype: str, ndim: int = 1) -> Any:
+def read_array(archive: ZipFile, name: str, dtype: str, ndim: int = 1) -> Any:
     """Read one array, believing neither its size nor its type before looking."""
     from zipfile import ZIP_STORED  # which is slow to import, and few programs read models
 
@@ -149,7 +149,7 @@ def array_of(archive: ZipFile, name: str, dtype: str, ndim: int = 1) -> Any:
 _KINDS = {"str": str, "int": int, "bool": bool, "float": float}
 
 
-def plain_label(label: Any, what: str = "a label") -> list[Any]:
+def label_to_json(label: Any, what: str = "a label") -> list[Any]:
     """A label as JSON can hold it, with its type.
 
     Raises
@@ -167,8 +167,8 @@ def plain_label(label: Any, what: str = "a label") -> list[Any]:
     )
 
 
-def read_label(pair: Any) -> Any:
-    """The label that `plain_label` gave; ValueError where it is none."""
+def label_from_json(pair: Any) -> Any:
+    """The label that `label_to_json` gave; ValueError where it is none."""
     kind, value = pair
     if type(value) is not _KINDS[kind]:
         raise ValueError(f"label {value!r:.80} is not {kind}")

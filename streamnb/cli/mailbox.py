@@ -23,7 +23,7 @@ from streamnb.errors import (
     CorpusError,
     StreamNBError,
     UnexpectedError,
-    failure_of,
+    describe_os_error,
     printable,
 )
 
@@ -347,7 +347,7 @@ def _errors_are_three() -> Iterator[None]:
         options.tell(error)
         raise click.exceptions.Exit(3) from None
     except OSError as error:
-        options.tell(failure_of(error))
+        options.tell(describe_os_error(error))
         os._exit(3)  # Python would try to write what is left once more
     except Exception as error:
         raise UnexpectedError(error, 3) from error

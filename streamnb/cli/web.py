@@ -11,7 +11,7 @@ import click
 
 from streamnb.cli.options import Finite, database_options, json_option, open_mailbox, say
 from streamnb.cli.sources import server_options
-from streamnb.errors import ConfigError, needing
+from streamnb.errors import ConfigError, require_extra
 
 
 @click.command()
@@ -39,7 +39,7 @@ def web(account: str | None, listen: str) -> None:
       streamnb web
       streamnb web ~/Maildir --listen 127.0.0.1:0
     """  # noqa: D301 (click's mark for lines that stay as they are)
-    with needing("web", "{}: not installed"):
+    with require_extra("web", "{}: not installed"):
         from streamnb.mailbox.service.http import Guard, http, token_of
         from streamnb.web.app import pages
     from streamnb.cli.watch import account_of

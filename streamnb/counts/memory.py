@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from streamnb import _core
 from streamnb.counts.protocol import Counts, Floats, Keys, Label, check_labels
 from streamnb.features.token_counts import Feature, TokenCounts
-from streamnb.storage import plain_label, read_label
+from streamnb.storage import label_to_json, label_from_json
 
 NO_NAME = b"\xff"  # stands in the table for the name of a feature that came without one
 
@@ -214,7 +214,7 @@ class MemoryCounts:
             arrays["names"] = np.frombuffer(names, dtype=np.uint8)
             arrays["name_ends"] = ends
         return {
-            "labels": [plain_label(label) for label in self.labels],
+            "labels": [label_to_json(label) for label in self.labels],
             "weights": list(self.weights),
             "totals": self.totals,
             "scale": self.scale,
@@ -232,7 +232,7 @@ class MemoryCounts:
             Gives an array by its name, type and number of dimensions; with `optional`, None where
             there is none.
         """
-        labels = [read_label(pair) for pair in header["labels"]]
+        labels = [label_from_json(pair) for pair in header["labels"]]
         weights = np.array(header["weights"], dtype=np.float64)
         totals = np.array(header["totals"], dtype=np.float64)
         k = len(labels)

@@ -14,7 +14,7 @@ from commands import streamnb_command
 from streamnb import Mailbox
 from streamnb.classifier import Classifier, TextClassifier
 from streamnb.config import build
-from streamnb.errors import failure_of
+from streamnb.errors import describe_os_error
 from streamnb.replay.run import replay
 
 
@@ -211,8 +211,8 @@ def test_output_that_is_closed_and_numbers_without_end(tmp_path):
 
 
 def test_limits_of_the_system_are_not_the_output():
-    assert failure_of(OSError(errno.EMFILE, "Too many open files")).startswith("the system gives")
-    assert failure_of(OSError(errno.ENOSPC, "No space left")).startswith("standard output")
+    assert describe_os_error(OSError(errno.EMFILE, "Too many open files")).startswith("the system gives")
+    assert describe_os_error(OSError(errno.ENOSPC, "No space left")).startswith("standard output")
 
 
 def test_wrong_options_are_one_line(sample, tmp_path):
