@@ -211,7 +211,9 @@ def test_output_that_is_closed_and_numbers_without_end(tmp_path):
 
 
 def test_limits_of_the_system_are_not_the_output():
-    assert describe_os_error(OSError(errno.EMFILE, "Too many open files")).startswith("the system gives")
+    assert describe_os_error(OSError(errno.EMFILE, "Too many open files")).startswith(
+        "the system gives"
+    )
     assert describe_os_error(OSError(errno.ENOSPC, "No space left")).startswith("standard output")
 
 
