@@ -182,7 +182,7 @@ class MemoryCounts:
         """Add what other counts know: the same as having learned both streams."""
         self.check_merge(other)
         if not isinstance(other, MemoryCounts):
-            fingerprints, cells = other.everything()
+            fingerprints, cells = other.items()
             tokens = TokenCounts.unchecked(fingerprints, np.ones(len(fingerprints)), None, None)
             self.add_matrix(tokens, cells, other.labels, other.weights)
             return

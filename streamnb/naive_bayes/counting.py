@@ -318,9 +318,9 @@ class CountingNB(Remembers[_Evidence], CountingParameters, MiniBatches, TextMode
             left = np.minimum(tokens.counts * (times * shrunk), cells[:, k])
             some = left > 0
             kept = TokenCounts.unchecked(tokens.fingerprints[some], left[some], None, None)
-            mass = min(receipt.mass * shrunk, counts.weights[k])
-            counts.subtract(kept, y, 1.0, mass)
-            return kept, y, 1.0, mass
+            class_weight = min(receipt.class_weight * shrunk, counts.weights[k])
+            counts.subtract(kept, y, 1.0, class_weight)
+            return kept, y, 1.0, class_weight
 
     def _shrunk(self, receipt: Receipt) -> float:
         """What the numbers of a receipt have become since, by rescaling."""

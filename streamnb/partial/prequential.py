@@ -191,7 +191,7 @@ class _Restricted(SubsetCounts):
     def begin(self, header: Any, arrays: Arrays, unloaded: int) -> None:
         """Take over what `_prefix` gave, the parts joined: a value can be there once for each."""
         numbers = header["sum"]
-        self.declare(label_from_json(pair) for pair in numbers["labels"])
+        self.add_classes(label_from_json(pair) for pair in numbers["labels"])
         self.weights[:] = numbers["weights"]
         self.table.load(
             arrays["fingerprints"],
