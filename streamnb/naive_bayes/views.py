@@ -271,7 +271,9 @@ class ViewsNB(Remembers[_Judged], TextModel):
                 for model, view, amount in zip(self._members, views, times, strict=True)
             ]
         decay_halvings, class_weight, _ = added[0]
-        return Receipt(decay_halvings, class_weight, tuple([amount for _, _, amount in added]), parts)
+        return Receipt(
+            decay_halvings, class_weight, tuple([amount for _, _, amount in added]), parts
+        )
 
     def _weighed(
         self, views: tuple[TokenCounts, ...], y: Label, w: float, corrected: bool
