@@ -133,7 +133,9 @@ def root_cause(error: BaseException) -> str:
 
 
 @contextmanager
-def convert_os_errors(kind: type[StreamNBError], what: str, *others: type[Exception]) -> Iterator[None]:
+def convert_os_errors(
+    kind: type[StreamNBError], what: str, *others: type[Exception]
+) -> Iterator[None]:
     """Turn what the system refuses, and these other errors, into one of ours.
 
     Examples
@@ -167,7 +169,7 @@ def corrupted(path: object, what: str) -> StateError:
     """Of a database: what it holds is not sound."""
     return StateError(
         f"{path}: the database is corrupted: {what}; restore it from a backup, or see "
-        "`streamnb recover`"
+        "`streamnb rescue`"
     )
 
 

@@ -52,7 +52,7 @@ def classify(message: str, rest: tuple[str, ...], state: str) -> None:
     What follows MESSAGE (labels and messages that remain, in the active task) is not looked at.
     """
     from streamnb.classifier import Classifier
-    from streamnb.scores import log_odds
+    from streamnb.scores import best_label, log_odds
 
     classifier = Classifier.load(state)
     classifier.on = None  # here a message is a message
@@ -61,7 +61,7 @@ def classify(message: str, rest: tuple[str, ...], state: str) -> None:
         raise ModelFileError(f"{state}: the model is not of ham and spam alone")
     scores = classifier.joint_log_likelihood(read_one(message))
     score = log_odds(scores, "spam") if len(scores) > 1 else 0.0
-    label = max(scores, key=scores.__getitem__) if scores else "ham"
+    label = best_label(scores) or "ham"
     click.echo(f"class={label} score={score!r}")
 
 

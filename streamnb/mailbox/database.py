@@ -93,7 +93,9 @@ class Database(Transactions):
                 raise
 
     def _make_file(self, path: Path) -> None:
-        with convert_os_errors(OutputError, f"{self.path}: the database cannot be made", ValueError):
+        with convert_os_errors(
+            OutputError, f"{self.path}: the database cannot be made", ValueError
+        ):
             if not path.parent.is_dir():
                 path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             with contextlib.suppress(FileExistsError):

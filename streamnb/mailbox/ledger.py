@@ -161,7 +161,9 @@ class Ledger:
             self.check(row)
             return row
         except _UNSOUND as error:
-            raise corrupted(self.database.path, f"row {columns[0]} of the ledger ({error})") from None
+            raise corrupted(
+                self.database.path, f"row {columns[0]} of the ledger ({error})"
+            ) from None
 
     def active(self, digest: bytes) -> Row | None:
         """What is learned of a message now, None where nothing is."""
