@@ -84,7 +84,11 @@ def test_models_of_every_kind_explain(sample, tmp_path):
         (["top", "--db", "{dir}/none"], 4, "no such database"),
         (["top", "{sample}"], 4, "not a streamnb model"),
         (["top", "{model}", "-n", "0"], 2, "0"),
-        (["trec-run", "classify", "{sample}", "--state", "{dir}/none"], 4, "none: the model cannot"),
+        (
+            ["trec-run", "classify", "{sample}", "--state", "{dir}/none"],
+            4,
+            "none: the model cannot",
+        ),
         (["trec-run", "train", "eggs", "{sample}"], 2, "eggs"),
         (["trec-run", "initialize", "--state", "{dir}/no/such"], 5, "cannot be written"),
         (["replay", "{sample}", "--save", "{dir}/no/such"], 5, "cannot be written"),
@@ -211,7 +215,9 @@ def test_output_that_is_closed_and_numbers_without_end(tmp_path):
 
 
 def test_limits_of_the_system_are_not_the_output():
-    assert describe_os_error(OSError(errno.EMFILE, "Too many open files")).startswith("the system gives")
+    assert describe_os_error(OSError(errno.EMFILE, "Too many open files")).startswith(
+        "the system gives"
+    )
     assert describe_os_error(OSError(errno.ENOSPC, "No space left")).startswith("standard output")
 
 
@@ -270,7 +276,9 @@ def test_the_trec_protocol_gives_the_scores_of_a_replay(sample, tmp_path):
     replay(build({"corpus": corpus, "output": {"folder": str(tmp_path / "run")}}))
     for line in (tmp_path / "run" / "results.txt").read_text().splitlines():
         name, judge, given, score = line.split()
-        status, out, _ = streamnb_command("trec-run", "classify", sample / name, "100", "200", *state)
+        status, out, _ = streamnb_command(
+            "trec-run", "classify", sample / name, "100", "200", *state
+        )
         assert status == 0
         expected = "ham" if given == "class=?" else given.removeprefix("class=")
         assert out == f"class={expected} {score}\n"

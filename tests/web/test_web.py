@@ -336,7 +336,9 @@ def test_the_record_is_bounded_and_can_be_turned_off(tmp_path):
         record.limit(Bounds(5, 0))
         assert record.entries() == []
     db = ("--db", tmp_path / "mail.db")
-    assert streamnb_command("verdicts", "--most", 0, *db)[1] == "0 messages; at most 0, for 0 days\n"
+    assert (
+        streamnb_command("verdicts", "--most", 0, *db)[1] == "0 messages; at most 0, for 0 days\n"
+    )
     done = subprocess.run(
         [*STREAMNB, "filter", *map(str, db)], input=mail(1), capture_output=True, check=True
     )
