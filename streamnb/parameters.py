@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeVar, dataclass_transf
 
 import numpy as np
 
-from streamnb.storage import label_from_json, label_to_json
+from streamnb.storage import label_to_json, label_from_json
 
 Prior = str | Mapping[Any, float]
 

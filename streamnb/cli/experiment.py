@@ -10,7 +10,7 @@ import click
 
 from streamnb.cli.options import plot_option, set_option, tell
 from streamnb.cli.tables import new_console, new_table, progress_bar
-from streamnb.errors import ConfigError, abbreviate, printable
+from streamnb.errors import ConfigError, printable, abbreviate
 
 if TYPE_CHECKING:
     from rich.console import Console

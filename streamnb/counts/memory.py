@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from streamnb import _core
 from streamnb.counts.protocol import Counts, Floats, Keys, Label, check_labels
 from streamnb.features.token_counts import Feature, TokenCounts
-from streamnb.storage import label_from_json, label_to_json
+from streamnb.storage import label_to_json, label_from_json
 
 NO_NAME = b"\xff"  # stands in the table for the name of a feature that came without one
 
@@ -172,7 +172,9 @@ class MemoryCounts:
         self, tokens: TokenCounts, alpha: float, background: float, unseen: bool
     ) -> tuple[list[float], int]:
         """As the protocol says."""
-        return self.table.log_likelihood_sums(tokens.fingerprints, tokens.counts, alpha, background, unseen)
+        return self.table.log_likelihood_sums(
+            tokens.fingerprints, tokens.counts, alpha, background, unseen
+        )
 
     def count_histogram(self) -> tuple[Floats, Floats]:
         """Counts that occur (m,), and how many features have each of them in each class (m, K)."""

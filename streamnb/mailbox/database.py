@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from streamnb.errors import OutputError, StateError, convert_os_errors, require_extra
+from streamnb.errors import OutputError, StateError, require_extra, convert_os_errors
 from streamnb.mailbox.location import WAIT, is_url
 from streamnb.mailbox.transactions import FORMAT, SCHEMA, Transactions
 
@@ -182,7 +182,7 @@ class Database(Transactions):
     def _damaged(self, why: object) -> StateError:
         return StateError(
             f"{self.path}: not a streamnb database, or a damaged one ({why}); restore it from a "
-            "backup or from what `streamnb export` wrote, or try `streamnb rescue`"
+            "backup or from what `streamnb export` wrote, or try `streamnb recover`"
         )
 
     def _said(self, error: sqlite3.Error) -> Exception:

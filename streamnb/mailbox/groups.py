@@ -259,7 +259,8 @@ def _in_memory(mailbox: Memory, messages: Sequence[Sequence[TokenCounts]]) -> It
     """Let the models learn these messages in memory, and write it in the end."""
     kept = mailbox.counts
     lent = [
-        counts.checkout(views) for counts, views in zip(kept, zip(*messages, strict=True), strict=True)
+        counts.checkout(views)
+        for counts, views in zip(kept, zip(*messages, strict=True), strict=True)
     ]
     with mailbox.ledger.holding_back():
         try:

@@ -259,7 +259,9 @@ class CountingNB(Remembers[_Evidence], CountingParameters, MiniBatches, TextMode
         tokens = self.as_tokens(x)
         weight = 1.0 if w == 1 else checked_weight(w)
         with self._lock:
-            decay_halvings, class_weight, amount = self.add(tokens, y, weight, self._times(tokens, y))
+            decay_halvings, class_weight, amount = self.add(
+                tokens, y, weight, self._times(tokens, y)
+            )
         return Receipt(decay_halvings, class_weight, (amount,))
 
     def _times(self, tokens: TokenCounts, y: Label) -> float:

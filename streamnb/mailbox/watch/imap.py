@@ -15,8 +15,8 @@ from streamnb.errors import (
     MailCopyError,
     MailRefusedError,
     MailServerError,
-    require_extra,
     root_cause,
+    require_extra,
 )
 from streamnb.mailbox.sources import Found
 from streamnb.mailbox.watch.access import Access, Address, address_of
