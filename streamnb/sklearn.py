@@ -27,11 +27,11 @@ from streamnb.naive_bayes.discriminative import DiscriminativeParameters
 from streamnb.naive_bayes.mini_batches import log_normalised
 from streamnb.naive_bayes.multinomial import MultinomialParameters
 from streamnb.naive_bayes.rows import as_weights
-from streamnb.parameters import Such, parameter, parameterised
+from streamnb.parameters import Constraint, parameter, parameterised
 from streamnb.scores import best_columns
 
 TOKENIZER = parameter(
-    Such(lambda x: True),
+    Constraint(lambda x: True),
     "counts",
     "What makes tokens of texts; None for `streamnb.Tokenizer()`.",
     default=None,

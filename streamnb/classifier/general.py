@@ -28,7 +28,7 @@ from streamnb.naive_bayes.receipt import Receipt
 from streamnb.naive_bayes.rows import as_labels, as_weights, frame_of, is_frame
 from streamnb.parameters import (
     Parameterised,
-    Such,
+    Constraint,
     Text,
     having,
     is_number,
@@ -45,8 +45,8 @@ def _are_costs(value: Any) -> bool:
 
 _CLEAR = 1e3  # nats that a clear message has at least
 
-_COSTS = Such(_are_costs, "three numbers >= 0: false_alarm, miss and unsure")
-_LABEL = Such(
+_COSTS = Constraint(_are_costs, "three numbers >= 0: false_alarm, miss and unsure")
+_LABEL = Constraint(
     lambda value: isinstance(value, str | int | float | np.generic),
     "a label: str, int, bool or float",
 )

@@ -20,7 +20,7 @@ from streamnb.naive_bayes.recalibration import Recalibration
 from streamnb.naive_bayes.receipt import Receipt
 from streamnb.naive_bayes.record import Record
 from streamnb.naive_bayes.turns import Turns
-from streamnb.parameters import Flag, Number, Such, attribute, parameter, parameterised
+from streamnb.parameters import Flag, Number, Constraint, attribute, parameter, parameterised
 from streamnb.scores import best_index, probabilities
 
 # Nats by which a class is expected more in a run of it: else the last class taught would be learned
@@ -84,7 +84,7 @@ class ViewsNB(Remembers[_Judged], TextModel):
     """
 
     models: Sequence[CountingNB] | None = parameter(
-        Such(_are_models, "a list of counting models, another one for each view", none=True),
+        Constraint(_are_models, "a list of counting models, another one for each view", none=True),
         "counts",
         "A `DiscriminativeMultinomialNB` or another counting model for each view; None for one.",
         default=None,
