@@ -151,7 +151,9 @@ def _mixed(mailbox: Mailbox) -> list[int]:
         "CAST(row_number() OVER (PARTITION BY label ORDER BY digest) - 1 AS REAL) "
         "/ count(*) OVER (PARTITION BY label)"
     )
-    return mailbox.ledger.numbers(f"removed_at IS NULL AND {IS_MESSAGE}", order=f"{place}, label, id")
+    return mailbox.ledger.numbers(
+        f"removed_at IS NULL AND {IS_MESSAGE}", order=f"{place}, label, id"
+    )
 
 
 def _swap(mailbox: Mailbox, learned: _Learned) -> None:
