@@ -143,7 +143,7 @@ class _Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sciki
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The most probable class of each row."""
-        best = np.argmax(self.predict_joint_log_proba(X), axis=1)
+        best = best_columns(self.predict_joint_log_proba(X))
         return self.classes_[best]
 
     def predict_log_proba(self, X: Any) -> NDArray[np.float64]:

@@ -57,7 +57,10 @@ def delimited_tabs(paths: list[Path], root: Path) -> Corpus:
     def entries() -> Iterator[Entry]:
         labels = Labels()
         for path in paths:
-            with convert_os_errors(CorpusError, f"{path}: cannot be read"), open(path, "rb") as file:
+            with (
+                convert_os_errors(CorpusError, f"{path}: cannot be read"),
+                open(path, "rb") as file,
+            ):
                 columns: _TabColumns | None = None
                 filled = (one for one in _lines(file, _MAX_ROW) if one[1].strip())
                 for place, (number, line) in enumerate(filled):

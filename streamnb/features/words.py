@@ -129,7 +129,7 @@ KEEP_NAMES = parameter(
 )
 
 
-@parameter_class()
+@parameterised()
 class WordParametersMixin:
     """Parameters of every tokenizer of words."""
 
@@ -184,7 +184,7 @@ class WordParametersMixin:
         }
 
 
-@parameter_class()
+@parameterised()
 class Tokenizer(WordParametersMixin, ScanningTransformer):
     """Words of any text, counted; a river transformer.
 

@@ -115,7 +115,9 @@ def normalize_nfc(text: AnyStr) -> AnyStr:
     if text.isascii():
         return text
     if isinstance(text, bytes):
-        return normalize_nfc(text.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+        return normalize_nfc(text.decode("utf-8", "surrogateescape")).encode(
+            "utf-8", "surrogateescape"
+        )
     if _is_composed(text):
         return text
     return _BEYOND_ASCII.sub(lambda found: _nfc(found[0]), text)
@@ -187,7 +189,9 @@ def decode_words(value: bytes) -> str:
             runs.append((charset, [decoded]))
         at = word.end()
     runs.append(("", [value[at:]]))
-    return normalize_nfc("".join(decode_text(b"".join(pieces), charset) for charset, pieces in runs))
+    return normalize_nfc(
+        "".join(decode_text(b"".join(pieces), charset) for charset, pieces in runs)
+    )
 
 
 def _base64(data: bytes) -> bytes:

@@ -93,7 +93,9 @@ class Database(Transactions):
                 raise
 
     def _make_file(self, path: Path) -> None:
-        with convert_os_errors(OutputError, f"{self.path}: the database cannot be made", ValueError):
+        with convert_os_errors(
+            OutputError, f"{self.path}: the database cannot be made", ValueError
+        ):
             if not path.parent.is_dir():
                 path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             with contextlib.suppress(FileExistsError):
@@ -180,7 +182,7 @@ class Database(Transactions):
     def _damaged(self, why: object) -> StateError:
         return StateError(
             f"{self.path}: not a streamnb database, or a damaged one ({why}); restore it from a "
-            "backup or from what `streamnb export` wrote, or try `streamnb rescue`"
+            "backup or from what `streamnb export` wrote, or try `streamnb recover`"
         )
 
     def _said(self, error: sqlite3.Error) -> Exception:

@@ -54,7 +54,7 @@ class ScorerMixin(ParametersMixin):
             if not self.labels:
                 return None
             scores = self._scores(x)
-            return self.labels[scores.index(max(scores))]
+            return self.labels[best_index(scores)]
 
     @property
     def order_dependence_reason(self) -> str:

@@ -127,7 +127,9 @@ def confusion(axes: Axes, table: dict[str, dict[str, int]], title: str) -> None:
                 axes.text(j, i, f"{count:,}", ha="center", va="center", color=colour, fontsize=size)
     crowded = len(given) > 6 and max(map(len, given)) > 3
     turned: dict[str, Any] = {"rotation": 45, "ha": "right"} if crowded else {}
-    axes.set_xticks(range(len(given)), [abbreviate(one, 12) for one in given], fontsize=size, **turned)
+    axes.set_xticks(
+        range(len(given)), [abbreviate(one, 12) for one in given], fontsize=size, **turned
+    )
     axes.set_yticks(range(len(trues)), [abbreviate(one, 12) for one in trues], fontsize=size)
     axes.set(xlabel="taken for", ylabel="true class")
 
