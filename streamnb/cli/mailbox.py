@@ -347,7 +347,7 @@ def _errors_are_three() -> Iterator[None]:
         options.notify(error)
         raise click.exceptions.Exit(3) from None
     except OSError as error:
-        options.tell(describe_os_error(error))
+        options.notify(describe_os_error(error))
         os._exit(3)  # Python would try to write what is left once more
     except Exception as error:
         raise UnexpectedError(error, 3) from error

@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import NoReturn
 
 from streamnb.errors import BusyError, StreamNBError, describe_os_error, printable, error_text
-from streamnb.mailbox.service.client import Asking
+from streamnb.mailbox.service.client import MailboxClient
 from streamnb.mailbox.service.passthrough import pass_through
 
 _OPTIONS = {"--db", "--user"}

@@ -148,8 +148,8 @@ def _handler(
     if name == "http":
         with require_extra("server", "{}: not installed"):
             from streamnb.mailbox.service.api import api
-            from streamnb.mailbox.service.http import Guard, http
-        return http(Guard(api(mailboxes), _token(mailboxes)))
+            from streamnb.mailbox.service.http import AuthMiddleware, http
+        return http(AuthMiddleware(api(mailboxes), _token(mailboxes)))
     with require_extra("server", "{}: not installed"):
         from streamnb.mailbox.service.proxy import proxy
     assert hop is not None  # noqa: S101 (checked by the command)
@@ -213,10 +213,10 @@ def _own(*listeners: str | None) -> list[Address]:
     return [parse_address(text) for text in listeners if text]
 
 
-def _hop(text: str) -> Hop:
+def _hop(text: str) -> NextHop:
     with require_extra("server", "{}: not installed"):
-        from streamnb.mailbox.service.proxy import Hop
-    from streamnb.mailbox.service.listening import address_of
+        from streamnb.mailbox.service.proxy import NextHop
+    from streamnb.mailbox.service.listening import parse_address
 
     kind, _, address = text.partition(":")
     if kind not in ("lmtp", "smtp"):

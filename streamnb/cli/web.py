@@ -40,7 +40,7 @@ def web(account: str | None, listen: str) -> None:
       streamnb web ~/Maildir --listen 127.0.0.1:0
     """  # noqa: D301 (click's mark for lines that stay as they are)
     with require_extra("web", "{}: not installed"):
-        from streamnb.mailbox.service.http import Guard, http, token_of
+        from streamnb.mailbox.service.http import AuthMiddleware, http, database_token
         from streamnb.web.app import pages
     from streamnb.cli.watch import account_of
     from streamnb.mailbox.service.judge import Mailboxes

@@ -13,7 +13,7 @@ from streamnb.mail.parse import DEFAULT_LIMITS, normalised
 from streamnb.parameters import Boolean, Integer, parameter, parameter_class
 
 
-@parameterised()
+@parameter_class()
 class ByteGrams(MailTransformer):
     r"""Which n-grams of bytes occur in the beginning of a message; a river transformer.
 

@@ -43,7 +43,7 @@ def as_mail(x: Any, limits: Limits = DEFAULT_LIMITS) -> Mail:
     return parse(x, limits)
 
 
-@parameterised(kw_only=True)
+@parameter_class(kw_only=True)
 class MailTransformer(ScanningTransformer):
     """What reads a mail's header, but for the fields that filters stamp."""
 
@@ -75,7 +75,7 @@ class MailTransformer(ScanningTransformer):
         return keep
 
 
-@parameterised()
+@parameter_class()
 class MailTokenizer(MailTransformer, WordParametersMixin):
     r"""Words of a whole mail, each with the place it was found in; a river transformer.
 

@@ -129,7 +129,7 @@ KEEP_NAMES = parameter(
 )
 
 
-@parameterised()
+@parameter_class()
 class WordParametersMixin:
     """Parameters of every tokenizer of words."""
 
@@ -184,7 +184,7 @@ class WordParametersMixin:
         }
 
 
-@parameterised()
+@parameter_class()
 class Tokenizer(WordParametersMixin, ScanningTransformer):
     """Words of any text, counted; a river transformer.
 

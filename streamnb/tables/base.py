@@ -16,7 +16,7 @@ from streamnb.naive_bayes.model_files import ReadArray, SaveLoadMixin
 from streamnb.naive_bayes.prior import log_prior
 from streamnb.naive_bayes.receipt import Receipt
 from streamnb.naive_bayes.rows import as_labels, as_weights
-from streamnb.parameters import Prior, parameters_of, plain_parameters
+from streamnb.parameters import Prior, parameters_from_json, parameters_to_json
 from streamnb.storage import label_to_json, label_from_json
 from streamnb.tables.columns import Columns, plain_value
 
@@ -268,7 +268,7 @@ class TabularNB(ScorerMixin, SaveLoadMixin, MiniBatchMixin):
             low, arrays[f"weight{k}"] = one.arrays()
             lows.append(low)
         return {
-            "parameters": plain_parameters(self),
+            "parameters": parameters_to_json(self),
             "labels": [label_to_json(label) for label in self.labels],
             "lows": lows,
             "statistics": described,
@@ -277,7 +277,7 @@ class TabularNB(ScorerMixin, SaveLoadMixin, MiniBatchMixin):
 
     @classmethod
     def _of_file(cls, header: Any, array: ReadArray) -> Self:
-        model = cls(**parameters_of(header["parameters"], cls))
+        model = cls(**parameters_from_json(header["parameters"], cls))
         labels = [label_from_json(pair) for pair in header["labels"]]
         if len(set(labels)) != len(labels):
             raise ValueError("a label occurs twice")

@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 
 from streamnb.config.experiment import ExperimentConfig
-from streamnb.config.yaml_files import as_yaml
+from streamnb.config.yaml_files import to_yaml
 from streamnb.errors import OutputError, convert_os_errors
 from streamnb.storage import replace_file
 from streamnb.tables.experiment.results import Experiment
