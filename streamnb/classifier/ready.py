@@ -236,7 +236,9 @@ class PresetClassifier(Classifier):
         views = tuple(settings["views"])
         words = settings.get("words")
         ready = cls(
-            **{**given, "views": views}, words=None if words is None else tokenizer_from_config(words), **rest
+            **{**given, "views": views},
+            words=None if words is None else tokenizer_from_config(words),
+            **rest,
         )
         if len(ready.models) != len(model.view_models) or not isinstance(model, ViewsNB):
             raise ValueError("the parameters are not those of the model")
