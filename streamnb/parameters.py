@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeVar, dataclass_transf
 
 import numpy as np
 
-from streamnb.storage import label_to_json, label_from_json
+from streamnb.storage import label_from_json, label_to_json
 
 Prior = str | Mapping[Any, float]
 
@@ -442,19 +442,16 @@ def parameters_from_json(plain: Mapping[str, Any], made: type[ParametersMixin]) 
 
 
 # Old names, until everybody's branch is renamed.
-Constraint, Integer, IntegerRange, Choice, ClassPrior, Boolean, Names = (
-    Constraint,
-    Integer,
-    IntegerRange,
-    Choice,
-    ClassPrior,
-    Boolean,
-    NameList,
-)
-having, MIN_POSITIVE, parameter_class, ParametersMixin = (
-    has_method,
-    MIN_POSITIVE,
-    parameter_class,
-    ParametersMixin,
-)
-parameters_to_json, parameters_from_json = parameters_to_json, parameters_from_json
+Such = Constraint
+Whole = Integer
+Wholes = IntegerRange
+OneOf = Choice
+PriorOf = ClassPrior
+Flag = Boolean
+Names = NameList
+having = has_method
+LEAST = MIN_POSITIVE
+parameterised = parameter_class
+Parameterised = ParametersMixin
+plain_parameters = parameters_to_json
+parameters_of = parameters_from_json

@@ -4,7 +4,7 @@ import json
 import shutil
 
 import pytest
-from golden.make import GOLDEN, MAILS, PROBES, models
+from golden.make import GOLDEN, PROBES, models
 
 import streamnb
 from streamnb import Mailbox, MailClassifier
