@@ -442,16 +442,16 @@ def parameters_from_json(plain: Mapping[str, Any], made: type[ParametersMixin]) 
 
 
 # Old names, until everybody's branch is renamed.
-Such = Constraint
-Whole = Integer
-Wholes = IntegerRange
-OneOf = Choice
-PriorOf = ClassPrior
-Flag = Boolean
+Constraint = Constraint
+Integer = Integer
+IntegerRange = IntegerRange
+Choice = Choice
+ClassPrior = ClassPrior
+Boolean = Boolean
 Names = NameList
 having = has_method
-LEAST = MIN_POSITIVE
-parameterised = parameter_class
-Parameterised = ParametersMixin
-plain_parameters = parameters_to_json
-parameters_of = parameters_from_json
+MIN_POSITIVE = MIN_POSITIVE
+parameter_class = parameter_class
+ParametersMixin = ParametersMixin
+parameters_to_json = parameters_to_json
+parameters_from_json = parameters_from_json
