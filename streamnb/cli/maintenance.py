@@ -49,7 +49,9 @@ def status(as_json: bool) -> None:
     console.print(f"last learned: {last}")
     table = new_table("class", "said by", "source", "messages")
     for one in found.learned:
-        table.add_row(printable(one.label), one.teacher, printable(one.source), f"{one.messages:,}")
+        table.add_row(
+            printable(one.label), one.labelled_by, printable(one.source), f"{one.messages:,}"
+        )
     console.print(table)
     table = new_table("class", "called rightly", "wrongly", "ready")
     for of in found.classes:
@@ -122,7 +124,7 @@ def rescue(new: str, classes: tuple[str, ...]) -> None:
     done = rescued(damaged, new, classes, current("wait"))
     for line in done.left:
         say(f"{damaged}: left out: {line}")
-    click.echo(printable(f"{new}: {done.added:,} learnings kept"))
+    click.echo(printable(f"{new}: {done.rows_added:,} learnings kept"))
     if done.left:
         raise click.exceptions.Exit(4)
 
@@ -279,7 +281,7 @@ def export(file: str, kind: str | None, no_messages: bool) -> None:
 
 def _said(done: Absorbed) -> str:
     return (
-        f"added {done.added:,}, known {done.known:,}, overruled ours {done.overruling:,}, "
+        f"added {done.rows_added:,}, known {done.known:,}, overruled ours {done.overruling:,}, "
         f"overruled by ours {done.overruled:,}"
     )
 

@@ -187,7 +187,7 @@ def test_a_full_disk_loses_nothing_that_was_acknowledged(sample, tmp_path):
 EDITS = [
     "UPDATE ledger SET tokens = x'00'", "UPDATE ledger SET label = 99", "UPDATE ledger SET label = 'x'",
     "UPDATE ledger SET receipt = '[]'", "UPDATE ledger SET receipt = 'null'", "UPDATE ledger SET time = 'x'",
-    "UPDATE ledger SET teacher = 'x'", "UPDATE ledger SET expected = 99", "UPDATE ledger SET digest = 'x' WHERE id = 1",
+    "UPDATE ledger SET labelled_by = 'x'", "UPDATE ledger SET predicted = 99", "UPDATE ledger SET digest = 'x' WHERE id = 1",
     "UPDATE state SET value = '[]' WHERE name = 'known'", "UPDATE state SET value = '{' WHERE name = 'known'",
     "UPDATE blocks_0 SET cells = 'x'", "UPDATE blocks_0 SET cells = x'00'", "DELETE FROM blocks_0",
     "UPDATE features_0 SET place = 10000000", "UPDATE features_0 SET place = -1",
@@ -244,9 +244,9 @@ def learn_ten(path):
         "UPDATE ledger SET tokens = x'02ff' WHERE id = 4",
         "UPDATE state SET value = '{' WHERE name = 'known'",
         "DROP TABLE features_0",
-        "UPDATE ledger SET ended = 'x' WHERE id = 4",
-        "UPDATE ledger SET ended = -1 WHERE id = 4",
-        "UPDATE ledger SET ended = 1e400 WHERE id = 4",
+        "UPDATE ledger SET removed_at = 'x' WHERE id = 4",
+        "UPDATE ledger SET removed_at = -1 WHERE id = 4",
+        "UPDATE ledger SET removed_at = 1e400 WHERE id = 4",
     ],
 )
 def test_what_is_sound_of_a_damaged_database_is_rescued(tmp_path, statement):
@@ -305,7 +305,7 @@ def test_a_page_that_is_lost_takes_few_rows_with_it(tmp_path, every):
             all_of_it.append(page)
             assert os.listdir(tmp_path) == ["a.db"]
             continue
-        assert done.added == 60 or (done.left and done.added > 40)
+        assert done.rows_added == 60 or (done.left and done.rows_added > 40)
         with Mailbox(new) as mailbox:
             assert mailbox.verify() == []
         new.unlink()
@@ -333,7 +333,7 @@ def test_status_of_a_ledger_with_text_that_is_none(tmp_path):
     with Mailbox(path) as mailbox:
         mailbox.learn(b"Subject: a\n\nb", "ham")
     for statement in (
-        "UPDATE ledger SET teacher = x'00ff'",
+        "UPDATE ledger SET labelled_by = x'00ff'",
         "UPDATE ledger SET source = x'00ff'",
     ):
         damage(path, statement)

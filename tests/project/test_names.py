@@ -79,4 +79,6 @@ def test_docstrings_begin_with_a_verb_or_a_noun(folder):
 
 if __name__ == "__main__":
     for path in python_files(sys.argv[1:] or list(FOLDERS)):
-        sys.stdout.writelines(f"{place}\n" for place in function_words(path) + headless_docstrings(path))
+        sys.stdout.writelines(
+            f"{place}\n" for place in function_words(path) + headless_docstrings(path)
+        )
