@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeVar, dataclass_transf
 
 import numpy as np
 
-from streamnb.storage import plain_label, read_label
+from streamnb.storage import label_to_json, label_from_json
 
 Prior = str | Mapping[Any, float]
 
@@ -40,7 +40,7 @@ def shown(value: Any) -> str:
         return f"a number of {value.bit_length()} bits" if type(value) is int else "what is there"
 
 
-class Such:
+class Constraint:
     """What a parameter may be: whatever fits a condition, and what to call that."""
 
     listed = False  # whether a list, as YAML and JSON have it, stands for a tuple
@@ -72,7 +72,7 @@ class Such:
             raise ValueError(f"{name}: {shown(value)} is not {self.what}")
 
 
-class Number(Such):
+class Number(Constraint):
     """A number from `low` to `high`; with `below`, not `high` itself."""
 
     def __init__(
@@ -91,7 +91,7 @@ LEAST = 1e-100
 POSITIVE = Number(LEAST)
 
 
-class Whole(Such):
+class Whole(Constraint):
     """A whole number from `low` to `high`."""
 
     def __init__(self, low: int = 1, high: int = 10**12, *, none: bool = False) -> None:
@@ -102,21 +102,21 @@ class Whole(Such):
         super().__init__(fits, f"a whole number from {low} to {high}", none=none)
 
 
-class Flag(Such):
+class Flag(Constraint):
     """True or False."""
 
     def __init__(self) -> None:
         super().__init__(lambda value: isinstance(value, (bool, np.bool_)), "true or false")
 
 
-class Text(Such):
+class Text(Constraint):
     """Text."""
 
     def __init__(self, *, none: bool = False) -> None:
         super().__init__(lambda value: isinstance(value, str), "text", none=none)
 
 
-class OneOf(Such):
+class OneOf(Constraint):
     """One of a few values."""
 
     def __init__(self, choices: tuple[Any, ...], *, none: bool = False) -> None:
@@ -129,7 +129,7 @@ class OneOf(Such):
         super().__init__(fits, f"one of {', '.join(map(str, choices))}", none=none)
 
 
-class Names(Such):
+class Names(Constraint):
     """A list of names: `of` says of which type, and `some` whether it must not be empty."""
 
     listed = True
@@ -162,7 +162,7 @@ class Names(Such):
         return list(value) if self.ordered else sorted(value, key=repr)
 
 
-class Wholes(Such):
+class Wholes(Constraint):
     """Two whole numbers, the second not the smaller one."""
 
     listed = True
@@ -177,7 +177,7 @@ class Wholes(Such):
         super().__init__(fits, f"a pair of whole numbers from {low} to {high}, rising")
 
 
-class PriorOf(Such):
+class PriorOf(Constraint):
     """A word that names a prior, or a mapping of labels to probabilities."""
 
     def __init__(self, words: tuple[str, ...] = ("learned", "uniform")) -> None:
@@ -190,13 +190,13 @@ class PriorOf(Such):
         """A word as it is; of a mapping pairs, for labels need not be text."""
         if isinstance(value, str):
             return value
-        return [[plain_label(label), float(p)] for label, p in value.items()]
+        return [[label_to_json(label), float(p)] for label, p in value.items()]
 
     def of_plain(self, value: Any) -> Any:
         """What `plain` gave, as the parameter wants it."""
         if isinstance(value, str):
             return value
-        return {read_label(label): float(p) for label, p in value}
+        return {label_from_json(label): float(p) for label, p in value}
 
     def read(self, name: str, plain: Any) -> Any:
         """A value as YAML has it, which has mappings."""
@@ -214,14 +214,14 @@ class PriorOf(Such):
                 raise ValueError(f"{name}: no class has a probability above 0")
 
 
-def having(method: str, what: str, *, none: bool = False) -> Such:
+def having(method: str, what: str, *, none: bool = False) -> Constraint:
     """An object with a method, and what to call such an object."""
 
     def fits(value: Any) -> bool:
         some = not isinstance(value, type | Sequence)  # a text, too, has a method `count`
         return some and callable(getattr(value, method, None))
 
-    return Such(fits, what, none=none)
+    return Constraint(fits, what, none=none)
 
 
 class Parameter(NamedTuple):
@@ -240,7 +240,7 @@ class Parameter(NamedTuple):
     """
 
     default: Any
-    check: Such
+    check: Constraint
     role: Role
     help: str
 
@@ -253,7 +253,7 @@ class _Field(NamedTuple):
     kw_only: bool
 
 
-def parameter(check: Such, role: Role, help: str, *, default: Any) -> Any:  # noqa: A002
+def parameter(check: Constraint, role: Role, help: str, *, default: Any) -> Any:  # noqa: A002
     """Declare a parameter: a field of a class that `parameterised` decorates."""
     return Parameter(default, check, role, help)
 

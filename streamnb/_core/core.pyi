@@ -190,6 +190,7 @@ def gains(of_all: _Weights, more: _Weights | None) -> list[float]: ...
 def combined(
     of_all: _Weights, more: _Weights | None, evidence: list[list[float]], known: list[int]
 ) -> list[float]: ...
+def best_index(scores: list[float]) -> int: ...
 def recalibrated(
     of_all: _Weights,
     more: _Weights | None,
@@ -200,6 +201,7 @@ def recalibrated(
     trust: float,
     turn: float,
     told: float,
+    top: int,
     rate: float,
 ) -> list[tuple[tuple[float, ...], ...]]: ...
 def earnings(

@@ -16,7 +16,7 @@ from streamnb.classifier.verdict import Costs, Reason, Verdict
 from streamnb.counts.protocol import Label
 from streamnb.errors import ModelFileError, OutputError
 from streamnb.features.token_counts import Feature
-from streamnb.features.views import Views, described, restored
+from streamnb.features.views import Views, tokenizer_config, tokenizer_from_config
 from streamnb.features.words import ScanningTransformer, Tokenizer
 from streamnb.naive_bayes.base import TextModel
 from streamnb.naive_bayes.counting import CountingNB
@@ -28,14 +28,14 @@ from streamnb.naive_bayes.receipt import Receipt
 from streamnb.naive_bayes.rows import as_labels, as_weights, frame_of, is_frame
 from streamnb.parameters import (
     Parameterised,
-    Such,
+    Constraint,
     Text,
     having,
     is_number,
     parameter,
     parameterised,
 )
-from streamnb.scores import log_odds, probabilities
+from streamnb.scores import best_index, log_odds, probabilities
 
 
 def _are_costs(value: Any) -> bool:
@@ -45,8 +45,8 @@ def _are_costs(value: Any) -> bool:
 
 _CLEAR = 1e3  # nats that a clear message has at least
 
-_COSTS = Such(_are_costs, "three numbers >= 0: false_alarm, miss and unsure")
-_LABEL = Such(
+_COSTS = Constraint(_are_costs, "three numbers >= 0: false_alarm, miss and unsure")
+_LABEL = Constraint(
     lambda value: isinstance(value, str | int | float | np.generic),
     "a label: str, int, bool or float",
 )
@@ -279,10 +279,10 @@ class Classifier(Parameterised, AsksMany):
             label: chance * (costs.false_alarm if label == self.positive else costs.miss)
             for label, chance in _chances_of_others(shares, messages).items()
         }
-        cheapest = min(labels, key=expected.__getitem__)
+        cheapest = labels[best_index([-expected[label] for label in labels])]
         alive = sum(score > -math.inf for score in scores.values())
         unsure = alive < 2 or costs.unsure < expected[cheapest]
-        return max(labels, key=shares.__getitem__) if unsure else cheapest, shares, unsure
+        return labels[best_index(list(scores.values()))] if unsure else cheapest, shares, unsure
 
     def explain_one(self, x: Any) -> Explanation:
         """Say what each feature of a message added to each class."""
@@ -387,7 +387,7 @@ class Classifier(Parameterised, AsksMany):
         """Everything but the model, as JSON can hold it."""
         positive = self.positive
         return {
-            "tokenizer": described(self.tokenizer),
+            "tokenizer": tokenizer_config(self.tokenizer),
             "positive": positive.item() if isinstance(positive, np.generic) else positive,
             "costs": list(self.costs),
             "on": self.on,
@@ -396,7 +396,7 @@ class Classifier(Parameterised, AsksMany):
     @classmethod
     def from_settings(cls, model: TextModel, settings: Any) -> Classifier:
         """A classifier of a model and what `settings` gave; any exception where it is not sound."""
-        tokenizer = restored(settings["tokenizer"])
+        tokenizer = tokenizer_from_config(settings["tokenizer"])
         _check_views(tokenizer, model)
         positive, on = settings["positive"], settings["on"]
         if not isinstance(positive, str | int | float):
@@ -468,7 +468,7 @@ def _chances_of_others(
     message of a new kind is, their numbers say, so that a class that has just come does not make
     the verdicts on others unsure.
     """
-    top = max(shares, key=shares.__getitem__)
+    top = list(shares)[best_index(list(shares.values()))]
     rest = math.fsum(share for label, share in shares.items() if label != top)
     whole = rest + shares[top]
     known = {label: messages[label] + 1 for label in shares if messages.get(label)}

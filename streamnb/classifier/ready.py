@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from streamnb.classifier.general import Classifier
 from streamnb.features.byte_grams import ByteGrams
 from streamnb.features.mail_words import MailTokenizer
-from streamnb.features.views import Views, described, restored
+from streamnb.features.views import Views, tokenizer_config, tokenizer_from_config
 from streamnb.features.word_pairs import WordPairs
 from streamnb.features.words import ScanningTransformer, Tokenizer
 from streamnb.naive_bayes.base import TextModel
@@ -222,7 +222,7 @@ class ReadyClassifier(Classifier):
             "parameters": plain_parameters(self, but=("positive", "costs", "on", "words")),
             # A preset may have other views in another version.
             "views": list(self._chosen),
-            "words": None if self.words is None else described(self.words),
+            "words": None if self.words is None else tokenizer_config(self.words),
         }
 
     @classmethod
@@ -236,7 +236,9 @@ class ReadyClassifier(Classifier):
         views = tuple(settings["views"])
         words = settings.get("words")
         ready = cls(
-            **{**given, "views": views}, words=None if words is None else restored(words), **rest
+            **{**given, "views": views},
+            words=None if words is None else tokenizer_from_config(words),
+            **rest,
         )
         if len(ready.models) != len(model.members) or not isinstance(model, ViewsNB):
             raise ValueError("the parameters are not those of the model")

@@ -10,7 +10,7 @@ import click
 
 from streamnb.cli.options import plot_option, set_option, tell
 from streamnb.cli.tables import new_console, new_table, progress_bar
-from streamnb.errors import ConfigError, printable, shown
+from streamnb.errors import ConfigError, printable, abbreviate
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -119,7 +119,7 @@ def _print(found: Experiment) -> None:
             console.print("", _confusion_table(name, result))
 
 
-_FEW = 20  # rows or classes that are shown one by one
+_FEW = 20  # rows or classes that are abbreviate one by one
 
 
 def _print_answer(answer: Answer, console: Console) -> None:
@@ -129,7 +129,7 @@ def _print_answer(answer: Answer, console: Console) -> None:
     for name, likelihoods in answer.likelihoods.items():
         for label, likelihood in likelihoods.items():
             share = answer.probabilities[name][label]
-            table.add_row(shown(name), shown(label), f"{likelihood:.4g}", f"{share:.2%}")
+            table.add_row(abbreviate(name), abbreviate(label), f"{likelihood:.4g}", f"{share:.2%}")
     console.print(table)
 
 
@@ -138,7 +138,7 @@ def _print_points(found: Experiment, console: Console) -> None:
     points = [result.points for result in found.models.values()]
     if not points or not points[0]:
         return
-    table = new_table("tested", "rows", "trials", *map(shown, models))
+    table = new_table("tested", "rows", "trials", *map(abbreviate, models))
     step = max(1, len(points[0]) // 10)
     chosen = [*range(0, len(points[0]) - 1, step), len(points[0]) - 1]
     for i in chosen:
@@ -153,14 +153,14 @@ def _print_points(found: Experiment, console: Console) -> None:
 def _print_times(found: Experiment, console: Console) -> None:
     if not any(result.points for result in found.models.values()):
         return
-    table = new_table("mean of a trial", *map(shown, found.models))
+    table = new_table("mean of a trial", *map(abbreviate, found.models))
     for title, key in (("fit", "fit_seconds"), ("predict", "predict_seconds")):
         table.add_row(title, *(f"{1e6 * getattr(of, key):,.0f} µs" for of in found.models.values()))
     console.print(table)
 
 
 def _histogram(found: Experiment) -> Table:
-    table = new_table("accuracy", *map(shown, found.models))
+    table = new_table("accuracy", *map(abbreviate, found.models))
     last = {name: result.points[-1].accuracies for name, result in found.models.items()}
     for value in sorted({round(x, 6) for of in last.values() for x in of}):
         cells = []
@@ -174,22 +174,22 @@ def _histogram(found: Experiment) -> Table:
 
 
 def _rows_table(found: Experiment) -> Table:
-    titles = [f"{shown(name)}: wrong" for name in found.models]
+    titles = [f"{abbreviate(name)}: wrong" for name in found.models]
     table = new_table("row", "class", *titles)
     for i in range(found.rows):
         cells = []
         for result in found.models.values():
             share = result.wrong[i] / result.tested[i] if result.tested[i] else 0.0
             cells.append(f"{result.wrong[i]:,} of {result.tested[i]:,} ({share:.0%})")
-        table.add_row(f"{i + 1}", shown(found.labels[i]), *cells)
+        table.add_row(f"{i + 1}", abbreviate(found.labels[i]), *cells)
     return table
 
 
 def _confusion_table(name: str, result: ModelResult) -> Table:
     classes = list(result.confusion)
-    table = new_table(f"{shown(name)} took", *(shown(one, 8) for one in classes))
+    table = new_table(f"{abbreviate(name)} took", *(abbreviate(one, 8) for one in classes))
     for true, row in result.confusion.items():
         whole = sum(row.values()) or 1
         cells = [f"{row[one] / whole:.1%}" if row[one] else "" for one in classes]
-        table.add_row(shown(true, 20), *cells)
+        table.add_row(abbreviate(true, 20), *cells)
     return table

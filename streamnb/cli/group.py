@@ -28,7 +28,7 @@ _COMMANDS = {
     "report": "report",
     "explain": "explain",
     "top": "explain",
-    "trec": "trec",
+    "trec-run": "trec",
     "learn": "mailbox",
     "forget": "mailbox",
     "classify": "mailbox",
@@ -36,11 +36,11 @@ _COMMANDS = {
     "serve": "serve",
     "watch": "watch",
     "web": "web",
-    "record": "web",
+    "verdicts": "web",
     "status": "maintenance",
     "verify": "maintenance",
-    "rescue": "maintenance",
-    "renew": "mailbox",
+    "recover": "maintenance",
+    "upgrade": "mailbox",
     "undo": "maintenance",
     "compact": "maintenance",
     "export": "maintenance",
@@ -143,7 +143,7 @@ def _prepare() -> None:
 
 def main() -> None:
     """Run the command line; every failure is one line and an exit status."""
-    from streamnb.errors import LIMITS, StreamNBError, UnexpectedError, failure_of, printable
+    from streamnb.errors import LIMITS, StreamNBError, UnexpectedError, describe_os_error, printable
 
     _prepare()
     try:
@@ -179,7 +179,7 @@ def main() -> None:
         status = 141
     except OSError as error:
         sys.stdout = None  # or Python would try to write to it once more
-        click.echo(f"streamnb: {failure_of(error)}", err=True)
+        click.echo(f"streamnb: {describe_os_error(error)}", err=True)
         status = 3 if error.filename is not None else 1 if error.errno in LIMITS else 5
     except MemoryError:
         click.echo(

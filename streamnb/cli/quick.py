@@ -10,7 +10,7 @@ import sys
 from contextlib import suppress
 from typing import NoReturn
 
-from streamnb.errors import BusyError, StreamNBError, failure_of, printable, why_of
+from streamnb.errors import BusyError, StreamNBError, describe_os_error, printable, error_text
 from streamnb.mailbox.service.client import Asking
 from streamnb.mailbox.service.passthrough import pass_through
 
@@ -70,7 +70,7 @@ def _classified(asking: Asking, path: str) -> int | None:
     except BrokenPipeError:
         os._exit(141)
     except OSError as error:
-        sys.stderr.write(f"streamnb: {failure_of(error)}\n")
+        sys.stderr.write(f"streamnb: {describe_os_error(error)}\n")
         sys.stderr.flush()
         os._exit(3)  # Python would try to write what is left once more
     if found.label is not None and not found.ready:
@@ -122,7 +122,7 @@ def filtered(asking: Asking, strict: bool, unsure_field: str | None = None) -> i
             sys.stderr.write(f"streamnb: not recorded: {printable(str(error))}\n")
     if trouble is None:
         return 0
-    why = why_of(trouble)
+    why = error_text(trouble)
     if strict:
         sys.stderr.write(f"streamnb: no verdict, to be tried again (status 75): {why}\n")
         return 75

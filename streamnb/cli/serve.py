@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from streamnb.cli import options
-from streamnb.errors import ConfigError, needing
+from streamnb.errors import ConfigError, require_extra
 
 if TYPE_CHECKING:
     import ssl
@@ -146,11 +146,11 @@ def _handler(
 
         return milter(mailboxes, options.say, question, reject)
     if name == "http":
-        with needing("server", "{}: not installed"):
+        with require_extra("server", "{}: not installed"):
             from streamnb.mailbox.service.api import api
             from streamnb.mailbox.service.http import Guard, http
         return http(Guard(api(mailboxes), _token(mailboxes)))
-    with needing("server", "{}: not installed"):
+    with require_extra("server", "{}: not installed"):
         from streamnb.mailbox.service.proxy import proxy
     assert hop is not None  # noqa: S101 (checked by the command)
     return proxy(hop, mailboxes, options.say, name == "lmtp", question, tls)
@@ -214,7 +214,7 @@ def _own(*listeners: str | None) -> list[Address]:
 
 
 def _hop(text: str) -> Hop:
-    with needing("server", "{}: not installed"):
+    with require_extra("server", "{}: not installed"):
         from streamnb.mailbox.service.proxy import Hop
     from streamnb.mailbox.service.listening import address_of
 

@@ -20,7 +20,7 @@ from streamnb.errors import (
     CorpusError,
     MailServerError,
     OutputError,
-    failure_of,
+    describe_os_error,
     printable,
 )
 
@@ -309,7 +309,7 @@ def _run(
             if once or not looked:
                 raise
             seconds = min(max(2 * seconds, 1.0), _LONGEST)
-            why = failure_of(error) if isinstance(error, OSError) else error
+            why = describe_os_error(error) if isinstance(error, OSError) else error
             _say(f"{why}; again in {seconds:g} s")
             pause(seconds, lambda: bool(stopped))
 

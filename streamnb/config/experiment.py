@@ -16,7 +16,7 @@ from streamnb.config.sections import (
     section_of,
 )
 from streamnb.naive_bayes import COUNTING
-from streamnb.parameters import LEAST, Flag, Number, OneOf, Such, Text, Whole
+from streamnb.parameters import LEAST, Flag, Number, OneOf, Constraint, Text, Whole
 from streamnb.tables import (
     AODE,
     CategoricalNB,
@@ -31,7 +31,7 @@ def _is_cell(value: Any) -> bool:
     return value is None or isinstance(value, (float, int, str))
 
 
-CELL = Such(_is_cell, "a number, text, a truth value or null")
+CELL = Constraint(_is_cell, "a number, text, a truth value or null")
 
 
 class _Data(Section):
@@ -105,7 +105,7 @@ class TestShares(Section):
     steps: int = key(Whole(2, 10**4))
 
 
-def _one_or_some(of: Such, among: Reader | None = None) -> Reader:
+def _one_or_some(of: Constraint, among: Reader | None = None) -> Reader:
     """Read a value, a list of such values, or, of a mapping, what `among` makes of it."""
     some = list_of(of, 1)
 

@@ -20,15 +20,15 @@ from streamnb.corpus.order import ORDERS
 from streamnb.features.mail_words import MailTokenizer
 from streamnb.features.words import Tokenizer
 from streamnb.naive_bayes import COUNTING
-from streamnb.parameters import LEAST, Flag, Number, OneOf, PriorOf, Such, Text, Whole
+from streamnb.parameters import LEAST, Flag, Number, OneOf, PriorOf, Constraint, Text, Whole
 
 
 def _is_name(value: Any) -> bool:
     return isinstance(value, str) and value != ""
 
 
-NAME = Such(_is_name, "text that is not empty")
-MAYBE_NAME = Such(_is_name, "text that is not empty", none=True)
+NAME = Constraint(_is_name, "text that is not empty")
+MAYBE_NAME = Constraint(_is_name, "text that is not empty", none=True)
 NATURAL, MAYBE_NATURAL = Whole(), Whole(none=True)
 SEED = Whole(0, 10**18)
 SHARE = Number(0, 1)
@@ -183,7 +183,7 @@ def _is_list(value: Any) -> bool:
     return isinstance(value, (list, tuple))
 
 
-_named = mapping_of(Such(lambda value: True))
+_named = mapping_of(Constraint(lambda value: True))
 
 
 def _swept(path: str, value: Any) -> Any:

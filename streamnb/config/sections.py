@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
 from streamnb.errors import ConfigError
-from streamnb.parameters import OneOf, Such, shown
+from streamnb.parameters import OneOf, Constraint, shown
 
 # Gives the value that plain data stands for, or raises ValueError with the path it was given.
 Reader = Callable[[str, Any], Any]
@@ -26,9 +26,9 @@ class Key(NamedTuple):
     default: Any
 
 
-def key(of: Such | Reader, *, default: Any = _REQUIRED) -> Any:
+def key(of: Constraint | Reader, *, default: Any = _REQUIRED) -> Any:
     """Declare a key of a section; without a default it must be there."""
-    return Key(of.read if isinstance(of, Such) else of, default)
+    return Key(of.read if isinstance(of, Constraint) else of, default)
 
 
 class Section:
@@ -153,9 +153,9 @@ def section(*made: type[Section], default: str | None = None) -> Reader:
     return read
 
 
-def list_of(of: Such | Reader, least: int = 0, *, none: bool = False) -> Reader:
+def list_of(of: Constraint | Reader, least: int = 0, *, none: bool = False) -> Reader:
     """Read a list of so many at least, as a tuple."""
-    read_one = of.read if isinstance(of, Such) else of
+    read_one = of.read if isinstance(of, Constraint) else of
 
     def read(path: str, plain: Any) -> tuple[Any, ...] | None:
         if plain is None and none:
@@ -168,9 +168,9 @@ def list_of(of: Such | Reader, least: int = 0, *, none: bool = False) -> Reader:
     return read
 
 
-def mapping_of(of: Such | Reader, least: int = 0) -> Reader:
+def mapping_of(of: Constraint | Reader, least: int = 0) -> Reader:
     """Read a mapping of names to values, of so many at least."""
-    read_one = of.read if isinstance(of, Such) else of
+    read_one = of.read if isinstance(of, Constraint) else of
 
     def read(path: str, plain: Any) -> dict[str, Any]:
         if not isinstance(plain, Mapping) or len(plain) < least:

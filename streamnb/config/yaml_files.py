@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from streamnb.config.sections import Section
-from streamnb.errors import ConfigError, os_errors_as
+from streamnb.errors import ConfigError, convert_os_errors
 
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 50
@@ -53,7 +53,7 @@ def read_yaml(path: str | Path) -> dict[str, Any]:
         Where the file is missing, too large, not YAML, not a mapping, or repeats a key. Aliases
         are refused: a few lines of them can stand for terabytes.
     """
-    with os_errors_as(ConfigError, f"{path}: cannot be read"), open(path, "rb") as file:
+    with convert_os_errors(ConfigError, f"{path}: cannot be read"), open(path, "rb") as file:
         raw = file.read(MAX_BYTES + 1)
     if len(raw) > MAX_BYTES:
         raise ConfigError(f"{path}: longer than {MAX_BYTES} bytes, too long for a configuration")

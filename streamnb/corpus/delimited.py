@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from streamnb.corpus.entry import Corpus, Entry, Labels, numbered_lines
-from streamnb.errors import CorpusError, os_errors_as
+from streamnb.errors import CorpusError, convert_os_errors
 
 MAX_FIELD = 1 << 20  # bytes or characters of a text that are read
 _MAX_ROW = 1 << 26  # bytes of a line, and characters of a field, before they are cut
@@ -57,7 +57,10 @@ def delimited_tabs(paths: list[Path], root: Path) -> Corpus:
     def entries() -> Iterator[Entry]:
         labels = Labels()
         for path in paths:
-            with os_errors_as(CorpusError, f"{path}: cannot be read"), open(path, "rb") as file:
+            with (
+                convert_os_errors(CorpusError, f"{path}: cannot be read"),
+                open(path, "rb") as file,
+            ):
                 columns: _TabColumns | None = None
                 filled = (one for one in _lines(file, _MAX_ROW) if one[1].strip())
                 for place, (number, line) in enumerate(filled):
@@ -146,7 +149,7 @@ class Columns(NamedTuple):
 
 def csv_columns(path: Path, label: str | None = None, text: str | None = None) -> Columns | None:
     """Where a CSV file has label and text, or None where it cannot be told."""
-    with os_errors_as(CorpusError, f"{path}: cannot be read"), open(path, "rb") as file:
+    with convert_os_errors(CorpusError, f"{path}: cannot be read"), open(path, "rb") as file:
         head = _decoded(file.readline(1 << 16)).lstrip("\ufeff")
     for delimiter in _DELIMITERS:
         names = _names(head, delimiter)
@@ -210,7 +213,7 @@ def delimited_csv(path: Path, label: str, text: str, delimiter: str = ",") -> Co
 
     def entries() -> Iterator[Entry]:
         labels = Labels()
-        with os_errors_as(CorpusError, f"{path}: cannot be read"), open(path, "rb") as raw:
+        with convert_os_errors(CorpusError, f"{path}: cannot be read"), open(path, "rb") as raw:
             lines = (_decoded(line) for _, line in _lines(raw, _MAX_ROW))
             reader = csv.DictReader(lines, delimiter=delimiter, strict=True)
             for number, row in enumerate(_csv_rows(path, reader), 1):

@@ -10,7 +10,7 @@ from streamnb.corpus.entry import Corpus
 from streamnb.corpus.folders import class_folders, is_maildir, maildir
 from streamnb.corpus.mbox import looks_like_mbox, mbox
 from streamnb.corpus.trec import looks_like_index, trec_index
-from streamnb.errors import ConfigError, CorpusError, os_errors_as
+from streamnb.errors import ConfigError, CorpusError, convert_os_errors
 
 KINDS = ("trec", "folders", "maildir", "mbox", "tabs", "csv")
 _SOUGHT = (
@@ -65,7 +65,7 @@ def open_corpus(
 
 
 def _head(path: Path) -> bytes:
-    with os_errors_as(CorpusError, f"{path}: cannot be read"), open(path, "rb") as file:
+    with convert_os_errors(CorpusError, f"{path}: cannot be read"), open(path, "rb") as file:
         return file.read(1 << 16)
 
 

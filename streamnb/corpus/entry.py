@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from streamnb.errors import CorpusError, cause_of
+from streamnb.errors import CorpusError, root_cause
 
 # Of a file longer than this only the beginning is read; the parsers look at less.
 MAX_MESSAGE = 1 << 22
@@ -151,7 +151,7 @@ def read(entry: Entry, most: int = MAX_MESSAGE, follow: bool = True) -> bytes | 
         finally:
             os.close(descriptor)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
-        raise CorpusError(f"{entry.path}: cannot be read: {cause_of(error).lower()}") from None
+        raise CorpusError(f"{entry.path}: cannot be read: {root_cause(error).lower()}") from None
 
 
 def _read_bytes(descriptor: int, size: int) -> bytes:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from streamnb.corpus.entry import Corpus, Entry, Labels
 from streamnb.corpus.headers import labelled
-from streamnb.errors import CorpusError, os_errors_as
+from streamnb.errors import CorpusError, convert_os_errors
 
 _MEANINGS = {
     "ham": "ham", "notspam": "ham", "nonspam": "ham", "nospam": "ham", "notjunk": "ham",
@@ -58,7 +58,7 @@ def _is_folder(item: os.DirEntry[str]) -> bool:
 def _listing(folder: Path) -> tuple[list[str], int]:
     """The names of a folder's messages, and how many folders are in it."""
     names, folders = [], 0
-    with os_errors_as(CorpusError, f"{folder}: cannot be listed"), os.scandir(folder) as found:
+    with convert_os_errors(CorpusError, f"{folder}: cannot be listed"), os.scandir(folder) as found:
         for item in found:
             if item.name.startswith(".") or item.name.lower() in _IGNORED:
                 continue

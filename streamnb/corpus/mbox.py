@@ -10,7 +10,7 @@ from typing import BinaryIO
 from streamnb.corpus.entry import MAX_MESSAGE, Corpus, Entry, Labels
 from streamnb.corpus.folders import check_classes, class_of
 from streamnb.corpus.headers import labelled
-from streamnb.errors import CorpusError, os_errors_as
+from streamnb.errors import CorpusError, convert_os_errors
 
 _CHUNK = 1 << 20
 # After a blank line, or at the start: "From ", and a year, or a time of day, somewhere on the line.
@@ -78,7 +78,7 @@ def mbox(paths: list[Path], root: Path, label_header: str | None = None) -> Corp
             label = class_of(path.stem)
             name = path.relative_to(root).as_posix() if path != root else path.name
             number = 0
-            with os_errors_as(CorpusError, f"{path}: cannot be read"):
+            with convert_os_errors(CorpusError, f"{path}: cannot be read"):
                 for number, (start, end) in enumerate(_spans(path), 1):
                     entry = Entry(
                         f"{name}:{number}", label, str(path), start, min(end, start + MAX_MESSAGE)

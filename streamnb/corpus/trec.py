@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from streamnb.corpus.entry import Corpus, Entry, numbered_lines
-from streamnb.errors import CorpusError, os_errors_as
+from streamnb.errors import CorpusError, convert_os_errors
 
 MAX_LINE = 8192
 
@@ -39,7 +39,7 @@ def trec_index(path: Path) -> Corpus:
 
     def entries() -> Iterator[Entry]:
         number = 0
-        with os_errors_as(CorpusError, f"{path}: cannot be read"), open(path, "rb") as lines:
+        with convert_os_errors(CorpusError, f"{path}: cannot be read"), open(path, "rb") as lines:
             for number, line in numbered_lines(lines, MAX_LINE):
                 if number == 1:
                     line = line.removeprefix(BOM_UTF8)

@@ -23,9 +23,9 @@ from streamnb.counts.protocol import (
     UnsupportedError,
     check_labels,
 )
-from streamnb.errors import damaged
+from streamnb.errors import corrupted
 from streamnb.features.token_counts import TokenCounts
-from streamnb.storage import plain_label, read_label
+from streamnb.storage import label_to_json, label_from_json
 
 
 def today() -> int:
@@ -56,7 +56,7 @@ class SqlCounts(Places):
     def state(self) -> dict[str, Any]:
         """The few numbers that every classification needs, as JSON can hold them."""
         return {
-            "labels": [plain_label(label) for label in self.labels],
+            "labels": [label_to_json(label) for label in self.labels],
             "weights": self.weights,
             "totals": self.totals,
             "features": self.features,
@@ -65,7 +65,7 @@ class SqlCounts(Places):
 
     def load(self, state: Any) -> None:
         """Take over what `state` gave; any exception where it is not sound."""
-        self.labels = [read_label(pair) for pair in state["labels"]]
+        self.labels = [label_from_json(pair) for pair in state["labels"]]
         self.weights = [float(x) for x in state["weights"]]
         self.totals = [float(x) for x in state["totals"]]
         self.features, self.places = int(state["features"]), int(state["places"])
@@ -214,7 +214,7 @@ class SqlCounts(Places):
         """Learn many messages summed up; `sums` has a column for each of `labels`."""
         for column, label, weight in zip(sums.T, labels, weights, strict=True):
             some = tokens.select(column > 0)
-            part = TokenCounts._trusted(
+            part = TokenCounts.unchecked(
                 some.fingerprints, column[column > 0], some.names, some.ends
             )
             self.add(part, label, 1.0, weight)
@@ -233,7 +233,7 @@ class SqlCounts(Places):
         run = self.database.connection.execute
         named = run(f"SELECT name FROM features_{self.view} ORDER BY fingerprint").fetchall()  # noqa: S608
         if not all(name is None or isinstance(name, bytes) for (name,) in named):
-            raise damaged(self.database.path, "a name")
+            raise corrupted(self.database.path, "a name")
         found = self._everywhere()
         at = found.rows
         cells = found.page.cells[at]
@@ -289,7 +289,7 @@ class SqlCounts(Places):
         places[there] = known.places[at[there]]
         found = found_of(fingerprints, places, page)
         if (places < 0).any():
-            found = self._with_places(found, TokenCounts._trusted(fingerprints, times, None, None))
+            found = self._with_places(found, TokenCounts.unchecked(fingerprints, times, None, None))
         page, rows = found.page, found.rows
         page.cells[rows] = cells
         page.seen[rows, 0] = times

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from streamnb import _core
 from streamnb.counts.protocol import Counts, Floats, Keys, Label, check_labels
 from streamnb.features.token_counts import Feature, TokenCounts
-from streamnb.storage import plain_label, read_label
+from streamnb.storage import label_to_json, label_from_json
 
 NO_NAME = b"\xff"  # stands in the table for the name of a feature that came without one
 
@@ -25,7 +25,7 @@ def column_of(fingerprints: Keys, cells: Floats, k: int) -> TokenCounts:
     """What is counted (V, K) in one class, as if it were one long message."""
     some = cells[:, k] > 0
     counts = np.ascontiguousarray(cells[some, k])
-    return TokenCounts._trusted(fingerprints[some], counts, None, None)
+    return TokenCounts.unchecked(fingerprints[some], counts, None, None)
 
 
 class MemoryCounts:
@@ -185,7 +185,7 @@ class MemoryCounts:
         self.check_merge(other)
         if not isinstance(other, MemoryCounts):
             fingerprints, cells = other.items()
-            tokens = TokenCounts._trusted(fingerprints, np.ones(len(fingerprints)), None, None)
+            tokens = TokenCounts.unchecked(fingerprints, np.ones(len(fingerprints)), None, None)
             self.add_matrix(tokens, cells, other.labels, other.weights)
             return
         self.add_classes(other.labels)
@@ -216,7 +216,7 @@ class MemoryCounts:
             arrays["names"] = np.frombuffer(names, dtype=np.uint8)
             arrays["name_ends"] = ends
         return {
-            "labels": [plain_label(label) for label in self.labels],
+            "labels": [label_to_json(label) for label in self.labels],
             "weights": list(self.weights),
             "totals": self.totals,
             "scale": self.scale,
@@ -234,7 +234,7 @@ class MemoryCounts:
             Gives an array by its name, type and number of dimensions; with `optional`, None where
             there is none.
         """
-        labels = [read_label(pair) for pair in header["labels"]]
+        labels = [label_from_json(pair) for pair in header["labels"]]
         weights = np.array(header["weights"], dtype=np.float64)
         totals = np.array(header["totals"], dtype=np.float64)
         k = len(labels)

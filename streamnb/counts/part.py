@@ -79,4 +79,4 @@ class BufferedCounts(SubsetCounts):
         learned = learned[np.isin(learned, fingerprints)]  # not those that it added nothing to
         at = np.searchsorted(fingerprints, learned)
         times = np.bincount(at, minlength=len(fingerprints)).astype(np.float64)
-        return TokenCounts._trusted(fingerprints, times, names, places).select(times > 0)
+        return TokenCounts.unchecked(fingerprints, times, names, places).select(times > 0)

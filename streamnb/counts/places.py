@@ -24,7 +24,7 @@ from streamnb.counts.blocks import (
 )
 from streamnb.counts.memory import NO_NAME
 from streamnb.counts.protocol import Bools, Ints, Keys, Label
-from streamnb.errors import damaged
+from streamnb.errors import corrupted
 from streamnb.features.token_counts import Feature, TokenCounts
 
 _AT_ONCE = 20_000  # features asked for in one statement
@@ -155,7 +155,7 @@ class Places:
         if row is None or row[0] is None:
             return None
         if not isinstance(row[0], bytes):
-            raise damaged(self.database.path, "a name")
+            raise corrupted(self.database.path, "a name")
         return _core.decode_name(row[0])
 
     def name_features(self, names: Iterable[tuple[int, bytes]]) -> None:
@@ -180,7 +180,7 @@ class Places:
         places[left] = self._find(fingerprints[left])
         others = distinct(places[left][places[left] >= 0] // BLOCK)
         if len(others) and others[0] < first:  # the block itself says otherwise
-            raise damaged(self.database.path, "a place")
+            raise corrupted(self.database.path, "a place")
         read = ((len(blocks) + number, cells) for number, cells in self._blocks(others))
         page = self._page(np.concatenate((blocks, others)), [*enumerate(written), *read])
         found = found_of(fingerprints, places, page)
@@ -191,7 +191,7 @@ class Places:
         """Raise StateError unless the blocks have the features where those say that they lie."""
         lying = found.fingerprints[found.places >= 0]
         if (found.page.keys[found.rows] != lying).any():
-            raise damaged(self.database.path, "a place")
+            raise corrupted(self.database.path, "a place")
 
     def _note(self, found: Found) -> Found:
         self._found = self.version, found
@@ -227,11 +227,11 @@ class Places:
         self._checked(places)
         page = self._read_page(places) if looks <= _LOOKS else self._all_keys()
         if not page.has(places):
-            raise damaged(self.database.path, "a place")
+            raise corrupted(self.database.path, "a place")
         rows = page.rows(places)
         fingerprints = page.keys[rows]
         if not fingerprints.all():
-            raise damaged(self.database.path, "a place")
+            raise corrupted(self.database.path, "a place")
         if looks <= _LOOKS:
             self._note(Found(fingerprints, places, page, rows))
         return fingerprints
@@ -280,9 +280,9 @@ class Places:
         try:
             checked = np.array(places, dtype=np.int64)
         except (TypeError, ValueError, OverflowError):  # SQLite keeps anything in any column
-            raise damaged(self.database.path, "a place") from None
+            raise corrupted(self.database.path, "a place") from None
         if len(checked) and (checked.min() < 0 or checked.max() >= self.places):
-            raise damaged(self.database.path, "a place")
+            raise corrupted(self.database.path, "a place")
         return checked
 
     def _first_blocks(self, many: int) -> tuple[Ints, list[Any]]:
@@ -319,7 +319,7 @@ class Places:
         try:
             yield
         except (LookupError, TypeError, ValueError):
-            raise damaged(self.database.path, "a block") from None
+            raise corrupted(self.database.path, "a block") from None
 
     def _write(self, page: Page, rows: Ints) -> None:
         """Write the blocks that some rows lie in."""

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamnb import _core
-from streamnb.errors import CorpusError, cause_of, printable
+from streamnb.errors import CorpusError, printable, root_cause
 from streamnb.evaluate.intervals import RESAMPLES, Interval, interval, resample
 from streamnb.evaluate.outcomes import LEAST_PROBABILITY, Outcomes
 
@@ -88,7 +88,7 @@ def read_run(path: str | Path, positive: str | None = None) -> Run:
                 rows.append(_row(line, f"{file}:{number}"))
     except (OSError, ValueError) as error:
         raise CorpusError(
-            f"{file}: cannot be read: {cause_of(error).lower()}; "
+            f"{file}: cannot be read: {root_cause(error).lower()}; "
             "'streamnb replay CORPUS --out DIR' writes results"
         ) from None
     if not rows:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from streamnb import _core
-from streamnb.features.mail_words import ReadsHeaders
+from streamnb.features.mail_words import MailTransformer
 from streamnb.features.token_counts import TokenCounts
 from streamnb.features.words import ON
 from streamnb.mail import Mail
@@ -14,7 +14,7 @@ from streamnb.parameters import Flag, Whole, parameter, parameterised
 
 
 @parameterised()
-class ByteGrams(ReadsHeaders):
+class ByteGrams(MailTransformer):
     r"""Which n-grams of bytes occur in the beginning of a message; a river transformer.
 
     Four bytes of the first few thousand, headers and encoded parts as they stand, rank mail better
@@ -72,7 +72,7 @@ class ByteGrams(ReadsHeaders):
             fingerprints, counts = self.scanner.scan(message, self._kept, self._keeps)
         else:
             fingerprints, counts = self.scanner.scan(message)
-        return TokenCounts._trusted(fingerprints, counts, None, None)
+        return TokenCounts.unchecked(fingerprints, counts, None, None)
 
     def name(self, fingerprint: int, known: Any = None) -> bytes:
         """The gram that has this fingerprint; fingerprints of grams are a bijection."""

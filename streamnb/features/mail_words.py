@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from streamnb import _core
-from streamnb.features.words import ScanningTransformer, WordParameters
+from streamnb.features.words import ScanningTransformer, WordParametersMixin
 from streamnb.mail import Limits, Mail, Part, parse
 from streamnb.mail.decode import decode_words
 from streamnb.mail.parse import DEFAULT_LIMITS
@@ -44,7 +44,7 @@ def as_mail(x: Any, limits: Limits = DEFAULT_LIMITS) -> Mail:
 
 
 @parameterised(kw_only=True)
-class ReadsHeaders(ScanningTransformer):
+class MailTransformer(ScanningTransformer):
     """What reads a mail's header, but for the fields that filters stamp."""
 
     headers: bool = parameter(
@@ -76,7 +76,7 @@ class ReadsHeaders(ScanningTransformer):
 
 
 @parameterised()
-class MailTokenizer(ReadsHeaders, WordParameters):
+class MailTokenizer(MailTransformer, WordParametersMixin):
     r"""Words of a whole mail, each with the place it was found in; a river transformer.
 
     Words of a header field carry its name (`subject:offer`), parts of a web address `url:`, tags

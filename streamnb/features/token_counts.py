@@ -69,7 +69,7 @@ class TokenCounts:
             self.ends = e.astype(np.uint32)
 
     @classmethod
-    def _trusted(
+    def unchecked(
         cls,
         fingerprints: NDArray[np.uint64],
         counts: NDArray[np.float64],
@@ -114,7 +114,7 @@ class TokenCounts:
             )
         at = np.nan if threshold is None else threshold
         plain = x if type(x) is dict else dict(x)
-        return cls._trusted(*_core.count_mapping(plain, _core.DEFAULT_KEY, at, keep_names))
+        return cls.unchecked(*_core.count_mapping(plain, _core.DEFAULT_KEY, at, keep_names))
 
     def __len__(self) -> int:
         return len(self.fingerprints)
@@ -139,7 +139,7 @@ class TokenCounts:
         return f"TokenCounts({len(self)} features, {self.counts.sum():g} in all)"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return TokenCounts._trusted, (self.fingerprints, self.counts, self.names, self.ends)
+        return TokenCounts.unchecked, (self.fingerprints, self.counts, self.names, self.ends)
 
     def name(self, i: int) -> Feature:
         """The name of feature i; its fingerprint in hexadecimal where names were not kept."""
@@ -157,7 +157,7 @@ class TokenCounts:
             texts = [names[a:b] for a, b in zip(starts, ends[places], strict=True)]
             names = b"".join(texts)
             ends = np.cumsum([len(text) for text in texts], dtype=np.uint32)
-        return TokenCounts._trusted(self.fingerprints[kept], self.counts[kept], names, ends)
+        return TokenCounts.unchecked(self.fingerprints[kept], self.counts[kept], names, ends)
 
     def to_dict(self) -> dict[Feature, float]:
         """The features by name."""

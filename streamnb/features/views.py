@@ -53,10 +53,10 @@ _KINDS: dict[str, type[ScanningTransformer]] = {
 }
 
 
-def described(tokenizer: Any) -> dict[str, Any]:
+def tokenizer_config(tokenizer: Any) -> dict[str, Any]:
     """A tokenizer, or views, as JSON can hold it; ValueError for one that is not streamnb's."""
     if isinstance(tokenizer, Views):
-        views = [described(view) for view in tokenizer.tokenizers]
+        views = [tokenizer_config(view) for view in tokenizer.tokenizers]
         return {"kind": "Views", "views": views, "mail": tokenizer.mail}
     kind = type(tokenizer).__name__
     if _KINDS.get(kind) is not type(tokenizer):
@@ -66,8 +66,8 @@ def described(tokenizer: Any) -> dict[str, Any]:
     return {"kind": kind, "options": plain_parameters(tokenizer)}
 
 
-def restored(description: Any) -> Any:
-    """What `described` described; any exception where it is not sound."""
+def tokenizer_from_config(description: Any) -> Any:
+    """What `tokenizer_config` tokenizer_config; any exception where it is not sound."""
     if description["kind"] != "Views":
         return _tokenizer(description)
     mail, views = description["mail"], [_tokenizer(view) for view in description["views"]]

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from streamnb import _core
-from streamnb.features.mail_words import ReadsHeaders, as_mail
+from streamnb.features.mail_words import MailTransformer, as_mail
 from streamnb.features.words import KEEP_NAMES, ON
 from streamnb.mail import Mail
-from streamnb.mail.decode import composed, decode_words
+from streamnb.mail.decode import normalize_nfc, decode_words
 from streamnb.parameters import Flag, Whole, parameter, parameterised
 
 
 @parameterised()
-class WordPairs(ReadsHeaders):
+class WordPairs(MailTransformer):
     r"""Which tokens a message has, and which of them follow each other; a river transformer.
 
     A token is a run of letters, digits, low lines, apostrophes and all that is not ASCII, or of
@@ -53,9 +53,9 @@ class WordPairs(ReadsHeaders):
         if self.mail:
             self._scan_mail(scanner, as_mail(message))
         elif isinstance(message, str):
-            scanner.add(composed(message).encode("utf-8", "surrogatepass"))
+            scanner.add(normalize_nfc(message).encode("utf-8", "surrogatepass"))
         elif isinstance(message, bytes):
-            scanner.add(composed(message))
+            scanner.add(normalize_nfc(message))
         else:
             raise TypeError(f"a text must be bytes or str, not {type(message).__name__}")
 

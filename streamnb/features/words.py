@@ -9,7 +9,7 @@ from river import base
 
 from streamnb import _core
 from streamnb.features.token_counts import TokenCounts
-from streamnb.mail.decode import composed
+from streamnb.mail.decode import normalize_nfc
 from streamnb.parameters import (
     Flag,
     Names,
@@ -69,7 +69,7 @@ class ScanningTransformer(Parameterised, base.Transformer):
         scanner = self.scanner
         try:
             self._scan(scanner, message)
-            return TokenCounts._trusted(*scanner.finish())
+            return TokenCounts.unchecked(*scanner.finish())
         except BaseException:
             scanner.discard()
             raise
@@ -130,7 +130,7 @@ KEEP_NAMES = parameter(
 
 
 @parameterised()
-class WordParameters:
+class WordParametersMixin:
     """Parameters of every tokenizer of words."""
 
     casefold: bool = parameter(Flag(), "counts", "Whether case makes no difference.", default=True)
@@ -183,7 +183,7 @@ class WordParameters:
 
 
 @parameterised()
-class Tokenizer(WordParameters, ScanningTransformer):
+class Tokenizer(WordParametersMixin, ScanningTransformer):
     """Words of any text, counted; a river transformer.
 
     A word is a run of letters, digits and low lines of any script, with their combining marks; a
@@ -228,17 +228,17 @@ class Tokenizer(WordParameters, ScanningTransformer):
         )
 
     def _as_token(self, word: str) -> str:
-        """A stop word as texts have it: folded, composed, without what is passed over."""
+        """A stop word as texts have it: folded, normalize_nfc, without what is passed over."""
         if self.analyzer == "word":
             single = {"first": 1, "last": 1, "shortest": 1, "keep_names": True}
             scanner = _core.Scanner(**self._scanner_options() | single)
-            scanner.text(composed(word))
-            tokens = TokenCounts._trusted(*scanner.finish())
+            scanner.text(normalize_nfc(word))
+            tokens = TokenCounts.unchecked(*scanner.finish())
             if len(tokens) == 1:
                 return str(tokens.name(0))
         return word.casefold() if self.casefold else word
 
     def _scan(self, scanner: _core.Scanner, message: str | bytes) -> None:
         if isinstance(message, (str, bytes)):  # else the scanner says what it wants
-            message = composed(message)  # type: ignore[type-var]  # either of them
+            message = normalize_nfc(message)  # type: ignore[type-var]  # either of them
         scanner.text(message)

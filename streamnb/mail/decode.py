@@ -28,7 +28,7 @@ _KNOWN = frozenset(aliases) | frozenset(aliases.values())
 
 _BEYOND_ASCII = re.compile(r"[!-~]?[^\x00-\x7f]+")
 _HALF = re.compile("[\ud800-\udfff]")  # of a character, which Python's UTF-7 lets through
-_PIECE = 64  # characters that are composed at once
+_PIECE = 64  # characters that are normalize_nfc at once
 _ENCODED_WORD = re.compile(rb"=\?([^?*\s]{1,64})(?:\*[^?\s]*)?\?([bBqQ])\?([^?\n]*)\?=")
 _NOT_BASE64 = bytes(
     set(range(256)) - set(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
@@ -99,23 +99,25 @@ def to_utf8(data: bytes, charset: str = "") -> bytes:
         codec = _codec(charset) if charset else None
         if codec is None or not _NOT_ASCII.match(codec.name):
             return data
-    return composed(decode_text(data, charset)).encode("utf-8", "surrogatepass")
+    return normalize_nfc(decode_text(data, charset)).encode("utf-8", "surrogatepass")
 
 
-def composed(text: AnyStr) -> AnyStr:
+def normalize_nfc(text: AnyStr) -> AnyStr:
     r"""Give letters and their marks as one character where there is one (NFC): they look alike.
 
     Of bytes, what is no UTF-8 stays as it is.
 
     Examples
     --------
-    >>> composed("cafe\u0301") == "caf\u00e9"
+    >>> normalize_nfc("cafe\u0301") == "caf\u00e9"
     True
     """
     if text.isascii():
         return text
     if isinstance(text, bytes):
-        return composed(text.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+        return normalize_nfc(text.decode("utf-8", "surrogateescape")).encode(
+            "utf-8", "surrogateescape"
+        )
     if _is_composed(text):
         return text
     return _BEYOND_ASCII.sub(lambda found: _nfc(found[0]), text)
@@ -146,7 +148,7 @@ def _nfc(run: str) -> str:
 
 
 def _joins(before: str, character: str) -> bool:
-    """Whether a character may be composed with those before it."""
+    """Whether a character may be normalize_nfc with those before it."""
     if unicodedata.combining(character):
         return True
     apart = unicodedata.normalize("NFC", before) + unicodedata.normalize("NFC", character)
@@ -172,7 +174,7 @@ def decode_words(value: bytes) -> str:
     """
     value = value.replace(b"\n", b"")
     if b"=?" not in value:
-        return composed(decode_text(value))
+        return normalize_nfc(decode_text(value))
     runs: list[tuple[str, list[bytes]]] = []  # (charset, "" for plain text; pieces)
     at = 0
     for word in _ENCODED_WORD.finditer(value):
@@ -187,7 +189,9 @@ def decode_words(value: bytes) -> str:
             runs.append((charset, [decoded]))
         at = word.end()
     runs.append(("", [value[at:]]))
-    return composed("".join(decode_text(b"".join(pieces), charset) for charset, pieces in runs))
+    return normalize_nfc(
+        "".join(decode_text(b"".join(pieces), charset) for charset, pieces in runs)
+    )
 
 
 def _base64(data: bytes) -> bytes:

@@ -11,7 +11,7 @@ from pathlib import Path
 from streamnb.classifier import Classifier
 from streamnb.classifier.verdict import Reason
 from streamnb.counts.protocol import Label
-from streamnb.errors import StateError, os_errors_as
+from streamnb.errors import StateError, convert_os_errors
 from streamnb.mailbox.location import WAIT, is_url
 from streamnb.mailbox.store import Mailbox
 
@@ -56,7 +56,7 @@ class Base:
         if os.path.exists(self.path) and not os.path.isfile(self.path):
             raise StateError(f"{self.path}: the base cannot be read: not a regular file")
         with (
-            os_errors_as(StateError, f"{self.path}: the base cannot be read"),
+            convert_os_errors(StateError, f"{self.path}: the base cannot be read"),
             open(self.path, "rb") as file,
         ):
             head = file.read(len(_SQLITE))

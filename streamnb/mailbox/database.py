@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from streamnb.errors import OutputError, StateError, needing, os_errors_as
+from streamnb.errors import OutputError, StateError, require_extra, convert_os_errors
 from streamnb.mailbox.location import WAIT, is_url
 from streamnb.mailbox.transactions import FORMAT, SCHEMA, Transactions
 
@@ -47,7 +47,7 @@ def opened(path: str | Path, create: bool = True, wait: float = WAIT) -> Transac
     """
     if not is_url(path):
         return Database(path, create, wait)
-    with needing("postgres", kind=StateError):
+    with require_extra("postgres", error_class=StateError):
         from streamnb.mailbox.postgres import PostgresDatabase
     return PostgresDatabase(str(path), create, wait)
 
@@ -93,14 +93,16 @@ class Database(Transactions):
                 raise
 
     def _make_file(self, path: Path) -> None:
-        with os_errors_as(OutputError, f"{self.path}: the database cannot be made", ValueError):
+        with convert_os_errors(
+            OutputError, f"{self.path}: the database cannot be made", ValueError
+        ):
             if not path.parent.is_dir():
                 path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             with contextlib.suppress(FileExistsError):
                 os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
 
     def _check_file(self) -> None:
-        with os_errors_as(StateError, f"{self.path}: the database cannot be read", ValueError):
+        with convert_os_errors(StateError, f"{self.path}: the database cannot be read", ValueError):
             try:
                 status = os.stat(self.path)
             except FileNotFoundError:
@@ -180,7 +182,7 @@ class Database(Transactions):
     def _damaged(self, why: object) -> StateError:
         return StateError(
             f"{self.path}: not a streamnb database, or a damaged one ({why}); restore it from a "
-            "backup or from what `streamnb export` wrote, or try `streamnb rescue`"
+            "backup or from what `streamnb export` wrote, or try `streamnb recover`"
         )
 
     def _said(self, error: sqlite3.Error) -> Exception:

@@ -12,7 +12,7 @@ import numpy as np
 
 from streamnb.counts.blocks import distinct
 from streamnb.counts.protocol import Label
-from streamnb.errors import damaged
+from streamnb.errors import corrupted
 from streamnb.features.token_counts import TokenCounts
 from streamnb.mailbox.packed import PLACED, FeaturesAt, PlacesOf, pack_tokens, unpack_tokens
 from streamnb.mailbox.transactions import Transactions
@@ -83,7 +83,7 @@ class Row(NamedTuple):
     tokenizer
         Which tokenizer made the tokens.
     receipt
-        What was added.
+        What was added_at.
     tokens
         The features of each view, without their names; None where they were dropped.
     """
@@ -159,7 +159,9 @@ class Ledger:
             self.check(row)
             return row
         except _UNSOUND as error:
-            raise damaged(self.database.path, f"row {columns[0]} of the ledger ({error})") from None
+            raise corrupted(
+                self.database.path, f"row {columns[0]} of the ledger ({error})"
+            ) from None
 
     def active(self, digest: bytes) -> Row | None:
         """What is learned of a message now, None where nothing is."""
@@ -191,7 +193,7 @@ class Ledger:
         found = self.database.connection.execute(statement, tuple(digests)) if digests else ()
         numbers = {bytes(key): number for key, number in found}
         if not all(number in range(len(labels)) for number in numbers.values()):
-            raise damaged(self.database.path, "a label in the ledger")
+            raise corrupted(self.database.path, "a label in the ledger")
         return {key: labels[number] for key, number in numbers.items()}
 
     def rows(self, where: str = "removed_at IS NULL", values: Sequence[Any] = ()) -> Iterator[Row]:
@@ -218,7 +220,7 @@ class Ledger:
         """The row of a number, which is there; StateError where it is not."""
         for row in list(self.rows("id = ?", (number,))):
             return row
-        raise damaged(self.database.path, f"row {number} of the ledger is missing")
+        raise corrupted(self.database.path, f"row {number} of the ledger is missing")
 
     def write(self, row: Row) -> None:
         """Write a new row."""

@@ -78,7 +78,7 @@ class _Learned(NamedTuple):
         """Count a message's features where they were counted at all (sign -1: not any more)."""
         for counts, view, weight in zip(self.seen, tokens, receipt.weights, strict=True):
             if weight:
-                once = TokenCounts._trusted(view.fingerprints, np.ones(len(view)), None, None)
+                once = TokenCounts.unchecked(view.fingerprints, np.ones(len(view)), None, None)
                 (counts.add if sign > 0 else counts.subtract)(once, _MESSAGES, 1.0)
 
 
@@ -134,7 +134,7 @@ def _keep_what_cannot_be_learned(mailbox: Mailbox, learned: _Learned) -> None:
     model = learned.model
     for member, seen, counts in zip(model.members, learned.seen, mailbox.counts, strict=True):
         fingerprints, cells, times, _ = counts.rows()
-        tokens = TokenCounts._trusted(fingerprints, np.ones(len(cells)), None, None)
+        tokens = TokenCounts.unchecked(fingerprints, np.ones(len(cells)), None, None)
         member.counts.add_matrix(tokens, cells, counts.labels, counts.weights)
         messages = sum(counts.weights)
         seen.add_matrix(tokens, times[:, :1].astype(np.float64), [_MESSAGES], [messages])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from streamnb.classifier.ready import ReadyClassifier
 from streamnb.errors import StateError
-from streamnb.features.views import described
+from streamnb.features.views import tokenizer_config
 from streamnb.mailbox.carry import carry
 from streamnb.mailbox.digest import digest
 from streamnb.mailbox.lessons import Outcome
@@ -35,7 +35,7 @@ def successor(old: Mailbox, new: str | Path, wait: float = WAIT) -> Mailbox:
         raise StateError(f"{old.path}: is the old database; name another one")
     fresh = type(classifier)(**{name: getattr(classifier, name) for name in _OF_THE_OWNER})
     made = Mailbox(new, create=True, wait=wait, classifier=fresh)
-    if described(made.classifier.tokenizer) != described(fresh.tokenizer):
+    if tokenizer_config(made.classifier.tokenizer) != tokenizer_config(fresh.tokenizer):
         made.close()
         raise StateError(f"{made.path}: is there already, with other views; name another one")
     carry(old.database, made.database)

@@ -17,7 +17,7 @@ import numpy as np
 from streamnb.classifier import Classifier
 from streamnb.counts.blocks import BLOCK, features_of, positions
 from streamnb.counts.protocol import Ints, Keys, Label
-from streamnb.errors import BusyError, StateError, os_errors_as
+from streamnb.errors import BusyError, StateError, convert_os_errors
 from streamnb.features.token_counts import TokenCounts
 from streamnb.mailbox.carry import carry
 from streamnb.mailbox.database import Database
@@ -28,7 +28,7 @@ from streamnb.mailbox.store import Mailbox
 from streamnb.mailbox.transactions import STATE
 from streamnb.mailbox.transfer.extract import Absorbed, Extract, absorb
 from streamnb.naive_bayes.base import TextModel
-from streamnb.storage import read_label
+from streamnb.storage import label_from_json
 
 _PROBES = 20_000  # numbers that are tried in a row where no page can be read
 
@@ -90,7 +90,7 @@ def rescue(
         if done.rows_added == 0:
             why = "no row of its ledger can be kept" if left else "its ledger has no rows to keep"
             raise StateError(f"{damaged}: {why}; nothing was made")
-        with os_errors_as(StateError, f"{new}: cannot be made"):
+        with convert_os_errors(StateError, f"{new}: cannot be made"):
             os.link(making, new)  # fails where a file of that name was made meanwhile
     finally:
         _remove(making)
@@ -157,7 +157,7 @@ def _classifier(database: Database) -> Classifier:
 
 def _labels(database: Database, classes: Sequence[str]) -> list[Label]:
     def read(now: Any) -> list[Label]:
-        return [read_label(pair) for pair in now["views"][0]["labels"]]
+        return [label_from_json(pair) for pair in now["views"][0]["labels"]]
 
     known = _state(database, STATE, read)
     labels: list[Label] = list(known or classes)

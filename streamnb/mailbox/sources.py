@@ -15,7 +15,7 @@ from streamnb.corpus import Entry, read
 from streamnb.corpus.entry import MAX_MESSAGE
 from streamnb.corpus.folders import is_maildir
 from streamnb.corpus.mbox import looks_like_mbox, mbox
-from streamnb.errors import CorpusError, StreamNBError, cause_of, os_errors_as
+from streamnb.errors import CorpusError, StreamNBError, root_cause, convert_os_errors
 
 _LINK = "not read: a symbolic link in a folder is not followed; name what it leads to"
 
@@ -111,7 +111,7 @@ def read_one(path: str) -> bytes:
         with open(path, "rb") as file:
             return file.read(MAX_MESSAGE)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
-        raise CorpusError(f"{path}: cannot be read: {cause_of(error).lower()}") from None
+        raise CorpusError(f"{path}: cannot be read: {root_cause(error).lower()}") from None
 
 
 def _folder(path: Path) -> Iterator[Found]:
@@ -146,7 +146,7 @@ def _is_mail(item: tuple[Path, bool]) -> bool:
 
 def _listed(path: Path) -> list[tuple[Path, bool]]:
     """What lies in a folder, and whether it is a folder itself; hidden files left out."""
-    with os_errors_as(CorpusError, f"{path}: cannot be listed"), os.scandir(path) as found:
+    with convert_os_errors(CorpusError, f"{path}: cannot be listed"), os.scandir(path) as found:
         items = sorted((item.name, item.is_dir(follow_symlinks=False)) for item in found)
     return [(path / name, folder) for name, folder in items if not name.startswith(".")]
 

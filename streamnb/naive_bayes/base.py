@@ -19,7 +19,7 @@ from streamnb.naive_bayes.model_files import ReadArray, Saved
 from streamnb.naive_bayes.receipt import Receipt
 from streamnb.naive_bayes.rows import Rows, as_labels, as_weights, is_matrix
 from streamnb.parameters import Parameterised
-from streamnb.scores import probabilities
+from streamnb.scores import best_index, probabilities
 
 if TYPE_CHECKING:
     from streamnb.naive_bayes.counting import CountingNB
@@ -54,7 +54,7 @@ class Scored(Parameterised):
             if not self.labels:
                 return None
             scores = self._scores(x)
-            return self.labels[scores.index(max(scores))]
+            return self.labels[best_index(scores)]
 
     @property
     def why_in_sequence(self) -> str:

@@ -93,7 +93,7 @@ class BernoulliNB(BernoulliParameters, CountingNB):
         present = x.counts > self.binarize
         if not present.all():
             x = x.select(present)
-        return TokenCounts._trusted(x.fingerprints, np.ones(len(x)), x.names, x.ends)
+        return TokenCounts.unchecked(x.fingerprints, np.ones(len(x)), x.names, x.ends)
 
     def _feature_weights(self, cells: Floats) -> Floats:
         alpha = self._smoothing

@@ -319,7 +319,7 @@ class CountingNB(Remembers[_Evidence], CountingParameters, MiniBatches, TextMode
             cells, _ = counts.get_counts(tokens.fingerprints)
             left = np.minimum(tokens.counts * (times * shrunk), cells[:, k])
             some = left > 0
-            kept = TokenCounts._trusted(tokens.fingerprints[some], left[some], None, None)
+            kept = TokenCounts.unchecked(tokens.fingerprints[some], left[some], None, None)
             class_weight = min(receipt.class_weight * shrunk, counts.weights[k])
             counts.subtract(kept, y, 1.0, class_weight)
             return kept, y, 1.0, class_weight

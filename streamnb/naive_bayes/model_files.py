@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Self
 import numpy as np
 
 from streamnb import _core
-from streamnb.errors import ModelFileError, OutputError, cause_of
-from streamnb.storage import array_of, write_arrays
+from streamnb.errors import ModelFileError, OutputError, root_cause
+from streamnb.storage import read_array, write_arrays
 
 if TYPE_CHECKING:
     from zipfile import ZipFile
@@ -138,10 +138,10 @@ def read(path: str | Path | BinaryIO, kind: type[Any] | None = None) -> tuple[An
         if isinstance(path, str | Path) and not stat.S_ISREG(os.stat(path).st_mode):
             raise OSError("not a regular file")
         with ZipFile(path) as archive:
-            header = json.loads(array_of(archive, "header", "u1").tobytes())
+            header = json.loads(read_array(archive, "header", "u1").tobytes())
             return _restored(archive, header, kind), header["extra"]
     except OSError as error:
-        raise ModelFileError(f"{path}: the model cannot be read: {cause_of(error)}") from None
+        raise ModelFileError(f"{path}: the model cannot be read: {root_cause(error)}") from None
     except ForeignError as error:
         raise ModelFileError(f"{path}: {error}") from None
     except Exception as error:  # a damaged archive can fail in any way
@@ -169,6 +169,6 @@ def _restored(archive: ZipFile, header: Any, kind: type[Any] | None) -> Any:
     def array(name: str, dtype: str, ndim: int = 1, optional: bool = False) -> Any:
         if optional and f"{name}.npy" not in archive.namelist():
             return None
-        return array_of(archive, name, dtype, ndim)
+        return read_array(archive, name, dtype, ndim)
 
     return made._of_file(header, array)

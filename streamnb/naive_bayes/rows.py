@@ -76,7 +76,7 @@ class Rows:
             columns, places = np.unique(self.indices[start:end], return_inverse=True)
             values = np.bincount(places, self.data[start:end], len(columns)).astype(np.float64)
             row = self.features.select(columns[values > 0])
-            yield TokenCounts._trusted(row.fingerprints, values[values > 0], row.names, row.ends)
+            yield TokenCounts.unchecked(row.fingerprints, values[values > 0], row.names, row.ends)
 
     def check_counts(self) -> None:
         """Raise ValueError naming row and column of the first value that is no count."""
@@ -218,13 +218,13 @@ def _features(used: Ints, names: list[Any] | None, keep_names: bool) -> TokenCou
         return features
     fingerprints = _core.fingerprint_columns(used)
     if not keep_names:
-        return TokenCounts._trusted(fingerprints, np.ones(len(used)), None, None)
+        return TokenCounts.unchecked(fingerprints, np.ones(len(used)), None, None)
     # The encoded names of integers: a mark and eight bytes each.
     text = np.empty((len(used), 9), dtype=np.uint8)
     text[:, 0] = _core.encode_name(0)[0]
     text[:, 1:] = used.astype("<i8").view(np.uint8).reshape(-1, 8)
     ends = np.arange(9, 9 * len(used) + 1, 9, dtype=np.uint32)
-    return TokenCounts._trusted(fingerprints, np.ones(len(used)), text.tobytes(), ends)
+    return TokenCounts.unchecked(fingerprints, np.ones(len(used)), text.tobytes(), ends)
 
 
 def as_labels(y: Any) -> list[Any]:

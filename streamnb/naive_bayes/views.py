@@ -20,8 +20,8 @@ from streamnb.naive_bayes.recalibration import Recalibration
 from streamnb.naive_bayes.receipt import Receipt
 from streamnb.naive_bayes.record import Record
 from streamnb.naive_bayes.turns import Turns
-from streamnb.parameters import Flag, Number, Such, attribute, parameter, parameterised
-from streamnb.scores import probabilities
+from streamnb.parameters import Flag, Number, Constraint, attribute, parameter, parameterised
+from streamnb.scores import best_index, probabilities
 
 # Nats by which a class is expected more in a run of it: else the last class taught would be learned
 # at the cost of those that were taught before.
@@ -84,7 +84,7 @@ class ViewsNB(Remembers[_Judged], TextModel):
     """
 
     models: Sequence[CountingNB] | None = parameter(
-        Such(_are_models, "a list of counting models, another one for each view", none=True),
+        Constraint(_are_models, "a list of counting models, another one for each view", none=True),
         "counts",
         "A `DiscriminativeMultinomialNB` or another counting model for each view; None for one.",
         default=None,
@@ -326,8 +326,8 @@ class ViewsNB(Remembers[_Judged], TextModel):
         """
         known = judged.known
         shares = probabilities(judged.scores)
-        claim = max(shares)
-        said = known[shares.index(claim)]
+        top = best_index(judged.scores)
+        claim, said = shares[top], known[top]
         told, doubted = self.corrections.of(said == k, corrected)
         own = self._members[0].counts.weights[k] / self._members[0].counts.scale
         doubt = 1 - self.noise.trust(shares[known.index(k)], len(known), own, learned - own)
@@ -342,7 +342,7 @@ class ViewsNB(Remembers[_Judged], TextModel):
             parts |= self.noise.learn(trust)
             self._be_cautious()
         parts |= self.recalibration.learn(
-            judged.evidence, shares, k, known, trust, turn, judged.octave, told
+            judged.evidence, shares, k, known, trust, turn, judged.octave, told, top
         )
         return trust
 

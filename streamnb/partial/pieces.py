@@ -28,7 +28,7 @@ from streamnb.partial.arrays import (
     totals_of,
 )
 from streamnb.partial.plan import check_sums, digest_of, fresh
-from streamnb.storage import plain_label, read_label
+from streamnb.storage import label_from_json, label_to_json
 from streamnb.tables.base import TabularNB
 
 _HEAD = struct.Struct("<II")  # length of the JSON, and a sum to check the rest by
@@ -190,7 +190,7 @@ def cut(plan: str, counts: Any, firsts: Firsts, view: int = 0, parts: int = 1) -
         How many ranges.
     """
     header: dict[str, Any] = {"plan": digest_of(plan), "view": view, "part": 0, "parts": 1}
-    header["firsts"] = [[plain_label(y), firsts[y]] for y in in_order(firsts)]
+    header["firsts"] = [[label_to_json(y), firsts[y]] for y in in_order(firsts)]
     if isinstance(counts, TabularNB):
         numbers, arrays = counts._file_parts()
         sizes = numbers.pop("arrays")  # `packed` says that
@@ -225,7 +225,7 @@ def read_sum(header: Any, arrays: Mapping[str, NDArray[Any]], like: Any) -> Sum:
         What is to hold it and nothing else, as `views_in` of a fresh learner gives it.
     """
     with undamaged():
-        firsts = {read_label(pair): position for pair, position in header["firsts"]}
+        firsts = {label_from_json(pair): position for pair, position in header["firsts"]}
         if not all(position is None or type(position) is int for position in firsts.values()):
             raise ValueError("where a class came first")
         if isinstance(like, TabularNB):

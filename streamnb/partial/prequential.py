@@ -34,7 +34,7 @@ from streamnb.partial.pieces import (
     views_in,
 )
 from streamnb.partial.plan import check_sums, fresh, model_of
-from streamnb.storage import read_label
+from streamnb.storage import label_from_json
 from streamnb.tables.base import TabularNB
 
 _AT_ONCE = 1 << 22  # counts that are looked at together
@@ -175,7 +175,7 @@ def _prefix(plan: str, before: Sum, arrays: Arrays, view: int) -> Opened:
         known.table.add_matrix(some[kept], cells[kept], places, None, None)
     known.weights = list(counts.weights)
     ((header, found),) = cut(plan, known, before.firsts, view)
-    order = [counts.labels.index(read_label(pair)) for pair in header["sum"]["labels"]]
+    order = [counts.labels.index(label_from_json(pair)) for pair in header["sum"]["labels"]]
     header["sum"]["totals"] = [counts.totals[k] for k in order]
     if counts.table.track_values:
         values, features = counts.count_histogram()
@@ -191,7 +191,7 @@ class _Restricted(SubsetCounts):
     def begin(self, header: Any, arrays: Arrays, unloaded: int) -> None:
         """Take over what `_prefix` gave, the parts joined: a value can be there once for each."""
         numbers = header["sum"]
-        self.add_classes(read_label(pair) for pair in numbers["labels"])
+        self.add_classes(label_from_json(pair) for pair in numbers["labels"])
         self.weights[:] = numbers["weights"]
         self.table.load(
             arrays["fingerprints"],

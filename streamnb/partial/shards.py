@@ -27,7 +27,7 @@ from streamnb.partial.pieces import (
     views_in,
 )
 from streamnb.partial.plan import plan_of
-from streamnb.storage import plain_label, read_label
+from streamnb.storage import label_from_json, label_to_json
 
 STATE = -1  # the view of a piece that holds what a model keeps beside its counts
 
@@ -96,7 +96,7 @@ def learn_shard(start: Classifier, rows: Iterable[Row], parts: int = 1) -> Itera
     for row in rows:
         start.learn_one(row.x, row.label)
         noted(firsts, [(row.label, row.position)])
-    labels = [plain_label(y) for y in start.labels]
+    labels = [label_to_json(y) for y in start.labels]
     state = json.dumps([labels, start.model.outline()]).encode()
     for view, (member, (numbers, arrays)) in enumerate(zip(start.models, before, strict=True)):
         known = start.labels[: len(numbers["labels"])]
@@ -119,7 +119,7 @@ def _tokens(arrays: Any, classes: int) -> Iterator[TokenCounts]:
         else:
             rows = arrays["counts"][:, k] > 0
             counts = np.ascontiguousarray(arrays["counts"][rows, k])
-        yield TokenCounts._trusted(arrays["fingerprints"][rows], counts, None, None)
+        yield TokenCounts.unchecked(arrays["fingerprints"][rows], counts, None, None)
 
 
 def advance(start: Classifier, pieces: Iterable[Piece]) -> None:
@@ -142,7 +142,7 @@ def advance(start: Classifier, pieces: Iterable[Piece]) -> None:
         added: Any = read_sum(*joined_parts(mine), empty(plan, view)).counts
         start.models[view].counts.merge(added)
     labels, outline = json.loads(states[0])
-    theirs = [read_label(pair) for pair in labels]
+    theirs = [label_from_json(pair) for pair in labels]
     shard = type(start.model).of_outline(outline)
     for member in shard.members:
         member.counts.add_classes(theirs)

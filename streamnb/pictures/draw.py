@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streamnb.errors import shown
+from streamnb.errors import abbreviate
 from streamnb.evaluate.compare import Run
 from streamnb.pictures.style import COLOURS, DASHES
 
@@ -41,7 +41,7 @@ def curves(axes: Axes, runs: list[ReadRun]) -> None:
         if len(runs) == 1:
             names = {"window_accuracy": "window", "fading_accuracy": "fading", "accuracy": "so far"}
         else:
-            names = {"window_accuracy": shown(run.name)}
+            names = {"window_accuracy": abbreviate(run.name)}
         for k, (key, name) in enumerate(names.items()):
             y = [one[key] for one in run.checkpoints]
             marker = "o" if len(x) < 12 else None
@@ -78,9 +78,9 @@ def roc(axes: Axes, runs: list[ReadRun]) -> None:
     least = min((50 / len(run.run.judges) for run, _ in drawn), default=0.01)
     for number, (run, (alarms, misses)) in enumerate(drawn):
         x, y = np.maximum(alarms, least), np.maximum(misses, least)
-        axes.plot(x, y, drawstyle="steps-post", label=shown(run.name), **_line(number))
+        axes.plot(x, y, drawstyle="steps-post", label=abbreviate(run.name), **_line(number))
     axes.set(xscale="log", yscale="log", xlim=(100, least), ylim=(100, least))
-    positive = shown(drawn[0][0].run.positive, 16) if drawn else "positive"
+    positive = abbreviate(drawn[0][0].run.positive, 16) if drawn else "positive"
     axes.set(xlabel=f"other messages taken for {positive}, %", ylabel=f"{positive} missed, %")
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_formatter(lambda value, _: f"{value:g}")
@@ -127,18 +127,20 @@ def confusion(axes: Axes, table: dict[str, dict[str, int]], title: str) -> None:
                 axes.text(j, i, f"{count:,}", ha="center", va="center", color=colour, fontsize=size)
     crowded = len(given) > 6 and max(map(len, given)) > 3
     turned: dict[str, Any] = {"rotation": 45, "ha": "right"} if crowded else {}
-    axes.set_xticks(range(len(given)), [shown(one, 12) for one in given], fontsize=size, **turned)
-    axes.set_yticks(range(len(trues)), [shown(one, 12) for one in trues], fontsize=size)
+    axes.set_xticks(
+        range(len(given)), [abbreviate(one, 12) for one in given], fontsize=size, **turned
+    )
+    axes.set_yticks(range(len(trues)), [abbreviate(one, 12) for one in trues], fontsize=size)
     axes.set(xlabel="taken for", ylabel="true class")
 
 
 def telling(axes: Axes, label: str, pairs: list[tuple[str, float]], colour: str) -> None:
     """The tokens that speak most for a class, and by how much."""
-    axes.set_title(f"What speaks for {shown(label, 16)}")
+    axes.set_title(f"What speaks for {abbreviate(label, 16)}")
     pairs = pairs[:14]
     places = range(len(pairs))
     axes.barh(places, [gain for _, gain in pairs], color=colour, height=0.7)
-    axes.set_yticks(places, [shown(token, 24) for token, _ in pairs], fontsize=8)
+    axes.set_yticks(places, [abbreviate(token, 24) for token, _ in pairs], fontsize=8)
     axes.invert_yaxis()
     axes.grid(visible=False, axis="y")
     axes.set_xlabel("log-odds of one occurrence")
@@ -154,7 +156,7 @@ def learning_curve(axes: Axes, models: dict[str, Any]) -> None:
         style = _line(number)
         axes.fill_between(x, mean - sd, np.minimum(mean + sd, 1), color=style["color"], alpha=0.12)
         marker = "o" if len(points) < 12 else None
-        axes.plot(x, mean, label=shown(name), marker=marker, markersize=4, **style)
+        axes.plot(x, mean, label=abbreviate(name), marker=marker, markersize=4, **style)
     xlabel = "share of the rows tested; the others are learned"
     axes.set(ylim=(0, 1.02), xlabel=xlabel, ylabel="classified right")
     _percent(axes.xaxis)
@@ -171,7 +173,7 @@ def prequential_curve(axes: Axes, models: dict[str, Any]) -> None:
         smooth = np.convolve(right, np.ones(width) / width, mode="valid")
         places = np.arange(len(smooth)) + width
         every = max(1, len(smooth) // _MOST_POINTS)
-        axes.plot(places[::every], smooth[::every], label=shown(name), **_line(number))
+        axes.plot(places[::every], smooth[::every], label=abbreviate(name), **_line(number))
     axes.set(ylim=(0, 1.02), xlabel="rows learned before", ylabel="classified right")
     _percent(axes.yaxis)
     axes.legend(loc="lower right")
@@ -206,7 +208,7 @@ def accuracies(axes: Axes, models: dict[str, Any]) -> None:
         middles, spans = (edges[:-1] + edges[1:]) / 2, np.diff(edges)
         left = middles + spans * (width * (number + 0.5) - 0.4)
         mean = float(np.mean(of))
-        told = f"{shown(name)}: mean {100 * mean:.1f} %"
+        told = f"{abbreviate(name)}: mean {100 * mean:.1f} %"
         axes.bar(left, counts / len(of), spans * width, **_bar(number), label=told)
         axes.axvline(mean, **_line(number), linewidth=1)
     if len(values) <= 6:
@@ -225,8 +227,8 @@ def wrong_rows(axes: Axes, labels: list[str], models: dict[str, Any]) -> None:
     for number, (name, result) in enumerate(models.items()):
         wrong, tested = np.array(result["wrong"]), np.maximum(np.array(result["tested"]), 1)
         places = np.arange(len(labels)) + width * (number + 0.5) - 0.4
-        axes.bar(places, wrong / tested, width, label=shown(name), **_bar(number))
-    titles = [f"{i + 1}\n{shown(label, 8)}" for i, label in enumerate(labels)]
+        axes.bar(places, wrong / tested, width, label=abbreviate(name), **_bar(number))
+    titles = [f"{i + 1}\n{abbreviate(label, 8)}" for i, label in enumerate(labels)]
     axes.set_xticks(range(len(labels)), titles, fontsize=8)
     axes.grid(visible=False, axis="x")
     axes.set_ylabel("taken for another class")
@@ -245,7 +247,7 @@ def means(axes: Axes, images: dict[str, list[float]], shape: tuple[int, int]) ->
         top, left = number // columns * step, number % columns * 1.1 * width
         place = (left, left + width, top + height, top)
         axes.imshow(np.array(pixels).reshape(shape), cmap="Greys", extent=place)
-        axes.text(left + width / 2, top, shown(label, 10), ha="center", va="bottom", size=size)
+        axes.text(left + width / 2, top, abbreviate(label, 10), ha="center", va="bottom", size=size)
     axes.set(
         xlim=(0, 1.1 * width * min(len(images), columns)),
         ylim=(math.ceil(len(images) / columns) * step, -0.4 * height),

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from streamnb.errors import shown
+from streamnb.errors import abbreviate
 from streamnb.pictures import draw
 from streamnb.pictures.read import ReadRun, read_folder
 from streamnb.pictures.style import COLOURS, new_figure, save, styled
@@ -41,7 +41,7 @@ def pictures_of_run(run: ReadRun) -> Iterator[Picture]:
         yield _THRESHOLDS, partial(draw.roc, runs=[run])
     bins = run.summary.get("reliability") or []
     if bins:
-        what = shown(run.run.positive, 16) if two else "the class given"
+        what = abbreviate(run.run.positive, 16) if two else "the class given"
         yield _RELIABILITY, partial(draw.reliability, bins=bins, what=what)
     table = run.summary.get("confusion") or {}
     if table:
@@ -76,7 +76,7 @@ def pictures_of_experiment(found: dict[str, Any]) -> Iterator[Picture]:
     if len(found["labels"]) <= FEW_ROWS:
         yield _ROWS, partial(draw.wrong_rows, labels=found["labels"], models=models)
     for name, of in models.items():
-        title = f"{shown(name)}: what was taken for what"
+        title = f"{abbreviate(name)}: what was taken for what"
         confusion = partial(draw.confusion, table=of["confusion"], title=title)
         yield f"{name}: {_CONFUSION}", confusion
     # Where rows are images; what the classes look like does not depend on the model.
@@ -92,7 +92,7 @@ def _panel(drawn: Iterable[Picture], title: str) -> Figure:
     columns = min(len(pictures), 3) or 1
     rows = math.ceil(len(pictures) / columns) or 1
     figure = new_figure(5.4 * columns, 4.2 * rows + 0.4)
-    figure.suptitle(shown(title, 120), fontsize=13, x=0.01, ha="left")
+    figure.suptitle(abbreviate(title, 120), fontsize=13, x=0.01, ha="left")
     axes = figure.subplots(rows, columns, squeeze=False).ravel()
     for one in axes[len(pictures) :]:
         one.set_axis_off()

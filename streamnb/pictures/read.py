@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
-from streamnb.errors import CorpusError, cause_of, os_errors_as
+from streamnb.errors import CorpusError, convert_os_errors, root_cause
 from streamnb.evaluate.compare import Run, read_run
 
 _LARGEST = 1 << 28
@@ -129,7 +129,7 @@ def _read(path: Path, kind: Any, missing: Any) -> Any:
     except ValidationError as error:
         raise CorpusError(f"{path}: cannot be read: {first_fault(error)}") from None
     except (OSError, ValueError, RecursionError) as error:
-        raise CorpusError(f"{path}: cannot be read: {cause_of(error):.200}") from None
+        raise CorpusError(f"{path}: cannot be read: {root_cause(error):.200}") from None
 
 
 def _with_bytes_named(escape: re.Match[bytes]) -> bytes:
@@ -147,7 +147,7 @@ def _checkpoints(path: Path) -> list[dict[str, float]]:
     if not path.is_file():
         return []
     found = []
-    with os_errors_as(CorpusError, f"{path}: cannot be read"), open(path, "rb") as file:
+    with convert_os_errors(CorpusError, f"{path}: cannot be read"), open(path, "rb") as file:
         for number, line in enumerate(file.read(_LARGEST).splitlines(), 1):
             try:
                 found.append(_Checkpoint.model_validate_json(line).model_dump())

@@ -14,7 +14,7 @@ from streamnb.evaluate.outcomes import FIGURES
 from streamnb.pictures import figures
 from streamnb.pictures.read import ReadRun, read_folder
 from streamnb.pictures.style import as_svg, new_figure, styled
-from streamnb.storage import writing
+from streamnb.storage import open_output
 
 _STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; color: #111; background: #fff; margin: 2rem auto;
@@ -52,7 +52,7 @@ def write_report(folders: list[str], path: str) -> None:
     read = [(folder, read_folder(folder)) for folder in folders]
     with styled():
         page = _page(read)
-    with writing(path, "the page") as file:
+    with open_output(path, "the page") as file:
         file.write(page.encode(errors="replace"))
 
 

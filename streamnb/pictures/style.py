@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from streamnb.errors import ConfigError, needing
-from streamnb.storage import replacing
+from streamnb.errors import ConfigError, require_extra
+from streamnb.storage import replace_file
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -57,7 +57,7 @@ def check_target(path: str) -> None:
 
 
 def _matplotlib() -> Any:
-    with needing("plot", "pictures need matplotlib"):
+    with require_extra("plot", "pictures need matplotlib"):
         import matplotlib
     return matplotlib
 
@@ -89,7 +89,7 @@ def save(figure: Figure, path: str) -> None:
         Where it cannot be written.
     """
     kind = Path(path).suffix.lower().removeprefix(".")
-    with replacing(path, "the picture") as file:
+    with replace_file(path, "the picture") as file:
         figure.savefig(file, format=kind, dpi=150, metadata=_DATELESS.get(kind, {}))
 
 

@@ -15,7 +15,7 @@ from streamnb.classifier import Classifier
 from streamnb.config import Config
 from streamnb.corpus import Corpus, Entry, ordered, read
 from streamnb.errors import ConfigError, CorpusError, StreamNBError
-from streamnb.features.views import described
+from streamnb.features.views import tokenizer_config
 from streamnb.partial import Piece, Row, assembled, check_sums, count, merge, plan_of
 from streamnb.replay.build import make_classifier, make_tokenizer, missing_prior
 from streamnb.replay.run import labelled, open_of, skip
@@ -84,7 +84,7 @@ def fit(config: Config, paths: list[str], on_learned: OnLearned | None = None) -
     corpora = [open_of(_at(config, path)) for path in paths]
     tokenizer = make_tokenizer(config, corpora[0])
     for path, corpus in zip(paths, corpora, strict=True):
-        if described(make_tokenizer(config, corpus)) != described(tokenizer):
+        if tokenizer_config(make_tokenizer(config, corpus)) != tokenizer_config(tokenizer):
             raise ConfigError(
                 f"{path}: its messages are of another kind than those of {paths[0]}; say by "
                 "--set tokenizer.kind=mail or text what they are"

@@ -21,7 +21,7 @@ from streamnb.config.yaml_files import replaced
 from streamnb.errors import ConfigError, StreamNBError
 from streamnb.replay.build import what_is_learned, what_is_read
 from streamnb.replay.run import OnStep, Report, replay_together
-from streamnb.storage import replacing
+from streamnb.storage import replace_file
 
 MAX_SETTINGS = 1000
 _SECTIONS = ("model", "tokenizer", "feedback")
@@ -240,5 +240,5 @@ def _rank(setting: Setting) -> tuple[bool, float, float]:
 
 
 def _write(path: Path, ranked: list[Setting]) -> None:
-    with replacing(path, "the ranking") as file:
+    with replace_file(path, "the ranking") as file:
         file.write(json.dumps([one.as_dict() for one in ranked], indent=1).encode() + b"\n")

@@ -9,7 +9,7 @@ from pyarrow import parquet
 
 from streamnb.corpus import Entry, open_corpus, ordered, read
 from streamnb.errors import CorpusError
-from streamnb.storage import replacing
+from streamnb.storage import replace_file
 
 _AT_ONCE = 1000  # messages a batch
 
@@ -48,7 +48,7 @@ def write(paths: Sequence[str], output: str, order: str = "indexed") -> int:
 
     rows: list[tuple[int, str, bytes | str]] = []
     n = 0
-    with replacing(output, "the table") as file, parquet.ParquetWriter(file, schema) as writer:
+    with replace_file(output, "the table") as file, parquet.ParquetWriter(file, schema) as writer:
 
         def flush() -> None:
             columns = zip(*rows, strict=True) if rows else ([], [], [])

@@ -314,7 +314,7 @@ def _parts(
     fingerprints = buffer[: 8 * total].view(np.uint64)
     counts = np.ones(total) if ones else buffer[8 * total : 16 * total].view(np.float64)
     parts = [
-        TokenCounts._trusted(fingerprints[here:end], counts[here:end], None, None)
+        TokenCounts.unchecked(fingerprints[here:end], counts[here:end], None, None)
         for here, end in pairwise(bounds)
     ]
     start = 8 * total if ones else 16 * total

@@ -17,7 +17,7 @@ from streamnb.naive_bayes.prior import log_prior
 from streamnb.naive_bayes.receipt import Receipt
 from streamnb.naive_bayes.rows import as_labels, as_weights
 from streamnb.parameters import Prior, parameters_of, plain_parameters
-from streamnb.storage import plain_label, read_label
+from streamnb.storage import label_to_json, label_from_json
 from streamnb.tables.columns import Columns, plain_value
 
 SMALLEST_WEIGHT = 1e-100  # sums of weights lose nothing where sums are cut off, at 2^-640
@@ -269,7 +269,7 @@ class TabularNB(Scored, Saved, MiniBatches):
             lows.append(low)
         return {
             "parameters": plain_parameters(self),
-            "labels": [plain_label(label) for label in self.labels],
+            "labels": [label_to_json(label) for label in self.labels],
             "lows": lows,
             "statistics": described,
             "arrays": {name: [array.dtype.str, array.ndim] for name, array in arrays.items()},
@@ -278,7 +278,7 @@ class TabularNB(Scored, Saved, MiniBatches):
     @classmethod
     def _of_file(cls, header: Any, array: ReadArray) -> Self:
         model = cls(**parameters_of(header["parameters"], cls))
-        labels = [read_label(pair) for pair in header["labels"]]
+        labels = [label_from_json(pair) for pair in header["labels"]]
         if len(set(labels)) != len(labels):
             raise ValueError("a label occurs twice")
         arrays = {}

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from streamnb import _core
 from streamnb.counts.protocol import Bools, Floats, Ints, is_missing
-from streamnb.storage import plain_label, read_label
+from streamnb.storage import label_to_json, label_from_json
 from streamnb.tables.base import Statistics
 from streamnb.tables.columns import Columns, plain_value
 
@@ -246,8 +246,8 @@ class LevelCounts(Statistics):
         """Names and levels as JSON, counts as an array."""
         described = []
         for name, ids in zip(self.names, self.ids, strict=True):
-            levels = [plain_label(level, "a level") for level in ids]
-            described.append([plain_label(name, "a feature"), levels])
+            levels = [label_to_json(level, "a level") for level in ids]
+            described.append([label_to_json(name, "a feature"), levels])
         known = self.known.copy()  # what is saved must not change
         return {"features": described}, {"levels": self.counts[self.saved_order()], "known": known}
 
@@ -260,8 +260,8 @@ class LevelCounts(Statistics):
         """Take over what `state` gave."""
         classes = self._counts.shape[1]
         for name, levels in described["features"]:
-            found = [read_label(level) for level in levels]
-            self.enter(Levels.of_feature(read_label(name), found))
+            found = [label_from_json(level) for level in levels]
+            self.enter(Levels.of_feature(label_from_json(name), found))
         counts, known = arrays["levels"], arrays["known"]
         if counts.shape != (self._size, classes) or known.shape != (len(self.ids), classes):
             raise ValueError("levels and counts do not belong together")

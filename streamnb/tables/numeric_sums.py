@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from streamnb._core import MOST_PAIRED, ExactSums
 from streamnb.counts.protocol import Bools, Floats, Ints
-from streamnb.storage import plain_label, read_label
+from streamnb.storage import label_to_json, label_from_json
 from streamnb.tables.base import Statistics
 from streamnb.tables.columns import Columns
 from streamnb.tables.exact_products import MOST_ROWS, cells_of_rows
@@ -149,13 +149,13 @@ class NumericSums(Statistics):
             low, limbs[f"sums{k}"] = one.arrays()
             lows.append(low)
         return {
-            "features": [plain_label(name, "a feature") for name in self.features],
+            "features": [label_to_json(name, "a feature") for name in self.features],
             "lows": lows,
         }, limbs
 
     def restore(self, described: Any, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take over what `state` gave."""
-        names = [read_label(name) for name in described["features"]]
+        names = [label_from_json(name) for name in described["features"]]
         self.features = {name: j for j, name in enumerate(names)}
         if len(self.features) != len(names):
             raise ValueError("a feature occurs twice")

@@ -209,7 +209,7 @@ def files(features: int) -> None:
         names = b"".join(b"word%06d" % i for i in range(1_000)) if keep_names else None
         ends = np.arange(1, 1_001, dtype=np.uint32) * 10 if keep_names else None
         for at in range(0, features, 1_000):
-            x = TokenCounts._trusted(keys[at : at + 1_000], np.ones(1_000), names, ends)
+            x = TokenCounts.unchecked(keys[at : at + 1_000], np.ones(1_000), names, ends)
             model.counts.add(x, "ab"[at // 1_000 % 2], 1.0)
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "model.snb"
@@ -229,7 +229,7 @@ def classes() -> None:
             common = (rng.pareto(1.0, 200) * 50).astype(np.int64) % 50_000
             own = 100_000 + k * 50 + rng.integers(0, 50, 100)
             features = np.unique(np.concatenate((common, own))).astype(np.uint64)
-            x = TokenCounts._trusted(features, np.ones(len(features)), None, None)
+            x = TokenCounts.unchecked(features, np.ones(len(features)), None, None)
             messages.append((x, k))
         for x, k in messages[:5_000]:
             model.learn_one(x, k)

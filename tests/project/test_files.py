@@ -7,11 +7,11 @@ import pytest
 
 from streamnb import storage as files
 from streamnb.errors import OutputError
-from streamnb.storage import replacing
+from streamnb.storage import replace_file
 
 
 def write(path, data=b"new", **options):
-    with replacing(path, "the model", **options) as file:
+    with replace_file(path, "the model", **options) as file:
         file.write(data)
 
 
@@ -69,7 +69,7 @@ def test_nothing_happens_where_writing_fails(tmp_path, error):
     (tmp_path / "a").write_bytes(b"old")
 
     def fail():
-        with replacing(tmp_path / "a", "the model") as file:
+        with replace_file(tmp_path / "a", "the model") as file:
             file.write(b"half")
             raise error
 
@@ -83,6 +83,6 @@ def test_a_folder_that_cannot_be_synced(tmp_path, monkeypatch):
     def refuse(folder):
         raise OSError(22, "Invalid argument")
 
-    monkeypatch.setattr(files, "_sync", refuse)
+    monkeypatch.setattr(files, "_sync_folder", refuse)
     write(tmp_path / "a")
     assert (tmp_path / "a").read_bytes() == b"new"

@@ -19,7 +19,7 @@ from uvicorn import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
-from streamnb.errors import OutputError, os_errors_as
+from streamnb.errors import OutputError, convert_os_errors
 from streamnb.mailbox.location import beside
 from streamnb.mailbox.service.listening import Talk
 
@@ -43,7 +43,7 @@ def token_of(database: str | os.PathLike[str]) -> str:
     """
     path = beside(database, ".token")
     made = secrets.token_urlsafe(32)
-    with os_errors_as(OutputError, f"{path}: the token cannot be kept", ValueError):
+    with convert_os_errors(OutputError, f"{path}: the token cannot be kept", ValueError):
         os.makedirs(os.path.dirname(os.path.abspath(path)), mode=0o700, exist_ok=True)
         try:
             descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, 0o600)

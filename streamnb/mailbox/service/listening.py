@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import Any, NamedTuple
 
-from streamnb.errors import ConfigError, OutputError, cause_of, os_errors_as
+from streamnb.errors import ConfigError, OutputError, root_cause, convert_os_errors
 
 _FIRST = 3  # descriptor of the first socket that systemd passes on (sd_listen_fds(3))
 _PAUSE = 1.0  # seconds after a connection could not be accepted
@@ -82,7 +82,7 @@ def listen(address: Address, mode: int = 0o600) -> socket.socket:
     except (OSError, ValueError) as error:
         ours = (address.path or "").endswith(".sock")
         hint = "; STREAMNB_SOCKET names another place" if ours else ""
-        raise OutputError(f"{address}: cannot be listened on: {cause_of(error)}{hint}") from None
+        raise OutputError(f"{address}: cannot be listened on: {root_cause(error)}{hint}") from None
 
 
 def _listen_at(path: str, mode: int) -> socket.socket:
@@ -124,7 +124,7 @@ def inherited() -> dict[str, list[socket.socket]]:
     names = os.environ.get("LISTEN_FDNAMES", "").split(":")
     found: dict[str, list[socket.socket]] = {}
     for i in range(number):
-        with os_errors_as(ConfigError, f"LISTEN_FDS: {_FIRST + i} is no socket"):
+        with convert_os_errors(ConfigError, f"LISTEN_FDS: {_FIRST + i} is no socket"):
             passed = socket.socket(fileno=_FIRST + i)
         passed.setblocking(False)
         found.setdefault(names[i] if i < len(names) else "", []).append(passed)

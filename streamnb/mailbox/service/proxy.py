@@ -24,7 +24,7 @@ from typing import Any, AnyStr, NamedTuple
 from aiosmtpd.lmtp import LMTP
 from aiosmtpd.smtp import SMTP, Envelope, Session
 
-from streamnb.errors import StreamNBError, cause_of
+from streamnb.errors import StreamNBError, root_cause
 from streamnb.mailbox.service.answers import Answer, Question
 from streamnb.mailbox.service.judge import Mailboxes
 from streamnb.mailbox.service.listening import Address, Talk
@@ -387,7 +387,7 @@ class _Passing:
                 self.say(f"not recorded: {error!s:.300}")
 
     def _lost(self, error: Exception) -> str:
-        why = cause_of(error)
+        why = root_cause(error)
         if not self._closing:
             self.say(f"{self.hop.address}: the next hop: {why:.200}")
         client, self.client = self.client, None

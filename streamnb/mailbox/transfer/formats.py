@@ -15,14 +15,14 @@ import numpy as np
 
 from streamnb.classifier import Classifier
 from streamnb.counts.memory import NO_NAME, MemoryCounts
-from streamnb.errors import ModelFileError, OutputError, StateError, os_errors_as
+from streamnb.errors import ModelFileError, OutputError, StateError, convert_os_errors
 from streamnb.features.token_counts import TokenCounts
 from streamnb.mailbox.store import Mailbox
 from streamnb.mailbox.transfer import extract
 from streamnb.mailbox.transfer.bogofilter import read_dump, write_dump
 from streamnb.mailbox.transfer.json_lines import read_lines, write_lines
 from streamnb.naive_bayes.base import TextModel
-from streamnb.storage import writing
+from streamnb.storage import open_output
 
 FORMATS = ("lines", "model", "bogofilter")
 
@@ -57,7 +57,7 @@ def export(
             _export_model(mailbox, path)
             return left_out
         lines = write_lines(mailbox, messages) if kind == "lines" else write_dump(mailbox, left_out)
-        with writing(path, "the export", private=True) as file:
+        with open_output(path, "the export", private=True) as file:
             for line in lines:
                 file.write(line)
     return left_out
@@ -70,13 +70,13 @@ def _export_model(mailbox: Mailbox, path: str) -> None:
         member.counts.add_classes(counts.labels)
         text, ends = _joined(names)
         member.counts.add_matrix(
-            TokenCounts._trusted(fingerprints, np.ones(len(cells)), text, ends),
+            TokenCounts.unchecked(fingerprints, np.ones(len(cells)), text, ends),
             cells, counts.labels, counts.weights,
         )  # fmt: skip
     made = Classifier.from_settings(model, mailbox.classifier.settings())
     with (
         tempfile.TemporaryDirectory(prefix="streamnb-") as folder,
-        writing(path, "the export", private=True) as target,
+        open_output(path, "the export", private=True) as target,
     ):
         made.save(f"{folder}/model")
         with open(f"{folder}/model", "rb") as file:
@@ -100,7 +100,7 @@ def import_file(mailbox: Mailbox, path: str, kind: str | None = None) -> extract
     kind
         One of `FORMATS`; None to find out.
     """
-    with contextlib.ExitStack() as stack, os_errors_as(StateError, f"{path}: cannot be read"):
+    with contextlib.ExitStack() as stack, convert_os_errors(StateError, f"{path}: cannot be read"):
         real = path
         if path == "-":
             copy = stack.enter_context(tempfile.NamedTemporaryFile(prefix="streamnb-"))

@@ -26,7 +26,7 @@ from streamnb.mailbox.store import Mailbox
 from streamnb.mailbox.transfer.extract import Extract, digest_of_file, of_counts
 from streamnb.naive_bayes.base import TextModel
 from streamnb.naive_bayes.receipt import Receipt
-from streamnb.storage import plain_label, read_label
+from streamnb.storage import label_to_json, label_from_json
 
 _HEAD = "streamnb mailbox"
 _LINE = 1 << 28  # bytes of a line: one import may be a whole model
@@ -47,7 +47,7 @@ def write_lines(mailbox: Mailbox, messages: bool) -> Iterator[bytes]:
         "version": 1,
         "model": mailbox.classifier.model.outline_of(alive),
         "settings": mailbox.classifier.settings(),
-        "classes": [[plain_label(mailbox.labels[k]), weights[k]] for k in alive],
+        "classes": [[label_to_json(mailbox.labels[k]), weights[k]] for k in alive],
     }
     yield _json(head)
     lines = 1
@@ -134,7 +134,7 @@ def read_lines(path: str, shown: str) -> Extract:
         if first.get("format") != _HEAD or first.get("version") != 1:
             raise StateError(f"{shown}:1: not what `streamnb export` of this version wrote")
         classifier = classifier_of(first)
-        labels = [read_label(label) for label, _ in first["classes"]]
+        labels = [label_from_json(label) for label, _ in first["classes"]]
         weights = [float(weight) for _, weight in first["classes"]]
         if len(set(map(str, labels))) != len(labels) or not all(0 <= w < 1e100 for w in weights):
             raise ValueError("the classes are not sound")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
-from streamnb.errors import ConfigError, MailServerError, cause_of, os_errors_as
+from streamnb.errors import ConfigError, MailServerError, root_cause, convert_os_errors
 
 
 class Address(NamedTuple):
@@ -123,12 +123,12 @@ def _of_command(command: str) -> str:
     except subprocess.TimeoutExpired:
         raise ConfigError("--password-command: it did not end within a minute") from None
     except (OSError, ValueError) as error:
-        raise ConfigError(f"--password-command: {cause_of(error)}") from None
+        raise ConfigError(f"--password-command: {root_cause(error)}") from None
 
 
 def _of_file(path: str) -> str:
     with (
-        os_errors_as(ConfigError, f"{path}: the password cannot be read", ValueError),
+        convert_os_errors(ConfigError, f"{path}: the password cannot be read", ValueError),
         open(path, "rb") as file,
     ):
         status = os.fstat(file.fileno())

@@ -15,8 +15,8 @@ from streamnb.errors import (
     MailCopyError,
     MailRefusedError,
     MailServerError,
-    cause_of,
-    needing,
+    root_cause,
+    require_extra,
 )
 from streamnb.mailbox.sources import Found
 from streamnb.mailbox.watch.access import Access, Address, address_of
@@ -67,7 +67,7 @@ class ImapAccount:
 
     def connect(self) -> None:
         """Log in."""
-        with needing("imap", "imap:// needs IMAPClient"):
+        with require_extra("imap", "imap:// needs IMAPClient"):
             import imapclient
         self.close()
         address = self.address
@@ -380,7 +380,7 @@ class ImapAccount:
 
 
 def _text(error: BaseException) -> str:
-    text = cause_of(error) or type(error).__name__
+    text = root_cause(error) or type(error).__name__
     if error.args and isinstance(error.args[0], bytes):  # what the server said, as it said it
         text = error.args[0].decode("utf-8", "replace")
     elif re.fullmatch(r"b(['\"]).*\1", str(text), re.S):  # imaplib shows bytes as Python does

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from streamnb.corpus.entry import MAX_MESSAGE
 from streamnb.corpus.folders import is_maildir
-from streamnb.errors import CorpusError, OutputError, os_errors_as
+from streamnb.errors import CorpusError, OutputError, convert_os_errors
 from streamnb.mailbox.watch.ignored_folders import is_bin
 from streamnb.mailbox.watch.watcher import Listed, pause
 
@@ -103,7 +103,7 @@ class MaildirAccount:
         paths: dict[str, str] = {}
         for place in ("cur", "new"):
             with (
-                os_errors_as(CorpusError, f"{here / place}: cannot be listed"),
+                convert_os_errors(CorpusError, f"{here / place}: cannot be listed"),
                 os.scandir(here / place) as items,
             ):
                 names = [item.name for item in items if not item.is_dir(follow_symlinks=False)]
@@ -155,7 +155,7 @@ class MaildirAccount:
         with contextlib.suppress(CorpusError):
             self._folder(folder)
             return
-        with os_errors_as(OutputError, f"{self.root}/.{folder}: cannot be made"):
+        with convert_os_errors(OutputError, f"{self.root}/.{folder}: cannot be made"):
             # One by one: a parent that mkdir makes has the mode of the umask.
             for place in ("", "tmp", "new", "cur"):
                 (self.root / f".{folder}" / place).mkdir(mode=0o700, exist_ok=True)

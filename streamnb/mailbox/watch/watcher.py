@@ -21,7 +21,7 @@ from streamnb.errors import (
     OutputError,
     StateError,
     StreamNBError,
-    cause_of,
+    root_cause,
 )
 from streamnb.mail import parse
 from streamnb.mailbox.digest import digest, header_key
@@ -169,7 +169,7 @@ class Watcher:
         except MailCopyError as error:
             self.say(f"{place.folder}/{place.uid}: left alone: {error}")
         except (BusyError, OutputError, MailRefusedError, OSError) as error:
-            self._later(place.folder, place.uid, cause_of(error))
+            self._later(place.folder, place.uid, root_cause(error))
         except StreamNBError:
             raise
         except Exception as error:  # whatever is in a mail must not end the watching

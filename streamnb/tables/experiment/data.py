@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamnb.config.experiment import BundledConfig, CsvConfig, IdxConfig
-from streamnb.errors import ConfigError, CorpusError, needing, os_errors_as
+from streamnb.errors import ConfigError, CorpusError, require_extra, convert_os_errors
 from streamnb.tables.columns import LARGEST, Columns
 from streamnb.tables.experiment.preparation import Preparation, as_it_is, ranges, scaling
 
@@ -157,7 +157,7 @@ def _transposed(
 def _csv_rows(path: Path) -> tuple[list[str], list[list[str]], list[int]]:
     """Header, rows, and in which line each row ends."""
     with (
-        os_errors_as(CorpusError, f"{path}: cannot be read", ValueError),
+        convert_os_errors(CorpusError, f"{path}: cannot be read", ValueError),
         open(path, "rb") as raw,
     ):
         data = raw.read(MAX_BYTES + 1)
@@ -251,7 +251,7 @@ def _idx(path: Path, dimensions: int) -> NDArray[np.uint8]:
     """An array of bytes in the IDX format; believed only as far as the file reaches."""
     path = path.expanduser()
     with (
-        os_errors_as(CorpusError, f"{path}: cannot be read", EOFError, ValueError),
+        convert_os_errors(CorpusError, f"{path}: cannot be read", EOFError, ValueError),
         open(path, "rb") as raw,
     ):
         packed = raw.read(2) == b"\x1f\x8b"
@@ -282,7 +282,7 @@ def _idx_values(file: BinaryIO, path: Path, dimensions: int) -> NDArray[np.uint8
 
 
 def _bundled(config: BundledConfig) -> Examples:
-    with needing("sklearn", "data.kind: 'bundled' needs scikit-learn"):
+    with require_extra("sklearn", "data.kind: 'bundled' needs scikit-learn"):
         from sklearn import datasets
     bunch = getattr(datasets, f"load_{config.name}")()
     labels = [str(bunch.target_names[k]) for k in bunch.target.tolist()]

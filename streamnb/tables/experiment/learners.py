@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from streamnb.config.experiment import TABULAR, ScikitConfig
 from streamnb.config.sections import Section
-from streamnb.errors import ConfigError, needing
+from streamnb.errors import ConfigError, require_extra
 from streamnb.naive_bayes import COUNTING
 from streamnb.tables.base import TabularNB
 from streamnb.tables.columns import Columns
@@ -112,7 +112,7 @@ def learner_of(config: Section, name: str) -> Learner:
 
 
 def _estimator(config: ScikitConfig, name: str) -> Callable[[], Any]:
-    with needing("sklearn", f"models.{name}: it needs scikit-learn"):
+    with require_extra("sklearn", f"models.{name}: it needs scikit-learn"):
         from sklearn import discriminant_analysis
         from sklearn import naive_bayes as theirs
     home = theirs if hasattr(theirs, config.estimator) else discriminant_analysis

@@ -9,14 +9,14 @@ from pathlib import Path
 
 from streamnb.config.experiment import ExperimentConfig
 from streamnb.config.yaml_files import as_yaml
-from streamnb.errors import OutputError, os_errors_as
-from streamnb.storage import replacing
+from streamnb.errors import OutputError, convert_os_errors
+from streamnb.storage import replace_file
 from streamnb.tables.experiment.results import Experiment
 
 
 def make_folder(folder: str) -> None:
     """Have a folder for results, before there are any; OutputError where that cannot be."""
-    with os_errors_as(OutputError, f"{folder}: the folder cannot be made", ValueError):
+    with convert_os_errors(OutputError, f"{folder}: the folder cannot be made", ValueError):
         if not folder:
             raise ValueError("it has no name")
         Path(folder).mkdir(parents=True, exist_ok=True)
@@ -35,7 +35,7 @@ def write_experiment(found: Experiment, config: ExperimentConfig, folder: str) -
         ("rows.csv", _rows(found)),
         ("config.yaml", as_yaml(config)),
     ):
-        with replacing(Path(folder) / name, "the results") as file:
+        with replace_file(Path(folder) / name, "the results") as file:
             file.write(text.encode(errors="replace"))
 
 
