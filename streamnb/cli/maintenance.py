@@ -131,8 +131,8 @@ def recover(new: str, classes: tuple[str, ...]) -> None:
     damaged = str(shared_value("db") or default_path())
     done = rescued(damaged, new, classes, shared_value("wait"))
     for line in done.left:
-        echo_err(f"{damaged}: left out: {line}")
-    click.echo(printable(f"{new}: {done.added:,} learnings kept"))
+        say(f"{damaged}: left out: {line}")
+    click.echo(printable(f"{new}: {done.rows_added:,} learnings kept"))
     if done.left:
         raise click.exceptions.Exit(4)
 
@@ -289,7 +289,7 @@ def export(file: str, kind: str | None, no_messages: bool) -> None:
 
 def _said(done: Absorbed) -> str:
     return (
-        f"added {done.added:,}, known {done.known:,}, overruled ours {done.overruling:,}, "
+        f"added {done.rows_added:,}, known {done.known:,}, overruled ours {done.overruling:,}, "
         f"overruled by ours {done.overruled:,}"
     )
 
