@@ -76,7 +76,11 @@ class _TokenizerConfig(Section):
 
     def to_dict(self) -> dict[str, Any]:
         """What is set, and the kind."""
-        return {name: of for name, of in super().to_dict().items() if name in self.explicit_keys | {"kind"}}
+        return {
+            name: of
+            for name, of in super().to_dict().items()
+            if name in self.explicit_keys | {"kind"}
+        }
 
 
 _tokens = {
