@@ -131,7 +131,7 @@ def recover(new: str, classes: tuple[str, ...]) -> None:
     damaged = str(shared_value("db") or default_path())
     done = rescued(damaged, new, classes, shared_value("wait"))
     for line in done.left:
-        say(f"{damaged}: left out: {line}")
+        echo_err(f"{damaged}: left out: {line}")
     click.echo(printable(f"{new}: {done.rows_added:,} learnings kept"))
     if done.left:
         raise click.exceptions.Exit(4)
