@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from streamnb.config import Config
-    from streamnb.evaluate import Summary, Tally
+    from streamnb.evaluate import Summary, RunningMetrics
     from streamnb.replay.run import OnStep, Report
 
 Found = TypeVar("Found")
@@ -82,7 +82,7 @@ def replay(
     Exit status: 0 done, 2 wrong option or configuration, 3 the corpus cannot be read, 5 results
     cannot be written, 130 interrupted (what was measured until then is reported).
     """  # noqa: D301 (click's mark for lines that stay as they are)
-    from streamnb.replay.run import replay as run
+    from streamnb.replay import replay_corpus as run
 
     config = configured(target, config_file, settings, options)
     plain = as_json or quiet or not sys.stderr.isatty()
@@ -192,7 +192,7 @@ def configured(
 
 
 def _sweep(config: Config, plain: bool, as_json: bool, quiet: bool) -> None:
-    from streamnb.replay.sweep import settings_of, sweep
+    from streamnb.replay.sweep import count_settings, sweep
 
     ranked = sweep(config) if plain else _with_progress(config, sweep)
     if as_json:
@@ -219,7 +219,7 @@ def _sweep(config: Config, plain: bool, as_json: bool, quiet: bool) -> None:
         console.print(table)
     tell_skipped(ranked[0].report.skipped[:3] if ranked else [])
     _tell_first([line for one in ranked for line in one.report.left], "{} more were left alone")
-    if len(ranked) < settings_of(config) or any(one.report.interrupted for one in ranked):
+    if len(ranked) < count_settings(config) or any(one.report.interrupted for one in ranked):
         tell("interrupted; the figures are of the messages until then")
         sys.exit(130)
 
@@ -242,7 +242,7 @@ def _with_progress(config: Config, run: Callable[[Config, OnStep], Found]) -> Fo
     more = "{task.fields[rate]:,.0f}/s  accuracy {task.fields[accuracy]:.2%}"
     with progress_bar("{task.completed:,.0f} messages", more, rate=0.0, accuracy=0.0) as draw:
 
-        def on_step(tally: Tally, total: int | None) -> None:
+        def on_step(tally: RunningMetrics, total: int | None) -> None:
             if tally.messages % 64 == 0:
                 done, rate = tally.messages, tally.messages / (time.monotonic() - began)
                 draw(total=total, completed=done, rate=rate, accuracy=tally.accuracy)

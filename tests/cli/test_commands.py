@@ -15,7 +15,7 @@ from streamnb import Mailbox
 from streamnb.classifier import Classifier, TextClassifier
 from streamnb.config import build
 from streamnb.errors import describe_os_error
-from streamnb.replay.run import replay
+from streamnb.replay import replay_corpus
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from streamnb.config import build
-from streamnb.replay.run import replay
+from streamnb.replay import replay_corpus
 
 pytestmark = pytest.mark.corpora
 MESSAGES = {

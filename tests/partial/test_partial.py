@@ -23,20 +23,20 @@ from streamnb import (
     Tokenizer,
 )
 from streamnb.errors import CorpusError, ModelFileError
-from streamnb.evaluate import Course, Example, Tally
+from streamnb.evaluate import PrequentialRun, Example, RunningMetrics
 from streamnb.evaluate.feedback import Delayed
 from streamnb.partial import (
-    Blocks,
-    Row,
-    assembled,
+    BlockLayout,
+    LabelledRow,
+    assemble,
     count,
     count_block,
     merge,
-    plan_of,
-    prefixes,
-    replay,
+    spec_of,
+    prefix_sums,
+    replay_block,
 )
-from streamnb.partial.pieces import opened, piece_of
+from streamnb.partial.partial_counts import unpack, pack_counts
 
 WORDS = [f"w{i}" for i in range(40)]
 MODELS = {
@@ -53,7 +53,7 @@ def stream(seed, n, classes):
     """Messages of random words, classes in random order, late ones among them."""
     chance = random.Random(seed)
     return [
-        Row(
+        LabelledRow(
             i,
             f"c{chance.randrange(1 + min(classes - 1, i // 3))}",
             " ".join(chance.choices(WORDS, k=chance.randrange(12))),
@@ -76,7 +76,7 @@ def fitted(plan, tasks, parts, memory, seed=0):
     random.Random(seed).shuffle(pieces)
     half = len(pieces) // 2
     some = [*merge(plan, pieces[:half]), *merge(plan, pieces[half:])]
-    return assembled(plan, merge(plan, some))
+    return assemble(plan, merge(plan, some))
 
 
 def saved(model, tmp_path_factory):
@@ -97,7 +97,7 @@ def saved(model, tmp_path_factory):
 @settings(deadline=None, max_examples=30)
 def test_parts_add_up_to_the_whole(kind, seed, n, classes, deals, parts, memory, tmp_path_factory):
     classifier = Classifier(Tokenizer(), MODELS[kind]())
-    plan = plan_of(classifier)
+    plan = spec_of(classifier)
     rows = stream(seed, n, classes)
     found = fitted(plan, dealt(rows, deals, seed), parts, memory, seed)
     for row in rows:
@@ -107,29 +107,29 @@ def test_parts_add_up_to_the_whole(kind, seed, n, classes, deals, parts, memory,
 
 
 def judged_in_sequence(classifier, rows, delay=0):
-    course = Course(classifier, [Delayed(delay)] if delay else [])
-    tally = Tally(None)
+    run = PrequentialRun(classifier, [Delayed(delay)] if delay else [])
+    metrics = RunningMetrics(None)
     for row in rows:
         example = Example(row.x, row.label, row.position)
-        step = course.classify(example)
-        yield row.position, row.label, step.predicted, tally.judge(step)
-        course.teach(example, step)
+        step = run.classify(example)
+        yield row.position, row.label, step.predicted, metrics.score_step(step)
+        run.train(example, step)
 
 
 def judged_in_blocks(plan, rows, blocks, parts):
     wanted = {}
     for row in rows:
-        for number in blocks.of(row.position):
+        for number in blocks.blocks_of(row.position):
             wanted.setdefault(number, []).append(row)
     pieces = {
         number: list(count_block(plan, number, blocks, mine[::-1], parts))
         for number, mine in sorted(wanted.items())
     }
-    scans = [prefixes(plan, of) for of in zip(*pieces.values(), strict=True)]
+    scans = [prefix_sums(plan, of) for of in zip(*pieces.values(), strict=True)]
     for (number, mine), prefix in zip(
         sorted(wanted.items()), zip(*scans, strict=True), strict=True
     ):
-        yield from replay(plan, number, blocks, prefix[::-1], mine[::-1])
+        yield from replay_block(plan, number, blocks, prefix[::-1], mine[::-1])
 
 
 @pytest.mark.parametrize("kind", MODELS)
@@ -148,7 +148,7 @@ def test_blocks_are_judged_as_the_whole_stream_is(
 ):
     classifier = Classifier(Tokenizer(), MODELS[kind]())
     rows = [row._replace(position=row.position + first) for row in stream(seed, n, classes)]
-    found = list(judged_in_blocks(plan_of(classifier), rows, Blocks(size, delay), parts))
+    found = list(judged_in_blocks(spec_of(classifier), rows, BlockLayout(size, delay), parts))
     assert [one[:4] for one in found] == list(judged_in_sequence(classifier, rows, delay))
 
 
@@ -164,7 +164,7 @@ def table(seed, n, kind):
     chance = random.Random(seed)
     numbers, levels = kind in ("gaussian", "mixed"), kind != "gaussian"
     return [
-        Row(
+        LabelledRow(
             i,
             chance.choice("ab") if i > 2 else "b",
             {
@@ -187,9 +187,9 @@ def table(seed, n, kind):
 @settings(deadline=None, max_examples=20)
 def test_models_of_rows_add_up_too(kind, seed, n, deals, size):
     model, rows = TABLES[kind](), table(seed, n, kind)
-    plan = plan_of(model)
+    plan = spec_of(model)
     found = fitted(plan, dealt(rows, deals, seed), 4, 512.0, seed)
-    blocks = list(judged_in_blocks(plan, rows, Blocks(size), 1))
+    blocks = list(judged_in_blocks(plan, rows, BlockLayout(size), 1))
     assert [one[:4] for one in blocks] == list(judged_in_sequence(TABLES[kind](), rows))
     for row in rows:
         model.learn_one(row.x, row.label)
@@ -199,29 +199,29 @@ def test_models_of_rows_add_up_too(kind, seed, n, deals, size):
 
 
 def test_what_is_rare_is_left_out():
-    plan = plan_of(Classifier(Tokenizer(), MultinomialNB()))
+    plan = spec_of(Classifier(Tokenizer(), MultinomialNB()))
     texts = ["common common rare", "common else"]
     for classes in (2, 7):
-        examples = [Row(i, f"c{i % classes}", text) for i, text in enumerate(texts * classes)]
-        pieces = list(count(plan, [*examples, Row(99, "c0", "once")], parts=3))
-        model = assembled(plan, merge(plan, pieces, least=classes + 1)).model
+        examples = [LabelledRow(i, f"c{i % classes}", text) for i, text in enumerate(texts * classes)]
+        pieces = list(count(plan, [*examples, LabelledRow(99, "c0", "once")], parts=3))
+        model = assemble(plan, merge(plan, pieces, min_count=classes + 1)).model
         assert model.features == 1
         assert sum(model.feature_counts("common").values()) == 3 * classes
         assert sum(model.counts.totals) == 3 * classes
 
 
 def test_pieces_of_other_plans_and_damaged_ones_are_refused():
-    plan = plan_of(Classifier(Tokenizer(), MultinomialNB()))
-    other = plan_of(Classifier(Tokenizer(), MultinomialNB(alpha=2.0)))
-    pieces = list(count(plan, [Row(0, "spam", "free offer")], parts=2))
+    plan = spec_of(Classifier(Tokenizer(), MultinomialNB()))
+    other = spec_of(Classifier(Tokenizer(), MultinomialNB(alpha=2.0)))
+    pieces = list(count(plan, [LabelledRow(0, "spam", "free offer")], parts=2))
     with pytest.raises(ModelFileError, match="another plan"):
         list(merge(other, pieces))
     with pytest.raises(ModelFileError, match="missing"):
-        assembled(plan, pieces[:1])
+        assemble(plan, pieces[:1])
     with pytest.raises(ModelFileError, match="twice"):
-        assembled(plan, [*pieces, *pieces])
+        assemble(plan, [*pieces, *pieces])
     with pytest.raises(ModelFileError, match="another number of parts"):
-        list(merge(plan, [*pieces, *count(plan, [Row(1, "spam", "free")], parts=1)]))
+        list(merge(plan, [*pieces, *count(plan, [LabelledRow(1, "spam", "free")], parts=1)]))
     whole = pieces[0].data
     for at in range(len(whole)):
         flipped = whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :]
@@ -230,7 +230,7 @@ def test_pieces_of_other_plans_and_damaged_ones_are_refused():
                 list(merge(plan, [pieces[0]._replace(data=data)]))
     for parts in (0, -1, 2**33, True, 1.5):
         with pytest.raises(ValueError, match="parts"):
-            list(count(plan, [Row(1, "spam", "free")], parts=parts))
+            list(count(plan, [LabelledRow(1, "spam", "free")], parts=parts))
 
 
 @pytest.mark.parametrize(
@@ -243,47 +243,47 @@ def test_pieces_of_other_plans_and_damaged_ones_are_refused():
 )
 def test_what_is_no_sum_is_refused(learner, why):
     with pytest.raises(ValueError, match=why):
-        list(count(plan_of(learner), [Row(0, "spam", "free")]))
+        list(count(spec_of(learner), [LabelledRow(0, "spam", "free")]))
 
 
 def test_blocks_out_of_order_and_two_messages_at_one_place_are_refused():
-    plan = plan_of(Classifier(Tokenizer(), MultinomialNB()))
-    rows = [Row(0, "a", "free"), Row(0, "b", "lunch")]
-    (first,) = count_block(plan, 0, Blocks(1), rows[:1])
-    (second,) = count_block(plan, 1, Blocks(1), [Row(1, "b", "lunch")])
+    plan = spec_of(Classifier(Tokenizer(), MultinomialNB()))
+    rows = [LabelledRow(0, "a", "free"), LabelledRow(0, "b", "lunch")]
+    (first,) = count_block(plan, 0, BlockLayout(1), rows[:1])
+    (second,) = count_block(plan, 1, BlockLayout(1), [LabelledRow(1, "b", "lunch")])
     with pytest.raises(ModelFileError, match="in their order"):
-        list(prefixes(plan, [second, first]))
+        list(prefix_sums(plan, [second, first]))
     with pytest.raises(CorpusError, match="position 0"):
-        list(replay(plan, 0, Blocks(1), prefixes(plan, [first]), rows))
+        list(replay_block(plan, 0, BlockLayout(1), prefix_sums(plan, [first]), rows))
     with pytest.raises(ModelFileError, match="another one"):
-        list(replay(plan, 1, Blocks(1), prefixes(plan, [first]), rows))
+        list(replay_block(plan, 1, BlockLayout(1), prefix_sums(plan, [first]), rows))
 
 
-@pytest.mark.parametrize("lost", ["sum", "elsewhere", "arrays"])
+@pytest.mark.parametrize("lost", ["sum", "unloaded", "arrays"])
 def test_a_prefix_that_was_tampered_with_is_refused(lost):
     """Its checksum was made anew, so only what it says is wrong."""
-    plan = plan_of(Classifier(Tokenizer(), MultinomialNB()))
-    (block,) = count_block(plan, 0, Blocks(2), [Row(0, "a", "free"), Row(1, "b", "lunch")])
-    (prefix,) = prefixes(plan, [block])
-    header, arrays = opened(plan, prefix.data)
+    plan = spec_of(Classifier(Tokenizer(), MultinomialNB()))
+    (block,) = count_block(plan, 0, BlockLayout(2), [LabelledRow(0, "a", "free"), LabelledRow(1, "b", "lunch")])
+    (prefix,) = prefix_sums(plan, [block])
+    header, arrays = unpack(plan, prefix.data)
     if lost == "arrays":
         arrays = {"fingerprints": arrays["fingerprints"]}
     else:
         del header[lost]
     with pytest.raises(ModelFileError, match="damaged"):
-        list(replay(plan, 0, Blocks(2), [piece_of(header, arrays)], []))
+        list(replay_block(plan, 0, BlockLayout(2), [pack_counts(header, arrays)], []))
 
 
 def test_processes_fit_what_one_does(monkeypatch, tmp_path):
     from streamnb.config import build
     from streamnb.replay import fit as module
 
-    monkeypatch.setattr(module, "_SHARE", 30)
+    monkeypatch.setattr(module, "_MIN_SHARD", 30)
     files = []
     for jobs in (1, 2):
         settings = {"model": {"kind": "bernoulli"}, "corpus": {"order": "shuffled"}, "jobs": jobs}
         told = []
-        found = module.fit(
+        found = module.fit_corpora(
             build(settings), ["corpora/sample"] * 2, lambda *at, told=told: told.append(at)
         )
         assert found.learned == told[-1][0] == told[-1][1]

@@ -19,8 +19,8 @@ from streamnb.corpus import open_corpus
 from streamnb.errors import ConfigError, CorpusError, StreamNBError, UnexpectedError
 from streamnb.features.words import Tokenizer
 from streamnb.replay.build import make_tokenizer
-from streamnb.replay.run import replay, replay_together, skip
-from streamnb.replay.workers import feed
+from streamnb.replay import replay_corpus, replay_models, skip
+from streamnb.replay.workers import stream_features
 
 
 def config(path, **sections):
@@ -78,7 +78,7 @@ def test_a_replay_of_its_own_configuration_is_identical(sample, tmp_path, jobs):
 
 def test_results_do_not_change_by_accident(sample, tmp_path):
     """The scores of the first mails, to the last digit."""
-    replay(config(sample, output={"folder": str(tmp_path)}))
+    replay_corpus(config(sample, output={"folder": str(tmp_path)}))
     lines = (tmp_path / "results.txt").read_text().splitlines()
     assert lines[5:8] == GOLDEN
 
@@ -92,7 +92,7 @@ GOLDEN = [
 
 @pytest.mark.parametrize("kind", ["multinomial", "bernoulli", "complement"])
 def test_every_model_replays(sample, kind):
-    report = replay(config(sample, model={"kind": kind}))
+    report = replay_corpus(config(sample, model={"kind": kind}))
     assert report.summary.accuracy > 0.8
     assert report.learned == report.summary.messages == 300
 
@@ -100,7 +100,7 @@ def test_every_model_replays(sample, kind):
 def test_training_only_and_test_only_messages(tmp_path):
     (tmp_path / "m").write_text("Subject: x\n\nx")
     (tmp_path / "index").write_text("SPAM m\nHAM m\nHam m\nspam m\n")
-    report = replay(config(tmp_path))
+    report = replay_corpus(config(tmp_path))
     assert (report.summary.messages, report.learned) == (2, 3)
 
 
@@ -123,7 +123,7 @@ def test_skipping_what_cannot_be_read(tmp_path):
         with pytest.raises(
             StreamNBError, match=r"/6: cannot be read: no such file.*--on-error skip"
         ):
-            replay(config(tmp_path, jobs=jobs))
+            replay_corpus(config(tmp_path, jobs=jobs))
     status, out, error = streamnb_command("replay", tmp_path, "--on-error", "skip", "--json")
     assert (status, json.loads(out)["skipped"], json.loads(out)["messages"]) == (0, 2, 6)
     assert error.count("skipped") == 2
@@ -141,7 +141,7 @@ def test_what_was_measured_survives_an_error(tmp_path):
 
 def test_a_run_that_fails_leaves_the_results_of_an_earlier_one(sample, tmp_path):
     run = tmp_path / "run"
-    replay(config(sample, output={"folder": str(run)}))
+    replay_corpus(config(sample, output={"folder": str(run)}))
     before = {file.name: file.read_bytes() for file in run.iterdir()}
     assert sorted(before) == [
         "checkpoints.jsonl",
@@ -152,7 +152,7 @@ def test_a_run_that_fails_leaves_the_results_of_an_earlier_one(sample, tmp_path)
     ]
     (tmp_path / "index").write_text("ham gone\n")
     with pytest.raises(StreamNBError, match="gone"):
-        replay(config(tmp_path / "index", output={"folder": str(run)}))
+        replay_corpus(config(tmp_path / "index", output={"folder": str(run)}))
     assert {name: (run / name).read_bytes() for name in before} == before
 
 
@@ -219,7 +219,7 @@ def test_ctrl_c_is_heard_at_any_moment(sample):
         signal.raise_signal(signal.SIGINT)
         return False
 
-    report = replay_together([config(sample)], ended=ended)[0]
+    report = replay_models([config(sample)], ended=ended)[0]
     assert (report.interrupted, report.summary.messages) == (True, 0)
 
 
@@ -314,7 +314,7 @@ class Failing:
 def test_a_fault_in_another_process_is_told(sample):
     entries = list(open_corpus(sample)) * 20
     with pytest.raises(UnexpectedError, match="KeyError: 'what is this"):
-        list(feed(entries, Failing(), 2))
+        list(stream_features(entries, Failing(), 2))
 
 
 class Mixed:
@@ -341,9 +341,9 @@ def test_feed_is_the_same_for_every_number_of_jobs(sample, tokenizer):
     entries = list(open_corpus(sample))
     empty = [entries[0]._replace(path=os.devnull, name=f"{i}") for i in range(70)]
     entries = [*empty, *entries]
-    alone = [plain(result) for _, result in feed(entries, tokenizer)]
+    alone = [plain(result) for _, result in stream_features(entries, tokenizer)]
     for jobs in (2, 4):
-        together = list(feed(entries, tokenizer, jobs))
+        together = list(stream_features(entries, tokenizer, jobs))
         assert [entry for entry, _ in together] == entries
         assert [plain(result) for _, result in together] == alone
 
@@ -351,9 +351,9 @@ def test_feed_is_the_same_for_every_number_of_jobs(sample, tokenizer):
 @pytest.mark.parametrize("handler", ["signal.SIG_IGN", "lambda *_: None"])
 def test_other_processes_end_whatever_a_program_does_with_sigterm(sample, handler):
     program = (
-        "import signal, sys; from streamnb.config import build; from streamnb.replay import replay;"
+        "import signal, sys; from streamnb.config import build; from streamnb.replay import replay_corpus;"
         f"signal.signal(signal.SIGTERM, {handler});"
-        "replay(build({'corpus': {'path': sys.argv[1], 'limit': 20}, 'jobs': 3}))"
+        "replay_corpus(build({'corpus': {'path': sys.argv[1], 'limit': 20}, 'jobs': 3}))"
     )
     subprocess.run([sys.executable, "-c", program, str(sample)], check=True, timeout=60, cwd="/")
 
@@ -368,7 +368,7 @@ def test_names_are_kept_where_somebody_asks_for_them(sample, tmp_path, monkeypat
     monkeypatch.setattr("streamnb.replay.run.make_tokenizer", noted)
     figures = []
     for output in ({}, {"folder": str(tmp_path / "run")}, {"model": str(tmp_path / "m.snb")}):
-        report = replay(build({"corpus": {"path": str(sample)}, "output": output}))
+        report = replay_corpus(build({"corpus": {"path": str(sample)}, "output": output}))
         figures.append(report.summary.as_dict())
     assert kept == [False, True, True]
     assert figures[0] == figures[1] == figures[2]
@@ -392,7 +392,7 @@ def test_long_messages_do_not_hold_two_processes_up(tmp_path):
 
 def test_feed_can_be_left_early(sample):
     entries = list(open_corpus(sample)) * 20
-    source = feed(entries, Tokenizer(), 3)
+    source = stream_features(entries, Tokenizer(), 3)
     assert [next(source)[0] for _ in range(5)] == entries[:5]
     source.close()
 
@@ -411,7 +411,7 @@ def test_a_reader_that_dies_is_an_error_not_a_hang(sample, monkeypatch):
     monkeypatch.setattr("streamnb.replay.workers.read", dying)
     # The first chunks go to the other process, the one with the fatal message among them.
     with pytest.raises(StreamNBError, match="ended unexpectedly"):
-        list(feed(entries, Tokenizer(), 2))
+        list(stream_features(entries, Tokenizer(), 2))
 
 
 BAD_CONFIGURATIONS = {
@@ -491,7 +491,7 @@ def test_bad_configurations_are_refused_with_the_key(sample, tmp_path, text):
     def run():
         data = read_yaml(path)
         data.setdefault("corpus", {}).setdefault("path", str(sample))
-        replay(build(data, str(path)))
+        replay_corpus(build(data, str(path)))
 
     with pytest.raises(ConfigError, match=BAD_CONFIGURATIONS[text]) as caught:
         run()

@@ -15,7 +15,7 @@ from test_replay import interrupt, streamnb_command
 from streamnb.config import build
 from streamnb.errors import ConfigError, CorpusError
 from streamnb.evaluate.compare import compare, read_run
-from streamnb.replay.run import replay
+from streamnb.replay import replay_corpus
 from streamnb.replay.sweep import sweep
 
 
@@ -125,7 +125,7 @@ def test_bad_sweeps_are_refused(sample, grid, message):
 @pytest.fixture
 def runs(sample, tmp_path):
     for kind in ("classifier", "multinomial"):
-        replay(config(sample, model={"kind": kind}, output={"folder": str(tmp_path / kind)}))
+        replay_corpus(config(sample, model={"kind": kind}, output={"folder": str(tmp_path / kind)}))
     return [tmp_path / "multinomial", tmp_path / "classifier"]
 
 
