@@ -173,7 +173,7 @@ class SparkConfig(Section):
     parts: int = key(Whole(1, 10**6), default=8)
     block: int = key(Whole(1, 10**9), default=4096)
     memory: float = key(Number(LEAST, 1e9), default=512.0)
-    least: float = key(Number(), default=0.0)
+    min_count: float = key(Number(), default=0.0)
     shards: int | None = key(Whole(1, 10**6, none=True), default=None)
     rounds: int | None = key(Whole(1, 10**6, none=True), default=None)
     classes: bool = key(Flag(), default=False)
