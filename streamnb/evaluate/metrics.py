@@ -281,7 +281,7 @@ class RunningMetrics:
             return ScoredPrediction(0.0, _core.log(2.0), 0.25, 0.5, 0.5, len(scores))
         score = self.score_of(predicted, scores)
         index = list(scores).index
-        losses_and_probabilities = _core.judged(
+        losses_and_probabilities = _core.prediction_losses(
             list(scores.values()),
             index(y) if y in scores else -1,
             index(predicted) if predicted in scores else -1,

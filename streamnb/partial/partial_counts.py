@@ -205,7 +205,7 @@ def split_counts(
     header: dict[str, Any] = {"spec": spec_digest(spec), "view": view, "part": 0, "parts": 1}
     header["first_positions"] = [[label_to_json(y), first_positions[y]] for y in labels]
     if isinstance(counts, TabularNB):
-        content, arrays = counts._file_parts()
+        content, arrays = counts._to_file()
         sizes = content.pop("arrays")  # `pack` writes its own "arrays"
         yield {**header, "sum": content, "sizes": sizes}, arrays
         return
@@ -243,7 +243,7 @@ def load_counts(header: Any, arrays: Mapping[str, NDArray[Any]], target: Any) ->
             raise ValueError("the position of a class is not an integer")
         if isinstance(target, TabularNB):
             content = {**header["sum"], "arrays": header["sizes"]}
-            loaded = type(target)._of_file(content, array_reader(arrays))
+            loaded = type(target)._from_file(content, array_reader(arrays))
             target._declare(ordered_labels(first_positions))
             target.merge(loaded)
         else:

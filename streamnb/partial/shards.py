@@ -102,7 +102,7 @@ def learn_shard(
         classifier.learn_one(row.x, row.label)
         update_first_positions(first_positions, [(row.label, row.position)])
     labels = [label_to_json(y) for y in classifier.labels]
-    state = json.dumps([labels, classifier.model.outline()]).encode()
+    state = json.dumps([labels, classifier.model.to_header()]).encode()
     pairs = zip(classifier.models, start_counts, strict=True)
     for view, (model, (header, arrays)) in enumerate(pairs):
         start_labels = classifier.labels[: len(header["labels"])]
@@ -155,8 +155,8 @@ def merge_shards(classifier: Classifier, partial_counts: Iterable[PartialCounts]
         classifier.models[view].counts.merge(added)
     label_pairs, outline = json.loads(states[0])
     labels = [label_from_json(pair) for pair in label_pairs]
-    shard = type(classifier.model).of_outline(outline)
-    for model in shard.members:
+    shard = type(classifier.model).from_header(outline)
+    for model in shard.view_models:
         model.counts.add_classes(labels)
     order: Any = [labels.index(y) if y in labels else None for y in classifier.labels]
-    classifier.model.restore(shard.outline_of(order))
+    classifier.model.restore(shard.reordered_header(order))

@@ -11,8 +11,8 @@ from typing import Any
 from streamnb.classifier import Classifier
 from streamnb.errors import ModelFileError
 from streamnb.naive_bayes.base import TextModel
-from streamnb.naive_bayes.model_files import Saved
-from streamnb.parameters import parameters_of, plain_parameters
+from streamnb.naive_bayes.model_files import SaveLoadMixin
+from streamnb.parameters import parameters_from_json, parameters_to_json
 from streamnb.tables.base import TabularNB
 
 VERSION = 1  # of specs and partial counts; other versions are refused
@@ -43,11 +43,11 @@ def spec_of(learner: Learner) -> str:
     """
     if isinstance(learner, Classifier):
         content: dict[str, Any] = {
-            "model": learner.model.clone().outline(),
+            "model": learner.model.clone().to_header(),
             "settings": learner.settings(),
         }
     elif isinstance(learner, TabularNB):
-        content = {"table": type(learner).__name__, "parameters": plain_parameters(learner)}
+        content = {"table": type(learner).__name__, "parameters": parameters_to_json(learner)}
     else:
         raise ValueError(
             f"expected a Classifier (a tokenizer and a model) or a model of tables, "
@@ -69,9 +69,9 @@ def new_model(spec: str) -> Any:
         if content["version"] != VERSION:
             raise ValueError(f"it has version {content['version']!r:.20}, expected {VERSION}")
         if "table" in content:
-            model_class = Saved.known[content["table"]]
-            return model_class(**parameters_of(content["parameters"], model_class))
-        model = TextModel.of_outline(content["model"])
+            model_class = SaveLoadMixin.saved_classes[content["table"]]
+            return model_class(**parameters_from_json(content["parameters"], model_class))
+        model = TextModel.from_header(content["model"])
         return Classifier.from_settings(model, content["settings"])
     except Exception as error:  # the text may hold anything
         raise ModelFileError(f"not a model spec of this version ({error!s:.100})") from None
@@ -93,5 +93,5 @@ def split_learner(learner: Learner) -> tuple[Any, Callable[[Any], Any]]:
 def check_sums(learner: Learner) -> None:
     """Raise ValueError if a model is not the sum of what its examples add."""
     model, _ = split_learner(learner)
-    if model.why_in_sequence:
-        raise ValueError(model.why_in_sequence)
+    if model.order_dependence_reason:
+        raise ValueError(model.order_dependence_reason)

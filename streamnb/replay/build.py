@@ -38,7 +38,7 @@ def make_tokenizer(config: Config, corpus: Corpus) -> MailTokenizer | Tokenizer:
         )
     options = config.tokenizer.options()
     for key in options:
-        if key not in TOKENIZERS[kind]._table:
+        if key not in TOKENIZERS[kind].parameter_table:
             raise ConfigError(f"tokenizer.{key}: the tokenizer for {kind} has no such option")
     if config.model.kind == "classifier":
         options = {**PRESETS[kind].word_options, **options}
@@ -55,7 +55,7 @@ def make_tokenizer(config: Config, corpus: Corpus) -> MailTokenizer | Tokenizer:
 def make_classifier(config: Config, tokenizer: MailTokenizer | Tokenizer) -> Classifier:
     """Return the untrained classifier of a configuration."""
     kind = config.model.kind
-    names = [name for name in config.model.declared if name not in ("kind", "window")]
+    names = [name for name in config.model.declared_keys if name not in ("kind", "window")]
     parameters = {name: getattr(config.model, name) for name in names}
     try:
         if kind != "classifier":
@@ -100,8 +100,8 @@ def training_key(config: Config) -> Hashable:
         policy.ignores_predictions for policy in make_feedback(config)
     ):
         return None
-    table = model_class._table
-    settings = config.plain()
+    table = model_class.parameter_table
+    settings = config.to_dict()
     return _frozen(
         {
             "model": {
@@ -117,8 +117,8 @@ def training_key(config: Config) -> Hashable:
 def features_key(config: Config) -> Hashable:
     """Return a key that is equal for configurations that make the same features of a message."""
     is_preset = config.model.kind == "classifier"
-    table = PRESETS["mail"]._table if is_preset else {}
-    settings = config.plain()
+    table = PRESETS["mail"].parameter_table if is_preset else {}
+    settings = config.to_dict()
     return _frozen(
         {
             "tokenizer": settings["tokenizer"],
@@ -196,16 +196,16 @@ def resolved_yaml(config: Config, corpus: Corpus, tokenizer: MailTokenizer | Tok
 
     A replay of this file gives the same results. Output settings are left out.
     """
-    from streamnb.config.yaml_files import as_yaml  # here: few replays write files
+    from streamnb.config.yaml_files import to_yaml  # here: few replays write files
 
     location = {"path": os.path.abspath(str(config.corpus.path)), "kind": corpus.kind}
     kind = next(kind for kind, cls in TOKENIZERS.items() if type(tokenizer) is cls)
-    keys = set(config.tokenizer.declared) - {"drop_headers"}
-    options = {name: getattr(tokenizer, name) for name in tokenizer._table if name in keys}
-    return as_yaml(
-        config.but(
-            corpus=config.corpus.but(**location),
-            tokenizer=config.tokenizer.but(kind=kind, **options),
-            output=config.output.but(folder=None, model=None),
+    keys = set(config.tokenizer.declared_keys) - {"drop_headers"}
+    options = {name: getattr(tokenizer, name) for name in tokenizer.parameter_table if name in keys}
+    return to_yaml(
+        config.with_changes(
+            corpus=config.corpus.with_changes(**location),
+            tokenizer=config.tokenizer.with_changes(kind=kind, **options),
+            output=config.output.with_changes(folder=None, model=None),
         )
     )

@@ -114,7 +114,7 @@ def fit_corpora(
 
 
 def _with_path(config: Config, path: str) -> Config:
-    return config.but(corpus=config.corpus.but(path=path))
+    return config.with_changes(corpus=config.corpus.with_changes(path=path))
 
 
 def _is_sum(classifier: Classifier) -> bool:

@@ -287,7 +287,7 @@ def _without_unused_names(config: Config) -> Config:
     """Return the configuration with `keep_names` off if neither results nor a model are written."""
     if config.output.folder is not None or config.output.model is not None:
         return config
-    return config.but(model=config.model.but(keep_names=False))
+    return config.with_changes(model=config.model.with_changes(keep_names=False))
 
 
 def _top_tokens(classifier: Classifier, limit: int = 20) -> dict[str, list[tuple[str, float]]]:

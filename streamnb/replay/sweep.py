@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from streamnb.config import Config, build
-from streamnb.config.yaml_files import replaced
+from streamnb.config.yaml_files import apply_settings
 from streamnb.errors import ConfigError, StreamNBError
 from streamnb.replay.build import features_key, training_key
 from streamnb.replay.run import OnStep, Report, replay_models
@@ -117,7 +117,7 @@ def sweep(config: Config, on_step: OnStep | None = None) -> list[SweepResult]:
         if is_complete or not path.exists():
             _write_ranking(path, results)
         else:
-            results[0].report.not_written.append(f"{path}: the earlier ranking was not replaced")
+            results[0].report.not_written.append(f"{path}: the earlier ranking was not apply_settings")
     if failure is not None:
         raise failure
     return results
@@ -139,7 +139,7 @@ def _run_groups(
 
 def _run_in_processes(groups: list[list[Config]], jobs: int) -> Iterator[list[Report]]:
     """Replay each group in one process, which reads and tokenises for itself."""
-    single_process = [[each.but(jobs=1) for each in group] for group in groups]
+    single_process = [[each.with_changes(jobs=1) for each in group] for group in groups]
     context = multiprocessing.get_context("spawn")
     stop = context.Event()
     with ProcessPoolExecutor(
@@ -190,11 +190,11 @@ def _init_worker(stop_event: Event) -> None:
 
 def _config_of(config: Config, settings: Settings, number: int) -> Config:
     """Return the configuration of one run, which writes to the numbered folder."""
-    run_config = build(replaced(config.plain(), settings), "sweep")
+    run_config = build(apply_settings(config.to_dict(), settings), "sweep")
     folder = config.output.folder
     folder = None if folder is None else os.path.join(folder, str(number))
-    output = run_config.output.but(folder=folder, model=None)
-    return run_config.but(output=output, sweep={})
+    output = run_config.output.with_changes(folder=folder, model=None)
+    return run_config.with_changes(output=output, sweep={})
 
 
 def count_settings(config: Config) -> int:
