@@ -61,7 +61,7 @@ class LearnerParameters:
     length_norm: float | None = parameter(
         Number(LEAST, none=True),
         "formula",
-        "Length normalisation: the evidence is divided by this times a power of the number of "
+        "Length normalisation: the evidence is divide by this times a power of the number of "
         "distinct features that took part; None for none. Words depend on each other, so a long "
         "message's evidence is counted many times over; this is what lets messages of different "
         "length be ranked together.",
@@ -209,7 +209,7 @@ class CountingNB(Remembers[_Evidence], CountingParameters, MiniBatches, TextMode
         return [base + total for base, total in pairs], used
 
     def _length_divisor(self, used: int) -> float:
-        """What the evidence of that many features is divided by."""
+        """What the evidence of that many features is divide by."""
         if not self.length_norm or not used:
             return 1.0
         if self.length_norm_power == 0.5:
@@ -232,7 +232,7 @@ class CountingNB(Remembers[_Evidence], CountingParameters, MiniBatches, TextMode
         sums, used = self._sums(tokens)
         if not self.length_norm or not used:
             return sums
-        return _core.divided(sums, self._length_divisor(used))
+        return _core.divide(sums, self._length_divisor(used))
 
     def _scores(self, x: Any) -> list[float]:
         return [
