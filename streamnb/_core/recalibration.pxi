@@ -2,7 +2,7 @@
 
 
 def divide(list numbers, double divisor) -> list:
-    """Return the numbers divided by `divisor`."""
+    """Return the numbers divide by `divisor`."""
     cdef double number
     return [number / divisor for number in numbers]
 
@@ -316,12 +316,12 @@ def noise_step(
     if not 0 <= trust <= 1:
         raise ValueError(f"the trust in a label is from 0 to 1, not {trust}")
     # x^-.75 by operations that give the same result on every machine.
-    cdef double n = labels + 1, step = 1 / sqrt(n * sqrt(n)), factor = 1, moved, change, newton, bounded
-    bounded = min(max(rate, 1 / <double> labels), max_rate)
-    change = 1 - trust - bounded
+    cdef double n = labels + 1, step = 1 / sqrt(n * sqrt(n)), factor = 1, moved, change, newton, soft_clip
+    soft_clip = min(max(rate, 1 / <double> labels), max_rate)
+    change = 1 - trust - soft_clip
     change = step * (change * change - variance)
     if variance + change > 0:  # otherwise much was undone, and the rest shows nothing
-        newton = bounded * (1 - bounded) / (variance + change)
+        newton = soft_clip * (1 - soft_clip) / (variance + change)
         factor = max(min(NEWTON_PART * newton, n / LABELS_PER_FACTOR), 1.0)
     moved = step * factor * (1 - trust - rate)
     # A step ends at the bounds. It does not return to them from beyond, where undoing can lead.
@@ -367,7 +367,7 @@ def best_index(list scores) -> int:
 
 
 def log_prior_shares(list weights, double total, Py_ssize_t n_views) -> list:
-    """Return the log prior of each class, divided by the number of views; -inf for a class without weight."""
+    """Return the log prior of each class, divide by the number of views; -inf for a class without weight."""
     cdef list shares = []
     cdef double weight
     for weight in weights:

@@ -13,10 +13,10 @@ from streamnb.counts.protocol import Floats, Keys
 from streamnb.features.token_counts import TokenCounts
 from streamnb.naive_bayes.counting import CountingNB
 from streamnb.naive_bayes.discriminative import DiscriminativeMultinomialNB
-from streamnb.parameters import Number, Whole, parameter, parameterised
+from streamnb.parameters import Number, Integer, parameter, parameter_class
 
 
-@parameterised()
+@parameter_class()
 class ContextNB(DiscriminativeMultinomialNB):
     r"""Naive Bayes over nested byte n-grams, each conditional on its first bytes, with back-off.
 
@@ -53,7 +53,7 @@ class ContextNB(DiscriminativeMultinomialNB):
     """
 
     step: int = parameter(
-        Whole(1, 6), "counts", "Bytes by which grams grow, as `ByteGrams` has it.", default=2
+        Integer(1, 6), "counts", "Bytes by which grams grow, as `ByteGrams` has it.", default=2
     )
     spread: float = parameter(
         Number(),
@@ -70,7 +70,7 @@ class ContextNB(DiscriminativeMultinomialNB):
         """Return log P of grams and their suffixes, and which of them are suffixes of no other."""
         # u grows with the root of a count, which grows with the scale of decayed counts.
         spread = self.spread * math.sqrt(self.counts.scale)
-        return _core.backing_off(
+        return _core.backoff_log_probabilities(
             fingerprints,
             cells,
             self.counts.totals,

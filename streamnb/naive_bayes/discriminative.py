@@ -7,9 +7,9 @@ from collections.abc import Collection
 from streamnb import _core
 from streamnb.counts.protocol import Label
 from streamnb.features.token_counts import TokenCounts
-from streamnb.naive_bayes.counting import CountingParameters, in_steps
+from streamnb.naive_bayes.counting import CountingParameters, round_to_grid
 from streamnb.naive_bayes.multinomial import BACKGROUND, MultinomialNB
-from streamnb.parameters import LEAST, POSITIVE, Number, parameter, parameterised
+from streamnb.parameters import MIN_POSITIVE, POSITIVE, Number, parameter, parameter_class
 
 
 def residuals(
@@ -44,7 +44,7 @@ def residuals(
     return _core.residuals(log_likelihoods, log_prior, class_index)
 
 
-@parameterised()
+@parameter_class()
 class DiscriminativeParameters(CountingParameters):
     """Parameters of `DiscriminativeMultinomialNB`, which the learned counts depend on."""
 
@@ -55,7 +55,7 @@ class DiscriminativeParameters(CountingParameters):
         default=0.1,
     )
     length_norm: float | None = parameter(
-        Number(LEAST, none=True),
+        Number(MIN_POSITIVE, none=True),
         "teaching",
         "As for `MultinomialNB`. It keeps probabilities away from 0 and 1, and update weights "
         "depend on those.",
@@ -65,7 +65,7 @@ class DiscriminativeParameters(CountingParameters):
         Number(0, 2), "teaching", "The power of the number of features, from 0 to 2.", default=2 / 3
     )
     background: float = parameter(Number(0, 1e6), "teaching", BACKGROUND, default=0.0)
-    least_lesson: float = parameter(
+    min_update: float = parameter(
         Number(0, 1),
         "teaching",
         "A message whose update weight is smaller than this is not counted: the model knows it "
@@ -74,7 +74,7 @@ class DiscriminativeParameters(CountingParameters):
     )
 
 
-@parameterised()
+@parameter_class()
 class DiscriminativeMultinomialNB(DiscriminativeParameters, MultinomialNB):
     r"""Multinomial Naive Bayes whose update weights are 1 - P(label | message).
 
@@ -103,7 +103,7 @@ class DiscriminativeMultinomialNB(DiscriminativeParameters, MultinomialNB):
     >>> model = DiscriminativeMultinomialNB(alpha=1.0, length_norm=None)
     >>> for text, label in [("free offer", "spam"), ("lunch offer", "ham"), ("free", "spam")]:
     ...     model.learn_one(dict.fromkeys(text.split(), 1), label)
-    ...     print(label, model.receipt.weights)
+    ...     print(label, model.receipt.view_weights)
     spam (1.0,)
     ham (1.0,)
     spam (0.3330078125,)
@@ -117,20 +117,20 @@ class DiscriminativeMultinomialNB(DiscriminativeParameters, MultinomialNB):
 
     discriminative = True
 
-    def lesson(self, residual: float, trust: float) -> float:
-        """Return the update weight trust^2 (1 - P), or 0 if it is below `least_lesson`.
+    def update_weight(self, residual: float, trust: float) -> float:
+        """Return the update weight trust^2 (1 - P), or 0 if it is below `min_update`.
 
         A wrong label does more harm than a correct one does good, since it always has a large
         residual. With a tenth of the labels wrong, the square ranks a sixth better than trust alone.
         """
-        weight = in_steps(trust * trust * residual)
-        return weight if weight >= self.least_lesson else 0.0
+        weight = round_to_grid(trust * trust * residual)
+        return weight if weight >= self.min_update else 0.0
 
-    def _times(self, tokens: TokenCounts, y: Label) -> float:
+    def _next_update_weight(self, tokens: TokenCounts, y: Label) -> float:
         counts = self.counts
         if not counts.labels:
             return 1.0
         active = [k for k, weight in enumerate(counts.weights) if weight > 0]
-        log_likelihoods = [self.evidence(tokens)]
+        log_likelihoods = [self.log_likelihoods(tokens)]
         (residual,) = residuals(log_likelihoods, self._log_prior(), active, counts.index(y))
-        return self.lesson(residual, 1.0)
+        return self.update_weight(residual, 1.0)

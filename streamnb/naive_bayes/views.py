@@ -18,11 +18,11 @@ from streamnb.naive_bayes.calibration import (
     Recalibration,
     SelectiveFeedback,
 )
-from streamnb.naive_bayes.counting import CountingNB, Remembers
+from streamnb.naive_bayes.counting import CountingNB, LastResultCache
 from streamnb.naive_bayes.discriminative import DiscriminativeMultinomialNB, residuals
 from streamnb.naive_bayes.explanation import Explanation
 from streamnb.naive_bayes.receipt import Receipt
-from streamnb.parameters import Flag, Number, Such, attribute, parameter, parameterised
+from streamnb.parameters import Boolean, Number, Constraint, attribute, parameter, parameter_class
 from streamnb.scores import best_index, probabilities
 
 # Nats added to the log prior of the true class inside a run of it; without them the class learned
@@ -53,8 +53,8 @@ def _are_models(value: Any) -> bool:
     return is_list and all(isinstance(model, CountingNB) for model in value)
 
 
-@parameterised()
-class ViewsNB(Remembers[_Prediction], TextModel):
+@parameter_class()
+class ViewsNB(LastResultCache[_Prediction], TextModel):
     r"""A counting model for each view of a message, whose log-likelihoods are calibrated and summed.
 
     A view is one way to extract features from a message: its words, say, or its first bytes. Views
@@ -86,7 +86,7 @@ class ViewsNB(Remembers[_Prediction], TextModel):
     """
 
     models: Sequence[CountingNB] | None = parameter(
-        Such(_are_models, "a list of counting models, another one for each view", none=True),
+        Constraint(_are_models, "a list of counting models, another one for each view", none=True),
         "counts",
         "A `DiscriminativeMultinomialNB` or another counting model for each view; None for one.",
         default=None,
@@ -109,7 +109,7 @@ class ViewsNB(Remembers[_Prediction], TextModel):
         default=None,
     )
     by_length: bool = parameter(
-        Flag(),
+        Boolean(),
         "teaching",
         "Whether messages of similar length (the same power of two of features) have calibration "
         "weights of their own, added to the shared ones.",
@@ -122,7 +122,7 @@ class ViewsNB(Remembers[_Prediction], TextModel):
     feedback: SelectiveFeedback = attribute(init=False)
     reliability: ClassReliability = attribute(init=False)
 
-    _volatile = ("_lock", "_memo")
+    unpickled_attributes = ("lock", "_cache")
 
     @property
     def takes_views(self) -> bool:
@@ -134,7 +134,7 @@ class ViewsNB(Remembers[_Prediction], TextModel):
         if len({model.decay for model in models}) > 1:  # a receipt has one number of halvings
             raise ValueError("models: all views must have the same decay")
         object.__setattr__(self, "models", models)
-        self._members = models
+        self._view_models = models
         self.recalibration = Recalibration(len(models), self.rate)
         self.noise = LabelNoise(self.label_noise)
         self.class_runs = ClassRuns()
@@ -158,7 +158,7 @@ class ViewsNB(Remembers[_Prediction], TextModel):
         return {"positive input"}
 
     def _changed(self, name: str) -> None:
-        self._edition += 1
+        self._params_version += 1
         if "noise" in vars(self):
             self.recalibration.rate = self.rate
             self.noise.fixed = self.label_noise
@@ -172,58 +172,58 @@ class ViewsNB(Remembers[_Prediction], TextModel):
         same = params.get("models", self.models) is self.models  # river passes a model its own
         # A subclass may have a constructor that creates the models.
         if same and not include_attributes and "models" in self._get_params():
-            params["models"] = [model.clone() for model in self._members]
+            params["models"] = [model.clone() for model in self._view_models]
         cloned: Self = super().clone(params, include_attributes)
         return cloned
 
     def _is_taught(self) -> bool:
-        return "_members" in vars(self)
+        return "_view_models" in vars(self)
 
     @property
-    def members(self) -> list[CountingNB]:
+    def view_models(self) -> list[CountingNB]:
         """The counting model of each view."""
-        return self._members
+        return self._view_models
 
     def as_tokens(self, x: Any) -> tuple[TokenCounts, ...]:
         """Convert a message to TokenCounts of each view, which can be kept."""
-        memo = self._memo
+        memo = self._cache
         if memo is not None and memo.views is x:
             return memo.views
-        if type(x) is tuple and list(map(type, x)) == [TokenCounts] * len(self._members):
+        if type(x) is tuple and list(map(type, x)) == [TokenCounts] * len(self._view_models):
             return x
         if isinstance(x, (Mapping, TokenCounts)):
-            x = (x,) * len(self._members)
-        if len(x) != len(self._members):
-            raise ValueError(f"the message has {len(x)} views, the model {len(self._members)}")
-        return tuple(model.as_tokens(view) for model, view in zip(self._members, x, strict=True))
+            x = (x,) * len(self._view_models)
+        if len(x) != len(self._view_models):
+            raise ValueError(f"the message has {len(x)} views, the model {len(self._view_models)}")
+        return tuple(model.as_tokens(view) for model, view in zip(self._view_models, x, strict=True))
 
     def views_of(self, tokens: tuple[TokenCounts, ...]) -> tuple[TokenCounts, ...]:
         """Return the views of a message that `as_tokens` converted: the message itself."""
         return tokens
 
-    def of_views(self, views: tuple[TokenCounts, ...]) -> tuple[TokenCounts, ...]:
+    def join_views(self, views: tuple[TokenCounts, ...]) -> tuple[TokenCounts, ...]:
         """Return the message that has these views: the views themselves."""
         return views
 
     def _version_key(self) -> list[int]:
         """Return a key that changes whenever the model or its parameters change."""
-        key = [self._edition]
-        for model in self._members:
+        key = [self._params_version]
+        for model in self._view_models:
             counts = model.counts
-            key += (id(counts), counts.version, model._edition)
+            key += (id(counts), counts.version, model._params_version)
         return key
 
     def _predict(self, views: tuple[TokenCounts, ...]) -> _Prediction:
         """Return the prediction for a message, from the cache if it was the last one predicted."""
-        key, memo = self._version_key(), self._memo
+        key, memo = self._version_key(), self._cache
         if memo is not None and memo.views is views and memo.version_key == key:
             return memo
-        active = [k for k, weight in enumerate(self._members[0].counts.weights) if weight > 0]
+        active = [k for k, weight in enumerate(self._view_models[0].counts.weights) if weight > 0]
         length_bin = None
         if self.by_length:
             length_bin = sum([len(view.fingerprints) for view in views]).bit_length()
         log_likelihoods = [
-            model.worked_out(view) for model, view in zip(self._members, views, strict=True)
+            model.compute_log_likelihoods(view) for model, view in zip(self._view_models, views, strict=True)
         ]
         scores: list[float] = []
         if len(active) > 1:  # with a single class there is nothing to compare
@@ -233,7 +233,7 @@ class ViewsNB(Remembers[_Prediction], TextModel):
                 ]
             scores = self.recalibration.scores(log_likelihoods, active, length_bin)
         prediction = _Prediction(views, key, active, length_bin, log_likelihoods, scores)
-        object.__setattr__(self, "_memo", prediction)
+        object.__setattr__(self, "_cache", prediction)
         return prediction
 
     def _scores(self, x: Any) -> list[float]:
@@ -255,19 +255,19 @@ class ViewsNB(Remembers[_Prediction], TextModel):
         """Learn a message. Return the receipt, which `unlearn` needs."""
         return self._learn(x, y, w, is_correction=False)
 
-    def learn_anew(self, x: Any, y: Label, receipt: Receipt) -> Receipt:
+    def relearn_one(self, x: Any, y: Label, receipt: Receipt) -> Receipt:
         """Relearn a message in another order, as a correction if its receipt says so."""
-        return self._learn(x, y, 1.0, is_correction=_CORRECTED in receipt.parts)
+        return self._learn(x, y, 1.0, is_correction=_CORRECTED in receipt.deltas)
 
     def _learn(self, x: Any, y: Label, w: float, is_correction: bool) -> Receipt:
         views = self.as_tokens(x)
         weight = 1.0 if w == 1 else checked_weight(w)
-        with self._lock:
+        with self.lock:
             update_weights, deltas = self._calibrate(views, y, weight, is_correction)
             changes = [
                 model.add(view, y, weight, update_weight)
                 for model, view, update_weight in zip(
-                    self._members, views, update_weights, strict=True
+                    self._view_models, views, update_weights, strict=True
                 )
             ]
         decay_halvings, class_weight, _ = changes[0]
@@ -287,7 +287,7 @@ class ViewsNB(Remembers[_Prediction], TextModel):
         dict
             The changes of the calibration, for the receipt.
         """
-        counts = self._members[0].counts
+        counts = self._view_models[0].counts
         class_index = counts.index(y)
         prediction = self._predict(views)
         active = prediction.active
@@ -312,8 +312,8 @@ class ViewsNB(Remembers[_Prediction], TextModel):
         log_prior[class_index] += _RUN_PRIOR * (1 - mix_weight)
         view_residuals = residuals(prediction.log_likelihoods, log_prior, active, class_index)
         update_weights = [
-            model.lesson(residual, trust)
-            for model, residual in zip(self._members, view_residuals, strict=True)
+            model.update_weight(residual, trust)
+            for model, residual in zip(self._view_models, view_residuals, strict=True)
         ]
         return update_weights, deltas
 
@@ -335,7 +335,7 @@ class ViewsNB(Remembers[_Prediction], TextModel):
         best = best_index(prediction.scores)
         predicted, is_correct = active[best], active[best] == class_index
         sampling_weight, noise_weight = self.feedback.weights(is_correct, is_correction)
-        class_weight = self._members[0].counts.weights[class_index] / self._members[0].counts.scale
+        class_weight = self._view_models[0].counts.weights[class_index] / self._view_models[0].counts.scale
         doubt = 1 - self.noise.trust(
             proba[active.index(class_index)],
             len(active),
@@ -372,46 +372,46 @@ class ViewsNB(Remembers[_Prediction], TextModel):
         """
         if self.noise.fixed is not None:  # the user knows the noise
             return 1.0
-        decay = self._members[0].decay
+        decay = self._view_models[0].decay
         return (
             noise_weight * min(1.0, 1 / (1 - decay) / _SHORT_MEMORY) if decay < 1 else noise_weight
         )
 
     def _update_smoothing(self) -> None:
         """Set the smoothing of the view models to what the label noise asks for."""
-        for model in self._members:
-            object.__setattr__(model, "_caution", self.noise.smoothing_scale)
+        for model in self._view_models:
+            object.__setattr__(model, "smoothing_scale", self.noise.smoothing_scale)
 
     def unlearn(self, x: Any, y: Label, receipt: Receipt) -> None:
         """Undo the changes of a receipt, or raise ValueError and change nothing."""
         views = self.as_tokens(x)
-        if len(receipt.weights) != len(self._members):
+        if len(receipt.view_weights) != len(self._view_models):
             raise ValueError(
-                f"cannot unlearn: the receipt has {len(receipt.weights)} views, the model "
-                f"{len(self._members)}"
+                f"cannot unlearn: the receipt has {len(receipt.view_weights)} views, the model "
+                f"{len(self._view_models)}"
             )
-        with self._lock:
+        with self.lock:
             subtracted = []
             try:
-                for model, view, weight in zip(self._members, views, receipt.weights, strict=True):
-                    subtracted.append(model.take(view, y, receipt, weight))
+                for model, view, weight in zip(self._view_models, views, receipt.view_weights, strict=True):
+                    subtracted.append(model.subtract(view, y, receipt, weight))
             except ValueError:
-                for model, change in zip(self._members, subtracted, strict=False):
+                for model, change in zip(self._view_models, subtracted, strict=False):
                     model.counts.add(*change)
                 raise
             self._apply(receipt, -1)
 
-    def relearn(self, x: Any, y: Label, receipt: Receipt) -> None:
+    def reapply(self, x: Any, y: Label, receipt: Receipt) -> None:
         """Apply the changes of a receipt again, exactly."""
         views = self.as_tokens(x)
-        with self._lock:
-            for model, view, weight in zip(self._members, views, receipt.weights, strict=True):
-                model.put_back(view, y, receipt, weight)
+        with self.lock:
+            for model, view, weight in zip(self._view_models, views, receipt.view_weights, strict=True):
+                model.add_back(view, y, receipt, weight)
             self._apply(receipt, 1)
 
     def _apply(self, receipt: Receipt, sign: int) -> None:
         for estimator in self._estimators.values():
-            estimator.apply(receipt.parts, sign)
+            estimator.apply(receipt.deltas, sign)
         self._update_smoothing()
 
     def _without_receipt(self, w: float) -> Receipt:
@@ -420,17 +420,17 @@ class ViewsNB(Remembers[_Prediction], TextModel):
     # State next to the counts
 
     @property
-    def missed_turns(self) -> float:
+    def messages_in_runs(self) -> float:
         """Total weight that messages lacked because they came in runs of one class."""
         return self.class_runs.messages_in_runs
 
-    def record_of(self, y: Label) -> tuple[int, int]:
+    def reliability_counts(self, y: Label) -> tuple[int, int]:
         """Return the number of correct and of wrong predictions of a class before learning."""
-        return self.reliability.counts(self._members[0].counts.index(y))
+        return self.reliability.counts(self._view_models[0].counts.index(y))
 
     def is_ready(self, y: Label) -> bool:
         """Return whether predictions of a class can be acted on without review."""
-        return self.reliability.is_ready(self._members[0].counts.index(y))
+        return self.reliability.is_ready(self._view_models[0].counts.index(y))
 
     def state(self) -> dict[str, Any]:
         """Return the state next to the counts as JSON values."""
@@ -439,9 +439,9 @@ class ViewsNB(Remembers[_Prediction], TextModel):
             state |= estimator.state()
         return state
 
-    def outline_of(self, order: Sequence[int]) -> dict[str, Any]:
+    def reordered_header(self, order: Sequence[int]) -> dict[str, Any]:
         """Return `outline` with class indices changed: class k had index order[k] before."""
-        outline = self.outline()
+        outline = self.to_header()
         for estimator in self._estimators.values():
             outline |= estimator.remap_classes(order).state()
         return outline
@@ -458,16 +458,16 @@ class ViewsNB(Remembers[_Prediction], TextModel):
             "by_length": state["by_length"],
         }
         for name, value in settings.items():
-            self._table[name].check(name, value)
-        if estimators["recalibration"].n_views != len(self._members):
+            self.parameter_table[name].check(name, value)
+        if estimators["recalibration"].n_views != len(self._view_models):
             raise ValueError("the recalibration is of another number of views")
-        with self._lock:
-            self._edition += 1
+        with self.lock:
+            self._params_version += 1
             for name, value in {**settings, **estimators}.items():
                 object.__setattr__(self, name, value)
             self._update_smoothing()
 
-    def parts_since(self, before: ViewsNB) -> dict[str, Any]:
+    def deltas_since(self, before: ViewsNB) -> dict[str, Any]:
         """Return the changes from the state of `before` to this one, as a receipt has them."""
         deltas: dict[str, Any] = {}
         for name, estimator in self._estimators.items():
@@ -476,21 +476,21 @@ class ViewsNB(Remembers[_Prediction], TextModel):
 
     def check_receipt(self, receipt: Receipt, classes: int) -> None:
         """Raise ValueError unless a model of these views and `classes` can have given a receipt."""
-        super().check_receipt(receipt._replace(parts={}), classes)
+        super().check_receipt(receipt._replace(deltas={}), classes)
         names = {_CORRECTED}
         for estimator in self._estimators.values():
             names.update(estimator.delta_names)
-        if not names >= receipt.parts.keys() or receipt.parts.get(_CORRECTED, 1) != 1:
+        if not names >= receipt.deltas.keys() or receipt.deltas.get(_CORRECTED, 1) != 1:
             raise ValueError("the receipt is of another kind of model")
         for estimator in self._estimators.values():
-            estimator.check(receipt.parts, classes)
+            estimator.check(receipt.deltas, classes)
 
     def renumbered(self, receipt: Receipt, order: Sequence[int | None]) -> Receipt:
         """Return a receipt with class indices changed: class k had order[k], None if it is new."""
-        deltas = receipt.parts
+        deltas = receipt.deltas
         for estimator in self._estimators.values():
             deltas = estimator.remap_deltas(deltas, order)
-        return receipt._replace(parts=deltas)
+        return receipt._replace(deltas=deltas)
 
     def explain_views(self, x: Any) -> list[Explanation]:
         """Return an explanation for each view: what each feature adds to each class.
@@ -503,36 +503,36 @@ class ViewsNB(Remembers[_Prediction], TextModel):
         active, length_bin = prediction.active, prediction.length_bin
         if len(active) < 2:  # with a single class there is nothing to compare
             zeros = dict.fromkeys(self.labels, 0.0)
-            return [Explanation(zeros, zeros, {}) for _ in self._members]
+            return [Explanation(zeros, zeros, {}) for _ in self._view_models]
         base = {self.labels[k]: self.recalibration.intercept(k, length_bin) for k in active}
         slopes = self.recalibration.slopes(length_bin)
         explanations: list[Explanation] = []
-        for j, (model, view) in enumerate(zip(self._members, prediction.views, strict=True)):
+        for j, (model, view) in enumerate(zip(self._view_models, prediction.views, strict=True)):
             slope = slopes[j]
             if self.bound is not None:
-                clipped, unclipped = prediction.log_likelihoods[j], model.worked_out(view)
+                clipped, unclipped = prediction.log_likelihoods[j], model.compute_log_likelihoods(view)
                 base = {
                     label: value + slope * (clipped[k] - unclipped[k])
                     for k, (label, value) in zip(active, base.items(), strict=True)
                 }
             no_prior = [0.0] * len(self.labels)
-            explanations.append(model.explained(view, no_prior).scaled(slope, base))
+            explanations.append(model.explain_tokens(view, no_prior).scaled(slope, base))
             base = dict.fromkeys(base, 0.0)
         return explanations
 
     def check_merge(self, other: Any) -> None:
         """Raise ValueError if the other model has other views, or counts something else."""
-        if type(other) is not type(self) or len(other.members) != len(self._members):
+        if type(other) is not type(self) or len(other.view_models) != len(self._view_models):
             raise ValueError("cannot merge: the models have different views")
-        for model, other_model in zip(self._members, other.members, strict=True):
+        for model, other_model in zip(self._view_models, other.view_models, strict=True):
             model.check_merge(other_model)
 
     def _merge(self, other: Self) -> None:
         """Add another model's counts. The calibration is that of the model that learned more."""
-        weight, other_weight = (sum(model.members[0].counts.weights) for model in (self, other))
-        for model, other_model in zip(self._members, other.members, strict=True):
+        weight, other_weight = (sum(model.view_models[0].counts.weights) for model in (self, other))
+        for model, other_model in zip(self._view_models, other.view_models, strict=True):
             model.merge(other_model)
-        other_index = other.members[0].counts.index
+        other_index = other.view_models[0].counts.index
         index_map = [other_index(y) for y in self.labels]
         reliability = self.reliability
         reliability.apply(other.reliability.remap_classes(index_map).state(), 1)
