@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
 from streamnb.errors import ConfigError
-from streamnb.parameters import OneOf, Constraint, shown
+from streamnb.parameters import Choice, Constraint, shown
 
 # Gives the value that plain data stands for, or raises ValueError with the path it was given.
 Reader = Callable[[str, Any], Any]
@@ -43,9 +43,9 @@ class Section:
 
     Examples
     --------
-    >>> from streamnb.parameters import Whole
+    >>> from streamnb.parameters import Integer
     >>> class Splits(Section):
-    ...     trials: int = key(Whole(), default=100)
+    ...     trials: int = key(Integer(), default=100)
     >>> Splits().trials
     100
     >>> Splits(trails=3)
@@ -62,7 +62,7 @@ class Section:
         own = {name: of for name, of in vars(cls).items() if isinstance(of, Key)}
         for name in own:
             delattr(cls, name)
-        said = {} if kind is None else {"kind": key(OneOf((kind,)), default=kind)}
+        said = {} if kind is None else {"kind": key(Choice((kind,)), default=kind)}
         cls.declared = {**cls.declared, **said, **own}
 
     def __init__(self, **given: Any) -> None:
@@ -190,7 +190,7 @@ def section_of(made: type[Any], kind: str, leave_out: Iterable[str] = (), **more
     Parameters
     ----------
     made : type
-        A class that `parameterised` decorated.
+        A class that `parameter_class` decorated.
     kind : str
         What its key `kind` says.
     leave_out : iterable of str, default ()
@@ -205,7 +205,7 @@ def section_of(made: type[Any], kind: str, leave_out: Iterable[str] = (), **more
     """
     keys = {
         name: key(known.check, default=known.default)
-        for name, known in made._table.items()
+        for name, known in made.parameter_table.items()
         if name not in set(leave_out)
     }
     body = {"__doc__": f"Parameters of `{made.__name__}`.", **keys, **more}

@@ -122,7 +122,7 @@ def row_of(columns: Sequence[Any], features_at: FeaturesAt) -> Row:
     if not all(isinstance(x, kind) for x, kind in zip(plain, _TYPES, strict=True)):
         raise ValueError("a column of another type")
     views = None if tokens is None else unpack_tokens(tokens, features_at)
-    return Row._make((*plain, Receipt.of_text(receipt), views))
+    return Row._make((*plain, Receipt.from_text(receipt), views))
 
 
 def select_row(database: Transactions, number: int) -> Sequence[Any] | None:
@@ -232,7 +232,7 @@ class Ledger:
             f"VALUES (?{', ?' * 10})",
             (
                 *_storable(row[1:10]),
-                json.dumps(row.receipt.as_json()),
+                json.dumps(row.receipt.to_json()),
                 None if row.tokens is None else pack_tokens(row.tokens, self.places_of),
             ),
         )
@@ -268,7 +268,7 @@ class Ledger:
         """Write the receipts of rows, by their numbers, anew."""
         self.database.connection.executemany(
             "UPDATE ledger SET receipt = ? WHERE id = ?",
-            [(json.dumps(receipt.as_json()), number) for number, receipt in receipts.items()],
+            [(json.dumps(receipt.to_json()), number) for number, receipt in receipts.items()],
         )
 
     def end(self, row: Row, time: float | None) -> None:

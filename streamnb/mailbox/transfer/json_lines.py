@@ -45,7 +45,7 @@ def write_lines(mailbox: Mailbox, messages: bool) -> Iterator[bytes]:
         "format": _HEAD,
         "ends": True,  # the last line says how many there are before it
         "version": 1,
-        "model": mailbox.classifier.model.outline_of(alive),
+        "model": mailbox.classifier.model.reordered_header(alive),
         "settings": mailbox.classifier.settings(),
         "classes": [[label_to_json(mailbox.labels[k]), weights[k]] for k in alive],
     }
@@ -93,7 +93,7 @@ def _row_line(row: Row, model: TextModel, labels: list[str], alive: list[int]) -
         "time": row.time,
         "predicted": labels[row.predicted] if row.predicted in alive else None,
         "tokenizer": row.tokenizer,
-        "receipt": receipt.as_json(),
+        "receipt": receipt.to_json(),
         "tokens": tokens,
     }
 
@@ -185,8 +185,8 @@ def _check_whole(path: str, shown: str) -> None:
 
 def _row_of(line: dict[str, Any], place: dict[str, int], model: TextModel) -> Row:
     tokens = line["tokens"]
-    receipt = Receipt.of_json(line["receipt"])
-    if receipt.class_weight < 0 or min(receipt.weights, default=-1.0) < 0:
+    receipt = Receipt.from_json(line["receipt"])
+    if receipt.class_weight < 0 or min(receipt.view_weights, default=-1.0) < 0:
         raise ValueError("a weight below zero")
     if not abs(float(line["time"])) < 1e12:
         raise ValueError("no such time")
