@@ -132,7 +132,7 @@ def recover(new: str, classes: tuple[str, ...]) -> None:
     done = rescued(damaged, new, classes, current("wait"))
     for line in done.left:
         say(f"{damaged}: left out: {line}")
-    click.echo(printable(f"{new}: {done.added:,} learnings kept"))
+    click.echo(printable(f"{new}: {done.rows_added:,} learnings kept"))
     if done.left:
         raise click.exceptions.Exit(4)
 
@@ -289,7 +289,7 @@ def export(file: str, kind: str | None, no_messages: bool) -> None:
 
 def _said(done: Absorbed) -> str:
     return (
-        f"added {done.added:,}, known {done.known:,}, overruled ours {done.overruling:,}, "
+        f"added {done.rows_added:,}, known {done.known:,}, overruled ours {done.overruling:,}, "
         f"overruled by ours {done.overruled:,}"
     )
 

@@ -47,7 +47,7 @@ def opened(path: str | Path, create: bool = True, wait: float = WAIT) -> Transac
     """
     if not is_url(path):
         return Database(path, create, wait)
-    with require_extra("postgres", kind=StateError):
+    with require_extra("postgres", error_class=StateError):
         from streamnb.mailbox.postgres import PostgresDatabase
     return PostgresDatabase(str(path), create, wait)
 
