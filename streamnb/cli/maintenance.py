@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from streamnb.cli.options import FiniteRange, current, database_options, open_mailbox, say, tell, parse_time
+from streamnb.cli.options import (
+    FiniteRange,
+    database_options,
+    echo_err,
+    notify,
+    open_mailbox,
+    parse_time,
+    shared_value,
+)
 from streamnb.errors import ConfigError, StateError, printable
 
 if TYPE_CHECKING:
@@ -49,7 +57,9 @@ def status(as_json: bool) -> None:
     console.print(f"last learned: {last}")
     table = new_table("class", "said by", "source", "messages")
     for one in found.learned:
-        table.add_row(printable(one.label), one.labelled_by, printable(one.source), f"{one.messages:,}")
+        table.add_row(
+            printable(one.label), one.labelled_by, printable(one.source), f"{one.messages:,}"
+        )
     console.print(table)
     table = new_table("class", "called rightly", "wrongly", "ready")
     for of in found.classes:
@@ -83,10 +93,10 @@ def verify() -> None:
         path = mailbox.path
     for problem in problems:
         named = problem if problem.startswith(f"{path}: ") else f"{path}: {problem}"
-        say(named)
+        echo_err(named)
     if problems:
-        tell(
-            "the database is damaged; `streamnb rescue NEW.db` makes a new one of what the ledger "
+        notify(
+            "the database is damaged; `streamnb recover NEW.db` makes a new one of what the ledger "
             "still has"
         )
         raise click.exceptions.Exit(4)
@@ -103,7 +113,7 @@ def verify() -> None:
     help="A class, in the order they were first learned: where the database has lost their names.",
 )
 @database_options
-def rescue(new: str, classes: tuple[str, ...]) -> None:
+def recover(new: str, classes: tuple[str, ...]) -> None:
     """Make the database NEW of every sound row of a damaged one's ledger; the old one is only read.
 
     What is left out is said on standard error. Messages whose rows are damaged can be learned again
@@ -111,18 +121,18 @@ def rescue(new: str, classes: tuple[str, ...]) -> None:
 
     \b
     Example:
-      streamnb rescue new.db --db damaged.db
+      streamnb recover new.db --db damaged.db
 
     Exit status: 0 all was kept, 4 something was left out, or nothing could be kept.
     """  # noqa: D301 (click's mark for lines that stay as they are)
     from streamnb.mailbox.location import default_path
     from streamnb.mailbox.rescue import rescue as rescued
 
-    damaged = str(current("db") or default_path())
-    done = rescued(damaged, new, classes, current("wait"))
+    damaged = str(shared_value("db") or default_path())
+    done = rescued(damaged, new, classes, shared_value("wait"))
     for line in done.left:
-        say(f"{damaged}: left out: {line}")
-    click.echo(printable(f"{new}: {done.added:,} learnings kept"))
+        echo_err(f"{damaged}: left out: {line}")
+    click.echo(printable(f"{new}: {done.rows_added:,} learnings kept"))
     if done.left:
         raise click.exceptions.Exit(4)
 
@@ -274,12 +284,12 @@ def export(file: str, kind: str | None, no_messages: bool) -> None:
         left_out = exported(mailbox, file, kind or "lines", not no_messages)
     if left_out:
         classes = ", ".join(f"{label} ({n:,} messages)" for label, n in sorted(left_out.items()))
-        tell(f"{file}: left out, for {kind} knows ham and spam only: {classes}")
+        notify(f"{file}: left out, for {kind} knows ham and spam only: {classes}")
 
 
 def _said(done: Absorbed) -> str:
     return (
-        f"added {done.added:,}, known {done.known:,}, overruled ours {done.overruling:,}, "
+        f"added {done.rows_added:,}, known {done.known:,}, overruled ours {done.overruling:,}, "
         f"overruled by ours {done.overruled:,}"
     )
 
@@ -324,7 +334,7 @@ def merge(other: str) -> None:
     from streamnb.mailbox.transfer.formats import merge as merged
 
     with (
-        Mailbox(other, create=False, wait=current("wait")) as theirs,
+        Mailbox(other, create=False, wait=shared_value("wait")) as theirs,
         open_mailbox(create=True) as mailbox,
     ):
         click.echo(_said(merged(mailbox, theirs)))

@@ -10,7 +10,7 @@ from streamnb.features.token_counts import TokenCounts
 from streamnb.features.words import ON
 from streamnb.mail import Mail
 from streamnb.mail.parse import DEFAULT_LIMITS, normalised
-from streamnb.parameters import Flag, Integer, parameter, parameter_class
+from streamnb.parameters import Boolean, Integer, parameter, parameter_class
 
 
 @parameter_class()
@@ -40,10 +40,10 @@ class ByteGrams(MailTransformer):
         default=2000,
     )
     casefold: bool = parameter(
-        Flag(), "counts", "Whether the case of ASCII letters makes no difference.", default=True
+        Boolean(), "counts", "Whether the case of ASCII letters makes no difference.", default=True
     )
     mail: bool = parameter(
-        Flag(),
+        Boolean(),
         "counts",
         "Whether messages begin with a header; False for plain text.",
         default=True,

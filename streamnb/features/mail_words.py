@@ -11,7 +11,7 @@ from streamnb.features.words import ScanningTransformer, WordParametersMixin
 from streamnb.mail import Limits, Mail, Part, parse
 from streamnb.mail.decode import decode_words
 from streamnb.mail.parse import DEFAULT_LIMITS
-from streamnb.parameters import Flag, Names, Choice, parameter, parameter_class
+from streamnb.parameters import Boolean, Choice, NameList, parameter, parameter_class
 
 REMEMBERED = 1000  # names of fields that what is read of them is kept for: senders invent names
 
@@ -48,10 +48,10 @@ class MailTransformer(ScanningTransformer):
     """What reads a mail's header, but for the fields that filters stamp."""
 
     headers: bool = parameter(
-        Flag(), "counts", "Whether header fields other than the subject are read.", default=True
+        Boolean(), "counts", "Whether header fields other than the subject are read.", default=True
     )
     drop_headers: Sequence[str] | None = parameter(
-        Names(none=True),
+        NameList(none=True),
         "counts",
         "Further fields to leave out: one that holds the label, for instance.",
         default=None,
@@ -93,7 +93,9 @@ class MailTokenizer(MailTransformer, WordParametersMixin):
      'url:www.example.com', 'url:example.com', 'url:com', 'url:now']
     """
 
-    casefold: bool = parameter(Flag(), "counts", "Whether case makes no difference.", default=False)
+    casefold: bool = parameter(
+        Boolean(), "counts", "Whether case makes no difference.", default=False
+    )
     part: str = parameter(
         Choice(("all", "header", "body")),
         "counts",

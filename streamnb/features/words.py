@@ -12,12 +12,12 @@ from streamnb.features.token_counts import TokenCounts
 from streamnb.mail.decode import normalize_nfc
 from streamnb.parameters import (
     Boolean,
-    Names,
     Choice,
-    ParametersMixin,
-    Text,
     Integer,
     IntegerRange,
+    NameList,
+    ParametersMixin,
+    Text,
     parameter,
     parameter_class,
 )
@@ -133,7 +133,9 @@ KEEP_NAMES = parameter(
 class WordParametersMixin:
     """Parameters of every tokenizer of words."""
 
-    casefold: bool = parameter(Boolean(), "counts", "Whether case makes no difference.", default=True)
+    casefold: bool = parameter(
+        Boolean(), "counts", "Whether case makes no difference.", default=True
+    )
     inner: str = parameter(
         Text(),
         "counts",
@@ -210,7 +212,7 @@ class Tokenizer(WordParametersMixin, ScanningTransformer):
         default="word",
     )
     stop_words: Sequence[str] | None = parameter(
-        Names(none=True), "counts", "Words left out, compared after folding.", default=None
+        NameList(none=True), "counts", "Words left out, compared after folding.", default=None
     )
     urls: bool = parameter(
         Boolean(),
