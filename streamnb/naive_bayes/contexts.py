@@ -13,7 +13,7 @@ from streamnb.counts.protocol import Floats, Keys
 from streamnb.features.token_counts import TokenCounts
 from streamnb.naive_bayes.counting import CountingNB
 from streamnb.naive_bayes.discriminative import DiscriminativeMultinomialNB
-from streamnb.parameters import Number, Integer, parameter, parameter_class
+from streamnb.parameters import Integer, Number, parameter, parameter_class
 
 
 @parameter_class()

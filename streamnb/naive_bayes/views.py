@@ -22,7 +22,7 @@ from streamnb.naive_bayes.counting import CountingNB, LastResultCache
 from streamnb.naive_bayes.discriminative import DiscriminativeMultinomialNB, residuals
 from streamnb.naive_bayes.explanation import Explanation
 from streamnb.naive_bayes.receipt import Receipt
-from streamnb.parameters import Boolean, Number, Constraint, attribute, parameter, parameter_class
+from streamnb.parameters import Boolean, Constraint, Number, attribute, parameter, parameter_class
 from streamnb.scores import best_index, probabilities
 
 # Nats added to the log prior of the true class inside a run of it; without them the class learned
