@@ -414,7 +414,7 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
             estimator.apply(receipt.deltas, sign)
         self._update_smoothing()
 
-    def _without_receipt(self, w: float) -> Receipt:
+    def _default_receipt(self, w: float) -> Receipt:
         raise ValueError("a model of several views cannot unlearn without a receipt")
 
     # State next to the counts
@@ -485,7 +485,7 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
         for estimator in self._estimators.values():
             estimator.check(receipt.deltas, classes)
 
-    def renumbered(self, receipt: Receipt, order: Sequence[int | None]) -> Receipt:
+    def remap_classes(self, receipt: Receipt, order: Sequence[int | None]) -> Receipt:
         """Return a receipt with class indices changed: class k had order[k], None if it is new."""
         deltas = receipt.deltas
         for estimator in self._estimators.values():
@@ -544,7 +544,7 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
             self._update_smoothing()
 
     @classmethod
-    def _of_members(cls, members: list[Any], outlined: Mapping[str, Any]) -> Self:
+    def _from_view_models(cls, members: list[Any], outlined: Mapping[str, Any]) -> Self:
         if not members or not all(isinstance(model, CountingNB) for model in members):
             raise ValueError("the models of the views are not valid")
         return cls(members)
