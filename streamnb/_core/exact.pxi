@@ -1,4 +1,4 @@
-# Sums without rounding: any added number can be subtracted again, bit for bit, in any order.
+# Sums without rounding: any added number can be removed again, bit for bit, in any order.
 #
 # A sum is a multiple of 2^-640. Its 32-bit digits ("limbs") are stored in 64-bit integers, so that
 # carries can be postponed (the superaccumulator of Kulisch; R. M. Neal 2015, arXiv:1505.05571). A double

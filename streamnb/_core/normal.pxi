@@ -15,7 +15,7 @@ def normal_parameters(sums, int ddof, double relative, double epsilon):
     sums
         K `ExactSums` of the same features.
     ddof, relative, epsilon
-        Degrees of freedom subtracted, relative and absolute smoothing.
+        Degrees of freedom to deduct, relative and absolute smoothing.
 
     Returns
     -------

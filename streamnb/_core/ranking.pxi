@@ -1,7 +1,7 @@
 # Losses of a prediction, and ranking errors in resamplings of a run.
 
 
-def judged(list scores, Py_ssize_t y, Py_ssize_t predicted, Py_ssize_t positive, double least) -> tuple:
+def prediction_losses(list scores, Py_ssize_t y, Py_ssize_t predicted, Py_ssize_t positive, double least) -> tuple:
     """Return the losses of one prediction over two classes or more.
 
     Parameters

@@ -347,7 +347,7 @@ cdef double difference(double before, double amount) noexcept nogil:
     return 0.0 if fabs(after) <= 1e-9 * amount else after
 
 
-def subtracted(double before, double amount) -> float:
+def subtract_exactly(double before, double amount) -> float:
     """Return before - amount, without rounding errors near 0; negative if amount is larger."""
     return difference(before, amount)
 

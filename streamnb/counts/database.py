@@ -181,7 +181,7 @@ class SqlCounts(Places):
         """Unlearn a message, or raise ValueError and change nothing."""
         mass = weight if mass is None else mass
         k = self.index(label)
-        left = -1.0 if k is None else _core.subtracted(self.weights[k], mass)
+        left = -1.0 if k is None else _core.subtract_exactly(self.weights[k], mass)
         if k is None or left < 0:
             raise ValueError(f"cannot unlearn weight {mass:g} of class {label!r:.80}")
         if weight and len(tokens):

@@ -757,7 +757,7 @@ def test_contexts_are_what_the_formula_says(texts, question, sizes, background):
     tokens = grams.count(question)
     names = [grams.name(int(of)) for of in tokens.fingerprints]
     cells = np.array([table.get(name, (0, 0)) for name in names], dtype=float)
-    logs, longest = _core.backing_off(
+    logs, longest = _core.backoff_log_probabilities(
         tokens.fingerprints, cells, [float(x) for x in totals], 0.1, 3.0, step, background
     )
     inside = {gram[step:] for gram in names}
