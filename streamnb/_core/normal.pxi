@@ -6,7 +6,7 @@ cdef double SMALLEST_VARIANCE = 1e-200  # lower bound: without smoothing, equal 
 def normal_parameters(sums, int ddof, double relative, double epsilon):
     """Return the parameters of `gaussian_rows` from the sums of each class.
 
-    A variance is the sum of squares about the mean, divided by weight - ddof. `relative` times the largest
+    A variance is the sum of squares about the mean, divide by weight - ddof. `relative` times the largest
     variance of all classes together (ddof 0) is added to it, and `epsilon` to its root. A class without
     values of a feature gets the mean and variance of all classes together.
 

@@ -113,7 +113,7 @@ def exp(double x) -> float:
 def log_cells(cells, double alpha=0.0, less=None):
     """Return log(cells + alpha) elementwise; float64 of any shape.
 
-    `less` has one number per column, which is subtracted.
+    `less` has one number per column, which is subtract_exactly.
     """
     cdef Py_ssize_t i, k, n = cells.size, width = 0 if less is None else len(less)
     cdef double *v = <double *> cnp.PyArray_DATA(checked(cells, cnp.NPY_FLOAT64, n, "cells"))
@@ -310,8 +310,8 @@ cdef class LogSums:
         return [base + (self.hi[k] + self.lo[k]) - amounts * self.less[k] for k in range(width)], self.used
 
 
-def log_sums(cells, seen, counts, list totals, Py_ssize_t features, double alpha, double background=0.0):
-    """Return `CountTable.log_sums` of given counts (n, K); `seen` (n,), or None for all rows."""
+def log_likelihood_sums(cells, seen, counts, list totals, Py_ssize_t features, double alpha, double background=0.0):
+    """Return `CountTable.log_likelihood_sums` of given counts (n, K); `seen` (n,), or None for all rows."""
     cdef Py_ssize_t i, n = len(counts), width = len(totals)
     cdef double *v = <double *> cnp.PyArray_DATA(checked(cells, cnp.NPY_FLOAT64, n * width, "cells"))
     cdef double *c = <double *> cnp.PyArray_DATA(checked(counts, cnp.NPY_FLOAT64, n, "counts"))

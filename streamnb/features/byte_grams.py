@@ -13,10 +13,10 @@ from streamnb.features.token_counts import TokenCounts
 from streamnb.features.words import ON
 from streamnb.mail import Mail
 from streamnb.mail.parse import DEFAULT_LIMITS, normalised
-from streamnb.parameters import Flag, Whole, parameter, parameterised
+from streamnb.parameters import Flag, Integer, parameter, parameter_class
 
 
-@parameterised()
+@parameter_class()
 class ByteGrams(MailTransformer):
     r"""Distinct n-grams of the first bytes of a message; a river transformer.
 
@@ -35,9 +35,9 @@ class ByteGrams(MailTransformer):
     {b'\nbu': 1, b'buy': 1}
     """
 
-    n: int = parameter(Whole(1, 8), "counts", "Length of an n-gram, in bytes.", default=4)
+    n: int = parameter(Integer(1, 8), "counts", "Length of an n-gram, in bytes.", default=4)
     first: int = parameter(
-        Whole(1, 1 << 24),
+        Integer(1, 1 << 24),
         "counts",
         "Number of bytes read from the start; fields left out do not count.",
         default=2000,
@@ -50,7 +50,7 @@ class ByteGrams(MailTransformer):
         default=True,
     )
     step: int = parameter(
-        Whole(0, 6),
+        Integer(0, 6),
         "counts",
         "Also count the suffixes of n - step, n - 2 step ... bytes of each n-gram, for "
         "`ContextNB`; 0 for none. Otherwise n is a multiple of step, and at most 6.",

@@ -11,7 +11,7 @@ from streamnb.features.words import ScanningTransformer, WordParametersMixin
 from streamnb.mail import Limits, Mail, Part, parse
 from streamnb.mail.decode import decode_words
 from streamnb.mail.parse import DEFAULT_LIMITS
-from streamnb.parameters import Flag, Names, OneOf, parameter, parameterised
+from streamnb.parameters import Flag, Names, Choice, parameter, parameter_class
 
 MAX_CACHED_FIELDS = 1000  # field names whose decision is cached: senders invent names without end
 
@@ -43,7 +43,7 @@ def as_mail(x: Any, limits: Limits = DEFAULT_LIMITS) -> Mail:
     return parse(x, limits)
 
 
-@parameterised(kw_only=True)
+@parameter_class(kw_only=True)
 class MailTransformer(ScanningTransformer):
     """Base of the tokenizers that read header fields, except those that filters stamp."""
 
@@ -75,7 +75,7 @@ class MailTransformer(ScanningTransformer):
         return is_read
 
 
-@parameterised()
+@parameter_class()
 class MailTokenizer(MailTransformer, WordParametersMixin):
     r"""Words of a mail, prefixed by where they occur; a river transformer.
 
@@ -101,7 +101,7 @@ class MailTokenizer(MailTransformer, WordParametersMixin):
 
     casefold: bool = parameter(Flag(), "counts", "True to fold case.", default=False)
     part: str = parameter(
-        OneOf(("all", "header", "body")),
+        Choice(("all", "header", "body")),
         "counts",
         '"header": only header fields; "body": all but header fields.',
         default="all",

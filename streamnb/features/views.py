@@ -10,7 +10,7 @@ from streamnb.features.mail_words import MailTokenizer, as_mail
 from streamnb.features.token_counts import TokenCounts
 from streamnb.features.word_pairs import WordPairs
 from streamnb.features.words import ScanningTransformer, Tokenizer
-from streamnb.parameters import parameters_of, plain_parameters
+from streamnb.parameters import parameters_from_json, parameters_to_json
 
 
 class Views:
@@ -68,7 +68,7 @@ def tokenizer_config(tokenizer: Any) -> dict[str, Any]:
             f"{kind} cannot be saved: it is not a tokenizer of streamnb; use one of "
             f"{', '.join(TOKENIZERS)}"
         )
-    return {"kind": kind, "options": plain_parameters(tokenizer)}
+    return {"kind": kind, "options": parameters_to_json(tokenizer)}
 
 
 def tokenizer_from_config(config: Any) -> Any:
@@ -92,6 +92,6 @@ def tokenizer_from_config(config: Any) -> Any:
 
 def _tokenizer(config: Mapping[str, Any]) -> ScanningTransformer:
     kind = TOKENIZERS[config["kind"]]
-    tokenizer: ScanningTransformer = kind(**parameters_of(config["options"], kind))
+    tokenizer: ScanningTransformer = kind(**parameters_from_json(config["options"], kind))
     _ = tokenizer.scanner  # raises ValueError if the options contradict each other
     return tokenizer

@@ -9,10 +9,10 @@ from streamnb.features.mail_words import MailTransformer, as_mail
 from streamnb.features.words import KEEP_NAMES, ON
 from streamnb.mail import Mail
 from streamnb.mail.decode import normalize_nfc, decode_words
-from streamnb.parameters import Flag, Whole, parameter, parameterised
+from streamnb.parameters import Boolean, Integer, parameter, parameter_class
 
 
-@parameterised()
+@parameter_class()
 class WordPairs(MailTransformer):
     r"""Distinct tokens of a message and pairs of adjacent tokens; a river transformer.
 
@@ -34,13 +34,13 @@ class WordPairs(MailTransformer):
     """
 
     first: int = parameter(
-        Whole(1, 1 << 20),
+        Integer(1, 1 << 20),
         "counts",
         "Number of tokens read from the start of a message.",
         default=4000,
     )
     mail: bool = parameter(
-        Flag(), "counts", "True if a message is a mail; False for plain text.", default=True
+        Boolean(), "counts", "True if a message is a mail; False for plain text.", default=True
     )
     keep_names: bool = KEEP_NAMES
     on: str | None = ON

@@ -11,25 +11,25 @@ from streamnb import _core
 from streamnb.features.token_counts import TokenCounts
 from streamnb.mail.decode import normalize_nfc
 from streamnb.parameters import (
-    Flag,
+    Boolean,
     Names,
-    OneOf,
-    Parameterised,
+    Choice,
+    ParametersMixin,
     Text,
-    Whole,
-    Wholes,
+    Integer,
+    IntegerRange,
     parameter,
-    parameterised,
+    parameter_class,
 )
 
 
-class ScanningTransformer(Parameterised, base.Transformer):
+class ScanningTransformer(ParametersMixin, base.Transformer):
     """Base of the tokenizers: owns one compiled scanner, which is made on first use.
 
     The scanner is not pickled. Threads can share a tokenizer: a lock covers each message.
     """
 
-    _volatile = ("_lock", "_scanner")
+    unpickled_attributes = ("lock", "_scanner")
     _scanner: Any = None
     on: str | None
 
@@ -41,7 +41,7 @@ class ScanningTransformer(Parameterised, base.Transformer):
         """The compiled scanner with the options of this tokenizer."""
         scanner = self._scanner
         if scanner is None:
-            with self._lock:
+            with self.lock:
                 scanner = self._scanner = self._scanner or self._new_scanner()
         return scanner
 
@@ -62,7 +62,7 @@ class ScanningTransformer(Parameterised, base.Transformer):
             If x is of another type.
         """
         message = x if self.on is None else x[self.on]
-        with self._lock:
+        with self.lock:
             return self._count(message)
 
     def _count(self, message: Any) -> TokenCounts:
@@ -97,7 +97,7 @@ class ScanningTransformer(Parameterised, base.Transformer):
             )
         if isinstance(X, (list, tuple)) or self.on is None:
             return [self.count(x) for x in X]
-        with self._lock:
+        with self.lock:
             return [self._count(x) for x in X[self.on]]
 
     @property
@@ -124,18 +124,18 @@ class ScanningTransformer(Parameterised, base.Transformer):
 ON = parameter(Text(none=True), "counts", "Key of the message if x is a dict.", default=None)
 
 KEEP_NAMES = parameter(
-    Flag(),
+    Boolean(),
     "counts",
     "True to give the text of tokens to the model, for display.",
     default=True,
 )
 
 
-@parameterised()
+@parameter_class()
 class WordParametersMixin:
     """Parameters of the tokenizers that count words."""
 
-    casefold: bool = parameter(Flag(), "counts", "True to fold case.", default=True)
+    casefold: bool = parameter(Boolean(), "counts", "True to fold case.", default=True)
     inner: str = parameter(
         Text(),
         "counts",
@@ -143,25 +143,25 @@ class WordParametersMixin:
         default="'-.$!",
     )
     min_length: int = parameter(
-        Whole(1, 10**6), "counts", "Shortest word kept, in characters.", default=1
+        Integer(1, 10**6), "counts", "Shortest word kept, in characters.", default=1
     )
     max_length: int = parameter(
-        Whole(1, 10**6), "counts", "Longest word kept, in characters.", default=40
+        Integer(1, 10**6), "counts", "Longest word kept, in characters.", default=40
     )
     ngrams: tuple[int, int] = parameter(
-        Wholes(1, 8),
+        IntegerRange(1, 8),
         "counts",
         "Smallest and largest n-gram: (1, 2) for words and pairs of words.",
         default=(1, 1),
     )
     binary: bool = parameter(
-        Flag(),
+        Boolean(),
         "counts",
         "True to count each distinct token once (Metsis, Androutsopoulos and Paliouras, CEAS 2006).",
         default=False,
     )
     sublinear: bool = parameter(
-        Flag(),
+        Boolean(),
         "counts",
         "True to count a token with n occurrences as 1 + log2(n), interpolated linearly between "
         "powers of two (Manning, Raghavan and Schuetze 2008, section 6.4.1). `binary` overrides it.",
@@ -184,12 +184,12 @@ class WordParametersMixin:
         }
 
 
-@parameterised()
+@parameter_class()
 class Tokenizer(WordParametersMixin, ScanningTransformer):
     """Counts of the words of a text; a river transformer.
 
     A word is a run of letters, digits and underscores of any script, with their combining marks,
-    composed (NFC). Invisible characters (soft hyphens, zero-width spaces) are skipped, so they
+    normalize_nfc (NFC). Invisible characters (soft hyphens, zero-width spaces) are skipped, so they
     cannot split a word. In scripts without spaces (Chinese, Japanese, Thai ...) each pair of
     adjacent characters is a token. A text is a str or UTF-8 bytes.
 
@@ -205,7 +205,7 @@ class Tokenizer(WordParametersMixin, ScanningTransformer):
     """
 
     analyzer: str = parameter(
-        OneOf(("word", "char")),
+        Choice(("word", "char")),
         "counts",
         '"word", or "char" for n-grams of characters, where a run of white space is one space.',
         default="word",
@@ -214,7 +214,7 @@ class Tokenizer(WordParametersMixin, ScanningTransformer):
         Names(none=True), "counts", "Words to leave out, compared after case folding.", default=None
     )
     urls: bool = parameter(
-        Flag(),
+        Boolean(),
         "counts",
         "True to split web addresses into host, domains and words of the path, prefixed `url:`.",
         default=False,
@@ -229,7 +229,7 @@ class Tokenizer(WordParametersMixin, ScanningTransformer):
         )
 
     def _as_token(self, word: str) -> str:
-        """Return a stop word as the scanner writes it: folded, composed, all visible."""
+        """Return a stop word as the scanner writes it: folded, normalize_nfc, all visible."""
         if self.analyzer == "word":
             single = {"first": 1, "last": 1, "shortest": 1, "keep_names": True}
             scanner = _core.Scanner(**self._scanner_options() | single)

@@ -32,10 +32,10 @@ def _recounted(mailbox: Mailbox) -> list[str]:
     times: Counter[bytes] = Counter()
     for row in mailbox.ledger.rows():
         times[row.digest] += 1
-        message = model.of_views(mailbox.views_of(row))
-        model.relearn(message, mailbox.labels[row.label], row.receipt)
+        message = model.join_views(mailbox.views_of(row))
+        model.reapply(message, mailbox.labels[row.label], row.receipt)
     problems = [f"message {key.hex()} is learned {n} times" for key, n in times.items() if n > 1]
-    for view, (member, kept) in enumerate(zip(model.members, mailbox.counts, strict=True)):
+    for view, (member, kept) in enumerate(zip(model.view_models, mailbox.counts, strict=True)):
         problems += _compared(view, member.counts, kept)
     found = mailbox.classifier.model.state()
     for name, expected in model.state().items():
@@ -70,10 +70,10 @@ def _compared(view: int, counts: Counts, kept: SqlCounts) -> list[str]:
             f"view {view}: {kept.features} features, and the ledger has {counts.features}"
         )
     try:
-        fingerprints, cells = kept.everything()
+        fingerprints, cells = kept.items()
     except StateError as error:
         return [*problems, str(error)]
-    expected, seen = counts.gather(fingerprints)
+    expected, seen = counts.get_counts(fingerprints)
     differ = ~np.isclose(expected, cells, rtol=1e-9, atol=1e-9).all(axis=1) | (seen == 0)
     if differ.any() or len(cells) != counts.features:
         problems.append(

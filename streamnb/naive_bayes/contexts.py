@@ -13,10 +13,10 @@ from streamnb.counts.protocol import Floats, Keys
 from streamnb.features.token_counts import TokenCounts
 from streamnb.naive_bayes.counting import CountingNB
 from streamnb.naive_bayes.discriminative import DiscriminativeMultinomialNB
-from streamnb.parameters import Number, Whole, parameter, parameterised
+from streamnb.parameters import Number, Integer, parameter, parameter_class
 
 
-@parameterised()
+@parameter_class()
 class ContextNB(DiscriminativeMultinomialNB):
     r"""Learns from nested grams of bytes how probable their ends are after what stands before them.
 
@@ -53,7 +53,7 @@ class ContextNB(DiscriminativeMultinomialNB):
     """
 
     step: int = parameter(
-        Whole(1, 6), "counts", "Bytes by which grams grow, as `ByteGrams` has it.", default=2
+        Integer(1, 6), "counts", "Bytes by which grams grow, as `ByteGrams` has it.", default=2
     )
     spread: float = parameter(
         Number(),
@@ -63,7 +63,7 @@ class ContextNB(DiscriminativeMultinomialNB):
     )
 
     def _weights_of(self, fingerprints: Keys) -> tuple[Floats, NDArray[np.uint8] | None]:
-        cells, _ = self.counts.gather(fingerprints)
+        cells, _ = self.counts.get_counts(fingerprints)
         return self._backed_off(fingerprints, cells)
 
     def _backed_off(self, fingerprints: Keys, cells: Floats) -> tuple[Floats, NDArray[np.uint8]]:
@@ -82,7 +82,7 @@ class ContextNB(DiscriminativeMultinomialNB):
 
     def _weights_of_all(self) -> Iterator[tuple[Keys, Floats]]:
         # Of all at once: what a gram says depends on others.
-        fingerprints, cells = self.counts.everything()
+        fingerprints, cells = self.counts.items()
         weights, longest = self._backed_off(fingerprints, cells)
         some = longest.astype(bool)
         yield fingerprints[some], weights[some] / self.step

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from streamnb import _core
 from streamnb._core import CountTable
 from streamnb.counts.protocol import Floats, Ints, Keys
-from streamnb.parameters import POSITIVE, Flag, Names, Number, parameter, parameterised
+from streamnb.parameters import POSITIVE, Boolean, Names, Number, parameter, parameter_class
 from streamnb.tables.base import TabularNB
 from streamnb.tables.level_counts import LevelCounts, Levels, log_shares
 from streamnb.tables.parameters import PriorParameter
@@ -70,9 +70,9 @@ class PairCounts(LevelCounts):
         self.pairs = CountTable(0, False)
         self._ranks: list[tuple[int, str]] = []
 
-    def declare(self, classes: int) -> None:
+    def add_classes(self, classes: int) -> None:
         """Have room for so many classes."""
-        super().declare(classes)
+        super().add_classes(classes)
         self.pairs.widen(classes)
 
     def parents_of(self, row: _Coded) -> Ints:
@@ -198,7 +198,7 @@ class _Parents(Names):
         return value if isinstance(value, int) else super().plain(value)
 
 
-@parameterised()
+@parameter_class()
 class AODE(PriorParameter, TabularNB):
     r"""Averaged one-dependence estimators: each feature in turn is what all others depend on.
 
@@ -248,7 +248,7 @@ class AODE(PriorParameter, TabularNB):
         default=1.0,
     )
     sparse: bool = parameter(
-        Flag(),
+        Boolean(),
         "counts",
         "For text and other rows that name only what is there: P(x_j | c, x_i) is the share of x_j "
         "in all that was there beside x_i, as in multinomial naive Bayes.",
@@ -279,7 +279,7 @@ class AODE(PriorParameter, TabularNB):
             return np.zeros(len(self.labels))
         single = self._single(row, cells)
         parents = known.parents_of(row)
-        often = known.pairs.gather(known.own_keys(row, parents))[0].sum(axis=1)
+        often = known.pairs.get_counts(known.own_keys(row, parents))[0].sum(axis=1)
         parents = parents[(often >= self.least) & (often > 0)]
         if not len(parents):
             return single.sum(axis=0)
@@ -306,12 +306,12 @@ class AODE(PriorParameter, TabularNB):
         """Log P(x_j | c, x_i) for each parent i and feature j, (p, n, K)."""
         known = self.statistics
         shape = (len(parents), *single.shape)
-        pairs = known.pairs.gather(known.pair_keys(row, parents).ravel())[0].reshape(shape)
+        pairs = known.pairs.get_counts(known.pair_keys(row, parents).ravel())[0].reshape(shape)
         if self.sparse:
             beside = pairs[np.arange(len(parents)), parents][:, None]
             shares = (pairs + self.back_off * np.exp(single)) / (beside + self.back_off)
             return np.log(np.maximum(shares, _SMALLEST))
-        given = known.pairs.gather(known.known_keys(row, parents).ravel())[0].reshape(shape)
+        given = known.pairs.get_counts(known.known_keys(row, parents).ravel())[0].reshape(shape)
         return log_shares(pairs, given, self.alpha, known.alive[row.features, None][None])
 
 
