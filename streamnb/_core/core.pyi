@@ -200,6 +200,7 @@ def calibration_step(
     trust: float,
     turn: float,
     told: float,
+    top: int,
     rate: float,
 ) -> list[tuple[tuple[float, ...], ...]]: ...
 def class_run_step(

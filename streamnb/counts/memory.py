@@ -139,7 +139,7 @@ class MemoryCounts:
         k = self._index.get(label)
         if k is None:
             raise ValueError(f"cannot unlearn: nothing was ever learned of class {label!r:.80}")
-        left = _core.subtract_exactly(self.weights[k], class_weight)
+        left = _core.subtracted(self.weights[k], class_weight)
         if left < 0:
             raise ValueError(
                 f"cannot unlearn weight {class_weight:g} of class {label!r:.80}: it has {self.weights[k]:g}"
@@ -172,7 +172,9 @@ class MemoryCounts:
         self, tokens: TokenCounts, alpha: float, background: float, unseen: bool
     ) -> tuple[list[float], int]:
         """As the protocol says."""
-        return self.table.log_likelihood_sums(tokens.fingerprints, tokens.counts, alpha, background, unseen)
+        return self.table.log_likelihood_sums(
+            tokens.fingerprints, tokens.counts, alpha, background, unseen
+        )
 
     def count_histogram(self) -> tuple[Floats, Floats]:
         """Counts that occur (m,), and how many features have each of them in each class (m, K)."""

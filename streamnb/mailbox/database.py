@@ -47,7 +47,7 @@ def opened(path: str | Path, create: bool = True, wait: float = WAIT) -> Transac
     """
     if not is_url(path):
         return Database(path, create, wait)
-    with require_extra("postgres", kind=StateError):
+    with require_extra("postgres", error_class=StateError):
         from streamnb.mailbox.postgres import PostgresDatabase
     return PostgresDatabase(str(path), create, wait)
 
@@ -182,7 +182,7 @@ class Database(Transactions):
     def _damaged(self, why: object) -> StateError:
         return StateError(
             f"{self.path}: not a streamnb database, or a damaged one ({why}); restore it from a "
-            "backup or from what `streamnb export` wrote, or try `streamnb rescue`"
+            "backup or from what `streamnb export` wrote, or try `streamnb recover`"
         )
 
     def _said(self, error: sqlite3.Error) -> Exception:
