@@ -16,7 +16,7 @@ from streamnb.config.sections import (
     section_of,
 )
 from streamnb.naive_bayes import COUNTING
-from streamnb.parameters import LEAST, Flag, Number, OneOf, Constraint, Text, Whole
+from streamnb.parameters import MIN_POSITIVE, Boolean, Number, Choice, Constraint, Text, Integer
 from streamnb.tables import (
     AODE,
     CategoricalNB,

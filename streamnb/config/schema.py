@@ -20,7 +20,7 @@ from streamnb.corpus.order import ORDERS
 from streamnb.features.mail_words import MailTokenizer
 from streamnb.features.words import Tokenizer
 from streamnb.naive_bayes import COUNTING
-from streamnb.parameters import LEAST, Flag, Number, OneOf, PriorOf, Constraint, Text, Whole
+from streamnb.parameters import MIN_POSITIVE, Boolean, Number, Choice, ClassPrior, Constraint, Text, Integer
 
 
 def _is_name(value: Any) -> bool:
@@ -29,8 +29,8 @@ def _is_name(value: Any) -> bool:
 
 NAME = Constraint(_is_name, "text that is not empty")
 MAYBE_NAME = Constraint(_is_name, "text that is not empty", none=True)
-NATURAL, MAYBE_NATURAL = Whole(), Whole(none=True)
-SEED = Whole(0, 10**18)
+NATURAL, MAYBE_NATURAL = Integer(), Integer(none=True)
+SEED = Integer(0, 10**18)
 SHARE = Number(0, 1)
 
 

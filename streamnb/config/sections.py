@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
 from streamnb.errors import ConfigError
-from streamnb.parameters import OneOf, Constraint, shown
+from streamnb.parameters import Choice, Constraint, shown
 
 # Gives the value that plain data stands for, or raises ValueError with the path it was given.
 Reader = Callable[[str, Any], Any]
