@@ -20,7 +20,16 @@ from streamnb.corpus.order import ORDERS
 from streamnb.features.mail_words import MailTokenizer
 from streamnb.features.words import Tokenizer
 from streamnb.naive_bayes import COUNTING
-from streamnb.parameters import MIN_POSITIVE, Boolean, Number, Choice, ClassPrior, Constraint, Text, Integer
+from streamnb.parameters import (
+    MIN_POSITIVE,
+    Boolean,
+    Number,
+    Choice,
+    ClassPrior,
+    Constraint,
+    Text,
+    Integer,
+)
 
 
 def _is_name(value: Any) -> bool:
