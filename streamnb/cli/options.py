@@ -77,7 +77,7 @@ def echo_err(line: object) -> None:
 
 def notify(line: object) -> None:
     """Print on standard error what somebody should know, and who says so."""
-    say(f"streamnb: {line}")
+    echo_err(f"streamnb: {line}")
 
 
 def _check_plot(ctx: click.Context, param: click.Parameter, path: str | None) -> str | None:
@@ -134,7 +134,7 @@ def site_model_path() -> str | None:
     """What --base names, or stands for it."""
     from streamnb.mailbox.location import base_path
 
-    return current("base") or base_path(current("user"))
+    return shared_value("base") or base_path(shared_value("user"))
 
 
 # Add --db, --base, --user and --wait, for `open_mailbox` and `asking`.
@@ -188,7 +188,7 @@ def current_judge_options(reasons: int = 0) -> JudgeOptions:
     """How messages are judged."""
     from streamnb.mailbox.service.answers import JudgeOptions
 
-    return JudgeOptions(reasons, current("threshold"), current("costs"))
+    return JudgeOptions(reasons, shared_value("threshold"), shared_value("costs"))
 
 
 def connect(reasons: int = 0, learn: bool = False, record: bool = False) -> MailboxClient:
@@ -196,11 +196,11 @@ def connect(reasons: int = 0, learn: bool = False, record: bool = False) -> Mail
     from streamnb.mailbox.service.client import MailboxClient
 
     return MailboxClient(
-        current("db"),
-        current("wait"),
+        shared_value("db"),
+        shared_value("wait"),
         current_judge_options(reasons),
         learn,
-        current("user"),
+        shared_value("user"),
         record,
         site_model_path(),
     )
@@ -211,7 +211,7 @@ def open_mailbox(create: bool = False) -> Mailbox:
     from streamnb.mailbox.base import with_base
     from streamnb.mailbox.location import default_path
 
-    return with_base(current("db") or default_path(), create, current("wait"), site_model_path())
+    return with_base(shared_value("db") or default_path(), create, shared_value("wait"), site_model_path())
 
 
 _SPAN = re.compile(r"(\d{1,9})\s*([smhdw])[a-z]*(?:\s+ago)?")
