@@ -102,7 +102,7 @@ def set_option(example: str) -> Callable[[Command], Command]:
 
 
 def _keep(ctx: click.Context, param: click.Parameter, value: Any) -> None:
-    """Keep a value for `current`: what many commands share is no parameter of each."""
+    """Keep a value for `shared_value`: what many commands share is no parameter of each."""
     ctx.meta[f"streamnb.{param.name}"] = value
 
 
@@ -211,7 +211,9 @@ def open_mailbox(create: bool = False) -> Mailbox:
     from streamnb.mailbox.base import with_base
     from streamnb.mailbox.location import default_path
 
-    return with_base(shared_value("db") or default_path(), create, shared_value("wait"), site_model_path())
+    return with_base(
+        shared_value("db") or default_path(), create, shared_value("wait"), site_model_path()
+    )
 
 
 _SPAN = re.compile(r"(\d{1,9})\s*([smhdw])[a-z]*(?:\s+ago)?")
@@ -230,5 +232,5 @@ def parse_time(text: str) -> float:
         return at
     except (ValueError, OverflowError, OSError):
         raise click.BadParameter(
-            f"{text!r:.80} is no time: say 2026-11-20, 2026-11-20T14:30, or 2h, 3d, 1w (ago)"
+            f"{text!r:.80} is no time: echo_err 2026-11-20, 2026-11-20T14:30, or 2h, 3d, 1w (ago)"
         ) from None

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from streamnb.errors import OutputError, StateError, require_extra, convert_os_errors
+from streamnb.errors import OutputError, StateError, convert_os_errors, require_extra
 from streamnb.mailbox.location import WAIT, is_url
 from streamnb.mailbox.transactions import FORMAT, SCHEMA, Transactions
 

@@ -13,7 +13,7 @@ from streamnb.counts.protocol import Floats, Keys
 from streamnb.features.token_counts import TokenCounts
 from streamnb.naive_bayes.counting import CountingNB
 from streamnb.naive_bayes.discriminative import DiscriminativeMultinomialNB
-from streamnb.parameters import Number, Integer, parameter, parameter_class
+from streamnb.parameters import Integer, Number, parameter, parameter_class
 
 
 @parameter_class()
@@ -26,7 +26,7 @@ class ContextNB(DiscriminativeMultinomialNB):
 
         P(g) = (n_g + u P(g')) / (n_h + u),   u = spread sqrt(n_h)
 
-    and for the shortest grams (n_g + alpha) / (N + 256^s alpha), or with the alpha of `background`,
+    and for the shortest grams (n_g + alpha) / (N + 256^s alpha), or with the alpha of `background_mass`,
     V being 256^s. So a gram that is rare in a class is judged by its end: by what is known of
     shorter contexts, as the models do that compress text. The evidence is the sum of log P over the
     longest grams, each byte of which is in s of them, divided by s and what the length of the

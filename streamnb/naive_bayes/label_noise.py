@@ -117,7 +117,7 @@ class LabelNoise(Beside):
         share = self.share
         if self.fixed is None:
             share = max(share, 1 / self._labels)
-        return _core.trusted(p, share, classes, own, others)
+        return _core.label_trust(p, share, classes, own, others)
 
     def learn(self, trust: float) -> dict[str, tuple[float, int, float]]:
         """Take into account how far a label was believed; gives what changed, for `move`."""

@@ -185,7 +185,7 @@ class Recalibration(Beside):
 
     def gains(self, octave: int | None = None) -> list[float]:
         """What the evidence of each model is multiplied by."""
-        return _core.gains(self.of_all.lists(), self._more(octave))
+        return _core.slopes(self.of_all.lists(), self._more(octave))
 
     def _more(self, octave: int | None) -> Lists | None:
         """What is added for an octave of length."""
@@ -206,7 +206,7 @@ class Recalibration(Beside):
         octave
             Octave of the message's length; None where lengths make no difference.
         """
-        return _core.combined(self.of_all.lists(), self._more(octave), evidence, known)
+        return _core.combine_scores(self.of_all.lists(), self._more(octave), evidence, known)
 
     def learn(
         self,
@@ -250,7 +250,7 @@ class Recalibration(Beside):
             of_length = self._of(octave)
             of_length.widen(known[-1] + 1)
             more = of_length.lists()
-        steps = _core.recalibrated(
+        steps = _core.calibration_step(
             self.of_all.lists(), more, evidence, known, shares, k, trust, turn, told, top, self.rate
         )
         changed: dict[str, Any] = {"recalibration": Adjustment(*steps[0])}

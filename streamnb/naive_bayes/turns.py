@@ -64,9 +64,9 @@ class Turns(Beside):
         `learned` is how many messages are known.
         """
         self._widen(known[-1] + 1)
-        turns, runs = _core.earnings(self.credits, self.runs, known, k, learned)
+        turns, runs = _core.class_run_step(self.credits, self.runs, known, k, learned)
         self.missed += turns[0]
-        _core.add_times(self.credits, turns[1:], 1)
+        _core.add_scaled(self.credits, turns[1:], 1)
         _core.add_runs(self.runs, runs, 1)
         return {"turns": turns, "runs": runs}
 
@@ -76,7 +76,7 @@ class Turns(Beside):
         if turns:
             self.missed += sign * turns[0]
             self._widen(len(turns) - 1)
-            _core.add_times(self.credits, turns[1:], sign)
+            _core.add_scaled(self.credits, turns[1:], sign)
         _core.add_runs(self.runs, runs, sign)
 
     def check(self, parts: Mapping[str, Any], classes: int) -> None:

@@ -13,14 +13,14 @@ from streamnb.naive_bayes.base import TextModel
 from streamnb.naive_bayes.beside import Beside
 from streamnb.naive_bayes.corrections import Corrections
 from streamnb.naive_bayes.counting import CountingNB, LastResultCache
-from streamnb.naive_bayes.discriminative import DiscriminativeMultinomialNB, surprises
+from streamnb.naive_bayes.discriminative import DiscriminativeMultinomialNB, residuals
 from streamnb.naive_bayes.explanation import Explanation
 from streamnb.naive_bayes.label_noise import LabelNoise
 from streamnb.naive_bayes.recalibration import Recalibration
 from streamnb.naive_bayes.receipt import Receipt
 from streamnb.naive_bayes.record import Record
 from streamnb.naive_bayes.turns import Turns
-from streamnb.parameters import Boolean, Number, Constraint, attribute, parameter, parameter_class
+from streamnb.parameters import Boolean, Constraint, Number, attribute, parameter, parameter_class
 from streamnb.scores import best_index, probabilities
 
 # Nats by which a class is expected more in a run of it: else the last class taught would be learned
@@ -233,7 +233,7 @@ class ViewsNB(LastResultCache[_Judged], TextModel):
         scores: list[float] = []
         if len(known) > 1:  # of one class alone nothing can be said
             if self.bound is not None:
-                evidence = [_core.bounded(of, known, self.bound) for of in evidence]
+                evidence = [_core.soft_clip(of, known, self.bound) for of in evidence]
             scores = self.recalibration.scores(evidence, known, octave)
         judged = _Judged(views, moment, known, octave, evidence, scores)
         object.__setattr__(self, "_cache", judged)
@@ -306,9 +306,9 @@ class ViewsNB(LastResultCache[_Judged], TextModel):
         trust = 1.0
         if len(known) >= 2 and k in known and counts_beside:
             trust = self._learned_beside(judged, k, w, learned, turn, corrected, parts)
-        prior = _core.prior_shares(counts.weights, total, len(views))
+        prior = _core.log_prior_shares(counts.weights, total, len(views))
         prior[k] += _IN_A_RUN * (1 - turn)
-        found = surprises(judged.evidence, prior, known, k)
+        found = residuals(judged.evidence, prior, known, k)
         times = [
             model.update_weight(surprise, trust)
             for model, surprise in zip(self._view_models, found, strict=True)

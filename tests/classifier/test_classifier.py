@@ -903,7 +903,7 @@ def test_byte_grams_leave_out_what_filters_stamped():
 def test_bad_byte_grams_are_refused(options):
     with pytest.raises(ValueError, match=r"is not a whole number from 1 to (8|16777216)"):
         ByteGrams(**options).count(b"abc")
-    name = {"n": "gram", "first": "first_bytes"}[next(iter(options))]
+    name = {"n": "ngram_max", "first": "first_bytes"}[next(iter(options))]
     with pytest.raises(ValueError, match=r"is not a whole number from 1 to (8|16777216)"):
         MailClassifier(**{name: next(iter(options.values()))})
 
@@ -1189,7 +1189,7 @@ def test_explanations_keep_views_apart():
 
 def test_what_has_shaped_the_counts_is_fixed():
     classifier = trained_mail()
-    for name, value in {"gram": 3, "views": ("words",), "discriminative": False}.items():
+    for name, value in {"ngram_max": 3, "views": ("words",), "discriminative": False}.items():
         with pytest.raises(ValueError, match=f"{name}: it is settled"):
             setattr(classifier, name, value)
     classifier.label_noise, classifier.rate = 0.0, 0.1

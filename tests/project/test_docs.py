@@ -17,7 +17,7 @@ import streamnb
 import streamnb.cli.group
 from streamnb import naive_bayes, tables
 from streamnb.classifier import Classifier
-from streamnb.features.views import TOKENIZERS
+from streamnb.features.views import _KINDS
 
 # Where Spark is not installed, its examples are not to be had (tests/spark/test_spark.py says so).
 MODULES = [
@@ -131,7 +131,7 @@ def test_the_table_of_parameters_is_that_of_the_classes():
     assert made.PAGE.read_text(encoding="utf-8") == made.page()
     public = [getattr(of, name) for of in (streamnb, naive_bayes, tables) for name in of.__all__]
     declared = {one for one in public if hasattr(one, "parameter_table")}
-    assert {*declared, *TOKENIZERS.values(), *Classifier.ready.values()} == set(made.classes())
+    assert {*declared, *_KINDS.values(), *Classifier.ready.values()} == set(made.classes())
 
 
 def test_what_the_first_command_prints(repository, monkeypatch):
