@@ -44,7 +44,7 @@ class ByteGrams(MailTransformer):
     )
     casefold: bool = parameter(Flag(), "counts", "True to lower ASCII letters.", default=True)
     mail: bool = parameter(
-        Flag(),
+        Boolean(),
         "counts",
         "True if messages begin with a header; False for plain text.",
         default=True,

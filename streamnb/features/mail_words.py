@@ -51,7 +51,7 @@ class MailTransformer(ScanningTransformer):
         Flag(), "counts", "True to read header fields other than the subject.", default=True
     )
     drop_headers: Sequence[str] | None = parameter(
-        Names(none=True),
+        NameList(none=True),
         "counts",
         "Further fields to leave out, such as one that holds the label.",
         default=None,
