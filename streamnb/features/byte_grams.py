@@ -13,7 +13,7 @@ from streamnb.features.token_counts import TokenCounts
 from streamnb.features.words import ON
 from streamnb.mail import Mail
 from streamnb.mail.parse import DEFAULT_LIMITS, normalised
-from streamnb.parameters import Flag, Integer, parameter, parameter_class
+from streamnb.parameters import Boolean, Integer, parameter, parameter_class
 
 
 @parameter_class()
@@ -42,7 +42,7 @@ class ByteGrams(MailTransformer):
         "Number of bytes read from the start; fields left out do not count.",
         default=2000,
     )
-    casefold: bool = parameter(Flag(), "counts", "True to lower ASCII letters.", default=True)
+    casefold: bool = parameter(Boolean(), "counts", "True to lower ASCII letters.", default=True)
     mail: bool = parameter(
         Boolean(),
         "counts",

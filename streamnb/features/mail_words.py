@@ -11,7 +11,7 @@ from streamnb.features.words import ScanningTransformer, WordParametersMixin
 from streamnb.mail import Limits, Mail, Part, parse
 from streamnb.mail.decode import decode_words
 from streamnb.mail.parse import DEFAULT_LIMITS
-from streamnb.parameters import Flag, Names, Choice, parameter, parameter_class
+from streamnb.parameters import Boolean, Choice, NameList, parameter, parameter_class
 
 MAX_CACHED_FIELDS = 1000  # field names whose decision is cached: senders invent names without end
 
@@ -48,7 +48,7 @@ class MailTransformer(ScanningTransformer):
     """Base of the tokenizers that read header fields, except those that filters stamp."""
 
     headers: bool = parameter(
-        Flag(), "counts", "True to read header fields other than the subject.", default=True
+        Boolean(), "counts", "True to read header fields other than the subject.", default=True
     )
     drop_headers: Sequence[str] | None = parameter(
         NameList(none=True),
@@ -99,7 +99,7 @@ class MailTokenizer(MailTransformer, WordParametersMixin):
      'url:www.example.com', 'url:example.com', 'url:com', 'url:now']
     """
 
-    casefold: bool = parameter(Flag(), "counts", "True to fold case.", default=False)
+    casefold: bool = parameter(Boolean(), "counts", "True to fold case.", default=False)
     part: str = parameter(
         Choice(("all", "header", "body")),
         "counts",

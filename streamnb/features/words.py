@@ -12,12 +12,12 @@ from streamnb.features.token_counts import TokenCounts
 from streamnb.mail.decode import normalize_nfc
 from streamnb.parameters import (
     Boolean,
-    Names,
     Choice,
-    ParametersMixin,
-    Text,
     Integer,
     IntegerRange,
+    NameList,
+    ParametersMixin,
+    Text,
     parameter,
     parameter_class,
 )
@@ -211,7 +211,10 @@ class Tokenizer(WordParametersMixin, ScanningTransformer):
         default="word",
     )
     stop_words: Sequence[str] | None = parameter(
-        Names(none=True), "counts", "Words to leave out, compared after case folding.", default=None
+        NameList(none=True),
+        "counts",
+        "Words to leave out, compared after case folding.",
+        default=None,
     )
     urls: bool = parameter(
         Boolean(),
