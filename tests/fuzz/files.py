@@ -28,7 +28,7 @@ from streamnb import (
     Tokenizer,
 )
 from streamnb.config import build
-from streamnb.config.yaml_files import read_yaml, to_yaml
+from streamnb.config.yaml_files import to_yaml, read_yaml
 from streamnb.corpus import open_corpus, read
 from streamnb.corpus.delimited import _LABEL_COLUMNS, _TEXT_COLUMNS
 from streamnb.errors import ConfigError, CorpusError, ModelFileError, StreamNBError

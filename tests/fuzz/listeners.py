@@ -28,7 +28,7 @@ import streamnb.mailbox.service.server
 from streamnb import Mailbox
 from streamnb.errors import StreamNBError
 from streamnb.mailbox.record import Record
-from streamnb.mailbox.service.answers import JudgeOptions, Response, answer
+from streamnb.mailbox.service.answers import Response, JudgeOptions, answer
 from streamnb.mailbox.service.api import api
 from streamnb.mailbox.service.http import COOKIE, AuthMiddleware, http
 from streamnb.mailbox.service.judge import Mailboxes
