@@ -195,7 +195,9 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
             x = (x,) * len(self._view_models)
         if len(x) != len(self._view_models):
             raise ValueError(f"the message has {len(x)} views, the model {len(self._view_models)}")
-        return tuple(model.as_tokens(view) for model, view in zip(self._view_models, x, strict=True))
+        return tuple(
+            model.as_tokens(view) for model, view in zip(self._view_models, x, strict=True)
+        )
 
     def views_of(self, tokens: tuple[TokenCounts, ...]) -> tuple[TokenCounts, ...]:
         """Return the views of a message that `as_tokens` converted: the message itself."""
@@ -223,7 +225,8 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
         if self.by_length:
             length_bin = sum([len(view.fingerprints) for view in views]).bit_length()
         log_likelihoods = [
-            model.compute_log_likelihoods(view) for model, view in zip(self._view_models, views, strict=True)
+            model.compute_log_likelihoods(view)
+            for model, view in zip(self._view_models, views, strict=True)
         ]
         scores: list[float] = []
         if len(active) > 1:  # with a single class there is nothing to compare
@@ -335,7 +338,9 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
         best = best_index(prediction.scores)
         predicted, is_correct = active[best], active[best] == class_index
         sampling_weight, noise_weight = self.feedback.weights(is_correct, is_correction)
-        class_weight = self._view_models[0].counts.weights[class_index] / self._view_models[0].counts.scale
+        class_weight = (
+            self._view_models[0].counts.weights[class_index] / self._view_models[0].counts.scale
+        )
         doubt = 1 - self.noise.trust(
             proba[active.index(class_index)],
             len(active),
@@ -393,7 +398,9 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
         with self.lock:
             subtracted = []
             try:
-                for model, view, weight in zip(self._view_models, views, receipt.view_weights, strict=True):
+                for model, view, weight in zip(
+                    self._view_models, views, receipt.view_weights, strict=True
+                ):
                     subtracted.append(model.subtract(view, y, receipt, weight))
             except ValueError:
                 for model, change in zip(self._view_models, subtracted, strict=False):
@@ -405,7 +412,9 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
         """Apply the changes of a receipt again, exactly."""
         views = self.as_tokens(x)
         with self.lock:
-            for model, view, weight in zip(self._view_models, views, receipt.view_weights, strict=True):
+            for model, view, weight in zip(
+                self._view_models, views, receipt.view_weights, strict=True
+            ):
                 model.add_back(view, y, receipt, weight)
             self._apply(receipt, 1)
 
@@ -510,7 +519,10 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
         for j, (model, view) in enumerate(zip(self._view_models, prediction.views, strict=True)):
             slope = slopes[j]
             if self.bound is not None:
-                clipped, unclipped = prediction.log_likelihoods[j], model.compute_log_likelihoods(view)
+                clipped, unclipped = (
+                    prediction.log_likelihoods[j],
+                    model.compute_log_likelihoods(view),
+                )
                 base = {
                     label: value + slope * (clipped[k] - unclipped[k])
                     for k, (label, value) in zip(active, base.items(), strict=True)
