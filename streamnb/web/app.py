@@ -259,7 +259,11 @@ class _Site:
             found = self._counts_of(wanted) if wanted else []
             strongest = {
                 str(label): [
-                    (feature_name(name)[:60], gain, classifier.models[view].class_counts(fingerprint))
+                    (
+                        feature_name(name)[:60],
+                        gain,
+                        classifier.models[view].class_counts(fingerprint),
+                    )
                     for name, gain, view, fingerprint in features
                     if not isinstance(name, bytes)
                 ][:25]
@@ -327,7 +331,7 @@ class _Site:
         """Take a lesson of the ledger back."""
         number = _number(form.get("id", [""])[0])
         with self.mailbox.reading():
-            rows = list(self.mailbox.ledger.rows("id = ? AND ended IS NULL", (number,)))
+            rows = list(self.mailbox.ledger.rows("id = ? AND removed_at IS NULL", (number,)))
         for row in rows:
             self.mailbox.retract(row.digest)
         return {}

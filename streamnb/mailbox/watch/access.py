@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
-from streamnb.errors import ConfigError, MailServerError, root_cause, convert_os_errors
+from streamnb.errors import ConfigError, MailServerError, convert_os_errors, root_cause
 
 
 class Address(NamedTuple):
