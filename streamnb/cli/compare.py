@@ -13,8 +13,7 @@ from streamnb.errors import printable
 
 if TYPE_CHECKING:
     from streamnb.evaluate.compare import Comparison
-    from streamnb.evaluate.outcomes import Interval
-    from streamnb.evaluate.outcomes import Figure
+    from streamnb.evaluate.outcomes import Figure, Interval
 
 
 @click.command()

@@ -65,7 +65,9 @@ def fit(
         found = fit_corpora(config, list(corpora))
     else:
         with progress_bar("{task.completed:,.0f} messages") as draw:
-            found = fit_corpora(config, list(corpora), lambda done, of: draw(completed=done, total=of))
+            found = fit_corpora(
+                config, list(corpora), lambda done, of: draw(completed=done, total=of)
+            )
     found.classifier.save(output)
     if as_json:
         click.echo(json.dumps(found.as_dict()))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from streamnb.config import Config
-    from streamnb.evaluate import Summary, RunningMetrics
+    from streamnb.evaluate import RunningMetrics, Summary
     from streamnb.replay.run import OnStep, Report
 
 Found = TypeVar("Found")
@@ -82,7 +82,7 @@ def replay(
     Exit status: 0 done, 2 wrong option or configuration, 3 the corpus cannot be read, 5 results
     cannot be written, 130 interrupted (what was measured until then is reported).
     """  # noqa: D301 (click's mark for lines that stay as they are)
-    from streamnb.replay import replay_corpus as run
+    from streamnb.replay import replay_corpus
 
     config = configured(target, config_file, settings, options)
     plain = as_json or quiet or not sys.stderr.isatty()
@@ -218,9 +218,11 @@ def _sweep(config: Config, plain: bool, as_json: bool, quiet: bool) -> None:
             table.add_row(f"{place}", *(printable(_plain(value)) for value in values), *figures)
         console.print(table)
     tell_skipped(ranked[0].report.skipped[:3] if ranked else [])
-    _tell_first([line for one in ranked for line in one.report.not_written], "{} more were left alone")
+    _tell_first(
+        [line for one in ranked for line in one.report.not_written], "{} more were left alone"
+    )
     if len(ranked) < count_settings(config) or any(one.report.interrupted for one in ranked):
-        tell("interrupted; the figures are of the messages until then")
+        notify("interrupted; the figures are of the messages until then")
         sys.exit(130)
 
 
@@ -303,7 +305,9 @@ def _reliability_table(summary: Summary) -> Table:
     table = new_table(printable(what), "messages", "mean", "came true")
     for one in summary.reliability:
         bounds = f"{one.low:.1f} to {one.high:.1f}"
-        table.add_row(bounds, f"{one.messages:,}", f"{one.mean_probability:.3f}", f"{one.fraction_true:.3f}")
+        table.add_row(
+            bounds, f"{one.messages:,}", f"{one.mean_probability:.3f}", f"{one.fraction_true:.3f}"
+        )
     return table
 
 

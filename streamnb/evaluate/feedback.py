@@ -32,7 +32,7 @@ class PendingLabel(NamedTuple):
         The label.
     predicted, scores
         The model's prediction and the joint log-likelihood of each class.
-    index
+    position
         Number of messages classified before it.
     date
         Date sent, in seconds since 1970; None if unknown.
@@ -44,7 +44,7 @@ class PendingLabel(NamedTuple):
     y: Any
     predicted: Any = None
     scores: Mapping[Any, float] = {}
-    index: int = 0
+    position: int = 0
     date: float | None = None
     recipients: Sequence[str] = ()
 
@@ -87,9 +87,9 @@ def release_labels(
     >>> from streamnb.evaluate.feedback import Delayed, OnError, PendingLabel, release_labels
     >>> policies = [OnError(), Delayed(messages=1)]
     >>> stream = [("spam", "ham"), ("ham", "ham"), ("ham", "spam")]
-    >>> for index, (y, predicted) in enumerate(stream):
-    ...     labels = release_labels(policies, PendingLabel({}, y, predicted, index=index))
-    ...     print([(label.index, label.y) for label in labels])
+    >>> for position, (y, predicted) in enumerate(stream):
+    ...     labels = release_labels(policies, PendingLabel({}, y, predicted, position=position))
+    ...     print([(label.position, label.y) for label in labels])
     []
     [(0, 'spam')]
     []
@@ -128,8 +128,8 @@ class Delayed(FeedbackPolicy):
     def release(self, pending: list[PendingLabel], latest: PendingLabel) -> list[PendingLabel]:
         """Queue the labels and return those that are due."""
         for label in pending:
-            self._queue.put(latest.index + self.messages, label)
-        return self._queue.pop_until(latest.index)
+            self._queue.put(latest.position + self.messages, label)
+        return self._queue.pop_until(latest.position)
 
 
 @dataclass
@@ -161,7 +161,7 @@ class DelayedByTime(FeedbackPolicy):
         self._arrived += pending
         if self._clock == -math.inf:
             return []
-        while self._arrived and self._arrived[0].index <= latest.index - len(self._dates) // 2 - 1:
+        while self._arrived and self._arrived[0].position <= latest.position - len(self._dates) // 2 - 1:
             self._queue.put(self._clock + self.seconds, self._arrived.popleft())
         return self._queue.pop_until(self._clock)
 
@@ -183,8 +183,8 @@ class DelayedAtRandom(FeedbackPolicy):
         for label in pending:
             u = 1.0 - self._random.random()
             delay = math.floor(_core.log(u) / _core.log(p_wait)) if p_wait > 0 else 0
-            self._queue.put(latest.index + delay, label)
-        return self._queue.pop_until(latest.index)
+            self._queue.put(latest.position + delay, label)
+        return self._queue.pop_until(latest.position)
 
 
 @dataclass

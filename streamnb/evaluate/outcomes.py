@@ -52,9 +52,7 @@ class Figure(NamedTuple):
 
 
 FIGURES = {
-    "accuracy": Figure(
-        "accuracy", needs_two_classes=False, as_percent=True, lower_is_better=False
-    ),
+    "accuracy": Figure("accuracy", needs_two_classes=False, as_percent=True, lower_is_better=False),
     "one_minus_roca_percent": Figure("(1-ROCA)%", 4),
     "sm_at_hm_0_1_percent": Figure("sm% at hm% = .1"),
     "sm_at_hm_0_5_percent": Figure("sm% at hm% = .5"),

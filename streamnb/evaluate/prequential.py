@@ -152,8 +152,8 @@ class PrequentialRun:
                 self._learn(example.x, example.y)
             return
         x, y, _, _, learn, date, recipients = example
-        index = self._classified
-        pending = PendingLabel(x, y, step.predicted, step.scores, index, date, recipients)
+        position = self._classified
+        pending = PendingLabel(x, y, step.predicted, step.scores, position, date, recipients)
         self._classified += 1
         for released in release_labels(self._feedback, pending, learn):
             self._learn(released.x, released.y)

@@ -238,7 +238,9 @@ def load_counts(header: Any, arrays: Mapping[str, NDArray[Any]], target: Any) ->
         An item of `view_counts` of an untrained learner.
     """
     with convert_errors():
-        first_positions = {label_from_json(pair): first for pair, first in header["first_positions"]}
+        first_positions = {
+            label_from_json(pair): first for pair, first in header["first_positions"]
+        }
         if not all(first is None or type(first) is int for first in first_positions.values()):
             raise ValueError("the position of a class is not an integer")
         if isinstance(target, TabularNB):

@@ -106,9 +106,7 @@ def sweep(config: Config, on_step: OnStep | None = None) -> list[SweepResult]:
         raise reports[0].problem
     # After Ctrl-C there are fewer reports than settings.
     finished = sorted(zip(itertools.chain(*groups), reports, strict=False), key=lambda run: run[0])
-    results = sorted(
-        (SweepResult(grid[index][0], report) for index, report in finished), key=_rank
-    )
+    results = sorted((SweepResult(grid[index][0], report) for index, report in finished), key=_rank)
     if config.output.folder is not None and results:
         path = Path(config.output.folder) / "sweep.json"
         is_complete = len(results) == len(grid) and not any(
@@ -117,7 +115,9 @@ def sweep(config: Config, on_step: OnStep | None = None) -> list[SweepResult]:
         if is_complete or not path.exists():
             _write_ranking(path, results)
         else:
-            results[0].report.not_written.append(f"{path}: the earlier ranking was not apply_settings")
+            results[0].report.not_written.append(
+                f"{path}: the earlier ranking was not apply_settings"
+            )
     if failure is not None:
         raise failure
     return results

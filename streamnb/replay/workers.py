@@ -164,7 +164,9 @@ class _Worker:
         main_ends += [end for worker in pool for end in (worker._tasks, worker._results)]
         inherited = main_ends if context.get_start_method() == "fork" else []
         self._process = context.Process(
-            target=_run_worker, args=(tasks_reader, results_writer, tokenizer, inherited), daemon=True
+            target=_run_worker,
+            args=(tasks_reader, results_writer, tokenizer, inherited),
+            daemon=True,
         )
         with warnings.catch_warnings():
             # Python 3.12 warns of forking with threads. The threads are those of numpy's linear

@@ -44,9 +44,7 @@ def get_field(frame: DataFrame, name: str, types: Sequence[type[Any]]) -> T.Stru
     field = fields[name]
     if not isinstance(field.dataType, tuple(types)):
         expected = ", ".join(each().simpleString() for each in types)
-        raise ValueError(
-            f"column {name!r} is {field.dataType.simpleString()}, expected {expected}"
-        )
+        raise ValueError(f"column {name!r} is {field.dataType.simpleString()}, expected {expected}")
     return field
 
 
@@ -164,9 +162,7 @@ def check_ascending(rows: Iterable[LabelledRow]) -> Iterator[LabelledRow]:
         yield row
 
 
-def to_batches(
-    partial_counts: Iterable[PartialCounts], block: int = 0
-) -> Iterator[pa.RecordBatch]:
+def to_batches(partial_counts: Iterable[PartialCounts], block: int = 0) -> Iterator[pa.RecordBatch]:
     """Yield partial counts as record batches of one row each, because rows are large."""
     for view, part, data in partial_counts:
         yield pa.RecordBatch.from_pylist(

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from streamnb import MailClassifier
 from streamnb.corpus import Entry, open_corpus, read
-from streamnb.evaluate import Example, Summary, RunningMetrics, prequential
+from streamnb.evaluate import Example, RunningMetrics, Summary, prequential
 
 
 def ham_words(entries: list[Entry], most: int) -> list[bytes]:

@@ -16,21 +16,21 @@ from pathlib import Path
 
 from streamnb import MailClassifier, TextClassifier
 from streamnb.corpus import open_corpus, read
-from streamnb.evaluate import Step, RunningMetrics
-from streamnb.partial import LabelledRow, ShardPlan, merge_shards, learn_shard, merge, spec_of
+from streamnb.evaluate import RunningMetrics, Step
+from streamnb.partial import LabelledRow, ShardPlan, learn_shard, merge, merge_shards, spec_of
 from streamnb.partial.shards import STATE
 
 HELD_BACK = 500
 
 
-def learned(made, rows: list[Row], shards: int, rounds: int):
+def learned(made, rows: list[LabelledRow], shards: int, rounds: int):
     model = made()
     if shards * rounds == 1:
         for row in rows:
             model.learn_one(row.x, row.label)
         return model
     slices = ShardPlan(0, len(rows) - 1, shards, rounds, max(2, len(rows) // HELD_BACK))
-    cut: dict[int, list[Row]] = {}
+    cut: dict[int, list[LabelledRow]] = {}
     for row in rows:
         cut.setdefault(slices.slice_of(row.position), []).append(row)
     plan = spec_of(model)
@@ -48,7 +48,7 @@ def learned(made, rows: list[Row], shards: int, rounds: int):
     return model
 
 
-def judged(model, rows: list[Row]):
+def judged(model, rows: list[LabelledRow]):
     metrics = RunningMetrics("spam")
     for row in rows:
         scores = model.joint_log_likelihood(row.x)

@@ -27,7 +27,7 @@ from pyspark.sql import SparkSession
 
 from streamnb import Classifier, MailTokenizer, MultinomialNB, spark
 from streamnb.corpus import open_corpus, read
-from streamnb.evaluate import PrequentialRun, Example, RunningMetrics
+from streamnb.evaluate import Example, PrequentialRun, RunningMetrics
 
 TICK = os.sysconf("SC_CLK_TCK")
 

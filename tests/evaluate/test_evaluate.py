@@ -19,23 +19,28 @@ from sklearn.metrics import (
 )
 
 from streamnb import BernoulliNB, ComplementNB, MultinomialNB, _core
-from streamnb.evaluate import Example, Step, RunningMetrics, prequential
+from streamnb.evaluate import Example, RunningMetrics, Step, prequential
 from streamnb.evaluate.feedback import (
     Active,
     Delayed,
     DelayedAtRandom,
     DelayedByTime,
-    PendingLabel,
     Margin,
     Noisy,
     OnError,
     Partial,
+    PendingLabel,
     Recipients,
     release_labels,
 )
-from streamnb.evaluate.outcomes import bootstrap_blocks, percentile_interval, resample
-from streamnb.evaluate.outcomes import FIGURES, Outcomes
 from streamnb.evaluate.metrics import wilson_interval
+from streamnb.evaluate.outcomes import (
+    FIGURES,
+    Outcomes,
+    bootstrap_blocks,
+    percentile_interval,
+    resample,
+)
 from streamnb.scores import log_odds, probabilities
 
 
@@ -148,7 +153,7 @@ def test_figures_of_resamplings_are_those_of_repeated_messages(rows, seed):
 )
 def test_ranking_reads_nothing_beyond_the_run(order, starts, ends):
     marks = np.array([0, 1], np.uint8)
-    with pytest.raises(ValueError, match=r"within the run|other messages"):
+    with pytest.raises(ValueError, match=r"within the run|indices of the n messages"):
         _core.rank_resampled(
             np.array(order), marks, marks, np.array([[starts]]), np.array([[ends]]), np.ones(1)
         )
@@ -377,7 +382,8 @@ def pending_labels(n=1000, **options):
 def taught(*regimes, stream=None):
     """For each message, the numbers and labels told after it."""
     return [
-        [(label.index, label.y) for label in release_labels(regimes, one)] for one in stream or pending_labels()
+        [(label.position, label.y) for label in release_labels(regimes, one)]
+        for one in stream or pending_labels()
     ]
 
 
@@ -392,7 +398,7 @@ def test_one_wrong_date_brings_no_label_early():
     """Dates are what senders write: ten minutes apart, give or take, and some far in the future."""
     rng = random.Random(4)
     dates = [n * 600 + rng.gauss(0, 900) if n % 20 else 2e9 for n in range(1000)]
-    stream = [PendingLabel(n, "x", index=n, date=date) for n, date in enumerate(dates)]
+    stream = [PendingLabel(n, "x", position=n, date=date) for n, date in enumerate(dates)]
     for seconds in (0.0, 3600.0, 36000.0):
         waits = [
             now - number
@@ -430,18 +436,20 @@ def test_partial_and_noisy_labels():
 
 def test_recipients():
     to = [["ANN@a.org"], ["joann@a.org", "ann@b.org"], []]
-    stream = [PendingLabel(n, "x", index=n, recipients=of) for n, of in enumerate(to)]
+    stream = [PendingLabel(n, "x", position=n, recipients=of) for n, of in enumerate(to)]
     assert taught(Recipients(["ann@a.org"]), stream=stream) == [[(0, "x")], [], []]
     assert taught(Recipients(["@A.org"]), stream=stream) == [[(0, "x")], [(1, "x")], []]
     assert taught(Recipients(["a.org", "ann"]), stream=stream) == [[], [], []]
 
 
 def test_errors_and_near_errors():
-    wrong = {one.index for one in pending_labels() if one.predicted != one.y}
+    wrong = {one.position for one in pending_labels() if one.predicted != one.y}
     assert {number for told in taught(OnError()) for number, _ in told} == wrong
     near = {number for told in taught(Margin(1.0)) for number, _ in told}
     assert near == {
-        one.index for one in pending_labels() if (one.scores["spam"] * (1 if one.y == "spam" else -1)) < 1
+        one.position
+        for one in pending_labels()
+        if (one.scores["spam"] * (1 if one.y == "spam" else -1)) < 1
     }
     assert taught(Margin(1.0), stream=[PendingLabel(0, "a", None, {})]) == [[(0, "a")]]
 
@@ -457,7 +465,7 @@ def test_asking_for_labels_keeps_to_the_budget_and_does_not_peek():
 
 def test_regimes_chain_and_what_is_never_told_is_not():
     out = taught(OnError(), Delayed(10))
-    wrong = [one.index for one in pending_labels() if one.predicted != one.y]
+    wrong = [one.position for one in pending_labels() if one.predicted != one.y]
     assert [number for told in out for number, _ in told] == [n for n in wrong if n + 10 < 1000]
     assert release_labels([Delayed(0)], next(pending_labels()), learn=False) == []
 

@@ -28,7 +28,7 @@ from streamnb import (
     Tokenizer,
 )
 from streamnb.config import build
-from streamnb.config.yaml_files import to_yaml, read_yaml
+from streamnb.config.yaml_files import read_yaml, to_yaml
 from streamnb.corpus import open_corpus, read
 from streamnb.corpus.delimited import _LABEL_COLUMNS, _TEXT_COLUMNS
 from streamnb.errors import ConfigError, CorpusError, ModelFileError, StreamNBError
@@ -183,7 +183,9 @@ def pieces(data: bytes) -> None:
 
 def _pieces() -> list[bytes]:
     rows = [[LabelledRow(0, "spam", "free offer"), LabelledRow(1, "ham", "lunch at noon")]] * 2
-    rows.append([LabelledRow(0, "x", {"a": 1.0, "b": 2.5}), LabelledRow(1, "y", {"a": 3.0, "b": 0.5})])
+    rows.append(
+        [LabelledRow(0, "x", {"a": 1.0, "b": 2.5}), LabelledRow(1, "y", {"a": 3.0, "b": 0.5})]
+    )
     found = []
     for number, (plan, some) in enumerate(zip(PLANS, rows, strict=True)):
         for piece in count(plan, some):

@@ -14,12 +14,13 @@ from commands import STREAMNB, streamnb_command
 
 import streamnb.cli.group
 from streamnb.config import build
-from streamnb.config.yaml_files import to_yaml, read_yaml
+from streamnb.config.yaml_files import read_yaml, to_yaml
 from streamnb.corpus import open_corpus
 from streamnb.errors import ConfigError, CorpusError, StreamNBError, UnexpectedError
 from streamnb.features.words import Tokenizer
+from streamnb.replay import replay_corpus
 from streamnb.replay.build import make_tokenizer
-from streamnb.replay import replay_corpus, replay_models, skip
+from streamnb.replay.run import replay_models, skip_or_stop
 from streamnb.replay.workers import stream_features
 
 
@@ -109,7 +110,7 @@ def test_labels_in_headers_are_not_learned(tmp_path):
         f"From a Mon Jan 5 12:00:00 2026\nX-Kind: {kind}\n\nsame\n\n" for kind in ["a", "b"] * 20
     )
     (tmp_path / "all.mbox").write_text(box)
-    report = replay(
+    report = replay_corpus(
         build({"corpus": {"path": str(tmp_path / "all.mbox"), "label_header": "X-Kind"}})
     )
     assert report.summary.accuracy <= 0.5
@@ -520,11 +521,11 @@ def test_defaults_are_a_configuration_and_survive_yaml(tmp_path):
 
 def test_a_message_that_cannot_be_read_stops_or_is_noted():
     skipped = []
-    skip(build({"corpus": {"on_error": "skip"}}), "a: empty", skipped, "m1")
+    skip_or_stop(build({"corpus": {"on_error": "skip"}}), "a: empty", skipped, "m1")
     assert skipped == ["a: empty"]
     for name, told in (("m1", "message m1; "), ("", "")):
         with pytest.raises(CorpusError, match=rf"^a: empty \({told}--on-error skip goes on"):
-            skip(build({}), "a: empty", skipped, name)
+            skip_or_stop(build({}), "a: empty", skipped, name)
 
 
 def test_a_configuration_may_say_where_a_corpus_is_at_home(repository, tmp_path):
