@@ -223,8 +223,8 @@ def main() -> None:
             run.minimise()
         figures = run.as_json()
         rate = figures["executions"] / max(figures["seconds"], 1)
-        print(f"{name:12} {found['executions']:>13,} executions {rate:>8,.0f} a second "
-              f"{found['edges']:>7,} edges {found['inputs']:>6,} inputs {len(run.finds):>3} finds",
+        print(f"{name:12} {figures['executions']:>13,} executions {rate:>8,.0f} a second "
+              f"{figures['edges']:>7,} edges {figures['inputs']:>6,} inputs {len(run.finds):>3} finds",
               *(f"\n    {find}" for find in run.finds), flush=True)  # fmt: skip
         return figures
 
