@@ -311,7 +311,9 @@ def test_what_looks_alike_is_alike_in_mail(charset):
             f"Content-Transfer-Encoding: base64\n\n{body}\n"
         ).encode()
 
-    decomposed, normalize_nfc = (MailTokenizer().transform_one(mail(form)) for form in ("NFD", "NFC"))
+    decomposed, normalize_nfc = (
+        MailTokenizer().transform_one(mail(form)) for form in ("NFD", "NFC")
+    )
     assert decomposed == normalize_nfc
     assert "r\u00e9sum\u00e9" in decomposed
     assert "subject:r\u00e9sum\u00e9" in decomposed
