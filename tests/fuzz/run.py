@@ -149,7 +149,10 @@ class Run:
         while (remaining := end - time.monotonic()) > 1 and len(self.finds) < MOST_FINDS:
             begun = time.monotonic()
             output = self.start(
-                *self.options, f"-max_total_time={remaining:.0f}", "-print_final_stats=1", self.corpus
+                *self.options,
+                f"-max_total_time={remaining:.0f}",
+                "-print_final_stats=1",
+                self.corpus,
             )
             self.seconds += time.monotonic() - begun
             executed = re.findall(r"stat::number_of_executed_units: *(\d+)", output)
