@@ -72,7 +72,7 @@ class _TokenizerConfig(Section):
     def options(self) -> dict[str, Any]:
         """The options that are set."""
         asked = self.explicit_keys - {"kind"}
-        return {name: getattr(self, name) for name in self.declared if name in asked}
+        return {name: getattr(self, name) for name in self.declared_keys if name in asked}
 
     def to_dict(self) -> dict[str, Any]:
         """What is set, and the kind."""

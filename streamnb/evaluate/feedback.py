@@ -161,7 +161,10 @@ class DelayedByTime(FeedbackPolicy):
         self._arrived += pending
         if self._clock == -math.inf:
             return []
-        while self._arrived and self._arrived[0].position <= latest.position - len(self._dates) // 2 - 1:
+        while (
+            self._arrived
+            and self._arrived[0].position <= latest.position - len(self._dates) // 2 - 1
+        ):
             self._queue.put(self._clock + self.seconds, self._arrived.popleft())
         return self._queue.pop_until(self._clock)
 

@@ -101,7 +101,7 @@ class ResultFiles:
 
     @property
     def has_earlier_results(self) -> bool:
-        """Whether the folder holds the results of an earlier run."""
+        """True if the folder holds the results of an earlier run."""
         return self.folder is not None and (self.folder / "summary.json").exists()
 
     def discard(self) -> None:

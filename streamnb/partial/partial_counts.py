@@ -61,7 +61,7 @@ class LabelledRow(NamedTuple):
 
 
 class PartialCounts(NamedTuple):
-    """What some messages add to one view of a model, in one range of fingerprints.
+    """Counts that some messages add to one view of a model, in one range of fingerprints.
 
     Attributes
     ----------

@@ -185,8 +185,8 @@ def _select_requested(spec: str, total: MergedCounts, arrays: Arrays, view: int)
     step = max(1, _MAX_CELLS // max(1, len(classes)))
     for start in range(0, len(features) if len(classes) else 0, step):
         batch = features[start : start + step]
-        cells, seen = counts.get_counts(batch)
-        is_seen = seen.astype(bool)
+        cells, seen_flags = counts.get_counts(batch)
+        is_seen = seen_flags.astype(bool)
         selected.table.add_matrix(batch[is_seen], cells[is_seen], classes, None, None)
     selected.weights = list(counts.weights)
     ((header, selected_arrays),) = split_counts(spec, selected, total.first_positions, view)

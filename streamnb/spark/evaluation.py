@@ -77,7 +77,9 @@ def prequential(
         arrow_io.position_range(rows, "delay")
     # Rounded down, also below zero, where `div` alone rounds up.
     positions = [f"({POSITION} + {offset}L)" for offset in (0, delay)]
-    indices = [F.expr(f"({at} - pmod({at}, {block}L)) div {block}L") for at in positions]
+    indices = [
+        F.expr(f"({position} - pmod({position}, {block}L)) div {block}L") for position in positions
+    ]
     block_index = F.explode(F.array_distinct(F.array(*indices))) if delay else indices[0]
     blocks = rows.withColumn(BLOCK, block_index)
     label_type = arrow_io.get_field(frame, LABEL, LABEL_TYPES).dataType

@@ -156,29 +156,29 @@ def _shard_task(model_name: str, last: int, parts: int) -> Any:
     return run
 
 
-def _sort_groups(frame: DataFrame, by: str) -> DataFrame:
+def _sort_groups(frame: DataFrame, group: str) -> DataFrame:
     """Return a frame whose groups by a column are sorted by position, also after `groupBy`."""
-    return frame.repartition(arrow_io.column(by)).sortWithinPartitions(
-        arrow_io.column(by), POSITION
+    return frame.repartition(arrow_io.column(group)).sortWithinPartitions(
+        arrow_io.column(group), POSITION
     )
 
 
-def fit_each(frame: DataFrame, learner: Any, by: str) -> DataFrame:
+def fit_each(frame: DataFrame, learner: Any, group: str) -> DataFrame:
     """Train one model for each value of a column, such as a user, exactly, by position.
 
     Parameters
     ----------
     frame : DataFrame
-        As for `fit`, with the columns `position` and `by`.
+        As for `fit`, with the columns `position` and `group`.
     learner : Classifier or tabular model
         The model; only its parameters are used.
-    by : str
+    group : str
         Name of the column.
 
     Returns
     -------
     DataFrame
-        `by`, `messages` (number learned) and `model`: the bytes of a model file, which
+        The group column, `messages` (number learned) and `model`: the bytes of a model file, which
         `Classifier.load(io.BytesIO(model))` reads.
 
     Raises
@@ -188,12 +188,12 @@ def fit_each(frame: DataFrame, learner: Any, by: str) -> DataFrame:
     """
     spec = partial.spec_of(learner)
     partial.new_model(spec)
-    by_field = arrow_io.get_field(frame, by, LABEL_TYPES)
-    if by in ("messages", "model", POSITION, MESSAGE):
-        raise ValueError(f"by: the name {by!r} is taken; rename the column")
-    rows = arrow_io.select_rows(frame, learner, extra=(by,))
+    group_field = arrow_io.get_field(frame, group, LABEL_TYPES)
+    if group in ("messages", "model", POSITION, MESSAGE):
+        raise ValueError(f"group: the name {group!r} is taken; rename the column")
+    rows = arrow_io.select_rows(frame, learner, extra=(group,))
     schema = StructType(
-        [by_field, StructField("messages", LongType()), StructField("model", BinaryType())]
+        [group_field, StructField("messages", LongType()), StructField("model", BinaryType())]
     )
 
     def run(key: Any, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -203,8 +203,8 @@ def fit_each(frame: DataFrame, learner: Any, by: str) -> DataFrame:
             messages += 1
         data = BytesIO()
         model.save(data)
-        group = pa.array([key[0].as_py()], key[0].type)
-        columns = [group, pa.array([messages]), pa.array([data.getvalue()], pa.binary())]
+        key_column = pa.array([key[0].as_py()], key[0].type)
+        columns = [key_column, pa.array([messages]), pa.array([data.getvalue()], pa.binary())]
         yield pa.RecordBatch.from_arrays(columns, names=schema.names)
 
-    return _sort_groups(rows, by).groupBy(arrow_io.column(by)).applyInArrow(run, schema)
+    return _sort_groups(rows, group).groupBy(arrow_io.column(group)).applyInArrow(run, schema)

@@ -220,7 +220,7 @@ def test_ctrl_c_is_heard_at_any_moment(sample):
         signal.raise_signal(signal.SIGINT)
         return False
 
-    report = replay_models([config(sample)], ended=ended)[0]
+    report = replay_models([config(sample)], should_stop=ended)[0]
     assert (report.interrupted, report.summary.messages) == (True, 0)
 
 
@@ -230,14 +230,14 @@ def interrupt(sample, *arguments, after=3):
 import signal, sys
 import streamnb.replay.run as run
 from streamnb.cli import main
-until = run._Interruption.until
+until = run._Interruption.until_interrupted
 def interrupted(self, items):
     for number, item in enumerate(until(self, items), 1):
         if number > {after}:
             signal.raise_signal(signal.SIGINT)
             return
         yield item
-run._Interruption.until = interrupted
+run._Interruption.until_interrupted = interrupted
 main()
 """
     command = [sys.executable, "-P", "-c", program, "replay", sample, *arguments]
@@ -258,8 +258,8 @@ def test_ctrl_c_leaves_earlier_results_and_models_alone(sample, tmp_path):
     error = interrupt(sample, *options, "--plot", plot)
     assert {name: (run / name).read_bytes() for name in before} == before
     assert (model.read_bytes(), plot.read_text()) == (saved, "earlier")
-    assert "model.snb: the model was not written: the run was interrupted" in error
-    assert "run: the earlier results were left alone" in error
+    assert "model.snb: the model was not written because the replay was interrupted" in error
+    assert "run: the earlier results were not replaced" in error
     interrupt(sample, "--out", tmp_path / "none", after=0)
     assert not (tmp_path / "none").exists()
 
@@ -432,7 +432,7 @@ BAD_CONFIGURATIONS = {
     "feedback: {kind: delaied}": "feedback.kind: .*'delaied' is not one of immediate, delayed, partial",
     "feedback: {kind: delayed, mesages: 5}": "feedback.mesages: unknown key; did you mean 'messages'",
     "feedback: [{kind: noisy}, {kind: margin, log_ods: 5}]": r"feedback\[1\].log_ods: unknown key; did you mean",
-    "feedback: {kind: delayed}": "feedback: give one of messages, hours, mean",
+    "feedback: {kind: delayed}": "feedback: set exactly one of messages, hours, mean",
     "feedback: {kind: partial, recipients: []}": r"feedback.recipients: \[\] is not a list of 1 values or more",
     "model: {views: [words, smells]}": r"model.views\[1\]|model.views",
     "model: {views: [words, words]}": "model.views: .*is not a list of some of words, header, body, pairs, bytes",
@@ -524,7 +524,7 @@ def test_a_message_that_cannot_be_read_stops_or_is_noted():
     skip_or_stop(build({"corpus": {"on_error": "skip"}}), "a: empty", skipped, "m1")
     assert skipped == ["a: empty"]
     for name, told in (("m1", "message m1; "), ("", "")):
-        with pytest.raises(CorpusError, match=rf"^a: empty \({told}--on-error skip goes on"):
+        with pytest.raises(CorpusError, match=rf"^a: empty \({told}use --on-error skip"):
             skip_or_stop(build({}), "a: empty", skipped, name)
 
 
@@ -637,7 +637,7 @@ def test_a_huge_message(tmp_path):
         (
             "ham m\nspam m\n",
             ["--set", "feedback={kind: partial, recipients: [a@example.org]}"],
-            "no label of a message to one of feedback.recipients came",
+            "no message was sent to one of feedback.recipients",
             3,
         ),
         (

@@ -226,7 +226,7 @@ def test_labels_may_be_numbers_or_truth_values(session):
 def test_a_model_for_each(session):
     rows = sample()
     frame = mail_of(session, rows).withColumn("user", F.concat(F.lit("u"), F.expr("position % 3")))
-    found = spark.fit_each(frame, MailClassifier(), by="user").toArrow().to_pylist()
+    found = spark.fit_each(frame, MailClassifier(), group="user").toArrow().to_pylist()
     assert sorted(row["user"] for row in found) == ["u0", "u1", "u2"]
     for row in found:
         one = MailClassifier()
@@ -364,13 +364,13 @@ def test_what_cannot_be_is_refused(session):
         (lambda: spark.prequential(frame.drop("position"), words), "no column 'position'"),
         (lambda: spark.prequential(frame, TextClassifier()), "one message after the other"),
         (lambda: spark.prequential(frame.where("position != 7"), words, delay=3), "without gaps"),
-        (lambda: spark.fit_each(frame, words, by="user"), "no column 'user'"),
+        (lambda: spark.fit_each(frame, words, group="user"), "no column 'user'"),
         (lambda: spark.score(frame, words, keep=["nothing"]), "'nothing'"),
         (lambda: spark.score(frame, words, keep=["label", "label"]), "a column twice"),
         (lambda: spark.fit(frame, words, rounds=2), "goes with shards"),
         (lambda: spark.fit(frame, words, memory=float("nan")), "memory"),
         (lambda: spark.fit(frame, words, min_count=-1), "least"),
-        (lambda: spark.fit_each(frame, words, by="message"), "rename it"),
+        (lambda: spark.fit_each(frame, words, group="message"), "rename it"),
     ):
         with pytest.raises(ValueError, match=why):
             call()
@@ -637,7 +637,7 @@ assert saved(spark.fit(frame, template)) == saved(model)
 steps = spark.prequential(frame, template, block=30)
 assert list(judged(steps.sort("position"))) == list(judged_in_sequence(template.clone(), rows))
 assert spark.summary(steps).messages == spark.score(frame, model).count() == 100
-each = spark.fit_each(frame, template, by="label")
+each = spark.fit_each(frame, template, group="label")
 assert each.count() == 3
 print("same")
 """
