@@ -29,8 +29,8 @@ class _Bin(BaseModel):
     low: Share
     high: Share
     messages: Count
-    claimed: Share
-    true: Share
+    mean_probability: Share
+    fraction_true: Share
 
 
 class _Summary(BaseModel):

@@ -275,7 +275,7 @@ class _ModelRun:
         if interrupted and not metrics.messages and not report.learned:
             self.files.discard()
         elif interrupted and self.files.has_earlier_results:
-            report.not_written.append(f"{self.files.folder}: the earlier results were not replaced")
+            report.not_written.append(f"{self.files.folder}: the earlier results stay as they are")
         else:
             tokens = {} if self.files.folder is None else _top_tokens(self.classifier)
             self.files.finish(report.as_dict(), tokens)

@@ -115,9 +115,7 @@ def sweep(config: Config, on_step: OnStep | None = None) -> list[SweepResult]:
         if is_complete or not path.exists():
             _write_ranking(path, results)
         else:
-            results[0].report.not_written.append(
-                f"{path}: the earlier ranking was not apply_settings"
-            )
+            results[0].report.not_written.append(f"{path}: the earlier ranking stays as it is")
     if failure is not None:
         raise failure
     return results

@@ -159,13 +159,13 @@ def test_other_streams_are_refused(runs, tmp_path):
         "119 messages, expected 120": lines[:-1],
         ":3: expected 'NAME judge=": [*lines[:2], "what", *lines[3:]],
         ":1: expected 'NAME judge=": [lines[0].replace("score=", "score=nan#"), *lines[1:]],
-        "there are no results": [],
+        "the file holds no results": [],
     }
     for message, changed in changes.items():
         (tmp_path / "other.txt").write_text("\n".join(changed) + "\n" * bool(changed))
         with pytest.raises(CorpusError, match=message):
             compare([read_run(runs[0]), read_run(tmp_path / "other.txt")], 2)
-    with pytest.raises(CorpusError, match="scores are for class ham, there for spam"):
+    with pytest.raises(CorpusError, match="scores are for class ham, expected spam"):
         compare([read_run(runs[0]), read_run(runs[1], "ham")], 2)
     with pytest.raises(CorpusError, match="for class spam; eggs is none of its classes"):
         read_run(runs[0], "eggs")
@@ -256,8 +256,8 @@ def test_ctrl_c_leaves_an_earlier_sweep_alone(sample, tmp_path):
     before = {file: file.read_bytes() for file in run.rglob("*") if file.is_file()}
     error = interrupt(sample, *sweep)
     assert {file: file.read_bytes() for file in before} == before
-    assert "sweep.json: the earlier ranking was not replaced" in error
-    assert "1: the earlier results were not replaced" in error
+    assert "sweep.json: the earlier ranking stays as it is" in error
+    assert "1: the earlier results stay as they are" in error
 
 
 @pytest.mark.parametrize("arguments", [["--save", "m"], ["--details"]])
