@@ -223,7 +223,7 @@ def test_limits_of_the_system_are_not_the_output():
 
 def test_wrong_options_are_one_line(sample, tmp_path):
     for arguments, message in (
-        (["replay", sample, "--ordr", "name"], "No such option"),
+        (["replay", sample, "--ordr", "name"], "no such option"),
         (["replay", sample, "--jobs", "0"], "--jobs"),
         (["undo", "--since", "2x", "--db", tmp_path / "db"], "is no time"),
         (["learn", "", sample, "--db", tmp_path / "db"], "'' is not one word"),
