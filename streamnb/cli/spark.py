@@ -164,7 +164,7 @@ def _read_config(config_file: str, settings: tuple[str, ...], *required: str) ->
         raise ConfigError(
             f"{config_file}: sweep, model.window: not supported on Spark; use streamnb replay"
         )
-    unsupported = sorted(config.corpus.given - {"path", "kind"})
+    unsupported = sorted(config.corpus.explicit_keys - {"path", "kind"})
     if unsupported:
         raise ConfigError(
             f"{config_file}: corpus.{unsupported[0]}: not supported on Spark, which reads a table"
