@@ -104,7 +104,7 @@ class _Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sciki
             weights = validation._check_sample_weight(sample_weight, matrix)
         model = self._new_model() if first else self._current()
         if first or classes is not None:
-            model.counts.declare(np.unique(y if classes is None else classes).tolist())
+            model.counts.add_classes(np.unique(y if classes is None else classes).tolist())
         if texts:
             for tokens, label, w in zip(
                 matrix, y.tolist(), [1.0] * n if weights is None else weights, strict=True

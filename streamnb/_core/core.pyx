@@ -3,7 +3,7 @@
 """The compiled core: fingerprints, the count table, sums of logarithms and the token scanner.
 
 Everything here does one thing for a whole message at a time, so that crossing from Python into C
-costs once a message and not once a token. What the numbers mean is decided elsewhere: the formulas
+costs once a message and not once a token. What the numbers mean is decided unloaded: the formulas
 are in `streamnb.naive_bayes`, and the choice of tokens is in `streamnb.features`.
 """
 

@@ -39,7 +39,7 @@ cdef class CountTable:
     cdef Py_ssize_t k       # classes
     cdef readonly bint keep_names
     cdef readonly bint track_values
-    cdef public Py_ssize_t elsewhere  # features with counts that are not here: this is a part of a table
+    cdef public Py_ssize_t unloaded  # features with counts that are not here: this is a part of a table
 
     def __cinit__(self, Py_ssize_t classes=0, bint keep_names=True, bint track_values=False):
         self.keep_names = keep_names
@@ -414,7 +414,7 @@ cdef class CountTable:
         name = self.name(key)
         return f"#{key:016x}" if name is None else repr(name)[:80]
 
-    def gather(self, fingerprints):
+    def get_counts(self, fingerprints):
         """Look features up.
 
         Returns their counts, float64 of shape (n, K) with zero rows for those never learned, and
@@ -436,7 +436,7 @@ cdef class CountTable:
                 memset(target + i * width, 0, width * sizeof(double))
         return cells, seen
 
-    def log_sums(self, fingerprints, counts, double alpha, double background=0.0, bint unseen=False):
+    def log_likelihood_sums(self, fingerprints, counts, double alpha, double background=0.0, bint unseen=False):
         """Sum counts[i] * (log(n_ik + alpha_i) - log(N_k + A)) over features i, for each class k.
 
         n_ik is how often feature i was counted in class k, N_k the sum of it over all features,
@@ -454,9 +454,9 @@ cdef class CountTable:
         cdef uint32_t *columns
         cdef double *numbers
         cdef LogSums sums = self.logs
-        if self.table.rows + self.elsewhere == 0:
+        if self.table.rows + self.unloaded == 0:
             return [0.0] * self.k, 0
-        sums.prepare(self.sums, self.k, self.table.rows + self.elsewhere, alpha, background)
+        sums.prepare(self.sums, self.k, self.table.rows + self.unloaded, alpha, background)
         # With the interpreter's lock: another thread's learning could move the table.
         self.find(f, n)
         for i in range(n):
@@ -467,7 +467,7 @@ cdef class CountTable:
                 sums.add(NULL, NULL, 0, c[i])
         return sums.finish()
 
-    def value_counts(self):
+    def count_histogram(self):
         """Counts that occur, float64 of shape (m,), and how many features have each, (m, K)."""
         cdef Py_ssize_t row, rows = self.values.rows
         cdef cnp.ndarray values = new_array(rows, cnp.NPY_FLOAT64)

@@ -156,7 +156,7 @@ cdef class ExactSums:
                     self.add_squares(x + r * columns, columns, sign * w[r])
 
     def add_cells(self, values, double sign=1.0):
-        """Add numbers to all cells, in their order: what was summed elsewhere without rounding."""
+        """Add numbers to all cells, in their order: what was summed unloaded without rounding."""
         cdef Py_ssize_t i
         cdef double *v = <double *> cnp.PyArray_DATA(checked(values, cnp.NPY_FLOAT64, self.cells, "values"))
         cdef int64_t low = 4096, high = -4096

@@ -311,8 +311,8 @@ cdef class LogSums:
         return [base + (self.hi[k] + self.lo[k]) - amounts * self.less[k] for k in range(width)], self.used
 
 
-def log_sums(cells, seen, counts, list totals, Py_ssize_t features, double alpha, double background=0.0):
-    """Do as `CountTable.log_sums`, with counts (n, K) that are given; `seen` (n,) or None for all."""
+def log_likelihood_sums(cells, seen, counts, list totals, Py_ssize_t features, double alpha, double background=0.0):
+    """Do as `CountTable.log_likelihood_sums`, with counts (n, K) that are given; `seen` (n,) or None for all."""
     cdef Py_ssize_t i, n = len(counts), width = len(totals)
     cdef double *v = <double *> cnp.PyArray_DATA(checked(cells, cnp.NPY_FLOAT64, n * width, "cells"))
     cdef double *c = <double *> cnp.PyArray_DATA(checked(counts, cnp.NPY_FLOAT64, n, "counts"))

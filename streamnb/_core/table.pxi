@@ -7,7 +7,7 @@
 # hashing). One at a time grows, so it never takes long, and all are 64 to 80 % full.
 #
 # A row of few columns has a number for each. Of many columns most rows have one or two: there is
-# room for those, with their columns, in the row; more lie elsewhere.
+# room for those, with their columns, in the row; more lie unloaded.
 
 cdef extern from *:
     """
@@ -68,7 +68,7 @@ cdef struct Table:
     Py_ssize_t capacity
     Py_ssize_t width    # columns
     Py_ssize_t stride   # bytes of a row
-    size_t elsewhere    # bytes of numbers that are not in their rows
+    size_t unloaded    # bytes of numbers that are not in their rows
 
 cdef struct Row:
     uint64_t key
@@ -134,7 +134,7 @@ cdef inline Py_ssize_t sparse_cells(SparseRow *r, uint32_t **columns, double **n
 
 
 cdef int sparse_grow(Table *t, SparseRow *r, Py_ssize_t used) except -1:
-    """Make room for one more number elsewhere."""
+    """Make room for one more number unloaded."""
     cdef Elsewhere *other = <Elsewhere *> r
     cdef uint32_t *columns
     cdef double *numbers
@@ -147,7 +147,7 @@ cdef int sparse_grow(Table *t, SparseRow *r, Py_ssize_t used) except -1:
     memcpy(more + room, columns, used * sizeof(uint32_t))
     if before:
         free(numbers)
-    t.elsewhere += (room - before) * (sizeof(double) + sizeof(uint32_t))
+    t.unloaded += (room - before) * (sizeof(double) + sizeof(uint32_t))
     other.mark, other.used, other.numbers, other.room = ELSEWHERE, <uint32_t> used, more, room
     return 0
 
@@ -180,7 +180,7 @@ cdef double *sparse_cell(Table *t, SparseRow *r, uint32_t column) except NULL:
 cdef void sparse_free(Table *t, SparseRow *r) noexcept nogil:
     cdef Elsewhere *other = <Elsewhere *> r
     if r.columns[0] == ELSEWHERE:
-        t.elsewhere -= other.room * (sizeof(double) + sizeof(uint32_t))
+        t.unloaded -= other.room * (sizeof(double) + sizeof(uint32_t))
         free(other.numbers)
 
 
@@ -384,7 +384,7 @@ cdef int table_index(Table *t, uint64_t entries) except -1:
 
 cdef size_t table_bytes(const Table *t) noexcept nogil:
     cdef uint64_t i
-    cdef size_t size = t.capacity * t.stride + t.elsewhere
+    cdef size_t size = t.capacity * t.stride + t.unloaded
     cdef Segment *before = NULL
     if t.segments != NULL:
         for i in range(<uint64_t> 1 << t.bits):
@@ -579,5 +579,5 @@ cdef int table_widen(Table *t, Py_ssize_t width) except -1:
         free(t.blocks[k])
     free(t.blocks)
     t.blocks, t.capacity, t.width, t.stride = wide.blocks, wide.capacity, wide.width, wide.stride
-    t.elsewhere = wide.elsewhere
+    t.unloaded = wide.unloaded
     return 0

@@ -150,13 +150,13 @@ def learn(what: tuple[str, ...], program: bool, as_json: bool, binary: bool) -> 
     taught = _taught(what)
     names = tuple(chain.from_iterable(taught.values()))
     access_of(*names)  # before a database is made
-    teacher = PROGRAM if program else HUMAN
+    labelled_by = PROGRAM if program else HUMAN
     with _failing_last() as failed, options.open_mailbox(create=True) as mailbox:
         found = _readable(_mixed(taught, binary), failed, names)
         lessons = (Lesson(content, label, f"learn {name}") for label, name, content in found)
         learned = (
             (str(lesson.source).removeprefix("learn "), digest(lesson.message), outcome)
-            for lesson, outcome in learn_many(mailbox, lessons, teacher)
+            for lesson, outcome in learn_many(mailbox, lessons, labelled_by)
         )
         _report(learned, as_json)
         _settle(mailbox, as_json)

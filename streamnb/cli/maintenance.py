@@ -49,7 +49,7 @@ def status(as_json: bool) -> None:
     console.print(f"last learned: {last}")
     table = new_table("class", "said by", "source", "messages")
     for one in found.learned:
-        table.add_row(printable(one.label), one.teacher, printable(one.source), f"{one.messages:,}")
+        table.add_row(printable(one.label), one.labelled_by, printable(one.source), f"{one.messages:,}")
     console.print(table)
     table = new_table("class", "called rightly", "wrongly", "ready")
     for of in found.classes:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from streamnb import _core
 from streamnb.counts.blocks import BLOCK, LAST_DAY, Page, distinct, joined, positions
-from streamnb.counts.part import LentCounts
+from streamnb.counts.part import BufferedCounts
 from streamnb.counts.places import MOST_PLACES, Places, Store, found_of
 from streamnb.counts.protocol import (
     Bools,
@@ -45,7 +45,7 @@ class SqlCounts(Places):
     """
 
     scale = 1.0
-    exponent = 0
+    decay_halvings = 0
 
     def __init__(self, database: Store, view: int) -> None:
         super().__init__(database, view)
@@ -76,11 +76,11 @@ class SqlCounts(Places):
         self._forget()
 
     @property
-    def holes(self) -> int:
+    def free_slots(self) -> int:
         """Number of places of features that have no count."""
         return self.places - self.features
 
-    def age(self, decay: float) -> None:
+    def decay(self, decay: float) -> None:
         """Not here: what a database counts does not age."""
         raise UnsupportedError("counts in a database do not age")
 
@@ -88,7 +88,7 @@ class SqlCounts(Places):
         """The column of a class, or None where it is not known."""
         return self.labels.index(label) if label in self.labels else None
 
-    def declare(self, labels: Iterable[Label]) -> None:
+    def add_classes(self, labels: Iterable[Label]) -> None:
         """Make classes known that nothing has been learned of."""
         new = [label for label in dict.fromkeys(labels) if label not in self.labels]
         check_labels(new)
@@ -98,7 +98,7 @@ class SqlCounts(Places):
             self.totals.append(0.0)
         self._changed()
 
-    def gather(self, fingerprints: Keys) -> tuple[Floats, NDArray[np.uint8]]:
+    def get_counts(self, fingerprints: Keys) -> tuple[Floats, NDArray[np.uint8]]:
         """Counts (n, K) of features, and which of them have any."""
         found = self._read(fingerprints)
         cells = np.zeros((len(fingerprints), len(self.labels)))
@@ -106,24 +106,24 @@ class SqlCounts(Places):
         seen: NDArray[np.uint8] = np.any(cells, axis=1).astype(np.uint8)
         return cells, seen
 
-    def log_sums(
+    def log_likelihood_sums(
         self, tokens: TokenCounts, alpha: float, background: float, unseen: bool
     ) -> tuple[list[float], int]:
         """As the protocol says."""
-        cells, seen = self.gather(tokens.fingerprints)
+        cells, seen = self.get_counts(tokens.fingerprints)
         mask = None if unseen else seen
-        return _core.log_sums(
+        return _core.log_likelihood_sums(
             cells, mask, tokens.counts, self.totals, self.features, alpha, background
         )
 
     def add(
-        self, tokens: TokenCounts, label: Label, weight: float, mass: float | None = None
+        self, tokens: TokenCounts, label: Label, weight: float, class_weight: float | None = None
     ) -> None:
         """Learn a message: all of it or nothing, as the transaction has it.
 
-        Its counts go in `weight` times, and it adds `mass` (None: as much) to the class's weight.
+        Its counts go in `weight` times, and it adds `class_weight` (None: as much) to the class's weight.
         """
-        self.declare((label,)) if label not in self.labels else None
+        self.add_classes((label,)) if label not in self.labels else None
         k = self.labels.index(label)
         if weight and len(tokens):
             found = self._read(tokens.fingerprints)
@@ -138,22 +138,22 @@ class SqlCounts(Places):
             self.totals[k] += math.fsum(amounts.tolist())
             self.features += int((page.cells[rows].any(axis=1) & ~before).sum())
             self._write(page, rows)
-        self.weights[k] += weight if mass is None else mass
+        self.weights[k] += weight if class_weight is None else class_weight
         self._changed()
 
-    def lend(self, messages: Sequence[TokenCounts]) -> LentCounts:
+    def checkout(self, messages: Sequence[TokenCounts]) -> BufferedCounts:
         """What is counted of the features of some messages, so that they are learned in memory.
 
         Until `take_in` has written what was learned there, nothing is to be learned here.
         """
         some = np.concatenate([np.empty(0, np.uint64), *[of.fingerprints for of in messages]])
         fingerprints = distinct(some)
-        cells, _ = self.gather(fingerprints)
-        lent = LentCounts(fingerprints, cells, self)
+        cells, _ = self.get_counts(fingerprints)
+        lent = BufferedCounts(fingerprints, cells, self)
         lent.found = self._read(fingerprints)
         return lent
 
-    def take_in(self, lent: LentCounts) -> None:
+    def commit(self, lent: BufferedCounts) -> None:
         """Write what was learned in counts that were lent."""
         self.totals, self.features = lent.totals, lent.features
         times = lent.times()
@@ -167,7 +167,7 @@ class SqlCounts(Places):
             if (found.places < 0).any():
                 found = self._with_places(found, times)
             page, rows = found.page, found.rows
-            page.cells[rows] = lent.gather(times.fingerprints)[0]
+            page.cells[rows] = lent.get_counts(times.fingerprints)[0]
             page.seen[rows, 0] += times.counts.astype(np.uint32)
             page.seen[rows, 1] = today()
             self._write(page, rows)
@@ -176,14 +176,14 @@ class SqlCounts(Places):
         self._changed()
 
     def subtract(
-        self, tokens: TokenCounts, label: Label, weight: float, mass: float | None = None
+        self, tokens: TokenCounts, label: Label, weight: float, class_weight: float | None = None
     ) -> None:
         """Unlearn a message, or raise ValueError and change nothing."""
-        mass = weight if mass is None else mass
+        class_weight = weight if class_weight is None else class_weight
         k = self.index(label)
-        left = -1.0 if k is None else _core.subtracted(self.weights[k], mass)
+        left = -1.0 if k is None else _core.subtracted(self.weights[k], class_weight)
         if k is None or left < 0:
-            raise ValueError(f"cannot unlearn weight {mass:g} of class {label!r:.80}")
+            raise ValueError(f"cannot unlearn weight {class_weight:g} of class {label!r:.80}")
         if weight and len(tokens):
             self._take(tokens, k, weight)
         self.weights[k] = left
@@ -219,14 +219,14 @@ class SqlCounts(Places):
             )
             self.add(part, label, 1.0, weight)
 
-    def everything(self) -> tuple[Keys, Floats]:
+    def items(self) -> tuple[Keys, Floats]:
         """Every feature (V,) and its counts (V, K): not for a single message."""
         fingerprints, cells, _, _ = self.rows()
         return fingerprints, cells
 
     def parts(self) -> Iterator[tuple[Keys, Floats]]:
         """As `everything`, in one part."""
-        yield self.everything()
+        yield self.items()
 
     def rows(self) -> tuple[Keys, Floats, NDArray[np.uint32], list[bytes | None]]:
         """Every feature that has a count: fingerprints, counts, `Page.seen` and names."""
@@ -241,7 +241,7 @@ class SqlCounts(Places):
         names = [name for (name,), there in zip(named, some.tolist(), strict=True) if there]
         return found.fingerprints[some], cells[some], found.page.seen[at][some], names
 
-    def value_counts(self) -> tuple[Floats, Floats]:
+    def count_histogram(self) -> tuple[Floats, Floats]:
         """Not here: no model of a database asks for it."""
         raise UnsupportedError("counts in a database are not told by their value")
 
@@ -299,7 +299,7 @@ class SqlCounts(Places):
     def lay_out(self) -> None:
         """Write all features that have a count anew; the most used ones lie together.
 
-        What lies elsewhere and names places is wrong then.
+        What lies unloaded and names places is wrong then.
         """
         fingerprints, cells, seen, names = self.rows()
         order = np.argsort(-seen[:, 0].astype(np.int64), kind="stable")

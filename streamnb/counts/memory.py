@@ -53,7 +53,7 @@ class MemoryCounts:
         self.labels: list[Label] = []
         self.weights: list[float] = []
         self.scale = 1.0
-        self.exponent = 0
+        self.decay_halvings = 0
         self.version = 0
         self._index: dict[Label, int] = {}
         self.table = _core.CountTable(0, keep_names, track_values)
@@ -72,7 +72,7 @@ class MemoryCounts:
         """The column of a class, or None where it is not known."""
         return self._index.get(label)
 
-    def declare(self, labels: Iterable[Label]) -> None:
+    def add_classes(self, labels: Iterable[Label]) -> None:
         """Make classes known that nothing has been learned of."""
         new = [label for label in dict.fromkeys(labels) if label not in self._index]
         check_labels(new)
@@ -91,7 +91,7 @@ class MemoryCounts:
         """The name of a feature, or None where it is not known."""
         return self.table.name(fingerprint)
 
-    def everything(self) -> tuple[Keys, Floats]:
+    def items(self) -> tuple[Keys, Floats]:
         """Every feature (V,) and its counts (V, K): not for a single message."""
         fingerprints, cells, _, _ = self.table.arrays()
         return fingerprints, cells
@@ -103,26 +103,26 @@ class MemoryCounts:
             yield self.table.part(start, start + step)
 
     def add(
-        self, tokens: TokenCounts, label: Label, weight: float, mass: float | None = None
+        self, tokens: TokenCounts, label: Label, weight: float, class_weight: float | None = None
     ) -> None:
         """Learn a message: all of it or nothing.
 
-        Its counts go in `weight` times, and it adds `mass` (None: as much) to the class's weight.
+        Its counts go in `weight` times, and it adds `class_weight` (None: as much) to the class's weight.
         """
         k = self._index.get(label)
         if k is None:
-            self.declare((label,))
+            self.add_classes((label,))
             k = self._index[label]
         if weight:
             self.table.add(tokens.fingerprints, tokens.counts, k, weight, tokens.names, tokens.ends)
-        self.weights[k] += weight if mass is None else mass
+        self.weights[k] += weight if class_weight is None else class_weight
         self.version += 1
 
     def add_matrix(
         self, tokens: TokenCounts, sums: Floats, labels: Sequence[Label], weights: Sequence[float]
     ) -> None:
         """Learn many messages summed up; `sums` has a column for each of `labels`."""
-        self.declare(labels)
+        self.add_classes(labels)
         columns = [self._index[label] for label in labels]
         self.table.add_matrix(
             tokens.fingerprints, sums, np.array(columns, dtype=np.int64), tokens.names, tokens.ends
@@ -132,24 +132,24 @@ class MemoryCounts:
         self.version += 1
 
     def subtract(
-        self, tokens: TokenCounts, label: Label, weight: float, mass: float | None = None
+        self, tokens: TokenCounts, label: Label, weight: float, class_weight: float | None = None
     ) -> None:
         """Unlearn a message, or raise ValueError and change nothing."""
-        mass = weight if mass is None else mass
+        class_weight = weight if class_weight is None else class_weight
         k = self._index.get(label)
         if k is None:
             raise ValueError(f"cannot unlearn: nothing was ever learned of class {label!r:.80}")
-        left = _core.subtracted(self.weights[k], mass)
+        left = _core.subtracted(self.weights[k], class_weight)
         if left < 0:
             raise ValueError(
-                f"cannot unlearn weight {mass:g} of class {label!r:.80}: it has {self.weights[k]:g}"
+                f"cannot unlearn weight {class_weight:g} of class {label!r:.80}: it has {self.weights[k]:g}"
             )
         if weight:
             self.table.subtract(tokens.fingerprints, tokens.counts, k, weight)
         self.weights[k] = left
         self.version += 1
 
-    def age(self, decay: float) -> None:
+    def decay(self, decay: float) -> None:
         """Let everything learned so far weigh `decay` times as much as before.
 
         Nothing is touched: what is learned from now on weighs more instead. Only when that has
@@ -160,33 +160,33 @@ class MemoryCounts:
         self.version += 1
         if self.scale > _RESCALE:
             self.scale /= _RESCALE
-            self.exponent += 32
+            self.decay_halvings += 32
             self.table.rescale(1 / _RESCALE, _FORGOTTEN * self.scale)
             self.weights = [weight / _RESCALE for weight in self.weights]
 
-    def gather(self, fingerprints: Keys) -> tuple[Floats, NDArray[np.uint8]]:
+    def get_counts(self, fingerprints: Keys) -> tuple[Floats, NDArray[np.uint8]]:
         """Counts (n, K) of features, and which of them have any."""
-        return self.table.gather(fingerprints)
+        return self.table.get_counts(fingerprints)
 
-    def log_sums(
+    def log_likelihood_sums(
         self, tokens: TokenCounts, alpha: float, background: float, unseen: bool
     ) -> tuple[list[float], int]:
         """As the protocol says."""
-        return self.table.log_sums(tokens.fingerprints, tokens.counts, alpha, background, unseen)
+        return self.table.log_likelihood_sums(tokens.fingerprints, tokens.counts, alpha, background, unseen)
 
-    def value_counts(self) -> tuple[Floats, Floats]:
+    def count_histogram(self) -> tuple[Floats, Floats]:
         """Counts that occur (m,), and how many features have each of them in each class (m, K)."""
-        return self.table.value_counts()
+        return self.table.count_histogram()
 
     def merge(self, other: Counts) -> None:
         """Add what other counts know: the same as having learned both streams."""
         self.check_merge(other)
         if not isinstance(other, MemoryCounts):
-            fingerprints, cells = other.everything()
+            fingerprints, cells = other.items()
             tokens = TokenCounts.unchecked(fingerprints, np.ones(len(fingerprints)), None, None)
             self.add_matrix(tokens, cells, other.labels, other.weights)
             return
-        self.declare(other.labels)
+        self.add_classes(other.labels)
         columns = [self._index[label] for label in other.labels]
         self.table.merge(other.table, np.array(columns, dtype=np.int64))
         for k, weight in zip(columns, list(other.weights), strict=True):
@@ -195,7 +195,7 @@ class MemoryCounts:
 
     def check_merge(self, other: Counts) -> None:
         """Raise ValueError where other counts cannot be added to these."""
-        if self.scale != other.scale or self.exponent != other.exponent:
+        if self.scale != other.scale or self.decay_halvings != other.decay_halvings:
             raise ValueError("cannot merge: the counts have aged differently")
 
     def file_parts(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -218,7 +218,7 @@ class MemoryCounts:
             "weights": list(self.weights),
             "totals": self.totals,
             "scale": self.scale,
-            "exponent": self.exponent,
+            "decay_halvings": self.decay_halvings,
         }, arrays
 
     def load(self, header: Any, array: Callable[..., Any]) -> None:
@@ -256,14 +256,14 @@ class MemoryCounts:
             raise ValueError("the totals are not the sums of the counts")
         if ((sums > 0) & (weights <= 0)).any():
             raise ValueError("a class has counts but no messages")
-        scale, exponent = float(header["scale"]), header["exponent"]
-        if not 1 <= scale <= 2**33 or type(exponent) is not int or exponent < 0:
+        scale, decay_halvings = float(header["scale"]), header["decay_halvings"]
+        if not 1 <= scale <= 2**33 or type(decay_halvings) is not int or decay_halvings < 0:
             raise ValueError("the scale of the counts is not sound")
         names, name_ends = array("names", "u1", optional=True), None
         if names is not None:
             names, name_ends = names.tobytes(), array("name_ends", "<u8")
-        self.scale, self.exponent = scale, exponent
-        self.declare(labels)
+        self.scale, self.decay_halvings = scale, decay_halvings
+        self.add_classes(labels)
         self.weights[:] = weights.tolist()
         self.table.load(fingerprints, ends, classes, counts, totals.tolist(), names, name_ends)
 

@@ -11,7 +11,7 @@ from streamnb.counts.protocol import Counts, Floats, Keys, Label, UnsupportedErr
 from streamnb.features.token_counts import TokenCounts
 
 
-class PartOfCounts(MemoryCounts):
+class SubsetCounts(MemoryCounts):
     """Counts of some features, which know how many there are beside them.
 
     To a model they are the whole table, as long as messages have no other features that are
@@ -20,11 +20,11 @@ class PartOfCounts(MemoryCounts):
 
     @property
     def features(self) -> int:
-        """Number of features that have a count, here and elsewhere."""
-        return len(self.table) + self.table.elsewhere
+        """Number of features that have a count, here and unloaded."""
+        return len(self.table) + self.table.unloaded
 
 
-class LentCounts(PartOfCounts):
+class BufferedCounts(SubsetCounts):
     """What a store lends, and takes back with what was learned meanwhile.
 
     Parameters
@@ -48,25 +48,25 @@ class LentCounts(PartOfCounts):
 
     def __init__(self, fingerprints: Keys, cells: Floats, store: Counts) -> None:
         super().__init__()
-        self.declare(store.labels)
+        self.add_classes(store.labels)
         self.labels, self.weights = store.labels, store.weights
         known = cells.any(axis=1)
         some = np.ascontiguousarray(cells[known])
         self.table.load(fingerprints[known], None, None, some, list(store.totals))
-        self.table.elsewhere = store.features - len(self.table)
+        self.table.unloaded = store.features - len(self.table)
         self.version = store.version
         self.learned: list[Keys] = []
 
     def add(
-        self, tokens: TokenCounts, label: Label, weight: float, mass: float | None = None
+        self, tokens: TokenCounts, label: Label, weight: float, class_weight: float | None = None
     ) -> None:
         """As of all counts; what was learned is noted."""
-        super().add(tokens, label, weight, mass)
+        super().add(tokens, label, weight, class_weight)
         if weight:
             self.learned.append(tokens.fingerprints)
 
     def subtract(
-        self, tokens: TokenCounts, label: Label, weight: float, mass: float | None = None
+        self, tokens: TokenCounts, label: Label, weight: float, class_weight: float | None = None
     ) -> None:
         """Not here: in how many messages a feature was is counted upwards."""
         raise UnsupportedError("nothing is taken back of counts that are lent")

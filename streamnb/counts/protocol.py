@@ -75,7 +75,7 @@ class Counts(Protocol):
         """What the newest message weighs; counts and weights are in this unit (see `age`)."""
 
     @property
-    def exponent(self) -> int:
+    def decay_halvings(self) -> int:
         """How often 2 all weights have been divided by (see `age`)."""
 
     @property
@@ -88,19 +88,19 @@ class Counts(Protocol):
     def name(self, fingerprint: int) -> Feature | None:
         """The name of a feature, or None where it is not known."""
 
-    def declare(self, labels: Iterable[Label]) -> None:
+    def add_classes(self, labels: Iterable[Label]) -> None:
         """Make classes known that nothing has been learned of."""
 
     def add(
-        self, tokens: TokenCounts, label: Label, weight: float, mass: float | None = None
+        self, tokens: TokenCounts, label: Label, weight: float, class_weight: float | None = None
     ) -> None:
         """Learn a message: all of it or nothing.
 
-        Its counts go in `weight` times, and it adds `mass` (None: as much) to the class's weight.
+        Its counts go in `weight` times, and it adds `class_weight` (None: as much) to the class's weight.
         """
 
     def subtract(
-        self, tokens: TokenCounts, label: Label, weight: float, mass: float | None = None
+        self, tokens: TokenCounts, label: Label, weight: float, class_weight: float | None = None
     ) -> None:
         """Unlearn a message, or raise ValueError and change nothing."""
 
@@ -109,10 +109,10 @@ class Counts(Protocol):
     ) -> None:
         """Learn many messages summed up: counts (n, K) of features, weight of each label."""
 
-    def gather(self, fingerprints: Keys) -> tuple[Floats, NDArray[np.uint8]]:
+    def get_counts(self, fingerprints: Keys) -> tuple[Floats, NDArray[np.uint8]]:
         """Counts (n, K) of features, and which of them have any."""
 
-    def log_sums(
+    def log_likelihood_sums(
         self, tokens: TokenCounts, alpha: float, background: float, unseen: bool
     ) -> tuple[list[float], int]:
         """For each class the sum over features of x_i (log(n_ic + alpha_i) - log(N_c + A)).
@@ -123,16 +123,16 @@ class Counts(Protocol):
         so; how many did comes with the sums.
         """
 
-    def everything(self) -> tuple[Keys, Floats]:
+    def items(self) -> tuple[Keys, Floats]:
         """Every feature (V,) and its counts (V, K): not for a single message."""
 
     def parts(self) -> Iterator[tuple[Keys, Floats]]:
         """As `everything`, a part after the other, in any order, while nothing changes."""
 
-    def age(self, decay: float) -> None:
+    def decay(self, decay: float) -> None:
         """Let everything learned so far weigh `decay` times as much as before."""
 
-    def value_counts(self) -> tuple[Floats, Floats]:
+    def count_histogram(self) -> tuple[Floats, Floats]:
         """Counts that occur (m,), and how many features have each of them in each class (m, K)."""
 
     def merge(self, other: Counts) -> None:

@@ -146,7 +146,7 @@ def fitted(connection: Any, labels: Sequence[str]) -> tuple[float, float]:
     connection.execute(_SCHEMA)
     rows = connection.execute(
         "SELECT ledger.label, said FROM site JOIN ledger ON ledger.digest = site.digest "
-        "AND ledger.ended IS NULL ORDER BY site.id"
+        "AND ledger.removed_at IS NULL ORDER BY site.id"
     ).fetchall()
     try:
         return _fitted([(labels[k], json.loads(said)) for k, said in rows])

@@ -21,7 +21,7 @@ from streamnb.errors import StateError
 from streamnb.features.token_counts import TokenCounts
 from streamnb.mailbox.blend import GAINS, fitted
 from streamnb.mailbox.database import opened
-from streamnb.mailbox.ledger import TEACHERS, Ledger, Row
+from streamnb.mailbox.ledger import LABELLERS, Ledger, Row
 from streamnb.mailbox.location import WAIT
 from streamnb.mailbox.transactions import STATE, TransientError
 from streamnb.naive_bayes.base import TextModel
@@ -56,11 +56,11 @@ def check_row(row: Row, model: TextModel, classes: int) -> None:
     if row.tokens is not None and len(row.tokens) != len(model.members):
         raise ValueError("a message of other views")
     model.check_receipt(row.receipt, classes)
-    if row.receipt.exponent != 0:
+    if row.receipt.decay_halvings != 0:
         raise ValueError("counts in a database do not age")
-    if row.ended is not None and not row.added <= row.ended < math.inf:
+    if row.removed_at is not None and not row.added_at <= row.removed_at < math.inf:
         raise ValueError("taken back before it was learned")
-    if row.teacher not in TEACHERS:
+    if row.labelled_by not in LABELLERS:
         raise ValueError("said by nobody that is known")
 
 
@@ -202,7 +202,7 @@ class Memory:
         model = TextModel.of_outline(self.database.value("identity")["model"])
         for member in model.members:
             member.keep_names = False
-            member.counts.declare(self.labels)
+            member.counts.add_classes(self.labels)
         return model
 
     def views_of(self, row: Row) -> tuple[TokenCounts, ...]:

@@ -19,7 +19,7 @@ from streamnb.naive_bayes.receipt import Receipt
 _LEAST, _OF_FEW, _OF_MANY, _MANY = 10, 0.1, 0.2, 1000
 
 _MESSAGES = "messages"
-_IS_SUMMED = f"ended IS NULL AND NOT ({IS_MESSAGE})"  # what cannot be learned anew
+_IS_SUMMED = f"removed_at IS NULL AND NOT ({IS_MESSAGE})"  # what cannot be learned anew
 
 Progress = Callable[[list[int]], Iterable[int]]
 
@@ -90,7 +90,7 @@ def _signature(mailbox: Mailbox) -> Any:
 
 def _catch_up(mailbox: Mailbox, learned: _Learned) -> bool:
     """Learn and take back what others did since; whether that could be done."""
-    active = set(mailbox.ledger.numbers(f"ended IS NULL AND {IS_MESSAGE}"))
+    active = set(mailbox.ledger.numbers(f"removed_at IS NULL AND {IS_MESSAGE}"))
     gone = learned.receipts.keys() - active
     model = learned.model
     for number in sorted(gone):
@@ -102,7 +102,7 @@ def _catch_up(mailbox: Mailbox, learned: _Learned) -> bool:
         model.unlearn(model.of_views(views), mailbox.labels[row.label], receipt)
         learned.tally(views, receipt, -1)
     for member in model.members:
-        member.counts.declare(mailbox.labels)
+        member.counts.add_classes(mailbox.labels)
     for number in sorted(active - learned.receipts.keys()):
         _learn(mailbox, learned, number)
     return True
@@ -139,7 +139,7 @@ def _keep_what_cannot_be_learned(mailbox: Mailbox, learned: _Learned) -> None:
         messages = sum(counts.weights)
         seen.add_matrix(tokens, times[:, :1].astype(np.float64), [_MESSAGES], [messages])
     model.restore(mailbox.classifier.model.state())
-    for row in mailbox.ledger.rows(f"ended IS NULL AND {IS_MESSAGE}"):
+    for row in mailbox.ledger.rows(f"removed_at IS NULL AND {IS_MESSAGE}"):
         views = row.tokens or ()
         model.unlearn(model.of_views(views), mailbox.labels[row.label], row.receipt)
         learned.tally(views, row.receipt, -1)
@@ -151,15 +151,15 @@ def _mixed(mailbox: Mailbox) -> list[int]:
         "CAST(row_number() OVER (PARTITION BY label ORDER BY digest) - 1 AS REAL) "
         "/ count(*) OVER (PARTITION BY label)"
     )
-    return mailbox.ledger.numbers(f"ended IS NULL AND {IS_MESSAGE}", order=f"{place}, label, id")
+    return mailbox.ledger.numbers(f"removed_at IS NULL AND {IS_MESSAGE}", order=f"{place}, label, id")
 
 
 def _swap(mailbox: Mailbox, learned: _Learned) -> None:
     """Write what a model has learned in place of what was known, within a transaction."""
     model = learned.model
     for member, messages, counts in zip(model.members, learned.seen, mailbox.counts, strict=True):
-        fingerprints, cells = member.counts.everything()
-        counts.replace(fingerprints, cells, messages.gather(fingerprints)[0].sum(axis=1))
+        fingerprints, cells = member.counts.items()
+        counts.replace(fingerprints, cells, messages.get_counts(fingerprints)[0].sum(axis=1))
         counts.weights = list(member.counts.weights)
     mailbox.classifier.model.restore(model.state())
     mailbox.ledger.replace_receipts(learned.receipts)

@@ -83,7 +83,7 @@ class Entry(NamedTuple):
         As `Answer`.
     taught
         What it was learned as since; None where it was not.
-    teacher
+    labelled_by
         Who said so.
     """
 
@@ -99,7 +99,7 @@ class Entry(NamedTuple):
     score: float
     probability: float
     taught: str | None = None
-    teacher: str | None = None
+    labelled_by: str | None = None
 
 
 class Record:
@@ -237,14 +237,14 @@ class Record:
                 return []
             columns = ", ".join(f"v.{name}" for name in _COLUMNS.split(", "))
             rows = self.mailbox.database.connection.execute(
-                f"SELECT {columns}, l.label, l.teacher FROM verdicts AS v LEFT JOIN "  # noqa: S608 (ours)
-                f"ledger AS l ON l.digest = v.digest AND l.ended IS NULL WHERE {where}",
+                f"SELECT {columns}, l.label, l.labelled_by FROM verdicts AS v LEFT JOIN "  # noqa: S608 (ours)
+                f"ledger AS l ON l.digest = v.digest AND l.removed_at IS NULL WHERE {where}",
                 values,
             ).fetchall()
             labels = self.mailbox.labels
             return [
-                Entry._make((*plain, None if label is None else str(labels[label]), teacher))
-                for *plain, label, teacher in rows
+                Entry._make((*plain, None if label is None else str(labels[label]), labelled_by))
+                for *plain, label, labelled_by in rows
             ]
 
     def counted(self, number: int) -> Any:
@@ -318,14 +318,14 @@ class Record:
             for key in known:
                 rows = list(mailbox.ledger.rows("digest = ?", (key,)))
                 for row in rows:
-                    if row.ended is None and row.tokens is not None:
+                    if row.removed_at is None and row.tokens is not None:
                         take_back(mailbox, row, mailbox.moment())
                 features += [row.tokens for row in rows if row.tokens is not None]
                 forget(mailbox.database.connection, key)
                 # What was let go of (`compact`) is in the sums: its row stays, and is nobody's.
                 removed = run(
                     "UPDATE ledger SET digest = ?, source = 'erased', expected = NULL "
-                    "WHERE digest = ? AND tokens IS NULL AND ended IS NULL",
+                    "WHERE digest = ? AND tokens IS NULL AND removed_at IS NULL",
                     (os.urandom(32), key),
                 ).rowcount
                 removed += run("DELETE FROM ledger WHERE digest = ?", (key,)).rowcount

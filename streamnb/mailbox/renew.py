@@ -49,12 +49,12 @@ def bring(old: Mailbox, new: Mailbox, message: bytes) -> Outcome:
         if row is None:
             return Outcome("unknown")
         label = old.labels[row.label]
-    return new.learn(message, label, row.teacher, row.source, row.time)
+    return new.learn(message, label, row.labelled_by, row.source, row.time)
 
 
 def missing(old: Mailbox, new: Mailbox) -> int:
     """How many messages the old mailbox has learned that the new one has not."""
-    find = "SELECT digest FROM ledger WHERE ended IS NULL"
+    find = "SELECT digest FROM ledger WHERE removed_at IS NULL"
     with old.reading(), new.reading():
         keys = old.database.connection.execute(find)
         return sum(new.ledger.said_of(key) is None for (key,) in keys)

@@ -70,10 +70,10 @@ def _compared(view: int, counts: Counts, kept: SqlCounts) -> list[str]:
             f"view {view}: {kept.features} features, and the ledger has {counts.features}"
         )
     try:
-        fingerprints, cells = kept.everything()
+        fingerprints, cells = kept.items()
     except StateError as error:
         return [*problems, str(error)]
-    expected, seen = counts.gather(fingerprints)
+    expected, seen = counts.get_counts(fingerprints)
     differ = ~np.isclose(expected, cells, rtol=1e-9, atol=1e-9).all(axis=1) | (seen == 0)
     if differ.any() or len(cells) != counts.features:
         problems.append(

@@ -107,7 +107,7 @@ class BernoulliNB(BernoulliParameters, CountingNB):
 
     def _base_evidence(self) -> list[float]:
         """The log-likelihood of a message without any feature, for each class."""
-        values, features = self.counts.value_counts()
+        values, features = self.counts.count_histogram()
         everything = self.counts.features
         alpha = self._smoothing
         base = []

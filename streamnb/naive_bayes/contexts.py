@@ -63,7 +63,7 @@ class ContextNB(DiscriminativeMultinomialNB):
     )
 
     def _weights_of(self, fingerprints: Keys) -> tuple[Floats, NDArray[np.uint8] | None]:
-        cells, _ = self.counts.gather(fingerprints)
+        cells, _ = self.counts.get_counts(fingerprints)
         return self._backed_off(fingerprints, cells)
 
     def _backed_off(self, fingerprints: Keys, cells: Floats) -> tuple[Floats, NDArray[np.uint8]]:
@@ -82,7 +82,7 @@ class ContextNB(DiscriminativeMultinomialNB):
 
     def _weights_of_all(self) -> Iterator[tuple[Keys, Floats]]:
         # Of all at once: what a gram says depends on others.
-        fingerprints, cells = self.counts.everything()
+        fingerprints, cells = self.counts.items()
         weights, longest = self._backed_off(fingerprints, cells)
         some = longest.astype(bool)
         yield fingerprints[some], weights[some] / self.step

@@ -147,7 +147,7 @@ class CountingNB(Remembers[_Evidence], CountingParameters, MiniBatches, TextMode
         counts = vars(self).get("counts")
         if name == "keep_names" and isinstance(counts, MemoryCounts):  # nothing was learned yet
             self.counts = MemoryCounts(self.keep_names, self.track_values)
-            self.counts.declare(counts.labels)
+            self.counts.add_classes(counts.labels)
 
     @property
     def members(self) -> list[CountingNB]:
@@ -194,7 +194,7 @@ class CountingNB(Remembers[_Evidence], CountingParameters, MiniBatches, TextMode
         self, fingerprints: NDArray[np.uint64]
     ) -> tuple[NDArray[np.float64], NDArray[np.uint8] | None]:
         """Weights (n, K) of features, and which take part (None: all)."""
-        cells, seen = self.counts.gather(fingerprints)
+        cells, seen = self.counts.get_counts(fingerprints)
         weights = self._feature_weights(cells)
         if self.unseen == "ignore":
             return weights, seen
@@ -259,8 +259,8 @@ class CountingNB(Remembers[_Evidence], CountingParameters, MiniBatches, TextMode
         tokens = self.as_tokens(x)
         weight = 1.0 if w == 1 else checked_weight(w)
         with self._lock:
-            exponent, mass, amount = self.add(tokens, y, weight, self._times(tokens, y))
-        return Receipt(exponent, mass, (amount,))
+            decay_halvings, class_weight, amount = self.add(tokens, y, weight, self._times(tokens, y))
+        return Receipt(decay_halvings, class_weight, (amount,))
 
     def _times(self, tokens: TokenCounts, y: Label) -> float:
         """How many times a message's counts are learned."""
@@ -271,15 +271,15 @@ class CountingNB(Remembers[_Evidence], CountingParameters, MiniBatches, TextMode
     ) -> tuple[int, float, float]:
         """Learn a message of weight w; its counts go in that many times.
 
-        Gives exponent, mass and weight, for a `Receipt`.
+        Gives decay_halvings, class_weight and weight, for a `Receipt`.
         """
         with self._lock:
             counts = self.counts
-            exponent, mass = counts.exponent, w * counts.scale
-            counts.add(tokens, y, mass * times, mass)
+            decay_halvings, class_weight = counts.decay_halvings, w * counts.scale
+            counts.add(tokens, y, class_weight * times, class_weight)
             if self.decay != 1:
-                counts.age(self.decay)
-            return exponent, mass, mass * times
+                counts.decay(self.decay)
+            return decay_halvings, class_weight, class_weight * times
 
     @property
     def why_in_sequence(self) -> str:
@@ -290,11 +290,11 @@ class CountingNB(Remembers[_Evidence], CountingParameters, MiniBatches, TextMode
     @property
     def _needs_receipt(self) -> bool:
         counts = self.counts
-        return bool(self.why_in_sequence) or counts.scale != 1 or counts.exponent > 0
+        return bool(self.why_in_sequence) or counts.scale != 1 or counts.decay_halvings > 0
 
     def _without_receipt(self, w: float) -> Receipt:
         weight = checked_weight(w)
-        return Receipt(self.counts.exponent, weight, (weight,))
+        return Receipt(self.counts.decay_halvings, weight, (weight,))
 
     def unlearn(self, x: Any, y: Label, receipt: Receipt) -> None:
         """Take back what a receipt says, or raise ValueError and change nothing."""
@@ -306,31 +306,31 @@ class CountingNB(Remembers[_Evidence], CountingParameters, MiniBatches, TextMode
         """Take away what `add` added; gives what was taken, as the counts' `add` wants it."""
         with self._lock:
             counts = self.counts
-            if self.decay == 1 and receipt.exponent == counts.exponent:
-                counts.subtract(tokens, y, times, receipt.mass)
-                return tokens, y, times, receipt.mass
+            if self.decay == 1 and receipt.decay_halvings == counts.decay_halvings:
+                counts.subtract(tokens, y, times, receipt.class_weight)
+                return tokens, y, times, receipt.class_weight
             # Ageing rounds, and drops what is too small to matter: only what is left can be taken.
             k = counts.index(y)
             if k is None:
                 raise ValueError(f"cannot unlearn: nothing was ever learned of class {y!r:.80}")
             shrunk = self._shrunk(receipt)
-            cells, _ = counts.gather(tokens.fingerprints)
+            cells, _ = counts.get_counts(tokens.fingerprints)
             left = np.minimum(tokens.counts * (times * shrunk), cells[:, k])
             some = left > 0
             kept = TokenCounts.unchecked(tokens.fingerprints[some], left[some], None, None)
-            mass = min(receipt.mass * shrunk, counts.weights[k])
-            counts.subtract(kept, y, 1.0, mass)
-            return kept, y, 1.0, mass
+            class_weight = min(receipt.class_weight * shrunk, counts.weights[k])
+            counts.subtract(kept, y, 1.0, class_weight)
+            return kept, y, 1.0, class_weight
 
     def _shrunk(self, receipt: Receipt) -> float:
         """What the numbers of a receipt have become since, by rescaling."""
-        return float(2.0 ** (receipt.exponent - self.counts.exponent))
+        return float(2.0 ** (receipt.decay_halvings - self.counts.decay_halvings))
 
     def put_back(self, tokens: TokenCounts, y: Label, receipt: Receipt, times: float) -> None:
         """Add once more what `add` added and `take` took."""
         with self._lock:
             shrunk = self._shrunk(receipt)
-            self.counts.add(tokens, y, times * shrunk, receipt.mass * shrunk)
+            self.counts.add(tokens, y, times * shrunk, receipt.class_weight * shrunk)
 
     @property
     def _threshold(self) -> float:
@@ -359,7 +359,7 @@ class CountingNB(Remembers[_Evidence], CountingParameters, MiniBatches, TextMode
         )
         rows.check(bad, signed)
         masses = np.bincount(columns, weights, len(distinct)).tolist()
-        self.counts.declare([*classes, *distinct])
+        self.counts.add_classes([*classes, *distinct])
         if self.why_in_sequence:
             for row, label, weight in zip(rows.messages(), labels, weights.tolist(), strict=True):
                 self.learn_one(row, label, weight)
@@ -448,7 +448,7 @@ class CountingNB(Remembers[_Evidence], CountingParameters, MiniBatches, TextMode
     def counts_of(self, fingerprint: int) -> dict[Label, float]:
         """How often a feature was counted in each class, by its fingerprint."""
         with self._lock:
-            cells, _ = self.counts.gather(np.array([fingerprint], dtype=np.uint64))
+            cells, _ = self.counts.get_counts(np.array([fingerprint], dtype=np.uint64))
             shares = (cells[0] / self.counts.scale).tolist()
             return dict(zip(self.counts.labels, shares, strict=True))
 

@@ -116,4 +116,4 @@ class MultinomialNB(MultinomialParameters, CountingNB):
 
     def _sums(self, tokens: TokenCounts) -> tuple[list[float], int]:
         unseen = self.unseen == "smooth"
-        return self.counts.log_sums(tokens, self._smoothing, self._background, unseen)
+        return self.counts.log_likelihood_sums(tokens, self._smoothing, self._background, unseen)

@@ -15,9 +15,9 @@ class Receipt(NamedTuple):
 
     Attributes
     ----------
-    exponent : int
+    decay_halvings : int
         How often 2 the weights had been divided by until then (see `MemoryCounts.age`).
-    mass : float
+    class_weight : float
         What it added to the weight of its class.
     weights : tuple of float
         How many times its counts went in: one number for each member of the model.
@@ -27,11 +27,11 @@ class Receipt(NamedTuple):
     Examples
     --------
     >>> Receipt.of_json(Receipt(0, 1.0, (0.5,), {"noise": [0.25, 1]}).as_json())
-    Receipt(exponent=0, mass=1.0, weights=(0.5,), parts={'noise': [0.25, 1]})
+    Receipt(decay_halvings=0, class_weight=1.0, weights=(0.5,), parts={'noise': [0.25, 1]})
     """
 
-    exponent: int
-    mass: float
+    decay_halvings: int
+    class_weight: float
     weights: tuple[float, ...]
     parts: Mapping[str, Any] = NOTHING
 
@@ -39,20 +39,20 @@ class Receipt(NamedTuple):
         """As JSON can hold it."""
         first = [self.parts.get(name) for name in _FIRST]
         rest = {name: part for name, part in self.parts.items() if name not in _FIRST}
-        return [self.exponent, self.mass, list(self.weights), *first, *([rest] if rest else [])]
+        return [self.decay_halvings, self.class_weight, list(self.weights), *first, *([rest] if rest else [])]
 
     @classmethod
     def of_json(cls, found: Any) -> Receipt:
         """What `as_json` gave, ValueError where it is not sound; owners check their own parts."""
-        exponent, mass, weights, *first = found[: 3 + len(_FIRST)]
+        decay_halvings, class_weight, weights, *first = found[: 3 + len(_FIRST)]
         parts = {name: of for name, of in zip(_FIRST, first, strict=True) if of is not None}
         for rest in found[3 + len(_FIRST) :]:
             parts |= rest
-        numbers = [mass, *weights, *_numbers(list(parts.values()))]
-        whole = type(exponent) is int and exponent >= 0
+        numbers = [class_weight, *weights, *_numbers(list(parts.values()))]
+        whole = type(decay_halvings) is int and decay_halvings >= 0
         if not whole or not all(abs(float(x)) <= 1e100 for x in numbers):
             raise ValueError("the receipt is not sound")
-        return cls(exponent, float(mass), tuple(map(float, weights)), parts or NOTHING)
+        return cls(decay_halvings, float(class_weight), tuple(map(float, weights)), parts or NOTHING)
 
     @classmethod
     def of_text(cls, text: str) -> Receipt:

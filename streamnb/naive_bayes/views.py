@@ -270,8 +270,8 @@ class ViewsNB(Remembers[_Judged], TextModel):
                 model.add(view, y, weight, amount)
                 for model, view, amount in zip(self._members, views, times, strict=True)
             ]
-        exponent, mass, _ = added[0]
-        return Receipt(exponent, mass, tuple([amount for _, _, amount in added]), parts)
+        decay_halvings, class_weight, _ = added[0]
+        return Receipt(decay_halvings, class_weight, tuple([amount for _, _, amount in added]), parts)
 
     def _weighed(
         self, views: tuple[TokenCounts, ...], y: Label, w: float, corrected: bool

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streamnb.counts.memory import MemoryCounts
-from streamnb.counts.part import PartOfCounts
+from streamnb.counts.part import SubsetCounts
 from streamnb.counts.protocol import Floats, Keys, Label
 from streamnb.errors import CorpusError, ModelFileError
 from streamnb.evaluate.metrics import Judged, Tally
@@ -165,12 +165,12 @@ def _prefix(plan: str, before: Sum, arrays: Arrays, view: int) -> Opened:
         return whole
     asked = np.concatenate((arrays["fingerprints"], arrays["asked"]))
     known = MemoryCounts(keep_names=False)
-    known.declare(counts.labels)
+    known.add_classes(counts.labels)
     places = np.arange(len(counts.labels))
     step = max(1, _AT_ONCE // max(1, len(places)))
     for start in range(0, len(asked) if len(places) else 0, step):
         some = asked[start : start + step]
-        cells, seen = counts.gather(some)
+        cells, seen = counts.get_counts(some)
         kept = seen.astype(bool)
         known.table.add_matrix(some[kept], cells[kept], places, None, None)
     known.weights = list(counts.weights)
@@ -178,20 +178,20 @@ def _prefix(plan: str, before: Sum, arrays: Arrays, view: int) -> Opened:
     order = [counts.labels.index(label_from_json(pair)) for pair in header["sum"]["labels"]]
     header["sum"]["totals"] = [counts.totals[k] for k in order]
     if counts.table.track_values:
-        values, features = counts.value_counts()
+        values, features = counts.count_histogram()
         found |= {"values": values, "features": features[:, order]}
-    return {**header, "elsewhere": counts.features - known.features}, found
+    return {**header, "unloaded": counts.features - known.features}, found
 
 
-class _Restricted(PartOfCounts):
+class _Restricted(SubsetCounts):
     """What the blocks before one have learned of what it asks for."""
 
     _values: tuple[Floats, Floats] | None = None
 
-    def begin(self, header: Any, arrays: Arrays, elsewhere: int) -> None:
+    def begin(self, header: Any, arrays: Arrays, unloaded: int) -> None:
         """Take over what `_prefix` gave, the parts joined: a value can be there once for each."""
         numbers = header["sum"]
-        self.declare(label_from_json(pair) for pair in numbers["labels"])
+        self.add_classes(label_from_json(pair) for pair in numbers["labels"])
         self.weights[:] = numbers["weights"]
         self.table.load(
             arrays["fingerprints"],
@@ -200,16 +200,16 @@ class _Restricted(PartOfCounts):
             arrays["counts"],
             numbers["totals"],
         )
-        self.table.elsewhere = elsewhere
+        self.table.unloaded = unloaded
         if "values" in arrays:
-            of_these, features = self.table.value_counts()
+            of_these, features = self.table.count_histogram()
             self._values = _added(
                 arrays["values"], arrays["features"], of_these, -features, len(self.labels)
             )
 
-    def value_counts(self) -> tuple[Floats, Floats]:
+    def count_histogram(self) -> tuple[Floats, Floats]:
         """Counts that occur (m,), and how many features have each of them in each class (m, K)."""
-        mine = self.table.value_counts()
+        mine = self.table.count_histogram()
         if self._values is None:
             return mine
         return _added(*self._values, *mine, len(self.labels))
@@ -243,7 +243,7 @@ def _begun(plan: str, number: int, prefix: Iterable[Piece]) -> Any:
         counts = _Restricted(keep_names=False, track_values=member.track_values)
         with undamaged():
             header, arrays = joined(mine)
-            counts.begin(header, arrays, sum(of["elsewhere"] for of, _ in mine))
+            counts.begin(header, arrays, sum(of["unloaded"] for of, _ in mine))
         member.counts = counts
     return learner
 

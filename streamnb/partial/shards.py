@@ -145,6 +145,6 @@ def advance(start: Classifier, pieces: Iterable[Piece]) -> None:
     theirs = [label_from_json(pair) for pair in labels]
     shard = type(start.model).of_outline(outline)
     for member in shard.members:
-        member.counts.declare(theirs)
+        member.counts.add_classes(theirs)
     places: Any = [theirs.index(y) if y in theirs else None for y in start.labels]
     start.model.restore(shard.outline_of(places))

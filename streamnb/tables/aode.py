@@ -70,9 +70,9 @@ class PairCounts(LevelCounts):
         self.pairs = CountTable(0, False)
         self._ranks: list[tuple[int, str]] = []
 
-    def declare(self, classes: int) -> None:
+    def add_classes(self, classes: int) -> None:
         """Have room for so many classes."""
-        super().declare(classes)
+        super().add_classes(classes)
         self.pairs.widen(classes)
 
     def parents_of(self, row: _Coded) -> Ints:
@@ -279,7 +279,7 @@ class AODE(PriorParameter, TabularNB):
             return np.zeros(len(self.labels))
         single = self._single(row, cells)
         parents = known.parents_of(row)
-        often = known.pairs.gather(known.own_keys(row, parents))[0].sum(axis=1)
+        often = known.pairs.get_counts(known.own_keys(row, parents))[0].sum(axis=1)
         parents = parents[(often >= self.least) & (often > 0)]
         if not len(parents):
             return single.sum(axis=0)
@@ -306,12 +306,12 @@ class AODE(PriorParameter, TabularNB):
         """Log P(x_j | c, x_i) for each parent i and feature j, (p, n, K)."""
         known = self.statistics
         shape = (len(parents), *single.shape)
-        pairs = known.pairs.gather(known.pair_keys(row, parents).ravel())[0].reshape(shape)
+        pairs = known.pairs.get_counts(known.pair_keys(row, parents).ravel())[0].reshape(shape)
         if self.sparse:
             beside = pairs[np.arange(len(parents)), parents][:, None]
             shares = (pairs + self.back_off * np.exp(single)) / (beside + self.back_off)
             return np.log(np.maximum(shares, _SMALLEST))
-        given = known.pairs.gather(known.known_keys(row, parents).ravel())[0].reshape(shape)
+        given = known.pairs.get_counts(known.known_keys(row, parents).ravel())[0].reshape(shape)
         return log_shares(pairs, given, self.alpha, known.alive[row.features, None][None])
 
 

@@ -34,7 +34,7 @@ class Statistics(Protocol):
     Subclasses are what models are made of; none of them knows a formula's parameters.
     """
 
-    def declare(self, classes: int) -> None:
+    def add_classes(self, classes: int) -> None:
         """Have room for so many classes."""
 
     def read(self, table: Columns) -> Any:
@@ -139,7 +139,7 @@ class TabularNB(Scored, Saved, MiniBatches):
             self._places[label] = len(self.labels)
             self._labels.append(label)
             self._weights.append(ExactSums())
-        self.statistics.declare(len(self.labels))
+        self.statistics.add_classes(len(self.labels))
 
     def _learn(
         self, rows: Any, labels: list[Label], weights: Floats, classes: Iterable[Label]
@@ -214,11 +214,11 @@ class TabularNB(Scored, Saved, MiniBatches):
 
     def unlearn(self, x: Mapping[Any, Any], y: Label, receipt: Receipt) -> None:
         """Take back what a receipt says, or raise ValueError and change nothing."""
-        self.unlearn_one(x, y, receipt.mass)
+        self.unlearn_one(x, y, receipt.class_weight)
 
     def relearn(self, x: Mapping[Any, Any], y: Label, receipt: Receipt) -> None:
         """Do again what a receipt says, exactly."""
-        self.learn_one(x, y, receipt.mass)
+        self.learn_one(x, y, receipt.class_weight)
 
     takes_views = False
     _needs_receipt = False

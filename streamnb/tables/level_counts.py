@@ -84,7 +84,7 @@ class LevelCounts(Statistics):
         """Weight of the examples of each class (K) that have any level of each feature (F)."""
         return self._of_features[:, : self._classes]
 
-    def declare(self, classes: int) -> None:
+    def add_classes(self, classes: int) -> None:
         """Have room for so many classes."""
         room = self._of_levels.shape[1]
         if classes > room:

@@ -37,10 +37,10 @@ class MixedStatistics(Statistics):
         self.numbers = NumericSums()
         self.levels = LevelCounts()
 
-    def declare(self, classes: int) -> None:
+    def add_classes(self, classes: int) -> None:
         """Have room for so many classes."""
-        self.numbers.declare(classes)
-        self.levels.declare(classes)
+        self.numbers.add_classes(classes)
+        self.levels.add_classes(classes)
 
     def read(self, table: Columns) -> _Mixed:
         """Both kinds of columns; a column with values of both types is in both."""

@@ -40,7 +40,7 @@ class NumericSums(Statistics):
         self.features: dict[Hashable, int] = {}
         self.sums: list[ExactSums] = []
 
-    def declare(self, classes: int) -> None:
+    def add_classes(self, classes: int) -> None:
         """Have room for so many classes."""
         while len(self.sums) < classes:
             self.sums.append(ExactSums(self.pairs))

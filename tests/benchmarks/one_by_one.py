@@ -87,7 +87,7 @@ def same(path: Path, other: Path) -> bool:
     mine, theirs = Classifier.load(path), Classifier.load(other)
     columns = [mine.models[0].counts.labels.index(y) for y in theirs.models[0].counts.labels]
     for a, b in zip(mine.models, theirs.models, strict=True):
-        (fa, ca), (fb, cb) = a.counts.everything(), b.counts.everything()
+        (fa, ca), (fb, cb) = a.counts.items(), b.counts.items()
         oa, ob = np.argsort(fa), np.argsort(fb)
         if not (np.array_equal(fa[oa], fb[ob]) and np.array_equal(ca[oa][:, columns], cb[ob])):
             return False

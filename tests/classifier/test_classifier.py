@@ -176,7 +176,7 @@ def test_a_window_knows_the_last_messages_only(model, stream, size):
     if model is DiscriminativeMultinomialNB:
         return  # what it adds depends on what it knew
     fresh = model()
-    fresh.counts.declare(windowed.model.counts.labels)
+    fresh.counts.add_classes(windowed.model.counts.labels)
     for x, y in stream[-size:]:
         fresh.learn_one(x, y)
     assert windowed.model.counts == fresh.counts
@@ -203,7 +203,7 @@ def test_decay_forgets_without_end(model):
     trained = model(decay=0.5)
     for i in range(300):
         trained.learn_one({f"old{i}": 1, "both": 1}, "spam" if i % 2 else "ham")
-    assert trained.counts.exponent > 0
+    assert trained.counts.decay_halvings > 0
     assert trained.counts.features < 80
     assert trained.counts.scale < 2**33
     # Each message weighs half of the next: in all as much as one that has aged once.
@@ -239,7 +239,7 @@ def test_ageing_costs_nothing_a_message():
     counts = trained_views().models[0].counts
     before = counts.table.arrays()[1].tobytes()
     assert before
-    counts.age(0.999)
+    counts.decay(0.999)
     assert counts.table.arrays()[1].tobytes() == before
 
 

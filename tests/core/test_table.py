@@ -41,7 +41,7 @@ def test_a_table_is_a_dict_of_counts(steps, keep_names):
         width = table.classes
         rows = {key: row[:width] for key, row in expected.items() if any(row)}
         assert contents(table) == rows
-        values, features = table.value_counts()
+        values, features = table.count_histogram()
         told = dict(zip(values.tolist(), features.tolist(), strict=True))
         flat = [(v, j) for row in rows.values() for j, v in enumerate(row) if v]
         assert told == {v: [flat.count((v, j)) for j in range(width)] for v in {v for v, _ in flat}}
@@ -65,20 +65,20 @@ def test_an_index_of_many_segments(classes):
         part = keys[at : at + 1_000]
         table.add(part, np.ones(len(part)), at // 1_000 % classes)
     assert len(table) == len(np.unique(keys))
-    cells, seen = table.gather(keys)
+    cells, seen = table.get_counts(keys)
     assert seen.all()
     assert (cells.argmax(axis=1) == np.arange(len(keys)) // 1_000 % classes).all()
     for at in range(0, len(keys), 2_000):
         part = keys[at : at + 1_000]
         table.subtract(part, np.ones(len(part)), at // 1_000 % classes)
-    _, seen = table.gather(keys)
+    _, seen = table.get_counts(keys)
     assert (seen == np.arange(len(keys)) // 1_000 % 2).all()
-    assert not table.gather(rng.integers(0, 2**63, 1_000).astype(np.uint64))[1].any()
+    assert not table.get_counts(rng.integers(0, 2**63, 1_000).astype(np.uint64))[1].any()
 
 
 def test_room_that_is_reserved_is_not_made_again():
     counts = MultinomialNB(keep_names=False).counts
-    counts.declare("ab")
+    counts.add_classes("ab")
     counts.reserve(200_000)
     table = counts.table
     index = table.__sizeof__()
@@ -114,8 +114,8 @@ def test_log_sums_are_those_of_the_formula(classes, background):
     message = rng.permutation(keys)[:100]
     counts = rng.integers(1, 5, 100).astype(float)
     for unseen in (False, True):
-        sums, used = table.log_sums(message, counts, 0.3, background, unseen)
-        cells, seen = table.gather(message)
+        sums, used = table.log_likelihood_sums(message, counts, 0.3, background, unseen)
+        cells, seen = table.get_counts(message)
         mask = np.ones(100, np.uint8) if unseen else seen
         total = sum(table.totals)
         alphas = 0.3 * (1 + background * len(table) * cells.sum(axis=1) / total)
@@ -129,10 +129,10 @@ def test_log_sums_are_those_of_the_formula(classes, background):
         ]
         assert used == mask.sum()
         assert sums == pytest.approx(expected, rel=1e-13)
-        same = _core.log_sums(cells, mask, counts, table.totals, len(table), 0.3, background)
+        same = _core.log_likelihood_sums(cells, mask, counts, table.totals, len(table), 0.3, background)
         assert same == (sums, used)
         order = rng.permutation(100)
-        assert table.log_sums(message[order], counts[order], 0.3, background, unseen)[0] == sums
+        assert table.log_likelihood_sums(message[order], counts[order], 0.3, background, unseen)[0] == sums
 
 
 def test_what_was_looked_up_is_learned_only_where_it_is_the_same():
@@ -141,11 +141,11 @@ def test_what_was_looked_up_is_learned_only_where_it_is_the_same():
     ones = np.ones(3)
     table.add(u64([1, 2, 3]), ones, 0)
     message = u64([1, 2, 4])
-    table.log_sums(message, ones, 1.0)
+    table.log_likelihood_sums(message, ones, 1.0)
     message[:] = [3, 5, 1]  # another message in the same array
     table.add(message, ones, 1)
     assert contents(table) == {1: [1, 1], 2: [1, 0], 3: [1, 1], 5: [0, 1]}
-    table.log_sums(u64([2, 2, 9]), ones, 1.0)
+    table.log_likelihood_sums(u64([2, 2, 9]), ones, 1.0)
     table.subtract(u64([1, 2, 3]), ones, 0)  # row 2 goes, another takes its place
     table.add(u64([2, 2, 9]), ones, 0)
     assert contents(table) == {1: [0, 1], 2: [2, 0], 3: [0, 1], 5: [0, 1], 9: [1, 0]}
@@ -239,7 +239,7 @@ def test_values_of_counts_that_rounding_clears():
         table.add(u64([1, 2]), np.array([amount, 1.0]), 0)
     for amount in (0.1, 0.2, 0.3):
         table.subtract(u64([1, 2]), np.array([amount, 1.0]), 0)
-    values, features = table.value_counts()
+    values, features = table.count_histogram()
     assert (len(table), values.tolist(), features.tolist()) == (0, [], [])
 
 
@@ -258,4 +258,4 @@ def test_room_for_no_number_of_features_is_refused():
 def test_features_without_counts_say_nothing():
     table = _core.CountTable(3, False)
     table.load(u64([1, 2]), None, None, np.zeros((2, 3)), [0.0, 0.0, 0.0])
-    assert table.log_sums(u64([1]), np.ones(1), 1.0, 3.0) == ([-math.log(2)] * 3, 1)
+    assert table.log_likelihood_sums(u64([1]), np.ones(1), 1.0, 3.0) == ([-math.log(2)] * 3, 1)

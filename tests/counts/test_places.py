@@ -213,7 +213,7 @@ def test_a_compaction_without_much_to_move_leaves_all_where_it_lies(sample, tmp_
         for content, _ in mails(sample)[::2]:
             box.forget(content)
         compact(box, once=None)
-        assert [counts.holes for counts in box.counts] == [0] * len(box.counts)
+        assert [counts.free_slots for counts in box.counts] == [0] * len(box.counts)
         # Those that were taken back still have features that nothing else has.
         assert placed(box) == [60, 0]
         assert box.verify() == []

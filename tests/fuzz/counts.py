@@ -102,7 +102,7 @@ class _Table:
         }
         assert len(self.table) == len(self.rows)
         if self.table.track_values:
-            values, features = self.table.value_counts()
+            values, features = self.table.count_histogram()
             told = dict(zip(values.tolist(), features.tolist(), strict=True))
             wanted: dict[float, list[float]] = {}
             for row in self.rows.values():

@@ -28,7 +28,7 @@ def contents(table):
     assert entry_ends.tolist() == np.cumsum((cells != 0).sum(axis=1)).tolist()
     assert cells[cells != 0].tolist() == counts.tolist()
     assert cells.nonzero()[1].tolist() == classes.tolist()
-    found, seen = table.gather(keys)
+    found, seen = table.get_counts(keys)
     assert found.tolist() == cells.tolist()
     assert seen.all()
     assert cells.sum(axis=0).tolist() == table.totals

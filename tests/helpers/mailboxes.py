@@ -27,9 +27,9 @@ def same_counts(mailbox, classifier):
     with mailbox.reading():
         for mine, model in zip(mailbox.counts, classifier.models, strict=True):
             theirs = model.counts
-            fingerprints, cells = theirs.everything()
+            fingerprints, cells = theirs.items()
             order = np.argsort(fingerprints.view(np.int64))
-            a, b = mine.everything()
+            a, b = mine.items()
             columns = [mine.labels.index(label) for label in theirs.labels]
             assert (a == fingerprints[order]).all()
             assert (b[:, columns] == cells[order]).all()

@@ -185,6 +185,6 @@ def test_a_compaction_that_was_cut_off_is_finished_by_the_next(tmp_path, monkeyp
                 with contextlib.suppress(KeyboardInterrupt):
                     compact(box, None, ledger=0)
         compact(box, None, ledger=0)
-        assert len(list(box.ledger.rows("teacher = 'retired'"))) == 2
+        assert len(list(box.ledger.rows("labelled_by = 'retired'"))) == 2
         assert sum(one.messages for one in status(box).learned) == 20
         assert box.verify() == []

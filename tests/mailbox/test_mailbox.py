@@ -174,10 +174,10 @@ def test_a_ledger_can_reach_back_so_far_only(sample, box):
         box.learn(content, label, when=time.time() - (100 if i < 20 else 1) * 86400)
         if i == 19:
             box.learn(stream[0][0], "other", when=time.time() - 90 * 86400)
-    counts = [c.everything() for c in box.counts]
+    counts = [c.items() for c in box.counts]
     done = compact(box, once=None, ledger=50)
     assert (done.retired, done.history) == (20, 1)
-    for (fa, ca), (fb, cb) in zip(counts, (c.everything() for c in box.counts), strict=True):
+    for (fa, ca), (fb, cb) in zip(counts, (c.items() for c in box.counts), strict=True):
         assert (fa == fb).all()
         assert (ca == cb).all()
     assert box.verify() == []
@@ -383,7 +383,7 @@ def test_a_mailbox_says_what_it_is_misused_for(tmp_path):
     "wrong",
     [
         {"message": "text"},
-        {"teacher": "somebody"},
+        {"labelled_by": "somebody"},
         {"source": 3},
         {"when": float("nan")},
         {"when": float("inf")},

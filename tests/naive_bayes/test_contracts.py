@@ -567,7 +567,7 @@ def test_what_is_no_model_is_not_merged(name):
 
 def test_classes_declared_before_names_are_let_go_stay():
     model = MultinomialNB()
-    model.counts.declare(["ham", "spam"])
+    model.counts.add_classes(["ham", "spam"])
     model.keep_names = False
     assert model.labels == ["ham", "spam"]
     model.learn_one({"free": 1}, "spam")

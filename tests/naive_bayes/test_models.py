@@ -687,7 +687,7 @@ def test_the_strongest_features_are_those_of_a_full_sort(classes, monkeypatch):
     for i in range(150):
         words = {f"w{j}": 1 for j in numbers.integers(0, 120, 6)}
         model.learn_one(words, f"c{i % classes}")
-    fingerprints, cells = model.counts.everything()
+    fingerprints, cells = model.counts.items()
     weights = model._feature_weights(cells)
     labels = model.counts.labels
     for n in (0, 1, 20, 500):

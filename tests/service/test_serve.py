@@ -647,14 +647,14 @@ def test_programs_ask_and_teach_by_http(web, tmp_path):
     assert (status, found["mark"], len(found["reasons"])) == (200, "S", 2)
     assert web("POST", "/classify?threshold=1", SPAM % 99)[1]["mark"] == "U"
     assert web("POST", "/learn?label=ham", SPAM % 99) == (200, {"what": "learned", "before": None})
-    assert web("POST", "/learn?label=spam&teacher=program", SPAM % 99)[1]["what"] == "kept"
+    assert web("POST", "/learn?label=spam&labelled_by=program", SPAM % 99)[1]["what"] == "kept"
     assert web("POST", "/forget", SPAM % 99) == (200, {"what": "forgotten", "before": "ham"})
     assert web("POST", f"/forget?digest={digest(SPAM % 99).hex()}")[1]["what"] == "unknown"
     assert web("GET", "/status")[1]["learned"]
     metrics = web("GET", "/metrics")[1]
     assert 'streamnb_verdicts_total{mark="S"} 1.0' in metrics
     for path, status in (
-        ("/learn", 400), ("/learn?label=two%20words", 400), ("/learn?label=x&teacher=y", 400),
+        ("/learn", 400), ("/learn?label=two%20words", 400), ("/learn?label=x&labelled_by=y", 400),
         ("/classify?reasons=x", 400), ("/classify?threshold=nan", 400), ("/forget?digest=zz", 400),
         ("/nothing", 404), ("/classify?user=ann", 401), ("/learn?label=U", 400),
         ("/learn?label=unsure", 400), ("/learn?label=%3F", 400), ("/classify?treshold=0.9", 400),
@@ -708,10 +708,10 @@ def test_a_server_that_is_told_to_stop_says_what_it_has_learned(serve, tmp_path)
     process = serve("--db", tmp_path / "mail.db", "--http", f"127.0.0.1:{port}")
     ask = Web(port, (tmp_path / "mail.db.token").read_text().strip())
 
-    def teach(teacher):
+    def teach(labelled_by):
         with contextlib.suppress(OSError, http.client.HTTPException):  # it has stopped
             for i in range(500):
-                message = SPAM % (1000 * teacher + i)
+                message = SPAM % (1000 * labelled_by + i)
                 answers.append(ask("POST", "/learn?label=spam", message)[0])
 
     threads = [threading.Thread(target=teach, args=(k,)) for k in range(6)]

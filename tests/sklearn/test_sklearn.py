@@ -46,7 +46,7 @@ def test_raw_text(make):
     assert model.predict(TEXTS).tolist() == Y.tolist()
     assert model.score(TEXTS, Y) == 1
     one = getattr(streamnb, make.__name__)()
-    one.counts.declare(["ham", "spam"])
+    one.counts.add_classes(["ham", "spam"])
     tokenizer = streamnb.Tokenizer()
     for text, y, w in zip(TEXTS, Y.tolist(), [1, 2, 1, 1], strict=True):
         one.learn_one(tokenizer.count(text), y, w=w)

@@ -764,7 +764,7 @@ def test_watching_a_stream_gives_the_counts_of_learning_it(sample, tmp_path):
             other.learn(content, label)
         assert scene.box.verify() == other.verify() == []
         for mine, theirs in zip(scene.box.counts, other.counts, strict=True):
-            a, b = mine.everything(), theirs.everything()
+            a, b = mine.items(), theirs.items()
             assert (a[0] == b[0]).all()
             columns = [theirs.labels.index(label) for label in mine.labels]
             assert (a[1] == b[1][:, columns]).all()

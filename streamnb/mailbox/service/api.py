@@ -68,10 +68,10 @@ def _classify(mailbox: Mailbox, request: Request, message: bytes) -> Any:
 
 
 def _learn(mailbox: Mailbox, request: Request, message: bytes) -> Any:
-    teacher = _one_of(request, "teacher", (HUMAN, PROGRAM)) or HUMAN
+    labelled_by = _one_of(request, "labelled_by", (HUMAN, PROGRAM)) or HUMAN
     if not message or is_binary(message):
         raise _AskedWronglyError("no mail was sent, but nothing or a binary file")
-    return mailbox.learn(message, _label(request), teacher, "http")._asdict()
+    return mailbox.learn(message, _label(request), labelled_by, "http")._asdict()
 
 
 def _forget(mailbox: Mailbox, request: Request, message: bytes) -> Any:
@@ -91,7 +91,7 @@ def _status(mailbox: Mailbox, request: Request, message: bytes) -> Any:
 
 _PARAMETERS: dict[Act, tuple[str, ...]] = {
     _classify: ("user", "reasons", "threshold", "learn"),
-    _learn: ("user", "label", "teacher"),
+    _learn: ("user", "label", "labelled_by"),
     _forget: ("user", "digest"),
     _status: ("user",),
 }

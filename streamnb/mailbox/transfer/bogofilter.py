@@ -39,11 +39,11 @@ def write_dump(mailbox: Mailbox, left_out: dict[str, int]) -> Iterator[bytes]:
     tokenizers = mailbox.classifier.tokenizer.tokenizers
     views = [view for view, of in enumerate(tokenizers) if isinstance(of, MailTokenizer)]
     words = MemoryCounts(keep_names=False)
-    words.declare(["spam", "ham"])
+    words.add_classes(["spam", "ham"])
     messages: defaultdict[str, float] = defaultdict(float)
     for row in mailbox.ledger.rows():
         label = str(mailbox.labels[row.label])
-        messages[label] += row.receipt.mass
+        messages[label] += row.receipt.class_weight
         if label in ("ham", "spam") and row.tokens is not None:
             for view in views:
                 words.add(row.tokens[view], label, 1.0)
@@ -54,7 +54,7 @@ def write_dump(mailbox: Mailbox, left_out: dict[str, int]) -> Iterator[bytes]:
     lines = []
     for view in views:
         fingerprints, _, _, names = mailbox.counts[view].rows()
-        cells, _ = words.gather(fingerprints)
+        cells, _ = words.get_counts(fingerprints)
         for name, counts in zip(names, cells.round().astype(int).tolist(), strict=True):
             word = None if name is None else _core.decode_name(name)
             if isinstance(word, str) and any(counts) and word.split() == [word]:

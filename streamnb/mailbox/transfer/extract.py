@@ -163,7 +163,7 @@ def absorb(mailbox: Mailbox, extract: Extract) -> Absorbed:
                 receipt = row.receipt._replace(parts={})
             expected = None if row.expected is None else places[row.expected]
             label = places[row.label]
-            return row._replace(label=label, expected=expected, receipt=receipt, added=now)
+            return row._replace(label=label, expected=expected, receipt=receipt, added_at=now)
 
         for rows in grouped(mailbox, map(ours, extract.rows()), mailbox.views_of):
             tally += _added(mailbox, rows)
@@ -213,7 +213,7 @@ def _places(mailbox: Mailbox, labels: list[Label]) -> list[int]:
     known = {str(label): label for label in mailbox.labels}
     ours = [known.setdefault(str(label), label) for label in labels]
     for counts in mailbox.counts:
-        counts.declare(ours)
+        counts.add_classes(ours)
     return [mailbox.labels.index(label) for label in ours]
 
 
@@ -240,12 +240,12 @@ def _settle(mailbox: Mailbox, row: Row) -> str:
         add_row(mailbox, row)
         return "added"
     if before.label == row.label:
-        if row.teacher == HUMAN and before.teacher == PROGRAM:
-            confirm(mailbox, before, row.source, row.added)
+        if row.labelled_by == HUMAN and before.labelled_by == PROGRAM:
+            confirm(mailbox, before, row.source, row.added_at)
         return "known"
-    rank = (row.teacher == HUMAN, row.time) > (before.teacher == HUMAN, before.time)
+    rank = (row.labelled_by == HUMAN, row.time) > (before.labelled_by == HUMAN, before.time)
     if not rank or before.tokens is None or row.tokens is None:
         return "overruled"
-    take_back(mailbox, before, row.added)
+    take_back(mailbox, before, row.added_at)
     add_row(mailbox, row)
     return "overruling"

@@ -67,7 +67,7 @@ def _export_model(mailbox: Mailbox, path: str) -> None:
     model = TextModel.of_outline(mailbox.classifier.model.outline())
     for member, counts in zip(model.members, mailbox.counts, strict=True):
         fingerprints, cells, _, names = counts.rows()
-        member.counts.declare(counts.labels)
+        member.counts.add_classes(counts.labels)
         text, ends = _joined(names)
         member.counts.add_matrix(
             TokenCounts.unchecked(fingerprints, np.ones(len(cells)), text, ends),
@@ -152,5 +152,5 @@ def _model_extract(path: str, shown: str) -> extract.Extract:
 
     return extract.of_counts(
         shown, classifier, list(tables[0].labels), list(tables[0].weights),
-        [counts.everything() for counts in tables], names, extract.digest_of_file(path),
+        [counts.items() for counts in tables], names, extract.digest_of_file(path),
     )  # fmt: skip

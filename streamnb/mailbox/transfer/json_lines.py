@@ -62,7 +62,7 @@ def write_lines(mailbox: Mailbox, messages: bool) -> Iterator[bytes]:
             yield _json(line)
         lines += len(fingerprints)
     if messages:
-        for number in mailbox.ledger.numbers("ended IS NULL", order="digest"):
+        for number in mailbox.ledger.numbers("removed_at IS NULL", order="digest"):
             row = mailbox.ledger.row(number)
             yield _json(_row_line(row, mailbox.classifier.model, labels, alive))
             lines += 1
@@ -88,7 +88,7 @@ def _row_line(row: Row, model: TextModel, labels: list[str], alive: list[int]) -
     return {
         "digest": row.digest.hex(),
         "label": labels[row.label],
-        "teacher": row.teacher,
+        "labelled_by": row.labelled_by,
         "source": row.source,
         "time": row.time,
         "expected": labels[row.expected] if row.expected in alive else None,
@@ -186,7 +186,7 @@ def _check_whole(path: str, shown: str) -> None:
 def _row_of(line: dict[str, Any], place: dict[str, int], model: TextModel) -> Row:
     tokens = line["tokens"]
     receipt = Receipt.of_json(line["receipt"])
-    if receipt.mass < 0 or min(receipt.weights, default=-1.0) < 0:
+    if receipt.class_weight < 0 or min(receipt.weights, default=-1.0) < 0:
         raise ValueError("a weight below zero")
     if not abs(float(line["time"])) < 1e12:
         raise ValueError("no such time")
@@ -198,11 +198,11 @@ def _row_of(line: dict[str, Any], place: dict[str, int], model: TextModel) -> Ro
         id=0,
         digest=key,
         label=place[line["label"]],
-        teacher=line["teacher"],
+        labelled_by=line["labelled_by"],
         source=str(line["source"]),
         time=float(line["time"]),
-        added=0.0,
-        ended=None,
+        added_at=0.0,
+        removed_at=None,
         expected=None if expected is None else place.get(expected),
         tokenizer=str(line["tokenizer"]),
         receipt=receipt,
