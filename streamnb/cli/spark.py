@@ -158,7 +158,7 @@ def _configured(config_file: str, settings: tuple[str, ...], *wanted: str) -> tu
         raise ConfigError(f"{config_file}: spark.input: missing; name the table of messages")
     if config.sweep or config.model.window is not None:
         raise ConfigError(f"{config_file}: sweep, model.window: not on Spark; use streamnb replay")
-    theirs = sorted(config.corpus.given - {"path", "kind"})
+    theirs = sorted(config.corpus.explicit_keys - {"path", "kind"})
     if theirs:
         raise ConfigError(f"{config_file}: corpus.{theirs[0]}: not on Spark, which reads a table")
     for key in wanted:

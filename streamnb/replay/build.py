@@ -61,7 +61,7 @@ def make_classifier(config: Config, tokenizer: MailTokenizer | Tokenizer) -> Cla
 
 def _parameters(config: Config) -> list[str]:
     """Which keys of the section of the model are its parameters."""
-    return [name for name in config.model.declared if name not in ("kind", "window")]
+    return [name for name in config.model.declared_keys if name not in ("kind", "window")]
 
 
 def make_course(config: Config, classifier: Classifier) -> Course:
@@ -91,7 +91,7 @@ def what_is_learned(config: Config) -> str:
     if made.discriminative or not all(regime.blind for regime in make_feedback(config)):
         return ""
     table = made._table
-    plain = config.model.plain()
+    plain = config.model.to_dict()
     learned = {key: plain[key] for key in plain if key not in table or table[key].role != "formula"}
     return repr((learned, config.feedback))
 
@@ -102,10 +102,10 @@ def what_is_read(config: Config) -> str:
     table = READY["mail"]._table if ready else {}
     features = {
         key: value
-        for key, value in config.model.plain().items()
+        for key, value in config.model.to_dict().items()
         if key == "keep_names" or (key in table and table[key].role == "counts")
     }
-    return repr((config.tokenizer.plain(), ready, features))
+    return repr((config.tokenizer.to_dict(), ready, features))
 
 
 def wants_envelope(config: Config) -> bool:
@@ -157,16 +157,16 @@ def _regimes(one: Any, path: str) -> list[feedback.Regime]:
 
 def complete(config: Config, corpus: Corpus, tokenizer: MailTokenizer | Tokenizer) -> str:
     """The configuration as YAML with nothing left open: replaying it gives the same results."""
-    from streamnb.config.yaml_files import as_yaml  # here: few replays write files
+    from streamnb.config.yaml_files import to_yaml  # here: few replays write files
 
     where = {"path": os.path.abspath(str(config.corpus.path)), "kind": corpus.kind}
     kind = next(kind for kind, made in TOKENIZERS.items() if type(tokenizer) is made)
-    known = set(config.tokenizer.declared) - {"drop_headers"}
+    known = set(config.tokenizer.declared_keys) - {"drop_headers"}
     options = {name: getattr(tokenizer, name) for name in tokenizer._table if name in known}
-    return as_yaml(
-        config.but(
-            corpus=config.corpus.but(**where),
-            tokenizer=config.tokenizer.but(kind=kind, **options),
-            output=config.output.but(folder=None, model=None),
+    return to_yaml(
+        config.with_changes(
+            corpus=config.corpus.with_changes(**where),
+            tokenizer=config.tokenizer.with_changes(kind=kind, **options),
+            output=config.output.with_changes(folder=None, model=None),
         )
     )

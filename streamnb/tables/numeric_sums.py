@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from streamnb._core import MOST_PAIRED, ExactSums
 from streamnb.counts.protocol import Bools, Floats, Ints
-from streamnb.storage import label_to_json, label_from_json
+from streamnb.storage import label_from_json, label_to_json
 from streamnb.tables.base import Statistics
 from streamnb.tables.columns import Columns
 from streamnb.tables.exact_products import MOST_ROWS, cells_of_rows

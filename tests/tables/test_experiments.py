@@ -21,7 +21,7 @@ from streamnb.config.experiment import (
     IdxConfig,
     RandomConfig,
     StratifiedConfig,
-    TestShares,
+    HoldoutFractions,
     build_experiment,
 )
 from streamnb.config.yaml_files import read_yaml
@@ -331,7 +331,7 @@ def test_questions_are_prepared_as_the_table_is(experiments):
             "data": {"kind": "csv", "path": wheat, "label": "variety", **prepared},
             "models": {"m": {"kind": model}},
             "splits": {"kind": "none"},
-            "ask": [row],
+            "queries": [row],
         }
         (answer,) = run(build_experiment(made)).answers
         assert max(answer.probabilities["m"], key=answer.probabilities["m"].get) == "1"
@@ -396,7 +396,7 @@ def test_all_models_answer(experiments):
                 "data": {"kind": "csv", "path": path},
                 "models": models,
                 "splits": {"kind": "none"},
-                "ask": [question],
+                "queries": [question],
             }
         )
     )
@@ -608,20 +608,20 @@ MISUSES = {
         "--plot no/such.svg: there is no folder no",
     ),
     "empty": (["/dev/null"], 2, "empty"),
-    "asked": (["{weather}", "--set", "ask=[{wind: 1}]"], 2, "ask: 'wind' is none of the features"),
+    "asked": (["{weather}", "--set", "queries=[{wind: 1}]"], 2, "ask: 'wind' is none of the features"),
     "transposed": (["{weather}", "--set", "data.transposed=true"], 3, "occurs twice"),
     "asked in numbers": (
-        ["{weather}", "--set", "ask=[{windy: yes}]"],
+        ["{weather}", "--set", "queries=[{windy: yes}]"],
         2,
         "ask: 'windy': True is not text, as FALSE, TRUE are: put it in quotes",
     ),
     "nothing": (
-        ["{weather}", "--set", "splits={kind: none}", "--set", "ask=[]"],
+        ["{weather}", "--set", "splits={kind: none}", "--set", "queries=[]"],
         2,
-        "'none' tests nothing, and nothing is asked",
+        "'none' tests nothing, and there are no queries",
     ),
     "asked too much": (
-        [*WHEAT, "models={g: {kind: gaussian}}", "--set", "ask=[{area: 1e101}]"],
+        [*WHEAT, "models={g: {kind: gaussian}}", "--set", "queries=[{area: 1e101}]"],
         2,
         "ask: 'area': 1e+101 is not 1e100 at most",
     ),
@@ -630,7 +630,7 @@ MISUSES = {
             *WHEAT,
             "models={g: {kind: scikit-learn, estimator: GaussianNB}}",
             "--set",
-            "ask=[{area: 1}]",
+            "queries=[{area: 1}]",
         ],
         2,
         "models.g: ask: scikit-learn's models know no missing value, and 'perimeter' is one",
@@ -647,7 +647,7 @@ MISUSES = {
     ),
     "a bad kind": (["{weather}", "--set", "splits={kind: x}"], 2, "splits.kind: 'x' is not one of"),
     "alias": (["{weather}", "--set", "splits.trials=&a [*a]"], 2, "aliases (*name)"),
-    "depth": (["{weather}", "--set", f"splits={'[' * 20000}"], 2, "brackets in each other"),
+    "depth": (["{weather}", "--set", f"splits={'[' * 20000}"], 2, "nested over 50 deep"),
     "no folder": (["{weather}", "--out", ""], 5, "it has no name"),
     "prequential ranges": (
         ["{weather}", "--set", "splits={kind: prequential}", "--set", "data.bins=3"],
@@ -708,7 +708,7 @@ main()
 
 
 def test_shares_at_equal_distances():
-    assert shares_of(RandomConfig(test=TestShares(first=0.1, last=0.4, steps=4))) == [
+    assert shares_of(RandomConfig(test=HoldoutFractions(first=0.1, last=0.4, steps=4))) == [
         0.1,
         0.2,
         0.3,

@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streamnb.config.experiment import TABULAR, ScikitConfig
-from streamnb.config.sections import Section
+from streamnb.config.experiment import ScikitConfig
+from streamnb.config.sections import ParameterSection
 from streamnb.errors import ConfigError, require_extra
-from streamnb.naive_bayes import COUNTING
 from streamnb.tables.base import TabularNB
 from streamnb.tables.columns import Columns
 from streamnb.tables.experiment.data import Examples
@@ -92,7 +91,7 @@ def learning(name: str, examples: Examples) -> Iterator[None]:
         raise ConfigError(f"models.{name}: it cannot learn {examples.name}: {why}") from None
 
 
-def learner_of(config: Section, name: str) -> Learner:
+def learner_of(config: ScikitConfig | ParameterSection, name: str) -> Learner:
     """What makes models of a configuration.
 
     Raises
@@ -102,7 +101,7 @@ def learner_of(config: Section, name: str) -> Learner:
     """
     if isinstance(config, ScikitConfig):
         return _Scikit(_estimator(config, name))
-    made: Any = {**COUNTING, **TABULAR}[config.kind]
+    made: Any = config.model_class
     parameters = {name: getattr(config, name) for name in made._table}
     try:
         made(**parameters)
