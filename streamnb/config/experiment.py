@@ -24,7 +24,7 @@ from streamnb.naive_bayes import (
     DiscriminativeMultinomialNB,
     MultinomialNB,
 )
-from streamnb.parameters import LEAST, Flag, Number, OneOf, Such, Whole
+from streamnb.parameters import MIN_POSITIVE, Boolean, Number, Choice, Constraint, Integer
 from streamnb.tables import (
     AODE,
     CategoricalNB,
@@ -39,15 +39,15 @@ def _is_cell(value: Any) -> bool:
     return value is None or isinstance(value, (float, int, str))
 
 
-CELL = Such(_is_cell, "a number, text, a truth value or null")
+CELL = Constraint(_is_cell, "a number, text, a truth value or null")
 
 
 class _DataSection(Section):
     """A table, and its preparation."""
 
     classes: tuple[str, ...] | None = key(list_type(convert_name, 2, none=True), default=None)
-    scale: str = key(OneOf(("none", "min-max")), default="none")
-    bins: int | None = key(Whole(2, 1000, none=True), default=None)
+    scale: str = key(Choice(("none", "min-max")), default="none")
+    bins: int | None = key(Integer(2, 1000, none=True), default=None)
 
 
 class CsvConfig(_DataSection, kind="csv"):
@@ -57,7 +57,7 @@ class CsvConfig(_DataSection, kind="csv"):
     label: str | None = key(convert_optional_name, default=None)
     columns: tuple[str, ...] | None = key(list_type(convert_name, none=True), default=None)
     text: tuple[str, ...] = key(list_type(convert_name), default=())
-    transposed: bool = key(Flag(), default=False)
+    transposed: bool = key(Boolean(), default=False)
 
 
 class IdxConfig(_DataSection, kind="idx"):
@@ -70,7 +70,7 @@ class IdxConfig(_DataSection, kind="idx"):
 class BundledConfig(_DataSection, kind="bundled"):
     """A data set that scikit-learn contains."""
 
-    name: str = key(OneOf(("digits", "iris", "wine", "breast_cancer")), default="digits")
+    name: str = key(Choice(("digits", "iris", "wine", "breast_cancer")), default="digits")
 
 
 class GaussianConfig(ParameterSection, kind="gaussian", parameters=GaussianNB):
@@ -121,7 +121,7 @@ class ScikitConfig(Section, kind="scikit-learn"):
     """An estimator of scikit-learn, for comparison."""
 
     estimator: str = key(
-        OneOf(
+        Choice(
             (
                 "GaussianNB",
                 "BernoulliNB",
@@ -134,8 +134,8 @@ class ScikitConfig(Section, kind="scikit-learn"):
     parameters: dict[str, Any] = key(mapping_type(CELL), default={})
 
 
-FRACTION = Number(LEAST, 1, below=True)
-TRIALS = Whole(1, 10**6)
+FRACTION = Number(MIN_POSITIVE, 1, below=True)
+TRIALS = Integer(1, 10**6)
 
 
 class HoldoutFractions(Section):
@@ -143,10 +143,10 @@ class HoldoutFractions(Section):
 
     first: float = key(FRACTION)
     last: float = key(FRACTION)
-    steps: int = key(Whole(2, 10**4))
+    steps: int = key(Integer(2, 10**4))
 
 
-def _one_or_list(item_type: Such, mapping: Converter | None = None) -> Converter:
+def _one_or_list(item_type: Constraint, mapping: Converter | None = None) -> Converter:
     """Return the converter of a value, of a list of values, or of a mapping."""
     convert_list = list_type(item_type, 1)
 

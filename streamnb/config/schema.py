@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from streamnb.classifier.ready import ReadyClassifier
+from streamnb.classifier.ready import PresetClassifier
 from streamnb.config.sections import (
     ParameterSection,
     Section,
@@ -27,17 +27,17 @@ from streamnb.naive_bayes import (
     DiscriminativeMultinomialNB,
     MultinomialNB,
 )
-from streamnb.parameters import LEAST, Flag, Number, OneOf, Such, Text, Whole
+from streamnb.parameters import MIN_POSITIVE, Boolean, Number, Choice, Constraint, Text, Integer
 
 
 def _is_name(value: Any) -> bool:
     return isinstance(value, str) and value != ""
 
 
-NAME = Such(_is_name, "text that is not empty")
-OPTIONAL_NAME = Such(_is_name, "text that is not empty", none=True)
-NATURAL, OPTIONAL_NATURAL = Whole(), Whole(none=True)
-SEED = Whole(0, 10**18)
+NAME = Constraint(_is_name, "text that is not empty")
+OPTIONAL_NAME = Constraint(_is_name, "text that is not empty", none=True)
+NATURAL, OPTIONAL_NATURAL = Integer(), Integer(none=True)
+SEED = Integer(0, 10**18)
 FRACTION = Number(0, 1)
 
 
@@ -53,13 +53,13 @@ class CorpusConfig(Section):
     """The messages to replay, and their order."""
 
     path: str | None = key(OPTIONAL_NAME, default=None)
-    kind: str | None = key(OneOf(KINDS, none=True), default=None)
+    kind: str | None = key(Choice(KINDS, none=True), default=None)
     order: str = key(_convert_order, default="indexed")
     limit: int | None = key(OPTIONAL_NATURAL, default=None)
     label_header: str | None = key(Text(none=True), default=None)
     label_column: str | None = key(convert_optional_name, default=None)
     text_column: str | None = key(convert_optional_name, default=None)
-    on_error: str = key(OneOf(("stop", "skip")), default="stop")
+    on_error: str = key(Choice(("stop", "skip")), default="stop")
 
 
 class TokenizerConfig(
@@ -70,7 +70,7 @@ class TokenizerConfig(
 ):
     """Parameters of `Tokenizer` or `MailTokenizer`; a key that is not set has their default."""
 
-    kind: str = key(OneOf(("auto", "text", "mail")), default="auto")
+    kind: str = key(Choice(("auto", "text", "mail")), default="auto")
 
     def options(self) -> dict[str, Any]:
         """Return the parameters that were set."""
@@ -92,7 +92,7 @@ class _ModelSection(ParameterSection):
 class ClassifierConfig(
     _ModelSection,
     kind="classifier",
-    parameters=ReadyClassifier,
+    parameters=PresetClassifier,
     exclude=("positive", "costs", "on", "words"),
 ):
     """Parameters of the default classifier."""
@@ -123,7 +123,7 @@ class ImmediateConfig(Section, kind="immediate"):
 class DelayedConfig(Section, kind="delayed"):
     """Labels arrive late: by messages, by hours, or at random with a mean."""
 
-    messages: int | None = key(Whole(0, none=True), default=None)
+    messages: int | None = key(Integer(0, none=True), default=None)
     hours: float | None = key(Number(0, 1e9, none=True), default=None)
     mean: float | None = key(Number(0, 1e9, none=True), default=None)
     seed: int = key(SEED, default=1)
@@ -171,10 +171,10 @@ class EvaluateConfig(Section):
     """The figures of a replay."""
 
     positive: str | None = key(convert_optional_name, default=None)
-    window: int = key(Whole(1, 10**6), default=1000)
-    fading: float = key(Number(LEAST, 1, below=True), default=0.999)
+    window: int = key(Integer(1, 10**6), default=1000)
+    fading: float = key(Number(MIN_POSITIVE, 1, below=True), default=0.999)
     every: int = key(NATURAL, default=100)
-    intervals: bool = key(Flag(), default=True)
+    intervals: bool = key(Boolean(), default=True)
 
 
 class OutputConfig(Section):
@@ -190,20 +190,20 @@ class SparkConfig(Section):
     input: str | None = key(OPTIONAL_NAME, default=None)
     format: str = key(NAME, default="parquet")
     output: str | None = key(OPTIONAL_NAME, default=None)
-    parts: int = key(Whole(1, 10**6), default=8)
-    block: int = key(Whole(1, 10**9), default=4096)
-    memory: float = key(Number(LEAST, 1e9), default=512.0)
+    parts: int = key(Integer(1, 10**6), default=8)
+    block: int = key(Integer(1, 10**9), default=4096)
+    memory: float = key(Number(MIN_POSITIVE, 1e9), default=512.0)
     least: float = key(Number(), default=0.0)
-    shards: int | None = key(Whole(1, 10**6, none=True), default=None)
-    rounds: int | None = key(Whole(1, 10**6, none=True), default=None)
-    classes: bool = key(Flag(), default=False)
+    shards: int | None = key(Integer(1, 10**6, none=True), default=None)
+    rounds: int | None = key(Integer(1, 10**6, none=True), default=None)
+    classes: bool = key(Boolean(), default=False)
 
 
 def _is_list(value: Any) -> bool:
     return isinstance(value, (list, tuple))
 
 
-_settings_type = mapping_type(Such(lambda value: True))
+_settings_type = mapping_type(Constraint(lambda value: True))
 
 
 def _convert_sweep(path: str, value: Any) -> Any:
@@ -252,7 +252,7 @@ class Config(Section):
     evaluate: EvaluateConfig = key(section_type(EvaluateConfig), default=EvaluateConfig())
     output: OutputConfig = key(section_type(OutputConfig), default=OutputConfig())
     sweep: Any = key(_convert_sweep, default={})
-    jobs: int = key(Whole(1, 256), default=1)
+    jobs: int = key(Integer(1, 256), default=1)
     spark: SparkConfig | None = key(section_type(SparkConfig), default=None)
 
     def to_dict(self) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any, ClassVar, NamedTuple, Self, TypeVar, dataclass_transform
 
 from streamnb.errors import ConfigError
-from streamnb.parameters import OneOf, PriorOf, Such, shown
+from streamnb.parameters import Choice, ClassPrior, Constraint, shown
 
 # Converts the plain data below a path; raises ValueError with that path.
 Converter = Callable[[str, Any], Any]
@@ -26,13 +26,13 @@ class Key(NamedTuple):
     default: Any
 
 
-def key(type_: Such | Converter, *, default: Any = _REQUIRED) -> Any:
+def key(type_: Constraint | Converter, *, default: Any = _REQUIRED) -> Any:
     """Declare a key of a section; a key without default is required."""
     return Key(_converter(type_), default)
 
 
-def _converter(type_: Such | Converter) -> Converter:
-    return type_.read if isinstance(type_, Such) else type_
+def _converter(type_: Constraint | Converter) -> Converter:
+    return type_.read if isinstance(type_, Constraint) else type_
 
 
 @dataclass_transform(
@@ -55,9 +55,9 @@ class Section:
 
     Examples
     --------
-    >>> from streamnb.parameters import Whole
+    >>> from streamnb.parameters import Integer
     >>> class Splits(Section):
-    ...     trials: int = key(Whole(), default=100)
+    ...     trials: int = key(Integer(), default=100)
     >>> Splits().trials
     100
     >>> Splits(trails=3)
@@ -73,7 +73,7 @@ class Section:
         own_keys = {name: value for name, value in vars(cls).items() if isinstance(value, Key)}
         for name in own_keys:
             delattr(cls, name)
-        kind_key = {} if kind is None else {"kind": key(OneOf((kind,)), default=kind)}
+        kind_key = {} if kind is None else {"kind": key(Choice((kind,)), default=kind)}
         cls.declared_keys = {**cls.declared_keys, **kind_key, **own_keys}
 
     def __init__(self, **values: Any) -> None:
@@ -169,10 +169,10 @@ class ParameterSection(Section):
         classes = parameters if isinstance(parameters, tuple) else (parameters,)
         for parameter_class in classes:
             cls.model_class = parameter_class
-            for name, parameter in parameter_class._table.items():
+            for name, parameter in parameter_class.parameter_table.items():
                 if name not in exclude and not isinstance(vars(cls).get(name), Key):
                     check = parameter.check
-                    type_ = prior_type(check) if isinstance(check, PriorOf) else check
+                    type_ = prior_type(check) if isinstance(check, ClassPrior) else check
                     default = parameter.default if use_defaults else None
                     setattr(cls, name, key(type_, default=default))
         super().__init_subclass__(kind)
@@ -223,7 +223,7 @@ def section_type(*classes: type[Section], default: str | None = None) -> Convert
     return convert
 
 
-def list_type(item_type: Such | Converter, min_length: int = 0, *, none: bool = False) -> Converter:
+def list_type(item_type: Constraint | Converter, min_length: int = 0, *, none: bool = False) -> Converter:
     """Return the converter of a list to a tuple."""
     convert_item = _converter(item_type)
 
@@ -238,7 +238,7 @@ def list_type(item_type: Such | Converter, min_length: int = 0, *, none: bool = 
     return convert
 
 
-def mapping_type(value_type: Such | Converter, min_length: int = 0) -> Converter:
+def mapping_type(value_type: Constraint | Converter, min_length: int = 0) -> Converter:
     """Return the converter of a mapping from names to values."""
     convert_value = _converter(value_type)
 
@@ -285,7 +285,7 @@ def convert_optional_name(path: str, value: Any) -> str | None:
     return None if value is None else convert_name(path, value)
 
 
-def label_mapping_type(value_type: Such | Converter) -> Converter:
+def label_mapping_type(value_type: Constraint | Converter) -> Converter:
     """Return the converter of a mapping from labels to values."""
     convert_value = _converter(value_type)
 
@@ -303,9 +303,9 @@ def label_mapping_type(value_type: Such | Converter) -> Converter:
     return convert
 
 
-def prior_type(check: PriorOf) -> Converter:
+def prior_type(check: ClassPrior) -> Converter:
     """Return the converter of a prior: a word, or a mapping from labels to probabilities."""
-    convert_mapping = label_mapping_type(Such(lambda share: True))
+    convert_mapping = label_mapping_type(Constraint(lambda share: True))
 
     def convert(path: str, value: Any) -> Any:
         labelled = convert_mapping(path, value) if isinstance(value, Mapping) else value

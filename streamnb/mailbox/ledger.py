@@ -76,14 +76,14 @@ class Row(NamedTuple):
         Where the message came from, for people to read.
     time
         When it was learned, seconds since 1970; of what was imported, there.
-    added, removed_at
+    added_at, removed_at
         When it came into this ledger, and when it was taken back: these never run backwards.
-    expected
+    predicted
         Number of the class that it had been taken for, None where nothing was known.
     tokenizer
         Which tokenizer made the tokens.
     receipt
-        What was added.
+        What was added_at.
     tokens
         The features of each view, without their names; None where they were dropped.
     """
@@ -94,16 +94,16 @@ class Row(NamedTuple):
     labelled_by: str
     source: str
     time: float
-    added: float
+    added_at: float
     removed_at: float | None
-    expected: int | None
+    predicted: int | None
     tokenizer: str
     receipt: Receipt
     tokens: tuple[TokenCounts, ...] | None
 
 
 COLUMNS = (
-    "id, digest, label, labelled_by, source, time, added, removed_at, expected, tokenizer, receipt, tokens"
+    "id, digest, label, labelled_by, source, time, added_at, removed_at, predicted, tokenizer, receipt, tokens"
 )
 # What whatever was done to a row may raise; a database that fails raises something else.
 _UNSOUND = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
@@ -124,7 +124,7 @@ def row_of(columns: Sequence[Any], features_at: FeaturesAt) -> Row:
     if not all(isinstance(x, kind) for x, kind in zip(plain, _TYPES, strict=True)):
         raise ValueError("a column of another type")
     views = None if tokens is None else unpack_tokens(tokens, features_at)
-    return Row._make((*plain, Receipt.of_text(receipt), views))
+    return Row._make((*plain, Receipt.from_text(receipt), views))
 
 
 def select_row(database: Transactions, number: int) -> Sequence[Any] | None:
@@ -232,7 +232,7 @@ class Ledger:
             f"VALUES (?{', ?' * 10})",
             (
                 *_storable(row[1:10]),
-                json.dumps(row.receipt.as_json()),
+                json.dumps(row.receipt.to_json()),
                 None if row.tokens is None else pack_tokens(row.tokens, self.places_of),
             ),
         )
@@ -268,7 +268,7 @@ class Ledger:
         """Write the receipts of rows, by their numbers, anew."""
         self.database.connection.executemany(
             "UPDATE ledger SET receipt = ? WHERE id = ?",
-            [(json.dumps(receipt.as_json()), number) for number, receipt in receipts.items()],
+            [(json.dumps(receipt.to_json()), number) for number, receipt in receipts.items()],
         )
 
     def end(self, row: Row, time: float | None) -> None:

@@ -138,7 +138,7 @@ def unlearn_row(memory: Memory, row: Row) -> None:
     model = memory.classifier.model
     try:
         label = memory.labels[row.label]
-        model.unlearn(model.of_views(memory.views_of(row)), label, row.receipt)
+        model.unlearn(model.join_views(memory.views_of(row)), label, row.receipt)
     except (ValueError, IndexError) as error:
         raise StateError(
             f"{memory.path}: the counts do not agree with the ledger ({error}); "
@@ -162,5 +162,5 @@ def relearn_row(memory: Memory, row: Row) -> None:
     """Add a row's counts."""
     memory.fit_gains_anew()
     model = memory.classifier.model
-    message = model.of_views(memory.views_of(row))
-    model.relearn(message, memory.labels[row.label], row.receipt)
+    message = model.join_views(memory.views_of(row))
+    model.reapply(message, memory.labels[row.label], row.receipt)

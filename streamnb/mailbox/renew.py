@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from streamnb.classifier.ready import ReadyClassifier
+from streamnb.classifier.ready import PresetClassifier
 from streamnb.errors import StateError
 from streamnb.features.views import tokenizer_config
 from streamnb.mailbox.carry import carry
@@ -28,7 +28,7 @@ def successor(old: Mailbox, new: str | Path, wait: float = WAIT) -> Mailbox:
         Where somebody else chose the old one's views, both are the same, or there is another one.
     """
     classifier = old.classifier
-    if not isinstance(classifier, ReadyClassifier) or classifier.views is not None:
+    if not isinstance(classifier, PresetClassifier) or classifier.views is not None:
         raise StateError(f"{old.path}: its views were chosen by hand; there are no newer ones")
     files = not is_url(old.location) and Path(new).exists()
     if str(new) == old.location or (files and Path(new).samefile(old.path)):

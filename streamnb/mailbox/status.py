@@ -119,7 +119,7 @@ def _status(mailbox: Mailbox) -> Status:
             f"WHERE removed_at IS NULL AND labelled_by = '{IMPORT}'"
         )
         for label, source, receipt in run(imported):
-            many[label, source] += round(Receipt.of_text(receipt).class_weight)
+            many[label, source] += round(Receipt.from_text(receipt).class_weight)
         if not all(isinstance(text, str) for _, *said, _ in groups for text in said):
             raise TypeError("a labelled_by or source that is no text")
         learned = []
@@ -127,8 +127,8 @@ def _status(mailbox: Mailbox) -> Status:
             messages = many[k, source] if labelled_by == IMPORT else rows
             learned.append(Learned(str(mailbox.labels[k]), labelled_by, source, messages))
         recent = run(
-            "SELECT expected != label FROM ledger WHERE removed_at IS NULL AND labelled_by = ? "
-            "AND expected IS NOT NULL ORDER BY id DESC LIMIT ?",
+            "SELECT predicted != label FROM ledger WHERE removed_at IS NULL AND labelled_by = ? "
+            "AND predicted IS NOT NULL ORDER BY id DESC LIMIT ?",
             (HUMAN, RECENT),
         ).fetchall()
         (removed_at,) = run("SELECT count(*) FROM ledger WHERE removed_at IS NOT NULL").fetchone()
@@ -140,7 +140,7 @@ def _status(mailbox: Mailbox) -> Status:
         (last,) = run("SELECT max(time) FROM ledger").fetchone()
         classes = []
         for y in mailbox.labels:
-            right, wrong = model.record_of(y) or (None, None)
+            right, wrong = model.reliability_counts(y) or (None, None)
             classes.append(Class(str(y), right, wrong, mailbox.classifier.is_ready(y)))
         return Status(
             str(mailbox.path),

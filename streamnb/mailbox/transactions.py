@@ -25,7 +25,7 @@ CREATE TABLE ledger(
     time REAL NOT NULL,        -- when it was learned, seconds since 1970
     added REAL NOT NULL,       -- when it came into this ledger
     removed_at REAL,                -- when it was taken back or overruled
-    expected INTEGER,          -- number of the class it had been taken for before
+    predicted INTEGER,          -- number of the class it had been taken for before
     tokenizer TEXT NOT NULL,   -- which tokenizer made the tokens
     receipt TEXT NOT NULL,     -- what learning it added, to take it back exactly
     tokens BLOB                -- its features (`packed`); NULL where they were dropped

@@ -40,7 +40,7 @@ def last_learned(mailbox: Memory, many: int = 1) -> float | None:
     """When the last so many learnings began; None where there are none."""
     with mailbox.reading():
         rows = mailbox.database.connection.execute(
-            f"SELECT added FROM ledger WHERE NOT {IS_RETIRED} ORDER BY id DESC LIMIT ?",  # noqa: S608
+            f"SELECT added_at FROM ledger WHERE NOT {IS_RETIRED} ORDER BY id DESC LIMIT ?",  # noqa: S608
             (min(many, 2**62),),
         ).fetchall()
     return float(rows[-1][0]) if rows else None
@@ -55,15 +55,15 @@ def moment_of(mailbox: Memory, when: float) -> float:
     now = time.time()
     with mailbox.reading():
         run = mailbox.database.connection.execute
-        newest = run("SELECT max(added), max(removed_at) FROM ledger").fetchone()
+        newest = run("SELECT max(added_at), max(removed_at) FROM ledger").fetchone()
         if max(moment or 0.0 for moment in newest) <= now:
             return when
         found = math.inf
-        lessons = f"SELECT added, time FROM ledger WHERE NOT {IS_RETIRED} ORDER BY added DESC"  # noqa: S608
-        for added, at in run(lessons):
+        lessons = f"SELECT added_at, time FROM ledger WHERE NOT {IS_RETIRED} ORDER BY added_at DESC"  # noqa: S608
+        for added_at, at in run(lessons):
             if at < when:
                 break
-            found = added
+            found = added_at
     return found if math.isfinite(found) else math.nextafter(max(filter(None, newest)), math.inf)
 
 
@@ -88,8 +88,8 @@ def undo(mailbox: Memory, since: float, dry_run: bool = False) -> Undone:
             f"WHERE NOT {IS_RETIRED} AND "
         )
         run = mailbox.database.connection.execute
-        new = run(f"{find} added >= ?", (since,)).fetchall()
-        old = run(f"{find} added < ? AND removed_at >= ?", (since, since)).fetchall()
+        new = run(f"{find} added_at >= ?", (since,)).fetchall()
+        old = run(f"{find} added_at < ? AND removed_at >= ?", (since, since)).fetchall()
         # Of messages whose features were dropped, who said so can be undone, and no more.
         same = {key for _, key, retired, _ in old if retired}
         lost = {key for _, key, retired, holds in new if retired and holds and key not in same}
@@ -131,7 +131,7 @@ def redo(mailbox: Memory) -> Redone:
             return Redone(0, 0, 0)
         since = float(mailbox.database.value("undone") or 0.0)
         kept = run("SELECT kind, id, digest, removed_at FROM undone ORDER BY id").fetchall()
-        spoken = "SELECT 1 FROM ledger WHERE digest = ? AND (added >= ? OR removed_at >= ?)"
+        spoken = "SELECT 1 FROM ledger WHERE digest = ? AND (added_at >= ? OR removed_at >= ?)"
         later = {key for _, _, key, _ in kept if run(spoken, (key, since, since)).fetchone()}
         kept = [row for row in kept if row[2] not in later]
         for number, when in [(n, end) for kind, n, _, end in kept if kind == "restored"]:

@@ -32,7 +32,7 @@ def make_tokenizer(config: Config, corpus: Corpus) -> MailTokenizer | Tokenizer:
         )
     options = config.tokenizer.options()
     for key in options:
-        if key not in TOKENIZERS[kind]._table:
+        if key not in TOKENIZERS[kind].parameter_table:
             raise ConfigError(f"tokenizer.{key}: the tokenizer for {kind} has no such option")
     if config.model.kind == "classifier":
         options = {**READY[kind].word_options, **options}
@@ -90,7 +90,7 @@ def what_is_learned(config: Config) -> str:
     made = COUNTING.get(config.model.kind, ViewsNB)
     if made.discriminative or not all(regime.blind for regime in make_feedback(config)):
         return ""
-    table = made._table
+    table = made.parameter_table
     plain = config.model.to_dict()
     learned = {key: plain[key] for key in plain if key not in table or table[key].role != "formula"}
     return repr((learned, config.feedback))
@@ -99,7 +99,7 @@ def what_is_learned(config: Config) -> str:
 def what_is_read(config: Config) -> str:
     """What decides the features of messages, as one text."""
     ready = config.model.kind == "classifier"
-    table = READY["mail"]._table if ready else {}
+    table = READY["mail"].parameter_table if ready else {}
     features = {
         key: value
         for key, value in config.model.to_dict().items()
@@ -162,7 +162,7 @@ def complete(config: Config, corpus: Corpus, tokenizer: MailTokenizer | Tokenize
     where = {"path": os.path.abspath(str(config.corpus.path)), "kind": corpus.kind}
     kind = next(kind for kind, made in TOKENIZERS.items() if type(tokenizer) is made)
     known = set(config.tokenizer.declared_keys) - {"drop_headers"}
-    options = {name: getattr(tokenizer, name) for name in tokenizer._table if name in known}
+    options = {name: getattr(tokenizer, name) for name in tokenizer.parameter_table if name in known}
     return to_yaml(
         config.with_changes(
             corpus=config.corpus.with_changes(**where),

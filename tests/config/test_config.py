@@ -12,19 +12,19 @@ from streamnb.config.experiment import build_experiment
 from streamnb.config.sections import Section, key, list_type, mapping_type, section_type
 from streamnb.config.yaml_files import resolve_paths
 from streamnb.errors import ConfigError
-from streamnb.parameters import Text, Whole, parameters_of, plain_parameters
+from streamnb.parameters import Text, Integer, parameters_from_json, parameters_to_json
 
 
 class Point(Section):
     kind: str = key(Text(), default="point")
-    at: tuple[int, ...] = key(list_type(Whole(0), 2))
-    names: dict[str, int] = key(mapping_type(Whole()), default={})
+    at: tuple[int, ...] = key(list_type(Integer(0), 2))
+    names: dict[str, int] = key(mapping_type(Integer()), default={})
 
 
 class Circle(Section):
     kind: str = key(Text(), default="circle")
     middle: Point = key(section_type(Point))
-    radius: int = key(Whole(), default=1)
+    radius: int = key(Integer(), default=1)
 
 
 shape = section_type(Point, Circle, default="circle")
@@ -134,10 +134,10 @@ def test_labels_that_are_whole_numbers_need_no_quotes():
     ],
 )
 def test_parameters_survive_json(model):
-    plain = json.loads(json.dumps(plain_parameters(model)))
-    copy = type(model)(**parameters_of(plain, type(model)))
-    assert json.dumps(plain_parameters(copy)) == json.dumps(plain)
-    for name in model._table:
+    plain = json.loads(json.dumps(parameters_to_json(model)))
+    copy = type(model)(**parameters_from_json(plain, type(model)))
+    assert json.dumps(parameters_to_json(copy)) == json.dumps(plain)
+    for name in model.parameter_table:
         value, read = getattr(model, name), getattr(copy, name)
         assert read == (tuple(sorted(value)) if isinstance(value, set | list) else value)
 

@@ -45,7 +45,7 @@ def write_lines(mailbox: Mailbox, messages: bool) -> Iterator[bytes]:
         "format": _HEAD,
         "ends": True,  # the last line says how many there are before it
         "version": 1,
-        "model": mailbox.classifier.model.outline_of(alive),
+        "model": mailbox.classifier.model.reordered_header(alive),
         "settings": mailbox.classifier.settings(),
         "classes": [[label_to_json(mailbox.labels[k]), weights[k]] for k in alive],
     }
@@ -91,9 +91,9 @@ def _row_line(row: Row, model: TextModel, labels: list[str], alive: list[int]) -
         "labelled_by": row.labelled_by,
         "source": row.source,
         "time": row.time,
-        "expected": labels[row.expected] if row.expected in alive else None,
+        "predicted": labels[row.predicted] if row.predicted in alive else None,
         "tokenizer": row.tokenizer,
-        "receipt": receipt.as_json(),
+        "receipt": receipt.to_json(),
         "tokens": tokens,
     }
 
@@ -185,15 +185,15 @@ def _check_whole(path: str, shown: str) -> None:
 
 def _row_of(line: dict[str, Any], place: dict[str, int], model: TextModel) -> Row:
     tokens = line["tokens"]
-    receipt = Receipt.of_json(line["receipt"])
-    if receipt.class_weight < 0 or min(receipt.weights, default=-1.0) < 0:
+    receipt = Receipt.from_json(line["receipt"])
+    if receipt.class_weight < 0 or min(receipt.view_weights, default=-1.0) < 0:
         raise ValueError("a weight below zero")
     if not abs(float(line["time"])) < 1e12:
         raise ValueError("no such time")
     key = bytes.fromhex(line["digest"])
     if len(key) != 32:
         raise ValueError("no such message")
-    expected = line["expected"]
+    predicted = line["predicted"]
     row = Row(
         id=0,
         digest=key,
@@ -203,7 +203,7 @@ def _row_of(line: dict[str, Any], place: dict[str, int], model: TextModel) -> Ro
         time=float(line["time"]),
         added_at=0.0,
         removed_at=None,
-        expected=None if expected is None else place.get(expected),
+        predicted=None if predicted is None else place.get(predicted),
         tokenizer=str(line["tokenizer"]),
         receipt=receipt,
         tokens=None if tokens is None else unpack_tokens(base64.b64decode(tokens, validate=True)),

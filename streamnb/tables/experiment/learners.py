@@ -102,7 +102,7 @@ def learner_of(config: ScikitConfig | ParameterSection, name: str) -> Learner:
     if isinstance(config, ScikitConfig):
         return _Scikit(_estimator(config, name))
     made: Any = config.model_class
-    parameters = {name: getattr(config, name) for name in made._table}
+    parameters = {name: getattr(config, name) for name in made.parameter_table}
     try:
         made(**parameters)
     except ValueError as error:
