@@ -27,7 +27,8 @@ from streamnb.naive_bayes.discriminative import DiscriminativeParameters
 from streamnb.naive_bayes.mini_batches import log_normalised
 from streamnb.naive_bayes.multinomial import MultinomialParameters
 from streamnb.naive_bayes.rows import as_weights
-from streamnb.parameters import Constraint, parameter, parameter_class
+from streamnb.parameters import Constraint, parameter, parameterised
+from streamnb.scores import best_columns
 
 TOKENIZER = parameter(
     Constraint(lambda x: True),
@@ -143,7 +144,7 @@ class _Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sciki
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The most probable class of each row."""
-        best = np.argmax(self.predict_joint_log_proba(X), axis=1)
+        best = best_columns(self.predict_joint_log_proba(X))
         return self.classes_[best]
 
     def predict_log_proba(self, X: Any) -> NDArray[np.float64]:

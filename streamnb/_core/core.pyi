@@ -190,7 +190,8 @@ def slopes(of_all: _Weights, more: _Weights | None) -> list[float]: ...
 def combine_scores(
     of_all: _Weights, more: _Weights | None, evidence: list[list[float]], known: list[int]
 ) -> list[float]: ...
-def calibration_step(
+def best_index(scores: list[float]) -> int: ...
+def recalibrated(
     of_all: _Weights,
     more: _Weights | None,
     evidence: list[list[float]],
@@ -200,6 +201,7 @@ def calibration_step(
     trust: float,
     turn: float,
     told: float,
+    top: int,
     rate: float,
 ) -> list[tuple[tuple[float, ...], ...]]: ...
 def class_run_step(

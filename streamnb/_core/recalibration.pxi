@@ -79,7 +79,7 @@ def combine_scores(tuple of_all, tuple more, list evidence, list known) -> list:
 
 def calibration_step(
     tuple of_all, tuple more, list evidence, list known, list shares, Py_ssize_t k, double trust, double turn,
-    double told, double rate,
+    double told, Py_ssize_t top, double rate,
 ) -> list:
     """Take AdaGrad's step of all weights, in place, for a message of class k.
 
@@ -97,6 +97,8 @@ def calibration_step(
     trust, turn, told
         How far the label is believed, how far the message has its turn, and how far it would have
         been told whatever it was called.
+    top
+        Position in `known` of the class that was predicted.
     rate
         Step size.
 
@@ -112,7 +114,7 @@ def calibration_step(
         c = known[i]
         errors[c] = trust * (<double> shares[i] - (c == k))
     if told != 1:
-        misses = among_the_others(errors, known, shares, k, trust, told)
+        misses = among_the_others(errors, known, shares, k, trust, told, top)
     for j in range(models):
         of = evidence[j]
         gain = weights[j]
@@ -140,11 +142,11 @@ def calibration_step(
     return out
 
 
-cdef list among_the_others(list errors, list known, list shares, Py_ssize_t k, double trust, double told):
+cdef list among_the_others(list errors, list known, list shares, Py_ssize_t k, double trust, double told, Py_ssize_t said):
     """The errors, as far as they are not `told` of the shares of all classes but the most probable."""
     cdef list out = list(errors)
-    cdef double top = max(shares), rest = 0, share
-    cdef Py_ssize_t i, c, said = shares.index(top)
+    cdef double rest = 0, share
+    cdef Py_ssize_t i, c
     for i in range(len(known)):
         rest += <double> shares[i] if i != said else 0.0
     for i in range(len(known)):
@@ -324,7 +326,24 @@ def probabilities(list scores) -> list:
     return [<double> score / hi for score in powers]
 
 
-def log_prior_shares(list weights, double total, Py_ssize_t views) -> list:
+def best_index(list scores) -> int:
+    """Return the index of the largest score: the first that is not smaller by more than rounding."""
+    cdef double top = -INFINITY
+    cdef object score
+    cdef Py_ssize_t i
+    for score in scores:
+        top = max(top, <double> score)
+    if not scores:
+        raise ValueError("cannot choose among no classes")
+    if fabs(top) < INFINITY:
+        top -= 1e-9 + 1e-12 * fabs(top)
+    for i in range(len(scores)):
+        if <double> scores[i] >= top:
+            return i
+    return 0  # no score is a number
+
+
+def prior_shares(list weights, double total, Py_ssize_t views) -> list:
     """Of the logarithm of each class's share of all weight, what falls to each of so many views."""
     cdef list out = []
     cdef double weight

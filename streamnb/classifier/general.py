@@ -27,7 +27,7 @@ from streamnb.naive_bayes.multinomial import MultinomialNB
 from streamnb.naive_bayes.receipt import Receipt
 from streamnb.naive_bayes.rows import as_labels, as_weights, frame_of, is_frame
 from streamnb.parameters import (
-    ParametersMixin,
+    Parameterised,
     Constraint,
     Text,
     having,
@@ -35,7 +35,7 @@ from streamnb.parameters import (
     parameter,
     parameter_class,
 )
-from streamnb.scores import log_odds, probabilities
+from streamnb.scores import best_index, log_odds, probabilities
 
 
 def _are_costs(value: Any) -> bool:
@@ -279,10 +279,10 @@ class Classifier(ParametersMixin, PredictManyMixin):
             label: chance * (costs.false_alarm if label == self.positive else costs.miss)
             for label, chance in _chances_of_others(shares, messages).items()
         }
-        cheapest = min(labels, key=expected.__getitem__)
+        cheapest = labels[best_index([-expected[label] for label in labels])]
         alive = sum(score > -math.inf for score in scores.values())
         unsure = alive < 2 or costs.unsure < expected[cheapest]
-        return max(labels, key=shares.__getitem__) if unsure else cheapest, shares, unsure
+        return labels[best_index(list(scores.values()))] if unsure else cheapest, shares, unsure
 
     def explain_one(self, x: Any) -> Explanation:
         """Say what each feature of a message added to each class."""
@@ -468,7 +468,7 @@ def _chances_of_others(
     message of a new kind is, their numbers say, so that a class that has just come does not make
     the verdicts on others unsure.
     """
-    top = max(shares, key=shares.__getitem__)
+    top = list(shares)[best_index(list(shares.values()))]
     rest = math.fsum(share for label, share in shares.items() if label != top)
     whole = rest + shares[top]
     known = {label: messages[label] + 1 for label in shares if messages.get(label)}

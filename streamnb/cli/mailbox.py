@@ -1,4 +1,4 @@
-"""`streamnb learn`, `forget`, `classify`, `renew`: the owner of a mailbox and its messages."""
+"""`streamnb learn`, `forget`, `classify`, `upgrade`: the owner of a mailbox and its messages."""
 
 from __future__ import annotations
 
@@ -293,7 +293,7 @@ def _key(text: str) -> bytes:
 @server_options
 @options.database_options
 @options.json_option
-def renew(new: str, source: tuple[str, ...], as_json: bool) -> None:
+def upgrade(new: str, source: tuple[str, ...], as_json: bool) -> None:
     """Make the database NEW, with the views of this version, of messages that can still be read.
 
     An older database keeps the views it was made with; for new ones the messages themselves must be
@@ -306,7 +306,7 @@ def renew(new: str, source: tuple[str, ...], as_json: bool) -> None:
 
     \b
     Example:
-      streamnb renew new.db Maildir --db mail.db
+      streamnb upgrade new.db Maildir --db mail.db
 
     Exit status: 0 all was brought, 4 messages were in none of the SOURCEs.
     """  # noqa: D301 (click's mark for lines that stay as they are)

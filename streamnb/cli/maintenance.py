@@ -49,7 +49,9 @@ def status(as_json: bool) -> None:
     console.print(f"last learned: {last}")
     table = new_table("class", "said by", "source", "messages")
     for one in found.learned:
-        table.add_row(printable(one.label), one.labelled_by, printable(one.source), f"{one.messages:,}")
+        table.add_row(
+            printable(one.label), one.labelled_by, printable(one.source), f"{one.messages:,}"
+        )
     console.print(table)
     table = new_table("class", "called rightly", "wrongly", "ready")
     for of in found.classes:
@@ -86,7 +88,7 @@ def verify() -> None:
         say(named)
     if problems:
         tell(
-            "the database is damaged; `streamnb rescue NEW.db` makes a new one of what the ledger "
+            "the database is damaged; `streamnb recover NEW.db` makes a new one of what the ledger "
             "still has"
         )
         raise click.exceptions.Exit(4)
@@ -103,7 +105,7 @@ def verify() -> None:
     help="A class, in the order they were first learned: where the database has lost their names.",
 )
 @database_options
-def rescue(new: str, classes: tuple[str, ...]) -> None:
+def recover(new: str, classes: tuple[str, ...]) -> None:
     """Make the database NEW of every sound row of a damaged one's ledger; the old one is only read.
 
     What is left out is said on standard error. Messages whose rows are damaged can be learned again
@@ -111,7 +113,7 @@ def rescue(new: str, classes: tuple[str, ...]) -> None:
 
     \b
     Example:
-      streamnb rescue new.db --db damaged.db
+      streamnb recover new.db --db damaged.db
 
     Exit status: 0 all was kept, 4 something was left out, or nothing could be kept.
     """  # noqa: D301 (click's mark for lines that stay as they are)

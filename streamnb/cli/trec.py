@@ -1,4 +1,4 @@
-"""`streamnb trec`: the command protocol of the TREC spam filter evaluation toolkit."""
+"""`streamnb trec-run`: the command protocol of the TREC spam filter evaluation toolkit."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ _state = click.option(
 
 
 @click.group()
-def trec() -> None:
+def trec_run() -> None:
     """Speak the TREC toolkit's protocol: a filter that is a command for each step.
 
-    Its four scripts are one line each, such as `exec streamnb trec classify "$@"`. The whole filter
+    Its four scripts are one line each, such as `exec streamnb trec-run classify "$@"`. The whole filter
     is read and written with each command, so a corpus of many thousands of mails is better
     replayed with `streamnb replay`, which gives the same scores.
 
     \b
     Example:
-      streamnb trec initialize
-      streamnb trec train spam corpora/sample/data/005.eml
-      streamnb trec classify corpora/sample/data/006.eml
-      streamnb trec finalize
+      streamnb trec-run initialize
+      streamnb trec-run train spam corpora/sample/data/005.eml
+      streamnb trec-run classify corpora/sample/data/006.eml
+      streamnb trec-run finalize
     """  # noqa: D301 (click's mark for lines that stay as they are)
 
 
-@trec.command()
+@trec_run.command()
 @_state
 def initialize(state: str) -> None:
     """Begin with a filter that knows nothing."""
@@ -42,7 +42,7 @@ def initialize(state: str) -> None:
     MailClassifier().save(state)
 
 
-@trec.command()
+@trec_run.command()
 @click.argument("message")
 @click.argument("rest", nargs=-1)
 @_state
@@ -52,7 +52,7 @@ def classify(message: str, rest: tuple[str, ...], state: str) -> None:
     What follows MESSAGE (labels and messages that remain, in the active task) is not looked at.
     """
     from streamnb.classifier import Classifier
-    from streamnb.scores import log_odds
+    from streamnb.scores import best_label, log_odds
 
     classifier = Classifier.load(state)
     classifier.on = None  # here a message is a message
@@ -61,11 +61,11 @@ def classify(message: str, rest: tuple[str, ...], state: str) -> None:
         raise ModelFileError(f"{state}: the model is not of ham and spam alone")
     scores = classifier.joint_log_likelihood(read_one(message))
     score = log_odds(scores, "spam") if len(scores) > 1 else 0.0
-    label = max(scores, key=scores.__getitem__) if scores else "ham"
+    label = best_label(scores) or "ham"
     click.echo(f"class={label} score={score!r}")
 
 
-@trec.command()
+@trec_run.command()
 @click.argument("label", type=click.Choice(["ham", "spam"], case_sensitive=False))
 @click.argument("message")
 @click.argument("rest", nargs=-1)
@@ -83,7 +83,7 @@ def train(label: str, message: str, rest: tuple[str, ...], state: str) -> None:
     classifier.save(state)
 
 
-@trec.command()
+@trec_run.command()
 @_state
 def finalize(state: str) -> None:
     """End; the filter stays where it is, for `explain` and `top`."""

@@ -1,4 +1,4 @@
-"""`streamnb web`: a page in a browser. `streamnb record`: what it shows."""
+"""`streamnb web`: a page in a browser. `streamnb verdicts`: what it shows."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def web(account: str | None, listen: str) -> None:
 @click.option("--days", type=FiniteRange(0, 36_500), metavar="DAYS", help="Keep them for so long.")
 @database_options
 @json_option
-def record(most: int | None, days: float | None, as_json: bool) -> None:
+def verdicts(most: int | None, days: float | None, as_json: bool) -> None:
     """Say what is kept of mail that was judged, for `streamnb web`; or how much of it to keep.
 
     Sender, subject, verdict and features of the last 500 messages of 30 days are kept in the
@@ -74,8 +74,8 @@ def record(most: int | None, days: float | None, as_json: bool) -> None:
 
     \b
     Example:
-      streamnb record
-      streamnb record --most 0
+      streamnb verdicts
+      streamnb verdicts --most 0
     """  # noqa: D301 (click's mark for lines that stay as they are)
     from streamnb.mailbox.record import Record
 

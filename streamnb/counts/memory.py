@@ -172,7 +172,9 @@ class MemoryCounts:
         self, tokens: TokenCounts, alpha: float, background: float, unseen: bool
     ) -> tuple[list[float], int]:
         """As the protocol says."""
-        return self.table.log_likelihood_sums(tokens.fingerprints, tokens.counts, alpha, background, unseen)
+        return self.table.log_likelihood_sums(
+            tokens.fingerprints, tokens.counts, alpha, background, unseen
+        )
 
     def count_histogram(self) -> tuple[Floats, Floats]:
         """Counts that occur (m,), and how many features have each of them in each class (m, K)."""

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from streamnb.evaluate.feedback import Lesson, Regime, told
+from streamnb.scores import best_label
 
 
 class Example(NamedTuple):
@@ -135,7 +136,7 @@ class Course:
             return None
         scores = self._scored(example.x)
         # The first of equals, as river has it.
-        predicted = max(scores, key=scores.__getitem__) if scores else None
+        predicted = best_label(scores)
         return Step(example.y, predicted, scores, example.tag)
 
     def teach(self, example: Example, step: Step | None) -> None:

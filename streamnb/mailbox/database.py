@@ -182,7 +182,7 @@ class Database(Transactions):
     def _damaged(self, why: object) -> StateError:
         return StateError(
             f"{self.path}: not a streamnb database, or a damaged one ({why}); restore it from a "
-            "backup or from what `streamnb export` wrote, or try `streamnb rescue`"
+            "backup or from what `streamnb export` wrote, or try `streamnb recover`"
         )
 
     def _said(self, error: sqlite3.Error) -> Exception:

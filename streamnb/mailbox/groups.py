@@ -214,7 +214,9 @@ def _learned_within(
         def count() -> tuple[Any, dict[str, float] | None]:
             return (item.counted or counted_by(mailbox, lesson.message))[:2]
 
-        outcomes.append(steps.learn(mailbox, count, item.key, lesson.label, labelled_by, where, None))
+        outcomes.append(
+            steps.learn(mailbox, count, item.key, lesson.label, labelled_by, where, None)
+        )
 
     in_order(mailbox, items, adds, _Ready.views, learn)
     return outcomes
@@ -259,7 +261,8 @@ def _in_memory(mailbox: Memory, messages: Sequence[Sequence[TokenCounts]]) -> It
     """Let the models learn these messages in memory, and write it in the end."""
     kept = mailbox.counts
     lent = [
-        counts.checkout(views) for counts, views in zip(kept, zip(*messages, strict=True), strict=True)
+        counts.checkout(views)
+        for counts, views in zip(kept, zip(*messages, strict=True), strict=True)
     ]
     with mailbox.ledger.holding_back():
         try:

@@ -11,6 +11,7 @@ from streamnb.errors import StateError
 from streamnb.mailbox.blend import blended, evidence_of, remember, scores_of
 from streamnb.mailbox.ledger import HUMAN, PROGRAM, Row, of_known
 from streamnb.mailbox.memory import Memory
+from streamnb.scores import best_label
 
 
 class Outcome(NamedTuple):
@@ -83,7 +84,7 @@ def _expected(
     remember(memory.database.connection, key, memory.base.version, evidence)
     memory.gains_left = True
     scores = blended(evidence, memory.gains)
-    best = max(scores, key=scores.__getitem__) if scores else None
+    best = best_label(scores)
     return next((known for known in memory.labels if str(known) == best), None)
 
 

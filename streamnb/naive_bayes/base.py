@@ -18,8 +18,8 @@ from streamnb.naive_bayes.mini_batches import PredictManyMixin
 from streamnb.naive_bayes.model_files import ReadArray, SaveLoadMixin
 from streamnb.naive_bayes.receipt import Receipt
 from streamnb.naive_bayes.rows import Rows, as_labels, as_weights, is_matrix
-from streamnb.parameters import ParametersMixin
-from streamnb.scores import probabilities
+from streamnb.parameters import Parameterised
+from streamnb.scores import best_index, probabilities
 
 if TYPE_CHECKING:
     from streamnb.naive_bayes.counting import CountingNB
@@ -54,7 +54,7 @@ class ScorerMixin(ParametersMixin):
             if not self.labels:
                 return None
             scores = self._scores(x)
-            return self.labels[scores.index(max(scores))]
+            return self.labels[best_index(scores)]
 
     @property
     def order_dependence_reason(self) -> str:

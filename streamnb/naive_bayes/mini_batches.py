@@ -12,6 +12,7 @@ from river import base
 
 from streamnb.counts.protocol import Floats
 from streamnb.naive_bayes.rows import are_messages, as_labels, frame_of, is_frame, listed
+from streamnb.scores import best_columns
 
 if TYPE_CHECKING:
     from streamnb.counts.protocol import Label
@@ -55,7 +56,7 @@ class PredictManyMixin(base.MiniBatchClassifier):
 
     def _most_probable(self, X: Any) -> NDArray[Any]:
         """The most probable class of each example, the first of equals."""
-        return self._label_array(np.argmax(self._scores_of(X), axis=1))
+        return self._label_array(best_columns(self._scores_of(X)))
 
     def _label_array(self, columns: NDArray[np.intp]) -> NDArray[Any]:
         labels = self.labels

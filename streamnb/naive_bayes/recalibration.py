@@ -218,6 +218,7 @@ class Recalibration(Beside):
         turn: float = 1.0,
         octave: int | None = None,
         told: float = 1.0,
+        top: int = 0,
     ) -> dict[str, Any]:
         """Learn that a message with this evidence is, so far as trusted, of class k of `known`.
 
@@ -235,6 +236,8 @@ class Recalibration(Beside):
             How far the message has its turn.
         told
             How far its label would have been told whatever it was called (`Corrections`).
+        top
+            Position in `known` of the class that was predicted; read only if `told` is below 1.
 
         Returns
         -------
@@ -248,7 +251,7 @@ class Recalibration(Beside):
             of_length.widen(known[-1] + 1)
             more = of_length.lists()
         steps = _core.recalibrated(
-            self.of_all.lists(), more, evidence, known, shares, k, trust, turn, told, self.rate
+            self.of_all.lists(), more, evidence, known, shares, k, trust, turn, told, top, self.rate
         )
         changed: dict[str, Any] = {"recalibration": Adjustment(*steps[0])}
         if more is not None:

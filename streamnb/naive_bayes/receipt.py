@@ -26,7 +26,7 @@ class Receipt(NamedTuple):
 
     Examples
     --------
-    >>> Receipt.from_json(Receipt(0, 1.0, (0.5,), {"noise": [0.25, 1]}).as_json())
+    >>> Receipt.of_json(Receipt(0, 1.0, (0.5,), {"noise": [0.25, 1]}).as_json())
     Receipt(decay_halvings=0, class_weight=1.0, weights=(0.5,), parts={'noise': [0.25, 1]})
     """
 
@@ -39,7 +39,13 @@ class Receipt(NamedTuple):
         """As JSON can hold it."""
         first = [self.parts.get(name) for name in _FIRST]
         rest = {name: part for name, part in self.parts.items() if name not in _FIRST}
-        return [self.decay_halvings, self.class_weight, list(self.weights), *first, *([rest] if rest else [])]
+        return [
+            self.decay_halvings,
+            self.class_weight,
+            list(self.weights),
+            *first,
+            *([rest] if rest else []),
+        ]
 
     @classmethod
     def of_json(cls, found: Any) -> Receipt:
@@ -52,7 +58,9 @@ class Receipt(NamedTuple):
         whole = type(decay_halvings) is int and decay_halvings >= 0
         if not whole or not all(abs(float(x)) <= 1e100 for x in numbers):
             raise ValueError("the receipt is not sound")
-        return cls(decay_halvings, float(class_weight), tuple(map(float, weights)), parts or NOTHING)
+        return cls(
+            decay_halvings, float(class_weight), tuple(map(float, weights)), parts or NOTHING
+        )
 
     @classmethod
     def of_text(cls, text: str) -> Receipt:

@@ -20,8 +20,8 @@ from streamnb.naive_bayes.recalibration import Recalibration
 from streamnb.naive_bayes.receipt import Receipt
 from streamnb.naive_bayes.record import Record
 from streamnb.naive_bayes.turns import Turns
-from streamnb.parameters import Boolean, Number, Constraint, attribute, parameter, parameter_class
-from streamnb.scores import probabilities
+from streamnb.parameters import Flag, Number, Constraint, attribute, parameter, parameterised
+from streamnb.scores import best_index, probabilities
 
 # Nats by which a class is expected more in a run of it: else the last class taught would be learned
 # at the cost of those that were taught before.
@@ -271,7 +271,9 @@ class ViewsNB(LastResultCache[_Judged], TextModel):
                 for model, view, amount in zip(self._view_models, views, times, strict=True)
             ]
         decay_halvings, class_weight, _ = added[0]
-        return Receipt(decay_halvings, class_weight, tuple([amount for _, _, amount in added]), parts)
+        return Receipt(
+            decay_halvings, class_weight, tuple([amount for _, _, amount in added]), parts
+        )
 
     def _weighed(
         self, views: tuple[TokenCounts, ...], y: Label, w: float, corrected: bool
@@ -324,8 +326,8 @@ class ViewsNB(LastResultCache[_Judged], TextModel):
         """
         known = judged.known
         shares = probabilities(judged.scores)
-        claim = max(shares)
-        said = known[shares.index(claim)]
+        top = best_index(judged.scores)
+        claim, said = shares[top], known[top]
         told, doubted = self.corrections.of(said == k, corrected)
         own = self._view_models[0].counts.weights[k] / self._view_models[0].counts.scale
         doubt = 1 - self.noise.trust(shares[known.index(k)], len(known), own, learned - own)
@@ -340,7 +342,7 @@ class ViewsNB(LastResultCache[_Judged], TextModel):
             parts |= self.noise.learn(trust)
             self._be_cautious()
         parts |= self.recalibration.learn(
-            judged.evidence, shares, k, known, trust, turn, judged.octave, told
+            judged.evidence, shares, k, known, trust, turn, judged.octave, told, top
         )
         return trust
 

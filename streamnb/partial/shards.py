@@ -27,7 +27,7 @@ from streamnb.partial.pieces import (
     views_in,
 )
 from streamnb.partial.plan import plan_of
-from streamnb.storage import label_to_json, label_from_json
+from streamnb.storage import label_from_json, label_to_json
 
 STATE = -1  # the view of a piece that holds what a model keeps beside its counts
 
@@ -143,8 +143,8 @@ def advance(start: Classifier, pieces: Iterable[Piece]) -> None:
         start.models[view].counts.merge(added)
     labels, outline = json.loads(states[0])
     theirs = [label_from_json(pair) for pair in labels]
-    shard = type(start.model).from_header(outline)
-    for member in shard.view_models:
+    shard = type(start.model).of_outline(outline)
+    for member in shard.members:
         member.counts.add_classes(theirs)
     places: Any = [theirs.index(y) if y in theirs else None for y in start.labels]
     start.model.restore(shard.reordered_header(places))

@@ -12,7 +12,7 @@ from pyspark.sql import types as T  # noqa: N812 (as Spark's users know it)
 import streamnb
 from streamnb.classifier import Classifier
 from streamnb.evaluate import Tally
-from streamnb.scores import probabilities
+from streamnb.scores import best_label, probabilities
 from streamnb.spark.carry import POSITION, arrow_type, loaded, rows_in, rows_of, sent
 from streamnb.tables.base import TabularNB
 
@@ -79,7 +79,7 @@ def score(
         known, tally = loaded(name, load), Tally(positive)
         for batch in batches:
             said = [known.joint_log_likelihood(row.x) for row in rows_in([batch])]
-            best = [max(of, key=of.__getitem__) if of else None for of in said]
+            best = [best_label(of) for of in said]
             ranked = [tally.score_of(y, of) for y, of in zip(best, said, strict=True)]
             columns = [batch.column(of) for of in (POSITION, *keep)]
             columns += [pa.array(best, label), pa.array(ranked, pa.float64())]

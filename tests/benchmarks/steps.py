@@ -181,7 +181,9 @@ def growth(features: int) -> None:
             rng = np.random.default_rng(2)
             asked = [keys[rng.integers(0, known, 1_000)] for _ in range(200)]
             many = np.ones(1_000)
-            each = best(lambda: [counts.log_likelihood_sums(f, many, 1.0) for f in asked], 5) / 200_000  # noqa: B023
+            each = (
+                best(lambda: [counts.log_likelihood_sums(f, many, 1.0) for f in asked], 5) / 200_000
+            )  # noqa: B023
             access = random_access(counts.__sizeof__())
             rows.append(
                 [

@@ -47,7 +47,7 @@ from streamnb.naive_bayes.label_noise import LabelNoise
 from streamnb.naive_bayes.recalibration import Recalibration
 from streamnb.naive_bayes.record import Record
 from streamnb.naive_bayes.window import _MADE_OF_OTHERS
-from streamnb.scores import probabilities
+from streamnb.scores import best_columns, best_index, best_label, probabilities
 
 WORDS = ["a", "b", "c", "d", "e", "f"]
 messages = st.dictionaries(st.sampled_from(WORDS), st.integers(1, 3), max_size=5)
@@ -343,6 +343,88 @@ def test_views_are_what_the_formulas_say(options, stream):
         # A lesson on the edge between two steps may be rounded the other way.
         assert model.joint_log_likelihood(x) == pytest.approx(expected, abs=0.05)
         model.learn_one(x, y)
+
+
+TIES = [
+    # Before the third message both classes have the same score, but for rounding.
+    [
+        (({}, {"f": 1, "a": 1}), "ham"),
+        (({"b": 2, "a": 3}, {}), "spam"),
+        (({"c": 1, "f": 3}, {"b": 3, "f": 3, "c": 2}), "ham"),
+        (({"c": 1, "f": 1}, {"b": 1}), "ham"),
+    ],
+    [
+        (({"a": 1}, {}), "ham"),
+        (({"b": 1}, {}), "spam"),
+        (({"a": 2, "b": 2}, {"c": 1}), "spam"),
+        (({"a": 1, "b": 1}, {}), "ham"),
+        (({"a": 1}, {"c": 1}), "spam"),
+    ],
+]
+
+
+def _check_views(stream, **options):
+    model = ViewsNB([DiscriminativeMultinomialNB(), DiscriminativeMultinomialNB()], **options)
+    for (x, y), expected in zip(stream, slow_views(stream, **options), strict=True):
+        assert model.joint_log_likelihood(x) == pytest.approx(expected, abs=0.01)
+        if expected:
+            top = max(expected.values()) - 1e-9
+            assert model.predict_one(x) == next(c for c, z in expected.items() if z >= top)
+        model.learn_one(x, y)
+
+
+@pytest.mark.parametrize("stream", TIES)
+def test_rounding_does_not_decide_between_classes_of_equal_score(stream):
+    _check_views(stream)
+    swapped = {"ham": "spam", "spam": "ham"}
+    _check_views([(x, swapped[y]) for x, y in stream])
+
+
+def test_views_are_what_the_formulas_say_of_many_small_streams():
+    """Streams of few words, often repeated: many of them have ties."""
+    numbers = random.Random(38)
+
+    def view():
+        return {numbers.choice("abcf"): numbers.randint(1, 3) for _ in range(numbers.randint(0, 3))}
+
+    for _ in range(1500):
+        kinds = ["ham", "spam", "list"][: numbers.choice((2, 2, 3))]
+        seen = [(view(), view()) for _ in range(3)]
+        _check_views(
+            [
+                (
+                    numbers.choice(seen) if numbers.random() < 0.3 else (view(), view()),
+                    numbers.choice(kinds),
+                )
+                for _ in range(numbers.randint(2, 6))
+            ]
+        )
+
+
+def test_the_first_of_equal_classes_is_predicted_everywhere():
+    third = 0.1 + 0.2  # .30000000000000004
+    assert best_index([0.3, third]) == 0
+    assert best_index([third, 0.3]) == 0
+    assert best_index([-math.inf, -math.inf]) == 0
+    assert best_index([-math.inf, 3e9, 3e9 + 1e-4]) == 1
+    assert best_index([math.inf, math.inf, 1.0]) == 0
+    assert best_index([0.0, 1e-6]) == 1
+    assert best_label({}) is None
+    assert best_label({"ham": 0.3, "spam": third}) == "ham"
+    assert best_columns(np.array([[0.3, third], [1.0, 2.0]])).tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("made", [MultinomialNB, ComplementNB, BernoulliNB])
+def test_features_of_equal_standing_are_treated_alike(made):
+    """Every way of asking for the class gives the same answer where classes tie."""
+    model = made()
+    words = [f"w{i}" for i in range(7)]
+    for label in ("ham", "spam"):
+        model.learn_one({w: i + 1 for i, w in enumerate(words)}, label)
+    for i in range(1, 8):
+        x = {w: j % 3 + 1 for j, w in enumerate(words[:i])}
+        assert model.predict_one(x) == "ham"
+        assert model.predict_many([x, x]).tolist() == ["ham"] * 2
 
 
 @pytest.mark.parametrize("rare", [0.02, 0.5])

@@ -84,9 +84,13 @@ def test_models_of_every_kind_explain(sample, tmp_path):
         (["top", "--db", "{dir}/none"], 4, "no such database"),
         (["top", "{sample}"], 4, "not a streamnb model"),
         (["top", "{model}", "-n", "0"], 2, "0"),
-        (["trec", "classify", "{sample}", "--state", "{dir}/none"], 4, "none: the model cannot"),
-        (["trec", "train", "eggs", "{sample}"], 2, "eggs"),
-        (["trec", "initialize", "--state", "{dir}/no/such"], 5, "cannot be written"),
+        (
+            ["trec-run", "classify", "{sample}", "--state", "{dir}/none"],
+            4,
+            "none: the model cannot",
+        ),
+        (["trec-run", "train", "eggs", "{sample}"], 2, "eggs"),
+        (["trec-run", "initialize", "--state", "{dir}/no/such"], 5, "cannot be written"),
         (["replay", "{sample}", "--save", "{dir}/no/such"], 5, "cannot be written"),
     ],
 )
@@ -101,10 +105,10 @@ def test_trec_wants_a_filter_of_ham_and_spam(sample, model, tmp_path):
     corpus = tmp_path / "texts.txt"
     corpus.write_text("".join(f"{label}\tword {label}\n" for label in ("a", "b", "c") * 5))
     assert streamnb_command("replay", corpus, "--quiet", "--save", tmp_path / "abc")[0] == 0
-    status, _, error = streamnb_command("trec", "classify", corpus, "--state", tmp_path / "abc")
+    status, _, error = streamnb_command("trec-run", "classify", corpus, "--state", tmp_path / "abc")
     assert (status, error.count("\n")) == (4, 1)
     assert "not of ham and spam alone" in error
-    streamnb_command("trec", "initialize", "--state", tmp_path / "new")
+    streamnb_command("trec-run", "initialize", "--state", tmp_path / "new")
     for command in (["top", tmp_path / "new"], ["explain", corpus, "--model", tmp_path / "new"]):
         status, _, error = streamnb_command(*command)
         assert status == 4
@@ -118,7 +122,7 @@ def test_a_key_of_the_message_is_for_programs(sample, tmp_path):
     classifier.save(tmp_path / "m")
     for command in (
         ["explain", sample / "index", "--model"],
-        ["trec", "classify", sample / "index", "--state"],
+        ["trec-run", "classify", sample / "index", "--state"],
     ):
         assert streamnb_command(*command, tmp_path / "m")[0] == 0
 
@@ -267,19 +271,21 @@ def test_any_bytes_can_be_explained(model, tmp_path):
 
 def test_the_trec_protocol_gives_the_scores_of_a_replay(sample, tmp_path):
     state = ["--state", tmp_path / "state"]
-    assert streamnb_command("trec", "initialize", *state) == (0, "", "")
+    assert streamnb_command("trec-run", "initialize", *state) == (0, "", "")
     corpus = {"path": str(sample), "limit": 12}
     replay(build({"corpus": corpus, "output": {"folder": str(tmp_path / "run")}}))
     for line in (tmp_path / "run" / "results.txt").read_text().splitlines():
         name, judge, given, score = line.split()
-        status, out, _ = streamnb_command("trec", "classify", sample / name, "100", "200", *state)
+        status, out, _ = streamnb_command(
+            "trec-run", "classify", sample / name, "100", "200", *state
+        )
         assert status == 0
         expected = "ham" if given == "class=?" else given.removeprefix("class=")
         assert out == f"class={expected} {score}\n"
         label = judge.removeprefix("judge=")
-        train = ["trec", "train", label, sample / name, expected, "tfile", *state]
+        train = ["trec-run", "train", label, sample / name, expected, "tfile", *state]
         assert streamnb_command(*train) == (0, "", "")
-    assert streamnb_command("trec", "finalize", *state) == (0, "", "")
+    assert streamnb_command("trec-run", "finalize", *state) == (0, "", "")
 
 
 def test_what_is_no_message_is_refused(tmp_path):

@@ -129,10 +129,15 @@ def test_log_sums_are_those_of_the_formula(classes, background):
         ]
         assert used == mask.sum()
         assert sums == pytest.approx(expected, rel=1e-13)
-        same = _core.log_likelihood_sums(cells, mask, counts, table.totals, len(table), 0.3, background)
+        same = _core.log_likelihood_sums(
+            cells, mask, counts, table.totals, len(table), 0.3, background
+        )
         assert same == (sums, used)
         order = rng.permutation(100)
-        assert table.log_likelihood_sums(message[order], counts[order], 0.3, background, unseen)[0] == sums
+        assert (
+            table.log_likelihood_sums(message[order], counts[order], 0.3, background, unseen)[0]
+            == sums
+        )
 
 
 def test_what_was_looked_up_is_learned_only_where_it_is_the_same():

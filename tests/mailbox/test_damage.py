@@ -255,7 +255,7 @@ def test_what_is_sound_of_a_damaged_database_is_rescued(tmp_path, statement):
     damage(path, statement)
     assert streamnb_command("verify", "--db", path)[0] == 4
     classes = ["--class", "spam", "--class", "ham"] if "state" in statement else []
-    status, out, error = streamnb_command("rescue", new, "--db", path, *classes)
+    status, out, error = streamnb_command("recover", new, "--db", path, *classes)
     lost = "ledger" in statement
     left = lost or "features" in statement
     assert (status, "left out" in error) == ((4, True) if left else (0, False))
@@ -263,7 +263,7 @@ def test_what_is_sound_of_a_damaged_database_is_rescued(tmp_path, statement):
     with Mailbox(new) as mailbox:
         assert mailbox.verify() == []
         assert mailbox.labels == ["spam", "ham"]
-    assert streamnb_command("rescue", new, "--db", path)[0] == 4  # it exists already
+    assert streamnb_command("recover", new, "--db", path)[0] == 4  # it exists already
 
 
 @pytest.mark.parametrize(
@@ -381,10 +381,10 @@ def test_a_rescue_that_can_keep_nothing_makes_nothing(tmp_path):
     with Mailbox(path) as mailbox:
         mailbox.learn(b"Subject: a\n\nb", "ham")
     damage(path, "UPDATE state SET value = '{' WHERE name = 'known'")
-    status, _, error = streamnb_command("rescue", new, "--db", path)
+    status, _, error = streamnb_command("recover", new, "--db", path)
     assert (status, "--class" in error) == (4, True)
     damage(path, "UPDATE state SET value = '{' WHERE name = 'identity'")
-    status, _, error = streamnb_command("rescue", new, "--db", path)
+    status, _, error = streamnb_command("recover", new, "--db", path)
     assert (status, "is lost" in error) == (4, True)
     assert os.listdir(tmp_path) == ["a.db"]
 

@@ -68,7 +68,9 @@ lessons = st.lists(
     st.sampled_from([HUMAN, PROGRAM]),
     st.booleans(),
 )
-def test_many_equal_one_after_the_other(make, tmp_path_factory, some, most, least, labelled_by, again):
+def test_many_equal_one_after_the_other(
+    make, tmp_path_factory, some, most, least, labelled_by, again
+):
     folder = tmp_path_factory.mktemp("many")
     some = [Lesson(mail(number), label, f"learn {number}") for number, label in some]
     with (

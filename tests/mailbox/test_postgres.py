@@ -448,7 +448,7 @@ def test_commands_take_a_url(url, tmp_path):
     run("export", str(tmp_path / "out.jsonl"))
     run("top", "--class", "spam")
     run("explain", str(next(ham.iterdir())))
-    run("rescue", str(tmp_path / "new.db"), status=4)
+    run("recover", str(tmp_path / "new.db"), status=4)
 
 
 def test_a_server_of_ours_answers_for_it(url, server):

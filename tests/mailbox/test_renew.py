@@ -122,7 +122,7 @@ def test_a_database_is_renewed_from_its_messages(sample, tmp_path):
     for number, (message, _) in enumerate(taught):
         (folder / f"{number}.eml").write_bytes(message)
     (folder / "other.eml").write_bytes(b"Subject: new\n\nNever learned\n")
-    command = ("renew", tmp_path / "new.db", folder, "--db", tmp_path / "old.db")
+    command = ("upgrade", tmp_path / "new.db", folder, "--db", tmp_path / "old.db")
     for again in (False, True):
         code, out, err = streamnb_command(*command)
         assert code == 4
@@ -136,7 +136,7 @@ def test_a_database_is_renewed_from_its_messages(sample, tmp_path):
         assert new.ledger.active(digest(taught[-1][0])).time == 1e9
         assert new.verify() == []
     code, _, err = streamnb_command(
-        "renew", tmp_path / "old.db", folder, "--db", tmp_path / "old.db"
+        "upgrade", tmp_path / "old.db", folder, "--db", tmp_path / "old.db"
     )
     assert (code, err.count("\n")) == (4, 1)
     assert "is the old database" in err
@@ -179,7 +179,7 @@ def test_what_cannot_be_read_does_not_keep_the_rest_from_being_learned_anew(samp
     assert "anew" in err
     with Mailbox(db) as mailbox:
         assert not is_due(mailbox)
-    code, _, err = streamnb_command("renew", tmp_path / "new.db", folder, "--db", db)
+    code, _, err = streamnb_command("upgrade", tmp_path / "new.db", folder, "--db", db)
     assert code not in (0, 4)
     assert f"{len(spam)} messages of the old database were in none" in err
 
@@ -217,7 +217,7 @@ def test_renewing_keeps_what_its_owner_chose_and_mixes_nothing_up(sample, tmp_pa
         old.learn(message, label)
         Record(old).limit(Bounds(0, 3.0))
     folder = files(tmp_path / "mail", [message])
-    command = ("renew", tmp_path / "new.db", folder, "--db", tmp_path / "old.db")
+    command = ("upgrade", tmp_path / "new.db", folder, "--db", tmp_path / "old.db")
     assert streamnb_command(*command)[0] == 0
     with Mailbox(tmp_path / "new.db") as new:
         assert Record(new).bounds == Bounds(0, 3.0)
@@ -228,7 +228,7 @@ def test_renewing_keeps_what_its_owner_chose_and_mixes_nothing_up(sample, tmp_pa
         other.learn(message, label)
     code, _, err = streamnb_command(*command[:1], tmp_path / "other.db", *command[2:])
     assert (code, "with other views" in err) == (4, True)
-    by_hand = ("renew", tmp_path / "third.db", folder, "--db", tmp_path / "other.db")
+    by_hand = ("upgrade", tmp_path / "third.db", folder, "--db", tmp_path / "other.db")
     code, _, err = streamnb_command(*by_hand)
     assert (code, "its views were chosen by hand" in err) == (4, True)
     assert not (tmp_path / "third.db").exists()

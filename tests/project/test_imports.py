@@ -39,7 +39,7 @@ MAY_IMPORT = {
     "spark": ("classifier", "errors", "evaluate", "mailbox", "partial", "scores", "tables"),
     "cli": ("any_model", "classifier", "config", "corpus", "errors", "evaluate", "mailbox", "naive_bayes", "pictures", "replay", "scores", "spark", "tables", "tables.experiment", "web"),
     "__main__": ("cli",),
-    "sklearn": ("features", "naive_bayes", "parameters"),
+    "sklearn": ("features", "naive_bayes", "parameters", "scores"),
 }  # fmt: skip
 SOURCE = Path(streamnb.__file__).parent
 

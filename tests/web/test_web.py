@@ -336,18 +336,20 @@ def test_the_record_is_bounded_and_can_be_turned_off(tmp_path):
         record.limit(Bounds(5, 0))
         assert record.entries() == []
     db = ("--db", tmp_path / "mail.db")
-    assert streamnb_command("record", "--most", 0, *db)[1] == "0 messages; at most 0, for 0 days\n"
+    assert (
+        streamnb_command("verdicts", "--most", 0, *db)[1] == "0 messages; at most 0, for 0 days\n"
+    )
     done = subprocess.run(
         [*STREAMNB, "filter", *map(str, db)], input=mail(1), capture_output=True, check=True
     )
     assert done.stderr == b""
-    assert streamnb_command("record", *db)[1].startswith("0 messages")
-    streamnb_command("record", "--most", 9, "--days", 9, *db)
+    assert streamnb_command("verdicts", *db)[1].startswith("0 messages")
+    streamnb_command("verdicts", "--most", 9, "--days", 9, *db)
     subprocess.run(
         [*STREAMNB, "filter", *map(str, db)], input=mail(1), capture_output=True, check=True
     )
-    assert streamnb_command("record", *db)[1].startswith("1 messages")
-    assert '"subject": "m1"' in streamnb_command("record", "--json", *db)[1]
+    assert streamnb_command("verdicts", *db)[1].startswith("1 messages")
+    assert '"subject": "m1"' in streamnb_command("verdicts", "--json", *db)[1]
 
 
 def test_what_is_erased_leaves_no_trace(tmp_path, home):
