@@ -91,7 +91,7 @@ MIN_POSITIVE = 1e-100
 POSITIVE = Number(MIN_POSITIVE)
 
 
-class Whole(Constraint):
+class Integer(Constraint):
     """A whole number from `low` to `high`."""
 
     def __init__(self, low: int = 1, high: int = 10**12, *, none: bool = False) -> None:
@@ -102,7 +102,7 @@ class Whole(Constraint):
         super().__init__(fits, f"a whole number from {low} to {high}", none=none)
 
 
-class Flag(Constraint):
+class Boolean(Constraint):
     """True or False."""
 
     def __init__(self) -> None:
@@ -116,7 +116,7 @@ class Text(Constraint):
         super().__init__(lambda value: isinstance(value, str), "text", none=none)
 
 
-class OneOf(Constraint):
+class Choice(Constraint):
     """One of a few values."""
 
     def __init__(self, choices: tuple[Any, ...], *, none: bool = False) -> None:
@@ -162,7 +162,7 @@ class Names(Constraint):
         return list(value) if self.ordered else sorted(value, key=repr)
 
 
-class Wholes(Constraint):
+class IntegerRange(Constraint):
     """Two whole numbers, the second not the smaller one."""
 
     listed = True
@@ -177,7 +177,7 @@ class Wholes(Constraint):
         super().__init__(fits, f"a pair of whole numbers from {low} to {high}, rising")
 
 
-class PriorOf(Constraint):
+class ClassPrior(Constraint):
     """A word that names a prior, or a mapping of labels to probabilities."""
 
     def __init__(self, words: tuple[str, ...] = ("learned", "uniform")) -> None:
@@ -254,7 +254,7 @@ class _Field(NamedTuple):
 
 
 def parameter(check: Constraint, role: Role, help: str, *, default: Any) -> Any:  # noqa: A002
-    """Declare a parameter: a field of a class that `parameterised` decorates."""
+    """Declare a parameter: a field of a class that `parameter_class` decorates."""
     return Parameter(default, check, role, help)
 
 

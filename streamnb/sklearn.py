@@ -27,7 +27,7 @@ from streamnb.naive_bayes.discriminative import DiscriminativeParameters
 from streamnb.naive_bayes.mini_batches import log_normalised
 from streamnb.naive_bayes.multinomial import MultinomialParameters
 from streamnb.naive_bayes.rows import as_weights
-from streamnb.parameters import Constraint, parameter, parameterised
+from streamnb.parameters import Constraint, parameter, parameter_class
 from streamnb.scores import best_columns
 
 TOKENIZER = parameter(

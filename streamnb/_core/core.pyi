@@ -191,7 +191,7 @@ def combine_scores(
     of_all: _Weights, more: _Weights | None, evidence: list[list[float]], known: list[int]
 ) -> list[float]: ...
 def best_index(scores: list[float]) -> int: ...
-def recalibrated(
+def calibration_step(
     of_all: _Weights,
     more: _Weights | None,
     evidence: list[list[float]],

@@ -343,7 +343,7 @@ def best_index(list scores) -> int:
     return 0  # no score is a number
 
 
-def prior_shares(list weights, double total, Py_ssize_t views) -> list:
+def log_prior_shares(list weights, double total, Py_ssize_t views) -> list:
     """Of the logarithm of each class's share of all weight, what falls to each of so many views."""
     cdef list out = []
     cdef double weight

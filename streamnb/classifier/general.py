@@ -27,7 +27,7 @@ from streamnb.naive_bayes.multinomial import MultinomialNB
 from streamnb.naive_bayes.receipt import Receipt
 from streamnb.naive_bayes.rows import as_labels, as_weights, frame_of, is_frame
 from streamnb.parameters import (
-    Parameterised,
+    ParametersMixin,
     Constraint,
     Text,
     having,

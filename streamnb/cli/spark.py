@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from streamnb.cli.options import all_of, set_option
+from streamnb.cli.options import combine_options, set_option
 from streamnb.errors import ConfigError, CorpusError, StreamNBError, printable, require_extra
 
 

@@ -101,7 +101,7 @@ def _catch_up(mailbox: Mailbox, learned: _Learned) -> bool:
         views = row.tokens or ()
         model.unlearn(model.join_views(views), mailbox.labels[row.label], receipt)
         learned.tally(views, receipt, -1)
-    for member in model.members:
+    for member in model.view_models:
         member.counts.add_classes(mailbox.labels)
     for number in sorted(active - learned.receipts.keys()):
         _learn(mailbox, learned, number)
@@ -159,7 +159,7 @@ def _mixed(mailbox: Mailbox) -> list[int]:
 def _swap(mailbox: Mailbox, learned: _Learned) -> None:
     """Write what a model has learned in place of what was known, within a transaction."""
     model = learned.model
-    for member, messages, counts in zip(model.members, learned.seen, mailbox.counts, strict=True):
+    for member, messages, counts in zip(model.view_models, learned.seen, mailbox.counts, strict=True):
         fingerprints, cells = member.counts.items()
         counts.replace(fingerprints, cells, messages.get_counts(fingerprints)[0].sum(axis=1))
         counts.weights = list(member.counts.weights)

@@ -119,7 +119,7 @@ def _status(mailbox: Mailbox) -> Status:
             f"WHERE removed_at IS NULL AND labelled_by = '{IMPORT}'"
         )
         for label, source, receipt in run(imported):
-            many[label, source] += round(Receipt.of_text(receipt).class_weight)
+            many[label, source] += round(Receipt.from_text(receipt).class_weight)
         if not all(isinstance(text, str) for _, *said, _ in groups for text in said):
             raise TypeError("a labelled_by or source that is no text")
         learned = []

@@ -18,7 +18,7 @@ from streamnb.naive_bayes.mini_batches import PredictManyMixin
 from streamnb.naive_bayes.model_files import ReadArray, SaveLoadMixin
 from streamnb.naive_bayes.receipt import Receipt
 from streamnb.naive_bayes.rows import Rows, as_labels, as_weights, is_matrix
-from streamnb.parameters import Parameterised
+from streamnb.parameters import ParametersMixin
 from streamnb.scores import best_index, probabilities
 
 if TYPE_CHECKING:

@@ -258,9 +258,9 @@ class CountingNB(LastResultCache[_Evidence], CountingParameters, MiniBatchMixin,
         """Learn a message; the receipt is what `unlearn` wants."""
         tokens = self.as_tokens(x)
         weight = 1.0 if w == 1 else checked_weight(w)
-        with self._lock:
+        with self.lock:
             decay_halvings, class_weight, amount = self.add(
-                tokens, y, weight, self._times(tokens, y)
+                tokens, y, weight, self._next_update_weight(tokens, y)
             )
         return Receipt(decay_halvings, class_weight, (amount,))
 
@@ -292,7 +292,7 @@ class CountingNB(LastResultCache[_Evidence], CountingParameters, MiniBatchMixin,
     @property
     def _needs_receipt(self) -> bool:
         counts = self.counts
-        return bool(self.why_in_sequence) or counts.scale != 1 or counts.decay_halvings > 0
+        return bool(self.order_dependence_reason) or counts.scale != 1 or counts.decay_halvings > 0
 
     def _without_receipt(self, w: float) -> Receipt:
         weight = checked_weight(w)
@@ -362,7 +362,7 @@ class CountingNB(LastResultCache[_Evidence], CountingParameters, MiniBatchMixin,
         rows.check(bad, signed)
         masses = np.bincount(columns, weights, len(distinct)).tolist()
         self.counts.add_classes([*classes, *distinct])
-        if self.why_in_sequence:
+        if self.order_dependence_reason:
             for row, label, weight in zip(rows.messages(), labels, weights.tolist(), strict=True):
                 self.learn_one(row, label, weight)
         else:
@@ -449,7 +449,7 @@ class CountingNB(LastResultCache[_Evidence], CountingParameters, MiniBatchMixin,
 
     def class_counts(self, fingerprint: int) -> dict[Label, float]:
         """How often a feature was counted in each class, by its fingerprint."""
-        with self._lock:
+        with self.lock:
             cells, _ = self.counts.get_counts(np.array([fingerprint], dtype=np.uint64))
             shares = (cells[0] / self.counts.scale).tolist()
             return dict(zip(self.counts.labels, shares, strict=True))

@@ -20,7 +20,7 @@ from streamnb.naive_bayes.recalibration import Recalibration
 from streamnb.naive_bayes.receipt import Receipt
 from streamnb.naive_bayes.record import Record
 from streamnb.naive_bayes.turns import Turns
-from streamnb.parameters import Flag, Number, Constraint, attribute, parameter, parameterised
+from streamnb.parameters import Boolean, Number, Constraint, attribute, parameter, parameter_class
 from streamnb.scores import best_index, probabilities
 
 # Nats by which a class is expected more in a run of it: else the last class taught would be learned

@@ -143,8 +143,8 @@ def advance(start: Classifier, pieces: Iterable[Piece]) -> None:
         start.models[view].counts.merge(added)
     labels, outline = json.loads(states[0])
     theirs = [label_from_json(pair) for pair in labels]
-    shard = type(start.model).of_outline(outline)
-    for member in shard.members:
+    shard = type(start.model).from_header(outline)
+    for member in shard.view_models:
         member.counts.add_classes(theirs)
     places: Any = [theirs.index(y) if y in theirs else None for y in start.labels]
     start.model.restore(shard.reordered_header(places))

@@ -160,7 +160,7 @@ def absorb(mailbox: Mailbox, extract: Extract) -> Absorbed:
             if new:
                 receipt = model.renumbered(row.receipt, order)
             else:
-                receipt = row.receipt._replace(parts={})
+                receipt = row.receipt._replace(deltas={})
             predicted = None if row.predicted is None else places[row.predicted]
             label = places[row.label]
             return row._replace(label=label, predicted=predicted, receipt=receipt, added_at=now)

@@ -185,8 +185,8 @@ def _check_whole(path: str, shown: str) -> None:
 
 def _row_of(line: dict[str, Any], place: dict[str, int], model: TextModel) -> Row:
     tokens = line["tokens"]
-    receipt = Receipt.of_json(line["receipt"])
-    if receipt.class_weight < 0 or min(receipt.weights, default=-1.0) < 0:
+    receipt = Receipt.from_json(line["receipt"])
+    if receipt.class_weight < 0 or min(receipt.view_weights, default=-1.0) < 0:
         raise ValueError("a weight below zero")
     if not abs(float(line["time"])) < 1e12:
         raise ValueError("no such time")
