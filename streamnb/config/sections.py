@@ -223,7 +223,9 @@ def section_type(*classes: type[Section], default: str | None = None) -> Convert
     return convert
 
 
-def list_type(item_type: Constraint | Converter, min_length: int = 0, *, none: bool = False) -> Converter:
+def list_type(
+    item_type: Constraint | Converter, min_length: int = 0, *, none: bool = False
+) -> Converter:
     """Return the converter of a list to a tuple."""
     convert_item = _converter(item_type)
 

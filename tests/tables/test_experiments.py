@@ -608,7 +608,11 @@ MISUSES = {
         "--plot no/such.svg: there is no folder no",
     ),
     "empty": (["/dev/null"], 2, "empty"),
-    "asked": (["{weather}", "--set", "queries=[{wind: 1}]"], 2, "ask: 'wind' is none of the features"),
+    "asked": (
+        ["{weather}", "--set", "queries=[{wind: 1}]"],
+        2,
+        "ask: 'wind' is none of the features",
+    ),
     "transposed": (["{weather}", "--set", "data.transposed=true"], 3, "occurs twice"),
     "asked in numbers": (
         ["{weather}", "--set", "queries=[{windy: yes}]"],
