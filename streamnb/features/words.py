@@ -133,9 +133,7 @@ KEEP_NAMES = parameter(
 class WordParametersMixin:
     """Parameters of every tokenizer of words."""
 
-    casefold: bool = parameter(
-        Boolean(), "counts", "Whether case makes no difference.", default=True
-    )
+    casefold: bool = parameter(Boolean(), "counts", "Whether case makes no difference.", default=True)
     inner: str = parameter(
         Text(),
         "counts",

@@ -70,7 +70,7 @@ class ContextNB(DiscriminativeMultinomialNB):
         """Log P of grams among which are those they end in, and which no longer one ends in."""
         # u goes with the root of a count, which grows with the scale of counts that have aged.
         spread = self.spread * math.sqrt(self.counts.scale)
-        return _core.backing_off(
+        return _core.backoff_log_probabilities(
             fingerprints,
             cells,
             self.counts.totals,

@@ -107,9 +107,7 @@ def test_discriminative_learning_is_that_of_the_paper(stream, alpha, power):
     slow = SlowDiscriminative(alpha, 0.8, power)
     for x, y in stream:
         if slow.messages:
-            np.testing.assert_allclose(
-                model.log_likelihoods(x), slow.evidence(x), rtol=1e-9, atol=1e-9
-            )
+            np.testing.assert_allclose(model.log_likelihoods(x), slow.evidence(x), rtol=1e-9, atol=1e-9)
         expected = slow.lesson(x, y)
         model.learn_one(x, y)
         assert model.receipt.view_weights[0] == pytest.approx(expected, abs=0.5 / 1024 + 1e-9)
@@ -841,7 +839,7 @@ def test_contexts_are_what_the_formula_says(texts, question, sizes, background):
     tokens = grams.count(question)
     names = [grams.name(int(of)) for of in tokens.fingerprints]
     cells = np.array([table.get(name, (0, 0)) for name in names], dtype=float)
-    logs, longest = _core.backing_off(
+    logs, longest = _core.backoff_log_probabilities(
         tokens.fingerprints, cells, [float(x) for x in totals], 0.1, 3.0, step, background
     )
     inside = {gram[step:] for gram in names}
