@@ -366,7 +366,9 @@ class ParametersMixin:
 
     parameter_table: ClassVar[dict[str, Parameter]] = {}
     _attributes: ClassVar[frozenset[str]] = frozenset()
-    unpickled_attributes: ClassVar[tuple[str, ...]] = ("lock",)  # what is neither pickled nor copied
+    unpickled_attributes: ClassVar[tuple[str, ...]] = (
+        "lock",
+    )  # what is neither pickled nor copied
     lock: threading.RLock
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
@@ -415,7 +417,9 @@ class ParametersMixin:
         return same
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: of for name, of in vars(self).items() if name not in self.unpickled_attributes}
+        return {
+            name: of for name, of in vars(self).items() if name not in self.unpickled_attributes
+        }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)

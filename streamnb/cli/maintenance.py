@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from streamnb.cli.options import FiniteRange, current, database_options, open_mailbox, say, tell, parse_time
+from streamnb.cli.options import (
+    FiniteRange,
+    current,
+    database_options,
+    open_mailbox,
+    say,
+    tell,
+    parse_time,
+)
 from streamnb.errors import ConfigError, StateError, printable
 
 if TYPE_CHECKING:

@@ -55,7 +55,9 @@ def web(account: str | None, listen: str) -> None:
         token, session = database_token(mailbox.location), secrets.token_urlsafe(32)
         reached = None if account is None else account_of(account)[0]
         with nullcontext() if reached is None else closing(reached):
-            guard = AuthMiddleware(pages(mailbox, session, reached), lambda user: token, session=session)
+            guard = AuthMiddleware(
+                pages(mailbox, session, reached), lambda user: token, session=session
+            )
             listener = Listener("web", listening_at(address), http(guard))
             click.echo(f"http://{listener.where}/?token={token}")
             serve(Mailboxes(mailbox), [listener], say)

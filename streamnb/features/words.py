@@ -133,7 +133,9 @@ KEEP_NAMES = parameter(
 class WordParametersMixin:
     """Parameters of every tokenizer of words."""
 
-    casefold: bool = parameter(Boolean(), "counts", "Whether case makes no difference.", default=True)
+    casefold: bool = parameter(
+        Boolean(), "counts", "Whether case makes no difference.", default=True
+    )
     inner: str = parameter(
         Text(),
         "counts",

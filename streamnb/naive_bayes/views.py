@@ -195,7 +195,9 @@ class ViewsNB(LastResultCache[_Judged], TextModel):
             x = (x,) * len(self._view_models)
         if len(x) != len(self._view_models):
             raise ValueError(f"a message of {len(x)} views for {len(self._view_models)} models")
-        return tuple(model.as_tokens(view) for model, view in zip(self._view_models, x, strict=True))
+        return tuple(
+            model.as_tokens(view) for model, view in zip(self._view_models, x, strict=True)
+        )
 
     def views_of(self, tokens: tuple[TokenCounts, ...]) -> tuple[TokenCounts, ...]:
         """The views."""
@@ -224,7 +226,10 @@ class ViewsNB(LastResultCache[_Judged], TextModel):
         octave = None
         if self.by_length:
             octave = sum([len(view.fingerprints) for view in views]).bit_length()
-        evidence = [of.compute_log_likelihoods(view) for of, view in zip(self._view_models, views, strict=True)]
+        evidence = [
+            of.compute_log_likelihoods(view)
+            for of, view in zip(self._view_models, views, strict=True)
+        ]
         scores: list[float] = []
         if len(known) > 1:  # of one class alone nothing can be said
             if self.bound is not None:
@@ -367,7 +372,9 @@ class ViewsNB(LastResultCache[_Judged], TextModel):
         with self.lock:
             taken = []
             try:
-                for model, view, times in zip(self._view_models, views, receipt.view_weights, strict=True):
+                for model, view, times in zip(
+                    self._view_models, views, receipt.view_weights, strict=True
+                ):
                     taken.append(model.subtract(view, y, receipt, times))
             except ValueError:
                 for model, what in zip(self._view_models, taken, strict=False):
@@ -379,7 +386,9 @@ class ViewsNB(LastResultCache[_Judged], TextModel):
         """Do again what a receipt says, exactly."""
         views = self.as_tokens(x)
         with self.lock:
-            for model, view, times in zip(self._view_models, views, receipt.view_weights, strict=True):
+            for model, view, times in zip(
+                self._view_models, views, receipt.view_weights, strict=True
+            ):
                 model.add_back(view, y, receipt, times)
             self._move(receipt, 1)
 

@@ -55,7 +55,9 @@ class NumericSums(Statistics):
         if self.pairs:
             found = len(self.features.keys() | set(names))
             if found > MAX_PAIRED_FEATURES:
-                raise ValueError(f"{found:,} features: at most {MAX_PAIRED_FEATURES:,} can be paired")
+                raise ValueError(
+                    f"{found:,} features: at most {MAX_PAIRED_FEATURES:,} can be paired"
+                )
 
     def _enter(self, names: list[Hashable]) -> None:
         new = [name for name in names if name not in self.features]

@@ -107,7 +107,9 @@ def test_discriminative_learning_is_that_of_the_paper(stream, alpha, power):
     slow = SlowDiscriminative(alpha, 0.8, power)
     for x, y in stream:
         if slow.messages:
-            np.testing.assert_allclose(model.log_likelihoods(x), slow.evidence(x), rtol=1e-9, atol=1e-9)
+            np.testing.assert_allclose(
+                model.log_likelihoods(x), slow.evidence(x), rtol=1e-9, atol=1e-9
+            )
         expected = slow.lesson(x, y)
         model.learn_one(x, y)
         assert model.receipt.view_weights[0] == pytest.approx(expected, abs=0.5 / 1024 + 1e-9)

@@ -19,7 +19,9 @@ _PAUSE = 1.0  # seconds after a connection could not be accepted
 _QUIET = 60.0  # seconds for which the same fault is not told again
 
 
-ConnectionHandler = Callable[[socket.socket], Coroutine[Any, Any, None]]  # over a connection, and closes it
+ConnectionHandler = Callable[
+    [socket.socket], Coroutine[Any, Any, None]
+]  # over a connection, and closes it
 
 
 class Address(NamedTuple):
