@@ -72,7 +72,7 @@ class _TokenizerConfig(Section):
     def options(self) -> dict[str, Any]:
         """The options that are set."""
         asked = self.explicit_keys - {"kind"}
-        return {name: getattr(self, name) for name in self.declared if name in asked}
+        return {name: getattr(self, name) for name in self.declared_keys if name in asked}
 
     def to_dict(self) -> dict[str, Any]:
         """What is set, and the kind."""
@@ -186,7 +186,7 @@ class SparkConfig(Section):
     parts: int = key(Integer(1, 10**6), default=8)
     block: int = key(Integer(1, 10**9), default=4096)
     memory: float = key(Number(MIN_POSITIVE, 1e9), default=512.0)
-    least: float = key(Number(), default=0.0)
+    min_count: float = key(Number(), default=0.0)
     shards: int | None = key(Integer(1, 10**6, none=True), default=None)
     rounds: int | None = key(Integer(1, 10**6, none=True), default=None)
     classes: bool = key(Boolean(), default=False)

@@ -54,7 +54,7 @@ class Section:
     ValueError: trails: unknown key; did you mean 'trials'?
     """
 
-    declared: ClassVar[dict[str, Key]] = {}
+    declared_keys: ClassVar[dict[str, Key]] = {}
     explicit_keys: frozenset[str]  # the keys that were not left to their defaults
     kind: Any
 
@@ -63,7 +63,7 @@ class Section:
         for name in own:
             delattr(cls, name)
         said = {} if kind is None else {"kind": key(Choice((kind,)), default=kind)}
-        cls.declared = {**cls.declared, **said, **own}
+        cls.declared_keys = {**cls.declared_keys, **said, **own}
 
     def __init__(self, **given: Any) -> None:
         self._read("", given)
@@ -77,13 +77,13 @@ class Section:
 
     def _read(self, path: str, plain: dict[Any, Any]) -> None:
         for name in plain:
-            if name not in self.declared:
-                known = list(self.declared)
+            if name not in self.declared_keys:
+                known = list(self.declared_keys)
                 near = difflib.get_close_matches(str(name), known, n=1, cutoff=0.5)
                 hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(known)}"
                 called = "null" if name is None else str(name) or "''"
                 raise ValueError(f"{_below(path, called)}: unknown key; {hint}")
-        for name, of in self.declared.items():
+        for name, of in self.declared_keys.items():
             if name in plain:
                 vars(self)[name] = of.read(_below(path, name), plain[name])
             elif of.default is _REQUIRED:
@@ -97,7 +97,7 @@ class Section:
 
     def with_changes(self, **values: Any) -> Self:
         """The same with other values, which are not checked."""
-        if unknown := values.keys() - self.declared.keys():
+        if unknown := values.keys() - self.declared_keys.keys():
             raise AttributeError(f"a {type(self).__name__} has no key {min(unknown)!r}")
         made = self.__new__(type(self))
         vars(made).update(vars(self), **values, explicit_keys=self.explicit_keys | set(values))
@@ -105,7 +105,7 @@ class Section:
 
     def to_dict(self) -> dict[str, Any]:
         """What YAML and JSON can hold, defaults included; `read` makes the same of it."""
-        return {name: _plain(getattr(self, name)) for name in self.declared}
+        return {name: _plain(getattr(self, name)) for name in self.declared_keys}
 
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and repr(other) == repr(self)
@@ -132,7 +132,7 @@ def _plain(value: Any) -> Any:
 
 def section(*made: type[Section], default: str | None = None) -> Reader:
     """Read a section; of several, its key `kind` says which (`default` where it does not)."""
-    kinds = {of.declared["kind"].default: of for of in made} if len(made) > 1 else {}
+    kinds = {of.declared_keys["kind"].default: of for of in made} if len(made) > 1 else {}
 
     def read(path: str, plain: Any) -> Section:
         if isinstance(plain, made):
@@ -232,11 +232,11 @@ def converted(data: dict[Any, Any], made: type[Made], source: str) -> Made:
     ConfigError
         With the key's path, what was expected, and the nearest known key.
     """
-    required = {name for name, of in made.declared.items() if of.default is _REQUIRED}
+    required = {name for name, of in made.declared_keys.items() if of.default is _REQUIRED}
     plain = {
         name: value
         for name, value in data.items()
-        if value is not None or name in required or name not in made.declared
+        if value is not None or name in required or name not in made.declared_keys
     }
     try:
         return made.read("", plain)

@@ -37,9 +37,9 @@ from streamnb.mailbox.watch.maildir import MaildirAccount
 from streamnb.naive_bayes.base import TextModel
 from streamnb.naive_bayes.model_files import read as read_model
 from streamnb.naive_bayes.model_files import save
-from streamnb.partial import Piece, Row, assembled, count, fresh, merge, plan_of
-from streamnb.partial.pieces import _HEAD, opened, packed
-from streamnb.partial.plan import digest_of
+from streamnb.partial import LabelledRow, PartialCounts, assemble, count, merge, new_model, spec_of
+from streamnb.partial.partial_counts import _PREFIX, pack, unpack
+from streamnb.partial.spec import spec_digest
 
 __all__ = ["TARGETS"]
 
@@ -154,9 +154,9 @@ def _models() -> list[bytes]:
 # Pieces of models, their checksums right
 
 PLANS = [
-    plan_of(Classifier(Tokenizer(), MultinomialNB())),
-    plan_of(Classifier(Tokenizer(keep_names=False), BernoulliNB())),
-    plan_of(GaussianNB()),
+    spec_of(Classifier(Tokenizer(), MultinomialNB())),
+    spec_of(Classifier(Tokenizer(keep_names=False), BernoulliNB())),
+    spec_of(GaussianNB()),
 ]
 
 
@@ -166,11 +166,11 @@ def pieces(data: bytes) -> None:
     plan = PLANS[choice.below(3)]
     size = choice.below(65536)
     body = choice.remaining_bytes()
-    raw = _HEAD.pack(min(size, len(body)), zlib.crc32(body)) + body
+    raw = _PREFIX.pack(min(size, len(body)), zlib.crc32(body)) + body
     try:
-        assembled(plan, [Piece(0, 0, raw)])
-        (piece,) = merge(plan, [Piece(0, 0, raw)])
-        model = assembled(plan, [piece])
+        assemble(plan, [PartialCounts(0, 0, raw)])
+        (piece,) = merge(plan, [PartialCounts(0, 0, raw)])
+        model = assemble(plan, [piece])
     except ModelFileError as error:
         _line(error)
         return
@@ -182,27 +182,29 @@ def pieces(data: bytes) -> None:
 
 
 def _pieces() -> list[bytes]:
-    rows = [[Row(0, "spam", "free offer"), Row(1, "ham", "lunch at noon")]] * 2
-    rows.append([Row(0, "x", {"a": 1.0, "b": 2.5}), Row(1, "y", {"a": 3.0, "b": 0.5})])
+    rows = [[LabelledRow(0, "spam", "free offer"), LabelledRow(1, "ham", "lunch at noon")]] * 2
+    rows.append(
+        [LabelledRow(0, "x", {"a": 1.0, "b": 2.5}), LabelledRow(1, "y", {"a": 3.0, "b": 0.5})]
+    )
     results = []
     for number, (plan, part) in enumerate(zip(PLANS, rows, strict=True)):
         for piece in count(plan, part):
-            header, arrays = opened(plan, piece.data)
-            raw = packed({**header, "plan": digest_of(plan)}, arrays)
-            size, _ = _HEAD.unpack_from(raw)
-            results.append(bytes([number]) + struct.pack("<H", size) + raw[_HEAD.size :])
+            header, arrays = unpack(plan, piece.data)
+            raw = pack({**header, "spec": spec_digest(plan)}, arrays)
+            size, _ = _PREFIX.unpack_from(raw)
+            results.append(bytes([number]) + struct.pack("<H", size) + raw[_PREFIX.size :])
     return results
 
 
 def plans(data: bytes) -> None:
     """A plan is refused, or is one: what is made of it has a plan that makes the same."""
     try:
-        model = fresh(data.decode("utf-8", "replace"))
+        model = new_model(data.decode("utf-8", "replace"))
     except ModelFileError as error:
         _line(error)
         return
-    plan = plan_of(model)
-    assert plan_of(fresh(plan)) == plan
+    plan = spec_of(model)
+    assert spec_of(new_model(plan)) == plan
 
 
 # Imports into a mailbox
