@@ -77,7 +77,7 @@ def echo_err(line: object) -> None:
 
 def notify(line: object) -> None:
     """Print on standard error what somebody should know, and who says so."""
-    say(f"streamnb: {line}")
+    echo_err(f"streamnb: {line}")
 
 
 def _check_plot(ctx: click.Context, param: click.Parameter, path: str | None) -> str | None:
@@ -102,7 +102,7 @@ def set_option(example: str) -> Callable[[Command], Command]:
 
 
 def _keep(ctx: click.Context, param: click.Parameter, value: Any) -> None:
-    """Keep a value for `current`: what many commands share is no parameter of each."""
+    """Keep a value for `shared_value`: what many commands share is no parameter of each."""
     ctx.meta[f"streamnb.{param.name}"] = value
 
 
@@ -134,7 +134,7 @@ def site_model_path() -> str | None:
     """What --base names, or stands for it."""
     from streamnb.mailbox.location import base_path
 
-    return current("base") or base_path(current("user"))
+    return shared_value("base") or base_path(shared_value("user"))
 
 
 # Add --db, --base, --user and --wait, for `open_mailbox` and `asking`.
@@ -188,7 +188,7 @@ def current_judge_options(reasons: int = 0) -> JudgeOptions:
     """How messages are judged."""
     from streamnb.mailbox.service.answers import JudgeOptions
 
-    return JudgeOptions(reasons, current("threshold"), current("costs"))
+    return JudgeOptions(reasons, shared_value("threshold"), shared_value("costs"))
 
 
 def connect(reasons: int = 0, learn: bool = False, record: bool = False) -> MailboxClient:
@@ -196,11 +196,11 @@ def connect(reasons: int = 0, learn: bool = False, record: bool = False) -> Mail
     from streamnb.mailbox.service.client import MailboxClient
 
     return MailboxClient(
-        current("db"),
-        current("wait"),
+        shared_value("db"),
+        shared_value("wait"),
         current_judge_options(reasons),
         learn,
-        current("user"),
+        shared_value("user"),
         record,
         site_model_path(),
     )
@@ -211,7 +211,9 @@ def open_mailbox(create: bool = False) -> Mailbox:
     from streamnb.mailbox.base import with_base
     from streamnb.mailbox.location import default_path
 
-    return with_base(current("db") or default_path(), create, current("wait"), site_model_path())
+    return with_base(
+        shared_value("db") or default_path(), create, shared_value("wait"), site_model_path()
+    )
 
 
 _SPAN = re.compile(r"(\d{1,9})\s*([smhdw])[a-z]*(?:\s+ago)?")
@@ -230,5 +232,5 @@ def parse_time(text: str) -> float:
         return at
     except (ValueError, OverflowError, OSError):
         raise click.BadParameter(
-            f"{text!r:.80} is no time: say 2026-11-20, 2026-11-20T14:30, or 2h, 3d, 1w (ago)"
+            f"{text!r:.80} is no time: echo_err 2026-11-20, 2026-11-20T14:30, or 2h, 3d, 1w (ago)"
         ) from None

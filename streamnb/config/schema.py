@@ -27,7 +27,7 @@ from streamnb.naive_bayes import (
     DiscriminativeMultinomialNB,
     MultinomialNB,
 )
-from streamnb.parameters import MIN_POSITIVE, Boolean, Number, Choice, Constraint, Text, Integer
+from streamnb.parameters import MIN_POSITIVE, Boolean, Choice, Constraint, Integer, Number, Text
 
 
 def _is_name(value: Any) -> bool:
@@ -193,7 +193,7 @@ class SparkConfig(Section):
     parts: int = key(Integer(1, 10**6), default=8)
     block: int = key(Integer(1, 10**9), default=4096)
     memory: float = key(Number(MIN_POSITIVE, 1e9), default=512.0)
-    least: float = key(Number(), default=0.0)
+    min_count: float = key(Number(), default=0.0)
     shards: int | None = key(Integer(1, 10**6, none=True), default=None)
     rounds: int | None = key(Integer(1, 10**6, none=True), default=None)
     classes: bool = key(Boolean(), default=False)

@@ -189,7 +189,7 @@ def test_a_group_that_fails_leaves_nothing(tmp_path, monkeypatch):
         mailbox.learn(mail(1), "spam")
         before = told(mailbox, tmp_path / "a")
         with monkeypatch.context() as patch:
-            patch.setattr(SqlCounts, "take_in", lambda *_: 1 / 0)
+            patch.setattr(SqlCounts, "commit", lambda *_: 1 / 0)
             with pytest.raises(ZeroDivisionError):
                 mailbox.learn_many([Lesson(mail(n), "ham") for n in range(9)])
         assert told(mailbox, tmp_path / "b") == before

@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 from streamnb import CategoricalNB
 from streamnb.config.experiment import (
     CsvConfig,
+    HoldoutFractions,
     IdxConfig,
     RandomConfig,
     StratifiedConfig,
-    HoldoutFractions,
     build_experiment,
 )
 from streamnb.config.yaml_files import read_yaml
@@ -331,7 +331,7 @@ def test_questions_are_prepared_as_the_table_is(experiments):
             "data": {"kind": "csv", "path": wheat, "label": "variety", **prepared},
             "models": {"m": {"kind": model}},
             "splits": {"kind": "none"},
-            "queries": [row],
+            "ask": [row],
         }
         (answer,) = run(build_experiment(made)).answers
         assert max(answer.probabilities["m"], key=answer.probabilities["m"].get) == "1"
@@ -396,7 +396,7 @@ def test_all_models_answer(experiments):
                 "data": {"kind": "csv", "path": path},
                 "models": models,
                 "splits": {"kind": "none"},
-                "queries": [question],
+                "ask": [question],
             }
         )
     )
@@ -608,24 +608,20 @@ MISUSES = {
         "--plot no/such.svg: there is no folder no",
     ),
     "empty": (["/dev/null"], 2, "empty"),
-    "asked": (
-        ["{weather}", "--set", "queries=[{wind: 1}]"],
-        2,
-        "ask: 'wind' is none of the features",
-    ),
+    "asked": (["{weather}", "--set", "ask=[{wind: 1}]"], 2, "ask: 'wind' is none of the features"),
     "transposed": (["{weather}", "--set", "data.transposed=true"], 3, "occurs twice"),
     "asked in numbers": (
-        ["{weather}", "--set", "queries=[{windy: yes}]"],
+        ["{weather}", "--set", "ask=[{windy: yes}]"],
         2,
         "ask: 'windy': True is not text, as FALSE, TRUE are: put it in quotes",
     ),
     "nothing": (
-        ["{weather}", "--set", "splits={kind: none}", "--set", "queries=[]"],
+        ["{weather}", "--set", "splits={kind: none}", "--set", "ask=[]"],
         2,
-        "'none' tests nothing, and there are no queries",
+        "'none' tests nothing, and nothing is asked",
     ),
     "asked too much": (
-        [*WHEAT, "models={g: {kind: gaussian}}", "--set", "queries=[{area: 1e101}]"],
+        [*WHEAT, "models={g: {kind: gaussian}}", "--set", "ask=[{area: 1e101}]"],
         2,
         "ask: 'area': 1e+101 is not 1e100 at most",
     ),
@@ -634,7 +630,7 @@ MISUSES = {
             *WHEAT,
             "models={g: {kind: scikit-learn, estimator: GaussianNB}}",
             "--set",
-            "queries=[{area: 1}]",
+            "ask=[{area: 1}]",
         ],
         2,
         "models.g: ask: scikit-learn's models know no missing value, and 'perimeter' is one",
@@ -651,7 +647,7 @@ MISUSES = {
     ),
     "a bad kind": (["{weather}", "--set", "splits={kind: x}"], 2, "splits.kind: 'x' is not one of"),
     "alias": (["{weather}", "--set", "splits.trials=&a [*a]"], 2, "aliases (*name)"),
-    "depth": (["{weather}", "--set", f"splits={'[' * 20000}"], 2, "nested over 50 deep"),
+    "depth": (["{weather}", "--set", f"splits={'[' * 20000}"], 2, "brackets in each other"),
     "no folder": (["{weather}", "--out", ""], 5, "it has no name"),
     "prequential ranges": (
         ["{weather}", "--set", "splits={kind: prequential}", "--set", "data.bins=3"],

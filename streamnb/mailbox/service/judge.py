@@ -15,7 +15,7 @@ from streamnb.mailbox.base import Base
 from streamnb.mailbox.ledger import PROGRAM
 from streamnb.mailbox.lessons import Outcome
 from streamnb.mailbox.location import WAIT, user_path
-from streamnb.mailbox.service.answers import Response, JudgeOptions, answer
+from streamnb.mailbox.service.answers import JudgeOptions, Response, answer
 from streamnb.mailbox.store import Mailbox
 
 

@@ -26,7 +26,7 @@ from streamnb.mailbox.store import Mailbox
 from streamnb.mailbox.transfer.extract import Extract, digest_of_file, of_counts
 from streamnb.naive_bayes.base import TextModel
 from streamnb.naive_bayes.receipt import Receipt
-from streamnb.storage import label_to_json, label_from_json
+from streamnb.storage import label_from_json, label_to_json
 
 _HEAD = "streamnb mailbox"
 _LINE = 1 << 28  # bytes of a line: one import may be a whole model
@@ -83,7 +83,7 @@ def _read_name(text: str) -> bytes:
 
 def _row_line(row: Row, model: TextModel, labels: list[str], alive: list[int]) -> dict[str, Any]:
     # Classes by our order, so that histories make no difference.
-    receipt = model.renumbered(row.receipt, alive)
+    receipt = model.remap_classes(row.receipt, alive)
     tokens = None if row.tokens is None else base64.b64encode(pack_tokens(row.tokens)).decode()
     return {
         "digest": row.digest.hex(),

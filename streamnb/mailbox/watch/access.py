@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
-from streamnb.errors import ConfigError, MailServerError, root_cause, convert_os_errors
+from streamnb.errors import ConfigError, MailServerError, convert_os_errors, root_cause
 
 
 class Address(NamedTuple):
@@ -102,7 +102,7 @@ class Access:
         if self.password_command:
             return _of_command(self.password_command)
         if self.password_file:
-            return _of_file(self.password_file)
+            return _from_file(self.password_file)
         known = os.environ.get("STREAMNB_PASSWORD") or _of_keyring(address)
         if known is None:
             raise ConfigError(
@@ -126,7 +126,7 @@ def _of_command(command: str) -> str:
         raise ConfigError(f"--password-command: {root_cause(error)}") from None
 
 
-def _of_file(path: str) -> str:
+def _from_file(path: str) -> str:
     with (
         convert_os_errors(ConfigError, f"{path}: the password cannot be read", ValueError),
         open(path, "rb") as file,

@@ -15,8 +15,8 @@ from streamnb.errors import (
     MailCopyError,
     MailRefusedError,
     MailServerError,
-    root_cause,
     require_extra,
+    root_cause,
 )
 from streamnb.mailbox.sources import Found
 from streamnb.mailbox.watch.access import Access, Address, address_of

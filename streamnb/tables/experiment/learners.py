@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streamnb.config.experiment import ScikitConfig
-from streamnb.config.sections import ParameterSection
+from streamnb.config.experiment import TABULAR, ScikitConfig
+from streamnb.config.sections import Section
 from streamnb.errors import ConfigError, require_extra
+from streamnb.naive_bayes import COUNTING
 from streamnb.tables.base import TabularNB
 from streamnb.tables.columns import Columns
 from streamnb.tables.experiment.data import Examples
@@ -91,7 +92,7 @@ def learning(name: str, examples: Examples) -> Iterator[None]:
         raise ConfigError(f"models.{name}: it cannot learn {examples.name}: {why}") from None
 
 
-def learner_of(config: ScikitConfig | ParameterSection, name: str) -> Learner:
+def learner_of(config: Section, name: str) -> Learner:
     """What makes models of a configuration.
 
     Raises
@@ -101,7 +102,7 @@ def learner_of(config: ScikitConfig | ParameterSection, name: str) -> Learner:
     """
     if isinstance(config, ScikitConfig):
         return _Scikit(_estimator(config, name))
-    made: Any = config.model_class
+    made: Any = {**COUNTING, **TABULAR}[config.kind]
     parameters = {name: getattr(config, name) for name in made.parameter_table}
     try:
         made(**parameters)

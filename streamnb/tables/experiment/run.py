@@ -47,7 +47,7 @@ def run(config: ExperimentConfig, on_trial: OnTrial = lambda done, total: None) 
     learners = {name: learner_of(of, name) for name, of in config.models.items()}
     _check(config, examples)
     work = _Work(examples, learners)
-    answered = answers(examples, learners, config.queries)
+    answered = answers(examples, learners, config.ask)
     interrupted = False
     try:
         if isinstance(config.splits, PrequentialConfig):
@@ -79,8 +79,8 @@ def _check(config: ExperimentConfig, examples: Examples) -> None:
             for feature in named if isinstance(named, tuple) else ():
                 if feature not in examples.table.names:
                     raise ConfigError(f"models.{name}.{key}: {examples.unknown(feature)}")
-    if isinstance(config.splits, NoSplitsConfig) and not config.queries and examples.shape is None:
-        raise ConfigError("splits.kind: 'none' tests nothing, and there are no queries")
+    if isinstance(config.splits, NoSplitsConfig) and not config.ask and examples.shape is None:
+        raise ConfigError("splits.kind: 'none' tests nothing, and nothing is asked (ask)")
     if isinstance(config.splits, PrequentialConfig) and examples.prepare is not as_it_is:
         raise ConfigError(
             "splits.kind: 'prequential' has no rows at first to make ranges or a scale from: "
