@@ -24,7 +24,7 @@ from streamnb.naive_bayes import (
     DiscriminativeMultinomialNB,
     MultinomialNB,
 )
-from streamnb.parameters import MIN_POSITIVE, Boolean, Number, Choice, Constraint, Integer
+from streamnb.parameters import MIN_POSITIVE, Boolean, Choice, Constraint, Integer, Number
 from streamnb.tables import (
     AODE,
     CategoricalNB,

@@ -140,11 +140,10 @@ def _choose_columns(
             f"{table.path}: label and text are the same column, {table.names[label_index]!r:.80}; "
             "set corpus.label_column and corpus.text_column"
         )
-    if len(table.names) == 2:  # one column is known: the other one is the other column
-        if label_index is None and text_index is not None and label is None:
-            label_index = 1 - text_index
-        if text_index is None and label_index is not None and text is None:
-            text_index = 1 - label_index
+    known_index = text_index if label_index is None else label_index
+    if known_index is not None and _is_pair_header(table, known_index, label or text):
+        label_index = 1 - known_index if label_index is None else label_index
+        text_index = 1 - known_index if text_index is None else text_index
     if label_index is not None and text_index is not None:
         return table, label_index, text_index
     if label is None and text is None and table.format == "csv" and has_header is not True:
@@ -172,6 +171,18 @@ def _find_column(table: Table, name: str | None, known_names: Sequence[str]) -> 
     if index is not None and plain.count(plain[index]) > 1:
         raise CorpusError(f"{table.path}:1: two columns are called {name!r:.80}; rename one")
     return index
+
+
+def _is_pair_header(table: Table, known_index: int, wanted: str | None) -> bool:
+    """Return whether one known column of two tells what the other one is.
+
+    A word that is the name of a column, above the same or single letters, may be data.
+    """
+    if len(table.names) != 2:
+        return False
+    name = table.names[1 - known_index]
+    values = {row[1 - known_index].strip() for row in table.head()}
+    return name not in values and (wanted is not None or len(table.names[known_index]) > 1)
 
 
 def _detect_columns(table: Table) -> tuple[Table, int, int] | None:

@@ -188,9 +188,7 @@ class _Opener:
         delimiter = self.delimiter
         if kind == "tabs" or (table_format is None and kind is None and is_tabbed(head)):
             table_format, delimiter = "csv", delimiter or "\t"
-        elif table_format is None and (
-            kind == "csv" or delimiter is not None or any(self.columns)
-        ):
+        elif table_format is None and (kind == "csv" or delimiter is not None or any(self.columns)):
             table_format = "csv"
         if table_format is None:
             return None

@@ -30,15 +30,19 @@ SUFFIXES = {
     ".ndjson": "jsonl",
     ".parquet": "parquet",
 }
-COMPRESSIONS = {".gz": b"\x1f\x8b", ".bz2": b"BZh", ".xz": b"\xfd7zXZ\0", ".zst": b"\x28\xb5\x2f\xfd"}
+COMPRESSIONS = {
+    ".gz": b"\x1f\x8b",
+    ".bz2": b"BZh",
+    ".xz": b"\xfd7zXZ\0",
+    ".zst": b"\x28\xb5\x2f\xfd",
+}
 MAX_ROW = 1 << 26  # bytes of a line, and characters of a cell; the rest of a longer one is ignored
 HEAD_BYTES = 1 << 18  # the beginning of a file on which format, delimiter and columns are detected
 HEAD_ROWS = 500
 DELIMITERS = "\t;|,"
 # Missing values as pandas.read_csv spells them, and "?" as the UCI repository and Weka do.
 MISSING = frozenset(
-    "#N/A #NA -1.#IND -1.#QNAN -NaN -nan 1.#IND 1.#QNAN <NA> N/A NA NULL NaN None n/a nan null ?"
-    .split()
+    ["#N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null", "?"]
 ) | {"", "#N/A N/A"}  # fmt: skip
 
 

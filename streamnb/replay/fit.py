@@ -13,7 +13,7 @@ from typing import Any
 
 from streamnb.classifier import Classifier
 from streamnb.config import Config
-from streamnb.corpus import Corpus, Entry, ordered, read
+from streamnb.corpus import Corpus, Entry, order_entries, read
 from streamnb.errors import ConfigError, CorpusError, StreamNBError
 from streamnb.features.views import tokenizer_config
 from streamnb.partial import LabelledRow, PartialCounts, assemble, check_sums, count, merge, spec_of
@@ -94,7 +94,7 @@ def fit_corpora(
     labelled = _labelled_entries(config, paths, corpora, skipped)
     entries = [
         entry
-        for entry in ordered(labelled, config.corpus.order, config.corpus.limit)
+        for entry in order_entries(labelled, config.corpus.order, config.corpus.limit)
         if entry.learn
     ]
     fitted = FittedClassifier(make_classifier(config, tokenizer), skipped=skipped)

@@ -17,9 +17,8 @@ from streamnb.classifier import Classifier
 from streamnb.classifier.verdict import feature_name
 from streamnb.config import Config
 from streamnb.config.schema import NoisyConfig
-from streamnb.corpus import Corpus, open_corpus, ordered
-from streamnb.corpus.entry import Entry
-from streamnb.corpus.headers import message_envelope
+from streamnb.corpus import Corpus, open_corpus, order_entries
+from streamnb.corpus.entry import Entry, message_envelope
 from streamnb.errors import ConfigError, CorpusError, StreamNBError
 from streamnb.evaluate import Example, ResultFiles, RunningMetrics, Step, Summary
 from streamnb.replay.build import (
@@ -170,7 +169,7 @@ def replay_models(
             files.enter_context(run.files)
         start = time.perf_counter()
         labelled = labelled_entries(corpus, config, skipped)
-        entries = ordered(labelled, config.corpus.order, config.corpus.limit)
+        entries = order_entries(labelled, config.corpus.order, config.corpus.limit)
         features = stream_features(entries, runs[0].classifier.tokenizer, config.jobs)
         with_envelope = any(needs_envelope(each) for each in configs)
         stream = interruption.until_interrupted(features)

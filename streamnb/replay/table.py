@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 from pyarrow import parquet
 
-from streamnb.corpus import Entry, open_corpus, ordered, read
+from streamnb.corpus import Entry, open_corpus, order_entries, read
 from streamnb.errors import CorpusError
 from streamnb.storage import replace_file
 
@@ -25,7 +25,7 @@ def write_table(paths: Sequence[str], output: str, order: str = "indexed") -> in
         The file. Its columns are `position`, `label` and `message`: bytes of mail, or strings of
         text.
     order
-        The order of the messages, as for `streamnb.corpus.ordered`.
+        The order of the messages, as for `streamnb.corpus.order_entries`.
 
     Raises
     ------
@@ -59,7 +59,7 @@ def write_table(paths: Sequence[str], output: str, order: str = "indexed") -> in
             writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=schema))
             rows.clear()
 
-        for messages, entry in enumerate(ordered(entries(), order), 1):
+        for messages, entry in enumerate(order_entries(entries(), order), 1):
             rows.append((messages - 1, entry.label, read(entry)))
             if len(rows) == _BATCH_SIZE:
                 flush()

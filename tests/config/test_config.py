@@ -12,7 +12,7 @@ from streamnb.config.experiment import build_experiment
 from streamnb.config.sections import Section, key, list_type, mapping_type, section_type
 from streamnb.config.yaml_files import resolve_paths
 from streamnb.errors import ConfigError
-from streamnb.parameters import Text, Integer, parameters_from_json, parameters_to_json
+from streamnb.parameters import Integer, Text, parameters_from_json, parameters_to_json
 
 
 class Point(Section):
