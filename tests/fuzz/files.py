@@ -30,7 +30,7 @@ from streamnb import (
 from streamnb.config import build
 from streamnb.config.yaml_files import read_yaml, to_yaml
 from streamnb.corpus import open_corpus, read
-from streamnb.corpus.delimited import _LABEL_COLUMNS, _TEXT_COLUMNS
+from streamnb.corpus.delimited import LABEL_COLUMNS, TEXT_COLUMNS
 from streamnb.errors import ConfigError, CorpusError, ModelFileError, StreamNBError
 from streamnb.mailbox.transfer.formats import export, import_file
 from streamnb.mailbox.watch.maildir import MaildirAccount
@@ -345,7 +345,7 @@ def delimited(data: bytes) -> None:
             names = {
                 name.strip().lower() for name in (lines or [b""])[0].decode("latin-1").split("\t")
             }
-            named = names & set(_LABEL_COLUMNS) and names & set(_TEXT_COLUMNS)
+            named = names & set(LABEL_COLUMNS) and names & set(TEXT_COLUMNS)
             assert len(results) == len(lines) - bool(named)
     for _, label, _ in results or []:
         assert len(label.split()) <= 1
