@@ -18,8 +18,7 @@ from streamnb.classifier.verdict import feature_name
 from streamnb.config import Config
 from streamnb.config.schema import NoisyConfig
 from streamnb.corpus import Corpus, open_corpus, order_entries
-from streamnb.corpus.entry import Entry
-from streamnb.corpus.headers import message_envelope
+from streamnb.corpus.entry import Entry, message_envelope
 from streamnb.errors import ConfigError, CorpusError, StreamNBError
 from streamnb.evaluate import Example, ResultFiles, RunningMetrics, Step, Summary
 from streamnb.replay.build import (
