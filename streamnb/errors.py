@@ -169,7 +169,7 @@ def corrupted(path: object, what: str) -> StateError:
     """Of a database: what it holds is not sound."""
     return StateError(
         f"{path}: the database is corrupted: {what}; restore it from a backup, or see "
-        "`streamnb rescue`"
+        "`streamnb recover`"
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -21,6 +22,26 @@ _IGNORED = {"cmds", "summary.txt", "readme", "readme.txt"}
 def is_maildir(path: Path) -> bool:
     """Whether a folder is a Maildir."""
     return os.path.isdir(path / "cur") and os.path.isdir(path / "new")
+
+
+# File systems without ":" in names get ";" or "!" from some mail programs.
+_FLAGS = re.compile(r"[:;!]2,")
+
+
+def split_maildir_flags(name: str) -> tuple[str, str, str]:
+    """Split a Maildir file's name into its unique name, the separator and the flags.
+
+    Separator and flags are "" if the name has none.
+
+    Examples
+    --------
+    >>> split_maildir_flags("1.host:2,ST"), split_maildir_flags("1.host")
+    (('1.host', ':2,', 'ST'), ('1.host', '', ''))
+    """
+    separator = _FLAGS.search(name)
+    if separator is None:
+        return name, "", ""
+    return name[: separator.start()], separator[0], name[separator.end() :]
 
 
 def class_of(name: str) -> str:

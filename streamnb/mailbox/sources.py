@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from streamnb.corpus import Entry, read
 from streamnb.corpus.entry import MAX_MESSAGE
-from streamnb.corpus.folders import is_maildir
+from streamnb.corpus.folders import is_maildir, split_maildir_flags
 from streamnb.corpus.mbox import looks_like_mbox, mbox
 from streamnb.errors import CorpusError, StreamNBError, root_cause, convert_os_errors
 
@@ -141,7 +141,7 @@ def _folder(path: Path) -> Iterator[Found]:
 def _is_mail(item: tuple[Path, bool]) -> bool:
     """Whether an item of a Maildir is a message, and not marked as deleted."""
     path, folder = item
-    return not folder and "T" not in path.name.partition(":2,")[2]
+    return not folder and "T" not in split_maildir_flags(path.name)[2]
 
 
 def _listed(path: Path) -> list[tuple[Path, bool]]:
