@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 from pkgutil import resolve_name
 
-from streamnb.parameters import Parameterised
+from streamnb.parameters import ParametersMixin
 
 REFERENCE = Path(__file__).parent / "reference" / "python.md"
 PAGE = REFERENCE.with_name("parameters.md")
@@ -17,11 +17,11 @@ counted, which is settled once something was learned.
 """
 
 
-def classes() -> list[type[Parameterised]]:
+def classes() -> list[type[ParametersMixin]]:
     """The classes with parameters that the reference of Python documents, in its order."""
     names = re.findall("^::: (.+)$", REFERENCE.read_text(encoding="utf-8"), re.MULTILINE)
     found = map(resolve_name, names)
-    return [made for made in found if isinstance(made, type) and issubclass(made, Parameterised)]
+    return [made for made in found if isinstance(made, type) and issubclass(made, ParametersMixin)]
 
 
 def page() -> str:
@@ -34,7 +34,7 @@ def page() -> str:
             "| parameter | default | role | |",
             "|---|---|---|---|",
         ]
-        for name, known in made._table.items():
+        for name, known in made.parameter_table.items():
             text = known.help.replace("|", "\\|")
             lines.append(f"| `{name}` | `{known.default!r}` | {known.role} | {text} |")
         lines.append("")

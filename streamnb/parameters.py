@@ -40,7 +40,7 @@ def shown(value: Any) -> str:
         return f"a number of {value.bit_length()} bits" if type(value) is int else "what is there"
 
 
-class Such:
+class Constraint:
     """What a parameter may be: whatever fits a condition, and what to call that."""
 
     listed = False  # whether a list, as YAML and JSON have it, stands for a tuple
@@ -72,7 +72,7 @@ class Such:
             raise ValueError(f"{name}: {shown(value)} is not {self.what}")
 
 
-class Number(Such):
+class Number(Constraint):
     """A number from `low` to `high`; with `below`, not `high` itself."""
 
     def __init__(
@@ -82,16 +82,16 @@ class Number(Such):
             return is_number(value) and low <= value <= high and not (below and value == high)
 
         what = f"a number from {low:g} to {'below ' * below}{high:g}"
-        if low == LEAST:
+        if low == MIN_POSITIVE:
             what = f"a number > 0 ({what.removeprefix('a number ')})"
         super().__init__(fits, what, none=none)
 
 
-LEAST = 1e-100
-POSITIVE = Number(LEAST)
+MIN_POSITIVE = 1e-100
+POSITIVE = Number(MIN_POSITIVE)
 
 
-class Whole(Such):
+class Integer(Constraint):
     """A whole number from `low` to `high`."""
 
     def __init__(self, low: int = 1, high: int = 10**12, *, none: bool = False) -> None:
@@ -102,21 +102,21 @@ class Whole(Such):
         super().__init__(fits, f"a whole number from {low} to {high}", none=none)
 
 
-class Flag(Such):
+class Boolean(Constraint):
     """True or False."""
 
     def __init__(self) -> None:
         super().__init__(lambda value: isinstance(value, (bool, np.bool_)), "true or false")
 
 
-class Text(Such):
+class Text(Constraint):
     """Text."""
 
     def __init__(self, *, none: bool = False) -> None:
         super().__init__(lambda value: isinstance(value, str), "text", none=none)
 
 
-class OneOf(Such):
+class Choice(Constraint):
     """One of a few values."""
 
     def __init__(self, choices: tuple[Any, ...], *, none: bool = False) -> None:
@@ -129,7 +129,7 @@ class OneOf(Such):
         super().__init__(fits, f"one of {', '.join(map(str, choices))}", none=none)
 
 
-class Names(Such):
+class Names(Constraint):
     """A list of names: `of` says of which type, and `some` whether it must not be empty."""
 
     listed = True
@@ -162,13 +162,13 @@ class Names(Such):
         return list(value) if self.ordered else sorted(value, key=repr)
 
 
-class Wholes(Such):
+class IntegerRange(Constraint):
     """Two whole numbers, the second not the smaller one."""
 
     listed = True
 
     def __init__(self, low: int = 1, high: int = 8) -> None:
-        one = Whole(low, high)
+        one = Integer(low, high)
 
         def fits(value: Any) -> bool:
             two = isinstance(value, tuple) and len(value) == 2 and all(map(one.fits, value))
@@ -177,7 +177,7 @@ class Wholes(Such):
         super().__init__(fits, f"a pair of whole numbers from {low} to {high}, rising")
 
 
-class PriorOf(Such):
+class ClassPrior(Constraint):
     """A word that names a prior, or a mapping of labels to probabilities."""
 
     def __init__(self, words: tuple[str, ...] = ("learned", "uniform")) -> None:
@@ -214,14 +214,14 @@ class PriorOf(Such):
                 raise ValueError(f"{name}: no class has a probability above 0")
 
 
-def having(method: str, what: str, *, none: bool = False) -> Such:
+def having(method: str, what: str, *, none: bool = False) -> Constraint:
     """An object with a method, and what to call such an object."""
 
     def fits(value: Any) -> bool:
         some = not isinstance(value, type | Sequence)  # a text, too, has a method `count`
         return some and callable(getattr(value, method, None))
 
-    return Such(fits, what, none=none)
+    return Constraint(fits, what, none=none)
 
 
 class Parameter(NamedTuple):
@@ -240,7 +240,7 @@ class Parameter(NamedTuple):
     """
 
     default: Any
-    check: Such
+    check: Constraint
     role: Role
     help: str
 
@@ -253,8 +253,8 @@ class _Field(NamedTuple):
     kw_only: bool
 
 
-def parameter(check: Such, role: Role, help: str, *, default: Any) -> Any:  # noqa: A002
-    """Declare a parameter: a field of a class that `parameterised` decorates."""
+def parameter(check: Constraint, role: Role, help: str, *, default: Any) -> Any:  # noqa: A002
+    """Declare a parameter: a field of a class that `parameter_class` decorates."""
     return Parameter(default, check, role, help)
 
 
@@ -270,7 +270,7 @@ Made = TypeVar("Made", bound=type)
 
 
 @dataclass_transform(eq_default=False, field_specifiers=(parameter, attribute))
-def parameterised(*, kw_only: bool = False) -> Callable[[Made], Made]:
+def parameter_class(*, kw_only: bool = False) -> Callable[[Made], Made]:
     """Make a constructor and documentation of the parameters a class declares and inherits.
 
     As of a dataclass, which would cost each process half a millisecond a class.
@@ -292,7 +292,7 @@ def parameterised(*, kw_only: bool = False) -> Callable[[Made], Made]:
         for base in reversed(made.__mro__):
             every |= vars(base).get("_fields", {})
         fields = {name: of for name, of in every.items() if of is not None}
-        done._table = {name: of.parameter for name, of in fields.items()}
+        done.parameter_table = {name: of.parameter for name, of in fields.items()}
         done.__init__ = _constructor(fields)
         done.__init__.__module__ = made.__module__
         done.__init__.__qualname__ = f"{made.__qualname__}.__init__"
@@ -357,22 +357,22 @@ def _documented(text: str, fields: Mapping[str, _Field]) -> str:
     return f"{text[:at].rstrip()}\n\n{section}\n\n{text[at:].lstrip()}"
 
 
-class Parameterised:
+class ParametersMixin:
     """An object with declared parameters, which are checked whenever they are set.
 
     Attributes that were not declared are refused, so a misspelt name is no silent no-op. Threads
     can share the object: every public method holds its lock.
     """
 
-    _table: ClassVar[dict[str, Parameter]] = {}
+    parameter_table: ClassVar[dict[str, Parameter]] = {}
     _attributes: ClassVar[frozenset[str]] = frozenset()
-    _volatile: ClassVar[tuple[str, ...]] = ("_lock",)  # what is neither pickled nor copied
-    _lock: threading.RLock
+    unpickled_attributes: ClassVar[tuple[str, ...]] = ("lock",)  # what is neither pickled nor copied
+    lock: threading.RLock
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         """Make the object and its lock, also where it is unpickled or copied."""
         self = super().__new__(cls)
-        object.__setattr__(self, "_lock", threading.RLock())
+        object.__setattr__(self, "lock", threading.RLock())
         return self
 
     def _is_taught(self) -> bool:
@@ -383,16 +383,16 @@ class Parameterised:
         """Called after a parameter was set."""
 
     def __setattr__(self, name: str, value: Any) -> None:
-        known = self._table.get(name)
+        known = self.parameter_table.get(name)
         if known is None:
             if name[0] != "_" and name not in self._attributes:
-                near = difflib.get_close_matches(name, self._table, n=1)
+                near = difflib.get_close_matches(name, self.parameter_table, n=1)
                 hint = f"; did you mean {near[0]!r}?" if near else ""
                 raise AttributeError(f"a {type(self).__name__} has no attribute {name!r}{hint}")
             object.__setattr__(self, name, value)
             return
         known.check(name, value)
-        with self._lock:
+        with self.lock:
             if known.role == "counts" and name in vars(self) and self._is_taught():
                 raise ValueError(
                     f"{name}: it is settled once something was learned: make a new model"
@@ -415,7 +415,7 @@ class Parameterised:
         return same
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: of for name, of in vars(self).items() if name not in self._volatile}
+        return {name: of for name, of in vars(self).items() if name not in self.unpickled_attributes}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
@@ -423,15 +423,15 @@ class Parameterised:
     @property
     def _mutable_attributes(self) -> set[str]:
         """What river's `mutate` may change."""
-        return {name for name, known in self._table.items() if known.role != "counts"}
+        return {name for name, known in self.parameter_table.items() if known.role != "counts"}
 
 
-def plain_parameters(of: Parameterised, but: Collection[str] = ()) -> dict[str, Any]:
+def parameters_to_json(of: ParametersMixin, but: Collection[str] = ()) -> dict[str, Any]:
     """The parameters of an object as JSON can hold them."""
-    table = of._table
+    table = of.parameter_table
     return {name: table[name].check.plain(getattr(of, name)) for name in table if name not in but}
 
 
-def parameters_of(plain: Mapping[str, Any], made: type[Parameterised]) -> dict[str, Any]:
-    """What `plain_parameters` gave, as a constructor takes it."""
-    return {name: made._table[name].check.of_plain(value) for name, value in plain.items()}
+def parameters_from_json(plain: Mapping[str, Any], made: type[ParametersMixin]) -> dict[str, Any]:
+    """What `parameters_to_json` gave, as a constructor takes it."""
+    return {name: made.parameter_table[name].check.of_plain(value) for name, value in plain.items()}

@@ -27,11 +27,11 @@ from streamnb.naive_bayes.discriminative import DiscriminativeParameters
 from streamnb.naive_bayes.mini_batches import log_normalised
 from streamnb.naive_bayes.multinomial import MultinomialParameters
 from streamnb.naive_bayes.rows import as_weights
-from streamnb.parameters import Such, parameter, parameterised
+from streamnb.parameters import Constraint, parameter, parameter_class
 from streamnb.scores import best_columns
 
 TOKENIZER = parameter(
-    Such(lambda x: True),
+    Constraint(lambda x: True),
     "counts",
     "What makes tokens of texts; None for `streamnb.Tokenizer()`.",
     default=None,
@@ -57,7 +57,7 @@ class _Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sciki
     text_: bool
 
     def _new_model(self) -> CountingNB:
-        return self.made(**{name: getattr(self, name) for name in self.made._table})
+        return self.made(**{name: getattr(self, name) for name in self.made.parameter_table})
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -137,7 +137,7 @@ class _Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sciki
 
     def _current(self) -> CountingNB:
         """The model with the parameters as they are now: nothing has to be learned again."""
-        for name in self.made._table:
+        for name in self.made.parameter_table:
             if getattr(self.model_, name) != getattr(self, name):
                 setattr(self.model_, name, getattr(self, name))
         return self.model_
@@ -156,7 +156,7 @@ class _Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sciki
         return np.exp(self.predict_log_proba(X))
 
 
-@parameterised()
+@parameter_class()
 class MultinomialNB(MultinomialParameters, _Estimator):
     """`streamnb.MultinomialNB` as a scikit-learn estimator.
 
@@ -179,7 +179,7 @@ class MultinomialNB(MultinomialParameters, _Estimator):
     made = naive_bayes.MultinomialNB
 
 
-@parameterised()
+@parameter_class()
 class BernoulliNB(BernoulliParameters, _Estimator):
     """`streamnb.BernoulliNB` as a scikit-learn estimator; attributes as for `MultinomialNB`."""
 
@@ -188,7 +188,7 @@ class BernoulliNB(BernoulliParameters, _Estimator):
     any_sign = True
 
 
-@parameterised()
+@parameter_class()
 class ComplementNB(ComplementParameters, _Estimator):
     """`streamnb.ComplementNB` as a scikit-learn estimator; attributes as for `MultinomialNB`."""
 
@@ -196,7 +196,7 @@ class ComplementNB(ComplementParameters, _Estimator):
     made = naive_bayes.ComplementNB
 
 
-@parameterised()
+@parameter_class()
 class DiscriminativeMultinomialNB(DiscriminativeParameters, _Estimator):
     """`streamnb.DiscriminativeMultinomialNB` as a scikit-learn estimator.
 

@@ -4,7 +4,7 @@ cdef enum:
     EXACT_FEATURES = 1 << 24
     EXACT_PAIRED = 1 << 12  # whose pairs take 1.3 gigabytes a class
 
-MOST_PAIRED = EXACT_PAIRED
+MAX_PAIRED_FEATURES = EXACT_PAIRED
 
 
 cdef class ExactSums:

@@ -225,7 +225,7 @@ cdef inline uint64_t nested_fingerprint(Key key, uint64_t last, int size) noexce
     return hash if hash else GOLDEN
 
 
-def backing_off(
+def backoff_log_probabilities(
     fingerprints, cells, list totals, double alpha, double spread, int step, double background=0.0,
     bytes key=DEFAULT_KEY,
 ):

@@ -6,7 +6,7 @@ cdef double SMALLEST_VARIANCE = 1e-200  # without smoothing: a point, as nearly 
 def normal_parameters(sums, int ddof, double relative, double epsilon):
     """What `gaussian_rows` wants to know of classes, from the sums of each.
 
-    A variance is the sum of squares about the mean, divided by the weight less ddof. To it `relative` times
+    A variance is the sum of squares about the mean, divide by the weight less ddof. To it `relative` times
     the largest variance (ddof 0) over all classes is added, and `epsilon` to its root. A class that has no
     value of a feature takes mean and variance of all classes together, so that it says nothing.
 

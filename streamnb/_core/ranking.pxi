@@ -1,7 +1,7 @@
 # What a prediction was worth, and how well scores rank in resamplings of a run.
 
 
-def judged(list scores, Py_ssize_t y, Py_ssize_t predicted, Py_ssize_t positive, double least) -> tuple:
+def prediction_losses(list scores, Py_ssize_t y, Py_ssize_t predicted, Py_ssize_t positive, double least) -> tuple:
     """What a message's scores were worth, those of two classes or more.
 
     Parameters

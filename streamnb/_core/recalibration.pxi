@@ -1,13 +1,13 @@
 # What is done with the evidence of a few models for a few classes: lists of numbers in and out.
 
 
-def divided(list numbers, double divisor) -> list:
+def divide(list numbers, double divisor) -> list:
     """Divide each of some numbers."""
     cdef double number
     return [number / divisor for number in numbers]
 
 
-def bounded(list evidence, list known, double bound) -> list:
+def soft_clip(list evidence, list known, double bound) -> list:
     """Draw what a model says for each class near to the top: no class of `known` `bound` below it."""
     cdef list out = [-bound] * len(evidence)
     cdef double top = -INFINITY, mean = 0, value, power
@@ -35,8 +35,8 @@ cdef double IN_RUNS = 0.1      # how much a message in a run of its class counts
 cdef double STEP_GRAIN = 2.0**-36, SQUARES_GRAIN = 2.0**-16
 
 
-def gains(tuple of_all, tuple more) -> list:
-    """What the evidence of each model is multiplied by: by two sets of weights, or one (see `combined`)."""
+def slopes(tuple of_all, tuple more) -> list:
+    """What the evidence of each model is multiplied by: by two sets of weights, or one (see `combine_scores`)."""
     cdef list ours = of_all[0], theirs = None if more is None else more[0]
     return [
         max(<double> ours[j] if theirs is None else <double> ours[j] + <double> theirs[j], LEAST_GAIN)
@@ -48,20 +48,20 @@ cdef inline double bias_of(list biases, Py_ssize_t k):
     return <double> biases[k] if k < len(biases) else 0.0
 
 
-def combined(tuple of_all, tuple more, list evidence, list known) -> list:
+def combine_scores(tuple of_all, tuple more, list evidence, list known) -> list:
     """Score the classes of `known`: its bias + sum over j of the gain of j * evidence[j][k].
 
     Parameters
     ----------
     of_all, more
-        Lists of gains, of the sums of their squared gradients, of biases and of those' sums. What
+        Lists of slopes, of the sums of their squared gradients, of biases and of those' sums. What
         is in `more`, which can be None, is added. Classes beyond the biases have none.
     evidence
         What each model says for each class.
     known
         Numbers of the classes, rising.
     """
-    cdef list out = [], of, weights = gains(of_all, more)
+    cdef list out = [], of, weights = slopes(of_all, more)
     cdef double score, part
     cdef Py_ssize_t k, j
     for k in known:
@@ -77,21 +77,21 @@ def combined(tuple of_all, tuple more, list evidence, list known) -> list:
     return out
 
 
-def recalibrated(
+def calibration_step(
     tuple of_all, tuple more, list evidence, list known, list shares, Py_ssize_t k, double trust, double turn,
     double told, Py_ssize_t top, double rate,
 ) -> list:
     """Take AdaGrad's step of all weights, in place, for a message of class k.
 
     As far as it has its turn, the gradient of each gain is its own. As far as it has not, IN_RUNS
-    times what is left of them where all gains grow by the same factor. As far as it would not have
-    been told if the class that is most probable had been right, gains learn from the shares of the
+    times what is left of them where all slopes grow by the same factor. As far as it would not have
+    been told if the class that is most probable had been right, slopes learn from the shares of the
     other classes (see `naive_bayes/corrections.py`).
 
     Parameters
     ----------
     of_all, more, evidence, known
-        As for `combined`. There are biases for all classes.
+        As for `combine_scores`. There are biases for all classes.
     shares
         The probabilities of the classes of `known`.
     trust, turn, told
@@ -108,7 +108,7 @@ def recalibrated(
     """
     cdef Py_ssize_t i, c, j, models = len(evidence)
     cdef list errors = [0.0] * (<Py_ssize_t> known[len(known) - 1] + 1), gradients = [], of
-    cdef list weights = gains(of_all, more), misses = errors
+    cdef list weights = slopes(of_all, more), misses = errors
     cdef double total, along = 0, square = 0, gain, common
     for i in range(len(known)):
         c = known[i]
@@ -195,7 +195,7 @@ cdef inline double most_credit(double expected) noexcept:
     return min(max(on_grain(CREDIT_GRAIN, MOST_EARNED * expected), 1.0), <double> LARGEST_CREDIT)
 
 
-def earnings(list numbers, dict runs, list known, Py_ssize_t k, double learned) -> tuple:
+def class_run_step(list numbers, dict runs, list known, Py_ssize_t k, double learned) -> tuple:
     """What a message of class k of `known` changes in whose turn it is (see `naive_bayes/turns.py`).
 
     Parameters
@@ -243,7 +243,7 @@ def earnings(list numbers, dict runs, list known, Py_ssize_t k, double learned) 
     return change, ended
 
 
-def add_times(list numbers, changes, double times):
+def add_scaled(list numbers, changes, double times):
     """Add `times` each change to the numbers, in place."""
     cdef Py_ssize_t i = 0
     cdef double change
@@ -253,7 +253,7 @@ def add_times(list numbers, changes, double times):
 
 
 def add_runs(dict runs, changes, double times):
-    """Add `times` the changes of runs, as `earnings` gives them, in place; classes without any are left out."""
+    """Add `times` the changes of runs, as `class_run_step` gives them, in place; classes without any are left out."""
     cdef double length, mean
     cdef Py_ssize_t i, c
     for i in range(0, len(changes), 3):
@@ -274,7 +274,7 @@ cdef double LEAST_WEIGHT = 2.0**-60  # of what has all but decayed
 cdef double PART_OF_NEWTON = 0.5
 
 
-def trusted(double p, double share, Py_ssize_t classes, double own, double others) -> float:
+def label_trust(double p, double share, Py_ssize_t classes, double own, double others) -> float:
     """How probably a label is right that has probability p, where that share of labels is wrong."""
     cdef double doubt, right, wrong
     if classes < 2:
@@ -343,7 +343,7 @@ def best_index(list scores) -> int:
     return 0  # no score is a number
 
 
-def prior_shares(list weights, double total, Py_ssize_t views) -> list:
+def log_prior_shares(list weights, double total, Py_ssize_t views) -> list:
     """Of the logarithm of each class's share of all weight, what falls to each of so many views."""
     cdef list out = []
     cdef double weight
@@ -352,7 +352,7 @@ def prior_shares(list weights, double total, Py_ssize_t views) -> list:
     return out
 
 
-def surprises(list evidence, list prior, Py_ssize_t k) -> list:
+def residuals(list evidence, list prior, Py_ssize_t k) -> list:
     """For each model, 1 less the probability of class k, its scores being evidence and prior."""
     cdef list out = [], of
     cdef double top, power, mine, hi, lo

@@ -113,7 +113,7 @@ def exp(double x) -> float:
 def log_cells(cells, double alpha=0.0, less=None):
     """Take log(cells + alpha), elementwise; float64 in and out, of any shape.
 
-    `less` is subtracted: a number for each column.
+    `less` is subtract_exactly: a number for each column.
     """
     cdef Py_ssize_t i, k, n = cells.size, width = 0 if less is None else len(less)
     cdef double *v = <double *> cnp.PyArray_DATA(checked(cells, cnp.NPY_FLOAT64, n, "cells"))
@@ -350,7 +350,7 @@ cdef double left_of(double before, double amount) noexcept nogil:
     return 0.0 if fabs(after) <= 1e-9 * amount else after
 
 
-def subtracted(double before, double amount) -> float:
+def subtract_exactly(double before, double amount) -> float:
     """What is left of a weight after an amount was taken away; below zero if it was not there."""
     return left_of(before, amount)
 

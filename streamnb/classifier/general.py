@@ -21,19 +21,19 @@ from streamnb.features.words import ScanningTransformer, Tokenizer
 from streamnb.naive_bayes.base import TextModel
 from streamnb.naive_bayes.counting import CountingNB
 from streamnb.naive_bayes.explanation import Explanation
-from streamnb.naive_bayes.mini_batches import AsksMany
+from streamnb.naive_bayes.mini_batches import PredictManyMixin
 from streamnb.naive_bayes.model_files import not_ours, read, save
 from streamnb.naive_bayes.multinomial import MultinomialNB
 from streamnb.naive_bayes.receipt import Receipt
 from streamnb.naive_bayes.rows import as_labels, as_weights, frame_of, is_frame
 from streamnb.parameters import (
-    Parameterised,
-    Such,
+    ParametersMixin,
+    Constraint,
     Text,
     having,
     is_number,
     parameter,
-    parameterised,
+    parameter_class,
 )
 from streamnb.scores import best_index, log_odds, probabilities
 
@@ -45,15 +45,15 @@ def _are_costs(value: Any) -> bool:
 
 _CLEAR = 1e3  # nats that a clear message has at least
 
-_COSTS = Such(_are_costs, "three numbers >= 0: false_alarm, miss and unsure")
-_LABEL = Such(
+_COSTS = Constraint(_are_costs, "three numbers >= 0: false_alarm, miss and unsure")
+_LABEL = Constraint(
     lambda value: isinstance(value, str | int | float | np.generic),
     "a label: str, int, bool or float",
 )
 
 
-@parameterised()
-class Classifier(Parameterised, AsksMany):
+@parameter_class()
+class Classifier(ParametersMixin, PredictManyMixin):
     """A tokenizer and a model: learns and classifies messages as they are.
 
     It is a river classifier, whose x is a message: bytes, str, or with `on` a dict that has one.
@@ -132,7 +132,7 @@ class Classifier(Parameterised, AsksMany):
     @property
     def models(self) -> Sequence[CountingNB]:
         """The counting model of each view."""
-        return self.model.members
+        return self.model.view_models
 
     def learn_one(self, x: Any, y: Label, w: float = 1.0) -> None:
         """Learn a message of class y, with weight w."""
@@ -199,7 +199,7 @@ class Classifier(Parameterised, AsksMany):
 
     @property
     def _scoring(self) -> threading.RLock:
-        return self.model._lock
+        return self.model.lock
 
     def _scores_of(self, X: Any) -> NDArray[np.float64]:
         return self.model._scores_of([self.count(x) for x in _messages(X)])
@@ -216,9 +216,9 @@ class Classifier(Parameterised, AsksMany):
         costs : Costs or sequence of float, default None
             What decisions cost, this time; None for the classifier's own.
         """
-        return self.classify_counted(self.count(x), reasons, costs)
+        return self.classify_features(self.count(x), reasons, costs)
 
-    def classify_counted(
+    def classify_features(
         self, tokens: Any, reasons: int = 10, costs: Sequence[float] | None = None
     ) -> Verdict:
         """As `classify`, of a message's features as `count` gives them."""
@@ -227,19 +227,19 @@ class Classifier(Parameterised, AsksMany):
         if costs is not None:
             _COSTS("costs", tuple(costs))
         asked = self.costs if costs is None else Costs(*costs)
-        with self.model._lock:  # the reasons are those of the scores
+        with self.model.lock:  # the reasons are those of the scores
             messages = self.messages()
             if not any(messages.values()):  # or all that was learned was taken back
                 return Verdict(None, 0.0, 0.0, True, {}, [], ready=False)
             scores = self.model.joint_log_likelihood(tokens)
-            label, shares, unsure = self.decided(scores, asked, messages)
+            label, shares, unsure = self.decide(scores, asked, messages)
             why = self.reasons(tokens, label, reasons) if reasons else []
             ready = self.model.is_ready(label)
         return Verdict(label, shares[label], log_odds(scores, label), unsure, shares, why, ready)
 
     def messages(self) -> dict[Label, float]:
         """How many messages of each class were learned."""
-        with self.model._lock:
+        with self.model.lock:
             counts = self.models[0].counts
             pairs = zip(counts.labels, counts.weights, strict=True)
             return {label: weight / counts.scale for label, weight in pairs}
@@ -250,16 +250,16 @@ class Classifier(Parameterised, AsksMany):
         The class must have been called rightly often enough, and so many messages of others must be
         known that a new kind of those is improbable: some fifty, with the costs that are default.
         """
-        with self.model._lock:
+        with self.model.lock:
             messages = self.messages()
             clear = {y: 0.0 if y == label else -_CLEAR for y, n in messages.items() if n}
             return (
                 label in clear
                 and self.model.is_ready(label)
-                and not self.decided(clear, self.costs, messages)[2]
+                and not self.decide(clear, self.costs, messages)[2]
             )
 
-    def decided(
+    def decide(
         self, scores: Mapping[Label, float], costs: Costs, messages: Mapping[Label, float]
     ) -> tuple[Label, dict[Label, float], bool]:
         """The class, the probability of each, and whether a look costs less than any decision.
@@ -287,7 +287,7 @@ class Classifier(Parameterised, AsksMany):
     def explain_one(self, x: Any) -> Explanation:
         """Say what each feature of a message added to each class."""
         tokens = self.count(x)
-        with self.model._lock:
+        with self.model.lock:
             return self._explained(tokens)[0]
 
     def _explained(self, tokens: Any) -> tuple[Explanation, dict[Feature, tuple[int, int]]]:
@@ -304,7 +304,7 @@ class Classifier(Parameterised, AsksMany):
                     fingerprint = int(counted.fingerprints[i])
                     known = counted.name(i)
                     if counted.names is None:  # they were kept without their names
-                        known = self.models[j].name_of(fingerprint)
+                        known = self.models[j].display_name(fingerprint)
                     name = tokenizer.name(fingerprint, known)
                     if name in parts:  # two views may have features of one name
                         name = (j, name)
@@ -323,10 +323,10 @@ class Classifier(Parameterised, AsksMany):
             Name, the log-odds one occurrence adds against the best other class (before a message's
             length is allowed for), and how much of it was learned in each class.
         """
-        with self.model._lock:
+        with self.model.lock:
             (found,) = self.strongest((label,), n).values()
             return [
-                (name, gain, self.models[view].counts_of(fingerprint))
+                (name, gain, self.models[view].class_counts(fingerprint))
                 for name, gain, view, fingerprint in found
             ]
 
@@ -340,12 +340,12 @@ class Classifier(Parameterised, AsksMany):
         """
         wanted = list(labels)
         found: list[list[tuple[Feature, float, int, int]]] = [[] for _ in wanted]
-        with self.model._lock:
+        with self.model.lock:
             for view, model in enumerate(self.models):
                 tokenizer = self.tokenizer.tokenizers[view]
                 for mine, strongest in zip(found, model.top_fingerprints(wanted, n), strict=True):
                     for fingerprint, gain in strongest:
-                        name = tokenizer.name(fingerprint, model.name_of(fingerprint))
+                        name = tokenizer.name(fingerprint, model.display_name(fingerprint))
                         mine.append((name, gain, view, fingerprint))
         for mine in found:
             mine.sort(key=lambda item: (-item[1], str(item[0])))
@@ -355,12 +355,12 @@ class Classifier(Parameterised, AsksMany):
     def reasons(self, tokens: Any, label: Label, most: int) -> list[Reason]:
         """The features of a message, as `count` gives them, that speak loudest for or against."""
         why, origins = self._explained(tokens)
-        found = why.strongest(label, len(why.contributions))
+        found = why.top_features(label, len(why.contributions))
         loudest = sorted(found, key=lambda item: (-abs(item[1]), str(item[0])))[:most]
         reasons = []
         for feature, gain in loudest:
             view, fingerprint = origins[feature]
-            reasons.append(Reason(feature, gain, self.models[view].counts_of(fingerprint)))
+            reasons.append(Reason(feature, gain, self.models[view].class_counts(fingerprint)))
         return reasons
 
     # Files
@@ -376,7 +376,7 @@ class Classifier(Parameterised, AsksMany):
         """
         if type(self) not in (Classifier, *self.ready.values()):
             raise OutputError(f"{path}: {not_ours(type(self).__name__)}")
-        with self.model._lock:
+        with self.model.lock:
             try:
                 settings = self.settings()
             except ValueError as error:
@@ -444,10 +444,10 @@ class Classifier(Parameterised, AsksMany):
 
 def _check_views(tokenizer: Any, model: TextModel) -> None:
     views = len(tokenizer.tokenizers) if isinstance(tokenizer, Views) else 1
-    if views != len(model.members) or (isinstance(tokenizer, Views) and not model.takes_views):
+    if views != len(model.view_models) or (isinstance(tokenizer, Views) and not model.takes_views):
         raise ValueError(
             f"the tokenizer makes {views} views of a message, and the model is of "
-            f"{len(model.members)}: give Views with a tokenizer for each"
+            f"{len(model.view_models)}: give Views with a tokenizer for each"
         )
 
 

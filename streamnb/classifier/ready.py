@@ -18,26 +18,26 @@ from streamnb.naive_bayes.discriminative import DiscriminativeMultinomialNB
 from streamnb.naive_bayes.multinomial import MultinomialNB
 from streamnb.naive_bayes.views import ViewsNB
 from streamnb.parameters import (
-    LEAST,
+    MIN_POSITIVE,
     POSITIVE,
-    Flag,
+    Boolean,
     Names,
     Number,
-    OneOf,
-    Whole,
+    Choice,
+    Integer,
     attribute,
     having,
     parameter,
-    parameterised,
-    parameters_of,
-    plain_parameters,
+    parameter_class,
+    parameters_from_json,
+    parameters_to_json,
 )
 
 _VIEWS = ("words", "header", "body", "pairs", "bytes")
 
 
-@parameterised(kw_only=True)
-class ReadyClassifier(Classifier):
+@parameter_class(kw_only=True)
+class PresetClassifier(Classifier):
     """A classifier whose views and parameters were chosen by measurement (see the benchmarks)."""
 
     tokenizer: Views = attribute(init=False)
@@ -51,7 +51,7 @@ class ReadyClassifier(Classifier):
         default=3.0,
     )
     length_norm: float | None = parameter(
-        Number(LEAST, none=True),
+        Number(MIN_POSITIVE, none=True),
         "teaching",
         "The evidence of a view is divided by this times a power of the number of its features; "
         "None for no length normalisation.",
@@ -62,7 +62,7 @@ class ReadyClassifier(Classifier):
     )
     decay: float = DECAY
     preset: str = parameter(
-        OneOf(("default", "small")),
+        Choice(("default", "small")),
         "counts",
         'Which views are taken where `views` is None: "small" leaves out pairs of tokens, for two '
         "thirds of the time and less than half of the space.",
@@ -75,22 +75,22 @@ class ReadyClassifier(Classifier):
         "words of either). None for those of the preset.",
         default=None,
     )
-    gram: int = parameter(Whole(1, 8), "counts", "Bytes of a gram, the longest.", default=4)
-    gram_step: int = parameter(
-        Whole(0, 6),
+    gram: int = parameter(Integer(1, 8), "counts", "Bytes of a gram, the longest.", default=4)
+    ngram_step: int = parameter(
+        Integer(0, 6),
         "counts",
         "Bytes by which grams grow: shorter ones stand for longer ones that are rare; 0 for grams "
         "of one size.",
         default=0,
     )
     first_bytes: int = parameter(
-        Whole(1, 1 << 24),
+        Integer(1, 1 << 24),
         "counts",
         "How many bytes of a message the view of bytes looks at.",
         default=1500,
     )
     discriminative: bool = parameter(
-        Flag(),
+        Boolean(),
         "counts",
         "Whether a message is learned as much as it was a surprise; False learns each as a whole.",
         default=True,
@@ -108,12 +108,12 @@ class ReadyClassifier(Classifier):
         default=8.0,
     )
     by_length: bool = parameter(
-        Flag(),
+        Boolean(),
         "teaching",
         "Whether messages of each octave of length have a recalibration of their own.",
         default=True,
     )
-    least_lesson: float = parameter(
+    min_update: float = parameter(
         Number(0, 1),
         "teaching",
         "What would be learned less than so many times is not counted; 0 counts all.",
@@ -133,7 +133,7 @@ class ReadyClassifier(Classifier):
         default=None,
     )
     keep_names: bool = parameter(
-        Flag(), "counts", "Keep the words, so that they can be shown.", default=True
+        Boolean(), "counts", "Keep the words, so that they can be shown.", default=True
     )
 
     tokenizer_class: ClassVar[type[MailTokenizer | Tokenizer]]
@@ -174,18 +174,18 @@ class ReadyClassifier(Classifier):
         shared["keep_names"] = self.keep_names and view != "bytes"
         if not self.discriminative:
             return MultinomialNB(**shared)
-        shared["least_lesson"] = self.least_lesson
-        if view == "bytes" and self.gram_step:
-            return ContextNB(**shared, step=self.gram_step)
+        shared["min_update"] = self.min_update
+        if view == "bytes" and self.ngram_step:
+            return ContextNB(**shared, step=self.ngram_step)
         return DiscriminativeMultinomialNB(**shared)
 
     def _views(self, words: MailTokenizer | Tokenizer) -> Views:
         mail = isinstance(words, MailTokenizer)
-        step = self.gram_step if self.discriminative else 0
+        step = self.ngram_step if self.discriminative else 0
         if step and (self.gram > 6 or self.gram % step) and "bytes" in self._chosen:
             raise ValueError(
-                f"gram: {self.gram} is more than 6, or no multiple of gram_step ({step}); grams of "
-                "one size have gram_step 0"
+                f"gram: {self.gram} is more than 6, or no multiple of ngram_step ({step}); grams of "
+                "one size have ngram_step 0"
             )
         views: dict[str, ScanningTransformer] = {
             "words": words,
@@ -207,11 +207,11 @@ class ReadyClassifier(Classifier):
         super()._changed(name)
         if "model" not in vars(self):
             return
-        if name in self.model._table:
+        if name in self.model.parameter_table:
             setattr(self.model, name, getattr(self, name))
-        elif name in (*_OF_MEMBERS, "least_lesson"):
+        elif name in (*_OF_MEMBERS, "min_update"):
             for member in self.models:
-                if name in member._table:
+                if name in member.parameter_table:
                     setattr(member, name, getattr(self, name))
 
     def settings(self) -> dict[str, Any]:
@@ -219,7 +219,7 @@ class ReadyClassifier(Classifier):
         return {
             **super().settings(),
             "class": type(self).__name__,
-            "parameters": plain_parameters(self, but=("positive", "costs", "on", "words")),
+            "parameters": parameters_to_json(self, but=("positive", "costs", "on", "words")),
             # A preset may have other views in another version.
             "views": list(self._chosen),
             "words": None if self.words is None else tokenizer_config(self.words),
@@ -229,7 +229,7 @@ class ReadyClassifier(Classifier):
     def _of_settings(
         cls, tokenizer: Any, model: TextModel, settings: Any, rest: dict[str, Any]
     ) -> Classifier:
-        given = parameters_of(settings["parameters"], cls)
+        given = parameters_from_json(settings["parameters"], cls)
         if "views" not in settings:  # older files name those of the preset as if they were given
             settings = {**settings, "views": given["views"]}
             given["views"] = None
@@ -240,7 +240,7 @@ class ReadyClassifier(Classifier):
             words=None if words is None else tokenizer_from_config(words),
             **rest,
         )
-        if len(ready.models) != len(model.members) or not isinstance(model, ViewsNB):
+        if len(ready.models) != len(model.view_models) or not isinstance(model, ViewsNB):
             raise ValueError("the parameters are not those of the model")
         # What was changed in its parts after it was made is changed here, too.
         object.__setattr__(ready, "views", given["views"])
@@ -252,14 +252,14 @@ class ReadyClassifier(Classifier):
 _OF_MEMBERS = ("alpha", "background", "length_norm", "length_norm_power", "decay")
 
 
-@parameterised(kw_only=True)
-class MailClassifier(ReadyClassifier):
+@parameter_class(kw_only=True)
+class MailClassifier(PresetClassifier):
     r"""Tells mail apart: the default, good for any stream of mail without tuning.
 
     Four views of a mail: the words of its header and those of its body (`MailTokenizer`, each
     counted once), pairs of neighbouring tokens (`WordPairs`) and its first bytes (`ByteGrams`).
     Each has a `DiscriminativeMultinomialNB`, and `ViewsNB` bounds, recalibrates and sums what they
-    say. With a `gram_step`, the bytes have a `ContextNB`.
+    say. With a `ngram_step`, the bytes have a `ContextNB`.
 
     Examples
     --------
@@ -283,8 +283,8 @@ class MailClassifier(ReadyClassifier):
     }
 
 
-@parameterised(kw_only=True)
-class TextClassifier(ReadyClassifier):
+@parameter_class(kw_only=True)
+class TextClassifier(PresetClassifier):
     r"""Tells plain texts apart: as `MailClassifier`, with all words in one view.
 
     A word that a text has n times counts 1 + log2(n) times.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from streamnb.cli.options import Finite, current, database_options, open_mailbox, say, tell, time_of
+from streamnb.cli.options import FiniteRange, current, database_options, open_mailbox, say, tell, parse_time
 from streamnb.errors import ConfigError, StateError, printable
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def status(as_json: bool) -> None:
     console.print(f"last learned: {last}")
     table = new_table("class", "said by", "source", "messages")
     for one in found.learned:
-        table.add_row(printable(one.label), one.teacher, printable(one.source), f"{one.messages:,}")
+        table.add_row(printable(one.label), one.labelled_by, printable(one.source), f"{one.messages:,}")
     console.print(table)
     table = new_table("class", "called rightly", "wrongly", "ready")
     for of in found.classes:
@@ -163,7 +163,7 @@ def undo(since: str | None, last: int | None, redo: bool, yes: bool, dry_run: bo
         raise click.UsageError("one of --since TIME, --last [N] and --redo")
     if redo and dry_run:
         raise click.UsageError("--redo has no --dry-run")
-    at = None if since is None else time_of(since)
+    at = None if since is None else parse_time(since)
     with open_mailbox() as mailbox:
         if redo:
             learned, ended, left = redone(mailbox)
@@ -206,7 +206,7 @@ def _ask(what: str) -> None:
 @click.command()
 @click.option(
     "--once",
-    type=Finite(0),
+    type=FiniteRange(0),
     default=180,
     show_default=True,
     metavar="DAYS",
@@ -214,7 +214,7 @@ def _ask(what: str) -> None:
 )
 @click.option(
     "--ledger",
-    type=Finite(0),
+    type=FiniteRange(0),
     metavar="DAYS",
     help="Let the ledger reach back so far: older messages cannot be forgotten. Default: for ever.",
 )

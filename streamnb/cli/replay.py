@@ -117,8 +117,8 @@ def _folder_to_draw(config: Config, plot: str | None) -> Iterator[Config]:
     from tempfile import TemporaryDirectory
 
     with TemporaryDirectory() as scratch:
-        output = config.output.but(folder=scratch)
-        yield config.but(output=output)
+        output = config.output.with_changes(folder=scratch)
+        yield config.with_changes(output=output)
 
 
 def _draw(config: Config, report: Report, plot: str) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from streamnb.cli.options import all_of, current, shared_option
+from streamnb.cli.options import combine_options, current, shared_option
 from streamnb.errors import CorpusError
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 # Adds the options of mail servers, for `imap_access`.
-server_options = all_of(
+server_options = combine_options(
     shared_option("--password-command", metavar="COMMAND", help="Prints the password of imap://."),
     shared_option(
         "--password-file",

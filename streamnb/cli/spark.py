@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from streamnb.cli.options import all_of, set_option
+from streamnb.cli.options import combine_options, set_option
 from streamnb.errors import ConfigError, CorpusError, StreamNBError, require_extra, printable
 
 
@@ -32,7 +32,7 @@ def spark() -> None:
     """  # noqa: D301 (click's mark for lines that stay as they are)
 
 
-_settings = all_of(
+_settings = combine_options(
     click.option("--json", "as_json", is_flag=True, help="Print one JSON object."),
     set_option("spark.parts=32"),
     click.argument("config_file", metavar="CONFIG"),
@@ -158,7 +158,7 @@ def _configured(config_file: str, settings: tuple[str, ...], *wanted: str) -> tu
         raise ConfigError(f"{config_file}: spark.input: missing; name the table of messages")
     if config.sweep or config.model.window is not None:
         raise ConfigError(f"{config_file}: sweep, model.window: not on Spark; use streamnb replay")
-    theirs = sorted(config.corpus.given - {"path", "kind"})
+    theirs = sorted(config.corpus.explicit_keys - {"path", "kind"})
     if theirs:
         raise ConfigError(f"{config_file}: corpus.{theirs[0]}: not on Spark, which reads a table")
     for key in wanted:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from streamnb.cli.options import Finite, database_options, open_mailbox
+from streamnb.cli.options import FiniteRange, database_options, open_mailbox
 from streamnb.cli.sources import imap_access, is_imap_url, server_options
 from streamnb.errors import (
     BusyError,
@@ -174,13 +174,13 @@ def _option_value(place: str, option: click.Option, value: Any) -> Any:
 @click.option("--existing", is_flag=True, help="Classify mail that is already in the inbox, too.")
 @click.option(
     "--ham-after",
-    type=Finite(0),
+    type=FiniteRange(0),
     metavar="DAYS",
     help="Learn mail as ham after it was read and left in the inbox for DAYS. Default: never.",
 )
 @click.option(
     "--every",
-    type=Finite(0.1, 86400),
+    type=FiniteRange(0.1, 86400),
     default=30,
     show_default=True,
     metavar="SECONDS",

@@ -16,7 +16,7 @@ from streamnb.config.sections import (
     section_of,
 )
 from streamnb.naive_bayes import COUNTING
-from streamnb.parameters import LEAST, Flag, Number, OneOf, Such, Text, Whole
+from streamnb.parameters import MIN_POSITIVE, Boolean, Number, Choice, Constraint, Text, Integer
 from streamnb.tables import (
     AODE,
     CategoricalNB,
@@ -31,15 +31,15 @@ def _is_cell(value: Any) -> bool:
     return value is None or isinstance(value, (float, int, str))
 
 
-CELL = Such(_is_cell, "a number, text, a truth value or null")
+CELL = Constraint(_is_cell, "a number, text, a truth value or null")
 
 
 class _Data(Section):
     """What is done to any table once it is read."""
 
     classes: tuple[str, ...] | None = key(list_of(NAME, 2, none=True), default=None)
-    scale: str = key(OneOf(("none", "min-max")), default="none")
-    bins: int | None = key(Whole(2, 1000, none=True), default=None)
+    scale: str = key(Choice(("none", "min-max")), default="none")
+    bins: int | None = key(Integer(2, 1000, none=True), default=None)
 
 
 class CsvConfig(_Data, kind="csv"):
@@ -49,7 +49,7 @@ class CsvConfig(_Data, kind="csv"):
     label: str | None = key(Text(none=True), default=None)
     columns: tuple[str, ...] | None = key(list_of(NAME, none=True), default=None)
     text: tuple[str, ...] = key(list_of(NAME), default=())
-    transposed: bool = key(Flag(), default=False)
+    transposed: bool = key(Boolean(), default=False)
 
 
 class IdxConfig(_Data, kind="idx"):
@@ -62,7 +62,7 @@ class IdxConfig(_Data, kind="idx"):
 class BundledConfig(_Data, kind="bundled"):
     """Data that scikit-learn brings along."""
 
-    name: str = key(OneOf(("digits", "iris", "wine", "breast_cancer")), default="digits")
+    name: str = key(Choice(("digits", "iris", "wine", "breast_cancer")), default="digits")
 
 
 _ESTIMATORS = (
@@ -77,7 +77,7 @@ _ESTIMATORS = (
 class ScikitConfig(Section, kind="scikit-learn"):
     """An estimator of scikit-learn, to compare with."""
 
-    estimator: str = key(OneOf(_ESTIMATORS))
+    estimator: str = key(Choice(_ESTIMATORS))
     parameters: dict[str, Any] = key(mapping_of(CELL), default={})
 
 
@@ -91,21 +91,21 @@ TABULAR = {
 }
 _tabular = {kind: section_of(made, kind) for kind, made in TABULAR.items()}
 
-SHARE = Number(LEAST, 1, below=True)
-TRIALS = Whole(1, 10**6)
+SHARE = Number(MIN_POSITIVE, 1, below=True)
+TRIALS = Integer(1, 10**6)
 
 
-class TestShares(Section):
+class HoldoutFractions(Section):
     """Shares at equal distances, both ends included."""
 
     __test__ = False  # no test of pytest's, whatever its name
 
     first: float = key(SHARE)
     last: float = key(SHARE)
-    steps: int = key(Whole(2, 10**4))
+    steps: int = key(Integer(2, 10**4))
 
 
-def _one_or_some(of: Such, among: Reader | None = None) -> Reader:
+def _one_or_some(of: Constraint, among: Reader | None = None) -> Reader:
     """Read a value, a list of such values, or, of a mapping, what `among` makes of it."""
     some = list_of(of, 1)
 
@@ -120,8 +120,8 @@ def _one_or_some(of: Such, among: Reader | None = None) -> Reader:
 class _Splits(Section):
     """Repeated splits into a part to learn and a part to test."""
 
-    test: float | tuple[float, ...] | TestShares = key(
-        _one_or_some(SHARE, section(TestShares)), default=0.3
+    test: float | tuple[float, ...] | HoldoutFractions = key(
+        _one_or_some(SHARE, section(HoldoutFractions)), default=0.3
     )
     trials: int | tuple[int, ...] = key(_one_or_some(TRIALS), default=100)
     seed: int = key(SEED, default=1)

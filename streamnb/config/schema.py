@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from streamnb.classifier.ready import ReadyClassifier
+from streamnb.classifier.ready import PresetClassifier
 from streamnb.config.sections import (
     Section,
     converted,
@@ -20,17 +20,17 @@ from streamnb.corpus.order import ORDERS
 from streamnb.features.mail_words import MailTokenizer
 from streamnb.features.words import Tokenizer
 from streamnb.naive_bayes import COUNTING
-from streamnb.parameters import LEAST, Flag, Number, OneOf, PriorOf, Such, Text, Whole
+from streamnb.parameters import MIN_POSITIVE, Boolean, Number, Choice, ClassPrior, Constraint, Text, Integer
 
 
 def _is_name(value: Any) -> bool:
     return isinstance(value, str) and value != ""
 
 
-NAME = Such(_is_name, "text that is not empty")
-MAYBE_NAME = Such(_is_name, "text that is not empty", none=True)
-NATURAL, MAYBE_NATURAL = Whole(), Whole(none=True)
-SEED = Whole(0, 10**18)
+NAME = Constraint(_is_name, "text that is not empty")
+MAYBE_NAME = Constraint(_is_name, "text that is not empty", none=True)
+NATURAL, MAYBE_NATURAL = Integer(), Integer(none=True)
+SEED = Integer(0, 10**18)
 SHARE = Number(0, 1)
 
 
@@ -46,19 +46,19 @@ class CorpusConfig(Section):
     """Which messages, in which order."""
 
     path: str | None = key(MAYBE_NAME, default=None)
-    kind: str | None = key(OneOf(KINDS, none=True), default=None)
+    kind: str | None = key(Choice(KINDS, none=True), default=None)
     order: str = key(_order, default="indexed")
     limit: int | None = key(MAYBE_NATURAL, default=None)
     label_header: str | None = key(Text(none=True), default=None)
     label_column: str | None = key(Text(none=True), default=None)
     text_column: str | None = key(Text(none=True), default=None)
-    on_error: str = key(OneOf(("stop", "skip")), default="stop")
+    on_error: str = key(Choice(("stop", "skip")), default="stop")
 
 
 class _TokenizerConfig(Section):
     """What counts as a token; what is not set has the default of the tokenizer that is used."""
 
-    kind: str = key(OneOf(("auto", "text", "mail")), default="auto")
+    kind: str = key(Choice(("auto", "text", "mail")), default="auto")
 
     def options(self) -> dict[str, Any]:
         """The options that are set."""
@@ -72,7 +72,7 @@ class _TokenizerConfig(Section):
 
 _tokens = {
     name: key(known.check, default=None)
-    for name, known in {**Tokenizer._table, **MailTokenizer._table}.items()
+    for name, known in {**Tokenizer.parameter_table, **MailTokenizer.parameter_table}.items()
     if name not in ("keep_names", "on")
 }
 
@@ -80,7 +80,7 @@ _window = key(MAYBE_NATURAL, default=None)
 
 
 ClassifierConfig = section_of(
-    ReadyClassifier, "classifier", ("positive", "costs", "on", "words"), window=_window
+    PresetClassifier, "classifier", ("positive", "costs", "on", "words"), window=_window
 )
 
 
@@ -91,7 +91,7 @@ class ImmediateConfig(Section, kind="immediate"):
 class DelayedConfig(Section, kind="delayed"):
     """Labels come late: one of these says by how much."""
 
-    messages: int | None = key(Whole(0, none=True), default=None)
+    messages: int | None = key(Integer(0, none=True), default=None)
     hours: float | None = key(Number(0, 1e9, none=True), default=None)
     mean: float | None = key(Number(0, 1e9, none=True), default=None)
     seed: int = key(SEED, default=1)
@@ -151,10 +151,10 @@ class EvaluateConfig(Section):
     """Which figures."""
 
     positive: str | None = key(_positive, default=None)
-    window: int = key(Whole(1, 10**6), default=1000)
-    fading: float = key(Number(LEAST, 1, below=True), default=0.999)
+    window: int = key(Integer(1, 10**6), default=1000)
+    fading: float = key(Number(MIN_POSITIVE, 1, below=True), default=0.999)
     every: int = key(NATURAL, default=100)
-    intervals: bool = key(Flag(), default=True)
+    intervals: bool = key(Boolean(), default=True)
 
 
 class OutputConfig(Section):
@@ -170,20 +170,20 @@ class SparkConfig(Section):
     input: str | None = key(MAYBE_NAME, default=None)
     format: str = key(NAME, default="parquet")
     output: str | None = key(MAYBE_NAME, default=None)
-    parts: int = key(Whole(1, 10**6), default=8)
-    block: int = key(Whole(1, 10**9), default=4096)
-    memory: float = key(Number(LEAST, 1e9), default=512.0)
+    parts: int = key(Integer(1, 10**6), default=8)
+    block: int = key(Integer(1, 10**9), default=4096)
+    memory: float = key(Number(MIN_POSITIVE, 1e9), default=512.0)
     least: float = key(Number(), default=0.0)
-    shards: int | None = key(Whole(1, 10**6, none=True), default=None)
-    rounds: int | None = key(Whole(1, 10**6, none=True), default=None)
-    classes: bool = key(Flag(), default=False)
+    shards: int | None = key(Integer(1, 10**6, none=True), default=None)
+    rounds: int | None = key(Integer(1, 10**6, none=True), default=None)
+    classes: bool = key(Boolean(), default=False)
 
 
 def _is_list(value: Any) -> bool:
     return isinstance(value, (list, tuple))
 
 
-_named = mapping_of(Such(lambda value: True))
+_named = mapping_of(Constraint(lambda value: True))
 
 
 def _swept(path: str, value: Any) -> Any:
@@ -219,7 +219,7 @@ def _prior(path: str, value: Any) -> Any:
     """Probabilities by class, or a word."""
     if isinstance(value, dict):
         value = {_class_name(label): share for label, share in value.items()}
-    return PriorOf().read(path, value)
+    return ClassPrior().read(path, value)
 
 
 _counting = {"window": _window, "prior": key(_prior, default="learned")}
@@ -240,7 +240,7 @@ class Config(Section):
     evaluate: EvaluateConfig = key(section(EvaluateConfig), default=EvaluateConfig())
     output: OutputConfig = key(section(OutputConfig), default=OutputConfig())
     sweep: Any = key(_swept, default={})
-    jobs: int = key(Whole(1, 256), default=1)
+    jobs: int = key(Integer(1, 256), default=1)
     spark: SparkConfig | None = key(section(SparkConfig), default=None)
 
     def plain(self) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
 from streamnb.errors import ConfigError
-from streamnb.parameters import OneOf, Such, shown
+from streamnb.parameters import Choice, Constraint, shown
 
 # Gives the value that plain data stands for, or raises ValueError with the path it was given.
 Reader = Callable[[str, Any], Any]
@@ -26,9 +26,9 @@ class Key(NamedTuple):
     default: Any
 
 
-def key(of: Such | Reader, *, default: Any = _REQUIRED) -> Any:
+def key(of: Constraint | Reader, *, default: Any = _REQUIRED) -> Any:
     """Declare a key of a section; without a default it must be there."""
-    return Key(of.read if isinstance(of, Such) else of, default)
+    return Key(of.read if isinstance(of, Constraint) else of, default)
 
 
 class Section:
@@ -43,9 +43,9 @@ class Section:
 
     Examples
     --------
-    >>> from streamnb.parameters import Whole
+    >>> from streamnb.parameters import Integer
     >>> class Splits(Section):
-    ...     trials: int = key(Whole(), default=100)
+    ...     trials: int = key(Integer(), default=100)
     >>> Splits().trials
     100
     >>> Splits(trails=3)
@@ -62,7 +62,7 @@ class Section:
         own = {name: of for name, of in vars(cls).items() if isinstance(of, Key)}
         for name in own:
             delattr(cls, name)
-        said = {} if kind is None else {"kind": key(OneOf((kind,)), default=kind)}
+        said = {} if kind is None else {"kind": key(Choice((kind,)), default=kind)}
         cls.declared = {**cls.declared, **said, **own}
 
     def __init__(self, **given: Any) -> None:
@@ -153,9 +153,9 @@ def section(*made: type[Section], default: str | None = None) -> Reader:
     return read
 
 
-def list_of(of: Such | Reader, least: int = 0, *, none: bool = False) -> Reader:
+def list_of(of: Constraint | Reader, least: int = 0, *, none: bool = False) -> Reader:
     """Read a list of so many at least, as a tuple."""
-    read_one = of.read if isinstance(of, Such) else of
+    read_one = of.read if isinstance(of, Constraint) else of
 
     def read(path: str, plain: Any) -> tuple[Any, ...] | None:
         if plain is None and none:
@@ -168,9 +168,9 @@ def list_of(of: Such | Reader, least: int = 0, *, none: bool = False) -> Reader:
     return read
 
 
-def mapping_of(of: Such | Reader, least: int = 0) -> Reader:
+def mapping_of(of: Constraint | Reader, least: int = 0) -> Reader:
     """Read a mapping of names to values, of so many at least."""
-    read_one = of.read if isinstance(of, Such) else of
+    read_one = of.read if isinstance(of, Constraint) else of
 
     def read(path: str, plain: Any) -> dict[str, Any]:
         if not isinstance(plain, Mapping) or len(plain) < least:
@@ -190,7 +190,7 @@ def section_of(made: type[Any], kind: str, leave_out: Iterable[str] = (), **more
     Parameters
     ----------
     made : type
-        A class that `parameterised` decorated.
+        A class that `parameter_class` decorated.
     kind : str
         What its key `kind` says.
     leave_out : iterable of str, default ()
@@ -205,7 +205,7 @@ def section_of(made: type[Any], kind: str, leave_out: Iterable[str] = (), **more
     """
     keys = {
         name: key(known.check, default=known.default)
-        for name, known in made._table.items()
+        for name, known in made.parameter_table.items()
         if name not in set(leave_out)
     }
     body = {"__doc__": f"Parameters of `{made.__name__}`.", **keys, **more}

@@ -181,7 +181,7 @@ class SqlCounts(Places):
         """Unlearn a message, or raise ValueError and change nothing."""
         class_weight = weight if class_weight is None else class_weight
         k = self.index(label)
-        left = -1.0 if k is None else _core.subtracted(self.weights[k], class_weight)
+        left = -1.0 if k is None else _core.subtract_exactly(self.weights[k], class_weight)
         if k is None or left < 0:
             raise ValueError(f"cannot unlearn weight {class_weight:g} of class {label!r:.80}")
         if weight and len(tokens):

@@ -139,7 +139,7 @@ class MemoryCounts:
         k = self._index.get(label)
         if k is None:
             raise ValueError(f"cannot unlearn: nothing was ever learned of class {label!r:.80}")
-        left = _core.subtracted(self.weights[k], class_weight)
+        left = _core.subtract_exactly(self.weights[k], class_weight)
         if left < 0:
             raise ValueError(
                 f"cannot unlearn weight {class_weight:g} of class {label!r:.80}: it has {self.weights[k]:g}"

@@ -122,7 +122,7 @@ class Tally:
         true = place(y) if y in scores else -1
         given = place(predicted) if predicted in scores else -1
         positive = place(self.positive) if self.positive in scores else -1
-        worth = _core.judged(list(scores.values()), true, given, positive, _LEAST)
+        worth = _core.prediction_losses(list(scores.values()), true, given, positive, _LEAST)
         return Judged(ranked, *worth, len(scores))
 
     def _number(self, label: Any) -> int:

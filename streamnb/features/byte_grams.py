@@ -10,10 +10,10 @@ from streamnb.features.token_counts import TokenCounts
 from streamnb.features.words import ON
 from streamnb.mail import Mail
 from streamnb.mail.parse import DEFAULT_LIMITS, normalised
-from streamnb.parameters import Flag, Whole, parameter, parameterised
+from streamnb.parameters import Flag, Integer, parameter, parameter_class
 
 
-@parameterised()
+@parameter_class()
 class ByteGrams(MailTransformer):
     r"""Which n-grams of bytes occur in the beginning of a message; a river transformer.
 
@@ -32,9 +32,9 @@ class ByteGrams(MailTransformer):
     {b'\nbu': 1, b'buy': 1}
     """
 
-    n: int = parameter(Whole(1, 8), "counts", "Bytes of a gram.", default=4)
+    n: int = parameter(Integer(1, 8), "counts", "Bytes of a gram.", default=4)
     first: int = parameter(
-        Whole(1, 1 << 24),
+        Integer(1, 1 << 24),
         "counts",
         "How many bytes are looked at; those left out of a header do not count.",
         default=2000,
@@ -49,7 +49,7 @@ class ByteGrams(MailTransformer):
         default=True,
     )
     step: int = parameter(
-        Whole(0, 6),
+        Integer(0, 6),
         "counts",
         "With the grams of n bytes come those of n - step, n - 2 step ... that they end in, for "
         "`ContextNB`; 0 for none. Then n is a multiple of it, and 6 at most.",

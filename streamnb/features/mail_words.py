@@ -11,7 +11,7 @@ from streamnb.features.words import ScanningTransformer, WordParametersMixin
 from streamnb.mail import Limits, Mail, Part, parse
 from streamnb.mail.decode import decode_words
 from streamnb.mail.parse import DEFAULT_LIMITS
-from streamnb.parameters import Flag, Names, OneOf, parameter, parameterised
+from streamnb.parameters import Flag, Names, Choice, parameter, parameter_class
 
 REMEMBERED = 1000  # names of fields that what is read of them is kept for: senders invent names
 
@@ -43,7 +43,7 @@ def as_mail(x: Any, limits: Limits = DEFAULT_LIMITS) -> Mail:
     return parse(x, limits)
 
 
-@parameterised(kw_only=True)
+@parameter_class(kw_only=True)
 class MailTransformer(ScanningTransformer):
     """What reads a mail's header, but for the fields that filters stamp."""
 
@@ -75,7 +75,7 @@ class MailTransformer(ScanningTransformer):
         return keep
 
 
-@parameterised()
+@parameter_class()
 class MailTokenizer(MailTransformer, WordParametersMixin):
     r"""Words of a whole mail, each with the place it was found in; a river transformer.
 
@@ -95,7 +95,7 @@ class MailTokenizer(MailTransformer, WordParametersMixin):
 
     casefold: bool = parameter(Flag(), "counts", "Whether case makes no difference.", default=False)
     part: str = parameter(
-        OneOf(("all", "header", "body")),
+        Choice(("all", "header", "body")),
         "counts",
         '"header" for the words of header fields alone, "body" for all but those.',
         default="all",

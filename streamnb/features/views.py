@@ -10,7 +10,7 @@ from streamnb.features.mail_words import MailTokenizer, as_mail
 from streamnb.features.token_counts import TokenCounts
 from streamnb.features.word_pairs import WordPairs
 from streamnb.features.words import ScanningTransformer, Tokenizer
-from streamnb.parameters import parameters_of, plain_parameters
+from streamnb.parameters import parameters_from_json, parameters_to_json
 
 
 class Views:
@@ -63,7 +63,7 @@ def tokenizer_config(tokenizer: Any) -> dict[str, Any]:
         raise ValueError(
             f"{kind} is no tokenizer of streamnb, so it could not be read again: use one that is"
         )
-    return {"kind": kind, "options": plain_parameters(tokenizer)}
+    return {"kind": kind, "options": parameters_to_json(tokenizer)}
 
 
 def tokenizer_from_config(description: Any) -> Any:
@@ -81,7 +81,7 @@ def tokenizer_from_config(description: Any) -> Any:
 
 def _tokenizer(description: Mapping[str, Any]) -> ScanningTransformer:
     made = _KINDS[description["kind"]]
-    options = parameters_of(description["options"], made)
+    options = parameters_from_json(description["options"], made)
     tokenizer: ScanningTransformer = made(**options)
     _ = tokenizer.scanner  # refuses what cannot be
     return tokenizer

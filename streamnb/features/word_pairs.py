@@ -9,10 +9,10 @@ from streamnb.features.mail_words import MailTransformer, as_mail
 from streamnb.features.words import KEEP_NAMES, ON
 from streamnb.mail import Mail
 from streamnb.mail.decode import normalize_nfc, decode_words
-from streamnb.parameters import Flag, Whole, parameter, parameterised
+from streamnb.parameters import Boolean, Integer, parameter, parameter_class
 
 
-@parameterised()
+@parameter_class()
 class WordPairs(MailTransformer):
     r"""Which tokens a message has, and which of them follow each other; a river transformer.
 
@@ -34,10 +34,10 @@ class WordPairs(MailTransformer):
     """
 
     first: int = parameter(
-        Whole(1, 1 << 20), "counts", "How many tokens of a message are looked at.", default=4000
+        Integer(1, 1 << 20), "counts", "How many tokens of a message are looked at.", default=4000
     )
     mail: bool = parameter(
-        Flag(), "counts", "Whether a message is a mail; False for plain text.", default=True
+        Boolean(), "counts", "Whether a message is a mail; False for plain text.", default=True
     )
     keep_names: bool = KEEP_NAMES
     on: str | None = ON

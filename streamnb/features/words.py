@@ -11,25 +11,25 @@ from streamnb import _core
 from streamnb.features.token_counts import TokenCounts
 from streamnb.mail.decode import normalize_nfc
 from streamnb.parameters import (
-    Flag,
+    Boolean,
     Names,
-    OneOf,
-    Parameterised,
+    Choice,
+    ParametersMixin,
     Text,
-    Whole,
-    Wholes,
+    Integer,
+    IntegerRange,
     parameter,
-    parameterised,
+    parameter_class,
 )
 
 
-class ScanningTransformer(Parameterised, base.Transformer):
+class ScanningTransformer(ParametersMixin, base.Transformer):
     """What the tokenizers share: one scanner, made when first needed and never pickled.
 
     Threads can share a tokenizer: each message is counted as a whole.
     """
 
-    _volatile = ("_lock", "_scanner")
+    unpickled_attributes = ("lock", "_scanner")
     _scanner: Any = None
     on: str | None
 
@@ -41,7 +41,7 @@ class ScanningTransformer(Parameterised, base.Transformer):
         """The compiled scanner with this tokenizer's options."""
         scanner = self._scanner
         if scanner is None:
-            with self._lock:
+            with self.lock:
                 scanner = self._scanner = self._scanner or self._new_scanner()
         return scanner
 
@@ -62,7 +62,7 @@ class ScanningTransformer(Parameterised, base.Transformer):
             For anything else.
         """
         message = x if self.on is None else x[self.on]
-        with self._lock:
+        with self.lock:
             return self._counted(message)
 
     def _counted(self, message: Any) -> TokenCounts:
@@ -95,7 +95,7 @@ class ScanningTransformer(Parameterised, base.Transformer):
             raise TypeError("messages: a list or a series of them, or a frame where `on` is set")
         if isinstance(X, (list, tuple)) or self.on is None:
             return [self.count(x) for x in X]
-        with self._lock:
+        with self.lock:
             return [self._counted(x) for x in X[self.on]]
 
     @property
@@ -122,18 +122,18 @@ class ScanningTransformer(Parameterised, base.Transformer):
 ON = parameter(Text(none=True), "counts", "Key of the message where x is a dict.", default=None)
 
 KEEP_NAMES = parameter(
-    Flag(),
+    Boolean(),
     "counts",
     "Pass the tokens' text on to the model, so that it can be shown.",
     default=True,
 )
 
 
-@parameterised()
+@parameter_class()
 class WordParametersMixin:
     """Parameters of every tokenizer of words."""
 
-    casefold: bool = parameter(Flag(), "counts", "Whether case makes no difference.", default=True)
+    casefold: bool = parameter(Boolean(), "counts", "Whether case makes no difference.", default=True)
     inner: str = parameter(
         Text(),
         "counts",
@@ -141,25 +141,25 @@ class WordParametersMixin:
         default="'-.$!",
     )
     min_length: int = parameter(
-        Whole(1, 10**6), "counts", "Shortest word kept, in characters.", default=1
+        Integer(1, 10**6), "counts", "Shortest word kept, in characters.", default=1
     )
     max_length: int = parameter(
-        Whole(1, 10**6), "counts", "Longest word kept, in characters.", default=40
+        Integer(1, 10**6), "counts", "Longest word kept, in characters.", default=40
     )
     ngrams: tuple[int, int] = parameter(
-        Wholes(1, 8),
+        IntegerRange(1, 8),
         "counts",
         "Sizes of the n-grams, from and to: (1, 2) makes words and pairs of words.",
         default=(1, 1),
     )
     binary: bool = parameter(
-        Flag(),
+        Boolean(),
         "counts",
         "Count each token once (Metsis, Androutsopoulos and Paliouras, CEAS 2006).",
         default=False,
     )
     sublinear: bool = parameter(
-        Flag(),
+        Boolean(),
         "counts",
         "Count a token that occurs n times 1 + log2(n) times, between powers of two in proportion "
         "(Manning, Raghavan and Schuetze 2008, section 6.4.1); nothing where `binary`.",
@@ -182,7 +182,7 @@ class WordParametersMixin:
         }
 
 
-@parameterised()
+@parameter_class()
 class Tokenizer(WordParametersMixin, ScanningTransformer):
     """Words of any text, counted; a river transformer.
 
@@ -204,7 +204,7 @@ class Tokenizer(WordParametersMixin, ScanningTransformer):
     """
 
     analyzer: str = parameter(
-        OneOf(("word", "char")),
+        Choice(("word", "char")),
         "counts",
         '"word", or "char" for n-grams of characters (a run of white space is one space).',
         default="word",
@@ -213,7 +213,7 @@ class Tokenizer(WordParametersMixin, ScanningTransformer):
         Names(none=True), "counts", "Words left out, compared after folding.", default=None
     )
     urls: bool = parameter(
-        Flag(),
+        Boolean(),
         "counts",
         "Split web addresses into host, domains and words of the path, with the prefix `url:`.",
         default=False,

@@ -108,7 +108,7 @@ def verdict_of_both(
         known = mine.get(name, name)
         messages[known] = messages.get(known, 0.0) + number
     asked = classifier.costs if costs is None else Costs(*costs)
-    label, shares, unsure = classifier.decided(scores, asked, messages)
+    label, shares, unsure = classifier.decide(scores, asked, messages)
     why: list[Reason] = []
     if reasons and str(label) in mine and sum(own.values()) >= _ENOUGH:
         why = classifier.reasons(counted, label, reasons)
@@ -146,7 +146,7 @@ def fitted(connection: Any, labels: Sequence[str]) -> tuple[float, float]:
     connection.execute(_SCHEMA)
     rows = connection.execute(
         "SELECT ledger.label, said FROM site JOIN ledger ON ledger.digest = site.digest "
-        "AND ledger.ended IS NULL ORDER BY site.id"
+        "AND ledger.removed_at IS NULL ORDER BY site.id"
     ).fetchall()
     try:
         return _fitted([(labels[k], json.loads(said)) for k, said in rows])

@@ -128,7 +128,7 @@ def _drop(mailbox: Mailbox, once: float, at: float, dry_run: bool) -> int:
         going = []
         dropped = 0
         for view, (counts, rare) in enumerate(zip(mailbox.counts, found, strict=True)):
-            counted = [row for row in rows if row.ended is None and row.receipt.weights[view]]
+            counted = [row for row in rows if row.removed_at is None and row.receipt.view_weights[view]]
             # One of these is the one message that had it; what others learned since stays.
             dropped += counts.drop(_features(counted, view, rare), today() - once)
             features = _features(rows, view, rare)
@@ -173,7 +173,7 @@ def _rare(mailbox: Mailbox, view: int, once: float, at: float) -> Keys:
     """The features of a view that can be dropped, rising."""
     fingerprints, _, seen, _ = mailbox.counts[view].rows()
     rare = np.sort(fingerprints[is_rare(seen, today() - once)])
-    sums = f"({IS_SUM} OR time < ?) AND ended IS NULL"
+    sums = f"({IS_SUM} OR time < ?) AND removed_at IS NULL"
     for row in mailbox.ledger.rows(sums, (at,)):
         if row.tokens is not None:
             rare = rare[~positions(np.sort(row.tokens[view].fingerprints), rare)[1]]
@@ -199,27 +199,27 @@ def _without(mailbox: Mailbox, row: Row, going: list[Keys]) -> None:
 
 def _retire(mailbox: Mailbox, at: float, dry_run: bool) -> tuple[int, int]:
     """Put the counts of rows older than that into one row a class."""
-    old = f"ended IS NULL AND tokens IS NOT NULL AND time < ? AND NOT {IS_RETIRED}"
+    old = f"removed_at IS NULL AND tokens IS NOT NULL AND time < ? AND NOT {IS_RETIRED}"
     with mailbox.reading():
         numbers = mailbox.ledger.numbers(old, (at,))
-        gone = len(mailbox.ledger.numbers("ended < ?", (at,)))
+        gone = len(mailbox.ledger.numbers("removed_at < ?", (at,)))
     if dry_run:
         return len(numbers), gone
 
     def retire(some: list[int]) -> int:
         rows = _rows(mailbox, some)
-        rows = [row for row in rows if row.ended is None and row.tokens is not None]
+        rows = [row for row in rows if row.removed_at is None and row.tokens is not None]
         _write_sums(mailbox, rows)
         for row in rows:
             mailbox.ledger.replace_tokens(row._replace(tokens=None))
         return len(rows)
 
     def merge() -> int:
-        former = list(mailbox.ledger.rows(f"{IS_RETIRED} AND ended IS NULL"))
+        former = list(mailbox.ledger.rows(f"{IS_RETIRED} AND removed_at IS NULL"))
         for row in former:
             mailbox.ledger.remove(row)
         _write_sums(mailbox, former)
-        mailbox.database.connection.execute("DELETE FROM ledger WHERE ended < ?", (at,))
+        mailbox.database.connection.execute("DELETE FROM ledger WHERE removed_at < ?", (at,))
         return 0
 
     retired = _in_parts(mailbox, numbers, _ROWS, retire)
@@ -240,7 +240,7 @@ def _write_sums(mailbox: Mailbox, rows: list[Row]) -> None:
     for row in rows:
         for j, counts in enumerate(tables):
             if row.tokens is not None:
-                counts.add(row.tokens[j], mailbox.labels[row.label], row.receipt.weights[j], 0.0)
+                counts.add(row.tokens[j], mailbox.labels[row.label], row.receipt.view_weights[j], 0.0)
     everything = [counts.items() for counts in tables]
     for k, label in enumerate(mailbox.labels):
         tokens = tuple(column_of(*view, k) for view in everything)

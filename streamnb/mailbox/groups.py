@@ -67,7 +67,7 @@ class _Ready(NamedTuple):
 
 
 def learn_many(
-    mailbox: Memory, lessons: Iterable[Teaching], teacher: str = HUMAN, source: str = "learn"
+    mailbox: Memory, lessons: Iterable[Teaching], labelled_by: str = HUMAN, source: str = "learn"
 ) -> Iterator[tuple[Lesson, Outcome]]:
     """Learn messages as `Mailbox.learn` does one after the other, some hundred a transaction.
 
@@ -79,9 +79,9 @@ def learn_many(
         What became of each: from then on it is safe. Where `lessons` raises an error, what came
         before it is learned all the same.
     """
-    check_origin(teacher, source)
+    check_origin(labelled_by, source)
     for group in _ready_groups(mailbox, lessons):
-        outcomes = mailbox.once(partial(_learned_within, mailbox, group, teacher, source))
+        outcomes = mailbox.once(partial(_learned_within, mailbox, group, labelled_by, source))
         yield from zip([item.lesson for item in group], outcomes, strict=True)
 
 
@@ -182,7 +182,7 @@ def grouped(
 
 
 def _learned_within(
-    mailbox: Memory, items: Sequence[_Ready], teacher: str, source: str
+    mailbox: Memory, items: Sequence[_Ready], labelled_by: str, source: str
 ) -> list[Outcome]:
     """Learn messages, within a transaction."""
     known = mailbox.ledger.labels_of([item.key for item in items], mailbox.labels)
@@ -214,7 +214,7 @@ def _learned_within(
         def count() -> tuple[Any, dict[str, float] | None]:
             return (item.counted or counted_by(mailbox, lesson.message))[:2]
 
-        outcomes.append(steps.learn(mailbox, count, item.key, lesson.label, teacher, where, None))
+        outcomes.append(steps.learn(mailbox, count, item.key, lesson.label, labelled_by, where, None))
 
     in_order(mailbox, items, adds, _Ready.views, learn)
     return outcomes

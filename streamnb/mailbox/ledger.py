@@ -19,18 +19,18 @@ from streamnb.mailbox.transactions import Transactions
 from streamnb.naive_bayes.receipt import Receipt
 
 HUMAN, PROGRAM, IMPORT, RETIRED = "human", "program", "import", "retired"
-TEACHERS = (HUMAN, PROGRAM, IMPORT, RETIRED)
+LABELLERS = (HUMAN, PROGRAM, IMPORT, RETIRED)
 
 # Conditions of SQL. Rows of an import, and of what was dropped, stand for many messages.
-IS_RETIRED = f"teacher = '{RETIRED}'"
-IS_SUM = f"teacher IN ('{IMPORT}', '{RETIRED}')"
+IS_RETIRED = f"labelled_by = '{RETIRED}'"
+IS_SUM = f"labelled_by IN ('{IMPORT}', '{RETIRED}')"
 IS_MESSAGE = f"tokens IS NOT NULL AND NOT {IS_SUM}"  # one whose features are known
 
 
-def check_origin(teacher: str, source: str) -> None:
-    """Raise ValueError for what is no teacher, or no source, of a lesson."""
-    if teacher not in (HUMAN, PROGRAM) or not isinstance(source, str):
-        raise ValueError(f"teacher: {HUMAN!r} or {PROGRAM!r}, source: text")
+def check_origin(labelled_by: str, source: str) -> None:
+    """Raise ValueError for what is no labelled_by, or no source, of a lesson."""
+    if labelled_by not in (HUMAN, PROGRAM) or not isinstance(source, str):
+        raise ValueError(f"labelled_by: {HUMAN!r} or {PROGRAM!r}, source: text")
 
 
 def read_label(text: str) -> str:
@@ -70,20 +70,20 @@ class Row(NamedTuple):
         Which message.
     label
         Number of its class.
-    teacher
-        One of `TEACHERS`.
+    labelled_by
+        One of `LABELLERS`.
     source
         Where the message came from, for people to read.
     time
         When it was learned, seconds since 1970; of what was imported, there.
-    added, ended
+    added_at, removed_at
         When it came into this ledger, and when it was taken back: these never run backwards.
-    expected
+    predicted
         Number of the class that it had been taken for, None where nothing was known.
     tokenizer
         Which tokenizer made the tokens.
     receipt
-        What was added.
+        What was added_at.
     tokens
         The features of each view, without their names; None where they were dropped.
     """
@@ -91,19 +91,19 @@ class Row(NamedTuple):
     id: int
     digest: bytes
     label: int
-    teacher: str
+    labelled_by: str
     source: str
     time: float
-    added: float
-    ended: float | None
-    expected: int | None
+    added_at: float
+    removed_at: float | None
+    predicted: int | None
     tokenizer: str
     receipt: Receipt
     tokens: tuple[TokenCounts, ...] | None
 
 
 COLUMNS = (
-    "id, digest, label, teacher, source, time, added, ended, expected, tokenizer, receipt, tokens"
+    "id, digest, label, labelled_by, source, time, added_at, removed_at, predicted, tokenizer, receipt, tokens"
 )
 # What whatever was done to a row may raise; a database that fails raises something else.
 _UNSOUND = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
@@ -124,7 +124,7 @@ def row_of(columns: Sequence[Any], features_at: FeaturesAt) -> Row:
     if not all(isinstance(x, kind) for x, kind in zip(plain, _TYPES, strict=True)):
         raise ValueError("a column of another type")
     views = None if tokens is None else unpack_tokens(tokens, features_at)
-    return Row._make((*plain, Receipt.of_text(receipt), views))
+    return Row._make((*plain, Receipt.from_text(receipt), views))
 
 
 def select_row(database: Transactions, number: int) -> Sequence[Any] | None:
@@ -168,7 +168,7 @@ class Ledger:
     def active(self, digest: bytes) -> Row | None:
         """What is learned of a message now, None where nothing is."""
         found = self.database.connection.execute(
-            f"SELECT {COLUMNS} FROM ledger WHERE digest = ? AND ended IS NULL",  # noqa: S608
+            f"SELECT {COLUMNS} FROM ledger WHERE digest = ? AND removed_at IS NULL",  # noqa: S608
             (digest,),
         ).fetchone()
         return None if found is None else self._row(found)
@@ -180,23 +180,23 @@ class Ledger:
         """
         if self._held is not None and digest in self._held:
             row = self._held[digest]
-            return row.label, row.teacher, row.source
+            return row.label, row.labelled_by, row.source
         return self.database.connection.execute(
-            "SELECT label, teacher, source FROM ledger WHERE digest = ? AND ended IS NULL",
+            "SELECT label, labelled_by, source FROM ledger WHERE digest = ? AND removed_at IS NULL",
             (digest,),
         ).fetchone()
 
     def labels_of(self, digests: Sequence[bytes], labels: Sequence[Label]) -> dict[bytes, Label]:
         """The class of those of some messages that have one."""
         asked = ", ".join("?" * len(digests))
-        statement = f"SELECT digest, label FROM ledger WHERE ended IS NULL AND digest IN ({asked})"  # noqa: S608
+        statement = f"SELECT digest, label FROM ledger WHERE removed_at IS NULL AND digest IN ({asked})"  # noqa: S608
         found = self.database.connection.execute(statement, tuple(digests)) if digests else ()
         numbers = {bytes(key): number for key, number in found}
         if not all(number in range(len(labels)) for number in numbers.values()):
             raise corrupted(self.database.path, "a label in the ledger")
         return {key: labels[number] for key, number in numbers.items()}
 
-    def rows(self, where: str = "ended IS NULL", values: Sequence[Any] = ()) -> Iterator[Row]:
+    def rows(self, where: str = "removed_at IS NULL", values: Sequence[Any] = ()) -> Iterator[Row]:
         """Rows in the order they were learned in."""
         statement = f"SELECT {COLUMNS} FROM ledger WHERE {where} ORDER BY id"  # noqa: S608 (ours)
         for columns in self.database.stream(statement, values):
@@ -232,7 +232,7 @@ class Ledger:
             f"VALUES (?{', ?' * 10})",
             (
                 *_storable(row[1:10]),
-                json.dumps(row.receipt.as_json()),
+                json.dumps(row.receipt.to_json()),
                 None if row.tokens is None else pack_tokens(row.tokens, self.places_of),
             ),
         )
@@ -268,12 +268,12 @@ class Ledger:
         """Write the receipts of rows, by their numbers, anew."""
         self.database.connection.executemany(
             "UPDATE ledger SET receipt = ? WHERE id = ?",
-            [(json.dumps(receipt.as_json()), number) for number, receipt in receipts.items()],
+            [(json.dumps(receipt.to_json()), number) for number, receipt in receipts.items()],
         )
 
     def end(self, row: Row, time: float | None) -> None:
         """Say when a row was taken back; None: it holds again."""
-        self.database.connection.execute("UPDATE ledger SET ended = ? WHERE id = ?", (time, row.id))
+        self.database.connection.execute("UPDATE ledger SET removed_at = ? WHERE id = ?", (time, row.id))
 
     def remove(self, row: Row) -> None:
         """Leave no trace of a row."""

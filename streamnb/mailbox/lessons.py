@@ -37,7 +37,7 @@ def learn(
     count: Callable[[], tuple[Any, dict[str, float] | None]],
     key: bytes,
     label: Label,
-    teacher: str,
+    labelled_by: str,
     source: str,
     when: float | None,
 ) -> Outcome:
@@ -49,11 +49,11 @@ def learn(
     label = of_known(memory.labels, label)
     said = memory.ledger.said_of(key)
     number = memory.labels.index(label) if label in memory.labels else None
-    if said is not None and said[0] == number and (teacher != HUMAN or said[1] == HUMAN):
+    if said is not None and said[0] == number and (labelled_by != HUMAN or said[1] == HUMAN):
         return Outcome("known", label)
     before = None if said is None else memory.ledger.active(key)
     if before is not None:
-        outcome = _overrule(memory, before, label, teacher, source, now)
+        outcome = _overrule(memory, before, label, labelled_by, source, now)
         if outcome is not None:
             return outcome
     counted, site = count()
@@ -65,7 +65,7 @@ def learn(
     views = memory.classifier.model.views_of(counted)
     memory.ledger.write(
         Row(
-            0, key, number, teacher, source, at, now, None, taken_for, memory.tokenizer_id, receipt,
+            0, key, number, labelled_by, source, at, now, None, taken_for, memory.tokenizer_id, receipt,
             views,
         )
     )  # fmt: skip
@@ -89,14 +89,14 @@ def _expected(
 
 
 def _overrule(
-    memory: Memory, before: Row, label: Label, teacher: str, source: str, now: float
+    memory: Memory, before: Row, label: Label, labelled_by: str, source: str, now: float
 ) -> Outcome | None:
     """Make way for another label of a message; an outcome where it is not to be learned."""
     said = memory.labels[before.label]
     if said == label:
         confirm(memory, before, source, now)
         return Outcome("confirmed", said)
-    if before.teacher == HUMAN and teacher == PROGRAM:
+    if before.labelled_by == HUMAN and labelled_by == PROGRAM:
         return Outcome("kept", said)
     if before.tokens is None:
         return Outcome("retired", said)
@@ -107,7 +107,7 @@ def _overrule(
 def confirm(memory: Memory, before: Row, source: str, now: float) -> None:
     """A person says what a program had said."""
     memory.ledger.end(before, now)
-    memory.ledger.write(before._replace(teacher=HUMAN, source=source, time=now, added=now))
+    memory.ledger.write(before._replace(labelled_by=HUMAN, source=source, time=now, added_at=now))
 
 
 def retract(
@@ -125,11 +125,11 @@ def retract(
         return Outcome("retired", label)
     now = memory.moment(when)
     take_back(memory, row, now)
-    where = "digest = ? AND ended = ? AND id < ?"
-    for old in list(memory.ledger.rows(where, (key, row.added, row.id)))[-1:]:
+    where = "digest = ? AND removed_at = ? AND id < ?"
+    for old in list(memory.ledger.rows(where, (key, row.added_at, row.id)))[-1:]:
         if old.tokens is not None and (back_to is None or memory.labels[old.label] in back_to):
-            # Later than what was taken back ended: it did not correct that.
-            add_row(memory, old._replace(id=0, added=memory.moment(when), ended=None))
+            # Later than what was taken back removed_at: it did not correct that.
+            add_row(memory, old._replace(id=0, added_at=memory.moment(when), removed_at=None))
     return Outcome("forgotten", label)
 
 
@@ -139,7 +139,7 @@ def unlearn_row(memory: Memory, row: Row) -> None:
     model = memory.classifier.model
     try:
         label = memory.labels[row.label]
-        model.unlearn(model.of_views(memory.views_of(row)), label, row.receipt)
+        model.unlearn(model.join_views(memory.views_of(row)), label, row.receipt)
     except (ValueError, IndexError) as error:
         raise StateError(
             f"{memory.path}: the counts do not agree with the ledger ({error}); "
@@ -163,5 +163,5 @@ def relearn_row(memory: Memory, row: Row) -> None:
     """Add a row's counts."""
     memory.fit_gains_anew()
     model = memory.classifier.model
-    message = model.of_views(memory.views_of(row))
-    model.relearn(message, memory.labels[row.label], row.receipt)
+    message = model.join_views(memory.views_of(row))
+    model.reapply(message, memory.labels[row.label], row.receipt)

@@ -21,7 +21,7 @@ from streamnb.errors import StateError
 from streamnb.features.token_counts import TokenCounts
 from streamnb.mailbox.blend import GAINS, fitted
 from streamnb.mailbox.database import opened
-from streamnb.mailbox.ledger import TEACHERS, Ledger, Row
+from streamnb.mailbox.ledger import LABELLERS, Ledger, Row
 from streamnb.mailbox.location import WAIT
 from streamnb.mailbox.transactions import STATE, TransientError
 from streamnb.naive_bayes.base import TextModel
@@ -37,30 +37,30 @@ _CALLS = 64  # calls that a database remembers
 
 def classifier_of(identity: Any) -> Classifier:
     """The classifier that was described, without counts; any exception where that is not sound."""
-    model = TextModel.of_outline(identity["model"])
+    model = TextModel.from_header(identity["model"])
     return Classifier.from_settings(model, identity["settings"])
 
 
 def check_kind(classifier: Classifier, where: str) -> None:
     """Raise StateError where a classifier is not one that a database can hold."""
     try:
-        classifier.model.check_keepable()
+        classifier.model.check_storable()
     except ValueError as error:
         raise StateError(f"{where}: {error}") from None
 
 
 def check_row(row: Row, model: TextModel, classes: int) -> None:
     """Raise ValueError for a row of another model or of more classes."""
-    if row.label not in range(classes) or row.expected not in (None, *range(classes)):
+    if row.label not in range(classes) or row.predicted not in (None, *range(classes)):
         raise ValueError("a class that is not known")
-    if row.tokens is not None and len(row.tokens) != len(model.members):
+    if row.tokens is not None and len(row.tokens) != len(model.view_models):
         raise ValueError("a message of other views")
     model.check_receipt(row.receipt, classes)
     if row.receipt.decay_halvings != 0:
         raise ValueError("counts in a database do not age")
-    if row.ended is not None and not row.added <= row.ended < math.inf:
+    if row.removed_at is not None and not row.added_at <= row.removed_at < math.inf:
         raise ValueError("taken back before it was learned")
-    if row.teacher not in TEACHERS:
+    if row.labelled_by not in LABELLERS:
         raise ValueError("said by nobody that is known")
 
 
@@ -165,7 +165,7 @@ class Memory:
                 self._load()
             else:
                 identity = {
-                    "model": classifier.model.clone().outline(),
+                    "model": classifier.model.clone().to_header(),
                     "settings": classifier.settings(),
                 }
                 make_tables(self.database, len(classifier.models))
@@ -199,8 +199,8 @@ class Memory:
 
     def untaught(self) -> TextModel:
         """A model of the same kind, in memory, that knows the classes and nothing else."""
-        model = TextModel.of_outline(self.database.value("identity")["model"])
-        for member in model.members:
+        model = TextModel.from_header(self.database.value("identity")["model"])
+        for member in model.view_models:
             member.keep_names = False
             member.counts.add_classes(self.labels)
         return model
@@ -288,7 +288,7 @@ class Memory:
             ) from None
 
     def _keep(self) -> None:
-        self.settled = min(self.settled, self.classifier.model.missed_turns)
+        self.settled = min(self.settled, self.classifier.model.messages_in_runs)
         if self.gains_left:
             self.gains_left = False
             self.gains = fitted(self.database.connection, [str(label) for label in self.labels])

@@ -19,7 +19,7 @@ from streamnb.naive_bayes.receipt import Receipt
 _LEAST, _OF_FEW, _OF_MANY, _MANY = 10, 0.1, 0.2, 1000
 
 _MESSAGES = "messages"
-_IS_SUMMED = f"ended IS NULL AND NOT ({IS_MESSAGE})"  # what cannot be learned anew
+_IS_SUMMED = f"removed_at IS NULL AND NOT ({IS_MESSAGE})"  # what cannot be learned anew
 
 Progress = Callable[[list[int]], Iterable[int]]
 
@@ -28,7 +28,7 @@ def is_due(mailbox: Mailbox) -> bool:
     """Whether so many messages came in runs of one class that learning them anew would help."""
     with mailbox.reading():
         weights = mailbox.counts[0].weights
-        missed = mailbox.classifier.model.missed_turns - mailbox.settled
+        missed = mailbox.classifier.model.messages_in_runs - mailbox.settled
         n = sum(weights)
         due = max(_LEAST, _OF_FEW * n) + max(n - _MANY, 0) * (_OF_MANY - _OF_FEW)
         return sum(weight > 0 for weight in weights) > 1 and missed > due
@@ -76,7 +76,7 @@ class _Learned(NamedTuple):
 
     def tally(self, tokens: Sequence[TokenCounts], receipt: Receipt, sign: int) -> None:
         """Count a message's features where they were counted at all (sign -1: not any more)."""
-        for counts, view, weight in zip(self.seen, tokens, receipt.weights, strict=True):
+        for counts, view, weight in zip(self.seen, tokens, receipt.view_weights, strict=True):
             if weight:
                 once = TokenCounts.unchecked(view.fingerprints, np.ones(len(view)), None, None)
                 (counts.add if sign > 0 else counts.subtract)(once, _MESSAGES, 1.0)
@@ -90,7 +90,7 @@ def _signature(mailbox: Mailbox) -> Any:
 
 def _catch_up(mailbox: Mailbox, learned: _Learned) -> bool:
     """Learn and take back what others did since; whether that could be done."""
-    active = set(mailbox.ledger.numbers(f"ended IS NULL AND {IS_MESSAGE}"))
+    active = set(mailbox.ledger.numbers(f"removed_at IS NULL AND {IS_MESSAGE}"))
     gone = learned.receipts.keys() - active
     model = learned.model
     for number in sorted(gone):
@@ -99,9 +99,9 @@ def _catch_up(mailbox: Mailbox, learned: _Learned) -> bool:
             return False
         receipt = learned.receipts.pop(number)
         views = row.tokens or ()
-        model.unlearn(model.of_views(views), mailbox.labels[row.label], receipt)
+        model.unlearn(model.join_views(views), mailbox.labels[row.label], receipt)
         learned.tally(views, receipt, -1)
-    for member in model.members:
+    for member in model.view_models:
         member.counts.add_classes(mailbox.labels)
     for number in sorted(active - learned.receipts.keys()):
         _learn(mailbox, learned, number)
@@ -112,7 +112,7 @@ def _relearned(mailbox: Mailbox, progress: Progress) -> _Learned:
     """Learn all messages, mixed, in memory."""
     mailbox.check_places()  # or what is damaged in the blocks would be learned
     model = mailbox.untaught()
-    learned = _Learned(model, [MemoryCounts(keep_names=False) for _ in model.members], {})
+    learned = _Learned(model, [MemoryCounts(keep_names=False) for _ in model.view_models], {})
     if mailbox.ledger.numbers(_IS_SUMMED):
         _keep_what_cannot_be_learned(mailbox, learned)
     for number in progress(_mixed(mailbox)):
@@ -123,8 +123,8 @@ def _relearned(mailbox: Mailbox, progress: Progress) -> _Learned:
 def _learn(mailbox: Mailbox, learned: _Learned, number: int) -> None:
     row = mailbox.ledger.row(number)
     views = row.tokens or ()
-    message = learned.model.of_views(views)
-    receipt = learned.model.learn_anew(message, mailbox.labels[row.label], row.receipt)
+    message = learned.model.join_views(views)
+    receipt = learned.model.relearn_one(message, mailbox.labels[row.label], row.receipt)
     learned.tally(views, receipt, 1)
     learned.receipts[number] = receipt
 
@@ -132,16 +132,16 @@ def _learn(mailbox: Mailbox, learned: _Learned, number: int) -> None:
 def _keep_what_cannot_be_learned(mailbox: Mailbox, learned: _Learned) -> None:
     """Let a model know what the mailbox does, and take back all that can be learned anew."""
     model = learned.model
-    for member, seen, counts in zip(model.members, learned.seen, mailbox.counts, strict=True):
+    for member, seen, counts in zip(model.view_models, learned.seen, mailbox.counts, strict=True):
         fingerprints, cells, times, _ = counts.rows()
         tokens = TokenCounts.unchecked(fingerprints, np.ones(len(cells)), None, None)
         member.counts.add_matrix(tokens, cells, counts.labels, counts.weights)
         messages = sum(counts.weights)
         seen.add_matrix(tokens, times[:, :1].astype(np.float64), [_MESSAGES], [messages])
     model.restore(mailbox.classifier.model.state())
-    for row in mailbox.ledger.rows(f"ended IS NULL AND {IS_MESSAGE}"):
+    for row in mailbox.ledger.rows(f"removed_at IS NULL AND {IS_MESSAGE}"):
         views = row.tokens or ()
-        model.unlearn(model.of_views(views), mailbox.labels[row.label], row.receipt)
+        model.unlearn(model.join_views(views), mailbox.labels[row.label], row.receipt)
         learned.tally(views, row.receipt, -1)
 
 
@@ -151,16 +151,16 @@ def _mixed(mailbox: Mailbox) -> list[int]:
         "CAST(row_number() OVER (PARTITION BY label ORDER BY digest) - 1 AS REAL) "
         "/ count(*) OVER (PARTITION BY label)"
     )
-    return mailbox.ledger.numbers(f"ended IS NULL AND {IS_MESSAGE}", order=f"{place}, label, id")
+    return mailbox.ledger.numbers(f"removed_at IS NULL AND {IS_MESSAGE}", order=f"{place}, label, id")
 
 
 def _swap(mailbox: Mailbox, learned: _Learned) -> None:
     """Write what a model has learned in place of what was known, within a transaction."""
     model = learned.model
-    for member, messages, counts in zip(model.members, learned.seen, mailbox.counts, strict=True):
+    for member, messages, counts in zip(model.view_models, learned.seen, mailbox.counts, strict=True):
         fingerprints, cells = member.counts.items()
         counts.replace(fingerprints, cells, messages.get_counts(fingerprints)[0].sum(axis=1))
         counts.weights = list(member.counts.weights)
     mailbox.classifier.model.restore(model.state())
     mailbox.ledger.replace_receipts(learned.receipts)
-    mailbox.settled = model.missed_turns
+    mailbox.settled = model.messages_in_runs

@@ -23,7 +23,7 @@ from streamnb.mailbox.blend import forget
 from streamnb.mailbox.digest import digest
 from streamnb.mailbox.lessons import Outcome, take_back
 from streamnb.mailbox.packed import pack_tokens, places_in, unpack_tokens
-from streamnb.mailbox.service.answers import Answer
+from streamnb.mailbox.service.answers import Response
 from streamnb.mailbox.store import Mailbox
 from streamnb.mailbox.undo import undone_messages
 
@@ -38,7 +38,7 @@ CREATE TABLE IF NOT EXISTS verdicts(
     moved TEXT,                   -- the folder it was moved to
     sender TEXT NOT NULL,
     subject TEXT NOT NULL,
-    mark TEXT NOT NULL,           -- as `Answer`
+    mark TEXT NOT NULL,           -- as `Response`
     label TEXT,
     score REAL NOT NULL,
     probability REAL NOT NULL,
@@ -80,10 +80,10 @@ class Entry(NamedTuple):
     sender, subject
         Of its header.
     mark, label, score, probability
-        As `Answer`.
+        As `Response`.
     taught
         What it was learned as since; None where it was not.
-    teacher
+    labelled_by
         Who said so.
     """
 
@@ -99,7 +99,7 @@ class Entry(NamedTuple):
     score: float
     probability: float
     taught: str | None = None
-    teacher: str | None = None
+    labelled_by: str | None = None
 
 
 class Record:
@@ -134,7 +134,7 @@ class Record:
             self.mailbox.database.keep("record", bounds._asdict())
             self._purge(connection, bounds)
 
-    def note(self, message: bytes, found: Answer, place: str, moved: str | None = None) -> None:
+    def note(self, message: bytes, found: Response, place: str, moved: str | None = None) -> None:
         """Record a verdict; another one on the same message takes its place.
 
         Parameters
@@ -237,14 +237,14 @@ class Record:
                 return []
             columns = ", ".join(f"v.{name}" for name in _COLUMNS.split(", "))
             rows = self.mailbox.database.connection.execute(
-                f"SELECT {columns}, l.label, l.teacher FROM verdicts AS v LEFT JOIN "  # noqa: S608 (ours)
-                f"ledger AS l ON l.digest = v.digest AND l.ended IS NULL WHERE {where}",
+                f"SELECT {columns}, l.label, l.labelled_by FROM verdicts AS v LEFT JOIN "  # noqa: S608 (ours)
+                f"ledger AS l ON l.digest = v.digest AND l.removed_at IS NULL WHERE {where}",
                 values,
             ).fetchall()
             labels = self.mailbox.labels
             return [
-                Entry._make((*plain, None if label is None else str(labels[label]), teacher))
-                for *plain, label, teacher in rows
+                Entry._make((*plain, None if label is None else str(labels[label]), labelled_by))
+                for *plain, label, labelled_by in rows
             ]
 
     def counted(self, number: int) -> Any:
@@ -272,9 +272,9 @@ class Record:
             model = self.mailbox.classifier.model
             try:
                 views = unpack_tokens(row[1])
-                if len(views) != len(model.members):
+                if len(views) != len(model.view_models):
                     raise ValueError("other views")
-                return model.of_views(_with_names(views, row[2]))
+                return model.join_views(_with_names(views, row[2]))
             except Exception as error:  # whatever was done to the file
                 raise StateError(
                     f"{self.mailbox.path}: the record of verdicts is damaged ({error})"
@@ -318,14 +318,14 @@ class Record:
             for key in known:
                 rows = list(mailbox.ledger.rows("digest = ?", (key,)))
                 for row in rows:
-                    if row.ended is None and row.tokens is not None:
+                    if row.removed_at is None and row.tokens is not None:
                         take_back(mailbox, row, mailbox.moment())
                 features += [row.tokens for row in rows if row.tokens is not None]
                 forget(mailbox.database.connection, key)
                 # What was let go of (`compact`) is in the sums: its row stays, and is nobody's.
                 removed = run(
-                    "UPDATE ledger SET digest = ?, source = 'erased', expected = NULL "
-                    "WHERE digest = ? AND tokens IS NULL AND ended IS NULL",
+                    "UPDATE ledger SET digest = ?, source = 'erased', predicted = NULL "
+                    "WHERE digest = ? AND tokens IS NULL AND removed_at IS NULL",
                     (os.urandom(32), key),
                 ).rowcount
                 removed += run("DELETE FROM ledger WHERE digest = ?", (key,)).rowcount

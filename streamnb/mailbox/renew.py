@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from streamnb.classifier.ready import ReadyClassifier
+from streamnb.classifier.ready import PresetClassifier
 from streamnb.errors import StateError
 from streamnb.features.views import tokenizer_config
 from streamnb.mailbox.carry import carry
@@ -28,7 +28,7 @@ def successor(old: Mailbox, new: str | Path, wait: float = WAIT) -> Mailbox:
         Where somebody else chose the old one's views, both are the same, or there is another one.
     """
     classifier = old.classifier
-    if not isinstance(classifier, ReadyClassifier) or classifier.views is not None:
+    if not isinstance(classifier, PresetClassifier) or classifier.views is not None:
         raise StateError(f"{old.path}: its views were chosen by hand; there are no newer ones")
     files = not is_url(old.location) and Path(new).exists()
     if str(new) == old.location or (files and Path(new).samefile(old.path)):
@@ -49,12 +49,12 @@ def bring(old: Mailbox, new: Mailbox, message: bytes) -> Outcome:
         if row is None:
             return Outcome("unknown")
         label = old.labels[row.label]
-    return new.learn(message, label, row.teacher, row.source, row.time)
+    return new.learn(message, label, row.labelled_by, row.source, row.time)
 
 
 def missing(old: Mailbox, new: Mailbox) -> int:
     """How many messages the old mailbox has learned that the new one has not."""
-    find = "SELECT digest FROM ledger WHERE ended IS NULL"
+    find = "SELECT digest FROM ledger WHERE removed_at IS NULL"
     with old.reading(), new.reading():
         keys = old.database.connection.execute(find)
         return sum(new.ledger.said_of(key) is None for (key,) in keys)

@@ -87,7 +87,7 @@ def rescue(
         _remove(making)
         with database.reading():  # one state of it, whatever others do
             done = _absorbed(database, making, classes, wait, left)
-        if done.added == 0:
+        if done.added_at == 0:
             why = "no row of its ledger can be kept" if left else "its ledger has no rows to keep"
             raise StateError(f"{damaged}: {why}; nothing was made")
         with convert_os_errors(StateError, f"{new}: cannot be made"):
@@ -98,7 +98,7 @@ def rescue(
     if done.known or done.overruled:
         left["a message that is in the ledger twice"] += done.known + done.overruled
     return Rescued(
-        done.added + done.overruling,
+        done.added_at + done.overruling,
         [f"{why}: {times:,} times" if times > 1 else why for why, times in sorted(left.items())],
     )
 
@@ -280,10 +280,10 @@ def _row(
             rest, all_of_it = sum(map(len, tokens)), sum(map(len, row.tokens))
             if 2 * rest < all_of_it:
                 raise ValueError("where its features lie is lost")
-            if rest < all_of_it and row.ended is None:
+            if rest < all_of_it and row.removed_at is None:
                 left["some features of a message"] += 1
             row = row._replace(tokens=tokens)
-        return row if row.ended is None else None
+        return row if row.removed_at is None else None
     except Exception as error:  # whatever was done to the file
         left[f"a row of the ledger ({error!s:.100})"] += 1
         return None

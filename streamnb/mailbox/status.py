@@ -22,7 +22,7 @@ class Learned(NamedTuple):
     """How many messages of a class came from where."""
 
     label: str
-    teacher: str
+    labelled_by: str
     source: str
     messages: int
 
@@ -57,7 +57,7 @@ class Status(NamedTuple):
     bytes
         Its size, with what is not yet written into it.
     learned
-        Messages by class, teacher and source.
+        Messages by class, labelled_by and source.
     classes
         How well each class is known.
     features
@@ -110,37 +110,37 @@ def _status(mailbox: Mailbox) -> Status:
         model = mailbox.classifier.model
         # A row of an import stands for many messages, and one of `compact` for none.
         groups = run(
-            f"SELECT label, teacher, {_FIRST_WORD}, count(*) FROM ledger "  # noqa: S608 (ours)
-            f"WHERE ended IS NULL AND NOT {IS_RETIRED} GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"
+            f"SELECT label, labelled_by, {_FIRST_WORD}, count(*) FROM ledger "  # noqa: S608 (ours)
+            f"WHERE removed_at IS NULL AND NOT {IS_RETIRED} GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"
         ).fetchall()
         many: Counter[tuple[int, str]] = Counter()
         imported = (
             f"SELECT label, {_FIRST_WORD}, receipt FROM ledger "  # noqa: S608 (ours)
-            f"WHERE ended IS NULL AND teacher = '{IMPORT}'"
+            f"WHERE removed_at IS NULL AND labelled_by = '{IMPORT}'"
         )
         for label, source, receipt in run(imported):
-            many[label, source] += round(Receipt.of_text(receipt).class_weight)
+            many[label, source] += round(Receipt.from_text(receipt).class_weight)
         if not all(isinstance(text, str) for _, *said, _ in groups for text in said):
-            raise TypeError("a teacher or source that is no text")
+            raise TypeError("a labelled_by or source that is no text")
         learned = []
-        for k, teacher, source, rows in groups:
-            messages = many[k, source] if teacher == IMPORT else rows
-            learned.append(Learned(str(mailbox.labels[k]), teacher, source, messages))
+        for k, labelled_by, source, rows in groups:
+            messages = many[k, source] if labelled_by == IMPORT else rows
+            learned.append(Learned(str(mailbox.labels[k]), labelled_by, source, messages))
         recent = run(
-            "SELECT expected != label FROM ledger WHERE ended IS NULL AND teacher = ? "
-            "AND expected IS NOT NULL ORDER BY id DESC LIMIT ?",
+            "SELECT predicted != label FROM ledger WHERE removed_at IS NULL AND labelled_by = ? "
+            "AND predicted IS NOT NULL ORDER BY id DESC LIMIT ?",
             (HUMAN, RECENT),
         ).fetchall()
-        (ended,) = run("SELECT count(*) FROM ledger WHERE ended IS NOT NULL").fetchone()
+        (removed_at,) = run("SELECT count(*) FROM ledger WHERE removed_at IS NOT NULL").fetchone()
         (corrected,) = run(
-            "SELECT count(*) FROM ledger AS old WHERE ended IS NOT NULL AND EXISTS (SELECT 1 FROM "
-            "ledger AS new WHERE new.digest = old.digest AND new.added = old.ended "
+            "SELECT count(*) FROM ledger AS old WHERE removed_at IS NOT NULL AND EXISTS (SELECT 1 FROM "
+            "ledger AS new WHERE new.digest = old.digest AND new.added_at = old.removed_at "
             "AND new.label != old.label)"
         ).fetchone()
         (last,) = run("SELECT max(time) FROM ledger").fetchone()
         classes = []
         for y in mailbox.labels:
-            right, wrong = model.record_of(y) or (None, None)
+            right, wrong = model.reliability_counts(y) or (None, None)
             classes.append(Class(str(y), right, wrong, mailbox.classifier.is_ready(y)))
         return Status(
             str(mailbox.path),
@@ -151,7 +151,7 @@ def _status(mailbox: Mailbox) -> Status:
             len(recent),
             sum(wrong for (wrong,) in recent),
             corrected,
-            ended - corrected,
+            removed_at - corrected,
             None if last is None else min(last, time.time()),
             is_due(mailbox),
         )

@@ -65,7 +65,7 @@ class Mailbox(Memory):
         self,
         message: bytes,
         label: Label,
-        teacher: str = HUMAN,
+        labelled_by: str = HUMAN,
         source: str = "learn",
         when: float | None = None,
         also: Callable[[], None] | None = None,
@@ -78,7 +78,7 @@ class Mailbox(Memory):
             The message.
         label
             Its class.
-        teacher
+        labelled_by
             "human", or "program" for what no person said: that never overrules a person.
         source
             Where it came from; the first word is what `status` counts by.
@@ -89,7 +89,7 @@ class Mailbox(Memory):
             all.
         """
         key = digest(message)
-        check_origin(teacher, source)
+        check_origin(labelled_by, source)
         if when is not None and not math.isfinite(when):
             raise ValueError(f"when: a finite number, not {when}")
         counted = counted_by(self, message)
@@ -99,24 +99,24 @@ class Mailbox(Memory):
             same = self.classifier is counted.by
             return (counted if same else counted_by(self, message))[:2]
 
-        return self.once(lambda: steps.learn(self, count, key, label, teacher, source, when), also)
+        return self.once(lambda: steps.learn(self, count, key, label, labelled_by, source, when), also)
 
     def learn_counted(
         self,
         counted: Any,
         key: bytes,
         label: Label,
-        teacher: str = HUMAN,
+        labelled_by: str = HUMAN,
         source: str = "learn",
         when: float | None = None,
     ) -> Outcome:
         """As `learn`, for a message that is gone, of its features and its digest."""
         return self.once(
-            lambda: steps.learn(self, lambda: (counted, None), key, label, teacher, source, when)
+            lambda: steps.learn(self, lambda: (counted, None), key, label, labelled_by, source, when)
         )
 
     def learn_many(
-        self, lessons: Iterable[Teaching], teacher: str = HUMAN, source: str = "learn"
+        self, lessons: Iterable[Teaching], labelled_by: str = HUMAN, source: str = "learn"
     ) -> list[Outcome]:
         """Learn messages as `learn` does one after the other, some hundred in a transaction.
 
@@ -129,7 +129,7 @@ class Mailbox(Memory):
         lessons
             Messages and their classes: ``(message, label)``, or ``(message, label, source)``.
             Where they raise an error, what came before it is learned all the same.
-        teacher, source
+        labelled_by, source
             As for `learn`.
 
         Returns
@@ -147,7 +147,7 @@ class Mailbox(Memory):
         [Outcome(what='learned', before=None), Outcome(what='learned', before=None)]
         >>> folder.cleanup()
         """
-        return [outcome for _, outcome in learn_many(self, lessons, teacher, source)]
+        return [outcome for _, outcome in learn_many(self, lessons, labelled_by, source)]
 
     def learn_batch(
         self, lessons: Iterable[Teaching], stream: str, number: int, source: str = "batch"
@@ -217,8 +217,8 @@ class Mailbox(Memory):
             said = self.ledger.said_of(key)
             if said is None:
                 return None
-            _, teacher, source = said
-            return self.ledger.labels_of([key], self.labels)[key], str(teacher), str(source)
+            _, labelled_by, source = said
+            return self.ledger.labels_of([key], self.labels)[key], str(labelled_by), str(source)
 
     def undo(self, since: float, dry_run: bool = False) -> Undone:
         """Go back to what was known at a time, in seconds since 1970 (`streamnb.mailbox.undo`)."""

@@ -20,17 +20,17 @@ CREATE TABLE ledger(
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     digest BLOB NOT NULL,      -- which message (`digest.digest`)
     label INTEGER NOT NULL,    -- number of its class
-    teacher TEXT NOT NULL,     -- 'human' or 'program'
+    labelled_by TEXT NOT NULL,     -- 'human' or 'program'
     source TEXT NOT NULL,      -- where it came from
     time REAL NOT NULL,        -- when it was learned, seconds since 1970
     added REAL NOT NULL,       -- when it came into this ledger
-    ended REAL,                -- when it was taken back or overruled
-    expected INTEGER,          -- number of the class it had been taken for before
+    removed_at REAL,                -- when it was taken back or overruled
+    predicted INTEGER,          -- number of the class it had been taken for before
     tokenizer TEXT NOT NULL,   -- which tokenizer made the tokens
     receipt TEXT NOT NULL,     -- what learning it added, to take it back exactly
     tokens BLOB                -- its features (`packed`); NULL where they were dropped
 );
-CREATE UNIQUE INDEX ledger_active ON ledger(digest) WHERE ended IS NULL;
+CREATE UNIQUE INDEX ledger_active ON ledger(digest) WHERE removed_at IS NULL;
 CREATE TABLE watched(
     account TEXT NOT NULL,
     folder TEXT NOT NULL,

@@ -32,7 +32,7 @@ class Redone(NamedTuple):
     """
 
     learned: int
-    ended: int
+    removed_at: int
     left: int
 
 
@@ -40,7 +40,7 @@ def last_learned(mailbox: Memory, many: int = 1) -> float | None:
     """When the last so many learnings began; None where there are none."""
     with mailbox.reading():
         rows = mailbox.database.connection.execute(
-            f"SELECT added FROM ledger WHERE NOT {IS_RETIRED} ORDER BY id DESC LIMIT ?",  # noqa: S608
+            f"SELECT added_at FROM ledger WHERE NOT {IS_RETIRED} ORDER BY id DESC LIMIT ?",  # noqa: S608
             (min(many, 2**62),),
         ).fetchall()
     return float(rows[-1][0]) if rows else None
@@ -55,15 +55,15 @@ def moment_of(mailbox: Memory, when: float) -> float:
     now = time.time()
     with mailbox.reading():
         run = mailbox.database.connection.execute
-        newest = run("SELECT max(added), max(ended) FROM ledger").fetchone()
+        newest = run("SELECT max(added_at), max(removed_at) FROM ledger").fetchone()
         if max(moment or 0.0 for moment in newest) <= now:
             return when
         found = math.inf
-        lessons = f"SELECT added, time FROM ledger WHERE NOT {IS_RETIRED} ORDER BY added DESC"  # noqa: S608
-        for added, at in run(lessons):
+        lessons = f"SELECT added_at, time FROM ledger WHERE NOT {IS_RETIRED} ORDER BY added_at DESC"  # noqa: S608
+        for added_at, at in run(lessons):
             if at < when:
                 break
-            found = added
+            found = added_at
     return found if math.isfinite(found) else math.nextafter(max(filter(None, newest)), math.inf)
 
 
@@ -84,12 +84,12 @@ def undo(mailbox: Memory, since: float, dry_run: bool = False) -> Undone:
 
     def undone() -> Undone:
         find = (
-            "SELECT id, digest, tokens IS NULL, ended IS NULL FROM ledger "  # noqa: S608 (ours)
+            "SELECT id, digest, tokens IS NULL, removed_at IS NULL FROM ledger "  # noqa: S608 (ours)
             f"WHERE NOT {IS_RETIRED} AND "
         )
         run = mailbox.database.connection.execute
-        new = run(f"{find} added >= ?", (since,)).fetchall()
-        old = run(f"{find} added < ? AND ended >= ?", (since, since)).fetchall()
+        new = run(f"{find} added_at >= ?", (since,)).fetchall()
+        old = run(f"{find} added_at < ? AND removed_at >= ?", (since, since)).fetchall()
         # Of messages whose features were dropped, who said so can be undone, and no more.
         same = {key for _, key, retired, _ in old if retired}
         lost = {key for _, key, retired, holds in new if retired and holds and key not in same}
@@ -102,7 +102,7 @@ def undo(mailbox: Memory, since: float, dry_run: bool = False) -> Undone:
             keep = "INSERT INTO undone SELECT CAST(? AS TEXT), * FROM ledger WHERE id = ?"
             for number in reversed(new):
                 row = mailbox.ledger.row(number)
-                if row.ended is None and row.tokens is not None:
+                if row.removed_at is None and row.tokens is not None:
                     unlearn_row(mailbox, row)
                 run(keep, ("removed", number))
                 mailbox.ledger.remove(row)
@@ -125,22 +125,22 @@ def redo(mailbox: Memory) -> Redone:
     """Undo the last `undo`, once: what it took back is learned again, exactly."""
 
     def redone() -> Redone:
-        ended = 0
+        removed_at = 0
         run = mailbox.database.connection.execute
         if "undone" not in mailbox.database.tables():
             return Redone(0, 0, 0)
         since = float(mailbox.database.value("undone") or 0.0)
-        kept = run("SELECT kind, id, digest, ended FROM undone ORDER BY id").fetchall()
-        spoken = "SELECT 1 FROM ledger WHERE digest = ? AND (added >= ? OR ended >= ?)"
+        kept = run("SELECT kind, id, digest, removed_at FROM undone ORDER BY id").fetchall()
+        spoken = "SELECT 1 FROM ledger WHERE digest = ? AND (added_at >= ? OR removed_at >= ?)"
         later = {key for _, _, key, _ in kept if run(spoken, (key, since, since)).fetchone()}
         kept = [row for row in kept if row[2] not in later]
         for number, when in [(n, end) for kind, n, _, end in kept if kind == "restored"]:
-            rows = list(mailbox.ledger.rows("id = ? AND ended IS NULL", (number,)))
+            rows = list(mailbox.ledger.rows("id = ? AND removed_at IS NULL", (number,)))
             for row in rows:
                 if row.tokens is not None:
                     unlearn_row(mailbox, row)
                 mailbox.ledger.end(row, when)
-            ended += len(rows)
+            removed_at += len(rows)
         removed = [(n, end) for kind, n, _, end in kept if kind == "removed"]
         for number, over in removed:
             run(
@@ -152,7 +152,7 @@ def redo(mailbox: Memory) -> Redone:
             if over is None and row.tokens is not None:
                 relearn_row(mailbox, row)
         mailbox.database.forget_undone()
-        return Redone(len(removed), ended, len(later))
+        return Redone(len(removed), removed_at, len(later))
 
     return mailbox.once(redone)
 

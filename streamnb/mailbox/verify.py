@@ -32,10 +32,10 @@ def _recounted(mailbox: Mailbox) -> list[str]:
     times: Counter[bytes] = Counter()
     for row in mailbox.ledger.rows():
         times[row.digest] += 1
-        message = model.of_views(mailbox.views_of(row))
-        model.relearn(message, mailbox.labels[row.label], row.receipt)
+        message = model.join_views(mailbox.views_of(row))
+        model.reapply(message, mailbox.labels[row.label], row.receipt)
     problems = [f"message {key.hex()} is learned {n} times" for key, n in times.items() if n > 1]
-    for view, (member, kept) in enumerate(zip(model.members, mailbox.counts, strict=True)):
+    for view, (member, kept) in enumerate(zip(model.view_models, mailbox.counts, strict=True)):
         problems += _compared(view, member.counts, kept)
     found = mailbox.classifier.model.state()
     for name, expected in model.state().items():

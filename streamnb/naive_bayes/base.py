@@ -14,18 +14,18 @@ from streamnb.counts.protocol import Label, check_labels
 from streamnb.errors import OutputError
 from streamnb.features.token_counts import Feature, TokenCounts
 from streamnb.naive_bayes.explanation import Explanation
-from streamnb.naive_bayes.mini_batches import AsksMany
-from streamnb.naive_bayes.model_files import ReadArray, Saved
+from streamnb.naive_bayes.mini_batches import PredictManyMixin
+from streamnb.naive_bayes.model_files import ReadArray, SaveLoadMixin
 from streamnb.naive_bayes.receipt import Receipt
 from streamnb.naive_bayes.rows import Rows, as_labels, as_weights, is_matrix
-from streamnb.parameters import Parameterised
+from streamnb.parameters import ParametersMixin
 from streamnb.scores import best_index, probabilities
 
 if TYPE_CHECKING:
     from streamnb.naive_bayes.counting import CountingNB
 
 
-class Scored(Parameterised):
+class ScorerMixin(ParametersMixin):
     """A model that gives each of its labels a score: the logarithm of prior times likelihood."""
 
     @property
@@ -38,26 +38,26 @@ class Scored(Parameterised):
 
     def joint_log_likelihood(self, x: Any) -> dict[Label, float]:
         """Log of prior times likelihood, for each class."""
-        with self._lock:
+        with self.lock:
             return dict(zip(self.labels, self._scores(x), strict=True))
 
     def predict_proba_one(self, x: Any, **kwargs: Any) -> dict[Label, float]:
         """Probability of each class; {} before anything was learned."""
-        with self._lock:
+        with self.lock:
             if not self.labels:
                 return {}
             return dict(zip(self.labels, probabilities(self._scores(x)), strict=True))
 
     def predict_one(self, x: Any, **kwargs: Any) -> Label | None:
         """The most probable class, the first learned of equals; None where nothing was learned."""
-        with self._lock:
+        with self.lock:
             if not self.labels:
                 return None
             scores = self._scores(x)
             return self.labels[best_index(scores)]
 
     @property
-    def why_in_sequence(self) -> str:
+    def order_dependence_reason(self) -> str:
         """Why what an example adds depends on those before it; "" where it does not."""
         return ""
 
@@ -71,7 +71,7 @@ class Scored(Parameterised):
     def merge(self, other: Self) -> None:
         """Add what another model learned.
 
-        Where what an example adds does not depend on those before it (`why_in_sequence` is empty)
+        Where what an example adds does not depend on those before it (`order_dependence_reason` is empty)
         that is the same as having learned both streams.
 
         Raises
@@ -79,15 +79,15 @@ class Scored(Parameterised):
         ValueError
             Where the models count different things. Nothing has changed.
         """
-        if not isinstance(other, Scored):
+        if not isinstance(other, ScorerMixin):
             raise ValueError(f"cannot merge a {type(other).__name__} into a {type(self).__name__}")
         first, second = sorted((self, other), key=id)  # two merges crosswise must not wait for ever
-        with first._lock, second._lock:
+        with first.lock, second.lock:
             self.check_merge(other)
             self._merge(other)
 
 
-class TextModel(Scored, Saved, AsksMany):
+class TextModel(ScorerMixin, SaveLoadMixin, PredictManyMixin):
     """A model of messages: what a message is, its features or several views of it, is its own.
 
     Everything above the models (classifiers, mailboxes, replays) speaks to this interface alone. A
@@ -102,7 +102,7 @@ class TextModel(Scored, Saved, AsksMany):
     discriminative: ClassVar[bool] = True  # whether it learns what it did not know already
 
     @property
-    def why_in_sequence(self) -> str:
+    def order_dependence_reason(self) -> str:
         """Why what a message adds depends on those before it; "" where it does not."""
         if not self.discriminative:
             return ""
@@ -119,14 +119,14 @@ class TextModel(Scored, Saved, AsksMany):
     # What a model says of itself
 
     @property
-    def members(self) -> Sequence[CountingNB]:
+    def view_models(self) -> Sequence[CountingNB]:
         """The counting models, one for each view of a message."""
         raise NotImplementedError
 
     @property
     def labels(self) -> list[Label]:
         """The classes, in the order they came."""
-        return self.members[0].counts.labels
+        return self.view_models[0].counts.labels
 
     def as_tokens(self, x: Any) -> Any:
         """A message as the model counts it, good for as long as one likes."""
@@ -136,7 +136,7 @@ class TextModel(Scored, Saved, AsksMany):
         """The features of each view of what `as_tokens` gave."""
         raise NotImplementedError
 
-    def of_views(self, views: tuple[TokenCounts, ...]) -> Any:
+    def join_views(self, views: tuple[TokenCounts, ...]) -> Any:
         """The message that has these views."""
         raise NotImplementedError
 
@@ -144,7 +144,7 @@ class TextModel(Scored, Saved, AsksMany):
         """Learn a message; the receipt is what `unlearn` wants."""
         raise NotImplementedError
 
-    def learn_anew(self, x: Any, y: Label, receipt: Receipt) -> Receipt:
+    def relearn_one(self, x: Any, y: Label, receipt: Receipt) -> Receipt:
         """Learn a message once more, in another order: as it was told when it gave a receipt."""
         return self.learn(x, y)
 
@@ -152,7 +152,7 @@ class TextModel(Scored, Saved, AsksMany):
         """Take back what a receipt says, or raise ValueError and change nothing."""
         raise NotImplementedError
 
-    def relearn(self, x: Any, y: Label, receipt: Receipt) -> None:
+    def reapply(self, x: Any, y: Label, receipt: Receipt) -> None:
         """Do again what a receipt says, exactly."""
         raise NotImplementedError
 
@@ -182,11 +182,11 @@ class TextModel(Scored, Saved, AsksMany):
         """Take over what `state` gave; any exception where it is not sound."""
 
     @property
-    def missed_turns(self) -> float:
+    def messages_in_runs(self) -> float:
         """How many messages came in an order that harms; 0 where order makes no difference."""
         return 0.0
 
-    def record_of(self, y: Label) -> tuple[int, int] | None:
+    def reliability_counts(self, y: Label) -> tuple[int, int] | None:
         """How often a class was called rightly and wrongly, before messages were learned.
 
         None for a model that keeps no such record.
@@ -197,24 +197,24 @@ class TextModel(Scored, Saved, AsksMany):
         """Whether a class was called rightly often enough that nobody needs to look."""
         return True
 
-    def parts_since(self, before: Any) -> dict[str, Any]:
+    def deltas_since(self, before: Any) -> dict[str, Any]:
         """What a receipt would say that leads from another model's state to this one's."""
         return {}
 
     def check_receipt(self, receipt: Receipt, classes: int) -> None:
         """Raise ValueError for a receipt of other members or more classes."""
-        if len(receipt.weights) != len(self.members):
+        if len(receipt.view_weights) != len(self.view_models):
             raise ValueError("a message of other views")
-        if receipt.parts:
+        if receipt.deltas:
             raise ValueError("a receipt of another model")
 
     def renumbered(self, receipt: Receipt, order: Sequence[int | None]) -> Receipt:
         """A receipt where class k was number order[k] before; None: there was none."""
         return receipt
 
-    def check_keepable(self) -> None:
+    def check_storable(self) -> None:
         """Raise ValueError for a model that cannot be kept in a database."""
-        for member in self.members:
+        for member in self.view_models:
             if member.track_values:
                 raise ValueError(f"a {type(member).__name__} cannot be kept in a database")
             if member.decay != 1:
@@ -269,7 +269,7 @@ class TextModel(Scored, Saved, AsksMany):
             Nothing has changed. Where weights decay, what is left of a message cannot be told from
             the rest: no more is taken than is there.
         """
-        with self._lock:
+        with self.lock:
             if receipt is None:
                 if self._needs_receipt:
                     raise ValueError(
@@ -306,7 +306,7 @@ class TextModel(Scored, Saved, AsksMany):
         if len(messages) != len(labels):
             raise ValueError(f"{len(messages)} examples, but {len(labels)} labels")
         weights = as_weights(w, len(labels)).tolist()
-        with self._lock:
+        with self.lock:
             for message, label, weight in zip(messages, labels, weights, strict=True):
                 self.learn_one(message, label, weight)
 
@@ -320,7 +320,7 @@ class TextModel(Scored, Saved, AsksMany):
 
         With several views, features are named by pairs of the view's number and their name.
         """
-        with self._lock:
+        with self.lock:
             views = self.explain_views(x)
         if len(views) == 1:
             return views[0]
@@ -334,41 +334,41 @@ class TextModel(Scored, Saved, AsksMany):
     @property
     def features(self) -> int:
         """How many features are known, of all views."""
-        return sum(member.counts.features for member in self.members)
+        return sum(member.counts.features for member in self.view_models)
 
     def _is_taught(self) -> bool:
         return "counts" in vars(self) and any(vars(self)["counts"].weights)
 
     # Files
 
-    def outline(self) -> dict[str, Any]:
+    def to_header(self) -> dict[str, Any]:
         """The model without its counts, as JSON can hold it."""
         return {
             "model": type(self).__name__,
-            "members": [member.outlined() for member in self.members],
+            "members": [member.member_header() for member in self.view_models],
             "key": _core.DEFAULT_KEY.hex(),
             **self.state(),
         }
 
-    def outline_of(self, order: Sequence[int]) -> dict[str, Any]:
+    def reordered_header(self, order: Sequence[int]) -> dict[str, Any]:
         """As `outline`, class k being that of number order[k]."""
-        return self.outline()
+        return self.to_header()
 
     @staticmethod
-    def of_outline(outlined: Mapping[str, Any]) -> TextModel:
+    def from_header(outlined: Mapping[str, Any]) -> TextModel:
         """The model that `outline` described; any exception where it is not sound."""
         if outlined["key"] != _core.DEFAULT_KEY.hex():
             raise ValueError("its fingerprints were made with another key")
-        members = [Saved.known[of["model"]].of_outlined(of) for of in outlined["members"]]
-        model: TextModel = Saved.known[outlined["model"]]._of_members(members, outlined)
+        members = [SaveLoadMixin.saved_classes[of["model"]].member_from_header(of) for of in outlined["members"]]
+        model: TextModel = SaveLoadMixin.saved_classes[outlined["model"]]._of_members(members, outlined)
         model.restore(outlined)
         return model
 
     def _file_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        outlined = self.outline()
+        outlined = self.to_header()
         arrays: dict[str, Any] = {}
         for number, (described, member) in enumerate(
-            zip(outlined["members"], self.members, strict=True)
+            zip(outlined["members"], self.view_models, strict=True)
         ):
             if not isinstance(member.counts, MemoryCounts):
                 raise OutputError("only counts in memory are written to a model file")
@@ -379,11 +379,11 @@ class TextModel(Scored, Saved, AsksMany):
 
     @classmethod
     def _of_file(cls, header: Any, array: ReadArray) -> Self:
-        model = cls.of_outline(header)
+        model = cls.from_header(header)
         if not isinstance(model, cls):
             raise TypeError("not a text model")
         for number, (described, member) in enumerate(
-            zip(header["members"], model.members, strict=True)
+            zip(header["members"], model.view_models, strict=True)
         ):
             prefix = f"{number}."
             counts = MemoryCounts(member.keep_names, member.track_values)
@@ -392,6 +392,6 @@ class TextModel(Scored, Saved, AsksMany):
                 lambda name, *more, prefix=prefix, **how: array(prefix + name, *more, **how),
             )
             member.counts = counts
-        if any(member.counts.labels != model.labels for member in model.members):
+        if any(member.counts.labels != model.labels for member in model.view_models):
             raise ValueError("the views do not belong together")
         return model

@@ -11,10 +11,10 @@ from streamnb import _core
 from streamnb.counts.protocol import Floats
 from streamnb.features.token_counts import TokenCounts
 from streamnb.naive_bayes.counting import CountingNB, CountingParameters
-from streamnb.parameters import Number, parameter, parameterised
+from streamnb.parameters import Number, parameter, parameter_class
 
 
-@parameterised()
+@parameter_class()
 class BernoulliParameters(CountingParameters):
     """Parameters of `BernoulliNB`."""
 
@@ -23,7 +23,7 @@ class BernoulliParameters(CountingParameters):
     )
 
 
-@parameterised()
+@parameter_class()
 class BernoulliNB(BernoulliParameters, CountingNB):
     r"""Naive Bayes over which features are present and which are absent.
 

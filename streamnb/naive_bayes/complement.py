@@ -9,22 +9,22 @@ import numpy as np
 from streamnb import _core
 from streamnb.counts.protocol import Floats
 from streamnb.naive_bayes.counting import CountingNB, CountingParameters
-from streamnb.parameters import Prior, PriorOf, parameter, parameterised
+from streamnb.parameters import Prior, ClassPrior, parameter, parameter_class
 
 
-@parameterised()
+@parameter_class()
 class ComplementParameters(CountingParameters):
     """Parameters of `ComplementNB`."""
 
     prior: Prior = parameter(
-        PriorOf(("none", "learned", "uniform")),
+        ClassPrior(("none", "learned", "uniform")),
         "formula",
         '"none", "learned", "uniform", or a dict of labels to shares, whatever they add up to.',
         default="none",
     )
 
 
-@parameterised()
+@parameter_class()
 class ComplementNB(ComplementParameters, CountingNB):
     r"""Naive Bayes over how badly a message fits all the other classes.
 

@@ -13,10 +13,10 @@ from streamnb.counts.protocol import Floats, Keys
 from streamnb.features.token_counts import TokenCounts
 from streamnb.naive_bayes.counting import CountingNB
 from streamnb.naive_bayes.discriminative import DiscriminativeMultinomialNB
-from streamnb.parameters import Number, Whole, parameter, parameterised
+from streamnb.parameters import Number, Integer, parameter, parameter_class
 
 
-@parameterised()
+@parameter_class()
 class ContextNB(DiscriminativeMultinomialNB):
     r"""Learns from nested grams of bytes how probable their ends are after what stands before them.
 
@@ -53,7 +53,7 @@ class ContextNB(DiscriminativeMultinomialNB):
     """
 
     step: int = parameter(
-        Whole(1, 6), "counts", "Bytes by which grams grow, as `ByteGrams` has it.", default=2
+        Integer(1, 6), "counts", "Bytes by which grams grow, as `ByteGrams` has it.", default=2
     )
     spread: float = parameter(
         Number(),
@@ -70,7 +70,7 @@ class ContextNB(DiscriminativeMultinomialNB):
         """Log P of grams among which are those they end in, and which no longer one ends in."""
         # u goes with the root of a count, which grows with the scale of counts that have aged.
         spread = self.spread * math.sqrt(self.counts.scale)
-        return _core.backing_off(
+        return _core.backoff_log_probabilities(
             fingerprints,
             cells,
             self.counts.totals,

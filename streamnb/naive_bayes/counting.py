@@ -15,24 +15,24 @@ from streamnb.counts.protocol import Counts, Floats, Keys, Label, checked_weight
 from streamnb.features.token_counts import Feature, TokenCounts
 from streamnb.naive_bayes.base import TextModel
 from streamnb.naive_bayes.explanation import Explanation
-from streamnb.naive_bayes.mini_batches import MiniBatches
+from streamnb.naive_bayes.mini_batches import MiniBatchMixin
 from streamnb.naive_bayes.prior import log_prior
 from streamnb.naive_bayes.receipt import Receipt
 from streamnb.naive_bayes.rows import Rows, are_messages, as_labels, as_weights, listed
-from streamnb.naive_bayes.strongest import Strongest, against_best_other
+from streamnb.naive_bayes.strongest import TopFeatures, margin_over_runner_up
 from streamnb.parameters import (
-    LEAST,
+    MIN_POSITIVE,
     POSITIVE,
-    Flag,
+    Boolean,
     Number,
-    OneOf,
+    Choice,
     Prior,
-    PriorOf,
+    ClassPrior,
     attribute,
     parameter,
-    parameterised,
-    parameters_of,
-    plain_parameters,
+    parameter_class,
+    parameters_from_json,
+    parameters_to_json,
 )
 
 # How many times a message is learned is a multiple of this, so that sums are exact and unlearning
@@ -40,7 +40,7 @@ from streamnb.parameters import (
 _STEP = 2.0**-10
 
 
-def in_steps(amount: float) -> float:
+def round_to_grid(amount: float) -> float:
     """The amount, rounded so that sums of such amounts are exact."""
     return round(amount / _STEP) * _STEP
 
@@ -54,14 +54,14 @@ DECAY = parameter(
 )
 
 
-@parameterised(kw_only=True)
+@parameter_class(kw_only=True)
 class LearnerParameters:
     """Parameters of every counting model that must be given by name."""
 
     length_norm: float | None = parameter(
-        Number(LEAST, none=True),
+        Number(MIN_POSITIVE, none=True),
         "formula",
-        "Length normalisation: the evidence is divided by this times a power of the number of "
+        "Length normalisation: the evidence is divide by this times a power of the number of "
         "distinct features that took part; None for none. Words depend on each other, so a long "
         "message's evidence is counted many times over; this is what lets messages of different "
         "length be ranked together.",
@@ -72,11 +72,11 @@ class LearnerParameters:
     )
     decay: float = DECAY
     keep_names: bool = parameter(
-        Flag(), "counts", "Keep the names of features, so that they can be shown.", default=True
+        Boolean(), "counts", "Keep the names of features, so that they can be shown.", default=True
     )
 
 
-@parameterised()
+@parameter_class()
 class CountingParameters(LearnerParameters):
     """Parameters of every counting model: alpha, prior and unseen also by position."""
 
@@ -84,14 +84,14 @@ class CountingParameters(LearnerParameters):
         POSITIVE, "formula", "Additive (Laplace, Lidstone) smoothing.", default=1.0
     )
     prior: Prior = parameter(
-        PriorOf(),
+        ClassPrior(),
         "formula",
         '"learned" (the share of the weight learned), "uniform", or a dict of labels to '
         "shares, whatever they add up to.",
         default="learned",
     )
     unseen: str = parameter(
-        OneOf(("ignore", "smooth")),
+        Choice(("ignore", "smooth")),
         "formula",
         'What a feature that was never learned says: nothing ("ignore"), or what its smoothed '
         'count of zero says ("smooth").',
@@ -102,18 +102,18 @@ class CountingParameters(LearnerParameters):
 Memo = TypeVar("Memo")
 
 
-class Remembers(Generic[Memo]):
+class LastResultCache(Generic[Memo]):
     """What was said of the last message: it is often classified and then learned."""
 
-    _memo: Memo | None = None
-    _edition: int = 0  # of all but the counts that it depends on
+    _cache: Memo | None = None
+    _params_version: int = 0  # of all but the counts that it depends on
 
 
 _Evidence = tuple[TokenCounts, Counts, tuple[int, int, float], tuple[float, ...]]
 
 
-@parameterised()
-class CountingNB(Remembers[_Evidence], CountingParameters, MiniBatches, TextModel):
+@parameter_class()
+class CountingNB(LastResultCache[_Evidence], CountingParameters, MiniBatchMixin, TextModel):
     """A Naive Bayes model over a table of counts.
 
     A subclass says what a feature's counts mean (`_feature_weights`) and, if need be, what a
@@ -131,8 +131,8 @@ class CountingNB(Remembers[_Evidence], CountingParameters, MiniBatches, TextMode
     discriminative = False
 
     track_values: ClassVar[bool] = False
-    _volatile = ("_lock", "_memo")
-    _caution = 1.0  # more where labels are known to be bad (`LabelNoise`)
+    unpickled_attributes = ("lock", "_cache")
+    smoothing_scale = 1.0  # more where labels are known to be bad (`LabelNoise`)
 
     def __post_init__(self) -> None:
         self._reset()
@@ -143,21 +143,21 @@ class CountingNB(Remembers[_Evidence], CountingParameters, MiniBatches, TextMode
         self.receipt = None
 
     def _changed(self, name: str) -> None:
-        self._edition += 1
+        self._params_version += 1
         counts = vars(self).get("counts")
         if name == "keep_names" and isinstance(counts, MemoryCounts):  # nothing was learned yet
             self.counts = MemoryCounts(self.keep_names, self.track_values)
             self.counts.add_classes(counts.labels)
 
     @property
-    def members(self) -> list[CountingNB]:
+    def view_models(self) -> list[CountingNB]:
         """The model itself: it has one view of a message."""
         return [self]
 
     @property
     def _smoothing(self) -> float:
         """Alpha in the unit of the counts: where those have aged, it has not."""
-        return self.alpha * self.counts.scale * self._caution
+        return self.alpha * self.counts.scale * self.smoothing_scale
 
     def as_tokens(self, x: Any) -> TokenCounts:
         """A message as the model counts it, good for as long as one likes."""
@@ -167,7 +167,7 @@ class CountingNB(Remembers[_Evidence], CountingParameters, MiniBatches, TextMode
         """Its one view."""
         return (tokens,)
 
-    def of_views(self, views: tuple[TokenCounts, ...]) -> TokenCounts:
+    def join_views(self, views: tuple[TokenCounts, ...]) -> TokenCounts:
         """The message that has this one view."""
         (view,) = views
         return view
@@ -209,40 +209,40 @@ class CountingNB(Remembers[_Evidence], CountingParameters, MiniBatches, TextMode
         return [base + total for base, total in pairs], used
 
     def _length_divisor(self, used: int) -> float:
-        """What the evidence of that many features is divided by."""
+        """What the evidence of that many features is divide by."""
         if not self.length_norm or not used:
             return 1.0
         if self.length_norm_power == 0.5:
             return self.length_norm * math.sqrt(used)
         return self.length_norm * _core.exp(self.length_norm_power * _core.log(used))
 
-    def evidence(self, x: Any) -> list[float]:
+    def log_likelihoods(self, x: Any) -> list[float]:
         """What a message says for each class, the prior apart, its length allowed for."""
-        memo, counts = self._memo, self.counts
-        state = (counts.version, self._edition, self._caution)
+        memo, counts = self._cache, self.counts
+        state = (counts.version, self._params_version, self.smoothing_scale)
         if memo is not None and memo[0] is x and memo[1] is counts and memo[2] == state:
             return list(memo[3])
-        evidence = self.worked_out(self.as_tokens(x))
+        evidence = self.compute_log_likelihoods(self.as_tokens(x))
         if type(x) is TokenCounts:
-            object.__setattr__(self, "_memo", (x, counts, state, tuple(evidence)))
+            object.__setattr__(self, "_cache", (x, counts, state, tuple(evidence)))
         return evidence
 
-    def worked_out(self, tokens: TokenCounts) -> list[float]:
+    def compute_log_likelihoods(self, tokens: TokenCounts) -> list[float]:
         """As `evidence`, each time anew."""
         sums, used = self._sums(tokens)
         if not self.length_norm or not used:
             return sums
-        return _core.divided(sums, self._length_divisor(used))
+        return _core.divide(sums, self._length_divisor(used))
 
     def _scores(self, x: Any) -> list[float]:
         return [
             prior + evidence
-            for prior, evidence in zip(self._log_prior(), self.evidence(x), strict=True)
+            for prior, evidence in zip(self._log_prior(), self.log_likelihoods(x), strict=True)
         ]
 
     # Learning
 
-    def lesson(self, surprise: float, trust: float) -> float:
+    def update_weight(self, surprise: float, trust: float) -> float:
         """How many times a message is learned.
 
         Parameters
@@ -252,19 +252,19 @@ class CountingNB(Remembers[_Evidence], CountingParameters, MiniBatches, TextMode
         trust : float
             How probably the label is right.
         """
-        return in_steps(trust)
+        return round_to_grid(trust)
 
     def learn(self, x: Any, y: Label, w: float = 1.0) -> Receipt:
         """Learn a message; the receipt is what `unlearn` wants."""
         tokens = self.as_tokens(x)
         weight = 1.0 if w == 1 else checked_weight(w)
-        with self._lock:
+        with self.lock:
             decay_halvings, class_weight, amount = self.add(
-                tokens, y, weight, self._times(tokens, y)
+                tokens, y, weight, self._next_update_weight(tokens, y)
             )
         return Receipt(decay_halvings, class_weight, (amount,))
 
-    def _times(self, tokens: TokenCounts, y: Label) -> float:
+    def _next_update_weight(self, tokens: TokenCounts, y: Label) -> float:
         """How many times a message's counts are learned."""
         return 1.0
 
@@ -275,7 +275,7 @@ class CountingNB(Remembers[_Evidence], CountingParameters, MiniBatches, TextMode
 
         Gives decay_halvings, class_weight and weight, for a `Receipt`.
         """
-        with self._lock:
+        with self.lock:
             counts = self.counts
             decay_halvings, class_weight = counts.decay_halvings, w * counts.scale
             counts.add(tokens, y, class_weight * times, class_weight)
@@ -284,15 +284,15 @@ class CountingNB(Remembers[_Evidence], CountingParameters, MiniBatches, TextMode
             return decay_halvings, class_weight, class_weight * times
 
     @property
-    def why_in_sequence(self) -> str:
+    def order_dependence_reason(self) -> str:
         """Why what a message adds depends on those before it; "" where it does not."""
         forgets = f"decay={self.decay:g}: what is forgotten depends on the order; use 1"
-        return super().why_in_sequence or (forgets if self.decay != 1 else "")
+        return super().order_dependence_reason or (forgets if self.decay != 1 else "")
 
     @property
     def _needs_receipt(self) -> bool:
         counts = self.counts
-        return bool(self.why_in_sequence) or counts.scale != 1 or counts.decay_halvings > 0
+        return bool(self.order_dependence_reason) or counts.scale != 1 or counts.decay_halvings > 0
 
     def _without_receipt(self, w: float) -> Receipt:
         weight = checked_weight(w)
@@ -300,13 +300,13 @@ class CountingNB(Remembers[_Evidence], CountingParameters, MiniBatches, TextMode
 
     def unlearn(self, x: Any, y: Label, receipt: Receipt) -> None:
         """Take back what a receipt says, or raise ValueError and change nothing."""
-        self.take(self.as_tokens(x), y, receipt, receipt.weights[0])
+        self.subtract(self.as_tokens(x), y, receipt, receipt.view_weights[0])
 
-    def take(
+    def subtract(
         self, tokens: TokenCounts, y: Label, receipt: Receipt, times: float
     ) -> tuple[TokenCounts, Label, float, float]:
         """Take away what `add` added; gives what was taken, as the counts' `add` wants it."""
-        with self._lock:
+        with self.lock:
             counts = self.counts
             if self.decay == 1 and receipt.decay_halvings == counts.decay_halvings:
                 counts.subtract(tokens, y, times, receipt.class_weight)
@@ -328,9 +328,9 @@ class CountingNB(Remembers[_Evidence], CountingParameters, MiniBatches, TextMode
         """What the numbers of a receipt have become since, by rescaling."""
         return float(2.0 ** (receipt.decay_halvings - self.counts.decay_halvings))
 
-    def put_back(self, tokens: TokenCounts, y: Label, receipt: Receipt, times: float) -> None:
+    def add_back(self, tokens: TokenCounts, y: Label, receipt: Receipt, times: float) -> None:
         """Add once more what `add` added and `take` took."""
-        with self._lock:
+        with self.lock:
             shrunk = self._shrunk(receipt)
             self.counts.add(tokens, y, times * shrunk, receipt.class_weight * shrunk)
 
@@ -362,7 +362,7 @@ class CountingNB(Remembers[_Evidence], CountingParameters, MiniBatches, TextMode
         rows.check(bad, signed)
         masses = np.bincount(columns, weights, len(distinct)).tolist()
         self.counts.add_classes([*classes, *distinct])
-        if self.why_in_sequence:
+        if self.order_dependence_reason:
             for row, label, weight in zip(rows.messages(), labels, weights.tolist(), strict=True):
                 self.learn_one(row, label, weight)
         else:
@@ -387,18 +387,18 @@ class CountingNB(Remembers[_Evidence], CountingParameters, MiniBatches, TextMode
         X is a matrix or a frame with a message in each row, or a list of messages.
         """
         X = listed(X)
-        (TextModel if are_messages(X) else MiniBatches).learn_many(self, X, y, w)
+        (TextModel if are_messages(X) else MiniBatchMixin).learn_many(self, X, y, w)
 
-    def relearn(self, x: Any, y: Label, receipt: Receipt) -> None:
+    def reapply(self, x: Any, y: Label, receipt: Receipt) -> None:
         """Do again what a receipt says, exactly."""
-        with self._lock:
-            self.put_back(self.as_tokens(x), y, receipt, receipt.weights[0])
+        with self.lock:
+            self.add_back(self.as_tokens(x), y, receipt, receipt.view_weights[0])
 
     def check_merge(self, other: Any) -> None:
         """Raise ValueError where another model counts different things."""
         if type(other) is not type(self):
             raise ValueError(f"cannot merge a {type(other).__name__} into a {type(self).__name__}")
-        for name, known in self._table.items():
+        for name, known in self.parameter_table.items():
             matters = (known.role == "counts" and name != "keep_names") or name == "decay"
             if matters and getattr(self, name) != getattr(other, name):
                 raise ValueError(f"cannot merge: the models differ in {name}")
@@ -419,12 +419,12 @@ class CountingNB(Remembers[_Evidence], CountingParameters, MiniBatches, TextMode
         >>> model.learn_one({"free": 2, "now": 1}, "spam")
         >>> model.learn_one({"lunch": 1, "now": 1}, "ham")
         >>> why = model.explain_one({"free": 1, "lunch": 1, "moon": 1})
-        >>> [(word, round(gain, 3)) for word, gain in why.strongest("spam")]
+        >>> [(word, round(gain, 3)) for word, gain in why.top_features("spam")]
         [('free', 0.916), ('lunch', -0.875)]
         """
-        return [self.explained(self.as_tokens(x), self._log_prior())]
+        return [self.explain_tokens(self.as_tokens(x), self._log_prior())]
 
-    def explained(self, tokens: TokenCounts, log_prior: list[float]) -> Explanation:
+    def explain_tokens(self, tokens: TokenCounts, log_prior: list[float]) -> Explanation:
         """As `explain_views`, with some prior."""
         labels = self.counts.labels
         weights, seen = self._weights_of(tokens.fingerprints)
@@ -439,17 +439,17 @@ class CountingNB(Remembers[_Evidence], CountingParameters, MiniBatches, TextMode
             tokens.name(i): dict(zip(labels, parts[i].tolist(), strict=True))
             for i in np.flatnonzero(took_part).tolist()
         }
-        evidence = zip(log_prior, self.worked_out(tokens), strict=True)
+        evidence = zip(log_prior, self.compute_log_likelihoods(tokens), strict=True)
         scores = dict(zip(labels, [prior + said for prior, said in evidence], strict=True))
         return Explanation(scores, dict(zip(labels, base, strict=True)), contributions)
 
     def feature_counts(self, feature: Feature) -> dict[Label, float]:
         """How often a feature was counted in each class, by its name."""
-        return self.counts_of(_core.fingerprint(feature))
+        return self.class_counts(_core.fingerprint(feature))
 
-    def counts_of(self, fingerprint: int) -> dict[Label, float]:
+    def class_counts(self, fingerprint: int) -> dict[Label, float]:
         """How often a feature was counted in each class, by its fingerprint."""
-        with self._lock:
+        with self.lock:
             cells, _ = self.counts.get_counts(np.array([fingerprint], dtype=np.uint64))
             shares = (cells[0] / self.counts.scale).tolist()
             return dict(zip(self.counts.labels, shares, strict=True))
@@ -471,22 +471,22 @@ class CountingNB(Remembers[_Evidence], CountingParameters, MiniBatches, TextMode
             strongest first. Features whose names were not kept are shown as #fingerprint.
         """
         (found,) = self.top_fingerprints((label,), n)
-        return [(self.name_of(of), gain) for of, gain in found]
+        return [(self.display_name(of), gain) for of, gain in found]
 
     def top_fingerprints(
         self, labels: Sequence[Label], n: int = 10
     ) -> list[list[tuple[int, float]]]:
         """As `top_features`, by fingerprint, for each of some classes."""
-        with self._lock:
+        with self.lock:
             columns = []
             for label in labels:
                 k = self.counts.index(label)
                 if k is None:
                     raise ValueError(f"nothing was ever learned of class {label!r:.80}")
                 columns.append(k)
-            strongest = Strongest(len(labels), n)
+            strongest = TopFeatures(len(labels), n)
             for fingerprints, weights in self._weights_of_all():
-                strongest.add(fingerprints, against_best_other(weights)[:, columns])
+                strongest.add(fingerprints, margin_over_runner_up(weights)[:, columns])
         return strongest.found()
 
     def _weights_of_all(self) -> Iterator[tuple[Keys, Floats]]:
@@ -494,7 +494,7 @@ class CountingNB(Remembers[_Evidence], CountingParameters, MiniBatches, TextMode
         for fingerprints, cells in self.counts.parts():
             yield fingerprints, self._feature_weights(cells)
 
-    def name_of(self, fingerprint: int) -> Feature:
+    def display_name(self, fingerprint: int) -> Feature:
         """The name of a feature; #fingerprint where it was not kept."""
         name = self.counts.name(int(fingerprint))
         return f"#{fingerprint:016x}" if name is None or not self.keep_names else name
@@ -508,11 +508,11 @@ class CountingNB(Remembers[_Evidence], CountingParameters, MiniBatches, TextMode
             raise ValueError("model and member are of different kinds")
         return member
 
-    def outlined(self) -> dict[str, Any]:
+    def member_header(self) -> dict[str, Any]:
         """The model without its counts, as JSON can hold it."""
-        return {"model": type(self).__name__, "parameters": plain_parameters(self)}
+        return {"model": type(self).__name__, "parameters": parameters_to_json(self)}
 
     @classmethod
-    def of_outlined(cls, outlined: Mapping[str, Any]) -> Self:
+    def member_from_header(cls, outlined: Mapping[str, Any]) -> Self:
         """What `outlined` gave."""
-        return cls(**parameters_of(outlined["parameters"], cls))
+        return cls(**parameters_from_json(outlined["parameters"], cls))

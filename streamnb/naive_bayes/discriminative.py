@@ -7,12 +7,12 @@ from collections.abc import Collection
 from streamnb import _core
 from streamnb.counts.protocol import Label
 from streamnb.features.token_counts import TokenCounts
-from streamnb.naive_bayes.counting import CountingParameters, in_steps
+from streamnb.naive_bayes.counting import CountingParameters, round_to_grid
 from streamnb.naive_bayes.multinomial import BACKGROUND, MultinomialNB
-from streamnb.parameters import LEAST, POSITIVE, Number, parameter, parameterised
+from streamnb.parameters import MIN_POSITIVE, POSITIVE, Number, parameter, parameter_class
 
 
-def surprises(
+def residuals(
     evidence: list[list[float]], prior: list[float], known: Collection[int], k: int | None
 ) -> list[float]:
     """How little each model expected a message to be of class k: 1 - P(k | message).
@@ -38,10 +38,10 @@ def surprises(
         return [1.0] * len(evidence)
     if len(known) < 2:
         return [0.5] * len(evidence)
-    return _core.surprises(evidence, prior, k)
+    return _core.residuals(evidence, prior, k)
 
 
-@parameterised()
+@parameter_class()
 class DiscriminativeParameters(CountingParameters):
     """Parameters of `DiscriminativeMultinomialNB`; what was learned depends on them."""
 
@@ -52,7 +52,7 @@ class DiscriminativeParameters(CountingParameters):
         default=0.1,
     )
     length_norm: float | None = parameter(
-        Number(LEAST, none=True),
+        Number(MIN_POSITIVE, none=True),
         "teaching",
         "As for `MultinomialNB`. The probabilities that say what is left to learn want it.",
         default=0.8,
@@ -61,7 +61,7 @@ class DiscriminativeParameters(CountingParameters):
         Number(0, 2), "teaching", "The power of the number of features, from 0 to 2.", default=2 / 3
     )
     background: float = parameter(Number(0, 1e6), "teaching", BACKGROUND, default=0.0)
-    least_lesson: float = parameter(
+    min_update: float = parameter(
         Number(0, 1),
         "teaching",
         "A message that would be learned less than so many times is not counted: it is known well "
@@ -70,7 +70,7 @@ class DiscriminativeParameters(CountingParameters):
     )
 
 
-@parameterised()
+@parameter_class()
 class DiscriminativeMultinomialNB(DiscriminativeParameters, MultinomialNB):
     r"""Multinomial Naive Bayes that learns from a message as much as it was surprised by it.
 
@@ -99,7 +99,7 @@ class DiscriminativeMultinomialNB(DiscriminativeParameters, MultinomialNB):
     >>> model = DiscriminativeMultinomialNB(alpha=1.0, length_norm=None)
     >>> for text, label in [("free offer", "spam"), ("lunch offer", "ham"), ("free", "spam")]:
     ...     model.learn_one(dict.fromkeys(text.split(), 1), label)
-    ...     print(label, model.receipt.weights)
+    ...     print(label, model.receipt.view_weights)
     spam (1.0,)
     ham (1.0,)
     spam (0.3330078125,)
@@ -113,20 +113,20 @@ class DiscriminativeMultinomialNB(DiscriminativeParameters, MultinomialNB):
 
     discriminative = True
 
-    def lesson(self, surprise: float, trust: float) -> float:
-        """As many times as it was a surprise, from `least_lesson` on; doubt counts twice.
+    def update_weight(self, surprise: float, trust: float) -> float:
+        """As many times as it was a surprise, from `min_update` on; doubt counts twice.
 
         A wrong label does more harm than a right one does good, for it is always a surprise. (With
         a tenth of labels wrong, the square of trust ranks a sixth better than trust does.)
         """
-        times = in_steps(trust * trust * surprise)
-        return times if times >= self.least_lesson else 0.0
+        times = round_to_grid(trust * trust * surprise)
+        return times if times >= self.min_update else 0.0
 
-    def _times(self, tokens: TokenCounts, y: Label) -> float:
+    def _next_update_weight(self, tokens: TokenCounts, y: Label) -> float:
         counts = self.counts
         if not counts.labels:
             return 1.0
         known = [k for k, weight in enumerate(counts.weights) if weight > 0]
-        evidence = [self.evidence(tokens)]
-        (surprise,) = surprises(evidence, self._log_prior(), known, counts.index(y))
-        return self.lesson(surprise, 1.0)
+        evidence = [self.log_likelihoods(tokens)]
+        (surprise,) = residuals(evidence, self._log_prior(), known, counts.index(y))
+        return self.update_weight(surprise, 1.0)

@@ -52,7 +52,7 @@ class Explanation:
         }
         return Explanation(weighed(self.scores), weighed(self.base), parts)
 
-    def strongest(self, label: Label, n: int = 10) -> list[tuple[Feature, float]]:
+    def top_features(self, label: Label, n: int = 10) -> list[tuple[Feature, float]]:
         """The n features that spoke most for a class, over the best of the others."""
         others = [other for other in self.scores if other != label]
 

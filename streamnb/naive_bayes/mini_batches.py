@@ -28,10 +28,10 @@ def log_normalised(joint: Floats) -> Floats:
     return joint - np.log(np.exp(joint).sum(axis=1, keepdims=True))
 
 
-class AsksMany(base.MiniBatchClassifier):
+class PredictManyMixin(base.MiniBatchClassifier):
     """River's methods that ask for many examples at once, for a model that scores them."""
 
-    _lock: threading.RLock
+    lock: threading.RLock
 
     if TYPE_CHECKING:
 
@@ -45,7 +45,7 @@ class AsksMany(base.MiniBatchClassifier):
     @property
     def _scoring(self) -> threading.RLock:
         """What keeps scores and labels as they are."""
-        return self._lock
+        return self.lock
 
     def _scores_of(self, X: Any) -> Floats:
         """Joint log-likelihoods (n, K) of rows, or of a sequence of examples."""
@@ -94,7 +94,7 @@ class AsksMany(base.MiniBatchClassifier):
             return _frame_like(X, self.labels, self._scores_of(X))
 
 
-class MiniBatches(AsksMany):
+class MiniBatchMixin(PredictManyMixin):
     """River's and scikit-learn's methods for many examples, for a model that scores rows."""
 
     if TYPE_CHECKING:
@@ -121,7 +121,7 @@ class MiniBatches(AsksMany):
 
     def learn_many(self, X: Any, y: Any, w: Any = None) -> None:
         """Learn the rows of X, with labels y and weights w (a number, or one for each row)."""
-        with self._lock:
+        with self.lock:
             self._learn_rows(X, y, w)
 
     # scikit-learn
@@ -156,7 +156,7 @@ class MiniBatches(AsksMany):
         ValueError
             Where a value, weight or length is wrong. Nothing has changed.
         """
-        with self._lock:
+        with self.lock:
             self._learn_rows(X, y, sample_weight, () if classes is None else as_labels(classes))
         return self
 
@@ -167,7 +167,7 @@ class MiniBatches(AsksMany):
             classes = sorted(set(labels))
         except TypeError:
             classes = list(dict.fromkeys(labels))
-        with self._lock:
+        with self.lock:
             before = vars(self).copy()
             self._reset()
             try:
@@ -178,7 +178,7 @@ class MiniBatches(AsksMany):
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The most probable class of each row, the first of equals."""
-        with self._lock:
+        with self.lock:
             if not self.labels:
                 raise ValueError(
                     "nothing has been learned yet: call fit, partial_fit or learn_one first"
@@ -187,12 +187,12 @@ class MiniBatches(AsksMany):
 
     def predict_proba(self, X: Any) -> Floats:
         """Probabilities (n, K), columns as in `classes_`."""
-        with self._lock:
+        with self.lock:
             return self._probabilities(X)
 
     def predict_log_proba(self, X: Any) -> Floats:
         """Logarithms of the probabilities (n, K), exact where those round to 0."""
-        with self._lock:
+        with self.lock:
             return log_normalised(self._scores_of(X))
 
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:

@@ -30,16 +30,16 @@ class ForeignError(Exception):
     """A sound file of another kind."""
 
 
-class Saved:
+class SaveLoadMixin:
     """A model that can be written to a file, and read again by its class or by any."""
 
     known: ClassVar[dict[str, type[Any]]] = {}
-    _lock: threading.RLock
+    lock: threading.RLock
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         if cls.__module__.startswith("streamnb."):  # files name no classes of others
-            Saved.known[cls.__name__] = cls
+            SaveLoadMixin.saved_classes[cls.__name__] = cls
 
     def _file_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """What describes the model, as JSON can hold it, and its arrays by name."""
@@ -60,7 +60,7 @@ class Saved:
         OutputError
             Where the file cannot be written, or a label is of a type that cannot be.
         """
-        with self._lock:
+        with self.lock:
             save(self, path)
 
     @classmethod
@@ -80,12 +80,12 @@ def not_ours(name: str) -> str:
     return f"{name} is no class of streamnb, so it could not be read again: use one that is"
 
 
-def save(model: Saved, path: str | Path | BinaryIO, extra: Any = None) -> None:
+def save(model: SaveLoadMixin, path: str | Path | BinaryIO, extra: Any = None) -> None:
     """Write a model; in which order its features came makes no difference to the bytes.
 
     Parameters
     ----------
-    model : Saved
+    model : SaveLoadMixin
         The model.
     path : str, Path or open binary file
         The file.
@@ -99,7 +99,7 @@ def save(model: Saved, path: str | Path | BinaryIO, extra: Any = None) -> None:
         class that is none of streamnb's: nothing could read it.
     """
     name = type(model).__name__
-    if Saved.known.get(name) is not type(model):
+    if SaveLoadMixin.saved_classes.get(name) is not type(model):
         raise OutputError(f"{path}: {not_ours(name)}")
     described, arrays = model._file_parts()
     header = {
@@ -162,7 +162,7 @@ def _restored(archive: ZipFile, header: Any, kind: type[Any] | None) -> Any:
         )
     if header["key"] != _core.DEFAULT_KEY.hex():
         raise ForeignError("the model's fingerprints were made with another key")
-    made = Saved.known[header["model"]]
+    made = SaveLoadMixin.saved_classes[header["model"]]
     if kind is not None and not issubclass(made, kind):
         raise ForeignError(f"the file holds a {made.__name__}, not a {kind.__name__}")
 

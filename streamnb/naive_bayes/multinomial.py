@@ -12,7 +12,7 @@ from streamnb import _core
 from streamnb.counts.protocol import Floats
 from streamnb.features.token_counts import TokenCounts
 from streamnb.naive_bayes.counting import CountingNB, CountingParameters
-from streamnb.parameters import Number, parameter, parameterised
+from streamnb.parameters import Number, parameter, parameter_class
 
 BACKGROUND = (
     "With K > 2 classes, alpha of a feature grows by how frequent it is in all of them: it is "
@@ -22,14 +22,14 @@ BACKGROUND = (
 )
 
 
-@parameterised()
+@parameter_class()
 class MultinomialParameters(CountingParameters):
     """Parameters of `MultinomialNB`."""
 
     background: float = parameter(Number(0, 1e6), "formula", BACKGROUND, default=0.0)
 
 
-@parameterised()
+@parameter_class()
 class MultinomialNB(MultinomialParameters, CountingNB):
     r"""Naive Bayes over how often each feature occurs.
 
@@ -103,7 +103,7 @@ class MultinomialNB(MultinomialParameters, CountingNB):
         of one size each, K would be the exponential of their entropy. Taken for a whole one, the
         first message of a third class made nearly all verdicts on the other two unsure.
         """
-        if not self.background or len(self.counts.labels) < 3:
+        if not self.background_mass or len(self.counts.labels) < 3:
             return 0.0
         weights = [weight for weight in self.counts.weights if weight > 0]
         if len(weights) < 3:
@@ -112,7 +112,7 @@ class MultinomialNB(MultinomialParameters, CountingNB):
         logs = _core.log_cells(np.array(weights)).tolist()
         entropy = _core.log(total) - math.fsum(map(mul, weights, logs)) / total
         classes = _core.exp(entropy)
-        return self.background * (classes - 2) / (classes - 1) if classes > 2 else 0.0
+        return self.background_mass * (classes - 2) / (classes - 1) if classes > 2 else 0.0
 
     def _sums(self, tokens: TokenCounts) -> tuple[list[float], int]:
         unseen = self.unseen == "smooth"

@@ -26,7 +26,7 @@ class Receipt(NamedTuple):
 
     Examples
     --------
-    >>> Receipt.of_json(Receipt(0, 1.0, (0.5,), {"noise": [0.25, 1]}).as_json())
+    >>> Receipt.from_json(Receipt(0, 1.0, (0.5,), {"noise": [0.25, 1]}).as_json())
     Receipt(decay_halvings=0, class_weight=1.0, weights=(0.5,), parts={'noise': [0.25, 1]})
     """
 

@@ -9,12 +9,12 @@ import numpy as np
 from streamnb.counts.protocol import Floats, Keys
 
 
-def against_best_other(weights: Floats) -> Floats:
+def margin_over_runner_up(weights: Floats) -> Floats:
     """Weights (n, K) less the largest of the other classes in each row, or 0 where there is none.
 
     Examples
     --------
-    >>> against_best_other(np.array([[3.0, 1.0, 2.0]])).tolist()
+    >>> margin_over_runner_up(np.array([[3.0, 1.0, 2.0]])).tolist()
     [[1.0, -2.0, -1.0]]
     """
     best = np.full(len(weights), -np.inf)
@@ -26,7 +26,7 @@ def against_best_other(weights: Floats) -> Floats:
     return weights - np.where(is_best, second[:, None], best[:, None])
 
 
-class Strongest:
+class TopFeatures:
     """The n features of the largest gain for each of K classes, of parts that come one by one.
 
     Of equal gains, those with the smaller fingerprint, so that the order has no history. It holds
@@ -41,7 +41,7 @@ class Strongest:
 
     Examples
     --------
-    >>> strongest = Strongest(classes=2, n=1)
+    >>> strongest = TopFeatures(classes=2, n=1)
     >>> strongest.add(np.array([7, 9], np.uint64), np.array([[1.0, -1.0], [-2.0, 2.0]]))
     >>> strongest.found()
     [[(7, 1.0)], [(9, 2.0)]]

@@ -12,7 +12,7 @@ from streamnb.features.token_counts import TokenCounts
 from streamnb.naive_bayes.base import TextModel
 from streamnb.naive_bayes.beside import Beside
 from streamnb.naive_bayes.corrections import Corrections
-from streamnb.naive_bayes.counting import CountingNB, Remembers
+from streamnb.naive_bayes.counting import CountingNB, LastResultCache
 from streamnb.naive_bayes.discriminative import DiscriminativeMultinomialNB, surprises
 from streamnb.naive_bayes.explanation import Explanation
 from streamnb.naive_bayes.label_noise import LabelNoise
@@ -20,7 +20,7 @@ from streamnb.naive_bayes.recalibration import Recalibration
 from streamnb.naive_bayes.receipt import Receipt
 from streamnb.naive_bayes.record import Record
 from streamnb.naive_bayes.turns import Turns
-from streamnb.parameters import Flag, Number, Such, attribute, parameter, parameterised
+from streamnb.parameters import Boolean, Number, Constraint, attribute, parameter, parameter_class
 from streamnb.scores import best_index, probabilities
 
 # Nats by which a class is expected more in a run of it: else the last class taught would be learned
@@ -50,8 +50,8 @@ def _are_models(value: Any) -> bool:
     return several and all(isinstance(model, CountingNB) for model in value)
 
 
-@parameterised()
-class ViewsNB(Remembers[_Judged], TextModel):
+@parameter_class()
+class ViewsNB(LastResultCache[_Judged], TextModel):
     r"""A counting model for each view of a message; what they say is added up and recalibrated.
 
     A view is one way to make features of a message: its words, say, or its first bytes. Views err
@@ -84,7 +84,7 @@ class ViewsNB(Remembers[_Judged], TextModel):
     """
 
     models: Sequence[CountingNB] | None = parameter(
-        Such(_are_models, "a list of counting models, another one for each view", none=True),
+        Constraint(_are_models, "a list of counting models, another one for each view", none=True),
         "counts",
         "A `DiscriminativeMultinomialNB` or another counting model for each view; None for one.",
         default=None,
@@ -109,7 +109,7 @@ class ViewsNB(Remembers[_Judged], TextModel):
         default=None,
     )
     by_length: bool = parameter(
-        Flag(),
+        Boolean(),
         "teaching",
         "Whether messages of each octave of length (features of all views) have a recalibration of "
         "their own, beside that of all.",
@@ -122,7 +122,7 @@ class ViewsNB(Remembers[_Judged], TextModel):
     corrections: Corrections = attribute(init=False)
     record: Record = attribute(init=False)
 
-    _volatile = ("_lock", "_memo")
+    unpickled_attributes = ("lock", "_cache")
 
     @property
     def takes_views(self) -> bool:
@@ -134,7 +134,7 @@ class ViewsNB(Remembers[_Judged], TextModel):
         if len({model.decay for model in models}) > 1:  # receipts say once how far counts have aged
             raise ValueError("models: views that are learned together have one decay")
         object.__setattr__(self, "models", models)
-        self._members = models
+        self._view_models = models
         self.recalibration = Recalibration(len(models), self.rate)
         self.noise = LabelNoise(self.label_noise)
         self.turns = Turns()
@@ -158,7 +158,7 @@ class ViewsNB(Remembers[_Judged], TextModel):
         return {"positive input"}
 
     def _changed(self, name: str) -> None:
-        self._edition += 1
+        self._params_version += 1
         if "noise" in vars(self):
             self.recalibration.rate = self.rate
             self.noise.fixed = self.label_noise
@@ -172,66 +172,66 @@ class ViewsNB(Remembers[_Judged], TextModel):
         same = params.get("models", self.models) is self.models  # river hands a model its own
         # A subclass may have a constructor of its own, which makes the members.
         if same and not include_attributes and "models" in self._get_params():
-            params["models"] = [member.clone() for member in self._members]
+            params["models"] = [member.clone() for member in self._view_models]
         made: Self = super().clone(params, include_attributes)
         return made
 
     def _is_taught(self) -> bool:
-        return "_members" in vars(self)
+        return "_view_models" in vars(self)
 
     @property
-    def members(self) -> list[CountingNB]:
+    def view_models(self) -> list[CountingNB]:
         """The counting model of each view."""
-        return self._members
+        return self._view_models
 
     def as_tokens(self, x: Any) -> tuple[TokenCounts, ...]:
         """A message's views as the models count them, good for as long as one likes."""
-        memo = self._memo
+        memo = self._cache
         if memo is not None and memo.views is x:
             return memo.views
-        if type(x) is tuple and list(map(type, x)) == [TokenCounts] * len(self._members):
+        if type(x) is tuple and list(map(type, x)) == [TokenCounts] * len(self._view_models):
             return x
         if isinstance(x, (Mapping, TokenCounts)):
-            x = (x,) * len(self._members)
-        if len(x) != len(self._members):
-            raise ValueError(f"a message of {len(x)} views for {len(self._members)} models")
-        return tuple(model.as_tokens(view) for model, view in zip(self._members, x, strict=True))
+            x = (x,) * len(self._view_models)
+        if len(x) != len(self._view_models):
+            raise ValueError(f"a message of {len(x)} views for {len(self._view_models)} models")
+        return tuple(model.as_tokens(view) for model, view in zip(self._view_models, x, strict=True))
 
     def views_of(self, tokens: tuple[TokenCounts, ...]) -> tuple[TokenCounts, ...]:
         """The views."""
         return tokens
 
-    def of_views(self, views: tuple[TokenCounts, ...]) -> tuple[TokenCounts, ...]:
+    def join_views(self, views: tuple[TokenCounts, ...]) -> tuple[TokenCounts, ...]:
         """The views."""
         return views
 
     def _moment(self) -> list[int]:
         """What differs as soon as anything was learned or set since."""
-        moment = [self._edition]
-        for of in self._members:
+        moment = [self._params_version]
+        for of in self._view_models:
             counts = of.counts
-            moment += (id(counts), counts.version, of._edition)
+            moment += (id(counts), counts.version, of._params_version)
         return moment
 
     def _judged(self, views: tuple[TokenCounts, ...]) -> _Judged:
         """What is said of a message: often it is asked for, and then once more to learn it."""
-        memo = self._memo
+        memo = self._cache
         if memo is not None and memo.views is views and memo.moment == self._moment():
             return memo
         moment = self._moment()
-        weights = self._members[0].counts.weights
+        weights = self._view_models[0].counts.weights
         known = [k for k, weight in enumerate(weights) if weight > 0]
         octave = None
         if self.by_length:
             octave = sum([len(view.fingerprints) for view in views]).bit_length()
-        evidence = [of.worked_out(view) for of, view in zip(self._members, views, strict=True)]
+        evidence = [of.compute_log_likelihoods(view) for of, view in zip(self._view_models, views, strict=True)]
         scores: list[float] = []
         if len(known) > 1:  # of one class alone nothing can be said
             if self.bound is not None:
                 evidence = [_core.bounded(of, known, self.bound) for of in evidence]
             scores = self.recalibration.scores(evidence, known, octave)
         judged = _Judged(views, moment, known, octave, evidence, scores)
-        object.__setattr__(self, "_memo", judged)
+        object.__setattr__(self, "_cache", judged)
         return judged
 
     def _scores(self, x: Any) -> list[float]:
@@ -253,22 +253,22 @@ class ViewsNB(Remembers[_Judged], TextModel):
         """Learn a message; the receipt is what `unlearn` wants."""
         return self._learned(x, y, w, False)
 
-    def learn_anew(self, x: Any, y: Label, receipt: Receipt) -> Receipt:
+    def relearn_one(self, x: Any, y: Label, receipt: Receipt) -> Receipt:
         """Learn a message once more, in another order: as it was told when it gave a receipt.
 
         What was told because it was a mistake, be it in part, is no sample of all messages,
         whatever it is called by what is known now.
         """
-        return self._learned(x, y, 1.0, _CORRECTED in receipt.parts)
+        return self._learned(x, y, 1.0, _CORRECTED in receipt.deltas)
 
     def _learned(self, x: Any, y: Label, w: float, corrected: bool) -> Receipt:
         views = self.as_tokens(x)
         weight = 1.0 if w == 1 else checked_weight(w)
-        with self._lock:
+        with self.lock:
             times, parts = self._weighed(views, y, weight, corrected)
             added = [
                 model.add(view, y, weight, amount)
-                for model, view, amount in zip(self._members, views, times, strict=True)
+                for model, view, amount in zip(self._view_models, views, times, strict=True)
             ]
         decay_halvings, class_weight, _ = added[0]
         return Receipt(
@@ -282,7 +282,7 @@ class ViewsNB(Remembers[_Judged], TextModel):
 
         `corrected` says that it is known to have been told because it was a mistake.
         """
-        counts = self._members[0].counts
+        counts = self._view_models[0].counts
         k = counts.index(y)
         judged = self._judged(views)
         known = judged.known
@@ -305,8 +305,8 @@ class ViewsNB(Remembers[_Judged], TextModel):
         prior[k] += _IN_A_RUN * (1 - turn)
         found = surprises(judged.evidence, prior, known, k)
         times = [
-            model.lesson(surprise, trust)
-            for model, surprise in zip(self._members, found, strict=True)
+            model.update_weight(surprise, trust)
+            for model, surprise in zip(self._view_models, found, strict=True)
         ]
         return times, parts
 
@@ -329,7 +329,7 @@ class ViewsNB(Remembers[_Judged], TextModel):
         top = best_index(judged.scores)
         claim, said = shares[top], known[top]
         told, doubted = self.corrections.of(said == k, corrected)
-        own = self._members[0].counts.weights[k] / self._members[0].counts.scale
+        own = self._view_models[0].counts.weights[k] / self._view_models[0].counts.scale
         doubt = 1 - self.noise.trust(shares[known.index(k)], len(known), own, learned - own)
         trust = 1 - turn * self._doubting(doubted) * doubt
         if not corrected:
@@ -350,42 +350,42 @@ class ViewsNB(Remembers[_Judged], TextModel):
         """How far labels are doubted: where classes change, true ones look wrong at first."""
         if self.noise.fixed is not None:  # whoever says how many are wrong knows
             return 1.0
-        decay = self._members[0].decay
+        decay = self._view_models[0].decay
         return doubted * min(1.0, 1 / (1 - decay) / _LONG) if decay < 1 else doubted
 
     def _be_cautious(self) -> None:
         """Let the models smooth as their labels deserve."""
         caution = self.noise.caution
-        for model in self._members:
-            object.__setattr__(model, "_caution", caution)
+        for model in self._view_models:
+            object.__setattr__(model, "smoothing_scale", caution)
 
     def unlearn(self, x: Any, y: Label, receipt: Receipt) -> None:
         """Take back what a receipt says, or raise ValueError and change nothing."""
         views = self.as_tokens(x)
-        if len(receipt.weights) != len(self._members):
+        if len(receipt.view_weights) != len(self._view_models):
             raise ValueError("cannot unlearn: a receipt of another model")
-        with self._lock:
+        with self.lock:
             taken = []
             try:
-                for model, view, times in zip(self._members, views, receipt.weights, strict=True):
-                    taken.append(model.take(view, y, receipt, times))
+                for model, view, times in zip(self._view_models, views, receipt.view_weights, strict=True):
+                    taken.append(model.subtract(view, y, receipt, times))
             except ValueError:
-                for model, what in zip(self._members, taken, strict=False):
+                for model, what in zip(self._view_models, taken, strict=False):
                     model.counts.add(*what)
                 raise
             self._move(receipt, -1)
 
-    def relearn(self, x: Any, y: Label, receipt: Receipt) -> None:
+    def reapply(self, x: Any, y: Label, receipt: Receipt) -> None:
         """Do again what a receipt says, exactly."""
         views = self.as_tokens(x)
-        with self._lock:
-            for model, view, times in zip(self._members, views, receipt.weights, strict=True):
-                model.put_back(view, y, receipt, times)
+        with self.lock:
+            for model, view, times in zip(self._view_models, views, receipt.view_weights, strict=True):
+                model.add_back(view, y, receipt, times)
             self._move(receipt, 1)
 
     def _move(self, receipt: Receipt, sign: int) -> None:
         for of in self._beside.values():
-            of.move(receipt.parts, sign)
+            of.move(receipt.deltas, sign)
         self._be_cautious()
 
     def _without_receipt(self, w: float) -> Receipt:
@@ -394,26 +394,26 @@ class ViewsNB(Remembers[_Judged], TextModel):
     # What is known beside the counts
 
     @property
-    def missed_turns(self) -> float:
+    def messages_in_runs(self) -> float:
         """How many messages were learned in runs of one class (see `Turns`)."""
         return self.turns.missed
 
-    def record_of(self, y: Label) -> tuple[int, int]:
+    def reliability_counts(self, y: Label) -> tuple[int, int]:
         """How often a class was called rightly and wrongly, before messages were learned."""
-        return self.record.of(self._members[0].counts.index(y))
+        return self.record.of(self._view_models[0].counts.index(y))
 
     def is_ready(self, y: Label) -> bool:
         """Whether a class was called rightly often enough that nobody needs to look."""
-        return self.record.is_ready(self._members[0].counts.index(y))
+        return self.record.is_ready(self._view_models[0].counts.index(y))
 
     def state(self) -> dict[str, Any]:
         """All that is known beside the counts, as JSON can hold it."""
         known = {name: of for part in self._beside.values() for name, of in part.state().items()}
         return {**known, "bound": self.bound, "by_length": self.by_length}
 
-    def outline_of(self, order: Sequence[int]) -> dict[str, Any]:
+    def reordered_header(self, order: Sequence[int]) -> dict[str, Any]:
         """As `outline`, class k being that of number order[k]."""
-        outlined = self.outline()
+        outlined = self.to_header()
         for of in self._beside.values():
             outlined |= of.of_classes(order).state()
         return outlined
@@ -428,35 +428,35 @@ class ViewsNB(Remembers[_Judged], TextModel):
             "by_length": state["by_length"],
         }
         for name, value in settings.items():
-            self._table[name].check(name, value)
-        if known["recalibration"].models != len(self._members):
+            self.parameter_table[name].check(name, value)
+        if known["recalibration"].models != len(self._view_models):
             raise ValueError("the views do not belong together")
-        with self._lock:
-            self._edition += 1
+        with self.lock:
+            self._params_version += 1
             for name, value in {**settings, **known}.items():
                 object.__setattr__(self, name, value)
             self._be_cautious()
 
-    def parts_since(self, before: ViewsNB) -> dict[str, Any]:
+    def deltas_since(self, before: ViewsNB) -> dict[str, Any]:
         """What a receipt would say that leads here from another state; none is in a run."""
         mine, theirs = self._beside, before._beside
         return {name: of for part in mine for name, of in mine[part].since(theirs[part]).items()}
 
     def check_receipt(self, receipt: Receipt, classes: int) -> None:
         """Raise ValueError for a receipt of other views or more classes."""
-        super().check_receipt(receipt._replace(parts={}), classes)
+        super().check_receipt(receipt._replace(deltas={}), classes)
         known = {_CORRECTED}.union(*(of.parts for of in self._beside.values()))
-        if not known >= receipt.parts.keys() or receipt.parts.get(_CORRECTED, 1) != 1:
+        if not known >= receipt.deltas.keys() or receipt.deltas.get(_CORRECTED, 1) != 1:
             raise ValueError("a receipt of another model")
         for of in self._beside.values():
-            of.check(receipt.parts, classes)
+            of.check(receipt.deltas, classes)
 
     def renumbered(self, receipt: Receipt, order: Sequence[int | None]) -> Receipt:
         """A receipt where class k was number order[k] before; None: there was none."""
-        parts = receipt.parts
+        parts = receipt.deltas
         for of in self._beside.values():
             parts = of.renumbered(parts, order)
-        return receipt._replace(parts=parts)
+        return receipt._replace(deltas=parts)
 
     def explain_views(self, x: Any) -> list[Explanation]:
         """Say what each feature added to each class: an explanation for each view.
@@ -469,36 +469,36 @@ class ViewsNB(Remembers[_Judged], TextModel):
         known, octave = judged.known, judged.octave
         if len(known) < 2:  # of one class alone nothing can be said
             nothing = dict.fromkeys(self.labels, 0.0)
-            return [Explanation(nothing, nothing, {}) for _ in self._members]
+            return [Explanation(nothing, nothing, {}) for _ in self._view_models]
         bias = {self.labels[k]: self.recalibration.bias(k, octave) for k in known}
         gains = self.recalibration.gains(octave)
         explanations: list[Explanation] = []
-        for j, (model, view) in enumerate(zip(self._members, judged.views, strict=True)):
+        for j, (model, view) in enumerate(zip(self._view_models, judged.views, strict=True)):
             gain = gains[j]
             if self.bound is not None:
-                evidence = model.worked_out(view)
+                evidence = model.compute_log_likelihoods(view)
                 bias = {
                     y: of + gain * (judged.evidence[j][k] - evidence[k])
                     for k, (y, of) in zip(known, bias.items(), strict=True)
                 }
-            why = model.explained(view, [0.0] * len(self.labels))  # the prior is no view's own
+            why = model.explain_tokens(view, [0.0] * len(self.labels))  # the prior is no view's own
             explanations.append(why.scaled(gain, bias))
             bias = dict.fromkeys(bias, 0.0)
         return explanations
 
     def check_merge(self, other: Any) -> None:
         """Raise ValueError where another model counts different things."""
-        if type(other) is not type(self) or len(other.members) != len(self._members):
+        if type(other) is not type(self) or len(other.view_models) != len(self._view_models):
             raise ValueError("cannot merge: the models have different views")
-        for model, more in zip(self._members, other.members, strict=True):
+        for model, more in zip(self._view_models, other.view_models, strict=True):
             model.check_merge(more)
 
     def _merge(self, other: Self) -> None:
         """Add another model's counts; the recalibration stays that of whichever learned more."""
-        mine, theirs = (sum(model.members[0].counts.weights) for model in (self, other))
-        for model, more in zip(self._members, other.members, strict=True):
+        mine, theirs = (sum(model.view_models[0].counts.weights) for model in (self, other))
+        for model, more in zip(self._view_models, other.view_models, strict=True):
             model.merge(more)
-        index = other.members[0].counts.index
+        index = other.view_models[0].counts.index
         places = [index(y) for y in self.labels]
         record = self.record
         record.move(other.record.of_classes(places).state(), 1)

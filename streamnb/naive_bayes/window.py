@@ -11,7 +11,7 @@ from streamnb.errors import OutputError
 from streamnb.naive_bayes.base import TextModel
 from streamnb.naive_bayes.multinomial import MultinomialNB
 from streamnb.naive_bayes.receipt import Receipt
-from streamnb.parameters import Whole, attribute, having, parameter, parameterised
+from streamnb.parameters import Integer, attribute, having, parameter, parameter_class
 
 
 class _Learned(NamedTuple):
@@ -22,7 +22,7 @@ class _Learned(NamedTuple):
     receipt: Receipt
 
 
-@parameterised()
+@parameter_class()
 class WindowNB(TextModel):
     """A model that knows only the last messages it learned.
 
@@ -47,7 +47,7 @@ class WindowNB(TextModel):
         "Any model of texts or tables. It must learn through this object alone.",
         default=None,
     )
-    size: int = parameter(Whole(), "teaching", "How many messages it knows.", default=1000)
+    size: int = parameter(Integer(), "teaching", "How many messages it knows.", default=1000)
     receipt: Receipt | None = attribute(init=False)
 
     @classmethod
@@ -61,7 +61,7 @@ class WindowNB(TextModel):
     def _more_tags(self) -> set[str]:
         return self.model._more_tags()
 
-    why_in_sequence = "a window: which messages are the last depends on their order"
+    order_dependence_reason = "a window: which messages are the last depends on their order"
 
     def learn(self, x: Any, y: Label, w: float = 1.0) -> Receipt:
         """Learn a message, and unlearn the one that leaves the window.
@@ -70,35 +70,35 @@ class WindowNB(TextModel):
         """
         tokens = self.as_tokens(x)
         w = _rounded(w)
-        with self._lock:
+        with self.lock:
             receipt = self.model.learn(tokens, y, w)
             self._take_in(tokens, y, receipt)
         return receipt
 
     def _take_in(self, tokens: Any, y: Label, receipt: Receipt) -> None:
-        self._window.append(_Learned(tokens, y, receipt._replace(parts={})))
+        self._window.append(_Learned(tokens, y, receipt._replace(deltas={})))
         while len(self._window) > self.size:
             self.model.unlearn(*self._window.popleft())
 
     def unlearn(self, x: Any, y: Label, receipt: Receipt) -> None:
         """Take a message out of the window; of one that has left it, what it left behind."""
-        with self._lock:
-            inside = _Learned(self.as_tokens(x), y, receipt._replace(parts={}))
+        with self.lock:
+            inside = _Learned(self.as_tokens(x), y, receipt._replace(deltas={}))
             at = next((i for i, one in enumerate(self._window) if one == inside), None)
             if at is None:
                 raise ValueError("cannot unlearn: the message is not in the window")
             self.model.unlearn(x, y, receipt)
             del self._window[at]
 
-    def relearn(self, x: Any, y: Label, receipt: Receipt) -> None:
+    def reapply(self, x: Any, y: Label, receipt: Receipt) -> None:
         """Do again what a receipt says, as the newest message of the window."""
-        with self._lock:
-            self.model.relearn(x, y, receipt)
+        with self.lock:
+            self.model.reapply(x, y, receipt)
             self._take_in(self.as_tokens(x), y, receipt)
 
-    def parts_since(self, before: WindowNB) -> dict[str, Any]:
+    def deltas_since(self, before: WindowNB) -> dict[str, Any]:
         """What a receipt would say that leads from another window's state to this one's."""
-        return self.model.parts_since(before.model)
+        return self.model.deltas_since(before.model)
 
     def _without_receipt(self, w: float) -> Receipt:
         return self.model._without_receipt(_rounded(w))
@@ -110,7 +110,7 @@ class WindowNB(TextModel):
         """Raise ValueError: which messages are the last of two streams, nothing tells."""
         raise ValueError("cannot merge: windows over two streams are no window over both")
 
-    def check_keepable(self) -> None:
+    def check_storable(self) -> None:
         """Raise ValueError: which messages are in the window is not kept."""
         raise ValueError("a window cannot be kept in a database")
 
@@ -131,8 +131,8 @@ def _of_model(name: str) -> property:
 # What is made of other methods, which are the window's own or its model's. All the rest, also what
 # a model of texts will have one day, is the model's: a base's default would be wrong unnoticed.
 _MADE_OF_OTHERS = {
-    *("learn_one", "unlearn_one", "learn_many", "learn_anew", "explain_one", "_scores_of"),
-    *("features", "outline", "outline_of", "of_outline", "_of_file"),
+    *("learn_one", "unlearn_one", "learn_many", "relearn_one", "explain_one", "_scores_of"),
+    *("features", "outline", "reordered_header", "from_header", "_of_file"),
 }
 for _name in {*vars(TextModel), "_scores"} - vars(WindowNB).keys() - _MADE_OF_OTHERS:
     if not _name.startswith("__"):

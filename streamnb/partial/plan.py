@@ -11,8 +11,8 @@ from typing import Any
 from streamnb.classifier import Classifier
 from streamnb.errors import ModelFileError
 from streamnb.naive_bayes.base import TextModel
-from streamnb.naive_bayes.model_files import Saved
-from streamnb.parameters import parameters_of, plain_parameters
+from streamnb.naive_bayes.model_files import SaveLoadMixin
+from streamnb.parameters import parameters_from_json, parameters_to_json
 from streamnb.tables.base import TabularNB
 
 VERSION = 1  # of plans and pieces: what was made by another one is refused
@@ -48,11 +48,11 @@ def plan_of(learner: Learner) -> str:
     """
     if isinstance(learner, Classifier):
         described: dict[str, Any] = {
-            "model": learner.model.clone().outline(),
+            "model": learner.model.clone().to_header(),
             "settings": learner.settings(),
         }
     elif isinstance(learner, TabularNB):
-        described = {"table": type(learner).__name__, "parameters": plain_parameters(learner)}
+        described = {"table": type(learner).__name__, "parameters": parameters_to_json(learner)}
     else:
         raise ValueError(
             f"expected a Classifier (a tokenizer and a model) or a model of rows, "
@@ -74,9 +74,9 @@ def fresh(plan: str) -> Any:
         if described["version"] != VERSION:
             raise ValueError(f"it is of version {described['version']!r:.20}")
         if "table" in described:
-            made = Saved.known[described["table"]]
-            return made(**parameters_of(described["parameters"], made))
-        model = TextModel.of_outline(described["model"])
+            made = SaveLoadMixin.saved_classes[described["table"]]
+            return made(**parameters_from_json(described["parameters"], made))
+        model = TextModel.from_header(described["model"])
         return Classifier.from_settings(model, described["settings"])
     except Exception as error:  # whatever was done to the text
         raise ModelFileError(f"not a plan of this streamnb ({error!s:.100})") from None
@@ -98,5 +98,5 @@ def model_of(learner: Learner) -> tuple[Any, Callable[[Any], Any]]:
 def check_sums(learner: Learner) -> None:
     """Raise ValueError for a model that is not the sum of what its examples add."""
     model, _ = model_of(learner)
-    if model.why_in_sequence:
-        raise ValueError(model.why_in_sequence)
+    if model.order_dependence_reason:
+        raise ValueError(model.order_dependence_reason)

@@ -97,7 +97,7 @@ def learn_shard(start: Classifier, rows: Iterable[Row], parts: int = 1) -> Itera
         start.learn_one(row.x, row.label)
         noted(firsts, [(row.label, row.position)])
     labels = [label_to_json(y) for y in start.labels]
-    state = json.dumps([labels, start.model.outline()]).encode()
+    state = json.dumps([labels, start.model.to_header()]).encode()
     for view, (member, (numbers, arrays)) in enumerate(zip(start.models, before, strict=True)):
         known = start.labels[: len(numbers["labels"])]
         learned = zip(known, numbers["weights"], _tokens(arrays, len(known)), strict=True)
@@ -143,8 +143,8 @@ def advance(start: Classifier, pieces: Iterable[Piece]) -> None:
         start.models[view].counts.merge(added)
     labels, outline = json.loads(states[0])
     theirs = [label_from_json(pair) for pair in labels]
-    shard = type(start.model).of_outline(outline)
-    for member in shard.members:
+    shard = type(start.model).from_header(outline)
+    for member in shard.view_models:
         member.counts.add_classes(theirs)
     places: Any = [theirs.index(y) if y in theirs else None for y in start.labels]
-    start.model.restore(shard.outline_of(places))
+    start.model.restore(shard.reordered_header(places))

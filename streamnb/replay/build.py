@@ -32,7 +32,7 @@ def make_tokenizer(config: Config, corpus: Corpus) -> MailTokenizer | Tokenizer:
         )
     options = config.tokenizer.options()
     for key in options:
-        if key not in TOKENIZERS[kind]._table:
+        if key not in TOKENIZERS[kind].parameter_table:
             raise ConfigError(f"tokenizer.{key}: the tokenizer for {kind} has no such option")
     if config.model.kind == "classifier":
         options = {**READY[kind].word_options, **options}
@@ -61,7 +61,7 @@ def make_classifier(config: Config, tokenizer: MailTokenizer | Tokenizer) -> Cla
 
 def _parameters(config: Config) -> list[str]:
     """Which keys of the section of the model are its parameters."""
-    return [name for name in config.model.declared if name not in ("kind", "window")]
+    return [name for name in config.model.declared_keys if name not in ("kind", "window")]
 
 
 def make_course(config: Config, classifier: Classifier) -> Course:
@@ -90,8 +90,8 @@ def what_is_learned(config: Config) -> str:
     made = COUNTING.get(config.model.kind, ViewsNB)
     if made.discriminative or not all(regime.blind for regime in make_feedback(config)):
         return ""
-    table = made._table
-    plain = config.model.plain()
+    table = made.parameter_table
+    plain = config.model.to_dict()
     learned = {key: plain[key] for key in plain if key not in table or table[key].role != "formula"}
     return repr((learned, config.feedback))
 
@@ -99,13 +99,13 @@ def what_is_learned(config: Config) -> str:
 def what_is_read(config: Config) -> str:
     """What decides the features of messages, as one text."""
     ready = config.model.kind == "classifier"
-    table = READY["mail"]._table if ready else {}
+    table = READY["mail"].parameter_table if ready else {}
     features = {
         key: value
-        for key, value in config.model.plain().items()
+        for key, value in config.model.to_dict().items()
         if key == "keep_names" or (key in table and table[key].role == "counts")
     }
-    return repr((config.tokenizer.plain(), ready, features))
+    return repr((config.tokenizer.to_dict(), ready, features))
 
 
 def wants_envelope(config: Config) -> bool:
@@ -157,16 +157,16 @@ def _regimes(one: Any, path: str) -> list[feedback.Regime]:
 
 def complete(config: Config, corpus: Corpus, tokenizer: MailTokenizer | Tokenizer) -> str:
     """The configuration as YAML with nothing left open: replaying it gives the same results."""
-    from streamnb.config.yaml_files import as_yaml  # here: few replays write files
+    from streamnb.config.yaml_files import to_yaml  # here: few replays write files
 
     where = {"path": os.path.abspath(str(config.corpus.path)), "kind": corpus.kind}
     kind = next(kind for kind, made in TOKENIZERS.items() if type(tokenizer) is made)
-    known = set(config.tokenizer.declared) - {"drop_headers"}
-    options = {name: getattr(tokenizer, name) for name in tokenizer._table if name in known}
-    return as_yaml(
-        config.but(
-            corpus=config.corpus.but(**where),
-            tokenizer=config.tokenizer.but(kind=kind, **options),
-            output=config.output.but(folder=None, model=None),
+    known = set(config.tokenizer.declared_keys) - {"drop_headers"}
+    options = {name: getattr(tokenizer, name) for name in tokenizer.parameter_table if name in known}
+    return to_yaml(
+        config.with_changes(
+            corpus=config.corpus.with_changes(**where),
+            tokenizer=config.tokenizer.with_changes(kind=kind, **options),
+            output=config.output.with_changes(folder=None, model=None),
         )
     )

@@ -119,7 +119,7 @@ def fit(config: Config, paths: list[str], on_learned: OnLearned | None = None) -
 
 
 def _at(config: Config, path: str) -> Config:
-    return config.but(corpus=config.corpus.but(path=path))
+    return config.with_changes(corpus=config.corpus.with_changes(path=path))
 
 
 def _all(

@@ -257,7 +257,7 @@ def _with_names_if_wanted(config: Config) -> Config:
     """The configuration, without names of features where neither results nor a model are kept."""
     if config.output.folder is not None or config.output.model is not None:
         return config
-    return config.but(model=config.model.but(keep_names=False))
+    return config.with_changes(model=config.model.with_changes(keep_names=False))
 
 
 def _telling(classifier: Classifier, most: int = 20) -> dict[str, list[tuple[str, float]]]:

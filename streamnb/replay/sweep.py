@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from streamnb.config import Config, build
-from streamnb.config.yaml_files import replaced
+from streamnb.config.yaml_files import apply_settings
 from streamnb.errors import ConfigError, StreamNBError
 from streamnb.replay.build import what_is_learned, what_is_read
 from streamnb.replay.run import OnStep, Report, replay_together
@@ -128,7 +128,7 @@ def _in_processes(
     groups: list[list[Config]], on_step: OnStep | None, jobs: int
 ) -> Iterator[list[Report]]:
     """Each process reads for itself: what remains is the models' own work."""
-    alone = [[one.but(jobs=1) for one in group] for group in groups]
+    alone = [[one.with_changes(jobs=1) for one in group] for group in groups]
     context = multiprocessing.get_context("spawn")
     end = context.Event()
     with ProcessPoolExecutor(
@@ -178,14 +178,14 @@ def _patient(end: Event) -> None:
 
 
 def _grid(config: Config) -> list[tuple[dict[str, Any], Config]]:
-    plain = config.plain()
+    plain = config.to_dict()
     grid = []
     for number, settings in enumerate(_settings(config), 1):
-        one = build(replaced(plain, settings), "sweep")
+        one = build(apply_settings(plain, settings), "sweep")
         folder = config.output.folder
         folder = None if folder is None else os.path.join(folder, str(number))
-        output = one.output.but(folder=folder, model=None)
-        grid.append((settings, one.but(output=output, sweep={})))
+        output = one.output.with_changes(folder=folder, model=None)
+        grid.append((settings, one.with_changes(output=output, sweep={})))
     return grid
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from streamnb import _core
 from streamnb._core import CountTable
 from streamnb.counts.protocol import Floats, Ints, Keys
-from streamnb.parameters import POSITIVE, Flag, Names, Number, parameter, parameterised
+from streamnb.parameters import POSITIVE, Boolean, Names, Number, parameter, parameter_class
 from streamnb.tables.base import TabularNB
 from streamnb.tables.level_counts import LevelCounts, Levels, log_shares
 from streamnb.tables.parameters import PriorParameter
@@ -198,7 +198,7 @@ class _Parents(Names):
         return value if isinstance(value, int) else super().plain(value)
 
 
-@parameterised()
+@parameter_class()
 class AODE(PriorParameter, TabularNB):
     r"""Averaged one-dependence estimators: each feature in turn is what all others depend on.
 
@@ -248,7 +248,7 @@ class AODE(PriorParameter, TabularNB):
         default=1.0,
     )
     sparse: bool = parameter(
-        Flag(),
+        Boolean(),
         "counts",
         "For text and other rows that name only what is there: P(x_j | c, x_i) is the share of x_j "
         "in all that was there beside x_i, as in multinomial naive Bayes.",

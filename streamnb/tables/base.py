@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 
 from streamnb._core import ExactSums
 from streamnb.counts.protocol import Floats, Ints, Label, check_labels, checked_weight
-from streamnb.naive_bayes.base import Scored
-from streamnb.naive_bayes.mini_batches import MiniBatches
-from streamnb.naive_bayes.model_files import ReadArray, Saved
+from streamnb.naive_bayes.base import ScorerMixin
+from streamnb.naive_bayes.mini_batches import MiniBatchMixin
+from streamnb.naive_bayes.model_files import ReadArray, SaveLoadMixin
 from streamnb.naive_bayes.prior import log_prior
 from streamnb.naive_bayes.receipt import Receipt
 from streamnb.naive_bayes.rows import as_labels, as_weights
-from streamnb.parameters import Prior, parameters_of, plain_parameters
+from streamnb.parameters import Prior, parameters_from_json, parameters_to_json
 from streamnb.storage import label_to_json, label_from_json
 from streamnb.tables.columns import Columns, plain_value
 
@@ -71,7 +71,7 @@ class Statistics(Protocol):
         """Take over what `state` gave; any exception where it is not sound."""
 
 
-class TabularNB(Scored, Saved, MiniBatches):
+class TabularNB(ScorerMixin, SaveLoadMixin, MiniBatchMixin):
     """A generative classifier of rows with named values.
 
     What it knows is `statistics`; what it makes of that is `_evidence`, a formula with parameters
@@ -79,8 +79,8 @@ class TabularNB(Scored, Saved, MiniBatches):
     as a whole.
     """
 
-    _volatile = ("_lock", "_memo")
-    _memo: Any = None  # what was worked out of the sums as they are
+    unpickled_attributes = ("lock", "_cache")
+    _cache: Any = None  # what was worked out of the sums as they are
     statistics: Any
     prior: Prior
     receipt: None = None  # these unlearn without one
@@ -92,14 +92,14 @@ class TabularNB(Scored, Saved, MiniBatches):
         return "statistics" in vars(self)  # what is counted is settled when a model is made
 
     def _changed(self, name: str) -> None:
-        self._memo = None
+        self._cache = None
 
     def _reset(self) -> None:
         """Forget everything."""
         self._labels: list[Label] = []
         self._places: dict[Label, int] = {}
         self._weights: list[ExactSums] = []
-        self._memo = None
+        self._cache = None
         self.statistics = self._new_statistics()
 
     @property
@@ -152,7 +152,7 @@ class TabularNB(Scored, Saved, MiniBatches):
         self.statistics.learn(rows, places, weights)
         for place in set(places.tolist()):
             self._weights[place].add(nothing, places, place, weights)
-        self._memo = None
+        self._cache = None
 
     def learn_one(self, x: Mapping[Any, Any], y: Label, w: float = 1.0) -> None:
         """Learn an example.
@@ -172,7 +172,7 @@ class TabularNB(Scored, Saved, MiniBatches):
         ValueError
             For a value or weight that cannot be. Nothing has changed.
         """
-        with self._lock:
+        with self.lock:
             rows = self.statistics.read(Columns.of_one(x))
             self._learn(rows, [y], np.array([checked_weight(w)]), ())
 
@@ -192,7 +192,7 @@ class TabularNB(Scored, Saved, MiniBatches):
             Where this was never learned, as far as the sums can tell. Nothing has changed.
         """
         weight = checked_weight(w)
-        with self._lock:
+        with self.lock:
             rows = self.statistics.read(Columns.of_one(x))
             place = self._places.get(y)
             known = -1.0 if place is None else self._weights[place].weight
@@ -200,7 +200,7 @@ class TabularNB(Scored, Saved, MiniBatches):
                 raise ValueError(f"cannot unlearn: this was never learned of class {y!r:.80}")
             self.statistics.unlearn(rows, place, weight, known - weight)
             self._lighten(place, weight)
-            self._memo = None
+            self._cache = None
 
     def _lighten(self, place: int, weight: float) -> None:
         """Take weight away from a class."""
@@ -216,7 +216,7 @@ class TabularNB(Scored, Saved, MiniBatches):
         """Take back what a receipt says, or raise ValueError and change nothing."""
         self.unlearn_one(x, y, receipt.class_weight)
 
-    def relearn(self, x: Mapping[Any, Any], y: Label, receipt: Receipt) -> None:
+    def reapply(self, x: Mapping[Any, Any], y: Label, receipt: Receipt) -> None:
         """Do again what a receipt says, exactly."""
         self.learn_one(x, y, receipt.class_weight)
 
@@ -253,7 +253,7 @@ class TabularNB(Scored, Saved, MiniBatches):
         for place, theirs in zip(places, other._weights, strict=True):
             self._weights[place].merge(theirs)
         self.statistics.merge(other.statistics, places)
-        self._memo = None
+        self._cache = None
 
     def check_merge(self, other: Any) -> None:
         """Raise ValueError where another model is of another kind."""
@@ -268,7 +268,7 @@ class TabularNB(Scored, Saved, MiniBatches):
             low, arrays[f"weight{k}"] = one.arrays()
             lows.append(low)
         return {
-            "parameters": plain_parameters(self),
+            "parameters": parameters_to_json(self),
             "labels": [label_to_json(label) for label in self.labels],
             "lows": lows,
             "statistics": described,
@@ -277,7 +277,7 @@ class TabularNB(Scored, Saved, MiniBatches):
 
     @classmethod
     def _of_file(cls, header: Any, array: ReadArray) -> Self:
-        model = cls(**parameters_of(header["parameters"], cls))
+        model = cls(**parameters_from_json(header["parameters"], cls))
         labels = [label_from_json(pair) for pair in header["labels"]]
         if len(set(labels)) != len(labels):
             raise ValueError("a label occurs twice")

@@ -7,13 +7,13 @@ from collections.abc import Hashable
 import numpy as np
 
 from streamnb.counts.protocol import Floats, Label
-from streamnb.parameters import parameterised
+from streamnb.parameters import parameter_class
 from streamnb.tables.base import TabularNB
 from streamnb.tables.level_counts import LevelCounts, Levels, total_logs
 from streamnb.tables.parameters import LevelParameters, PriorParameter
 
 
-@parameterised()
+@parameter_class()
 class CategoricalNB(PriorParameter, LevelParameters, TabularNB):
     r"""Naive Bayes over features that have one of several levels.
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from streamnb.counts.protocol import Bools, Floats, Ints
-from streamnb.parameters import Number, OneOf, parameter, parameterised
+from streamnb.parameters import Number, Choice, parameter, parameter_class
 from streamnb.tables.base import TabularNB, arrival_independent
 from streamnb.tables.numeric_sums import Numeric, NumericSums
 from streamnb.tables.parameters import VAR_SMOOTHING, PriorParameter
@@ -21,7 +21,7 @@ class _Normals(NamedTuple):
     covariances: Floats
 
 
-@parameterised()
+@parameter_class()
 class GaussianDiscriminantAnalysis(PriorParameter, TabularNB):
     r"""Classes that are normally distributed, the covariance of their features included.
 
@@ -56,7 +56,7 @@ class GaussianDiscriminantAnalysis(PriorParameter, TabularNB):
     """
 
     covariance: str = parameter(
-        OneOf(("shared", "own")), "formula", 'Of each class: "shared" or "own".', default="shared"
+        Choice(("shared", "own")), "formula", 'Of each class: "shared" or "own".', default="shared"
     )
     shrinkage: float = parameter(
         Number(0, 1),
@@ -65,7 +65,7 @@ class GaussianDiscriminantAnalysis(PriorParameter, TabularNB):
         default=0.0,
     )
     ddof: int = parameter(
-        OneOf((0, 1)),
+        Choice((0, 1)),
         "formula",
         "Sums of products about the means are divided by the weight less this for each "
         "class that goes in: 0 for maximum likelihood (as scikit-learn has it), 1 for unbiased "
@@ -107,9 +107,9 @@ class GaussianDiscriminantAnalysis(PriorParameter, TabularNB):
         return _Normals(columns, means, covariances)
 
     def _evidence(self, rows: Numeric) -> Floats:
-        if self._memo is None:
-            self._memo = (self._normals(), {})
-        normals, factors = self._memo
+        if self._cache is None:
+            self._cache = (self._normals(), {})
+        normals, factors = self._cache
         values = self.statistics.aligned(rows)[:, normals.columns]
         there = ~np.isnan(values)
         scores = np.zeros((len(values), len(normals.means)))

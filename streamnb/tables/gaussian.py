@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from streamnb._core import gaussian_rows, normal_parameters
 from streamnb.counts.protocol import Floats, Label
-from streamnb.parameters import parameterised
+from streamnb.parameters import parameter_class
 from streamnb.tables.base import TabularNB
 from streamnb.tables.numeric_sums import Numeric, NumericSums
 from streamnb.tables.parameters import NormalParameters, PriorParameter
@@ -21,7 +21,7 @@ class Normal(NamedTuple):
     variance: float
 
 
-@parameterised()
+@parameter_class()
 class GaussianNB(NormalParameters, PriorParameter, TabularNB):
     r"""Naive Bayes over numeric features, normally distributed in each class.
 
@@ -66,10 +66,10 @@ class GaussianNB(NormalParameters, PriorParameter, TabularNB):
         return NumericSums()
 
     def _evidence(self, rows: Numeric) -> Floats:
-        if self._memo is None:
+        if self._cache is None:
             sums = self.statistics.sums
-            self._memo = normal_parameters(sums, self.ddof, self.var_smoothing, self.epsilon)
-        return gaussian_rows(self.statistics.aligned(rows), *self._memo)
+            self._cache = normal_parameters(sums, self.ddof, self.var_smoothing, self.epsilon)
+        return gaussian_rows(self.statistics.aligned(rows), *self._cache)
 
     def known_of(self, label: Label, feature: Hashable) -> Normal:
         """Weight, mean and variance (before smoothing) of a feature in a class.

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamnb.counts.protocol import Bools, Floats, Ints, Label
-from streamnb.parameters import Number, Whole, parameter, parameterised
+from streamnb.parameters import Number, Integer, parameter, parameter_class
 from streamnb.tables.base import TabularNB, arrival_independent
 from streamnb.tables.columns import Columns
 from streamnb.tables.level_counts import MISSING, LevelCounts, Levels, log_shares
@@ -130,7 +130,7 @@ class WindowOfRows(LevelCounts):
         self.rows = list(zip(coded, classes.tolist(), weights.tolist(), strict=True))
 
 
-@parameterised()
+@parameter_class()
 class LazyBayesianRules(TabularNB):
     r"""For each question a naive Bayes of its own, over examples that are like it where it counts.
 
@@ -162,7 +162,7 @@ class LazyBayesianRules(TabularNB):
     """
 
     size: int = parameter(
-        Whole(1, 10**6),
+        Integer(1, 10**6),
         "counts",
         "How many examples are known: the last ones. Nothing is learned but these; each question "
         "takes O(size n^2) for n features.",
@@ -176,7 +176,7 @@ class LazyBayesianRules(TabularNB):
         """Always learned: the examples are the prior."""
         return "learned"
 
-    why_in_sequence = "LazyBayesianRules keeps its rows in their order: it is no sum"
+    order_dependence_reason = "LazyBayesianRules keeps its rows in their order: it is no sum"
 
     def _new_statistics(self) -> WindowOfRows:
         return WindowOfRows(self.size)

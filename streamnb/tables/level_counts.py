@@ -169,8 +169,8 @@ class LevelCounts(Statistics):
             return
         features, codes = self.codes(rows)
         features, levels = features[codes[0] >= 0], codes[0, codes[0] >= 0]
-        self._counts[levels, place] = subtracted(self._counts[levels, place], weight)
-        self.known[features, place] = subtracted(self.known[features, place], weight)
+        self._counts[levels, place] = subtract_exactly(self._counts[levels, place], weight)
+        self.known[features, place] = subtract_exactly(self.known[features, place], weight)
         dead = levels[~self._counts[levels].any(axis=1)]
         self.totals[place] = max(self.totals[place] - weight * len(levels), 0.0)
         self.bury(dead)
@@ -185,7 +185,7 @@ class LevelCounts(Statistics):
             rest = self.known[:, place].copy()
             rest[features] -= weight
             # Of weights that are not whole numbers counts may be some roundings off.
-            lost = (subtracted(self._counts[levels, place], weight) < 0).any() or (
+            lost = (subtract_exactly(self._counts[levels, place], weight) < 0).any() or (
                 rest > left + 1e-9 * (left + weight)
             ).any()
         if lost:
@@ -345,9 +345,9 @@ def log_shares(n: Floats, whole: Floats, alpha: float, levels: NDArray[Any]) -> 
     return logs
 
 
-def subtracted(before: Floats, weight: float) -> Floats:
-    """What is left of counts; exact for whole numbers, see `_core.subtracted`."""
-    return np.array([_core.subtracted(count, weight) for count in before.tolist()])
+def subtract_exactly(before: Floats, weight: float) -> Floats:
+    """What is left of counts; exact for whole numbers, see `_core.subtract_exactly`."""
+    return np.array([_core.subtract_exactly(count, weight) for count in before.tolist()])
 
 
 def total_logs(logs: Floats, valid: Bools) -> Floats:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from streamnb._core import gaussian_rows, normal_parameters
 from streamnb.counts.protocol import Floats, Ints
-from streamnb.parameters import Names, parameter, parameterised
+from streamnb.parameters import Names, parameter, parameter_class
 from streamnb.tables.base import Statistics, TabularNB
 from streamnb.tables.columns import Columns, is_number
 from streamnb.tables.level_counts import LevelCounts, Levels, total_logs
@@ -98,7 +98,7 @@ class MixedStatistics(Statistics):
         self.levels.restore(described["levels"], arrays)
 
 
-@parameterised(kw_only=True)
+@parameter_class(kw_only=True)
 class MixedNB(PriorParameter, NormalParameters, LevelParameters, TabularNB):
     r"""Naive Bayes over numeric features, normally distributed, and categorical ones.
 
@@ -143,9 +143,9 @@ class MixedNB(PriorParameter, NormalParameters, LevelParameters, TabularNB):
 
     def _evidence(self, rows: _Mixed) -> Floats:
         numbers, levels = self.statistics.numbers, self.statistics.levels
-        if self._memo is None:
+        if self._cache is None:
             sums = numbers.sums
-            self._memo = normal_parameters(sums, self.ddof, self.var_smoothing, self.epsilon)
-        numeric = gaussian_rows(numbers.aligned(rows.numeric), *self._memo)
+            self._cache = normal_parameters(sums, self.ddof, self.var_smoothing, self.epsilon)
+        numeric = gaussian_rows(numbers.aligned(rows.numeric), *self._cache)
         logs, valid = levels.logs(rows.levels, self.alpha, self.unseen == "smooth")
         return numeric + total_logs(logs, valid)

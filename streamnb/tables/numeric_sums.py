@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from streamnb._core import MOST_PAIRED, ExactSums
+from streamnb._core import MAX_PAIRED_FEATURES, ExactSums
 from streamnb.counts.protocol import Bools, Floats, Ints
 from streamnb.storage import label_to_json, label_from_json
 from streamnb.tables.base import Statistics
@@ -54,8 +54,8 @@ class NumericSums(Statistics):
     def _check_room(self, names: Iterable[Hashable]) -> None:
         if self.pairs:
             found = len(self.features.keys() | set(names))
-            if found > MOST_PAIRED:
-                raise ValueError(f"{found:,} features: at most {MOST_PAIRED:,} can be paired")
+            if found > MAX_PAIRED_FEATURES:
+                raise ValueError(f"{found:,} features: at most {MAX_PAIRED_FEATURES:,} can be paired")
 
     def _enter(self, names: list[Hashable]) -> None:
         new = [name for name in names if name not in self.features]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streamnb.parameters import Number, OneOf, Prior, PriorOf, parameter, parameterised
+from streamnb.parameters import Number, Choice, Prior, ClassPrior, parameter, parameter_class
 
 VAR_SMOOTHING = parameter(
     Number(),
@@ -12,12 +12,12 @@ VAR_SMOOTHING = parameter(
 )
 
 
-@parameterised(kw_only=True)
+@parameter_class(kw_only=True)
 class PriorParameter:
     """The prior of the classes."""
 
     prior: Prior = parameter(
-        PriorOf(),
+        ClassPrior(),
         "formula",
         '"learned" (share of the weight learned), "uniform", or a dict of labels to shares, '
         "whatever they add up to.",
@@ -25,12 +25,12 @@ class PriorParameter:
     )
 
 
-@parameterised(kw_only=True)
+@parameter_class(kw_only=True)
 class NormalParameters:
     """What is made of sums of numbers."""
 
     ddof: int = parameter(
-        OneOf((0, 1)),
+        Choice((0, 1)),
         "formula",
         "Sums about the mean are divided by the weight less this: 0 for the maximum likelihood "
         "estimate, 1 for the unbiased one.",
@@ -42,7 +42,7 @@ class NormalParameters:
     )
 
 
-@parameterised()
+@parameter_class()
 class LevelParameters:
     """What is made of counts of levels."""
 
@@ -53,7 +53,7 @@ class LevelParameters:
         default=1.0,
     )
     unseen: str = parameter(
-        OneOf(("ignore", "smooth")),
+        Choice(("ignore", "smooth")),
         "formula",
         'What a level that was never learned says: nothing ("ignore"), or '
         'alpha / (n_c + alpha L_j) ("smooth").',

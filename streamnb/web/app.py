@@ -210,7 +210,7 @@ class _Site:
         except (StreamNBError, LookupError):  # another process has dropped it meanwhile
             return []
         with self.mailbox.reading():
-            verdict = self.mailbox.classifier.classify_counted(counted, most)
+            verdict = self.mailbox.classifier.classify_features(counted, most)
         return [(feature_name(reason.feature)[:40], reason.log_odds) for reason in verdict.reasons]
 
     def message(self, request: Request) -> Response:
@@ -238,7 +238,7 @@ class _Site:
             with contextlib.suppress(StreamNBError):
                 return self.mailbox.classify(text, 20)
         with self.mailbox.reading():
-            return self.mailbox.classifier.classify_counted(self.record.counted(entry.id), 20)
+            return self.mailbox.classifier.classify_features(self.record.counted(entry.id), 20)
 
     def figures(self, request: Request) -> Response:
         """How well it does."""
@@ -259,7 +259,7 @@ class _Site:
             found = self._counts_of(wanted) if wanted else []
             strongest = {
                 str(label): [
-                    (feature_name(name)[:60], gain, classifier.models[view].counts_of(fingerprint))
+                    (feature_name(name)[:60], gain, classifier.models[view].class_counts(fingerprint))
                     for name, gain, view, fingerprint in features
                     if not isinstance(name, bytes)
                 ][:25]
@@ -280,7 +280,7 @@ class _Site:
             fingerprint = int(TokenCounts.from_dict({name: 1}).fingerprints[0])
             summed: dict[str, float] = {}
             for model in self.mailbox.models:
-                for label, count in model.counts_of(fingerprint).items():
+                for label, count in model.class_counts(fingerprint).items():
                     summed[str(label)] = summed.get(str(label), 0.0) + count
             if any(summed.values()):
                 rows.append((name, summed))

@@ -45,9 +45,9 @@ class Lesson(NamedTuple):
     id: int
     time: float
     label: str
-    teacher: str
+    labelled_by: str
     source: str
-    expected: str | None
+    predicted: str | None
     subject: str | None
 
 
@@ -61,11 +61,11 @@ def _share(name: str, count: int, of: int) -> Share:
 
 
 def mistakes(mailbox: Mailbox) -> list[Share]:
-    """How many of a person's labels were not what had been expected, in groups over time."""
+    """How many of a person's labels were not what had been predicted, in groups over time."""
     with mailbox.reading():
         rows = mailbox.database.connection.execute(
-            "SELECT time, expected != label FROM ledger WHERE ended IS NULL AND teacher = ? "
-            "AND expected IS NOT NULL ORDER BY id DESC LIMIT 10000",
+            "SELECT time, predicted != label FROM ledger WHERE removed_at IS NULL AND labelled_by = ? "
+            "AND predicted IS NOT NULL ORDER BY id DESC LIMIT 10000",
             (HUMAN,),
         ).fetchall()[::-1]
     groups = min(_GROUPS, max(len(rows) // 10, 1))
@@ -83,7 +83,7 @@ def reliability(mailbox: Mailbox) -> list[Share]:
     taught = [
         entry
         for entry in Record(mailbox).entries("taught", most=100_000)
-        if entry.teacher == HUMAN and entry.label is not None
+        if entry.labelled_by == HUMAN and entry.label is not None
     ]
     found = []
     for low, high in pairwise(_BINS):
@@ -100,12 +100,12 @@ def lessons(mailbox: Mailbox, most: int = 25) -> list[Lesson]:
     with mailbox.reading():
         labels = dict(enumerate(map(str, mailbox.labels)))
         rows = mailbox.database.connection.execute(
-            "SELECT id, digest, time, label, teacher, source, expected FROM ledger "
-            "WHERE ended IS NULL AND teacher IN ('human', 'program') ORDER BY id DESC LIMIT ?",
+            "SELECT id, digest, time, label, labelled_by, source, predicted FROM ledger "
+            "WHERE removed_at IS NULL AND labelled_by IN ('human', 'program') ORDER BY id DESC LIMIT ?",
             (most,),
         ).fetchall()
         subjects = {one.digest: one.subject for one in Record(mailbox).entries("taught", most=1000)}
     return [
-        Lesson(number, at, labels[y], teacher, source, labels.get(expected), subjects.get(key))
-        for number, key, at, y, teacher, source, expected in rows
+        Lesson(number, at, labels[y], labelled_by, source, labels.get(predicted), subjects.get(key))
+        for number, key, at, y, labelled_by, source, predicted in rows
     ]

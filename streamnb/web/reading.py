@@ -90,7 +90,7 @@ def tinted(mailbox: Mailbox, message: bytes, label: str) -> list[Piece]:
     with mailbox.reading():
         why = mailbox.classifier.explain_one(message)
     wanted = next((known for known in why.scores if str(known) == label), None)
-    gains = {} if wanted is None else dict(why.strongest(wanted, len(why.contributions)))
+    gains = {} if wanted is None else dict(why.top_features(wanted, len(why.contributions)))
     words = {name: gain for name, gain in gains.items() if isinstance(name, str)}
     loudest = max((abs(gain) for gain in words.values()), default=0.0) or 1.0
     pieces: list[Piece] = []

@@ -20,7 +20,7 @@ from streamnb.corpus import open_corpus, read
 
 VARIANTS = {
     "default": {},
-    "default, gram=6, gram_step=2": {"gram": 6, "gram_step": 2},
+    "default, gram=6, ngram_step=2": {"gram": 6, "ngram_step": 2},
     "preset=small": {"preset": "small"},
     "words, pairs, bytes": {"views": ("words", "pairs", "bytes")},
     "header, body, pairs": {"views": ("header", "body", "pairs")},
@@ -32,7 +32,7 @@ VARIANTS = {
     "words, bytes as they were (configs/two-views.yaml)": {
         "views": ("words", "bytes"),
         "first_bytes": 2000,
-        "least_lesson": 0.0,
+        "min_update": 0.0,
         "bound": None,
         "by_length": False,
         "rate": 0.3,

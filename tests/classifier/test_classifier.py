@@ -107,12 +107,12 @@ def test_discriminative_learning_is_that_of_the_paper(stream, alpha, power):
     slow = SlowDiscriminative(alpha, 0.8, power)
     for x, y in stream:
         if slow.messages:
-            np.testing.assert_allclose(model.evidence(x), slow.evidence(x), rtol=1e-9, atol=1e-9)
+            np.testing.assert_allclose(model.log_likelihoods(x), slow.evidence(x), rtol=1e-9, atol=1e-9)
         expected = slow.lesson(x, y)
         model.learn_one(x, y)
-        assert model.receipt.weights[0] == pytest.approx(expected, abs=0.5 / 1024 + 1e-9)
+        assert model.receipt.view_weights[0] == pytest.approx(expected, abs=0.5 / 1024 + 1e-9)
         slow.counts = defaultdict(lambda: defaultdict(float), slow.counts)
-        lesson = model.receipt.weights[0]  # a tie in rounding may fall either way
+        lesson = model.receipt.view_weights[0]  # a tie in rounding may fall either way
         for w, n in x.items():
             slow.counts[w][y] += lesson * n
         slow.messages[y] = slow.messages.get(y, 0) + 1
@@ -602,7 +602,7 @@ def test_views_unlearn_counts_and_refuse_what_was_never_learned():
     assert [member.counts.as_dict() for member in model.models] == before
     strange = [x[0], {"never": 1}]
     with pytest.raises(ValueError, match="cannot unlearn"):
-        model.unlearn_one(strange, y, receipt=receipt._replace(weights=(0.0, 1.0)))
+        model.unlearn_one(strange, y, receipt=receipt._replace(view_weights=(0.0, 1.0)))
     assert [member.counts.as_dict() for member in model.models] == before
 
 
@@ -734,7 +734,7 @@ def test_taking_wrong_labels_back_leaves_what_can_be_read_and_learned_again(tmp_
     # What is learned meanwhile must not depend on what is learned again after it.
     model.learn_one(texts[0].format(7), 0)
     for text, label, receipt in wrong:
-        views.relearn(model.count(text), label, receipt)
+        views.reapply(model.count(text), label, receipt)
     assert views.noise.share == pytest.approx(share, abs=0.01)
 
 
@@ -839,7 +839,7 @@ def test_contexts_are_what_the_formula_says(texts, question, sizes, background):
     tokens = grams.count(question)
     names = [grams.name(int(of)) for of in tokens.fingerprints]
     cells = np.array([table.get(name, (0, 0)) for name in names], dtype=float)
-    logs, longest = _core.backing_off(
+    logs, longest = _core.backoff_log_probabilities(
         tokens.fingerprints, cells, [float(x) for x in totals], 0.1, 3.0, step, background
     )
     inside = {gram[step:] for gram in names}
@@ -973,7 +973,7 @@ def test_costs_decide(costs, label, unsure):
 )
 def test_how_much_is_known_of_the_other_classes_decides(messages, unsure):
     scores = dict.fromkeys(messages, -12.0) | {"spam": 0.0}
-    label, _, found = MailClassifier().decided(scores, Costs(), messages)
+    label, _, found = MailClassifier().decide(scores, Costs(), messages)
     assert (label, found) == ("spam", unsure)
 
 
@@ -1150,7 +1150,7 @@ def test_what_was_remembered_of_a_message_ends_with_the_counts():
     assert model.predict_proba_one(tokens) != first
     fresh = Tokenizer().count("free")
     assert model.predict_proba_one(tokens) == model.predict_proba_one(fresh)
-    model.evidence(tokens).clear()
+    model.log_likelihoods(tokens).clear()
     assert model.predict_proba_one(tokens) == model.predict_proba_one(fresh)
 
 
@@ -1448,9 +1448,9 @@ def test_records_that_are_not_sound_are_refused(state):
 
 def test_merged_models_have_both_records():
     one, other = trained_views(), trained_views()
-    before = one.record_of("spam")
+    before = one.reliability_counts("spam")
     one.merge(other)
-    assert one.record_of("spam") == tuple(2 * n for n in before)
+    assert one.reliability_counts("spam") == tuple(2 * n for n in before)
 
 
 @pytest.mark.parametrize(
@@ -1485,7 +1485,7 @@ def test_the_small_preset_has_fewer_views(made, views, tmp_path):
 )
 def test_receipts_that_are_not_sound_are_refused(parts):
     model = trained_views()
-    receipt = model.receipt._replace(parts=parts)
+    receipt = model.receipt._replace(deltas=parts)
     with pytest.raises((ValueError, TypeError)):
         model.check_receipt(receipt, 2)
 
@@ -1501,21 +1501,21 @@ def test_a_state_that_is_not_sound_changes_nothing():
 
 def test_a_window_is_as_ready_as_its_model():
     model = WindowNB(trained_views(), size=50)
-    assert model.record_of("spam") == model.model.record_of("spam")
+    assert model.reliability_counts("spam") == model.model.reliability_counts("spam")
     assert model.is_ready("spam") == model.model.is_ready("spam")
     assert WindowNB(ViewsNB(), size=5).is_ready("spam") is False
-    assert model.missed_turns == model.model.missed_turns
+    assert model.messages_in_runs == model.model.messages_in_runs
 
 
 def test_a_window_has_no_defaults_where_its_model_says_something():
     fresh, model = WindowNB(trained_views(), size=50), WindowNB(trained_views(), size=50)
     views, receipt = model.model, model.learn(({"a": 1}, {"b": 1}), "spam")
-    assert receipt.parts
+    assert receipt.deltas
     assert model.renumbered(receipt, [1, 0]) == views.renumbered(receipt, [1, 0]) != receipt
     model.check_receipt(receipt, 2)
     with pytest.raises(ValueError, match=r"."):
         model.check_receipt(receipt, 1)
-    assert model.parts_since(fresh) == views.parts_since(fresh.model) != {}
+    assert model.deltas_since(fresh) == views.deltas_since(fresh.model) != {}
     assert model.discriminative
     assert not WindowNB(MultinomialNB()).discriminative
     kept = {name for name in vars(TextModel) if name not in vars(WindowNB)}
@@ -1537,4 +1537,4 @@ def test_merged_models_take_back_what_both_have_learned(tmp_path):
         merged.learn_one([{"w1": 1}], "spam")
         merged.unlearn_one([{"w1": 1}], "spam", receipt=merged.receipt)
     merged.save(tmp_path / "merged.snb")
-    assert ViewsNB.load(tmp_path / "merged.snb").record_of("spam") == (0, 0)
+    assert ViewsNB.load(tmp_path / "merged.snb").reliability_counts("spam") == (0, 0)

@@ -8,22 +8,22 @@ import pytest
 
 from streamnb import MixedNB, MultinomialNB, Tokenizer
 from streamnb.config import build
-from streamnb.config.sections import Section, key, list_of, mapping_of, section
+from streamnb.config.sections import Section, key, list_type, mapping_type, section
 from streamnb.config.yaml_files import resolve_paths
 from streamnb.errors import ConfigError
-from streamnb.parameters import Text, Whole, parameters_of, plain_parameters
+from streamnb.parameters import Text, Integer, parameters_from_json, parameters_to_json
 
 
 class Point(Section):
     kind: str = key(Text(), default="point")
-    at: tuple[int, ...] = key(list_of(Whole(0), 2))
-    names: dict[str, int] = key(mapping_of(Whole()), default={})
+    at: tuple[int, ...] = key(list_type(Integer(0), 2))
+    names: dict[str, int] = key(mapping_type(Integer()), default={})
 
 
 class Circle(Section):
     kind: str = key(Text(), default="circle")
     middle: Point = key(section(Point))
-    radius: int = key(Whole(), default=1)
+    radius: int = key(Integer(), default=1)
 
 
 shape = section(Point, Circle, default="circle")
@@ -33,15 +33,15 @@ def test_what_is_read_is_what_plain_data_says():
     made = shape("shape", {"middle": {"at": [1, 2], "names": {"a": 3}}})
     assert isinstance(made, Circle)
     assert (made.middle.at, made.middle.names, made.radius) == ((1, 2), {"a": 3}, 1)
-    assert made.given == {"middle"}
-    assert made.plain() == {
+    assert made.explicit_keys == {"middle"}
+    assert made.to_dict() == {
         "kind": "circle",
         "middle": {"kind": "point", "at": [1, 2], "names": {"a": 3}},
         "radius": 1,
     }
-    assert shape("", made.plain()) == made == shape("", made)
-    assert made != made.but(radius=2)
-    assert Point(at=(1, 2)) == Point.read("", {"at": [1, 2]})
+    assert shape("", made.to_dict()) == made == shape("", made)
+    assert made != made.with_changes(radius=2)
+    assert Point(at=(1, 2)) == Point.from_dict("", {"at": [1, 2]})
 
 
 @pytest.mark.parametrize(
@@ -71,8 +71,8 @@ def test_a_configuration_does_not_change():
     with pytest.raises(AttributeError, match="does not change"):
         config.jobs = 2
     with pytest.raises(AttributeError, match="has no key 'job'"):
-        config.but(job=2)
-    assert config.but(jobs=2).jobs == 2
+        config.with_changes(job=2)
+    assert config.with_changes(jobs=2).jobs == 2
     assert config.jobs == 1
     assert pickle.loads(pickle.dumps(config)) == config
 
@@ -86,10 +86,10 @@ def test_a_configuration_does_not_change():
     ],
 )
 def test_parameters_survive_json(of):
-    plain = json.loads(json.dumps(plain_parameters(of)))
-    made = type(of)(**parameters_of(plain, type(of)))
-    assert json.dumps(plain_parameters(made)) == json.dumps(plain)
-    for name in of._table:
+    plain = json.loads(json.dumps(parameters_to_json(of)))
+    made = type(of)(**parameters_from_json(plain, type(of)))
+    assert json.dumps(parameters_to_json(made)) == json.dumps(plain)
+    for name in of.parameter_table:
         given, read = getattr(of, name), getattr(made, name)
         assert read == (tuple(sorted(given)) if isinstance(given, set | list) else given)
 

@@ -28,7 +28,7 @@ from streamnb import (
     Tokenizer,
 )
 from streamnb.config import build
-from streamnb.config.yaml_files import as_yaml, read_yaml
+from streamnb.config.yaml_files import to_yaml, read_yaml
 from streamnb.corpus import open_corpus, read
 from streamnb.corpus.delimited import _LABEL_COLUMNS, _TEXT_COLUMNS
 from streamnb.errors import ConfigError, CorpusError, ModelFileError, StreamNBError
@@ -269,8 +269,8 @@ def configuration(data: bytes) -> None:
         _line(error)
         assert str(error).startswith(str(path)), error
         return
-    written = as_yaml(config)
-    assert as_yaml(build(yaml.safe_load(written))) == written
+    written = to_yaml(config)
+    assert to_yaml(build(yaml.safe_load(written))) == written
 
 
 def _configurations() -> list[bytes]:

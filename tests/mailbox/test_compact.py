@@ -73,7 +73,7 @@ def test_what_others_learn_stays_where_a_sure_message_has_it_too(tmp_path, monke
             box.learn(f"Date: {number}\nSubject: {words[label]}\n\n{text}".encode(), label)
         text = f"{words['spam']} {words['spam']} zzqq"
         box.learn(f"Subject: {words['spam']}\n\n{text}".encode(), "spam")
-        assert list(box.ledger.rows())[-1].receipt.weights[0] == 0
+        assert list(box.ledger.rows())[-1].receipt.view_weights[0] == 0
 
         def learn_it_again(_seconds):
             other.learn(b"Subject: again\n\nzzqq", "ham")
@@ -185,6 +185,6 @@ def test_a_compaction_that_was_cut_off_is_finished_by_the_next(tmp_path, monkeyp
                 with contextlib.suppress(KeyboardInterrupt):
                     compact(box, None, ledger=0)
         compact(box, None, ledger=0)
-        assert len(list(box.ledger.rows("teacher = 'retired'"))) == 2
+        assert len(list(box.ledger.rows("labelled_by = 'retired'"))) == 2
         assert sum(one.messages for one in status(box).learned) == 20
         assert box.verify() == []

@@ -187,7 +187,7 @@ def test_a_full_disk_loses_nothing_that_was_acknowledged(sample, tmp_path):
 EDITS = [
     "UPDATE ledger SET tokens = x'00'", "UPDATE ledger SET label = 99", "UPDATE ledger SET label = 'x'",
     "UPDATE ledger SET receipt = '[]'", "UPDATE ledger SET receipt = 'null'", "UPDATE ledger SET time = 'x'",
-    "UPDATE ledger SET teacher = 'x'", "UPDATE ledger SET expected = 99", "UPDATE ledger SET digest = 'x' WHERE id = 1",
+    "UPDATE ledger SET labelled_by = 'x'", "UPDATE ledger SET expected = 99", "UPDATE ledger SET digest = 'x' WHERE id = 1",
     "UPDATE state SET value = '[]' WHERE name = 'known'", "UPDATE state SET value = '{' WHERE name = 'known'",
     "UPDATE blocks_0 SET cells = 'x'", "UPDATE blocks_0 SET cells = x'00'", "DELETE FROM blocks_0",
     "UPDATE features_0 SET place = 10000000", "UPDATE features_0 SET place = -1",
@@ -333,7 +333,7 @@ def test_status_of_a_ledger_with_text_that_is_none(tmp_path):
     with Mailbox(path) as mailbox:
         mailbox.learn(b"Subject: a\n\nb", "ham")
     for statement in (
-        "UPDATE ledger SET teacher = x'00ff'",
+        "UPDATE ledger SET labelled_by = x'00ff'",
         "UPDATE ledger SET source = x'00ff'",
     ):
         damage(path, statement)

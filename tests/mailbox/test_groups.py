@@ -68,7 +68,7 @@ lessons = st.lists(
     st.sampled_from([HUMAN, PROGRAM]),
     st.booleans(),
 )
-def test_many_equal_one_after_the_other(make, tmp_path_factory, some, most, least, teacher, again):
+def test_many_equal_one_after_the_other(make, tmp_path_factory, some, most, least, labelled_by, again):
     folder = tmp_path_factory.mktemp("many")
     some = [Lesson(mail(number), label, f"learn {number}") for number, label in some]
     with (
@@ -78,7 +78,7 @@ def test_many_equal_one_after_the_other(make, tmp_path_factory, some, most, leas
     ):
         patch.setattr(groups, "_LIMITS", (most, 10**6, 10**6))
         patch.setattr(groups, "_MANY", least)
-        for who in (PROGRAM, teacher) if again else (teacher,):
+        for who in (PROGRAM, labelled_by) if again else (labelled_by,):
             expected = [one.learn(of.message, of.label, who, of.source) for of in some]
             found = list(groups.learn_many(many, some, who))
             assert [lesson for lesson, _ in found] == some
@@ -136,8 +136,8 @@ def test_what_came_before_an_error_is_learned(tmp_path):
             mailbox.learn_many(broken())
         assert len(list(mailbox.ledger.rows())) == 7
         assert mailbox.verify() == []
-        with pytest.raises(ValueError, match="teacher"):
-            mailbox.learn_many([], teacher="nobody")
+        with pytest.raises(ValueError, match="labelled_by"):
+            mailbox.learn_many([], labelled_by="nobody")
         with pytest.raises(TypeError):
             mailbox.learn_many([mail(1)])
         with pytest.raises(ValueError, match="bytes"):

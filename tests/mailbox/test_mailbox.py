@@ -383,7 +383,7 @@ def test_a_mailbox_says_what_it_is_misused_for(tmp_path):
     "wrong",
     [
         {"message": "text"},
-        {"teacher": "somebody"},
+        {"labelled_by": "somebody"},
         {"source": 3},
         {"when": float("nan")},
         {"when": float("inf")},

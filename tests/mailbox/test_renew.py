@@ -163,8 +163,8 @@ def test_one_message_a_command_in_runs_is_learned_anew_too(sample, tmp_path):
             assert streamnb_command("learn", label, path, "--db", db)[0] == 0
     with Mailbox(db) as mailbox:
         assert not is_due(mailbox)
-        assert mailbox.classifier.model.missed_turns < 0.5 * len(spam + ham)
-        assert sum(mailbox.classifier.model.record_of("spam")) > 0
+        assert mailbox.classifier.model.messages_in_runs < 0.5 * len(spam + ham)
+        assert sum(mailbox.classifier.model.reliability_counts("spam")) > 0
         assert mailbox.verify() == []
 
 

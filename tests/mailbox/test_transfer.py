@@ -235,7 +235,7 @@ LINES = {
     "a mass below zero": lambda lines: [*lines[:-1], lines[-1].replace(b'"receipt":[0,1.0', b'"receipt":[0,-1.0')],
     "a huge weight": lambda lines: [*lines[:-1], lines[-1].replace(b'"receipt":[0,1.0', b'"receipt":[0,1e308')],
     "no time": lambda lines: [*lines[:-1], lines[-1].replace(b'"time":', b'"time":NaN,"x":')],
-    "a teacher": lambda lines: [*lines[:-1], lines[-1].replace(b'"human"', b'"nobody"')],
+    "a labelled_by": lambda lines: [*lines[:-1], lines[-1].replace(b'"human"', b'"nobody"')],
     "another version": lambda lines: [lines[0].replace(b'"version":1', b'"version":7'), *lines[1:]],
     "a pickle": lambda lines: [b"\x80\x04."],
     "nothing": lambda lines: [],

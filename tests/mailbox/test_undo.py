@@ -28,19 +28,19 @@ def test_any_history_agrees_with_its_ledger_and_can_be_undone(tmp_path_factory, 
     with Mailbox(tmp_path_factory.mktemp("m") / "db") as box:
         believed = {}
         snapshot = exported(box)
-        for number, (act, message, label, teacher) in enumerate(history):
+        for number, (act, message, label, labelled_by) in enumerate(history):
             if number == back:
                 snapshot = exported(box)
             if act == "forget":
                 outcome = box.forget(MESSAGES[message], when=number)
                 assert (outcome.what == "forgotten") == (believed.pop(message, None) is not None)
                 continue
-            box.learn(MESSAGES[message], label, teacher, when=number)
-            if teacher == HUMAN or believed.get(message, ("", PROGRAM))[1] == PROGRAM:
+            box.learn(MESSAGES[message], label, labelled_by, when=number)
+            if labelled_by == HUMAN or believed.get(message, ("", PROGRAM))[1] == PROGRAM:
                 said, by = believed.get(message, (None, PROGRAM))
                 believed[message] = (
                     label,
-                    HUMAN if HUMAN in (teacher, by if said == label else "") else PROGRAM,
+                    HUMAN if HUMAN in (labelled_by, by if said == label else "") else PROGRAM,
                 )
         assert box.verify() == []
         for message, (label, _) in believed.items():

@@ -208,7 +208,7 @@ def test_threads_share_a_model():
             weights = (
                 list(model.class_weights.values())
                 if isinstance(model, GaussianNB)
-                else model.members[0].counts.weights
+                else model.view_models[0].counts.weights
             )
             assert weights == [20.0] * 20
 
@@ -216,12 +216,12 @@ def test_threads_share_a_model():
 def test_who_looks_through_a_member_finds_it_as_it_is():
     """What a model of views does to the counts of a member waits for who asks that member."""
     model = ViewsNB([DiscriminativeMultinomialNB(), DiscriminativeMultinomialNB()])
-    x, member = ({"a": 1}, {"b": 1}), model.members[1]
+    x, member = ({"a": 1}, {"b": 1}), model.view_models[1]
     receipt = model.learn(x, "x")
-    for change in (model.unlearn, model.relearn, lambda x, y, receipt: model.learn(x, y)):
+    for change in (model.unlearn, model.reapply, lambda x, y, receipt: model.learn(x, y)):
         version = member.counts.version
         thread = threading.Thread(target=change, args=(x, "x", receipt))
-        with member._lock:
+        with member.lock:
             thread.start()
             thread.join(0.1)
             assert member.counts.version == version
@@ -267,7 +267,7 @@ def test_fit_leaves_no_receipt_of_what_it_forgot(model):
     model.learn_one({"a": 1}, "x")
     model.fit(np.eye(2), ["x", "y"])
     if isinstance(model, DiscriminativeMultinomialNB):  # it learns row by row
-        assert sum(model.receipt.weights) <= 1
+        assert sum(model.receipt.view_weights) <= 1
     else:
         assert model.receipt is None
 

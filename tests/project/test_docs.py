@@ -130,7 +130,7 @@ def test_the_table_of_parameters_is_that_of_the_classes():
     spec.loader.exec_module(made)
     assert made.PAGE.read_text(encoding="utf-8") == made.page()
     public = [getattr(of, name) for of in (streamnb, naive_bayes, tables) for name in of.__all__]
-    declared = {one for one in public if hasattr(one, "_table")}
+    declared = {one for one in public if hasattr(one, "parameter_table")}
     assert {*declared, *_KINDS.values(), *Classifier.ready.values()} == set(made.classes())
 
 

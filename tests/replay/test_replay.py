@@ -14,7 +14,7 @@ from commands import STREAMNB, streamnb_command
 
 import streamnb.cli.group
 from streamnb.config import build
-from streamnb.config.yaml_files import as_yaml, read_yaml
+from streamnb.config.yaml_files import to_yaml, read_yaml
 from streamnb.corpus import open_corpus
 from streamnb.errors import ConfigError, CorpusError, StreamNBError, UnexpectedError
 from streamnb.features.words import Tokenizer
@@ -513,9 +513,9 @@ def test_yaml_that_cannot_be_read(tmp_path):
 
 def test_defaults_are_a_configuration_and_survive_yaml(tmp_path):
     default = build({})
-    (tmp_path / "c.yaml").write_text(as_yaml(default))
+    (tmp_path / "c.yaml").write_text(to_yaml(default))
     assert build(read_yaml(tmp_path / "c.yaml")) == default
-    assert build(dict.fromkeys(default.declared)) == default
+    assert build(dict.fromkeys(default.declared_keys)) == default
 
 
 def test_a_message_that_cannot_be_read_stops_or_is_noted():

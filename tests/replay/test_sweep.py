@@ -27,7 +27,7 @@ GRIDS = [
     {"model.kind": ["multinomial", "bernoulli"], "model.alpha": [0.1, 1.0], "model.length_norm": [None, 2.0]},
     {"model.kind": ["classifier"], "model.alpha": [0.05, 0.5], "model.views": [["words"], ["bytes"]]},
     {"model.kind": ["complement", "discriminative"], "tokenizer.ngrams": [[1, 1], [1, 2]]},
-    {"model.gram_step": [0, 2], "model.preset": ["default", "small"]},
+    {"model.ngram_step": [0, 2], "model.preset": ["default", "small"]},
 ]  # fmt: skip
 
 

@@ -31,7 +31,7 @@ from starlette.responses import PlainTextResponse
 from streamnb import Mailbox
 from streamnb.mailbox.digest import digest
 from streamnb.mailbox.service import api, proxy, server
-from streamnb.mailbox.service.client import Asking
+from streamnb.mailbox.service.client import MailboxClient
 from streamnb.mailbox.service.http import http as talk_http
 from streamnb.mailbox.service.judge import Mailboxes, NoMailboxError
 from streamnb.mailbox.service.listening import Address, accept, listen
@@ -181,7 +181,7 @@ def test_a_message_passes_by_smtp_with_its_verdict(taught, serve, smtp_sink):
 
 def test_the_end_of_a_message_does_not_wait_for_an_answer_to_its_beginning(smtp_sink):
     """A message and the dot after it are written apart: held back, the dot took 40 ms longer."""
-    hop = proxy.Hop(False, Address(None, "127.0.0.1", smtp_sink.controller.port))
+    hop = proxy.NextHop(False, Address(None, "127.0.0.1", smtp_sink.controller.port))
     with proxy._client(hop) as client:
         assert client.sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
@@ -521,7 +521,7 @@ def test_a_hop_that_hangs_holds_up_nobody_else(taught, serve):
     time.sleep(0.5)
     begun = time.monotonic()
     assert Web(web_port, "wrong")("GET", "/status")[0] == 401
-    with Asking(taught) as asking:
+    with MailboxClient(taught) as asking:
         assert asking.ask_server(SPAM % 1).mark == "S"
     assert time.monotonic() - begun < 2
     for client in clients:
@@ -647,14 +647,14 @@ def test_programs_ask_and_teach_by_http(web, tmp_path):
     assert (status, found["mark"], len(found["reasons"])) == (200, "S", 2)
     assert web("POST", "/classify?threshold=1", SPAM % 99)[1]["mark"] == "U"
     assert web("POST", "/learn?label=ham", SPAM % 99) == (200, {"what": "learned", "before": None})
-    assert web("POST", "/learn?label=spam&teacher=program", SPAM % 99)[1]["what"] == "kept"
+    assert web("POST", "/learn?label=spam&labelled_by=program", SPAM % 99)[1]["what"] == "kept"
     assert web("POST", "/forget", SPAM % 99) == (200, {"what": "forgotten", "before": "ham"})
     assert web("POST", f"/forget?digest={digest(SPAM % 99).hex()}")[1]["what"] == "unknown"
     assert web("GET", "/status")[1]["learned"]
     metrics = web("GET", "/metrics")[1]
     assert 'streamnb_verdicts_total{mark="S"} 1.0' in metrics
     for path, status in (
-        ("/learn", 400), ("/learn?label=two%20words", 400), ("/learn?label=x&teacher=y", 400),
+        ("/learn", 400), ("/learn?label=two%20words", 400), ("/learn?label=x&labelled_by=y", 400),
         ("/classify?reasons=x", 400), ("/classify?threshold=nan", 400), ("/forget?digest=zz", 400),
         ("/nothing", 404), ("/classify?user=ann", 401), ("/learn?label=U", 400),
         ("/learn?label=unsure", 400), ("/learn?label=%3F", 400), ("/classify?treshold=0.9", 400),
@@ -708,10 +708,10 @@ def test_a_server_that_is_told_to_stop_says_what_it_has_learned(serve, tmp_path)
     process = serve("--db", tmp_path / "mail.db", "--http", f"127.0.0.1:{port}")
     ask = Web(port, (tmp_path / "mail.db.token").read_text().strip())
 
-    def teach(teacher):
+    def teach(labelled_by):
         with contextlib.suppress(OSError, http.client.HTTPException):  # it has stopped
             for i in range(500):
-                message = SPAM % (1000 * teacher + i)
+                message = SPAM % (1000 * labelled_by + i)
                 answers.append(ask("POST", "/learn?label=spam", message)[0])
 
     threads = [threading.Thread(target=teach, args=(k,)) for k in range(6)]
@@ -799,7 +799,7 @@ def test_each_user_has_a_token(serve, tmp_path):
     assert done[0] == 3  # a folder without messages, but a user
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("STREAMNB_USERS", str(users))
-        with Asking(None, user="ann") as asking:
+        with MailboxClient(None, user="ann") as asking:
             assert asking.ask_server(SPAM % 1).label == "spam"
 
 
@@ -814,7 +814,7 @@ def test_out_of_descriptors_is_told_once(taught, tmp_path, serve):
     for client in clients:
         client.close()
     until = time.monotonic() + 20
-    with Asking(taught) as asking:
+    with MailboxClient(taught) as asking:
         while time.monotonic() < until:
             with contextlib.suppress(OSError, ValueError, LookupError):
                 assert asking.ask_server(SPAM % 99).mark == "S"

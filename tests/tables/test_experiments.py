@@ -21,7 +21,7 @@ from streamnb.config.experiment import (
     IdxConfig,
     RandomConfig,
     StratifiedConfig,
-    TestShares,
+    HoldoutFractions,
     build_experiment,
 )
 from streamnb.config.yaml_files import read_yaml
@@ -708,7 +708,7 @@ main()
 
 
 def test_shares_at_equal_distances():
-    assert shares_of(RandomConfig(test=TestShares(first=0.1, last=0.4, steps=4))) == [
+    assert shares_of(RandomConfig(test=HoldoutFractions(first=0.1, last=0.4, steps=4))) == [
         0.1,
         0.2,
         0.3,

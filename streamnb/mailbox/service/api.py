@@ -18,8 +18,8 @@ from starlette.routing import Route
 from streamnb.errors import BusyError, StreamNBError, UnexpectedError
 from streamnb.mailbox.digest import of_hex
 from streamnb.mailbox.ledger import HUMAN, PROGRAM, read_label
-from streamnb.mailbox.service.answers import Question, answer
-from streamnb.mailbox.service.judge import Mailboxes, NoMailboxError, learn_sure
+from streamnb.mailbox.service.answers import JudgeOptions, answer
+from streamnb.mailbox.service.judge import Mailboxes, NoMailboxError, learn_if_sure
 from streamnb.mailbox.service.protocol import MOST
 from streamnb.mailbox.sources import is_binary
 from streamnb.mailbox.status import status
@@ -61,17 +61,17 @@ def _one_of(request: Request, name: str, values: tuple[str, ...]) -> str | None:
 
 def _classify(mailbox: Mailbox, request: Request, message: bytes) -> Any:
     reasons = int(_number(request, "reasons", 0, 100) or 0)
-    found = answer(mailbox, message, Question(reasons, _number(request, "threshold", 0.5, 1)))
+    found = answer(mailbox, message, JudgeOptions(reasons, _number(request, "threshold", 0.5, 1)))
     if _one_of(request, "learn", ("sure",)):
-        learn_sure(mailbox, message, found)
+        learn_if_sure(mailbox, message, found)
     return found._asdict()
 
 
 def _learn(mailbox: Mailbox, request: Request, message: bytes) -> Any:
-    teacher = _one_of(request, "teacher", (HUMAN, PROGRAM)) or HUMAN
+    labelled_by = _one_of(request, "labelled_by", (HUMAN, PROGRAM)) or HUMAN
     if not message or is_binary(message):
         raise _AskedWronglyError("no mail was sent, but nothing or a binary file")
-    return mailbox.learn(message, _label(request), teacher, "http")._asdict()
+    return mailbox.learn(message, _label(request), labelled_by, "http")._asdict()
 
 
 def _forget(mailbox: Mailbox, request: Request, message: bytes) -> Any:
@@ -91,7 +91,7 @@ def _status(mailbox: Mailbox, request: Request, message: bytes) -> Any:
 
 _PARAMETERS: dict[Act, tuple[str, ...]] = {
     _classify: ("user", "reasons", "threshold", "learn"),
-    _learn: ("user", "label", "teacher"),
+    _learn: ("user", "label", "labelled_by"),
     _forget: ("user", "digest"),
     _status: ("user",),
 }

@@ -118,7 +118,7 @@ def of_counts(
     identity
         What tells this import from another one: importing it twice is importing it once.
     """
-    parts = classifier.model.parts_since(classifier.model.clone())
+    parts = classifier.model.deltas_since(classifier.model.clone())
 
     def rows() -> Iterator[Row]:
         once = parts
@@ -160,10 +160,10 @@ def absorb(mailbox: Mailbox, extract: Extract) -> Absorbed:
             if new:
                 receipt = model.renumbered(row.receipt, order)
             else:
-                receipt = row.receipt._replace(parts={})
-            expected = None if row.expected is None else places[row.expected]
+                receipt = row.receipt._replace(deltas={})
+            predicted = None if row.predicted is None else places[row.predicted]
             label = places[row.label]
-            return row._replace(label=label, expected=expected, receipt=receipt, added=now)
+            return row._replace(label=label, predicted=predicted, receipt=receipt, added_at=now)
 
         for rows in grouped(mailbox, map(ours, extract.rows()), mailbox.views_of):
             tally += _added(mailbox, rows)
@@ -240,12 +240,12 @@ def _settle(mailbox: Mailbox, row: Row) -> str:
         add_row(mailbox, row)
         return "added"
     if before.label == row.label:
-        if row.teacher == HUMAN and before.teacher == PROGRAM:
-            confirm(mailbox, before, row.source, row.added)
+        if row.labelled_by == HUMAN and before.labelled_by == PROGRAM:
+            confirm(mailbox, before, row.source, row.added_at)
         return "known"
-    rank = (row.teacher == HUMAN, row.time) > (before.teacher == HUMAN, before.time)
+    rank = (row.labelled_by == HUMAN, row.time) > (before.labelled_by == HUMAN, before.time)
     if not rank or before.tokens is None or row.tokens is None:
         return "overruled"
-    take_back(mailbox, before, row.added)
+    take_back(mailbox, before, row.added_at)
     add_row(mailbox, row)
     return "overruling"

@@ -64,8 +64,8 @@ def export(
 
 
 def _export_model(mailbox: Mailbox, path: str) -> None:
-    model = TextModel.of_outline(mailbox.classifier.model.outline())
-    for member, counts in zip(model.members, mailbox.counts, strict=True):
+    model = TextModel.from_header(mailbox.classifier.model.to_header())
+    for member, counts in zip(model.view_models, mailbox.counts, strict=True):
         fingerprints, cells, _, names = counts.rows()
         member.counts.add_classes(counts.labels)
         text, ends = _joined(names)

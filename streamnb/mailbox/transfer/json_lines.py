@@ -45,7 +45,7 @@ def write_lines(mailbox: Mailbox, messages: bool) -> Iterator[bytes]:
         "format": _HEAD,
         "ends": True,  # the last line says how many there are before it
         "version": 1,
-        "model": mailbox.classifier.model.outline_of(alive),
+        "model": mailbox.classifier.model.reordered_header(alive),
         "settings": mailbox.classifier.settings(),
         "classes": [[label_to_json(mailbox.labels[k]), weights[k]] for k in alive],
     }
@@ -62,7 +62,7 @@ def write_lines(mailbox: Mailbox, messages: bool) -> Iterator[bytes]:
             yield _json(line)
         lines += len(fingerprints)
     if messages:
-        for number in mailbox.ledger.numbers("ended IS NULL", order="digest"):
+        for number in mailbox.ledger.numbers("removed_at IS NULL", order="digest"):
             row = mailbox.ledger.row(number)
             yield _json(_row_line(row, mailbox.classifier.model, labels, alive))
             lines += 1
@@ -88,12 +88,12 @@ def _row_line(row: Row, model: TextModel, labels: list[str], alive: list[int]) -
     return {
         "digest": row.digest.hex(),
         "label": labels[row.label],
-        "teacher": row.teacher,
+        "labelled_by": row.labelled_by,
         "source": row.source,
         "time": row.time,
-        "expected": labels[row.expected] if row.expected in alive else None,
+        "predicted": labels[row.predicted] if row.predicted in alive else None,
         "tokenizer": row.tokenizer,
-        "receipt": receipt.as_json(),
+        "receipt": receipt.to_json(),
         "tokens": tokens,
     }
 
@@ -185,25 +185,25 @@ def _check_whole(path: str, shown: str) -> None:
 
 def _row_of(line: dict[str, Any], place: dict[str, int], model: TextModel) -> Row:
     tokens = line["tokens"]
-    receipt = Receipt.of_json(line["receipt"])
-    if receipt.class_weight < 0 or min(receipt.weights, default=-1.0) < 0:
+    receipt = Receipt.from_json(line["receipt"])
+    if receipt.class_weight < 0 or min(receipt.view_weights, default=-1.0) < 0:
         raise ValueError("a weight below zero")
     if not abs(float(line["time"])) < 1e12:
         raise ValueError("no such time")
     key = bytes.fromhex(line["digest"])
     if len(key) != 32:
         raise ValueError("no such message")
-    expected = line["expected"]
+    predicted = line["predicted"]
     row = Row(
         id=0,
         digest=key,
         label=place[line["label"]],
-        teacher=line["teacher"],
+        labelled_by=line["labelled_by"],
         source=str(line["source"]),
         time=float(line["time"]),
-        added=0.0,
-        ended=None,
-        expected=None if expected is None else place.get(expected),
+        added_at=0.0,
+        removed_at=None,
+        predicted=None if predicted is None else place.get(predicted),
         tokenizer=str(line["tokenizer"]),
         receipt=receipt,
         tokens=None if tokens is None else unpack_tokens(base64.b64decode(tokens, validate=True)),

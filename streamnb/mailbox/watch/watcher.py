@@ -26,7 +26,7 @@ from streamnb.mail import parse
 from streamnb.mailbox.digest import digest, header_key
 from streamnb.mailbox.ledger import HUMAN, PROGRAM
 from streamnb.mailbox.record import Record
-from streamnb.mailbox.service.answers import Answer, answer
+from streamnb.mailbox.service.answers import Response, answer
 from streamnb.mailbox.store import Mailbox
 from streamnb.mailbox.watch.account import Account, ListedMessage
 from streamnb.mailbox.watch.locations import LocationTable, MessageLocation
@@ -354,7 +354,7 @@ class Watcher:
 
     def _verdict(
         self, location: MessageLocation, message: bytes
-    ) -> tuple[str, str | None, Answer | None]:
+    ) -> tuple[str, str | None, Response | None]:
         """Return a line about a message, its folder (None if it stays) and the verdict."""
         name = f"{location.folder}/{location.uid}"
         if self.plan.pinned:

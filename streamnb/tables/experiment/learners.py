@@ -103,7 +103,7 @@ def learner_of(config: Section, name: str) -> Learner:
     if isinstance(config, ScikitConfig):
         return _Scikit(_estimator(config, name))
     made: Any = {**COUNTING, **TABULAR}[config.kind]
-    parameters = {name: getattr(config, name) for name in made._table}
+    parameters = {name: getattr(config, name) for name in made.parameter_table}
     try:
         made(**parameters)
     except ValueError as error:

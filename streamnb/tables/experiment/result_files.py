@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 
 from streamnb.config.experiment import ExperimentConfig
-from streamnb.config.yaml_files import as_yaml
+from streamnb.config.yaml_files import to_yaml
 from streamnb.errors import OutputError, convert_os_errors
 from streamnb.storage import replace_file
 from streamnb.tables.experiment.results import Experiment
@@ -33,7 +33,7 @@ def write_experiment(found: Experiment, config: ExperimentConfig, folder: str) -
     for name, text in (
         ("experiment.json", json.dumps(found.as_dict())),
         ("rows.csv", _rows(found)),
-        ("config.yaml", as_yaml(config)),
+        ("config.yaml", to_yaml(config)),
     ):
         with replace_file(Path(folder) / name, "the results") as file:
             file.write(text.encode(errors="replace"))

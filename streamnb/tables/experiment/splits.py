@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streamnb.config.experiment import RandomConfig, StratifiedConfig, TestShares
+from streamnb.config.experiment import RandomConfig, StratifiedConfig, HoldoutFractions
 from streamnb.errors import ConfigError
 
 Split = tuple[NDArray[np.int64], NDArray[np.int64]]
@@ -21,10 +21,10 @@ def shares_of(config: RandomConfig | StratifiedConfig) -> list[float]:
     Examples
     --------
     >>> from streamnb.config.experiment import RandomConfig
-    >>> shares_of(RandomConfig(test=TestShares(first=0.01, last=0.98, steps=3)))
+    >>> shares_of(RandomConfig(test=HoldoutFractions(first=0.01, last=0.98, steps=3)))
     [0.01, 0.495, 0.98]
     """
-    if isinstance(config.test, TestShares):
+    if isinstance(config.test, HoldoutFractions):
         first, last, steps = config.test.first, config.test.last, config.test.steps
         return [round(first + (last - first) * i / (steps - 1), 12) for i in range(steps)]
     return [config.test] if isinstance(config.test, float) else list(config.test)
