@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from streamnb.cli.options import FiniteRange, database_options, json_option, open_mailbox, say
+from streamnb.cli.options import FiniteRange, database_options, json_option, open_mailbox, echo_err
 from streamnb.cli.sources import server_options
 from streamnb.errors import ConfigError, require_extra
 
@@ -42,7 +42,7 @@ def web(account: str | None, listen: str) -> None:
     with require_extra("web", "{}: not installed"):
         from streamnb.mailbox.service.http import AuthMiddleware, http, database_token
         from streamnb.web.app import pages
-    from streamnb.cli.watch import account_of
+    from streamnb.cli.watch import open_account
     from streamnb.mailbox.service.judge import Mailboxes
     from streamnb.mailbox.service.listening import parse_address
     from streamnb.mailbox.service.listening import listen as listening_at
@@ -53,12 +53,12 @@ def web(account: str | None, listen: str) -> None:
         raise ConfigError(f"{listen}: the page is for this machine alone: 127.0.0.1:PORT")
     with open_mailbox(create=True) as mailbox:
         token, session = database_token(mailbox.location), secrets.token_urlsafe(32)
-        reached = None if account is None else account_of(account)[0]
+        reached = None if account is None else open_account(account)[0]
         with nullcontext() if reached is None else closing(reached):
             guard = AuthMiddleware(pages(mailbox, session, reached), lambda user: token, session=session)
             listener = Listener("web", listening_at(address), http(guard))
             click.echo(f"http://{listener.where}/?token={token}")
-            serve(Mailboxes(mailbox), [listener], say)
+            serve(Mailboxes(mailbox), [listener], echo_err)
 
 
 @click.command()

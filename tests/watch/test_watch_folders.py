@@ -6,13 +6,13 @@ import pytest
 from commands import streamnb_command
 from hypothesis import example, given
 from hypothesis import strategies as st
-from test_watch import Dir, mail
+from maildirs import UserMaildir, mail
 
 from streamnb import Mailbox
 from streamnb.errors import CorpusError
 from streamnb.mailbox.digest import digest
 from streamnb.mailbox.watch.maildir import MaildirAccount
-from streamnb.mailbox.watch.plan import Plan
+from streamnb.mailbox.watch.plan import FolderPlan
 from streamnb.mailbox.watch.watcher import Watcher
 
 FOLDERS = {"Junk": "spam", "Work": "work", "Lists": "lists", "Bills": "bills", "Family": "family"}
@@ -26,11 +26,11 @@ class Scene:
     """A Maildir with folders, a mailbox and a watcher of both."""
 
     def __init__(self, folder, **plan):
-        self.dir = Dir(folder / "Maildir", ("Trash", "Archive", "Look", *FOLDERS))
+        self.dir = UserMaildir(folder / "Maildir", ("Trash", "Archive", "Look", *FOLDERS))
         self.box = Mailbox(folder / "mail.db")
         self.said = []
         self.account = MaildirAccount(self.dir.root)
-        self.plan = Plan("INBOX", FOLDERS, ("Archive",), **plan)
+        self.plan = FolderPlan("INBOX", FOLDERS, ("Archive",), **plan)
         self.watcher = Watcher(self.box, self.account, self.plan, self.said.append)
 
     def look(self):
@@ -160,15 +160,15 @@ def test_a_folder_has_one_name(scene):
     """What we file is ours under each of its names."""
     scene = scene()
     account = scene.account
-    assert [account.canonical(name) for name in (".Junk", "Junk", "inbox", ".INBOX")] == [
+    assert [account.canonical_name(name) for name in (".Junk", "Junk", "inbox", ".INBOX")] == [
         "Junk", "Junk", "INBOX", "INBOX"
     ]  # fmt: skip
-    account.make(account.canonical("Prüfung"))
-    assert "Pr&APw-fung" in account.folders()
-    assert account.canonical("Prüfung") == account.canonical("Pr&APw-fung") == "Pr&APw-fung"
+    account.create_folder(account.canonical_name("Prüfung"))
+    assert "Pr&APw-fung" in account.folder_names()
+    assert account.canonical_name("Prüfung") == account.canonical_name("Pr&APw-fung") == "Pr&APw-fung"
     for name in ("", ".", "..", "./.Junk", "cur/..", "../a", "cur", "a\0b"):
         with pytest.raises(CorpusError, match="cannot be the name"):
-            account.canonical(name)
+            account.canonical_name(name)
 
 
 @pytest.mark.parametrize(("folder", "label"), [("Work", "work"), ("Archive", "ham")])
@@ -194,7 +194,7 @@ def test_a_word_that_was_taken_back_is_a_word(scene):
         scene.look()
     assert scene.label(1, WORDS["spam"]) is None
     scene.teach()
-    plan = Plan("INBOX", FOLDERS, ("Archive",), move=True, existing=True)
+    plan = FolderPlan("INBOX", FOLDERS, ("Archive",), move=True, existing=True)
     scene.watcher = Watcher(scene.box, scene.account, plan, scene.said.append)
     scene.look()
     assert scene.dir.where(1) == ["INBOX"]
@@ -208,7 +208,7 @@ def test_what_lay_there_can_be_sorted_later(scene):
     assert [scene.dir.where(i) for i in range(6)] == [["INBOX"]] * 6
     scene.teach()
     scene.box.learn(mail(1, WORDS["work"]), "ham")  # a person's word
-    again = Plan("INBOX", FOLDERS, ("Archive",), move=True, existing=True)
+    again = FolderPlan("INBOX", FOLDERS, ("Archive",), move=True, existing=True)
     scene.watcher = Watcher(scene.box, scene.account, again, scene.said.append)
     scene.look()
     where = [scene.dir.where(i)[0] for i in range(6)]
@@ -267,15 +267,15 @@ def test_any_moves_end_in_what_its_owner_said(tmp_path_factory, history):
 
 
 def test_a_folder_whose_name_is_no_utf_8_is_one_like_others(tmp_path):
-    home = Dir(tmp_path / "m")
+    home = UserMaildir(tmp_path / "m")
     odd = os.fsdecode(b"Entw\xfcrfe")
     for place in ("cur", "new", "tmp"):
         (home.root / f".{odd}" / place).mkdir(parents=True)
     account = MaildirAccount(home.root)
-    assert "Entw\\xfcrfe" in account.folders()
+    assert "Entw\\xfcrfe" in account.folder_names()
     with pytest.raises(CorpusError, match="cannot be the name of a folder"):
-        account.canonical(os.fsdecode(b"n\xfcw"))
-    assert account.canonical(odd) == account.canonical("Entw\\xfcrfe") == "Entw\\xfcrfe"
+        account.canonical_name(os.fsdecode(b"n\xfcw"))
+    assert account.canonical_name(odd) == account.canonical_name("Entw\\xfcrfe") == "Entw\\xfcrfe"
     db = ("--db", tmp_path / "db")
     status, _, error = streamnb_command("watch", home.root, "--once", *db)
     assert (status, error) == (0, "")
@@ -290,7 +290,7 @@ def test_a_folder_whose_name_is_no_utf_8_is_one_like_others(tmp_path):
 
 
 def test_the_command_makes_folders_and_reads_yaml(tmp_path):
-    home = Dir(tmp_path / "m", ())
+    home = UserMaildir(tmp_path / "m", ())
     db = ("--db", tmp_path / "db")
     folders = "work=Work,spam=Junk"
     status, _, error = streamnb_command("watch", home.root, "--once", "--folders", folders, *db)
@@ -349,7 +349,7 @@ def test_the_command_makes_folders_and_reads_yaml(tmp_path):
     ],
 )
 def test_misuse_is_one_line(tmp_path, yaml, options, said):
-    home = Dir(tmp_path / "m", ())
+    home = UserMaildir(tmp_path / "m", ())
     (tmp_path / "w.yaml").write_text(yaml or "{}\n")
     command = (
         "watch",
