@@ -155,13 +155,13 @@ def learn(arguments: tuple[str, ...], program: bool, as_json: bool, binary: bool
     labelled_sources = _labelled_sources(arguments)
     names = tuple(chain.from_iterable(labelled_sources.values()))
     imap_access(*names)  # raises before a database is made
-    teacher = PROGRAM if program else HUMAN
+    labelled_by = PROGRAM if program else HUMAN
     with _collected_errors() as errors, options.open_mailbox(create=True) as mailbox:
         messages = _readable(_mixed(labelled_sources, binary), errors, names)
         lessons = (Lesson(content, label, f"learn {name}") for label, name, content in messages)
         outcomes = (
             (str(lesson.source).removeprefix("learn "), digest(lesson.message), outcome)
-            for lesson, outcome in learn_many(mailbox, lessons, teacher)
+            for lesson, outcome in learn_many(mailbox, lessons, labelled_by)
         )
         _report(outcomes, as_json)
         _rebuild_if_due(mailbox, as_json)

@@ -168,7 +168,7 @@ class TextModel(ScorerMixin, SaveLoadMixin, PredictManyMixin):
         """Whether unlearning wants the receipt."""
         return True
 
-    def _without_receipt(self, w: float) -> Receipt:
+    def _default_receipt(self, w: float) -> Receipt:
         """What learning must have added where no receipt was kept."""
         raise NotImplementedError
 
@@ -208,7 +208,7 @@ class TextModel(ScorerMixin, SaveLoadMixin, PredictManyMixin):
         if receipt.deltas:
             raise ValueError("a receipt of another model")
 
-    def renumbered(self, receipt: Receipt, order: Sequence[int | None]) -> Receipt:
+    def remap_classes(self, receipt: Receipt, order: Sequence[int | None]) -> Receipt:
         """A receipt where class k was number order[k] before; None: there was none."""
         return receipt
 
@@ -221,7 +221,7 @@ class TextModel(ScorerMixin, SaveLoadMixin, PredictManyMixin):
                 raise ValueError("a model that decays cannot be kept in a database")
 
     @classmethod
-    def _of_members(cls, members: list[Any], outlined: Mapping[str, Any]) -> Self:
+    def _from_view_models(cls, members: list[Any], outlined: Mapping[str, Any]) -> Self:
         """The model of some members; any exception where they are not its own."""
         raise NotImplementedError
 
@@ -276,7 +276,7 @@ class TextModel(ScorerMixin, SaveLoadMixin, PredictManyMixin):
                         "to unlearn, this model needs the receipt: keep `model.receipt` after "
                         "learn_one"
                     )
-                receipt = self._without_receipt(w)
+                receipt = self._default_receipt(w)
             self.unlearn(x, y, receipt)
 
     def learn_many(self, X: Any, y: Any, w: Any = None) -> None:
@@ -360,11 +360,11 @@ class TextModel(ScorerMixin, SaveLoadMixin, PredictManyMixin):
         if outlined["key"] != _core.DEFAULT_KEY.hex():
             raise ValueError("its fingerprints were made with another key")
         members = [SaveLoadMixin.saved_classes[of["model"]].member_from_header(of) for of in outlined["members"]]
-        model: TextModel = SaveLoadMixin.saved_classes[outlined["model"]]._of_members(members, outlined)
+        model: TextModel = SaveLoadMixin.saved_classes[outlined["model"]]._from_view_models(members, outlined)
         model.restore(outlined)
         return model
 
-    def _file_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
+    def _to_file(self) -> tuple[dict[str, Any], dict[str, Any]]:
         outlined = self.to_header()
         arrays: dict[str, Any] = {}
         for number, (described, member) in enumerate(
@@ -378,7 +378,7 @@ class TextModel(ScorerMixin, SaveLoadMixin, PredictManyMixin):
         return outlined, arrays
 
     @classmethod
-    def _of_file(cls, header: Any, array: ReadArray) -> Self:
+    def _from_file(cls, header: Any, array: ReadArray) -> Self:
         model = cls.from_header(header)
         if not isinstance(model, cls):
             raise TypeError("not a text model")

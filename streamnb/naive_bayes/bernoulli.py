@@ -105,7 +105,7 @@ class BernoulliNB(BernoulliParameters, CountingNB):
         alpha = self._smoothing
         return [_core.log(alpha) - _core.log(weight + 2 * alpha) for weight in self.counts.weights]
 
-    def _base_evidence(self) -> list[float]:
+    def _empty_log_likelihoods(self) -> list[float]:
         """The log-likelihood of a message without any feature, for each class."""
         values, features = self.counts.count_histogram()
         everything = self.counts.features

@@ -24,7 +24,7 @@ class Beside:
         """Raise ValueError for a receipt that none of so many classes can have given."""
         raise NotImplementedError
 
-    def renumbered(
+    def remap_classes(
         self, parts: Mapping[str, Any], order: Sequence[int | None]
     ) -> Mapping[str, Any]:
         """A receipt's parts where class k was number order[k] before; None: there was none."""

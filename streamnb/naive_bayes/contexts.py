@@ -80,7 +80,7 @@ class ContextNB(DiscriminativeMultinomialNB):
             self._background,
         )
 
-    def _weights_of_all(self) -> Iterator[tuple[Keys, Floats]]:
+    def _all_feature_weights(self) -> Iterator[tuple[Keys, Floats]]:
         # Of all at once: what a gram says depends on others.
         fingerprints, cells = self.counts.items()
         weights, longest = self._backed_off(fingerprints, cells)

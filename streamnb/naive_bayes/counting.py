@@ -117,7 +117,7 @@ class CountingNB(LastResultCache[_Evidence], CountingParameters, MiniBatchMixin,
     """A Naive Bayes model over a table of counts.
 
     A subclass says what a feature's counts mean (`_feature_weights`) and, if need be, what a
-    message without features is worth (`_base_evidence`). Nothing else differs between the models,
+    message without features is worth (`_empty_log_likelihoods`). Nothing else differs between the models,
     and nothing is stored but counts.
 
     X of many messages is a scipy sparse matrix or array with any index type, a dense matrix, or a
@@ -178,7 +178,7 @@ class CountingNB(LastResultCache[_Evidence], CountingParameters, MiniBatchMixin,
         """What one occurrence of each feature adds to each class, (n, K), given its counts."""
         raise NotImplementedError
 
-    def _base_evidence(self) -> list[float]:
+    def _empty_log_likelihoods(self) -> list[float]:
         """What a message without features has for each class, the prior apart."""
         return [0.0] * len(self.counts.labels)
 
@@ -205,7 +205,7 @@ class CountingNB(LastResultCache[_Evidence], CountingParameters, MiniBatchMixin,
         """What is said of a message with these features, and how many took part."""
         weights, seen = self._weights_of(tokens.fingerprints)
         sums, used = _core.weighted_sums(tokens.counts, weights, seen)
-        pairs = zip(self._base_evidence(), sums, strict=True)
+        pairs = zip(self._empty_log_likelihoods(), sums, strict=True)
         return [base + total for base, total in pairs], used
 
     def _length_divisor(self, used: int) -> float:
@@ -294,7 +294,7 @@ class CountingNB(LastResultCache[_Evidence], CountingParameters, MiniBatchMixin,
         counts = self.counts
         return bool(self.order_dependence_reason) or counts.scale != 1 or counts.decay_halvings > 0
 
-    def _without_receipt(self, w: float) -> Receipt:
+    def _default_receipt(self, w: float) -> Receipt:
         weight = checked_weight(w)
         return Receipt(self.counts.decay_halvings, weight, (weight,))
 
@@ -376,7 +376,7 @@ class CountingNB(LastResultCache[_Evidence], CountingParameters, MiniBatchMixin,
             rows.indptr, rows.indices, rows.data, weights, seen, self._threshold
         )
         rows.check(bad, not math.isnan(self._threshold))
-        scores = np.array(self._base_evidence()) + sums
+        scores = np.array(self._empty_log_likelihoods()) + sums
         if self.length_norm:
             scores /= np.array([self._length_divisor(int(n)) for n in used])[:, None]
         return np.array(self._log_prior()) + scores
@@ -433,7 +433,7 @@ class CountingNB(LastResultCache[_Evidence], CountingParameters, MiniBatchMixin,
         parts = tokens.counts[:, None] * weights / divisor
         base = [
             prior + evidence / divisor
-            for prior, evidence in zip(log_prior, self._base_evidence(), strict=True)
+            for prior, evidence in zip(log_prior, self._empty_log_likelihoods(), strict=True)
         ]
         contributions: dict[Feature, dict[Label, float]] = {
             tokens.name(i): dict(zip(labels, parts[i].tolist(), strict=True))
@@ -485,11 +485,11 @@ class CountingNB(LastResultCache[_Evidence], CountingParameters, MiniBatchMixin,
                     raise ValueError(f"nothing was ever learned of class {label!r:.80}")
                 columns.append(k)
             strongest = TopFeatures(len(labels), n)
-            for fingerprints, weights in self._weights_of_all():
+            for fingerprints, weights in self._all_feature_weights():
                 strongest.add(fingerprints, margin_over_runner_up(weights)[:, columns])
         return strongest.found()
 
-    def _weights_of_all(self) -> Iterator[tuple[Keys, Floats]]:
+    def _all_feature_weights(self) -> Iterator[tuple[Keys, Floats]]:
         """Features (n,), and what one occurrence of each adds to each class (n, K), in parts."""
         for fingerprints, cells in self.counts.parts():
             yield fingerprints, self._feature_weights(cells)
@@ -502,7 +502,7 @@ class CountingNB(LastResultCache[_Evidence], CountingParameters, MiniBatchMixin,
     # Files
 
     @classmethod
-    def _of_members(cls, members: list[TextModel], outlined: Mapping[str, Any]) -> Self:
+    def _from_view_models(cls, members: list[TextModel], outlined: Mapping[str, Any]) -> Self:
         (member,) = members
         if type(member) is not cls:
             raise ValueError("model and member are of different kinds")

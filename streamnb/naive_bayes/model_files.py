@@ -41,12 +41,12 @@ class SaveLoadMixin:
         if cls.__module__.startswith("streamnb."):  # files name no classes of others
             SaveLoadMixin.saved_classes[cls.__name__] = cls
 
-    def _file_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
+    def _to_file(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """What describes the model, as JSON can hold it, and its arrays by name."""
         raise NotImplementedError
 
     @classmethod
-    def _of_file(cls, header: Any, array: ReadArray) -> Self:
+    def _from_file(cls, header: Any, array: ReadArray) -> Self:
         """The model of a file; any exception where it is not sound."""
         raise NotImplementedError
 
@@ -101,7 +101,7 @@ def save(model: SaveLoadMixin, path: str | Path | BinaryIO, extra: Any = None) -
     name = type(model).__name__
     if SaveLoadMixin.saved_classes.get(name) is not type(model):
         raise OutputError(f"{path}: {not_ours(name)}")
-    described, arrays = model._file_parts()
+    described, arrays = model._to_file()
     header = {
         "format": FORMAT,
         "version": VERSION,
@@ -171,4 +171,4 @@ def _restored(archive: ZipFile, header: Any, kind: type[Any] | None) -> Any:
             return None
         return read_array(archive, name, dtype, ndim)
 
-    return made._of_file(header, array)
+    return made._from_file(header, array)

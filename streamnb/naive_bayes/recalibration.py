@@ -21,7 +21,7 @@ class Adjustment(NamedTuple):
     biases: Sequence[float]
     bias_squares: Sequence[float]
 
-    def renumbered(self, order: Sequence[int | None]) -> Adjustment:
+    def remap_classes(self, order: Sequence[int | None]) -> Adjustment:
         """The same where class k was number order[k] before; None: there was none."""
         biases, squares = (
             tuple(part[k] if k is not None and k < len(part) else 0.0 for k in order)
@@ -277,14 +277,14 @@ class Recalibration(Beside):
             _checked_octave(octave)
             Adjustment(*step).check(self.models, classes)
 
-    def renumbered(self, parts: Mapping[str, Any], order: Sequence[int | None]) -> dict[str, Any]:
+    def remap_classes(self, parts: Mapping[str, Any], order: Sequence[int | None]) -> dict[str, Any]:
         """A receipt's parts where class k was number order[k] before; None: there was none."""
         out = dict(parts)
         if "recalibration" in out:
-            out["recalibration"] = Adjustment(*out["recalibration"]).renumbered(order)
+            out["recalibration"] = Adjustment(*out["recalibration"]).remap_classes(order)
         if "lengths" in out:
             out["lengths"] = [
-                (octave, *Adjustment(*step).renumbered(order)) for octave, *step in out["lengths"]
+                (octave, *Adjustment(*step).remap_classes(order)) for octave, *step in out["lengths"]
             ]
         return out
 

@@ -85,7 +85,7 @@ class Turns(Beside):
         if max([len(said.credits), *(c + 1 for c in said.runs)]) > classes:
             raise ValueError("a receipt of more classes")
 
-    def renumbered(
+    def remap_classes(
         self, parts: Mapping[str, Any], order: Sequence[int | None]
     ) -> Mapping[str, Any]:
         """A receipt's parts where class k was number order[k] before; None: there was none."""

@@ -388,7 +388,7 @@ class ViewsNB(LastResultCache[_Judged], TextModel):
             of.move(receipt.deltas, sign)
         self._be_cautious()
 
-    def _without_receipt(self, w: float) -> Receipt:
+    def _default_receipt(self, w: float) -> Receipt:
         raise ValueError("several views need a receipt")
 
     # What is known beside the counts
@@ -451,11 +451,11 @@ class ViewsNB(LastResultCache[_Judged], TextModel):
         for of in self._beside.values():
             of.check(receipt.deltas, classes)
 
-    def renumbered(self, receipt: Receipt, order: Sequence[int | None]) -> Receipt:
+    def remap_classes(self, receipt: Receipt, order: Sequence[int | None]) -> Receipt:
         """A receipt where class k was number order[k] before; None: there was none."""
         parts = receipt.deltas
         for of in self._beside.values():
-            parts = of.renumbered(parts, order)
+            parts = of.remap_classes(parts, order)
         return receipt._replace(deltas=parts)
 
     def explain_views(self, x: Any) -> list[Explanation]:
@@ -510,7 +510,7 @@ class ViewsNB(LastResultCache[_Judged], TextModel):
             self._be_cautious()
 
     @classmethod
-    def _of_members(cls, members: list[Any], outlined: Mapping[str, Any]) -> Self:
+    def _from_view_models(cls, members: list[Any], outlined: Mapping[str, Any]) -> Self:
         if not members or not all(isinstance(member, CountingNB) for member in members):
             raise ValueError("the views are not sound")
         return cls(members)

@@ -100,8 +100,8 @@ class WindowNB(TextModel):
         """What a receipt would say that leads from another window's state to this one's."""
         return self.model.deltas_since(before.model)
 
-    def _without_receipt(self, w: float) -> Receipt:
-        return self.model._without_receipt(_rounded(w))
+    def _default_receipt(self, w: float) -> Receipt:
+        return self.model._default_receipt(_rounded(w))
 
     def _is_taught(self) -> bool:
         return bool(vars(self).get("_window"))
@@ -115,10 +115,10 @@ class WindowNB(TextModel):
         raise ValueError("a window cannot be kept in a database")
 
     @classmethod
-    def _of_members(cls, members: list[Any], outlined: Mapping[str, Any]) -> Self:
+    def _from_view_models(cls, members: list[Any], outlined: Mapping[str, Any]) -> Self:
         raise ValueError("a window is not read from files")
 
-    def _file_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
+    def _to_file(self) -> tuple[dict[str, Any], dict[str, Any]]:
         raise OutputError("a window is not written to files: save the model inside (model.model)")
 
 
@@ -132,7 +132,7 @@ def _of_model(name: str) -> property:
 # a model of texts will have one day, is the model's: a base's default would be wrong unnoticed.
 _MADE_OF_OTHERS = {
     *("learn_one", "unlearn_one", "learn_many", "relearn_one", "explain_one", "_scores_of"),
-    *("features", "outline", "reordered_header", "from_header", "_of_file"),
+    *("features", "outline", "reordered_header", "from_header", "_from_file"),
 }
 for _name in {*vars(TextModel), "_scores"} - vars(WindowNB).keys() - _MADE_OF_OTHERS:
     if not _name.startswith("__"):

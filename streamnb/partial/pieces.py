@@ -192,7 +192,7 @@ def cut(plan: str, counts: Any, firsts: Firsts, view: int = 0, parts: int = 1) -
     header: dict[str, Any] = {"plan": digest_of(plan), "view": view, "part": 0, "parts": 1}
     header["firsts"] = [[label_to_json(y), firsts[y]] for y in in_order(firsts)]
     if isinstance(counts, TabularNB):
-        numbers, arrays = counts._file_parts()
+        numbers, arrays = counts._to_file()
         sizes = numbers.pop("arrays")  # `packed` says that
         yield {**header, "sum": numbers, "sizes": sizes}, arrays
         return
@@ -230,7 +230,7 @@ def read_sum(header: Any, arrays: Mapping[str, NDArray[Any]], like: Any) -> Sum:
             raise ValueError("where a class came first")
         if isinstance(like, TabularNB):
             described = {**header["sum"], "arrays": header["sizes"]}
-            read = type(like)._of_file(described, array_from(arrays))
+            read = type(like)._from_file(described, array_from(arrays))
             like._declare(in_order(firsts))
             like.merge(read)
         else:

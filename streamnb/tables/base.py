@@ -210,7 +210,7 @@ class TabularNB(ScorerMixin, SaveLoadMixin, MiniBatchMixin):
     def learn(self, x: Mapping[Any, Any], y: Label, w: float = 1.0) -> Receipt:
         """Learn an example; the receipt is what `unlearn` wants."""
         self.learn_one(x, y, w)
-        return self._without_receipt(w)
+        return self._default_receipt(w)
 
     def unlearn(self, x: Mapping[Any, Any], y: Label, receipt: Receipt) -> None:
         """Take back what a receipt says, or raise ValueError and change nothing."""
@@ -223,7 +223,7 @@ class TabularNB(ScorerMixin, SaveLoadMixin, MiniBatchMixin):
     takes_views = False
     _needs_receipt = False
 
-    def _without_receipt(self, w: float) -> Receipt:
+    def _default_receipt(self, w: float) -> Receipt:
         return Receipt(0, checked_weight(w), ())
 
     def _learn_rows(self, X: Any, y: Any, w: Any, classes: Iterable[Label] = ()) -> None:
@@ -261,7 +261,7 @@ class TabularNB(ScorerMixin, SaveLoadMixin, MiniBatchMixin):
             raise ValueError(f"cannot merge a {type(other).__name__} into a {type(self).__name__}")
         self.statistics.check_merge(other.statistics)
 
-    def _file_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
+    def _to_file(self) -> tuple[dict[str, Any], dict[str, Any]]:
         described, arrays = self.statistics.state()
         lows = []
         for k, one in enumerate(self._weights):
@@ -276,7 +276,7 @@ class TabularNB(ScorerMixin, SaveLoadMixin, MiniBatchMixin):
         }, arrays
 
     @classmethod
-    def _of_file(cls, header: Any, array: ReadArray) -> Self:
+    def _from_file(cls, header: Any, array: ReadArray) -> Self:
         model = cls(**parameters_from_json(header["parameters"], cls))
         labels = [label_from_json(pair) for pair in header["labels"]]
         if len(set(labels)) != len(labels):

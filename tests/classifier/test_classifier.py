@@ -1511,7 +1511,7 @@ def test_a_window_has_no_defaults_where_its_model_says_something():
     fresh, model = WindowNB(trained_views(), size=50), WindowNB(trained_views(), size=50)
     views, receipt = model.model, model.learn(({"a": 1}, {"b": 1}), "spam")
     assert receipt.deltas
-    assert model.renumbered(receipt, [1, 0]) == views.renumbered(receipt, [1, 0]) != receipt
+    assert model.remap_classes(receipt, [1, 0]) == views.remap_classes(receipt, [1, 0]) != receipt
     model.check_receipt(receipt, 2)
     with pytest.raises(ValueError, match=r"."):
         model.check_receipt(receipt, 1)

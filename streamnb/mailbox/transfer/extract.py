@@ -158,7 +158,7 @@ def absorb(mailbox: Mailbox, extract: Extract) -> Absorbed:
 
         def ours(row: Row) -> Row:
             if new:
-                receipt = model.renumbered(row.receipt, order)
+                receipt = model.remap_classes(row.receipt, order)
             else:
                 receipt = row.receipt._replace(deltas={})
             predicted = None if row.predicted is None else places[row.predicted]

@@ -83,7 +83,7 @@ def _read_name(text: str) -> bytes:
 
 def _row_line(row: Row, model: TextModel, labels: list[str], alive: list[int]) -> dict[str, Any]:
     # Classes by our order, so that histories make no difference.
-    receipt = model.renumbered(row.receipt, alive)
+    receipt = model.remap_classes(row.receipt, alive)
     tokens = None if row.tokens is None else base64.b64encode(pack_tokens(row.tokens)).decode()
     return {
         "digest": row.digest.hex(),
