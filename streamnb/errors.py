@@ -1,8 +1,8 @@
-"""What can go wrong, said in one line.
+"""Errors whose cause lies outside the program, each told in one line.
 
-Each error names the file, line or key it is about and what to do; the command line prints it and
-exits with its code. Programming errors (a wrong type, a bad value given to a model) are the
-ordinary `TypeError` and `ValueError`.
+Every message names the file, line or key at fault, the reason and what to do. The command line
+prints it and exits with the error's `exit_code`. Programming errors (a wrong type, a bad value
+passed to a model) are ordinary `TypeError` and `ValueError`.
 """
 
 from __future__ import annotations
@@ -25,29 +25,37 @@ __all__ = [
     "StateError",
     "StreamNBError",
     "UnexpectedError",
-    "describe_os_error",
-    "printable",
     "abbreviate",
+    "describe_os_error",
     "error_text",
+    "printable",
 ]
 
-# Control characters, line ends of Unicode, and what turns the direction of writing.
+# Control characters, Unicode line separators, and characters that change the writing direction.
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+_MAX_FOREIGN_TEXT = 200  # characters of another library's error message that are repeated
 
 
 def printable(text: str) -> str:
-    """The text on one line, without what a terminal might obey."""
+    """Return the text on one line; characters that could control a terminal become "?"."""
     return _UNPRINTABLE.sub("?", text)
 
 
-def abbreviate(text: object, most: int = 28) -> str:
-    """A name as a table or a picture can hold it: printable, and not too long."""
+def abbreviate(text: object, max_length: int = 28) -> str:
+    """Return a name that fits a table cell or a picture: printable, at most `max_length` long.
+
+    Examples
+    --------
+    >>> from streamnb.errors import abbreviate
+    >>> abbreviate("newsletter", 6)
+    'newsl…'
+    """
     line = printable(str(text)).encode("utf-8", "replace").decode()
-    return line if len(line) <= most else f"{line[: most - 1]}…"
+    return line if len(line) <= max_length else f"{line[: max_length - 1]}…"
 
 
 class StreamNBError(Exception):
-    """Any failure whose cause lies outside the program.
+    """Base class of all failures whose cause lies outside the program.
 
     Examples
     --------
@@ -63,80 +71,80 @@ class StreamNBError(Exception):
 
 
 class ConfigError(StreamNBError):
-    """A configuration that is wrong, with the key's path."""
+    """Wrong configuration; the message names the key."""
 
     exit_code = 2
 
 
 class CorpusError(StreamNBError):
-    """A corpus, or a message of it, that cannot be read."""
+    """A corpus, or one of its messages, cannot be read."""
 
     exit_code = 3
 
 
 class ModelFileError(StreamNBError):
-    """A model file that is missing, corrupted or not one of ours."""
+    """A model file is missing, corrupted or was not written by streamnb."""
 
     exit_code = 4
 
 
 class OutputError(StreamNBError):
-    """A place where results cannot be written."""
+    """Results cannot be written."""
 
     exit_code = 5
 
 
 class StateError(StreamNBError):
-    """A database that is missing, corrupted or not one of ours."""
+    """A database is missing, corrupted or was not written by streamnb."""
 
     exit_code = 4
 
 
 class MailServerError(StreamNBError):
-    """A mail server that cannot be reached, or refuses."""
+    """A mail server cannot be reached, or refuses the connection."""
 
     exit_code = 6
 
 
 class MailRefusedError(MailServerError):
-    """A mail server that says no to one thing, and goes on."""
+    """A mail server refused one request; the connection can be used further."""
 
 
 class MailCopyError(MailRefusedError):
-    """A copy of a message that cannot be found again; it is not to be made once more."""
+    """The copy of a message cannot be found again; the message must not be copied a second time."""
 
 
 class BusyError(StreamNBError):
-    """Something that another process holds, or that will work later; mail programs try again."""
+    """A temporary failure, such as a lock held by another process; mail programs retry later."""
 
     exit_code = 75
 
 
-# Of descriptors, of processes, of memory.
+# Error numbers that mean: no more file descriptors, processes or memory.
 LIMITS = (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM)
 
 
 def describe_os_error(error: OSError) -> str:
-    """What failed and why: the file that is named, or else the output or the machine."""
+    """Return "THING: reason", where the thing is a file, standard output or the system itself."""
     if error.filename is not None:
-        what = error.filename
+        thing = error.filename
     elif error.errno in LIMITS:
-        what = "the system gives no more"
+        thing = "a limit of the system is reached"
     else:
-        what = "standard output: cannot be written"
-    return printable(f"{what}: {error.strerror}")
+        thing = "standard output: cannot be written"
+    return printable(f"{thing}: {error.strerror}")
 
 
 def root_cause(error: BaseException) -> str:
-    """Why something failed, in the words of the system where it was the system's doing."""
+    """Return the operating system's reason for an error, or the error's own message."""
     return getattr(error, "strerror", None) or str(error)
 
 
 @contextmanager
 def convert_os_errors(
-    kind: type[StreamNBError], what: str, *others: type[Exception]
+    error_class: type[StreamNBError], problem: str, *also_caught: type[Exception]
 ) -> Iterator[None]:
-    """Turn what the system refuses, and these other errors, into one of ours.
+    """Re-raise `OSError`, and the other classes given, as `error_class("PROBLEM: reason")`.
 
     Examples
     --------
@@ -146,64 +154,78 @@ def convert_os_errors(
         ...
     streamnb.errors.CorpusError: inbox/17: cannot be read: No such file or directory
     """
-    caught: tuple[type[Exception], ...] = (OSError, *others)
+    caught: tuple[type[Exception], ...] = (OSError, *also_caught)
     try:
         yield
     except caught as error:
-        raise kind(f"{what}: {root_cause(error)}") from None
+        raise error_class(f"{problem}: {root_cause(error)}") from None
 
 
 @contextmanager
 def require_extra(
-    extra: str, what: str = "{} is missing", kind: type[StreamNBError] = ConfigError
+    extra: str, problem: str = "{} is missing", error_class: type[StreamNBError] = ConfigError
 ) -> Iterator[None]:
-    """Say which extra brings what cannot be imported; `{}` stands for its name."""
+    """Re-raise `ImportError` with the `pip install` command of the extra that is missing.
+
+    Parameters
+    ----------
+    extra
+        Name of the extra in pyproject.toml.
+    problem
+        First half of the message; `{}` stands for the module that cannot be imported.
+    error_class
+        Class of the error that is raised.
+    """
     try:
         yield
     except ImportError as error:
-        said = what.replace("{}", str(error.name or error))
-        raise kind(f"{said}: pip install 'streamnb[{extra}]'") from None
+        message = problem.replace("{}", str(error.name or error))
+        raise error_class(f"{message}: pip install 'streamnb[{extra}]'") from None
 
 
-def corrupted(path: object, what: str) -> StateError:
-    """Of a database: what it holds is not sound."""
+def corrupted(path: object, problem: str) -> StateError:
+    """Return the error for a database whose content is not consistent."""
     return StateError(
-        f"{path}: the database is corrupted: {what}; restore it from a backup, or see "
-        "`streamnb recover`"
+        f"{path}: the database is corrupted: {problem}; restore it from a backup, or see "
+        "`streamnb rescue`"
     )
 
 
 def error_text(error: BaseException) -> str:
-    """What an error says; of a library that cannot be loaded, what its own library says."""
+    """Return an error's message on one line; messages of other libraries are cut off.
+
+    For a library that cannot be loaded, the message is that of the innermost import.
+    """
     while isinstance(error, ImportError) and error.__cause__ is not None:
         error = error.__cause__
-    said = printable(str(error) or type(error).__name__)
-    return said if isinstance(error, StreamNBError) else said[:200]
+    message = printable(str(error) or type(error).__name__)
+    return message if isinstance(error, StreamNBError) else message[:_MAX_FOREIGN_TEXT]
 
 
 class UnexpectedError(StreamNBError):
-    """A fault of the program itself; STREAMNB_TRACEBACK=1 shows where."""
+    """A fault of the program itself; with STREAMNB_TRACEBACK=1 the traceback is printed."""
 
     exit_code = 70
 
     def __init__(self, error: BaseException, exit_code: int = 70) -> None:
         if isinstance(error, ImportError):
             super().__init__(
-                f"a library cannot be loaded, perhaps for want of memory: {error_text(error)}"
+                f"cannot load a library (is the system out of memory?): {error_text(error)}"
             )
         else:
             super().__init__(
-                f"this should not have happened ({type(error).__name__}: {error!s:.200}); please "
-                "report it with what STREAMNB_TRACEBACK=1 shows"
+                f"internal error ({type(error).__name__}: {error!s:.200}); please "
+                "report it with the output of STREAMNB_TRACEBACK=1"
             )
         self.exit_code = exit_code
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _told, (str(self), self.exit_code)  # the exception itself may be of any kind
+        # The exception it was made from may not be picklable: only its text is sent.
+        return _unpickle_unexpected, (str(self), self.exit_code)
 
 
-def _told(message: str, exit_code: int) -> UnexpectedError:
-    """What another process could not explain."""
+def _unpickle_unexpected(message: str, exit_code: int) -> UnexpectedError:
+    """Return the error that another process sent."""
     error = UnexpectedError.__new__(UnexpectedError)
     Exception.__init__(error, message)
     error.exit_code = exit_code

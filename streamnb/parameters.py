@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeVar, dataclass_transf
 
 import numpy as np
 
-from streamnb.storage import label_to_json, label_from_json
+from streamnb.storage import label_from_json, label_to_json
 
 Prior = str | Mapping[Any, float]
 
@@ -129,7 +129,7 @@ class Choice(Constraint):
         super().__init__(fits, f"one of {', '.join(map(str, choices))}", none=none)
 
 
-class Names(Constraint):
+class NameList(Constraint):
     """A list of names: `of` says of which type, and `some` whether it must not be empty."""
 
     listed = True
@@ -214,7 +214,7 @@ class ClassPrior(Constraint):
                 raise ValueError(f"{name}: no class has a probability above 0")
 
 
-def having(method: str, what: str, *, none: bool = False) -> Constraint:
+def has_method(method: str, what: str, *, none: bool = False) -> Constraint:
     """An object with a method, and what to call such an object."""
 
     def fits(value: Any) -> bool:
@@ -366,7 +366,9 @@ class ParametersMixin:
 
     parameter_table: ClassVar[dict[str, Parameter]] = {}
     _attributes: ClassVar[frozenset[str]] = frozenset()
-    unpickled_attributes: ClassVar[tuple[str, ...]] = ("lock",)  # what is neither pickled nor copied
+    unpickled_attributes: ClassVar[tuple[str, ...]] = (
+        "lock",
+    )  # what is neither pickled nor copied
     lock: threading.RLock
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
@@ -415,7 +417,9 @@ class ParametersMixin:
         return same
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: of for name, of in vars(self).items() if name not in self.unpickled_attributes}
+        return {
+            name: of for name, of in vars(self).items() if name not in self.unpickled_attributes
+        }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
@@ -435,3 +439,19 @@ def parameters_to_json(of: ParametersMixin, but: Collection[str] = ()) -> dict[s
 def parameters_from_json(plain: Mapping[str, Any], made: type[ParametersMixin]) -> dict[str, Any]:
     """What `parameters_to_json` gave, as a constructor takes it."""
     return {name: made.parameter_table[name].check.of_plain(value) for name, value in plain.items()}
+
+
+# Old names, until everybody's branch is renamed.
+Constraint = Constraint
+Integer = Integer
+IntegerRange = IntegerRange
+Choice = Choice
+ClassPrior = ClassPrior
+Boolean = Boolean
+Names = NameList
+having = has_method
+MIN_POSITIVE = MIN_POSITIVE
+parameter_class = parameter_class
+ParametersMixin = ParametersMixin
+parameters_to_json = parameters_to_json
+parameters_from_json = parameters_from_json

@@ -1,7 +1,7 @@
-"""Files that are replaced whole or not at all, and files of arrays that are not believed.
+"""Atomic file replacement, and files of arrays that are checked before they are read.
 
-A file is written to a temporary name in the same folder, synced, then renamed: whatever happens,
-the old one or the new one is there. Arrays are in numpy's .npz, never a pickle.
+A file is written under a temporary name in the same folder, synced, then renamed: after a crash
+either the old or the new file is there, whole. Arrays are stored in numpy's .npz, never pickled.
 """
 
 from __future__ import annotations
@@ -22,49 +22,49 @@ if TYPE_CHECKING:
 
 
 @contextlib.contextmanager
-def writing(path: str, what: str, private: bool = False) -> Iterator[BinaryIO]:
-    """As `replace_file`; "-" is standard output."""
+def open_output(path: str, content: str, private: bool = False) -> Iterator[BinaryIO]:
+    """Open a file as `replace_file` does, or standard output if the path is "-"."""
     if path != "-":
-        with replace_file(path, what, private) as file:
+        with replace_file(path, content, private) as file:
             yield file
         return
     if sys.stdout is None:
-        raise OutputError(f"standard output is closed: {what} cannot be written there")
+        raise OutputError(f"standard output is closed: {content} cannot be written there")
     yield sys.stdout.buffer
     sys.stdout.buffer.flush()
 
 
 @contextlib.contextmanager
-def replace_file(path: str | Path, what: str, private: bool = False) -> Iterator[BinaryIO]:
-    """A file to write to, which takes its place when all went well.
+def replace_file(path: str | Path, content: str, private: bool = False) -> Iterator[BinaryIO]:
+    """Open a temporary file that replaces `path` when the block ends without an error.
 
     Parameters
     ----------
     path
-        Its name; where that is a link, what it leads to is replaced.
-    what
-        What is written, for the message: "the model".
+        Name of the file. If it is a symbolic link, the file that it points to is replaced.
+    content
+        Name of the content in error messages, such as "the model".
     private
-        Whether it is for its owner alone. Otherwise it has owner and mode of what was
-        there.
+        True: only the owner may read the file. False: it gets the owner and mode of the file
+        that it replaces.
 
     Raises
     ------
     OutputError
-        Where that cannot be done; what was there is there still.
+        If the file cannot be written; the old file is then unchanged.
     """
     try:
-        target = _target(path)
-        before = target.stat() if target.exists() and not private else None
+        target = _replaceable_path(path)
+        old_status = target.stat() if target.exists() and not private else None
         temporary = str(target.with_name(f".streamnb-{os.urandom(8).hex()}"))
-        mode = 0o666 if before is None and not private else 0o600
+        mode = 0o666 if old_status is None and not private else 0o600
         handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
-    except (OSError, ValueError) as error:  # ValueError: a name that no file can have
-        raise _failed(path, what, error) from None
+    except (OSError, ValueError) as error:  # ValueError: no file can have this name
+        raise _write_error(path, content, error) from None
     try:
         with os.fdopen(handle, "wb") as file:
-            if before is not None:
-                _make_alike(handle, before)
+            if old_status is not None:
+                _copy_owner_and_mode(handle, old_status)
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -73,18 +73,18 @@ def replace_file(path: str | Path, what: str, private: bool = False) -> Iterator
         with contextlib.suppress(OSError):
             os.unlink(temporary)
         if isinstance(error, OSError):
-            raise _failed(path, what, error) from None
+            raise _write_error(path, content, error) from None
         raise
-    with contextlib.suppress(OSError):  # it is in its place; some file systems cannot sync folders
-        _sync(target.parent)
+    with contextlib.suppress(OSError):  # some file systems cannot sync folders
+        _sync_folder(target.parent)
 
 
-def _failed(path: str | Path, what: str, error: Exception) -> OutputError:
-    return OutputError(f"{path}: {what} cannot be written: {root_cause(error)}")
+def _write_error(path: str | Path, content: str, error: Exception) -> OutputError:
+    return OutputError(f"{path}: {content} cannot be written: {root_cause(error)}")
 
 
-def _target(path: str | Path) -> Path:
-    """What is to be replaced: a regular file, or a name that is free."""
+def _replaceable_path(path: str | Path) -> Path:
+    """Return the path with links resolved; raise OSError if it cannot be replaced by a file."""
     target = Path(os.path.realpath(path))
     if target.is_symlink():
         raise OSError("a link to itself")
@@ -95,14 +95,13 @@ def _target(path: str | Path) -> Path:
     return target
 
 
-def _make_alike(handle: int, before: os.stat_result) -> None:
-    """Give a new file owner and mode of the one it is to replace."""
+def _copy_owner_and_mode(handle: int, status: os.stat_result) -> None:
     with contextlib.suppress(OSError):  # only root can give files away
-        os.fchown(handle, before.st_uid, before.st_gid)
-    os.fchmod(handle, before.st_mode & 0o777)
+        os.fchown(handle, status.st_uid, status.st_gid)
+    os.fchmod(handle, status.st_mode & 0o777)
 
 
-def _sync(folder: Path) -> None:
+def _sync_folder(folder: Path) -> None:
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -111,12 +110,12 @@ def _sync(folder: Path) -> None:
 
 
 def write_arrays(path: str | Path | BinaryIO, arrays: dict[str, Any]) -> None:
-    """Write arrays to a file, whole or not at all; to one that is open, just there.
+    """Write named arrays to a path (atomically) or to an open file.
 
     Raises
     ------
     OutputError
-        Where that cannot be done; what was there is there still.
+        If the file cannot be written; the old file is then unchanged.
     """
     if not isinstance(path, str | Path):
         np.savez(path, **arrays)
@@ -126,31 +125,49 @@ def write_arrays(path: str | Path | BinaryIO, arrays: dict[str, Any]) -> None:
 
 
 def read_array(archive: ZipFile, name: str, dtype: str, ndim: int = 1) -> Any:
-    """Read one array, believing neither its size nor its type before looking."""
-    from zipfile import ZIP_STORED  # which is slow to import, and few programs read models
+    """Read one array of an archive, checking its type and size before memory is reserved.
+
+    Raises
+    ------
+    ValueError
+        If the array is compressed, cut off, or has another type or number of dimensions.
+    """
+    from zipfile import ZIP_STORED  # here: slow to import, and few programs read models
 
     info = archive.getinfo(f"{name}.npy")
     if info.compress_type != ZIP_STORED:
-        raise ValueError(f"{name} is compressed")
+        raise ValueError(f"array {name} is compressed")
     with archive.open(info) as file:
         version = np.lib.format.read_magic(file)
         if version != (1, 0):
-            raise ValueError(f"{name} is of array format {version}")
-        shape, fortran, found = np.lib.format.read_array_header_1_0(file)
-        size = int(np.prod([int(n) for n in shape], dtype=object)) * found.itemsize
-        if found != np.dtype(dtype) or fortran or len(shape) != ndim or size > info.file_size:
-            raise ValueError(f"{name} is not what it should be")
+            raise ValueError(f"array {name} has format version {version}, expected (1, 0)")
+        shape, is_fortran, file_dtype = np.lib.format.read_array_header_1_0(file)
+        size = int(np.prod([int(n) for n in shape], dtype=object)) * file_dtype.itemsize
+        if (
+            file_dtype != np.dtype(dtype)
+            or is_fortran
+            or len(shape) != ndim
+            or size > info.file_size
+        ):
+            raise ValueError(f"array {name} has type {file_dtype} and shape {shape}")
         data = file.read(size)
     if len(data) != size:
-        raise ValueError(f"{name} is cut off")
+        raise ValueError(f"array {name} is cut off")
     return np.frombuffer(data, dtype=dtype).reshape(shape)
 
 
-_KINDS = {"str": str, "int": int, "bool": bool, "float": float}
+_LABEL_TYPES = {"str": str, "int": int, "bool": bool, "float": float}
 
 
-def label_to_json(label: Any, what: str = "a label") -> list[Any]:
-    """A label as JSON can hold it, with its type.
+def label_to_json(label: Any, role: str = "a label") -> list[Any]:
+    """Return a label as `[type name, value]`, which JSON can hold.
+
+    Parameters
+    ----------
+    label
+        A str, int, bool or float, or numpy's scalar of one.
+    role
+        Name of the value in the error message.
 
     Raises
     ------
@@ -159,17 +176,17 @@ def label_to_json(label: Any, what: str = "a label") -> list[Any]:
     """
     if isinstance(label, np.generic):
         label = label.item()
-    kind = type(label).__name__
-    if _KINDS.get(kind) is type(label):
-        return [kind, label]
+    type_name = type(label).__name__
+    if _LABEL_TYPES.get(type_name) is type(label):
+        return [type_name, label]
     raise OutputError(
-        f"{what} must be str, int, bool or float to be written to a file, not {label!r:.80}"
+        f"{role} must be str, int, bool or float to be written to a file, not {label!r:.80}"
     )
 
 
 def label_from_json(pair: Any) -> Any:
-    """The label that `label_to_json` gave; ValueError where it is none."""
-    kind, value = pair
-    if type(value) is not _KINDS[kind]:
-        raise ValueError(f"label {value!r:.80} is not {kind}")
+    """Return the label that `label_to_json` encoded; ValueError if the type does not match."""
+    type_name, value = pair
+    if type(value) is not _LABEL_TYPES[type_name]:
+        raise ValueError(f"label {value!r:.80} is not {type_name}")
     return value

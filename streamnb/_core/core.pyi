@@ -60,7 +60,7 @@ def rank_resampled(
     order: I64, positive: U8, last: U8, starts: I64, ends: I64, shares: F64
 ) -> tuple[I64, I64, I64, I64]: ...
 def split_header(
-    data: bytes, start: int, end: int, most: int
+    data: bytes, start: int, end: int, limit: int
 ) -> tuple[list[tuple[bytes, bytes]], dict[bytes, bytes], int, bool]: ...
 
 class CountTable:
@@ -159,7 +159,7 @@ class GramScanner:
     def __init__(
         self,
         n: int = 4,
-        most: int = 2000,
+        max_bytes: int = 2000,
         casefold: bool = True,
         step: int = 0,
         key: bytes = ...,
@@ -167,8 +167,8 @@ class GramScanner:
     def scan(
         self,
         data: bytes,
-        kept: dict[bytes, bool] | None = None,
-        keeps: Callable[[bytes], bool] | None = None,
+        field_is_read: dict[bytes, bool] | None = None,
+        reads_field: Callable[[bytes], bool] | None = None,
     ) -> tuple[U64, F64]: ...
     def name(self, fingerprint: int) -> bytes: ...
 
@@ -185,53 +185,67 @@ def backoff_log_probabilities(
 
 _Weights = tuple[list[float], list[float], list[float], list[float]]
 
-def soft_clip(evidence: list[float], known: list[int], bound: float) -> list[float]: ...
-def slopes(of_all: _Weights, more: _Weights | None) -> list[float]: ...
+def soft_clip(log_likelihoods: list[float], active: list[int], bound: float) -> list[float]: ...
+def slopes(shared: _Weights, by_length: _Weights | None) -> list[float]: ...
 def combine_scores(
-    of_all: _Weights, more: _Weights | None, evidence: list[list[float]], known: list[int]
+    shared: _Weights,
+    by_length: _Weights | None,
+    log_likelihoods: list[list[float]],
+    active: list[int],
 ) -> list[float]: ...
-def best_index(scores: list[float]) -> int: ...
 def calibration_step(
-    of_all: _Weights,
-    more: _Weights | None,
-    evidence: list[list[float]],
-    known: list[int],
-    shares: list[float],
-    k: int,
-    trust: float,
-    turn: float,
-    told: float,
-    top: int,
+    shared: _Weights,
+    by_length: _Weights | None,
+    log_likelihoods: list[list[float]],
+    active: list[int],
+    proba: list[float],
+    class_index: int,
+    label_trust: float,
+    mix_weight: float,
+    sampling_weight: float,
+    predicted: int,
     rate: float,
 ) -> list[tuple[tuple[float, ...], ...]]: ...
 def class_run_step(
-    numbers: list[float],
+    class_credits: list[float],
     runs: dict[int, tuple[float, float]],
-    known: list[int],
-    k: int,
-    learned: float,
+    active: list[int],
+    class_index: int,
+    total_weight: float,
 ) -> tuple[list[float], list[float]]: ...
 def add_runs(
-    runs: dict[int, tuple[float, float]], changes: Sequence[float], times: float
+    runs: dict[int, tuple[float, float]], changes: Sequence[float], factor: float
 ) -> None: ...
 def add_scaled(numbers: list[float], changes: Sequence[float], times: float) -> None: ...
+def best_index(scores: list[float]) -> int: ...
 def probabilities(scores: list[float]) -> list[float]: ...
 def divide(numbers: list[float], divisor: float) -> list[float]: ...
-def label_trust(p: float, share: float, classes: int, own: float, others: float) -> float: ...
+def label_trust(
+    proba: float, rate: float, n_classes: int, class_weight: float, other_weight: float
+) -> float: ...
 def noise_step(
-    trust: float, share: float, spread: float, labels: int, most: float, grain: float
+    trust: float,
+    rate: float,
+    variance: float,
+    labels: int,
+    max_rate: float,
+    step_size: float,
 ) -> tuple[float, int, float]: ...
-def log_prior_shares(weights: list[float], total: float, views: int) -> list[float]: ...
-def residuals(evidence: list[list[float]], prior: list[float], k: int) -> list[float]: ...
+def log_prior_shares(weights: list[float], total: float, n_views: int) -> list[float]: ...
+def residuals(
+    log_likelihoods: list[list[float]], log_prior: list[float], class_index: int
+) -> list[float]: ...
 
 class PairScanner:
-    def __init__(self, most: int = 4000, keep_names: bool = True, key: bytes = ...) -> None: ...
+    def __init__(
+        self, max_tokens: int = 4000, keep_names: bool = True, key: bytes = ...
+    ) -> None: ...
     def add(self, data: bytes) -> None: ...
     def fields(
         self,
         fields: list[tuple[bytes, bytes]],
-        kept: dict[bytes, bool],
-        keeps: Callable[[bytes], bool],
+        field_is_read: dict[bytes, bool],
+        reads_field: Callable[[bytes], bool],
         decode: Callable[[bytes], str],
     ) -> None: ...
     def discard(self) -> None: ...
@@ -249,7 +263,7 @@ class ExactSums:
     def cut(self, features: int) -> None: ...
     def add(self, X: F64, labels: I64, k: int, weights: F64, sign: float = 1.0) -> None: ...
     def add_cells(self, values: F64, sign: float = 1.0) -> None: ...
-    def merge(self, other: ExactSums, places: Sequence[int] | None = None) -> None: ...
+    def merge(self, other: ExactSums, feature_map: Sequence[int] | None = None) -> None: ...
     @property
     def weight(self) -> float: ...
     def moments(self) -> F64: ...

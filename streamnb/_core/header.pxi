@@ -1,11 +1,11 @@
-# Header fields of a message: one pass over the lines, because there are two dozen in every mail.
+# Header fields of a message, in one pass over the lines.
 
 cdef inline bint begins(const uint8_t *p, Py_ssize_t left, const char *what, Py_ssize_t size) noexcept nogil:
     return left >= size and memcmp(p, what, size) == 0
 
 
 cdef inline bint has_encoded_word(bytes value) noexcept:
-    """Whether `=?` is in a value. (`in` costs CPython a TypeError, made and dropped.)"""
+    """Return True if a value contains `=?`. (CPython's `in` is slower: it first raises a TypeError.)"""
     cdef const uint8_t *p = <const uint8_t *> PyBytes_AS_STRING(value)
     cdef const uint8_t *end = p + len(value)
     while True:

@@ -1,6 +1,6 @@
-# HTML as a reader sees it, one pass over the bytes: no tree, no recursion, nothing quadratic.
+# HTML to the text that a reader sees, in one linear pass without a tree or recursion.
 
-# Tags that do not end a word: "V<b></b>iagra" reads as one.
+# Tags that do not end a word: "V<b></b>iagra" is one word.
 _INLINE = frozenset(
     b"a abbr acronym b bdo big cite code del em font i ins kbd o:p s samp small span strike strong sub sup tt u wbr".split()
 )
@@ -10,17 +10,17 @@ _entities: dict = {}
 
 
 cdef bytes entity(bytes name):
-    """What &name; stands for, as UTF-8, or None."""
-    found = _entities.get(name)
-    if found is None and name not in _entities:
-        from html.entities import html5  # here: a table that few messages need
+    """Return the character of &name; as UTF-8, or None."""
+    character = _entities.get(name)
+    if character is None and name not in _entities:
+        from html.entities import html5  # imported late: few messages need this table
 
         text = name.decode("ascii")
-        character = html5.get(text + ";") or html5.get(text)
-        found = None if character is None else character.encode()
+        decoded = html5.get(text + ";") or html5.get(text)
+        character = None if decoded is None else decoded.encode()
         if len(_entities) < 4096:
-            _entities[name] = found
-    return found
+            _entities[name] = character
+    return character
 
 
 cdef inline bint is_letter(uint8_t c) noexcept nogil:
@@ -31,10 +31,10 @@ cdef inline bint is_space(uint8_t c) noexcept nogil:
     return c == 32 or 9 <= c <= 13
 
 
-cdef inline Py_ssize_t find_bytes(const uint8_t *p, Py_ssize_t i, Py_ssize_t n, bytes what) noexcept:
-    """Where lower-case `what` begins at or after i, in any case, or -1."""
-    cdef const uint8_t *w = <const uint8_t *> PyBytes_AS_STRING(what)
-    cdef Py_ssize_t size = len(what), k
+cdef inline Py_ssize_t find_bytes(const uint8_t *p, Py_ssize_t i, Py_ssize_t n, bytes pattern) noexcept:
+    """Return the position of a lower-case pattern at or after i, ignoring case; -1 if absent."""
+    cdef const uint8_t *w = <const uint8_t *> PyBytes_AS_STRING(pattern)
+    cdef Py_ssize_t size = len(pattern), k
     while i + size <= n:
         k = 0
         while k < size and lowered(p[i + k]) == w[k]:
@@ -50,7 +50,7 @@ cdef bytes lowered_bytes(const uint8_t *p, Py_ssize_t n):
 
 
 cdef Py_ssize_t read_entity(Buffer *out, const uint8_t *p, Py_ssize_t i, Py_ssize_t n) except -1:
-    """Write what the reference at p[i] == '&' stands for; give where reading goes on."""
+    """Append the character of the reference at p[i] == '&'; return the position after it."""
     cdef Py_ssize_t j = i + 1, limit = min(n, i + 34)
     cdef uint32_t number = 0
     cdef int base = 10, digit
@@ -86,7 +86,7 @@ cdef Py_ssize_t read_entity(Buffer *out, const uint8_t *p, Py_ssize_t i, Py_ssiz
 
 
 cdef bytes unescaped(const uint8_t *p, Py_ssize_t n):
-    """A copy of an attribute's value with its references resolved."""
+    """Return an attribute value with its character references resolved."""
     cdef Buffer out
     cdef Py_ssize_t i = 0
     memset(&out, 0, sizeof(Buffer))
@@ -103,7 +103,7 @@ cdef bytes unescaped(const uint8_t *p, Py_ssize_t n):
 
 
 cdef Py_ssize_t comment_end(const uint8_t *p, Py_ssize_t i, Py_ssize_t n) noexcept nogil:
-    """Where the text goes on after a comment whose <!-- ends at i, as browsers have it; or -1."""
+    """Return the end of the comment whose <!-- ends at i, by the rules of browsers; -1 if none."""
     if i < n and p[i] == c">":
         return i + 1
     if i + 1 < n and p[i] == c"-" and p[i + 1] == c">":
@@ -119,7 +119,7 @@ cdef Py_ssize_t comment_end(const uint8_t *p, Py_ssize_t i, Py_ssize_t n) noexce
 
 
 cdef Py_ssize_t read_value(const uint8_t *p, Py_ssize_t i, Py_ssize_t n, Py_ssize_t *begin, Py_ssize_t *end) noexcept nogil:
-    """The attribute value at p[i], without its quotes; gives where reading goes on."""
+    """Set the bounds of the attribute value at p[i] without quotes; return the position after it."""
     cdef uint8_t quote = p[i] if i < n else 0
     if quote == c'"' or quote == c"'":
         i += 1
@@ -135,7 +135,7 @@ cdef Py_ssize_t read_value(const uint8_t *p, Py_ssize_t i, Py_ssize_t n, Py_ssiz
     return i
 
 
-# Scanner methods cannot be split over two class bodies: these take the scanner.
+# These functions take the scanner, because a class body cannot be split over two files.
 
 cdef int count_attribute(Scanner scanner, bytes name, const uint8_t *p, Py_ssize_t n) except -1:
     cdef Py_ssize_t host, i
@@ -173,10 +173,10 @@ cdef Py_ssize_t scheme_end(const uint8_t *p, Py_ssize_t n) noexcept nogil:
     return i
 
 
-cdef Py_ssize_t read_tag(Scanner scanner, set endless, const uint8_t *p, Py_ssize_t i, Py_ssize_t n) except -1:
-    """Count the tag whose name begins at p[i], with its attributes; give where the text goes on.
+cdef Py_ssize_t read_tag(Scanner scanner, set unclosed, const uint8_t *p, Py_ssize_t i, Py_ssize_t n) except -1:
+    """Count the tag whose name begins at p[i], and its attributes; return the position after it.
 
-    `endless` holds what has no end from here on, so that no end is looked for twice.
+    `unclosed` holds the elements without an end tag, so that each end is searched once.
     """
     cdef Py_ssize_t begin = i, end = 0, found
     cdef bint closing = p[i] == c"/"
@@ -210,17 +210,17 @@ cdef Py_ssize_t read_tag(Scanner scanner, set endless, const uint8_t *p, Py_ssiz
                 count_attribute(scanner, name, p + begin, end - begin)
     if i < n and p[i] == c">":
         i += 1
-    if not closing and (tag == b"script" or tag == b"style") and tag not in endless:
+    if not closing and (tag == b"script" or tag == b"style") and tag not in unclosed:
         found = find_bytes(p, i, n, b"</" + tag)
         if found >= 0:
             return found
-        endless.add(tag)
+        unclosed.add(tag)
     return i
 
 
 cdef int html_to_plain(Scanner scanner, const uint8_t *p, Py_ssize_t n) except -1:
     cdef Py_ssize_t i = 0, run, found
-    cdef set endless = set()
+    cdef set unclosed = set()
     scanner.plain.size = 0
     while i < n:
         run = i
@@ -231,13 +231,13 @@ cdef int html_to_plain(Scanner scanner, const uint8_t *p, Py_ssize_t n) except -
             break
         if p[i] == c"&":
             i = read_entity(&scanner.plain, p, i, n)
-        elif i + 3 < n and p[i + 1] == c"!" and p[i + 2] == c"-" and p[i + 3] == c"-" and b"<!--" not in endless:
+        elif i + 3 < n and p[i + 1] == c"!" and p[i + 2] == c"-" and p[i + 3] == c"-" and b"<!--" not in unclosed:
             found = comment_end(p, i + 4, n)
             if found < 0:
-                endless.add(b"<!--")
+                unclosed.add(b"<!--")
             i = i + 4 if found < 0 else found
         elif i + 1 < n and (is_letter(p[i + 1]) or p[i + 1] == c"/"):
-            i = read_tag(scanner, endless, p, i + 1, n)
+            i = read_tag(scanner, unclosed, p, i + 1, n)
         elif i + 1 < n and (p[i + 1] == c"!" or p[i + 1] == c"?"):
             while i < n and p[i] != c">":
                 i += 1

@@ -1,10 +1,10 @@
-# Tokens and pairs of neighbouring tokens of any text: words and what stands between them.
+# Tokens of text and pairs of adjacent tokens, punctuation included.
 
 cdef enum:
-    MAX_TOKEN = 40  # bytes; of a longer run, the beginning
+    MAX_TOKEN = 40  # bytes; longer runs are cut
 
 
-# Of each byte: 0 for white space, 1 for what words are made of (all beyond ASCII is), 2 for all else.
+# Class of each byte: 0 white space, 1 part of a word (all non-ASCII bytes), 2 anything else.
 cdef uint8_t[256] token_kind
 
 
@@ -20,45 +20,45 @@ set_token_kinds()
 
 
 cdef class PairScanner:
-    """Collects the distinct tokens of a text, and pairs of neighbouring ones.
+    """Collects the distinct tokens of a text, and pairs of adjacent tokens.
 
-    A token is a run of letters, digits, low lines, apostrophes and bytes beyond ASCII, or one of
-    other characters that are no white space; ASCII letters are lowered.
+    A token is a run of letters, digits, underscores, apostrophes and non-ASCII bytes, or a run of
+    other characters without white space. ASCII letters are lowered.
 
     Parameters
     ----------
-    most
-        How many tokens are looked at.
+    max_tokens
+        Number of tokens read from the start.
     keep_names
-        Whether the text of tokens and pairs is given.
+        True to return the text of tokens and pairs.
     key
         Fingerprint key.
     """
 
     cdef Key key
-    cdef Py_ssize_t most, tokens, slot_count
+    cdef Py_ssize_t max_tokens, tokens, slot_count
     cdef bint keep_names
-    cdef Buffer text         # the tokens, a space between them: a pair is a part of it
-    cdef Py_ssize_t before   # where the token before begins; -1 for none
-    cdef uint32_t *starts    # of tokens and pairs as they come
+    cdef Buffer text         # the tokens, separated by spaces: a pair is a slice of it
+    cdef Py_ssize_t before   # start of the preceding token; -1 for none
+    cdef uint32_t *starts    # of tokens and pairs, in order
     cdef uint32_t *sizes
     cdef Py_ssize_t used
     cdef uint64_t *hashes
     cdef uint64_t *slots     # open addressing; 0 for none
 
-    def __cinit__(self, Py_ssize_t most=4000, bint keep_names=True, bytes key=DEFAULT_KEY):
-        if not 1 <= most <= 1 << 20:
-            raise ValueError(f"the first 1 to {1 << 20} tokens can be looked at, not {most}")
+    def __cinit__(self, Py_ssize_t max_tokens=4000, bint keep_names=True, bytes key=DEFAULT_KEY):
+        if not 1 <= max_tokens <= 1 << 20:
+            raise ValueError(f"max_tokens: {max_tokens} is not within 1 to {1 << 20}")
         self.key = read_key(key)
-        self.most = most
+        self.max_tokens = max_tokens
         self.keep_names = keep_names
         self.slot_count = 16
-        while self.slot_count < 4 * most:
+        while self.slot_count < 4 * max_tokens:
             self.slot_count *= 2
         self.slots = <uint64_t *> grown(NULL, self.slot_count * sizeof(uint64_t))
-        self.hashes = <uint64_t *> grown(NULL, 2 * most * sizeof(uint64_t))
-        self.starts = <uint32_t *> grown(NULL, 2 * most * sizeof(uint32_t))
-        self.sizes = <uint32_t *> grown(NULL, 2 * most * sizeof(uint32_t))
+        self.hashes = <uint64_t *> grown(NULL, 2 * max_tokens * sizeof(uint64_t))
+        self.starts = <uint32_t *> grown(NULL, 2 * max_tokens * sizeof(uint32_t))
+        self.sizes = <uint32_t *> grown(NULL, 2 * max_tokens * sizeof(uint32_t))
         self.before = -1
 
     def __dealloc__(self):
@@ -69,18 +69,18 @@ cdef class PairScanner:
         free(self.sizes)
 
     def discard(self):
-        """Forget what was collected."""
+        """Drop the tokens collected so far."""
         self.text.size = self.tokens = self.used = 0
         self.before = -1
 
     cdef inline void enter(self, Py_ssize_t start) noexcept nogil:
-        """Collect what stands in the text from `start` on."""
+        """Collect the token or pair that the text ends with, from `start` on."""
         self.starts[self.used] = <uint32_t> start
         self.sizes[self.used] = <uint32_t> (self.text.size - start)
         self.used += 1
 
     cdef void drop_repeated(self) noexcept nogil:
-        """Keep each token and pair once, in the order they came."""
+        """Keep the first of equal tokens and pairs."""
         cdef Py_ssize_t i, slot, mask, kept = 0
         cdef uint64_t hash
         snb_siphash13_many(self.key.k0, self.key.k1, self.text.bytes, self.starts, self.sizes, self.hashes, self.used)
@@ -106,7 +106,7 @@ cdef class PairScanner:
         cdef Py_ssize_t n = len(data), i = 0, end, start, size
         cdef uint8_t *to
         cdef int kind
-        while i < n and self.tokens < self.most:
+        while i < n and self.tokens < self.max_tokens:
             kind = token_kind[p[i]]
             if kind == 0:
                 i += 1
@@ -123,7 +123,7 @@ cdef class PairScanner:
                 to[size] = lowered(p[i])
                 size += 1
                 i += 1
-            while i < n and token_kind[p[i]] == kind:  # of a longer run, the beginning
+            while i < n and token_kind[p[i]] == kind:  # skip the part of a long run that is cut
                 i += 1
             self.text.size += size
             self.enter(start)
@@ -132,22 +132,21 @@ cdef class PairScanner:
             self.before = start
             self.tokens += 1
 
-    def fields(self, list fields, dict kept, keeps, decode):
-        """Collect header fields, with their names: those that are kept, decoded where need be.
+    def fields(self, list fields, dict field_is_read, reads_field, decode):
+        """Collect the names and decoded values of the header fields that are read.
 
-        `kept` says of names, as written, whether they are; `keeps` answers (and remembers) for
-        those it does not know yet.
+        `field_is_read` caches the decision by name; `reads_field` decides other names.
         """
         cdef bytes name, value
         for name, value in fields:
-            decision = kept.get(name)
-            if keeps(name) if decision is None else decision:
+            decision = field_is_read.get(name)
+            if reads_field(name) if decision is None else decision:
                 self.add(name)
                 self.add(b":")
                 self.add(utf8(decode(value)) if has_encoded_word(value) else value)
 
     def finish(self):
-        """Give fingerprints, counts (1), names and name ends of what was collected; start anew."""
+        """Return fingerprints, counts (all 1), names and name ends of the tokens, and start anew."""
         cdef cnp.ndarray fingerprints, counts, ends
         cdef double *c
         cdef uint32_t *e
@@ -155,7 +154,7 @@ cdef class PairScanner:
         cdef bytes names = None
         cdef uint8_t *to
         if self.used:
-            buffer_room(&self.text, 8)  # the hash may read beyond the end
+            buffer_room(&self.text, 8)  # the hash reads up to 8 bytes beyond the end
             self.drop_repeated()
         fingerprints = new_array(self.used, cnp.NPY_UINT64)
         counts = new_array(self.used, cnp.NPY_FLOAT64)

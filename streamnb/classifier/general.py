@@ -27,10 +27,10 @@ from streamnb.naive_bayes.multinomial import MultinomialNB
 from streamnb.naive_bayes.receipt import Receipt
 from streamnb.naive_bayes.rows import as_labels, as_weights, frame_of, is_frame
 from streamnb.parameters import (
-    ParametersMixin,
     Constraint,
+    ParametersMixin,
     Text,
-    having,
+    has_method,
     is_number,
     parameter,
     parameter_class,
@@ -73,13 +73,13 @@ class Classifier(ParametersMixin, PredictManyMixin):
     """
 
     tokenizer: ScanningTransformer | Views = parameter(
-        having("count", "a tokenizer"),
+        has_method("count", "a tokenizer"),
         "counts",
         "What makes features of a message, or `Views` of it.",
         default=None,
     )
     model: TextModel = parameter(
-        having("explain_views", "a model of texts"),
+        has_method("explain_views", "a model of texts"),
         "counts",
         "A counting model, or a `ViewsNB` with a model for each view.",
         default=None,

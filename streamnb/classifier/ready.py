@@ -21,12 +21,12 @@ from streamnb.parameters import (
     MIN_POSITIVE,
     POSITIVE,
     Boolean,
-    Names,
-    Number,
     Choice,
     Integer,
+    NameList,
+    Number,
     attribute,
-    having,
+    has_method,
     parameter,
     parameter_class,
     parameters_from_json,
@@ -43,7 +43,7 @@ class PresetClassifier(Classifier):
     tokenizer: Views = attribute(init=False)
     model: ViewsNB = attribute(init=False)
     alpha: float = parameter(POSITIVE, "teaching", "Additive smoothing.", default=0.1)
-    background: float = parameter(
+    background_mass: float = parameter(
         Number(0, 1e6),
         "teaching",
         "With more than two classes, additive smoothing also by how frequent a feature is in all, "
@@ -69,13 +69,13 @@ class PresetClassifier(Classifier):
         default="default",
     )
     views: Sequence[str] | None = parameter(
-        Names(some=True, choices=_VIEWS, ordered=True, none=True),
+        NameList(some=True, choices=_VIEWS, ordered=True, none=True),
         "counts",
         'Which views: "words", "pairs" of tokens, "bytes"; of mail also "header" and "body" (the '
         "words of either). None for those of the preset.",
         default=None,
     )
-    gram: int = parameter(Integer(1, 8), "counts", "Bytes of a gram, the longest.", default=4)
+    ngram_max: int = parameter(Integer(1, 8), "counts", "Bytes of the longest gram.", default=4)
     ngram_step: int = parameter(
         Integer(0, 6),
         "counts",
@@ -127,7 +127,7 @@ class PresetClassifier(Classifier):
         default=None,
     )
     words: MailTokenizer | Tokenizer | None = parameter(
-        having("count", "a tokenizer", none=True),
+        has_method("count", "a tokenizer", none=True),
         "counts",
         "Tokenizer of the view of words; None for the default.",
         default=None,
@@ -182,15 +182,15 @@ class PresetClassifier(Classifier):
     def _views(self, words: MailTokenizer | Tokenizer) -> Views:
         mail = isinstance(words, MailTokenizer)
         step = self.ngram_step if self.discriminative else 0
-        if step and (self.gram > 6 or self.gram % step) and "bytes" in self._chosen:
+        if step and (self.ngram_max > 6 or self.ngram_max % step) and "bytes" in self._chosen:
             raise ValueError(
-                f"gram: {self.gram} is more than 6, or no multiple of ngram_step ({step}); grams of "
-                "one size have ngram_step 0"
+                f"ngram_max: {self.ngram_max} is above 6 or not a multiple of ngram_step ({step}); "
+                "for grams of one size set ngram_step=0"
             )
         views: dict[str, ScanningTransformer] = {
             "words": words,
             "pairs": WordPairs(mail=mail, keep_names=self.keep_names),
-            "bytes": ByteGrams(n=self.gram, step=step, first=self.first_bytes, mail=mail),
+            "bytes": ByteGrams(n=self.ngram_max, step=step, first=self.first_bytes, mail=mail),
         }
         if isinstance(words, MailTokenizer):
             views |= {part: words.clone({"part": part}) for part in ("header", "body")}
@@ -249,7 +249,7 @@ class PresetClassifier(Classifier):
         return ready
 
 
-_OF_MEMBERS = ("alpha", "background", "length_norm", "length_norm_power", "decay")
+_OF_MEMBERS = ("alpha", "background_mass", "length_norm", "length_norm_power", "decay")
 
 
 @parameter_class(kw_only=True)

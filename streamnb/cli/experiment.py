@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from streamnb.cli.options import plot_option, set_option, tell
+from streamnb.cli.options import notify, plot_option, set_option
 from streamnb.cli.tables import new_console, new_table, progress_bar
-from streamnb.errors import ConfigError, printable, abbreviate
+from streamnb.errors import ConfigError, abbreviate, printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -71,7 +71,7 @@ def experiment(
     elif not quiet:
         _print(found)
     if found.interrupted:
-        tell("interrupted; the figures are of the trials until then")
+        notify("interrupted; the figures are of the trials until then")
         sys.exit(130)
 
 

@@ -141,6 +141,16 @@ def _prepare() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
+def _discard_output() -> None:
+    """Send all further standard output to the null device, so that Python's last flush succeeds.
+
+    Python 3.13 and newer print a traceback if that flush fails.
+    """
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, 1)
+    os.close(null)
+
+
 def main() -> None:
     """Run the command line; every failure is one line and an exit status."""
     from streamnb.errors import LIMITS, StreamNBError, UnexpectedError, describe_os_error, printable
@@ -174,11 +184,11 @@ def main() -> None:
         # Where nobody reads any more, rich makes a SystemExit of that, and so does _ends_ours.
         if isinstance(error, SystemExit) and not isinstance(error.__context__, BrokenPipeError):
             raise
-        sys.stdout = None  # or Python would try to write to it once more
-        sys.stderr.close()  # whoever read our output has gone; there is nobody to tell
+        _discard_output()
+        sys.stderr.close()  # the reader has gone: nobody reads a message
         status = 141
     except OSError as error:
-        sys.stdout = None  # or Python would try to write to it once more
+        _discard_output()
         click.echo(f"streamnb: {describe_os_error(error)}", err=True)
         status = 3 if error.filename is not None else 1 if error.errno in LIMITS else 5
     except MemoryError:

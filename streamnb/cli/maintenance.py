@@ -287,7 +287,7 @@ def export(file: str, kind: str | None, no_messages: bool) -> None:
 
 def _said(done: Absorbed) -> str:
     return (
-        f"added {done.added:,}, known {done.known:,}, overruled ours {done.overruling:,}, "
+        f"added {done.rows_added:,}, known {done.known:,}, overruled ours {done.overruling:,}, "
         f"overruled by ours {done.overruled:,}"
     )
 

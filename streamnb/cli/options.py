@@ -211,7 +211,9 @@ def open_mailbox(create: bool = False) -> Mailbox:
     from streamnb.mailbox.base import with_base
     from streamnb.mailbox.location import default_path
 
-    return with_base(shared_value("db") or default_path(), create, shared_value("wait"), site_model_path())
+    return with_base(
+        shared_value("db") or default_path(), create, shared_value("wait"), site_model_path()
+    )
 
 
 _SPAN = re.compile(r"(\d{1,9})\s*([smhdw])[a-z]*(?:\s+ago)?")

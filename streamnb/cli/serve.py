@@ -184,7 +184,7 @@ def _listeners(
 ) -> list[Listener]:
     """All listeners that are asked for; the stack closes them."""
     from streamnb.mailbox.location import is_url, socket_path
-    from streamnb.mailbox.service.listening import parse_address, listen
+    from streamnb.mailbox.service.listening import listen, parse_address
     from streamnb.mailbox.service.server import Listener
 
     one = mailboxes.one

@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from streamnb.cli.options import combine_options, set_option
-from streamnb.errors import ConfigError, CorpusError, StreamNBError, require_extra, printable
+from streamnb.errors import ConfigError, CorpusError, StreamNBError, printable, require_extra
 
 
 @click.group()
@@ -139,7 +139,7 @@ def table(corpora: tuple[str, ...], output: str, order: str) -> None:
     Example:
       streamnb spark table corpora/sample -o mail.parquet
     """  # noqa: D301 (click's mark for lines that stay as they are)
-    with require_extra("spark", kind=StreamNBError):
+    with require_extra("spark", error_class=StreamNBError):
         from streamnb.replay.table import write
     messages = write(corpora, output, order)
     click.echo(printable(f"{output}: {messages:,} messages"))
@@ -211,7 +211,7 @@ def _write(frame: Any, wanted: Any) -> None:
 @contextmanager
 def _session() -> Iterator[tuple[Any, Any]]:
     """A session of Spark, and what we do on it; what goes wrong is said in one line."""
-    with require_extra("spark", kind=StreamNBError):
+    with require_extra("spark", error_class=StreamNBError):
         from pyspark.errors import PySparkException
         from pyspark.sql import SparkSession
     # Workers are as this process, unless told otherwise, and take nothing from the folder at hand.

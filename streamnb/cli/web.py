@@ -46,6 +46,7 @@ def web(account: str | None, listen: str) -> None:
     from streamnb.mailbox.service.judge import Mailboxes
     from streamnb.mailbox.service.listening import parse_address
     from streamnb.mailbox.service.listening import listen as listening_at
+    from streamnb.mailbox.service.listening import parse_address
     from streamnb.mailbox.service.server import Listener, serve
 
     address = parse_address(listen)

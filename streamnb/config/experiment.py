@@ -16,7 +16,7 @@ from streamnb.config.sections import (
     section_of,
 )
 from streamnb.naive_bayes import COUNTING
-from streamnb.parameters import MIN_POSITIVE, Boolean, Number, Choice, Constraint, Text, Integer
+from streamnb.parameters import MIN_POSITIVE, Boolean, Choice, Constraint, Integer, Number, Text
 from streamnb.tables import (
     AODE,
     CategoricalNB,

@@ -20,7 +20,16 @@ from streamnb.corpus.order import ORDERS
 from streamnb.features.mail_words import MailTokenizer
 from streamnb.features.words import Tokenizer
 from streamnb.naive_bayes import COUNTING
-from streamnb.parameters import MIN_POSITIVE, Boolean, Number, Choice, ClassPrior, Constraint, Text, Integer
+from streamnb.parameters import (
+    MIN_POSITIVE,
+    Boolean,
+    Choice,
+    ClassPrior,
+    Constraint,
+    Integer,
+    Number,
+    Text,
+)
 
 
 def _is_name(value: Any) -> bool:
@@ -62,12 +71,16 @@ class _TokenizerConfig(Section):
 
     def options(self) -> dict[str, Any]:
         """The options that are set."""
-        asked = self.given - {"kind"}
+        asked = self.explicit_keys - {"kind"}
         return {name: getattr(self, name) for name in self.declared if name in asked}
 
-    def plain(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """What is set, and the kind."""
-        return {name: of for name, of in super().plain().items() if name in self.given | {"kind"}}
+        return {
+            name: of
+            for name, of in super().to_dict().items()
+            if name in self.explicit_keys | {"kind"}
+        }
 
 
 _tokens = {
@@ -243,13 +256,13 @@ class Config(Section):
     jobs: int = key(Integer(1, 256), default=1)
     spark: SparkConfig | None = key(section(SparkConfig), default=None)
 
-    def plain(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """As of any section, without what is not there."""
-        return {name: of for name, of in super().plain().items() if of is not None}
+        return {name: of for name, of in super().to_dict().items() if of is not None}
 
     def __reduce__(self) -> tuple[Any, ...]:
         """As plain data: sections that are made of tables have no name to be found by."""
-        return build, (self.plain(),)
+        return build, (self.to_dict(),)
 
 
 def build(data: dict[str, Any], source: str = "configuration") -> Config:

@@ -55,7 +55,7 @@ class Section:
     """
 
     declared: ClassVar[dict[str, Key]] = {}
-    given: frozenset[str]  # the keys that were not left to their defaults
+    explicit_keys: frozenset[str]  # the keys that were not left to their defaults
     kind: Any
 
     def __init_subclass__(cls, kind: str | None = None) -> None:
@@ -90,20 +90,20 @@ class Section:
                 raise ValueError(f"{_below(path, name)}: missing")
             else:
                 vars(self)[name] = of.default
-        vars(self)["given"] = frozenset(plain)
+        vars(self)["explicit_keys"] = frozenset(plain)
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(f"{name}: a configuration does not change; `but` makes another one")
 
-    def but(self, **values: Any) -> Self:
+    def with_changes(self, **values: Any) -> Self:
         """The same with other values, which are not checked."""
         if unknown := values.keys() - self.declared.keys():
             raise AttributeError(f"a {type(self).__name__} has no key {min(unknown)!r}")
         made = self.__new__(type(self))
-        vars(made).update(vars(self), **values, given=self.given | set(values))
+        vars(made).update(vars(self), **values, explicit_keys=self.explicit_keys | set(values))
         return made
 
-    def plain(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """What YAML and JSON can hold, defaults included; `read` makes the same of it."""
         return {name: _plain(getattr(self, name)) for name in self.declared}
 
@@ -113,7 +113,7 @@ class Section:
     __hash__ = None  # type: ignore[assignment]  # nobody needs it
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.plain()})"
+        return f"{type(self).__name__}({self.to_dict()})"
 
 
 def _below(path: str, name: str) -> str:
@@ -122,7 +122,7 @@ def _below(path: str, name: str) -> str:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, Section):
-        return value.plain()
+        return value.to_dict()
     if isinstance(value, Mapping):
         return {str(name): _plain(of) for name, of in value.items()}
     if isinstance(value, (set, frozenset)):

@@ -165,14 +165,14 @@ def set_key(data: dict[str, Any], assignment: str) -> None:
     data[last] = value
 
 
-def replaced(data: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
+def apply_settings(data: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
     """A copy of a plain configuration with some keys, given as paths, set.
 
     Where the kind of model changes, its other keys have the defaults of the new kind.
 
     Examples
     --------
-    >>> replaced({"model": {"kind": "multinomial", "alpha": 1}}, {"model.alpha": 2})
+    >>> apply_settings({"model": {"kind": "multinomial", "alpha": 1}}, {"model.alpha": 2})
     {'model': {'kind': 'multinomial', 'alpha': 2}}
     """
     out = {key: dict(value) if isinstance(value, dict) else value for key, value in data.items()}
@@ -191,6 +191,6 @@ def replaced(data: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
     return out
 
 
-def as_yaml(config: Section) -> str:
+def to_yaml(config: Section) -> str:
     """Write a configuration out, every default included."""
-    return yaml.dump(config.plain(), Dumper=_Dumper, sort_keys=False, allow_unicode=True)
+    return yaml.dump(config.to_dict(), Dumper=_Dumper, sort_keys=False, allow_unicode=True)

@@ -25,7 +25,7 @@ from streamnb.counts.protocol import (
 )
 from streamnb.errors import corrupted
 from streamnb.features.token_counts import TokenCounts
-from streamnb.storage import label_to_json, label_from_json
+from streamnb.storage import label_from_json, label_to_json
 
 
 def today() -> int:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from streamnb import _core
 from streamnb.counts.protocol import Counts, Floats, Keys, Label, check_labels
 from streamnb.features.token_counts import Feature, TokenCounts
-from streamnb.storage import label_to_json, label_from_json
+from streamnb.storage import label_from_json, label_to_json
 
 NO_NAME = b"\xff"  # stands in the table for the name of a feature that came without one
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamnb import _core
-from streamnb.errors import CorpusError, root_cause, printable
+from streamnb.errors import CorpusError, printable, root_cause
 from streamnb.evaluate.intervals import RESAMPLES, Interval, interval, resample
 from streamnb.evaluate.outcomes import LEAST_PROBABILITY, Outcomes
 

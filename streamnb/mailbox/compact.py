@@ -128,7 +128,9 @@ def _drop(mailbox: Mailbox, once: float, at: float, dry_run: bool) -> int:
         going = []
         dropped = 0
         for view, (counts, rare) in enumerate(zip(mailbox.counts, found, strict=True)):
-            counted = [row for row in rows if row.removed_at is None and row.receipt.view_weights[view]]
+            counted = [
+                row for row in rows if row.removed_at is None and row.receipt.view_weights[view]
+            ]
             # One of these is the one message that had it; what others learned since stays.
             dropped += counts.drop(_features(counted, view, rare), today() - once)
             features = _features(rows, view, rare)
@@ -240,7 +242,9 @@ def _write_sums(mailbox: Mailbox, rows: list[Row]) -> None:
     for row in rows:
         for j, counts in enumerate(tables):
             if row.tokens is not None:
-                counts.add(row.tokens[j], mailbox.labels[row.label], row.receipt.view_weights[j], 0.0)
+                counts.add(
+                    row.tokens[j], mailbox.labels[row.label], row.receipt.view_weights[j], 0.0
+                )
     everything = [counts.items() for counts in tables]
     for k, label in enumerate(mailbox.labels):
         tokens = tuple(column_of(*view, k) for view in everything)

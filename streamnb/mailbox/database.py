@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from streamnb.errors import OutputError, StateError, require_extra, convert_os_errors
+from streamnb.errors import OutputError, StateError, convert_os_errors, require_extra
 from streamnb.mailbox.location import WAIT, is_url
 from streamnb.mailbox.transactions import FORMAT, SCHEMA, Transactions
 
@@ -47,7 +47,7 @@ def opened(path: str | Path, create: bool = True, wait: float = WAIT) -> Transac
     """
     if not is_url(path):
         return Database(path, create, wait)
-    with require_extra("postgres", kind=StateError):
+    with require_extra("postgres", error_class=StateError):
         from streamnb.mailbox.postgres import PostgresDatabase
     return PostgresDatabase(str(path), create, wait)
 

@@ -214,7 +214,9 @@ def _learned_within(
         def count() -> tuple[Any, dict[str, float] | None]:
             return (item.counted or counted_by(mailbox, lesson.message))[:2]
 
-        outcomes.append(steps.learn(mailbox, count, item.key, lesson.label, labelled_by, where, None))
+        outcomes.append(
+            steps.learn(mailbox, count, item.key, lesson.label, labelled_by, where, None)
+        )
 
     in_order(mailbox, items, adds, _Ready.views, learn)
     return outcomes

@@ -102,9 +102,7 @@ class Row(NamedTuple):
     tokens: tuple[TokenCounts, ...] | None
 
 
-COLUMNS = (
-    "id, digest, label, labelled_by, source, time, added_at, removed_at, predicted, tokenizer, receipt, tokens"
-)
+COLUMNS = "id, digest, label, labelled_by, source, time, added_at, removed_at, predicted, tokenizer, receipt, tokens"
 # What whatever was done to a row may raise; a database that fails raises something else.
 _UNSOUND = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 # What each column but the last two must be.
@@ -189,7 +187,9 @@ class Ledger:
     def labels_of(self, digests: Sequence[bytes], labels: Sequence[Label]) -> dict[bytes, Label]:
         """The class of those of some messages that have one."""
         asked = ", ".join("?" * len(digests))
-        statement = f"SELECT digest, label FROM ledger WHERE removed_at IS NULL AND digest IN ({asked})"  # noqa: S608
+        statement = (
+            f"SELECT digest, label FROM ledger WHERE removed_at IS NULL AND digest IN ({asked})"  # noqa: S608
+        )
         found = self.database.connection.execute(statement, tuple(digests)) if digests else ()
         numbers = {bytes(key): number for key, number in found}
         if not all(number in range(len(labels)) for number in numbers.values()):
@@ -273,7 +273,9 @@ class Ledger:
 
     def end(self, row: Row, time: float | None) -> None:
         """Say when a row was taken back; None: it holds again."""
-        self.database.connection.execute("UPDATE ledger SET removed_at = ? WHERE id = ?", (time, row.id))
+        self.database.connection.execute(
+            "UPDATE ledger SET removed_at = ? WHERE id = ?", (time, row.id)
+        )
 
     def remove(self, row: Row) -> None:
         """Leave no trace of a row."""

@@ -57,15 +57,15 @@ def learn(
         if outcome is not None:
             return outcome
     counted, site = count()
-    expected = _expected(memory, counted, key, site)
+    predicted = _predicted(memory, counted, key, site)
     receipt = memory.classifier.model.learn(counted, label)
     number = memory.labels.index(label)
-    taken_for = None if expected is None else memory.labels.index(expected)
+    predicted_index = None if predicted is None else memory.labels.index(predicted)
     at = time.time() if when is None else when
     views = memory.classifier.model.views_of(counted)
     memory.ledger.write(
         Row(
-            0, key, number, labelled_by, source, at, now, None, taken_for, memory.tokenizer_id, receipt,
+            0, key, number, labelled_by, source, at, now, None, predicted_index, memory.tokenizer_id, receipt,
             views,
         )
     )  # fmt: skip
@@ -74,7 +74,7 @@ def learn(
     return Outcome("corrected", memory.labels[before.label])
 
 
-def _expected(
+def _predicted(
     memory: Memory, counted: Any, key: bytes, site: dict[str, float] | None
 ) -> Label | None:
     """What a message that is about to be learned would be taken for; None for nothing known."""

@@ -151,13 +151,17 @@ def _mixed(mailbox: Mailbox) -> list[int]:
         "CAST(row_number() OVER (PARTITION BY label ORDER BY digest) - 1 AS REAL) "
         "/ count(*) OVER (PARTITION BY label)"
     )
-    return mailbox.ledger.numbers(f"removed_at IS NULL AND {IS_MESSAGE}", order=f"{place}, label, id")
+    return mailbox.ledger.numbers(
+        f"removed_at IS NULL AND {IS_MESSAGE}", order=f"{place}, label, id"
+    )
 
 
 def _swap(mailbox: Mailbox, learned: _Learned) -> None:
     """Write what a model has learned in place of what was known, within a transaction."""
     model = learned.model
-    for member, messages, counts in zip(model.view_models, learned.seen, mailbox.counts, strict=True):
+    for member, messages, counts in zip(
+        model.view_models, learned.seen, mailbox.counts, strict=True
+    ):
         fingerprints, cells = member.counts.items()
         counts.replace(fingerprints, cells, messages.get_counts(fingerprints)[0].sum(axis=1))
         counts.weights = list(member.counts.weights)

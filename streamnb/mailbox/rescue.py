@@ -38,13 +38,13 @@ class Rescued(NamedTuple):
 
     Attributes
     ----------
-    added
+    rows_added
         Rows of the ledger that are in the new database.
     left
         What could not be kept, a line each.
     """
 
-    added: int
+    rows_added: int
     left: list[str]
 
 
@@ -87,7 +87,7 @@ def rescue(
         _remove(making)
         with database.reading():  # one state of it, whatever others do
             done = _absorbed(database, making, classes, wait, left)
-        if done.added_at == 0:
+        if done.rows_added == 0:
             why = "no row of its ledger can be kept" if left else "its ledger has no rows to keep"
             raise StateError(f"{damaged}: {why}; nothing was made")
         with convert_os_errors(StateError, f"{new}: cannot be made"):
@@ -98,7 +98,7 @@ def rescue(
     if done.known or done.overruled:
         left["a message that is in the ledger twice"] += done.known + done.overruled
     return Rescued(
-        done.added_at + done.overruling,
+        done.rows_added + done.overruling,
         [f"{why}: {times:,} times" if times > 1 else why for why, times in sorted(left.items())],
     )
 

@@ -15,7 +15,7 @@ from streamnb.corpus import Entry, read
 from streamnb.corpus.entry import MAX_MESSAGE
 from streamnb.corpus.folders import is_maildir, split_maildir_flags
 from streamnb.corpus.mbox import looks_like_mbox, mbox
-from streamnb.errors import CorpusError, StreamNBError, root_cause, convert_os_errors
+from streamnb.errors import CorpusError, StreamNBError, convert_os_errors, root_cause
 
 _LINK = "not read: a symbolic link in a folder is not followed; name what it leads to"
 

@@ -99,7 +99,9 @@ class Mailbox(Memory):
             same = self.classifier is counted.by
             return (counted if same else counted_by(self, message))[:2]
 
-        return self.once(lambda: steps.learn(self, count, key, label, labelled_by, source, when), also)
+        return self.once(
+            lambda: steps.learn(self, count, key, label, labelled_by, source, when), also
+        )
 
     def learn_counted(
         self,
@@ -112,7 +114,9 @@ class Mailbox(Memory):
     ) -> Outcome:
         """As `learn`, for a message that is gone, of its features and its digest."""
         return self.once(
-            lambda: steps.learn(self, lambda: (counted, None), key, label, labelled_by, source, when)
+            lambda: steps.learn(
+                self, lambda: (counted, None), key, label, labelled_by, source, when
+            )
         )
 
     def learn_many(

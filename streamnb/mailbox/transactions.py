@@ -11,7 +11,7 @@ from typing import Any
 
 from streamnb.errors import BusyError, StateError
 
-FORMAT = 2
+FORMAT = 1
 STATE = "known"  # what the state is called
 
 SCHEMA = """
@@ -23,7 +23,7 @@ CREATE TABLE ledger(
     labelled_by TEXT NOT NULL,     -- 'human' or 'program'
     source TEXT NOT NULL,      -- where it came from
     time REAL NOT NULL,        -- when it was learned, seconds since 1970
-    added REAL NOT NULL,       -- when it came into this ledger
+    added_at REAL NOT NULL,    -- when it came into this ledger
     removed_at REAL,                -- when it was taken back or overruled
     predicted INTEGER,          -- number of the class it had been taken for before
     tokenizer TEXT NOT NULL,   -- which tokenizer made the tokens

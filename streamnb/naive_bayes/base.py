@@ -359,8 +359,13 @@ class TextModel(ScorerMixin, SaveLoadMixin, PredictManyMixin):
         """The model that `outline` described; any exception where it is not sound."""
         if outlined["key"] != _core.DEFAULT_KEY.hex():
             raise ValueError("its fingerprints were made with another key")
-        members = [SaveLoadMixin.saved_classes[of["model"]].member_from_header(of) for of in outlined["members"]]
-        model: TextModel = SaveLoadMixin.saved_classes[outlined["model"]]._from_view_models(members, outlined)
+        members = [
+            SaveLoadMixin.saved_classes[of["model"]].member_from_header(of)
+            for of in outlined["members"]
+        ]
+        model: TextModel = SaveLoadMixin.saved_classes[outlined["model"]]._from_view_models(
+            members, outlined
+        )
         model.restore(outlined)
         return model
 

@@ -9,7 +9,7 @@ import numpy as np
 from streamnb import _core
 from streamnb.counts.protocol import Floats
 from streamnb.naive_bayes.counting import CountingNB, CountingParameters
-from streamnb.parameters import Prior, ClassPrior, parameter, parameter_class
+from streamnb.parameters import ClassPrior, Prior, parameter, parameter_class
 
 
 @parameter_class()

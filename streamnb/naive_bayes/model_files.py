@@ -33,7 +33,7 @@ class ForeignError(Exception):
 class SaveLoadMixin:
     """A model that can be written to a file, and read again by its class or by any."""
 
-    known: ClassVar[dict[str, type[Any]]] = {}
+    saved_classes: ClassVar[dict[str, type[Any]]] = {}
     lock: threading.RLock
 
     def __init_subclass__(cls, **options: Any) -> None:

@@ -26,7 +26,7 @@ BACKGROUND = (
 class MultinomialParameters(CountingParameters):
     """Parameters of `MultinomialNB`."""
 
-    background: float = parameter(Number(0, 1e6), "formula", BACKGROUND, default=0.0)
+    background_mass: float = parameter(Number(0, 1e6), "formula", BACKGROUND, default=0.0)
 
 
 @parameter_class()
@@ -39,7 +39,7 @@ class MultinomialNB(MultinomialParameters, CountingNB):
         log P(c) + sum over w of x_w [log(n_cw + alpha) - log(N_c + alpha V)]
 
     Where classes are many and some are small, what a small one does not show is better judged by
-    how frequent a word is in all of them: `background` lets alpha grow by that.
+    how frequent a word is in all of them: `background_mass` lets alpha grow by that.
 
     Attributes
     ----------
@@ -97,7 +97,7 @@ class MultinomialNB(MultinomialParameters, CountingNB):
 
     @property
     def _background(self) -> float:
-        """What `background` comes to, with the classes there are.
+        """What `background_mass` comes to, with the classes there are.
 
         A class that has just come, or a small one, counts as far as it has messages: of K classes
         of one size each, K would be the exponential of their entropy. Taken for a whole one, the

@@ -1,79 +1,84 @@
-"""What learning a message changed, as the learner hands it out and takes it back."""
+"""The changes that learning a message made to a model."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-NOTHING: Mapping[str, Any] = {}
-_FIRST = ("recalibration", "noise")  # parts that have a place of their own in JSON
+_NO_DELTAS: Mapping[str, Any] = {}
+_POSITIONAL = ("recalibration", "noise")  # deltas that are written without their names
+_MAX_VALUE = 1e100  # largest absolute value of a number in a receipt
 
 
 class Receipt(NamedTuple):
-    """What learning a message added: enough to unlearn it exactly, whatever was learned since.
+    """The changes of one learned message: they undo it exactly, whatever was learned later.
 
     Attributes
     ----------
     decay_halvings : int
-        How often 2 the weights had been divided by until then (see `MemoryCounts.age`).
+        Number of times that the counts had been halved before (`Counts.decay_halvings`).
     class_weight : float
-        What it added to the weight of its class.
-    weights : tuple of float
-        How many times its counts went in: one number for each member of the model.
-    parts : mapping of str
-        What else it changed, by the name of whoever changed it; nobody else reads it.
+        Weight that was added to the class.
+    view_weights : tuple of float
+        Factor of the message's counts in each view's model.
+    deltas : mapping of str
+        Changes of the other state, by the name of the estimator. Only that estimator reads them.
 
     Examples
     --------
-    >>> Receipt.from_json(Receipt(0, 1.0, (0.5,), {"noise": [0.25, 1]}).as_json())
-    Receipt(decay_halvings=0, class_weight=1.0, weights=(0.5,), parts={'noise': [0.25, 1]})
+    >>> Receipt.from_json(Receipt(0, 1.0, (0.5,), {"noise": [0.25, 1]}).to_json())
+    Receipt(decay_halvings=0, class_weight=1.0, view_weights=(0.5,), deltas={'noise': [0.25, 1]})
     """
 
     decay_halvings: int
     class_weight: float
-    weights: tuple[float, ...]
-    parts: Mapping[str, Any] = NOTHING
+    view_weights: tuple[float, ...]
+    deltas: Mapping[str, Any] = _NO_DELTAS
 
-    def as_json(self) -> list[Any]:
-        """As JSON can hold it."""
-        first = [self.parts.get(name) for name in _FIRST]
-        rest = {name: part for name, part in self.parts.items() if name not in _FIRST}
-        return [
-            self.decay_halvings,
-            self.class_weight,
-            list(self.weights),
-            *first,
-            *([rest] if rest else []),
-        ]
+    def to_json(self) -> list[Any]:
+        """Return the receipt as lists, numbers and dicts."""
+        positional = [self.deltas.get(name) for name in _POSITIONAL]
+        named = {name: delta for name, delta in self.deltas.items() if name not in _POSITIONAL}
+        tail = [named] if named else []
+        return [self.decay_halvings, self.class_weight, list(self.view_weights), *positional, *tail]
 
     @classmethod
-    def of_json(cls, found: Any) -> Receipt:
-        """What `as_json` gave, ValueError where it is not sound; owners check their own parts."""
-        decay_halvings, class_weight, weights, *first = found[: 3 + len(_FIRST)]
-        parts = {name: of for name, of in zip(_FIRST, first, strict=True) if of is not None}
-        for rest in found[3 + len(_FIRST) :]:
-            parts |= rest
-        numbers = [class_weight, *weights, *_numbers(list(parts.values()))]
-        whole = type(decay_halvings) is int and decay_halvings >= 0
-        if not whole or not all(abs(float(x)) <= 1e100 for x in numbers):
-            raise ValueError("the receipt is not sound")
-        return cls(
-            decay_halvings, float(class_weight), tuple(map(float, weights)), parts or NOTHING
-        )
+    def from_json(cls, items: Any) -> Receipt:
+        """Return the receipt that `to_json` wrote.
+
+        Raises
+        ------
+        ValueError
+            If it is damaged. The estimators check their own deltas.
+        """
+        halvings, class_weight, view_weights, *positional = items[: 3 + len(_POSITIONAL)]
+        pairs = zip(_POSITIONAL, positional, strict=True)
+        deltas = {name: delta for name, delta in pairs if delta is not None}
+        for named in items[3 + len(_POSITIONAL) :]:
+            deltas |= named
+        numbers = [class_weight, *view_weights, *_flatten(deltas.values())]
+        if type(halvings) is not int or halvings < 0:
+            raise ValueError(
+                "the receipt is damaged: its number of halvings is not an integer >= 0"
+            )
+        if not all(abs(float(number)) <= _MAX_VALUE for number in numbers):
+            raise ValueError("the receipt is damaged: a number is not finite, or above 1e100")
+        weights = tuple(map(float, view_weights))
+        return cls(halvings, float(class_weight), weights, deltas or _NO_DELTAS)
 
     @classmethod
-    def of_text(cls, text: str) -> Receipt:
-        """What was written as JSON text."""
-        return cls.of_json(json.loads(text))
+    def from_text(cls, text: str) -> Receipt:
+        """Return the receipt that was written as JSON text."""
+        return cls.from_json(json.loads(text))
 
 
-def _numbers(of: Sequence[Any]) -> list[float]:
-    """All numbers in lists of lists."""
-    flat: list[float] = []
-    for item in of:
+def _flatten(items: Iterable[Any]) -> list[float]:
+    """Return all numbers in lists of lists."""
+    numbers: list[float] = []
+    for item in items:
         if isinstance(item, list):
-            flat += _numbers(item)
+            numbers += _flatten(item)
         else:
-            flat.append(float(item))
-    return flat
+            numbers.append(float(item))
+    return numbers

@@ -11,7 +11,7 @@ from streamnb.errors import OutputError
 from streamnb.naive_bayes.base import TextModel
 from streamnb.naive_bayes.multinomial import MultinomialNB
 from streamnb.naive_bayes.receipt import Receipt
-from streamnb.parameters import Integer, attribute, having, parameter, parameter_class
+from streamnb.parameters import Integer, attribute, has_method, parameter, parameter_class
 
 
 class _Learned(NamedTuple):
@@ -42,7 +42,7 @@ class WindowNB(TextModel):
     """
 
     model: TextModel = parameter(
-        having("unlearn", "a model of texts or tables"),
+        has_method("unlearn", "a model of texts or tables"),
         "counts",
         "Any model of texts or tables. It must learn through this object alone.",
         default=None,
@@ -132,7 +132,7 @@ def _of_model(name: str) -> property:
 # a model of texts will have one day, is the model's: a base's default would be wrong unnoticed.
 _MADE_OF_OTHERS = {
     *("learn_one", "unlearn_one", "learn_many", "relearn_one", "explain_one", "_scores_of"),
-    *("features", "outline", "reordered_header", "from_header", "_from_file"),
+    *("features", "to_header", "reordered_header", "from_header", "_from_file"),
 }
 for _name in {*vars(TextModel), "_scores"} - vars(WindowNB).keys() - _MADE_OF_OTHERS:
     if not _name.startswith("__"):

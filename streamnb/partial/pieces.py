@@ -28,7 +28,7 @@ from streamnb.partial.arrays import (
     totals_of,
 )
 from streamnb.partial.plan import check_sums, digest_of, fresh
-from streamnb.storage import label_to_json, label_from_json
+from streamnb.storage import label_from_json, label_to_json
 from streamnb.tables.base import TabularNB
 
 _HEAD = struct.Struct("<II")  # length of the JSON, and a sum to check the rest by

@@ -27,7 +27,7 @@ from streamnb.partial.pieces import (
     views_in,
 )
 from streamnb.partial.plan import plan_of
-from streamnb.storage import label_to_json, label_from_json
+from streamnb.storage import label_from_json, label_to_json
 
 STATE = -1  # the view of a piece that holds what a model keeps beside its counts
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
-from streamnb.errors import CorpusError, root_cause, convert_os_errors
+from streamnb.errors import CorpusError, convert_os_errors, root_cause
 from streamnb.evaluate.compare import Run, read_run
 
 _LARGEST = 1 << 28

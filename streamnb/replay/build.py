@@ -162,7 +162,9 @@ def complete(config: Config, corpus: Corpus, tokenizer: MailTokenizer | Tokenize
     where = {"path": os.path.abspath(str(config.corpus.path)), "kind": corpus.kind}
     kind = next(kind for kind, made in TOKENIZERS.items() if type(tokenizer) is made)
     known = set(config.tokenizer.declared_keys) - {"drop_headers"}
-    options = {name: getattr(tokenizer, name) for name in tokenizer.parameter_table if name in known}
+    options = {
+        name: getattr(tokenizer, name) for name in tokenizer.parameter_table if name in known
+    }
     return to_yaml(
         config.with_changes(
             corpus=config.corpus.with_changes(**where),

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from streamnb import _core
 from streamnb._core import CountTable
 from streamnb.counts.protocol import Floats, Ints, Keys
-from streamnb.parameters import POSITIVE, Boolean, Names, Number, parameter, parameter_class
+from streamnb.parameters import POSITIVE, Boolean, NameList, Number, parameter, parameter_class
 from streamnb.tables.base import TabularNB
 from streamnb.tables.level_counts import LevelCounts, Levels, log_shares
 from streamnb.tables.parameters import PriorParameter
@@ -179,7 +179,7 @@ class PairCounts(LevelCounts):
         self.pairs.load(keys, None, None, cells, cells.sum(axis=0).tolist())
 
 
-class _Parents(Names):
+class _Parents(NameList):
     """A number of features, or their names."""
 
     def __init__(self) -> None:

@@ -17,7 +17,7 @@ from streamnb.naive_bayes.prior import log_prior
 from streamnb.naive_bayes.receipt import Receipt
 from streamnb.naive_bayes.rows import as_labels, as_weights
 from streamnb.parameters import Prior, parameters_from_json, parameters_to_json
-from streamnb.storage import label_to_json, label_from_json
+from streamnb.storage import label_from_json, label_to_json
 from streamnb.tables.columns import Columns, plain_value
 
 SMALLEST_WEIGHT = 1e-100  # sums of weights lose nothing where sums are cut off, at 2^-640

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from streamnb.counts.protocol import Bools, Floats, Ints
-from streamnb.parameters import Number, Choice, parameter, parameter_class
+from streamnb.parameters import Choice, Number, parameter, parameter_class
 from streamnb.tables.base import TabularNB, arrival_independent
 from streamnb.tables.numeric_sums import Numeric, NumericSums
 from streamnb.tables.parameters import VAR_SMOOTHING, PriorParameter

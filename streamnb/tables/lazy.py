@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamnb.counts.protocol import Bools, Floats, Ints, Label
-from streamnb.parameters import Number, Integer, parameter, parameter_class
+from streamnb.parameters import Integer, Number, parameter, parameter_class
 from streamnb.tables.base import TabularNB, arrival_independent
 from streamnb.tables.columns import Columns
 from streamnb.tables.level_counts import MISSING, LevelCounts, Levels, log_shares

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from streamnb import _core
 from streamnb.counts.protocol import Bools, Floats, Ints, is_missing
-from streamnb.storage import label_to_json, label_from_json
+from streamnb.storage import label_from_json, label_to_json
 from streamnb.tables.base import Statistics
 from streamnb.tables.columns import Columns, plain_value
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from streamnb._core import gaussian_rows, normal_parameters
 from streamnb.counts.protocol import Floats, Ints
-from streamnb.parameters import Names, parameter, parameter_class
+from streamnb.parameters import NameList, parameter, parameter_class
 from streamnb.tables.base import Statistics, TabularNB
 from streamnb.tables.columns import Columns, is_number
 from streamnb.tables.level_counts import LevelCounts, Levels, total_logs
@@ -122,14 +122,17 @@ class MixedNB(PriorParameter, NormalParameters, LevelParameters, TabularNB):
     """
 
     numeric: Collection[Hashable] | None = parameter(
-        Names(object, none=True),
+        NameList(object, none=True),
         "counts",
         "Names of the features that are numeric. Of features not named each value goes by its "
         "type: numbers are numeric; text, truth values and everything else are levels.",
         default=None,
     )
     categorical: Collection[Hashable] | None = parameter(
-        Names(object, none=True), "counts", "Names of the features that have levels.", default=None
+        NameList(object, none=True),
+        "counts",
+        "Names of the features that have levels.",
+        default=None,
     )
 
     def __post_init__(self) -> None:

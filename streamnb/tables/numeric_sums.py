@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from streamnb._core import MAX_PAIRED_FEATURES, ExactSums
 from streamnb.counts.protocol import Bools, Floats, Ints
-from streamnb.storage import label_to_json, label_from_json
+from streamnb.storage import label_from_json, label_to_json
 from streamnb.tables.base import Statistics
 from streamnb.tables.columns import Columns
 from streamnb.tables.exact_products import MOST_ROWS, cells_of_rows
@@ -55,7 +55,9 @@ class NumericSums(Statistics):
         if self.pairs:
             found = len(self.features.keys() | set(names))
             if found > MAX_PAIRED_FEATURES:
-                raise ValueError(f"{found:,} features: at most {MAX_PAIRED_FEATURES:,} can be paired")
+                raise ValueError(
+                    f"{found:,} features: at most {MAX_PAIRED_FEATURES:,} can be paired"
+                )
 
     def _enter(self, names: list[Hashable]) -> None:
         new = [name for name in names if name not in self.features]

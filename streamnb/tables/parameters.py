@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streamnb.parameters import Number, Choice, Prior, ClassPrior, parameter, parameter_class
+from streamnb.parameters import Choice, ClassPrior, Number, Prior, parameter, parameter_class
 
 VAR_SMOOTHING = parameter(
     Number(),

@@ -327,7 +327,7 @@ class _Site:
         """Take a lesson of the ledger back."""
         number = _number(form.get("id", [""])[0])
         with self.mailbox.reading():
-            rows = list(self.mailbox.ledger.rows("id = ? AND ended IS NULL", (number,)))
+            rows = list(self.mailbox.ledger.rows("id = ? AND removed_at IS NULL", (number,)))
         for row in rows:
             self.mailbox.retract(row.digest)
         return {}

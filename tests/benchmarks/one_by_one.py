@@ -93,7 +93,7 @@ def same(path: Path, other: Path) -> bool:
             return False
         if [a.counts.weights[k] for k in columns] != b.counts.weights:
             return False
-    return bool(mine.model.recalibration.gains == theirs.model.recalibration.gains)
+    return bool(mine.model.recalibration.slopes == theirs.model.recalibration.slopes)
 
 
 def main() -> None:

@@ -11,7 +11,7 @@ from streamnb.config import build
 from streamnb.config.sections import Section, key, list_type, mapping_type, section
 from streamnb.config.yaml_files import resolve_paths
 from streamnb.errors import ConfigError
-from streamnb.parameters import Text, Integer, parameters_from_json, parameters_to_json
+from streamnb.parameters import Integer, Text, parameters_from_json, parameters_to_json
 
 
 class Point(Section):

@@ -39,7 +39,7 @@ class Histories(RuleBasedStateMachine):
         self.model = MODELS[kind](alpha=alpha, unseen=unseen, length_norm=length_norm)
         self.slow = Reference(kind, alpha, self.model.prior, unseen, length_norm)
         if kind == "multinomial":
-            self.model.background = self.slow.background = background
+            self.model.background_mass = self.slow.background = background
 
     @rule(target=learned, x=messages, y=labels, w=weights)
     def learn(self, x, y, w):

@@ -190,7 +190,7 @@ def test_whatever_is_done_the_ledger_says_where_its_features_lie(tmp_path, sampl
                 rebuild(other)
             elif act == 4:
                 with other.reading():
-                    rows = [row.added for row in other.ledger.rows()]
+                    rows = [row.added_at for row in other.ledger.rows()]
                 other.undo(draw.choice(rows or [0.0]))
             elif act == 5:
                 redo(box)
@@ -287,12 +287,12 @@ def test_either_the_features_or_the_blocks_say_where_they_lie(sample, tmp_path, 
             rescue(path, new)
         return
     done = rescue(path, new)
-    assert done.added == 60
+    assert done.rows_added == 60
     # Of half of each a quarter is lost.
     assert bool(done.left) == (lost == "half of each")
     with Mailbox(new) as box:
         assert box.verify() == []
-        assert placed(box)[0] == done.added
+        assert placed(box)[0] == done.rows_added
 
 
 def test_a_view_without_features_is_rescued(tmp_path):
@@ -312,7 +312,7 @@ def test_a_block_of_any_number_is_no_trouble_for_a_rescue(tmp_path, number):
         "INSERT INTO blocks_0 SELECT -2, cells FROM blocks_0 WHERE block = 0",
         f"UPDATE blocks_0 SET block = {number} WHERE block = -2",  # noqa: S608 (a number)
     )
-    assert rescue(path, tmp_path / "new").added == 1
+    assert rescue(path, tmp_path / "new").rows_added == 1
 
 
 @pytest.mark.parametrize("places", ["2147483648", "1e30", "-1", "0"])
@@ -424,7 +424,7 @@ def test_a_row_that_is_listed_and_not_found_is_told_of(tmp_path, monkeypatch):
         "streamnb.mailbox.rescue.select_row", lambda of, n: None if n == 1 else found(of, n)
     )
     done = rescue(tmp_path / "db", tmp_path / "new")
-    assert (done.added, len(done.left)) == (1, 1)
+    assert (done.rows_added, len(done.left)) == (1, 1)
 
 
 def test_what_is_damaged_in_blocks_goes_nowhere_else(sample, tmp_path):

@@ -121,7 +121,7 @@ def run(
             lines, _ = child.kill()
             said += [ENDED.get(line, line) for line in lines]
         errors = [line for line in said if line.startswith("error ")]
-        problems += [line for line in errors if "\\n" in line or "should not have happened" in line]
+        problems += [line for line in errors if "\\n" in line or "internal error" in line]
         told["refused"] += len(errors)
         told["acknowledged"] += len([line for line in said if line.startswith(kills.ACKNOWLEDGED)])
         problems += writer.check(said)

@@ -167,7 +167,9 @@ def ask(data: bytes) -> None:
 
 
 def _questions() -> list[bytes]:
-    full = Request((0, 0), len(SPAM), JudgeOptions(3, 0.9, (1.0, 2.0, 0.5)), learn=True, record=True)
+    full = Request(
+        (0, 0), len(SPAM), JudgeOptions(3, 0.9, (1.0, 2.0, 0.5)), learn=True, record=True
+    )
     return [write_request(Request((0, 0), len(HAM))) + HAM, write_request(full) + SPAM,
             write_request(Request((1, 2), 0, user="ann"))]  # fmt: skip
 

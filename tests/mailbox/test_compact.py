@@ -41,7 +41,7 @@ def test_others_may_do_anything_between_the_parts_of_a_compaction(tmp_path_facto
                 rebuild(other)
             if draw.random() < 0.2:
                 rows = list(other.ledger.rows())
-                other.undo(draw.choice(rows).added if rows else 0)
+                other.undo(draw.choice(rows).added_at if rows else 0)
             if draw.random() < 0.3:
                 redo(other)
             assert other.verify() == []
@@ -53,7 +53,7 @@ def test_others_may_do_anything_between_the_parts_of_a_compaction(tmp_path_facto
         patch.setattr("streamnb.mailbox.compact._ROWS", 3)
         patch.setattr("streamnb.mailbox.compact.time.sleep", others)
         if draw.random() < 0.5:
-            other.undo(max((row.added for row in other.ledger.rows()), default=0))
+            other.undo(max((row.added_at for row in other.ledger.rows()), default=0))
         with contextlib.suppress(KeyboardInterrupt):
             compact(box, once=-1, ledger=draw.choice([None, 0]))
         assert box.verify() == []
@@ -108,7 +108,7 @@ def test_undo_is_not_undone_after_something_was_dropped(tmp_path, monkeypatch):
         box.learn(b"Subject: other\n\nlunch", "ham")
         box.learn(b"Subject: this\n\npills", "ham")
         box.learn(b"Subject: this\n\npills", "spam")
-        box.undo(list(box.ledger.rows())[-1].added)
+        box.undo(list(box.ledger.rows())[-1].added_at)
 
         def stopped(_seconds):
             raise KeyboardInterrupt
@@ -129,7 +129,7 @@ def test_who_learns_waits_for_a_part_only(tmp_path, monkeypatch):
         looked_at, learned = [], []
         rows = box.ledger.rows
 
-        def counted(where="ended IS NULL", values=()):
+        def counted(where="removed_at IS NULL", values=()):
             looked_at[-1:] = [looked_at[-1] + 1] if where == "id = ?" else looked_at[-1:]
             return rows(where, values)
 

@@ -244,9 +244,9 @@ def learn_ten(path):
         "UPDATE ledger SET tokens = x'02ff' WHERE id = 4",
         "UPDATE state SET value = '{' WHERE name = 'known'",
         "DROP TABLE features_0",
-        "UPDATE ledger SET ended = 'x' WHERE id = 4",
-        "UPDATE ledger SET ended = -1 WHERE id = 4",
-        "UPDATE ledger SET ended = 1e400 WHERE id = 4",
+        "UPDATE ledger SET removed_at = 'x' WHERE id = 4",
+        "UPDATE ledger SET removed_at = -1 WHERE id = 4",
+        "UPDATE ledger SET removed_at = 1e400 WHERE id = 4",
     ],
 )
 def test_what_is_sound_of_a_damaged_database_is_rescued(tmp_path, statement):
@@ -305,7 +305,7 @@ def test_a_page_that_is_lost_takes_few_rows_with_it(tmp_path, every):
             all_of_it.append(page)
             assert os.listdir(tmp_path) == ["a.db"]
             continue
-        assert done.added == 60 or (done.left and done.added > 40)
+        assert done.rows_added == 60 or (done.left and done.rows_added > 40)
         with Mailbox(new) as mailbox:
             assert mailbox.verify() == []
         new.unlink()

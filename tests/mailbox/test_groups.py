@@ -68,7 +68,9 @@ lessons = st.lists(
     st.sampled_from([HUMAN, PROGRAM]),
     st.booleans(),
 )
-def test_many_equal_one_after_the_other(make, tmp_path_factory, some, most, least, labelled_by, again):
+def test_many_equal_one_after_the_other(
+    make, tmp_path_factory, some, most, least, labelled_by, again
+):
     folder = tmp_path_factory.mktemp("many")
     some = [Lesson(mail(number), label, f"learn {number}") for number, label in some]
     with (
@@ -187,7 +189,7 @@ def test_a_group_that_fails_leaves_nothing(tmp_path, monkeypatch):
         mailbox.learn(mail(1), "spam")
         before = told(mailbox, tmp_path / "a")
         with monkeypatch.context() as patch:
-            patch.setattr(SqlCounts, "take_in", lambda *_: 1 / 0)
+            patch.setattr(SqlCounts, "commit", lambda *_: 1 / 0)
             with pytest.raises(ZeroDivisionError):
                 mailbox.learn_many([Lesson(mail(n), "ham") for n in range(9)])
         assert told(mailbox, tmp_path / "b") == before

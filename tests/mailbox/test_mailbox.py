@@ -454,7 +454,7 @@ def test_readiness_is_told_from_what_was_called_before_it_was_learned(box, tmp_p
             box.forget(message)
     assert box.verify() == []
     with box.reading():
-        assert box.classifier.model.record.state() == {"record": []}
+        assert box.classifier.model.reliability.state() == {"record": []}
 
 
 BATCH = """

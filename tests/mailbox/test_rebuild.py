@@ -75,7 +75,7 @@ def test_what_cannot_be_caught_up_with_is_learned_once_more(tmp_path, how):
             yield from rows
             if len(times) == 1:
                 if how == "undo":
-                    other.undo(list(other.ledger.rows())[-5].added)
+                    other.undo(list(other.ledger.rows())[-5].added_at)
                 else:
                     compact(other, once=-1, ledger=0 if how == "retire" else None)
 
@@ -100,7 +100,7 @@ def test_others_may_do_anything_meanwhile(tmp_path_factory, seed):
                 elif act < 0.8:
                     other.forget(mail(number))
                 elif act < 0.9:
-                    other.undo(draw.choice([row.added for row in other.ledger.rows()] or [0]))
+                    other.undo(draw.choice([row.added_at for row in other.ledger.rows()] or [0]))
                 else:
                     compact(other, once=-1, ledger=draw.choice([None, 0]))
 

@@ -62,7 +62,9 @@ def test_learned_anew_it_is_what_its_order_does_not_matter_to(tmp_path):
 def test_what_was_retired_stays_when_all_is_learned_anew(tmp_path):
     taught_in_runs(tmp_path / "db", 60)
     with Mailbox(tmp_path / "db") as mailbox:
-        mailbox.database.connection.execute("UPDATE ledger SET time = 1, added = 1 WHERE id < 20")
+        mailbox.database.connection.execute(
+            "UPDATE ledger SET time = 1, added_at = 1 WHERE id < 20"
+        )
         assert compact(mailbox, once=None, ledger=1).retired == 19
         weights = list(mailbox.counts[0].weights)
         assert rebuild(mailbox) == 101

@@ -29,7 +29,7 @@ def test_export_and_import_give_the_same_bytes(sample, box, tmp_path):
     data = exported(box)
     with Mailbox(tmp_path / "other.db") as other:
         (tmp_path / "x").write_bytes(data)
-        assert import_file(other, str(tmp_path / "x")).added == 40
+        assert import_file(other, str(tmp_path / "x")).rows_added == 40
         assert exported(other) == data
         assert other.verify() == []
         assert import_file(other, str(tmp_path / "x")) == (0, 40, 0, 0)
@@ -45,7 +45,7 @@ def test_counts_alone_can_be_imported(sample, box, tmp_path, kind):
         box.learn(content, label)
     export(box, str(tmp_path / "x"), kind, messages=False)
     with Mailbox(tmp_path / "other.db") as other:
-        assert import_file(other, str(tmp_path / "x")).added == 2
+        assert import_file(other, str(tmp_path / "x")).rows_added == 2
         assert import_file(other, str(tmp_path / "x")) == (0, 2, 0, 0)
         assert other.verify() == []
         for content, _ in mails(sample, 60):
@@ -330,11 +330,11 @@ def test_merging_keeps_what_each_message_had_been_taken_for(tmp_path):
         b.learn(HAM + b"1", "ham")
         b.learn(SPAM + b"2", "spam")
         theirs = {
-            row.digest: b.labels[row.expected] for row in rows_of(b) if row.expected is not None
+            row.digest: b.labels[row.predicted] for row in rows_of(b) if row.predicted is not None
         }
         merge(a, b)
         ours = {
-            row.digest: a.labels[row.expected] for row in rows_of(a) if row.expected is not None
+            row.digest: a.labels[row.predicted] for row in rows_of(a) if row.predicted is not None
         }
         assert theirs
         assert theirs.items() <= ours.items()

@@ -41,7 +41,7 @@ from streamnb.partial.pieces import opened, piece_of
 WORDS = [f"w{i}" for i in range(40)]
 MODELS = {
     "multinomial": lambda: MultinomialNB(),
-    "background": lambda: MultinomialNB(background=0.5, length_norm=0.3),
+    "background": lambda: MultinomialNB(background_mass=0.5, length_norm=0.3),
     "unseen": lambda: MultinomialNB(unseen="smooth", alpha=0.01),
     "bernoulli": lambda: BernoulliNB(),
     "bernoulli unseen": lambda: BernoulliNB(unseen="smooth"),

@@ -83,6 +83,6 @@ def test_a_folder_that_cannot_be_synced(tmp_path, monkeypatch):
     def refuse(folder):
         raise OSError(22, "Invalid argument")
 
-    monkeypatch.setattr(files, "_sync", refuse)
+    monkeypatch.setattr(files, "_sync_folder", refuse)
     write(tmp_path / "a")
     assert (tmp_path / "a").read_bytes() == b"new"

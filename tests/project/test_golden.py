@@ -4,7 +4,7 @@ import json
 import shutil
 
 import pytest
-from golden.make import GOLDEN, MAILS, PROBES, models
+from golden.make import GOLDEN, PROBES, models
 
 import streamnb
 from streamnb import Mailbox, MailClassifier
@@ -40,18 +40,3 @@ def test_a_database_and_its_lines_are_read(tmp_path):
         import_file(mailbox, str(GOLDEN / "mail.jsonl"))
         assert mailbox.verify() == []
         assert mailbox.classify(PROBES["mail"]).probabilities["ham"] == pytest.approx(0.01105248216)
-
-
-def test_a_database_without_the_spread_of_wrong_labels(tmp_path):
-    """Made before that was noted."""
-    shutil.copy(GOLDEN / "mail-without-spread.db", tmp_path / "mail.db")
-    with Mailbox(tmp_path / "mail.db") as mailbox:
-        assert mailbox.verify() == []
-        assert mailbox.classify(PROBES["mail"]).probabilities["ham"] == 0.011052482160407147
-        assert mailbox.classifier.views is None  # `renew` takes it
-        mailbox.learn(b"Subject: new\n\nnew", "spam")
-        mailbox.forget(MAILS[0][0])
-        assert mailbox.verify() == []
-        mailbox.undo(since=0)
-        assert mailbox.verify() == []
-        assert sum(counts.features for counts in mailbox.counts) == 0

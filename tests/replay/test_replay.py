@@ -14,7 +14,7 @@ from commands import STREAMNB, streamnb_command
 
 import streamnb.cli.group
 from streamnb.config import build
-from streamnb.config.yaml_files import to_yaml, read_yaml
+from streamnb.config.yaml_files import read_yaml, to_yaml
 from streamnb.corpus import open_corpus
 from streamnb.errors import ConfigError, CorpusError, StreamNBError, UnexpectedError
 from streamnb.features.words import Tokenizer

@@ -216,7 +216,7 @@ def test_a_setting_that_learns_nothing_does_not_end_a_sweep(sample):
     )
     assert status == 0
     assert "nothing was learned" in out
-    apart = [{"model.gram": 2, **listed[1]}, {}]  # another tokenizer, a replay of its own
+    apart = [{"model.ngram_max": 2, **listed[1]}, {}]  # another tokenizer, a replay of its own
     status, out, _ = streamnb_command(
         "replay", sample, "--limit", 60, "--set", f"sweep={json.dumps(apart)}"
     )
@@ -229,7 +229,10 @@ def test_a_setting_that_learns_nothing_does_not_end_a_sweep(sample):
 
 
 def test_ctrl_c_ends_a_sweep_with_what_it_has(sample, tmp_path):
-    grid = {"model.alpha": [round(0.05 * n, 2) for n in range(1, 301)], "model.gram": [2, 4, 6]}
+    grid = {
+        "model.alpha": [round(0.05 * n, 2) for n in range(1, 301)],
+        "model.ngram_max": [2, 4, 6],
+    }
     command = [sys.executable, "-P", "-c", "from streamnb.cli import main; main()", "replay"]
     command += [str(sample), "--jobs", "2", "--set", f"sweep={json.dumps(grid)}"]
     process = subprocess.Popen(

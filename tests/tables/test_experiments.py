@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 from streamnb import CategoricalNB
 from streamnb.config.experiment import (
     CsvConfig,
+    HoldoutFractions,
     IdxConfig,
     RandomConfig,
     StratifiedConfig,
-    HoldoutFractions,
     build_experiment,
 )
 from streamnb.config.yaml_files import read_yaml

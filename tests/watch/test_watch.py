@@ -210,7 +210,7 @@ def test_nothing_is_filed_before_the_model_is_ready(tmp_path):
     scene = Scene(tmp_path, move=True)
     trained(scene)
     with scene.box.writing():  # as if it had been right about spam three times
-        scene.box.classifier.model.record.right[0] = 3
+        scene.box.classifier.model.reliability.correct[0] = 3
     scene.look()
     scene.dir.deliver(1, mail(1, "cheap pills buy now"))
     scene.look()

@@ -15,7 +15,7 @@ from streamnb.mailbox.base import Base
 from streamnb.mailbox.ledger import PROGRAM
 from streamnb.mailbox.lessons import Outcome
 from streamnb.mailbox.location import WAIT, user_path
-from streamnb.mailbox.service.answers import Response, JudgeOptions, answer
+from streamnb.mailbox.service.answers import JudgeOptions, Response, answer
 from streamnb.mailbox.store import Mailbox
 
 
@@ -26,7 +26,9 @@ def learn_if_sure(mailbox: Mailbox, message: bytes, found: Response) -> Outcome 
     return mailbox.learn(message, found.label, PROGRAM, "filter")
 
 
-def record_verdict(mailbox: Mailbox, message: bytes, found: Response, place: str, learn: bool) -> None:
+def record_verdict(
+    mailbox: Mailbox, message: bytes, found: Response, place: str, learn: bool
+) -> None:
     """What is done with a message that was judged, when nobody waits for it any more.
 
     Parameters

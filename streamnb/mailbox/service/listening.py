@@ -12,14 +12,16 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import Any, NamedTuple
 
-from streamnb.errors import ConfigError, OutputError, root_cause, convert_os_errors
+from streamnb.errors import ConfigError, OutputError, convert_os_errors, root_cause
 
 _FIRST = 3  # descriptor of the first socket that systemd passes on (sd_listen_fds(3))
 _PAUSE = 1.0  # seconds after a connection could not be accepted
 _QUIET = 60.0  # seconds for which the same fault is not told again
 
 
-ConnectionHandler = Callable[[socket.socket], Coroutine[Any, Any, None]]  # over a connection, and closes it
+ConnectionHandler = Callable[
+    [socket.socket], Coroutine[Any, Any, None]
+]  # over a connection, and closes it
 
 
 class Address(NamedTuple):

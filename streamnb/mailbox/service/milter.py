@@ -17,7 +17,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from streamnb.errors import StreamNBError
-from streamnb.mailbox.service.answers import FIELD, Response, JudgeOptions, header_field
+from streamnb.mailbox.service.answers import FIELD, JudgeOptions, Response, header_field
 from streamnb.mailbox.service.judge import Mailboxes
 from streamnb.mailbox.service.listening import ConnectionHandler
 from streamnb.mailbox.service.protocol import MOST

@@ -25,7 +25,7 @@ from aiosmtpd.lmtp import LMTP
 from aiosmtpd.smtp import SMTP, Envelope, Session
 
 from streamnb.errors import StreamNBError, root_cause
-from streamnb.mailbox.service.answers import Response, JudgeOptions
+from streamnb.mailbox.service.answers import JudgeOptions, Response
 from streamnb.mailbox.service.judge import Mailboxes
 from streamnb.mailbox.service.listening import Address, ConnectionHandler
 from streamnb.mailbox.service.passthrough import pass_through

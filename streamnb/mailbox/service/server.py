@@ -15,7 +15,13 @@ from streamnb.errors import StateError
 from streamnb.mailbox.service import protocol
 from streamnb.mailbox.service.answers import answer
 from streamnb.mailbox.service.judge import Mailboxes, NoMailboxError, record_verdict
-from streamnb.mailbox.service.listening import Address, ConnectionHandler, accept, notify, rate_limited
+from streamnb.mailbox.service.listening import (
+    Address,
+    ConnectionHandler,
+    accept,
+    notify,
+    rate_limited,
+)
 
 _PATIENCE = 30.0  # seconds for a client to send its message
 _LAST = 10.0  # seconds for what is still to be recorded or learned when the server ends

@@ -57,7 +57,7 @@ class Extract:
 class Absorbed(NamedTuple):
     """How many rows were added, were known, overruled one of ours, or were overruled by it."""
 
-    added: int
+    rows_added: int
     known: int
     overruling: int
     overruled: int
@@ -238,7 +238,7 @@ def _settle(mailbox: Mailbox, row: Row) -> str:
     before = mailbox.ledger.active(row.digest)
     if before is None:
         add_row(mailbox, row)
-        return "added"
+        return "rows_added"
     if before.label == row.label:
         if row.labelled_by == HUMAN and before.labelled_by == PROGRAM:
             confirm(mailbox, before, row.source, row.added_at)

@@ -26,7 +26,7 @@ from streamnb.mailbox.store import Mailbox
 from streamnb.mailbox.transfer.extract import Extract, digest_of_file, of_counts
 from streamnb.naive_bayes.base import TextModel
 from streamnb.naive_bayes.receipt import Receipt
-from streamnb.storage import label_to_json, label_from_json
+from streamnb.storage import label_from_json, label_to_json
 
 _HEAD = "streamnb mailbox"
 _LINE = 1 << 28  # bytes of a line: one import may be a whole model

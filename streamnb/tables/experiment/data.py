@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamnb.config.experiment import BundledConfig, CsvConfig, IdxConfig
-from streamnb.errors import ConfigError, CorpusError, require_extra, convert_os_errors
+from streamnb.errors import ConfigError, CorpusError, convert_os_errors, require_extra
 from streamnb.tables.columns import LARGEST, Columns
 from streamnb.tables.experiment.preparation import Preparation, as_it_is, ranges, scaling
 

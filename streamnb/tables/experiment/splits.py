@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streamnb.config.experiment import RandomConfig, StratifiedConfig, HoldoutFractions
+from streamnb.config.experiment import HoldoutFractions, RandomConfig, StratifiedConfig
 from streamnb.errors import ConfigError
 
 Split = tuple[NDArray[np.int64], NDArray[np.int64]]
