@@ -123,7 +123,8 @@ def top(model_file: str | None, label: str | None, most: int, as_json: bool) -> 
                     "token": feature_name(name),
                     "log_odds": gain,
                     "counts": {
-                        str(y): n for y, n in classifier.models[view].class_counts(fingerprint).items()
+                        str(y): n
+                        for y, n in classifier.models[view].class_counts(fingerprint).items()
                     },
                 }
                 for name, gain, view, fingerprint in features

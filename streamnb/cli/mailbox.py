@@ -205,9 +205,7 @@ def parse_label(text: str) -> str:
         raise click.BadParameter(str(error), param_hint="LABEL") from None
 
 
-def _mixed(
-    labelled_sources: dict[str, list[str]], binary: bool
-) -> Iterator[tuple[str, Found]]:
+def _mixed(labelled_sources: dict[str, list[str]], binary: bool) -> Iterator[tuple[str, Found]]:
     """Yield the messages of all classes, mixed in proportion to their numbers."""
     from streamnb.mailbox.sources import messages, mixed
 

@@ -57,7 +57,9 @@ def status(as_json: bool) -> None:
     console.print(f"last learned: {last}")
     table = new_table("class", "said by", "source", "messages")
     for one in found.learned:
-        table.add_row(printable(one.label), one.labelled_by, printable(one.source), f"{one.messages:,}")
+        table.add_row(
+            printable(one.label), one.labelled_by, printable(one.source), f"{one.messages:,}"
+        )
     console.print(table)
     table = new_table("class", "called rightly", "wrongly", "ready")
     for of in found.classes:
@@ -130,7 +132,7 @@ def recover(new: str, classes: tuple[str, ...]) -> None:
     done = rescued(damaged, new, classes, shared_value("wait"))
     for line in done.left:
         echo_err(f"{damaged}: left out: {line}")
-    click.echo(printable(f"{new}: {done.added:,} learnings kept"))
+    click.echo(printable(f"{new}: {done.rows_added:,} learnings kept"))
     if done.left:
         raise click.exceptions.Exit(4)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from streamnb.cli.options import combine_options, current, shared_option
+from streamnb.cli.options import combine_options, shared_option, shared_value
 from streamnb.errors import CorpusError
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def imap_access(*names: str) -> Access:
     for name in filter(is_imap_url, names):
         parse_imap_url(name)
     options = ("password_command", "password_file", "ca_file", "plaintext")
-    return Access(*map(current, options))
+    return Access(*map(shared_value, options))
 
 
 def read_sources(names: Iterable[str], binary: bool = True) -> Iterator[Found]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from streamnb.cli.options import FiniteRange, database_options, json_option, open_mailbox, echo_err
+from streamnb.cli.options import FiniteRange, database_options, echo_err, json_option, open_mailbox
 from streamnb.cli.sources import server_options
 from streamnb.errors import ConfigError, require_extra
 
@@ -40,11 +40,10 @@ def web(account: str | None, listen: str) -> None:
       streamnb web ~/Maildir --listen 127.0.0.1:0
     """  # noqa: D301 (click's mark for lines that stay as they are)
     with require_extra("web", "{}: not installed"):
-        from streamnb.mailbox.service.http import AuthMiddleware, http, database_token
+        from streamnb.mailbox.service.http import AuthMiddleware, database_token, http
         from streamnb.web.app import pages
     from streamnb.cli.watch import open_account
     from streamnb.mailbox.service.judge import Mailboxes
-    from streamnb.mailbox.service.listening import parse_address
     from streamnb.mailbox.service.listening import listen as listening_at
     from streamnb.mailbox.service.listening import parse_address
     from streamnb.mailbox.service.server import Listener, serve
@@ -56,7 +55,9 @@ def web(account: str | None, listen: str) -> None:
         token, session = database_token(mailbox.location), secrets.token_urlsafe(32)
         reached = None if account is None else open_account(account)[0]
         with nullcontext() if reached is None else closing(reached):
-            guard = AuthMiddleware(pages(mailbox, session, reached), lambda user: token, session=session)
+            guard = AuthMiddleware(
+                pages(mailbox, session, reached), lambda user: token, session=session
+            )
             listener = Listener("web", listening_at(address), http(guard))
             click.echo(f"http://{listener.where}/?token={token}")
             serve(Mailboxes(mailbox), [listener], echo_err)

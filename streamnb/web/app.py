@@ -259,7 +259,11 @@ class _Site:
             found = self._counts_of(wanted) if wanted else []
             strongest = {
                 str(label): [
-                    (feature_name(name)[:60], gain, classifier.models[view].class_counts(fingerprint))
+                    (
+                        feature_name(name)[:60],
+                        gain,
+                        classifier.models[view].class_counts(fingerprint),
+                    )
                     for name, gain, view, fingerprint in features
                     if not isinstance(name, bytes)
                 ][:25]

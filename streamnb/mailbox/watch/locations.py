@@ -20,8 +20,8 @@ class MessageLocation(NamedTuple):
     keyword
         The keyword it had, as in `ListedMessage`.
     moved_to
-        None if a person may have put the message here; "" if a program did; or the folder that
-        streamnb is moving it to.
+        None if a person may have put the message here; "" if a program did; the folder that
+        streamnb is moving it to; or, in the inbox, the inbox itself after that move was refused.
     first_seen
         When it was first seen here, in seconds since 1970.
     gone_at

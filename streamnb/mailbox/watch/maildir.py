@@ -253,9 +253,7 @@ def _maildirs_in(path: Path) -> list[str]:
     """Return the names of the Maildirs in a folder; [] if it cannot be read."""
     try:
         return [
-            item.name
-            for item in path.iterdir()
-            if item.name not in _PARTS and is_maildir(item)
+            item.name for item in path.iterdir() if item.name not in _PARTS and is_maildir(item)
         ]
     except OSError:
         return []

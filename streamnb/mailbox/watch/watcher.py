@@ -172,9 +172,7 @@ class Watcher:
         self.report(f"{folder}: {len(arrivals):,} messages are there already")
         return []
 
-    def _handle_present(
-        self, location: MessageLocation, listed: ListedMessage, now: float
-    ) -> None:
+    def _handle_present(self, location: MessageLocation, listed: ListedMessage, now: float) -> None:
         """Handle a message that is where it was: its keyword or its age may have changed."""
         is_unfinished = (
             location.moved_to is not None or (location.folder, location.uid) in self._deferred
@@ -222,7 +220,7 @@ class Watcher:
         if location.folder in self.plan.folders:
             self._enter_class_folder(location, previous)
         elif previous is not None and is_moved and previous.folder == location.folder:
-            if previous.moved_to is None or location.folder != self.plan.inbox:
+            if previous.moved_to in (None, location.folder) or location.folder != self.plan.inbox:
                 # Only its uid is new.
                 self._store(
                     location._replace(moved_to=previous.moved_to, first_seen=previous.first_seen),
@@ -380,8 +378,8 @@ class Watcher:
             junk = self.plan.folders.get(target) == "spam"
             is_moved = self.account.move_message(location.folder, location.uid, target, junk)
         except (MailRefusedError, OutputError):
-            with self.mailbox.database.writing():
-                self.locations.delete(location)  # it is new to the next look of any watcher
+            # The next look of any watcher tries again.
+            self._store(location._replace(moved_to=location.folder))
             raise
         if is_moved:
             self._moved_keys.add(location.key)
@@ -396,9 +394,7 @@ class Watcher:
         """Store where a message is, unless another watcher stored that it has moved it."""
         with self.mailbox.database.writing():
             known = self.locations.at(location.folder, location.uid)
-            is_gone = (
-                known is not None and known.key == location.key and known.gone_at is not None
-            )
+            is_gone = known is not None and known.key == location.key and known.gone_at is not None
             if not is_gone:
                 self._put(location)
         return not is_gone
