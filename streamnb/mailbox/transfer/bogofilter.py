@@ -9,7 +9,7 @@ import numpy as np
 
 from streamnb import _core
 from streamnb.classifier import MailClassifier
-from streamnb.corpus.entry import numbered_lines
+from streamnb.corpus.entry import iterate_lines
 from streamnb.counts.memory import MemoryCounts
 from streamnb.errors import StateError
 from streamnb.features.mail_words import MailTokenizer
@@ -68,7 +68,7 @@ def read_dump(path: str, shown: str) -> Extract:
     views: dict[str, dict[str, list[float]]] = {name: {} for name in classifier.view_names}
     weights = [0.0, 0.0]
     with open(path, "rb") as file:
-        for number, line in numbered_lines(file, 1 << 16):
+        for number, line in iterate_lines(file, 1 << 16):
             fields = line.split()
             if not fields:
                 continue

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from streamnb import _core
-from streamnb.corpus.entry import numbered_lines
+from streamnb.corpus.entry import iterate_lines
 from streamnb.errors import StateError
 from streamnb.mailbox.ledger import Row
 from streamnb.mailbox.memory import check_row, classifier_of
@@ -101,7 +101,7 @@ def _row_line(row: Row, model: TextModel, labels: list[str], alive: list[int]) -
 def _numbered(path: str, shown: str, having: bytes = b"") -> Iterator[tuple[int, Any]]:
     """The lines that have something, read, with their numbers."""
     with open(path, "rb") as file:
-        for number, line in numbered_lines(file, _LINE):
+        for number, line in iterate_lines(file, _LINE):
             if having not in line:
                 continue
             try:
@@ -171,7 +171,7 @@ def _check_whole(path: str, shown: str) -> None:
     One that was cut off between two lines would be taken for a smaller mailbox.
     """
     with open(path, "rb") as file:
-        ((number, last),) = deque(numbered_lines(file, _LINE), 1)
+        ((number, last),) = deque(iterate_lines(file, _LINE), 1)
     try:
         whole = json.loads(last) == {"lines": number - 1}
     except (ValueError, RecursionError):
