@@ -13,8 +13,7 @@ from streamnb.errors import printable
 
 if TYPE_CHECKING:
     from streamnb.evaluate.compare import Comparison
-    from streamnb.evaluate.intervals import Interval
-    from streamnb.evaluate.outcomes import Figure
+    from streamnb.evaluate.outcomes import Figure, Interval
 
 
 @click.command()
@@ -63,7 +62,7 @@ def _print(found: Comparison) -> None:
     for name, values in found.figures.items():
         of = FIGURES[name]
         cells = [
-            f"{of.shown(value)} {_bounds(of, bounds)}"
+            f"{of.format(value)} {_bounds(of, bounds)}"
             for value, bounds in zip(values, found.intervals[name], strict=True)
         ]
         table.add_row(of.title, *cells)
@@ -74,12 +73,12 @@ def _print(found: Comparison) -> None:
         of, cells = FIGURES[name], []
         for value, (low, high) in differences:
             star = " *" if low > 0 or high < 0 else "  "
-            cells.append(f"{of.shown(value, '+')} {_bounds(of, (low, high), '+')}{star}")
+            cells.append(f"{of.format(value, '+')} {_bounds(of, (low, high), '+')}{star}")
         better = "lower" if of.lower_is_better else "higher"
         table.add_row(f"{of.title} ({better} is better)", *cells)
     console.print("", table)
 
 
 def _bounds(of: Figure, bounds: Interval, sign: str = "") -> str:
-    low, high = (of.shown(value, sign).removesuffix(" %") for value in bounds)
+    low, high = (of.format(value, sign).removesuffix(" %") for value in bounds)
     return f"[{low}, {high}]"

@@ -55,17 +55,19 @@ def fit(
     cannot be written, 130 interrupted (nothing is written).
     """  # noqa: D301 (click's mark for lines that stay as they are)
     from streamnb.cli.replay import configured, tell_skipped
-    from streamnb.replay.fit import fit as run
+    from streamnb.replay.fit import fit_corpora
 
     config = configured("", config_file, settings, options)
     told = tuple(regime.kind for regime in config.feedback)
     if config.sweep or config.model.window or told != ("immediate",):
         raise ConfigError("sweep, feedback, model.window: not of a fit; use `streamnb replay`")
     if as_json or quiet or not sys.stderr.isatty():
-        found = run(config, list(corpora))
+        found = fit_corpora(config, list(corpora))
     else:
         with progress_bar("{task.completed:,.0f} messages") as draw:
-            found = run(config, list(corpora), lambda done, of: draw(completed=done, total=of))
+            found = fit_corpora(
+                config, list(corpora), lambda done, of: draw(completed=done, total=of)
+            )
     found.classifier.save(output)
     if as_json:
         click.echo(json.dumps(found.as_dict()))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from streamnb.config import Config
-    from streamnb.evaluate import Summary, Tally
+    from streamnb.evaluate import RunningMetrics, Summary
     from streamnb.replay.run import OnStep, Report
 
 Found = TypeVar("Found")
@@ -82,7 +82,7 @@ def replay(
     Exit status: 0 done, 2 wrong option or configuration, 3 the corpus cannot be read, 5 results
     cannot be written, 130 interrupted (what was measured until then is reported).
     """  # noqa: D301 (click's mark for lines that stay as they are)
-    from streamnb.replay.run import replay as run
+    from streamnb.replay import replay_corpus
 
     config = configured(target, config_file, settings, options)
     plain = as_json or quiet or not sys.stderr.isatty()
@@ -93,7 +93,7 @@ def replay(
         _sweep(config, plain, as_json, quiet)
         return
     with _folder_to_draw(config, plot) as config:
-        report = run(config) if plain else _with_progress(config, run)
+        report = replay_corpus(config) if plain else _with_progress(config, replay_corpus)
         if plot is not None:
             _draw(config, report, plot)
     if as_json:
@@ -102,7 +102,7 @@ def replay(
         title = f"{report.config.corpus.path}: {report.corpus}"
         print_summary(title, report.summary, _of_run(report), details)
     tell_skipped(report.skipped)
-    _tell_first(report.left, "{} more were left alone")
+    _tell_first(report.not_written, "{} more were left alone")
     if report.interrupted:
         notify("interrupted; the figures are of the messages until then")
         sys.exit(130)
@@ -127,9 +127,9 @@ def _draw(config: Config, report: Report, plot: str) -> None:
 
     folder = config.output.folder or ""
     if report.interrupted and (
-        report.left or os.path.exists(plot) or not os.path.exists(f"{folder}/summary.json")
+        report.not_written or os.path.exists(plot) or not os.path.exists(f"{folder}/summary.json")
     ):
-        report.left.append(f"{plot}: not drawn: the run was interrupted")
+        report.not_written.append(f"{plot}: not drawn: the run was interrupted")
     else:
         draw_run(folder, config.corpus.path or "", plot)
 
@@ -192,7 +192,7 @@ def configured(
 
 
 def _sweep(config: Config, plain: bool, as_json: bool, quiet: bool) -> None:
-    from streamnb.replay.sweep import settings_of, sweep
+    from streamnb.replay.sweep import count_settings, sweep
 
     ranked = sweep(config) if plain else _with_progress(config, sweep)
     if as_json:
@@ -213,13 +213,15 @@ def _sweep(config: Config, plain: bool, as_json: bool, quiet: bool) -> None:
                     (summary.log_loss, ".4f"),
                 )
             ]
-            note = one.report.trouble or ("interrupted" if one.report.interrupted else "")
+            note = one.report.problem or ("interrupted" if one.report.interrupted else "")
             figures.append(printable(str(note)))
             table.add_row(f"{place}", *(printable(_plain(value)) for value in values), *figures)
         console.print(table)
     tell_skipped(ranked[0].report.skipped[:3] if ranked else [])
-    _tell_first([line for one in ranked for line in one.report.left], "{} more were left alone")
-    if len(ranked) < settings_of(config) or any(one.report.interrupted for one in ranked):
+    _tell_first(
+        [line for one in ranked for line in one.report.not_written], "{} more were left alone"
+    )
+    if len(ranked) < count_settings(config) or any(one.report.interrupted for one in ranked):
         notify("interrupted; the figures are of the messages until then")
         sys.exit(130)
 
@@ -242,10 +244,10 @@ def _with_progress(config: Config, run: Callable[[Config, OnStep], Found]) -> Fo
     more = "{task.fields[rate]:,.0f}/s  accuracy {task.fields[accuracy]:.2%}"
     with progress_bar("{task.completed:,.0f} messages", more, rate=0.0, accuracy=0.0) as draw:
 
-        def on_step(tally: Tally, total: int | None) -> None:
-            if tally.messages % 64 == 0:
-                done, rate = tally.messages, tally.messages / (time.monotonic() - began)
-                draw(total=total, completed=done, rate=rate, accuracy=tally.accuracy)
+        def on_step(metrics: RunningMetrics, total: int | None) -> None:
+            if metrics.messages % 64 == 0:
+                done, rate = metrics.messages, metrics.messages / (time.monotonic() - began)
+                draw(total=total, completed=done, rate=rate, accuracy=metrics.accuracy)
 
         return run(config, on_step)
 
@@ -303,7 +305,9 @@ def _reliability_table(summary: Summary) -> Table:
     table = new_table(printable(what), "messages", "mean", "came true")
     for one in summary.reliability:
         bounds = f"{one.low:.1f} to {one.high:.1f}"
-        table.add_row(bounds, f"{one.messages:,}", f"{one.claimed:.3f}", f"{one.true:.3f}")
+        table.add_row(
+            bounds, f"{one.messages:,}", f"{one.mean_probability:.3f}", f"{one.fraction_true:.3f}"
+        )
     return table
 
 

@@ -21,7 +21,7 @@ def spark() -> None:
     """Learn, score and evaluate on Spark what a configuration says.
 
     The configuration is that of `streamnb replay`; its section `spark` says what is Spark's: input
-    and format (of the table of messages), output, parts, block, memory, least, shards and rounds.
+    and format (of the table of messages), output, parts, block, memory, min_count, shards and rounds.
     Run as it is, it starts a Spark of its own on this machine. In a cluster, give spark-submit the
     package's __main__.py and the same arguments.
 
@@ -51,7 +51,7 @@ def fit(config_file: str, settings: tuple[str, ...], as_json: bool) -> None:
             _classifier(config, frame),
             parts=wanted.parts,
             memory=wanted.memory,
-            least=wanted.least,
+            min_count=wanted.min_count,
             shards=wanted.shards,
             rounds=wanted.rounds or 1,
         )
@@ -140,8 +140,8 @@ def table(corpora: tuple[str, ...], output: str, order: str) -> None:
       streamnb spark table corpora/sample -o mail.parquet
     """  # noqa: D301 (click's mark for lines that stay as they are)
     with require_extra("spark", error_class=StreamNBError):
-        from streamnb.replay.table import write
-    messages = write(corpora, output, order)
+        from streamnb.replay.table import write_table
+    messages = write_table(corpora, output, order)
     click.echo(printable(f"{output}: {messages:,} messages"))
 
 

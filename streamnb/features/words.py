@@ -157,14 +157,14 @@ class WordParametersMixin:
     binary: bool = parameter(
         Boolean(),
         "counts",
-        "True to count each distinct token once (Metsis, Androutsopoulos and Paliouras, CEAS 2006).",
+        "True to count each distinct token once (Metsis, Androutsopoulos and Paliouras, 2006).",
         default=False,
     )
     sublinear: bool = parameter(
         Boolean(),
         "counts",
         "True to count a token with n occurrences as 1 + log2(n), interpolated linearly between "
-        "powers of two (Manning, Raghavan and Schuetze 2008, section 6.4.1). `binary` overrides it.",
+        "powers of two (Manning, Raghavan and Schuetze 2008, section 6.4.1). `binary` wins.",
         default=False,
     )
     keep_names: bool = KEEP_NAMES

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from streamnb.corpus import Entry, read
 from streamnb.corpus.entry import MAX_MESSAGE
-from streamnb.corpus.folders import is_maildir, split_maildir_flags
-from streamnb.corpus.mbox import is_mbox, mbox
+from streamnb.corpus.folders import is_maildir
+from streamnb.corpus.mbox import is_mbox, open_mbox
 from streamnb.errors import CorpusError, StreamNBError, convert_os_errors, root_cause
 
 _LINK = "not read: a symbolic link in a folder is not followed; name what it leads to"
@@ -164,7 +164,7 @@ def _file(path: Path, follow: bool = True) -> Iterator[Found]:
         if not is_mbox(head.content):
             yield head if len(head.content) < _LOOKED_AT else _read(whole, follow)
             return
-        entries = iter(mbox([path], path))
+        entries = iter(open_mbox([path], path))
         first, second = next(entries), next(entries, None)
         if second is None:  # a message with the line that an mbox puts before it
             yield _read(first._replace(name=str(path)), follow)

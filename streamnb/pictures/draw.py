@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamnb.errors import abbreviate
-from streamnb.evaluate.compare import Run
+from streamnb.evaluate.compare import RunResults
 from streamnb.pictures.style import COLOURS, DASHES
 
 if TYPE_CHECKING:
@@ -54,9 +54,9 @@ def curves(axes: Axes, runs: list[ReadRun]) -> None:
     axes.legend(loc="lower right")
 
 
-def _roc_points(run: Run) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+def _roc_points(run: RunResults) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
     """Percent of negatives and of positives misjudged at every threshold."""
-    positive = np.array([judge == run.positive for judge in run.judges])
+    positive = np.array([label == run.positive for label in run.labels])
     if not 0 < positive.sum() < len(positive):
         return None
     order = np.argsort(-run.scores, kind="stable")
@@ -75,7 +75,7 @@ def roc(axes: Axes, runs: list[ReadRun]) -> None:
     """
     axes.set_title("Errors at every threshold")
     drawn = [(run, points) for run in runs if (points := _roc_points(run.run)) is not None]
-    least = min((50 / len(run.run.judges) for run, _ in drawn), default=0.01)
+    least = min((50 / len(run.run.labels) for run, _ in drawn), default=0.01)
     for number, (run, (alarms, misses)) in enumerate(drawn):
         x, y = np.maximum(alarms, least), np.maximum(misses, least)
         axes.plot(x, y, drawstyle="steps-post", label=abbreviate(run.name), **_line(number))
@@ -92,7 +92,7 @@ def reliability(axes: Axes, bins: list[dict[str, Any]], what: str) -> None:
     """Probabilities claimed, and how often it was so; the number of messages of each above."""
     axes.set_title("Can probabilities be believed?")
     axes.plot([0, 1], [0, 1], color="#999999", linewidth=1, linestyle="--")
-    points = [(one["claimed"], one["true"]) for one in bins]
+    points = [(one["mean_probability"], one["fraction_true"]) for one in bins]
     axes.plot(*zip(*points, strict=True), color=COLOURS[2], marker="o", markersize=5)
     style: dict[str, Any] = {"ha": "center", "fontsize": 8, "color": "#444444"}
     for one, (claimed, true) in zip(bins, points, strict=True):

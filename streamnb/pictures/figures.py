@@ -36,7 +36,7 @@ def pictures_of_run(run: ReadRun) -> Iterator[Picture]:
     """What there is to be seen of a replay."""
     if run.checkpoints:
         yield _OVER_STREAM, partial(draw.curves, runs=[run])
-    two = len(set(run.run.judges)) == 2
+    two = len(set(run.run.labels)) == 2
     if two:
         yield _THRESHOLDS, partial(draw.roc, runs=[run])
     bins = run.summary.get("reliability") or []
@@ -57,7 +57,7 @@ def pictures_of_comparison(runs: list[ReadRun]) -> Iterator[Picture]:
     with_curves = [run for run in runs if run.checkpoints]
     if with_curves:
         yield "Accuracy over a window.", partial(draw.curves, runs=with_curves)
-    if all(len(set(run.run.judges)) == 2 for run in runs):
+    if all(len(set(run.run.labels)) == 2 for run in runs):
         yield _THRESHOLDS, partial(draw.roc, runs=runs)
 
 

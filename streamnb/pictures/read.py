@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from streamnb.errors import CorpusError, convert_os_errors, root_cause
-from streamnb.evaluate.compare import Run, read_run
+from streamnb.evaluate.compare import RunResults, read_run
 
 _LARGEST = 1 << 28
 # A pair of escapes, an escaped character, or half a pair: a byte of a name that is no UTF-8, which
@@ -29,8 +29,8 @@ class _Bin(BaseModel):
     low: Share
     high: Share
     messages: Count
-    claimed: Share
-    true: Share
+    mean_probability: Share
+    fraction_true: Share
 
 
 class _Summary(BaseModel):
@@ -91,7 +91,7 @@ class ReadRun:
     """A replay: its results, its summary, how figures went, and the most telling tokens."""
 
     name: str
-    run: Run
+    run: RunResults
     summary: dict[str, Any]
     checkpoints: list[dict[str, float]]
     tokens: dict[str, list[tuple[str, float]]]

@@ -110,7 +110,7 @@ def _table(header: list[str], rows: list[list[str]]) -> str:
 
 def _value(name: str, value: float) -> str:
     of = FIGURES[name]
-    return of.shown(value) if of.as_percent else f"{value:.4f}"
+    return of.format(value) if of.as_percent else f"{value:.4f}"
 
 
 def _comparison(runs: list[ReadRun]) -> str:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from streamnb import MailClassifier
 from streamnb.corpus import Entry, open_corpus, read
-from streamnb.evaluate import Example, Summary, Tally, prequential
+from streamnb.evaluate import Example, RunningMetrics, Summary, prequential
 
 
 def ham_words(entries: list[Entry], most: int) -> list[bytes]:
@@ -51,10 +51,10 @@ def stream(
 
 def figures(entries: list[Entry], share: float, words: list[bytes], believe: bool) -> Summary:
     classifier = MailClassifier(label_noise=0.0 if believe else None)
-    tally = Tally("spam")
+    metrics = RunningMetrics("spam")
     for step in prequential(stream(entries, classifier, share, words), classifier.model):
-        tally.record(step)
-    return tally.summary(with_intervals=False)
+        metrics.record(step)
+    return metrics.summary(with_intervals=False)
 
 
 def main() -> None:

@@ -17,7 +17,7 @@ import numpy as np
 import river.naive_bayes
 
 from streamnb import Classifier, MultinomialNB, TextClassifier, Tokenizer
-from streamnb.evaluate import Example, Tally, prequential
+from streamnb.evaluate import Example, RunningMetrics, prequential
 
 PAIRS = [
     ("alt.atheism", "soc.religion.christian", 5),
@@ -67,7 +67,7 @@ def pieces(folder, size, most, seed):
 
 
 def figures(model, stream):
-    whole, last = Tally(), Tally()
+    whole, last = RunningMetrics(), RunningMetrics()
     for number, step in enumerate(prequential(stream, model)):
         if number >= WARM:
             whole.record(step)

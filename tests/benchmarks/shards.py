@@ -16,25 +16,25 @@ from pathlib import Path
 
 from streamnb import MailClassifier, TextClassifier
 from streamnb.corpus import open_corpus, read
-from streamnb.evaluate import Step, Tally
-from streamnb.partial import Row, Slices, advance, learn_shard, merge, plan_of
+from streamnb.evaluate import RunningMetrics, Step
+from streamnb.partial import LabelledRow, ShardPlan, learn_shard, merge, merge_shards, spec_of
 from streamnb.partial.shards import STATE
 
 HELD_BACK = 500
 
 
-def learned(made, rows: list[Row], shards: int, rounds: int):
+def learned(made, rows: list[LabelledRow], shards: int, rounds: int):
     model = made()
     if shards * rounds == 1:
         for row in rows:
             model.learn_one(row.x, row.label)
         return model
-    slices = Slices(0, len(rows) - 1, shards, rounds, max(2, len(rows) // HELD_BACK))
-    cut: dict[int, list[Row]] = {}
+    slices = ShardPlan(0, len(rows) - 1, shards, rounds, max(2, len(rows) // HELD_BACK))
+    cut: dict[int, list[LabelledRow]] = {}
     for row in rows:
-        cut.setdefault(slices.of(row.position), []).append(row)
-    plan = plan_of(model)
-    for first, last in slices.taken_together():
+        cut.setdefault(slices.slice_of(row.position), []).append(row)
+    plan = spec_of(model)
+    for first, last in slices.slices_by_round():
         data = io.BytesIO()
         model.save(data)
         pieces = []
@@ -44,16 +44,16 @@ def learned(made, rows: list[Row], shards: int, rounds: int):
             pieces += [piece for piece in found if piece.view != STATE or number == last]
         states = [piece for piece in pieces if piece.view == STATE]
         rest = [piece for piece in pieces if piece.view != STATE]
-        advance(model, [*merge(plan, rest), *states])
+        merge_shards(model, [*merge(plan, rest), *states])
     return model
 
 
-def judged(model, rows: list[Row]):
-    tally = Tally("spam")
+def judged(model, rows: list[LabelledRow]):
+    metrics = RunningMetrics("spam")
     for row in rows:
         scores = model.joint_log_likelihood(row.x)
-        tally.record(Step(row.label, max(scores, key=scores.get), scores, None))
-    return tally.summary(False)
+        metrics.record(Step(row.label, max(scores, key=scores.get), scores, None))
+    return metrics.summary(False)
 
 
 def main() -> None:
@@ -79,7 +79,7 @@ def main() -> None:
                     mixed = list(mails)
                     if seed is not None:
                         random.Random(seed + 1).shuffle(mixed)
-                    rows = [Row(i, *one) for i, one in enumerate(mixed)]
+                    rows = [LabelledRow(i, *one) for i, one in enumerate(mixed)]
                     n = len(rows) * 4 // 5
                     found.append(judged(learned(made, rows[:n], k // rounds, rounds), rows[n:]))
                 accuracy = statistics.mean(one.accuracy for one in found)

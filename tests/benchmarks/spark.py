@@ -27,7 +27,7 @@ from pyspark.sql import SparkSession
 
 from streamnb import Classifier, MailTokenizer, MultinomialNB, spark
 from streamnb.corpus import open_corpus, read
-from streamnb.evaluate import Course, Example, Tally
+from streamnb.evaluate import Example, PrequentialRun, RunningMetrics
 
 TICK = os.sysconf("SC_CLK_TCK")
 
@@ -109,14 +109,14 @@ def one_score(path: str, model: Classifier) -> None:
 
 def one_prequential(path: str) -> object:
     """As `replay` does it, names of features left out, as on Spark."""
-    model, tally = classifier(False), Tally()
-    course = Course(model.model)
+    model, metrics = classifier(False), RunningMetrics()
+    run = PrequentialRun(model.model)
     for position, label, message in batches(path):
         example = Example(model.count(message), label, position)
-        step = course.classify(example)
-        tally.record(step)
-        course.teach(example, step)
-    return tally.summary(False)
+        step = run.classify(example)
+        metrics.record(step)
+        run.train(example, step)
+    return metrics.summary(False)
 
 
 def ml_fit(frame) -> object:

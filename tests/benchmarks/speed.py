@@ -32,8 +32,8 @@ from scipy import sparse
 
 import streamnb
 from streamnb.corpus import Entry, open_corpus
-from streamnb.evaluate import Example, Tally, prequential
-from streamnb.replay.workers import feed
+from streamnb.evaluate import Example, RunningMetrics, prequential
+from streamnb.replay.workers import stream_features
 
 MODELS = ["MultinomialNB", "BernoulliNB", "ComplementNB"]
 REPEATS = 3
@@ -62,12 +62,12 @@ def plain() -> streamnb.Classifier:
 
 
 def replay_streamnb(make: Callable[[], streamnb.Classifier], corpus: Path, jobs: int) -> None:
-    classifier, tally = make(), Tally()
-    read = feed(open_corpus(corpus), classifier.tokenizer, jobs)
+    classifier, metrics = make(), RunningMetrics()
+    read = stream_features(open_corpus(corpus), classifier.tokenizer, jobs)
     stream = (Example(x, entry.label, entry.name) for entry, x in read)
     for step in prequential(stream, classifier.model):
-        tally.record(step)
-    tally.summary(with_intervals=False)
+        metrics.record(step)
+    metrics.summary(with_intervals=False)
 
 
 def library_text(path: str) -> str:
@@ -89,12 +89,12 @@ def small() -> streamnb.Classifier:
 _DEFAULT = """
 import sys, time, streamnb
 from streamnb.corpus import open_corpus
-from streamnb.evaluate import Example, Tally, prequential
-from streamnb.replay.workers import feed
-classifier, tally, began = streamnb.MailClassifier(), Tally(), time.perf_counter()
-read = feed(open_corpus(sys.argv[1]), classifier.tokenizer, int(sys.argv[2]))
+from streamnb.evaluate import Example, RunningMetrics, prequential
+from streamnb.replay.workers import stream_features
+classifier, metrics, began = streamnb.MailClassifier(), RunningMetrics(), time.perf_counter()
+read = stream_features(open_corpus(sys.argv[1]), classifier.tokenizer, int(sys.argv[2]))
 for step in prequential((Example(x, of.label, of.name) for of, x in read), classifier.model):
-    tally.record(step)
+    metrics.record(step)
 print(time.perf_counter() - began)
 """
 
@@ -317,7 +317,7 @@ def memory(corpus: Path) -> None:
     for keep_names in (False, True):
         model = streamnb.MultinomialNB(keep_names=keep_names)
         worst = 0.0
-        for entry, x in feed(open_corpus(corpus), streamnb.MailTokenizer()):
+        for entry, x in stream_features(open_corpus(corpus), streamnb.MailTokenizer()):
             model.learn_one(x, entry.label)
             if model.counts.features > 10_000:
                 worst = max(worst, sys.getsizeof(model.counts.table) / model.counts.features)

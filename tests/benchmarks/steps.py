@@ -24,7 +24,7 @@ from speed import best, table
 import streamnb
 from streamnb import _core
 from streamnb.corpus import open_corpus, read
-from streamnb.evaluate import Example, Tally, prequential
+from streamnb.evaluate import Example, RunningMetrics, prequential
 from streamnb.features.mail_words import as_mail
 from streamnb.features.token_counts import TokenCounts
 
@@ -82,12 +82,12 @@ def steps(corpus: Path) -> None:
         return spent
 
     def replay() -> None:
-        made, tally = streamnb.MailClassifier(), Tally()
+        made, metrics = streamnb.MailClassifier(), RunningMetrics()
         stream = (
             Example(made.tokenizer.count(read(entry)), entry.label, entry.name) for entry in entries
         )
         for step in prequential(stream, made.model):
-            tally.record(step)
+            metrics.record(step)
 
     with tempfile.NamedTemporaryFile() as joined:
         joined.write(b"\n".join(c if isinstance(c, bytes) else c.encode() for c in contents))

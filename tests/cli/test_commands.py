@@ -15,7 +15,7 @@ from streamnb import Mailbox
 from streamnb.classifier import Classifier, TextClassifier
 from streamnb.config import build
 from streamnb.errors import describe_os_error
-from streamnb.replay.run import replay
+from streamnb.replay import replay_corpus
 
 
 @pytest.fixture
@@ -273,7 +273,7 @@ def test_the_trec_protocol_gives_the_scores_of_a_replay(sample, tmp_path):
     state = ["--state", tmp_path / "state"]
     assert streamnb_command("trec-run", "initialize", *state) == (0, "", "")
     corpus = {"path": str(sample), "limit": 12}
-    replay(build({"corpus": corpus, "output": {"folder": str(tmp_path / "run")}}))
+    replay_corpus(build({"corpus": corpus, "output": {"folder": str(tmp_path / "run")}}))
     for line in (tmp_path / "run" / "results.txt").read_text().splitlines():
         name, judge, given, score = line.split()
         status, out, _ = streamnb_command(

@@ -19,23 +19,28 @@ from sklearn.metrics import (
 )
 
 from streamnb import BernoulliNB, ComplementNB, MultinomialNB, _core
-from streamnb.evaluate import Example, Step, Tally, prequential
+from streamnb.evaluate import Example, RunningMetrics, Step, prequential
 from streamnb.evaluate.feedback import (
     Active,
     Delayed,
     DelayedAtRandom,
     DelayedByTime,
-    Lesson,
     Margin,
     Noisy,
     OnError,
     Partial,
+    PendingLabel,
     Recipients,
-    told,
+    release_labels,
 )
-from streamnb.evaluate.intervals import blocks, interval, resample
-from streamnb.evaluate.outcomes import FIGURES, Outcomes
-from streamnb.evaluate.summary import wilson
+from streamnb.evaluate.metrics import wilson_interval
+from streamnb.evaluate.outcomes import (
+    FIGURES,
+    Outcomes,
+    bootstrap_blocks,
+    percentile_interval,
+    resample,
+)
 from streamnb.scores import log_odds, probabilities
 
 
@@ -129,15 +134,15 @@ def test_figures_of_resamplings_are_those_of_repeated_messages(rows, seed):
     values, positive = (np.array(column) for column in zip(*rows, strict=True))
     parts = ((values > 0) == positive, values, positive, values > 0, values**2, abs(values))
     run = Outcomes(*parts)
-    assert run.known == list(FIGURES)
-    starts, ends = blocks(len(rows), 5, seed)
+    assert run.figure_names == list(FIGURES)
+    starts, ends = bootstrap_blocks(len(rows), 5, seed)
     found = run.resampled(starts, ends)
-    assert list(found) == run.known
+    assert list(found) == run.figure_names
     for k in range(5):
         spans = [range(*span) for span in zip(starts[k], ends[k], strict=True)]
         taken = np.concatenate([np.array(span) for span in spans]) % len(rows)
         repeated = Outcomes(*(part[taken] for part in parts))
-        for name in run.known:
+        for name in run.figure_names:
             expected = repeated.figures().get(name, math.nan)
             assert found[name][k] == pytest.approx(expected, nan_ok=True, abs=1e-8)
 
@@ -148,7 +153,7 @@ def test_figures_of_resamplings_are_those_of_repeated_messages(rows, seed):
 )
 def test_ranking_reads_nothing_beyond_the_run(order, starts, ends):
     marks = np.array([0, 1], np.uint8)
-    with pytest.raises(ValueError, match=r"within the run|other messages"):
+    with pytest.raises(ValueError, match=r"within the run|indices of the n messages"):
         _core.rank_resampled(
             np.array(order), marks, marks, np.array([[starts]]), np.array([[ends]]), np.ones(1)
         )
@@ -156,7 +161,7 @@ def test_ranking_reads_nothing_beyond_the_run(order, starts, ends):
 
 @given(st.integers(1, 400), st.integers(0, 5))
 def test_resamplings_take_as_many_messages_in_blocks(n, seed):
-    starts, ends = blocks(n, 3, seed)
+    starts, ends = bootstrap_blocks(n, 3, seed)
     assert starts.shape == ends.shape == (3, math.ceil(n / max(1, round(math.sqrt(n)))))
     assert ((ends - starts).sum(axis=1) == n).all()
     assert (starts >= 0).all()
@@ -209,7 +214,7 @@ def test_intervals_cover_what_they_should():
     held = 0
     for _ in range(60):
         right = rng.random(900) < 0.9
-        low, high = interval(resample(Outcomes(right, np.zeros(900)), 200)["accuracy"])
+        low, high = percentile_interval(resample(Outcomes(right, np.zeros(900)), 200)["accuracy"])
         held += low <= 0.9 <= high
     assert 50 <= held <= 60
 
@@ -220,7 +225,7 @@ def test_intervals_know_that_neighbours_err_together():
     together = np.repeat(rng.random(50) < 0.9, 50)
     widths = []
     for right in (alone, together):
-        low, high = interval(resample(Outcomes(right, np.zeros(2500)), 300)["accuracy"])
+        low, high = percentile_interval(resample(Outcomes(right, np.zeros(2500)), 300)["accuracy"])
         widths.append(high - low)
     assert widths[1] > 4 * widths[0]
 
@@ -231,21 +236,21 @@ def test_paired_differences_leave_out_what_is_hard_for_both():
     better = hard & (rng.random(2500) < 0.95)
     first, second = (Outcomes(~errors, np.zeros(2500)) for errors in (hard, better))
     drawn = [resample(run, 300)["accuracy"] for run in (first, second)]
-    low, high = interval(drawn[0] - drawn[1])
+    low, high = percentile_interval(drawn[0] - drawn[1])
     assert -0.03 < low < high <= 0
-    assert interval(drawn[0] - drawn[0]) == (0, 0)
+    assert percentile_interval(drawn[0] - drawn[0]) == (0, 0)
 
 
 @given(st.integers(1, 500), st.data())
 def test_wilson_interval_is_that_of_scipy(n, data):
     k = data.draw(st.integers(0, n))
     expected = binomtest(k, n).proportion_ci(method="wilson")
-    assert wilson(k, n) == pytest.approx((expected.low, expected.high), abs=1e-12)
+    assert wilson_interval(k, n) == pytest.approx((expected.low, expected.high), abs=1e-12)
 
 
 def run(rows, **options):
     """Record (label, predicted, scores) rows."""
-    tally = Tally(**options)
+    tally = RunningMetrics(**options)
     given = [tally.record(Step(y, predicted, of, None)) for y, predicted, of in rows]
     return tally, given
 
@@ -308,7 +313,7 @@ def test_windows_and_fading():
 
 
 def test_a_run_of_nothing_or_of_one_class_has_figures():
-    assert Tally().summary().as_dict()["accuracy"] is None
+    assert RunningMetrics().summary().as_dict()["accuracy"] is None
     summary = run([("ham", None, {}), ("ham", "ham", {"ham": -1.0})])[0].summary()
     assert summary.accuracy == 0.5
     assert summary.one_minus_roca_percent is None
@@ -365,19 +370,20 @@ def test_kappa_temporal_compares_with_the_label_before():
     assert constant.kappa == 0
 
 
-def lessons(n=1000, **options):
+def pending_labels(n=1000, **options):
     rng = random.Random(3)
     for number in range(n):
         y = rng.choice(["ham", "spam"])
         z = rng.gauss(2 if y == "spam" else -2, 2)
         scores = {"ham": 0.0, "spam": z}
-        yield Lesson(number, y, max(scores, key=scores.get), scores, number, **options)
+        yield PendingLabel(number, y, max(scores, key=scores.get), scores, number, **options)
 
 
 def taught(*regimes, stream=None):
     """For each message, the numbers and labels told after it."""
     return [
-        [(lesson.number, lesson.y) for lesson in told(regimes, one)] for one in stream or lessons()
+        [(label.position, label.y) for label in release_labels(regimes, one)]
+        for one in stream or pending_labels()
     ]
 
 
@@ -392,7 +398,7 @@ def test_one_wrong_date_brings_no_label_early():
     """Dates are what senders write: ten minutes apart, give or take, and some far in the future."""
     rng = random.Random(4)
     dates = [n * 600 + rng.gauss(0, 900) if n % 20 else 2e9 for n in range(1000)]
-    stream = [Lesson(n, "x", number=n, date=date) for n, date in enumerate(dates)]
+    stream = [PendingLabel(n, "x", position=n, date=date) for n, date in enumerate(dates)]
     for seconds in (0.0, 3600.0, 36000.0):
         waits = [
             now - number
@@ -419,7 +425,7 @@ def test_delayed_at_random_has_that_mean():
 
 def test_partial_and_noisy_labels():
     assert 250 < sum(map(len, taught(Partial(0.3)))) < 350
-    truth = [one.y for one in lessons()]
+    truth = [one.y for one in pending_labels()]
     for share, wrong in ((0.1, 100), ({"spam": 0.5}, 250), ({"none": 1.0}, 0)):
         heard = [told[0][1] for told in taught(Noisy(share))]
         assert abs(sum(a != b for a, b in zip(heard, truth, strict=True)) - wrong) < 50
@@ -430,36 +436,38 @@ def test_partial_and_noisy_labels():
 
 def test_recipients():
     to = [["ANN@a.org"], ["joann@a.org", "ann@b.org"], []]
-    stream = [Lesson(n, "x", number=n, recipients=of) for n, of in enumerate(to)]
+    stream = [PendingLabel(n, "x", position=n, recipients=of) for n, of in enumerate(to)]
     assert taught(Recipients(["ann@a.org"]), stream=stream) == [[(0, "x")], [], []]
     assert taught(Recipients(["@A.org"]), stream=stream) == [[(0, "x")], [(1, "x")], []]
     assert taught(Recipients(["a.org", "ann"]), stream=stream) == [[], [], []]
 
 
 def test_errors_and_near_errors():
-    wrong = {one.number for one in lessons() if one.predicted != one.y}
+    wrong = {one.position for one in pending_labels() if one.predicted != one.y}
     assert {number for told in taught(OnError()) for number, _ in told} == wrong
     near = {number for told in taught(Margin(1.0)) for number, _ in told}
     assert near == {
-        one.number for one in lessons() if (one.scores["spam"] * (1 if one.y == "spam" else -1)) < 1
+        one.position
+        for one in pending_labels()
+        if (one.scores["spam"] * (1 if one.y == "spam" else -1)) < 1
     }
-    assert taught(Margin(1.0), stream=[Lesson(0, "a", None, {})]) == [[(0, "a")]]
+    assert taught(Margin(1.0), stream=[PendingLabel(0, "a", None, {})]) == [[(0, "a")]]
 
 
 def test_asking_for_labels_keeps_to_the_budget_and_does_not_peek():
     asked = [told[0][0] for told in taught(Active(0.2)) if told]
     assert 150 < len(asked) <= 201
-    sure = [abs(one.scores["spam"]) for one in lessons()]
+    sure = [abs(one.scores["spam"]) for one in pending_labels()]
     assert np.mean([sure[number] for number in asked]) < np.mean(sure) / 2
-    hidden = [one._replace(y="?") for one in lessons()]
+    hidden = [one._replace(y="?") for one in pending_labels()]
     assert [told[0][0] for told in taught(Active(0.2), stream=hidden) if told] == asked
 
 
 def test_regimes_chain_and_what_is_never_told_is_not():
     out = taught(OnError(), Delayed(10))
-    wrong = [one.number for one in lessons() if one.predicted != one.y]
+    wrong = [one.position for one in pending_labels() if one.predicted != one.y]
     assert [number for told in out for number, _ in told] == [n for n in wrong if n + 10 < 1000]
-    assert told([Delayed(0)], next(lessons()), learn=False) == []
+    assert release_labels([Delayed(0)], next(pending_labels()), learn=False) == []
 
 
 def test_feedback_in_the_loop():

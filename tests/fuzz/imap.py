@@ -37,33 +37,33 @@ class Scripted(imaplib.IMAP4):
         super().__init__("nowhere")
 
     def open(self, *_: Any, **__: Any) -> None:
-        self.rest = Scripted.script
-        self.said = b"%T"
+        self.script_left = Scripted.script
+        self.tag_text = b"%T"
         self.read_so_far = 0
 
     def _take(self, size: int) -> bytes:
-        found, self.rest = self.rest[:size], self.rest[size:]
-        self.read_so_far += len(found)
+        data, self.script_left = self.script_left[:size], self.script_left[size:]
+        self.read_so_far += len(data)
         assert self.read_so_far < MOST
-        if not found and size and Scripted.hangs:
+        if not data and size and Scripted.hangs:
             WENT.add("hung")
             raise TimeoutError("timed out")
-        return found
+        return data
 
     def read(self, size: int) -> bytes:
         return self._take(size)
 
     def readline(self) -> bytes:
-        end = self.rest.find(b"\n") + 1
-        return self._take(end or max(len(self.rest), 1)).replace(b"%T", self.said)
+        end = self.script_left.find(b"\n") + 1
+        return self._take(end or max(len(self.script_left), 1)).replace(b"%T", self.tag_text)
 
     def send(self, data: bytes) -> None:
         tag = re.match(rb"[A-Z]{4}\d+(?= )", bytes(data))
         if tag:
-            self.said = tag[0]
+            self.tag_text = tag[0]
 
     def shutdown(self) -> None:
-        self.rest = b""
+        self.script_left = b""
 
     def socket(self) -> Any:
         return self.sock
@@ -98,9 +98,9 @@ def imap(data: bytes) -> None:
             return
         for step in steps:
             try:
-                found = step(account)
-                _sound(found)
-                if found:
+                data = step(account)
+                _sound(data)
+                if data:
                     WENT.add(STEPS.index(step))
             except StreamNBError as error:
                 assert "\n" not in str(error)
@@ -113,15 +113,15 @@ def imap(data: bytes) -> None:
 WENT: set[object] = set()
 
 
-def _sound(found: object) -> None:
-    """What is given is of the type it should be."""
-    if isinstance(found, dict):
-        for key, value in found.items():
+def _sound(data: object) -> None:
+    """Check the types of a result."""
+    if isinstance(data, dict):
+        for key, value in data.items():
             assert isinstance(key, str)
             assert not isinstance(value, str)
-    if isinstance(found, list):
-        for one in found:
-            assert isinstance(one, str) or isinstance(one[1], bytes)
+    if isinstance(data, list):
+        for item in data:
+            assert isinstance(item, str) or isinstance(item[1], bytes)
 
 
 DONE = b"%T OK done\r\n"

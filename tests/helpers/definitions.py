@@ -27,14 +27,14 @@ def slow_words(text):
         return "mark" if category[0] == "M" else "word"
 
     kinds = [kind(c) for c in text] + ["break"]
-    found, i = [], 0
+    words, i = [], 0
     while i < len(text):
         if kinds[i] == "unspaced":
             end = i
             while kinds[end] in ("unspaced", "hidden"):
                 end += 1
             run = "".join(text[k] for k in range(i, end) if kinds[k] == "unspaced")
-            found += [run] if len(run) == 1 else [run[k : k + 2] for k in range(len(run) - 1)]
+            words += [run] if len(run) == 1 else [run[k : k + 2] for k in range(len(run) - 1)]
             i = end
         elif kinds[i] == "word":
             word = ""
@@ -44,10 +44,10 @@ def slow_words(text):
                 word += text[i] if kinds[i] != "hidden" else ""
                 i += 1
             if len(word) <= 40:
-                found.append(word)
+                words.append(word)
         else:
             i += 1
-    return found
+    return words
 
 
 def slow_grams(raw, n, first):
@@ -56,15 +56,15 @@ def slow_grams(raw, n, first):
 
 
 def slow_nested(text, n, step):
-    """How many distinct grams of n bytes each shorter one ends; the first few stand for one each."""
-    counts, seen = defaultdict(int), set()
+    """Return the number of distinct n-grams that end in each shorter gram; early grams count 1."""
+    counts, known_grams = defaultdict(int), set()
     for end in range(1, len(text) + 1):
         size = min(n, end // step * step)
-        if size and text[end - size : end] not in seen:
-            seen.add(text[end - size : end])
+        if size and text[end - size : end] not in known_grams:
+            known_grams.add(text[end - size : end])
             for shorter in range(size, 0, -step):
                 counts[text[end - shorter : end]] += 1
-                seen.add(text[end - shorter : end])
+                known_grams.add(text[end - shorter : end])
     return dict(counts)
 
 

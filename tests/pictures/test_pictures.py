@@ -76,7 +76,7 @@ def test_the_most_telling_tokens_are_kept(runs):
 def test_the_curve_of_errors_is_that_of_its_definition(runs):
     run = read_folder(str(runs / "default")).run
     alarms, misses = draw._roc_points(run)
-    positive = np.array([judge == run.positive for judge in run.judges])
+    positive = np.array([label == run.positive for label in run.labels])
     for threshold in (*run.scores[:20], run.scores.max() + 1):
         hm = 100 * (run.scores[~positive] >= threshold).mean()
         sm = 100 * (run.scores[positive] < threshold).mean()

@@ -15,7 +15,7 @@ from test_replay import interrupt, streamnb_command
 from streamnb.config import build
 from streamnb.errors import ConfigError, CorpusError
 from streamnb.evaluate.compare import compare, read_run
-from streamnb.replay.run import replay
+from streamnb.replay import replay_corpus
 from streamnb.replay.sweep import sweep
 
 
@@ -125,12 +125,12 @@ def test_bad_sweeps_are_refused(sample, grid, message):
 @pytest.fixture
 def runs(sample, tmp_path):
     for kind in ("classifier", "multinomial"):
-        replay(config(sample, model={"kind": kind}, output={"folder": str(tmp_path / kind)}))
+        replay_corpus(config(sample, model={"kind": kind}, output={"folder": str(tmp_path / kind)}))
     return [tmp_path / "multinomial", tmp_path / "classifier"]
 
 
 def test_compared_figures_are_those_of_the_runs(runs):
-    found = compare([read_run(run) for run in runs], times=50)
+    found = compare([read_run(run) for run in runs], resamples=50)
     for k, run in enumerate(runs):
         summary = json.loads((run / "summary.json").read_text())
         for name in found.figures:
@@ -156,16 +156,16 @@ def test_other_streams_are_refused(runs, tmp_path):
     lines = (runs[0] / "results.txt").read_text().splitlines()
     changes = {
         "line 2 is .* judge=": [lines[0], lines[2], *lines[3:]],
-        "119 messages, there it is 120": lines[:-1],
-        ":3: not 'NAME judge=": [*lines[:2], "what", *lines[3:]],
-        ":1: not 'NAME judge=": [lines[0].replace("score=", "score=nan#"), *lines[1:]],
-        "there are no results": [],
+        "119 messages, expected 120": lines[:-1],
+        ":3: expected 'NAME judge=": [*lines[:2], "what", *lines[3:]],
+        ":1: expected 'NAME judge=": [lines[0].replace("score=", "score=nan#"), *lines[1:]],
+        "the file holds no results": [],
     }
     for message, changed in changes.items():
         (tmp_path / "other.txt").write_text("\n".join(changed) + "\n" * bool(changed))
         with pytest.raises(CorpusError, match=message):
             compare([read_run(runs[0]), read_run(tmp_path / "other.txt")], 2)
-    with pytest.raises(CorpusError, match="scores are for class ham, there for spam"):
+    with pytest.raises(CorpusError, match="scores are for class ham, expected spam"):
         compare([read_run(runs[0]), read_run(runs[1], "ham")], 2)
     with pytest.raises(CorpusError, match="for class spam; eggs is none of its classes"):
         read_run(runs[0], "eggs")
@@ -187,7 +187,7 @@ def test_hostile_results_end_at_once(runs, tmp_path):
     (runs[0] / "summary.json").unlink()
     os.mkfifo(runs[0] / "summary.json")
     assert read_run(runs[0]).positive == "spam"
-    for name, message in (("long", ":1: not 'NAME"), ("pipe", "not a regular file")):
+    for name, message in (("long", ":1: expected 'NAME"), ("pipe", "not a regular file")):
         with pytest.raises(CorpusError, match=message):
             read_run(tmp_path / name)
     with pytest.raises(CorpusError, match="not a regular file"):
@@ -256,8 +256,8 @@ def test_ctrl_c_leaves_an_earlier_sweep_alone(sample, tmp_path):
     before = {file: file.read_bytes() for file in run.rglob("*") if file.is_file()}
     error = interrupt(sample, *sweep)
     assert {file: file.read_bytes() for file in before} == before
-    assert "sweep.json: the earlier ranking was left alone" in error
-    assert "1: the earlier results were left alone" in error
+    assert "sweep.json: the earlier ranking stays as it is" in error
+    assert "1: the earlier results stay as they are" in error
 
 
 @pytest.mark.parametrize("arguments", [["--save", "m"], ["--details"]])

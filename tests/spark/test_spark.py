@@ -48,10 +48,10 @@ from streamnb import (
 )
 from streamnb.config import build
 from streamnb.corpus import open_corpus, read
-from streamnb.evaluate import Judged
-from streamnb.partial import Slices, advance, fresh, learn_shard, merge, plan_of
+from streamnb.evaluate import ScoredPrediction
+from streamnb.partial import ShardPlan, learn_shard, merge, merge_shards, new_model, spec_of
 from streamnb.partial.shards import STATE
-from streamnb.replay.run import replay
+from streamnb.replay import replay_corpus
 from streamnb.spark import fitting
 
 pytestmark = [
@@ -149,7 +149,7 @@ def test_prequential_is_exact(session, kind, seed, classes, partitions, block, d
 def judged(steps):
     names = ("score", "loss", "brier", "claim", "confidence", "classes")
     for row in steps.toArrow().to_pylist():
-        figures = Judged(*(row[name] for name in names))
+        figures = ScoredPrediction(*(row[name] for name in names))
         yield row["position"], row["judge"], row["given"], figures
 
 
@@ -167,7 +167,7 @@ def test_the_summary_is_that_of_replay(session):
     classifier = Classifier(MailTokenizer(), MultinomialNB())
     steps = spark.prequential(mail_of(session, sample()), classifier, block=50)
     corpus = {"path": "corpora/sample"}
-    report = replay(build({"corpus": corpus, "model": {"kind": "multinomial"}}))
+    report = replay_corpus(build({"corpus": corpus, "model": {"kind": "multinomial"}}))
     assert spark.summary(steps) == report.summary
     assert spark.summary(steps, intervals=False).intervals == {}
 
@@ -226,7 +226,7 @@ def test_labels_may_be_numbers_or_truth_values(session):
 def test_a_model_for_each(session):
     rows = sample()
     frame = mail_of(session, rows).withColumn("user", F.concat(F.lit("u"), F.expr("position % 3")))
-    found = spark.fit_each(frame, MailClassifier(), by="user").toArrow().to_pylist()
+    found = spark.fit_each(frame, MailClassifier(), group="user").toArrow().to_pylist()
     assert sorted(row["user"] for row in found) == ["u0", "u1", "u2"]
     for row in found:
         one = MailClassifier()
@@ -238,22 +238,22 @@ def test_a_model_for_each(session):
 
 
 def test_shards_add_up(session, monkeypatch):
-    monkeypatch.setattr(fitting, "FEWEST", 20)
-    monkeypatch.setattr(fitting, "_HELD_BACK", 30)
+    monkeypatch.setattr(fitting, "MIN_SHARD", 20)
+    monkeypatch.setattr(fitting, "_HELD_OUT", 30)
     rows = stream(3, 600, 2)
     slow = TextClassifier()
-    slices, cut = Slices(0, 599, 3, 2, 20), {}
+    slices, cut = ShardPlan(0, 599, 3, 2, 20), {}
     for row in rows:
-        cut.setdefault(slices.of(row.position), []).append(row)
-    plan = plan_of(slow)
-    for first, last in slices.taken_together():
+        cut.setdefault(slices.slice_of(row.position), []).append(row)
+    plan = spec_of(slow)
+    for first, last in slices.slices_by_round():
         data = saved(slow)
         shards = [
             list(learn_shard(Classifier.load(io.BytesIO(data)), cut[k], 2))
             for k in range(first, last + 1)
         ]
         pieces = [piece for shard in shards for piece in shard if piece.view != STATE]
-        advance(slow, [*merge(plan, pieces), shards[-1][-1]])
+        merge_shards(slow, [*merge(plan, pieces), shards[-1][-1]])
     for partitions in (1, 5):
         frame = frame_of(session, rows, partitions)
         found = spark.fit(frame, TextClassifier(), shards=3, rounds=2, parts=2)
@@ -364,13 +364,13 @@ def test_what_cannot_be_is_refused(session):
         (lambda: spark.prequential(frame.drop("position"), words), "no column 'position'"),
         (lambda: spark.prequential(frame, TextClassifier()), "one message after the other"),
         (lambda: spark.prequential(frame.where("position != 7"), words, delay=3), "without gaps"),
-        (lambda: spark.fit_each(frame, words, by="user"), "no column 'user'"),
+        (lambda: spark.fit_each(frame, words, group="user"), "no column 'user'"),
         (lambda: spark.score(frame, words, keep=["nothing"]), "'nothing'"),
         (lambda: spark.score(frame, words, keep=["label", "label"]), "a column twice"),
         (lambda: spark.fit(frame, words, rounds=2), "goes with shards"),
         (lambda: spark.fit(frame, words, memory=float("nan")), "memory"),
-        (lambda: spark.fit(frame, words, least=-1), "least"),
-        (lambda: spark.fit_each(frame, words, by="message"), "rename it"),
+        (lambda: spark.fit(frame, words, min_count=-1), "least"),
+        (lambda: spark.fit_each(frame, words, group="message"), "rename it"),
     ):
         with pytest.raises(ValueError, match=why):
             call()
@@ -499,7 +499,7 @@ def test_the_command_does_what_a_configuration_says(tmp_path):
     assert command("spark", "fit", "configs/spark.yaml", *settings).returncode == 0
     told = command("spark", "prequential", "configs/spark.yaml", *settings, "--json")
     corpus = {"path": "corpora/sample"}
-    report = replay(build({"corpus": corpus, "model": {"kind": "multinomial"}}))
+    report = replay_corpus(build({"corpus": corpus, "model": {"kind": "multinomial"}}))
     assert json.loads(told.stdout) == json.loads(json.dumps(report.summary.as_dict()))
     scored = [*settings, "--set", f"spark.output={out}", "--json"]
     assert (
@@ -592,7 +592,7 @@ def test_a_table_is_not_replaced_by_nothing(tmp_path):
 
 
 def test_a_plan_is_the_same_for_all():
-    assert plan_of(fresh(plan_of(MailClassifier()))) == plan_of(MailClassifier())
+    assert spec_of(new_model(spec_of(MailClassifier()))) == spec_of(MailClassifier())
 
 
 def test_the_guide_runs_as_it_stands(session, tmp_path, monkeypatch):
@@ -637,7 +637,7 @@ assert saved(spark.fit(frame, template)) == saved(model)
 steps = spark.prequential(frame, template, block=30)
 assert list(judged(steps.sort("position"))) == list(judged_in_sequence(template.clone(), rows))
 assert spark.summary(steps).messages == spark.score(frame, model).count() == 100
-each = spark.fit_each(frame, template, by="label")
+each = spark.fit_each(frame, template, group="label")
 assert each.count() == 3
 print("same")
 """
