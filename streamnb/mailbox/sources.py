@@ -14,6 +14,7 @@ from typing import NamedTuple
 from streamnb.corpus import Entry, read
 from streamnb.corpus.entry import MAX_MESSAGE
 from streamnb.corpus.folders import is_maildir
+from streamnb.corpus.maildir_flags import split_maildir_flags
 from streamnb.corpus.mbox import is_mbox, open_mbox
 from streamnb.errors import CorpusError, StreamNBError, convert_os_errors, root_cause
 
