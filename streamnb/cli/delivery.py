@@ -32,7 +32,7 @@ def pass_unmarked() -> None:
 
 
 def _field(ctx: click.Context, param: click.Parameter, text: str | None) -> str | None:
-    from streamnb.mailbox.service.answers import FIELD
+    from streamnb.mailbox.service.response import FIELD
 
     if text is None:
         return None
@@ -60,7 +60,7 @@ def _field(ctx: click.Context, param: click.Parameter, text: str | None) -> str 
     callback=_field,
     help="Another header field, for messages whose verdict is unsure.",
 )
-@options.question_options
+@options.judge_options
 @options.database_options
 def filter_(strict: bool, update: bool, unsure_field: str | None) -> None:
     """Copy a message from standard input to standard output, with its verdict at its head.
@@ -80,10 +80,10 @@ def filter_(strict: bool, update: bool, unsure_field: str | None) -> None:
     from streamnb.cli.quick import filtered
 
     try:
-        asking = options.asking(learn=update, record=True)
+        asking = options.connect(learn=update, record=True)
     except StreamNBError as error:
         pass_unmarked()
-        options.tell(f"passed on unmarked: {error}")
+        options.notify(f"passed on unmarked: {error}")
         raise click.exceptions.Exit(75 if strict else 0) from None
     status = filtered(asking, strict, unsure_field)
     if status:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from streamnb.cli.options import plot_option, set_option, tell
+from streamnb.cli.options import plot_option, set_option, notify
 from streamnb.cli.tables import new_console, new_table, progress_bar
 from streamnb.errors import ConfigError, printable, abbreviate
 
@@ -71,7 +71,7 @@ def experiment(
     elif not quiet:
         _print(found)
     if found.interrupted:
-        tell("interrupted; the figures are of the trials until then")
+        notify("interrupted; the figures are of the trials until then")
         sys.exit(130)
 
 

@@ -89,7 +89,7 @@ def _readable(
             content = CorpusError(f"{found.name}: not learned: it is empty")
         if isinstance(content, StreamNBError):
             failed.append(content)
-            options.tell(content)
+            options.notify(content)
         else:
             yield label, found.name, content
 
@@ -317,7 +317,7 @@ def upgrade(new: str, source: tuple[str, ...], as_json: bool) -> None:
     with (
         _failing_last() as failed,
         options.open_mailbox() as old,
-        successor(old, new, options.current("wait")) as fresh,
+        successor(old, new, options.shared_value("wait")) as fresh,
     ):
         found = (("", one) for one in sources(source))
         brought = (
@@ -328,7 +328,7 @@ def upgrade(new: str, source: tuple[str, ...], as_json: bool) -> None:
         _settle(fresh, as_json)
         left = missing(old, fresh)
         if left:
-            options.tell(
+            options.notify(
                 f"{left:,} messages of the old database were in none of these sources: "
                 "name more of them, or go on without"
             )
@@ -344,10 +344,10 @@ def _errors_are_three() -> Iterator[None]:
     except (BusyError, click.exceptions.Exit, BrokenPipeError):
         raise
     except StreamNBError as error:
-        options.tell(error)
+        options.notify(error)
         raise click.exceptions.Exit(3) from None
     except OSError as error:
-        options.tell(describe_os_error(error))
+        options.notify(describe_os_error(error))
         os._exit(3)  # Python would try to write what is left once more
     except Exception as error:
         raise UnexpectedError(error, 3) from error
@@ -356,7 +356,7 @@ def _errors_are_three() -> Iterator[None]:
 @click.command(cls=options.MailCommand)
 @click.argument("source", nargs=-1)
 @click.option("--reasons", type=click.IntRange(0, 100), default=0, help="Show so many reasons.")
-@options.question_options
+@options.judge_options
 @binary_option
 @server_options
 @options.database_options
@@ -384,11 +384,11 @@ def classify(source: tuple[str, ...], reasons: int, as_json: bool, binary: bool)
         raise click.UsageError("Missing argument 'SOURCE...' (or a message on standard input).")
     statuses: list[int] = []
     waiting: set[str] = set()
-    asking = options.asking(reasons)
+    asking = options.connect(reasons)
     with _errors_are_three(), asking:
         for found in sources(source or ("-",), binary):
             if isinstance(found.content, StreamNBError):
-                options.tell(found.content)
+                options.notify(found.content)
                 statuses.append(3)
                 continue
             answer = asking.classify(found.content)

@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from streamnb.cli.options import Finite, current, database_options, open_mailbox, say, tell, time_of
+from streamnb.cli.options import (
+    FiniteRange,
+    shared_value,
+    database_options,
+    open_mailbox,
+    echo_err,
+    notify,
+    parse_time,
+)
 from streamnb.errors import ConfigError, StateError, printable
 
 if TYPE_CHECKING:
@@ -83,9 +91,9 @@ def verify() -> None:
         path = mailbox.path
     for problem in problems:
         named = problem if problem.startswith(f"{path}: ") else f"{path}: {problem}"
-        say(named)
+        echo_err(named)
     if problems:
-        tell(
+        notify(
             "the database is damaged; `streamnb recover NEW.db` makes a new one of what the ledger "
             "still has"
         )
@@ -118,10 +126,10 @@ def recover(new: str, classes: tuple[str, ...]) -> None:
     from streamnb.mailbox.location import default_path
     from streamnb.mailbox.rescue import rescue as rescued
 
-    damaged = str(current("db") or default_path())
-    done = rescued(damaged, new, classes, current("wait"))
+    damaged = str(shared_value("db") or default_path())
+    done = rescued(damaged, new, classes, shared_value("wait"))
     for line in done.left:
-        say(f"{damaged}: left out: {line}")
+        echo_err(f"{damaged}: left out: {line}")
     click.echo(printable(f"{new}: {done.added:,} learnings kept"))
     if done.left:
         raise click.exceptions.Exit(4)
@@ -163,7 +171,7 @@ def undo(since: str | None, last: int | None, redo: bool, yes: bool, dry_run: bo
         raise click.UsageError("one of --since TIME, --last [N] and --redo")
     if redo and dry_run:
         raise click.UsageError("--redo has no --dry-run")
-    at = None if since is None else time_of(since)
+    at = None if since is None else parse_time(since)
     with open_mailbox() as mailbox:
         if redo:
             learned, ended, left = redone(mailbox)
@@ -206,7 +214,7 @@ def _ask(what: str) -> None:
 @click.command()
 @click.option(
     "--once",
-    type=Finite(0),
+    type=FiniteRange(0),
     default=180,
     show_default=True,
     metavar="DAYS",
@@ -214,7 +222,7 @@ def _ask(what: str) -> None:
 )
 @click.option(
     "--ledger",
-    type=Finite(0),
+    type=FiniteRange(0),
     metavar="DAYS",
     help="Let the ledger reach back so far: older messages cannot be forgotten. Default: for ever.",
 )
@@ -274,7 +282,7 @@ def export(file: str, kind: str | None, no_messages: bool) -> None:
         left_out = exported(mailbox, file, kind or "lines", not no_messages)
     if left_out:
         classes = ", ".join(f"{label} ({n:,} messages)" for label, n in sorted(left_out.items()))
-        tell(f"{file}: left out, for {kind} knows ham and spam only: {classes}")
+        notify(f"{file}: left out, for {kind} knows ham and spam only: {classes}")
 
 
 def _said(done: Absorbed) -> str:
@@ -324,7 +332,7 @@ def merge(other: str) -> None:
     from streamnb.mailbox.transfer.formats import merge as merged
 
     with (
-        Mailbox(other, create=False, wait=current("wait")) as theirs,
+        Mailbox(other, create=False, wait=shared_value("wait")) as theirs,
         open_mailbox(create=True) as mailbox,
     ):
         click.echo(_said(merged(mailbox, theirs)))

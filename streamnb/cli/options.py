@@ -15,12 +15,12 @@ import click
 from streamnb.errors import StreamNBError, printable
 
 if TYPE_CHECKING:
-    from streamnb.mailbox.service.answers import Question
-    from streamnb.mailbox.service.client import Asking
+    from streamnb.mailbox.service.response import JudgeOptions
+    from streamnb.mailbox.service.client import MailboxClient
     from streamnb.mailbox.store import Mailbox
 
 
-class Finite(click.FloatRange):
+class FiniteRange(click.FloatRange):
     """A number within a range; NaN is in none."""
 
     def convert(self, value: Any, param: Any, ctx: Any) -> float:
@@ -59,7 +59,7 @@ on_error_option = click.option(
 )
 
 
-def all_of(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
+def combine_options(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
     """Several options as one decorator; the last comes first in the help."""
 
     def decorated(command: Command) -> Command:
@@ -70,14 +70,14 @@ def all_of(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
     return decorated
 
 
-def say(line: object) -> None:
+def echo_err(line: object) -> None:
     """Print a line on standard error."""
     click.echo(printable(str(line)), err=True)
 
 
-def tell(line: object) -> None:
+def notify(line: object) -> None:
     """Print on standard error what somebody should know, and who says so."""
-    say(f"streamnb: {line}")
+    echo_err(f"streamnb: {line}")
 
 
 def _check_plot(ctx: click.Context, param: click.Parameter, path: str | None) -> str | None:
@@ -106,7 +106,7 @@ def _keep(ctx: click.Context, param: click.Parameter, value: Any) -> None:
     ctx.meta[f"streamnb.{param.name}"] = value
 
 
-def current(name: str) -> Any:
+def shared_value(name: str) -> Any:
     """The value of a shared option of the command that runs; a user's database is `db`."""
     return click.get_current_context().meta[f"streamnb.{name}"]
 
@@ -130,18 +130,18 @@ def _keep_database(ctx: click.Context, param: click.Parameter, db: str | None) -
     _keep(ctx, param, db)
 
 
-def current_base() -> str | None:
+def site_model_path() -> str | None:
     """What --base names, or stands for it."""
     from streamnb.mailbox.location import base_path
 
-    return current("base") or base_path(current("user"))
+    return shared_value("base") or base_path(shared_value("user"))
 
 
 # Add --db, --base, --user and --wait, for `open_mailbox` and `asking`.
-database_options = all_of(
+database_options = combine_options(
     shared_option(
         "--wait",
-        type=Finite(0, 3600),
+        type=FiniteRange(0, 3600),
         default=10.0,
         show_default=True,
         help="Seconds to wait for another process that writes; then exit status 75.",
@@ -167,42 +167,42 @@ database_options = all_of(
 )
 
 
-# Add how messages are judged, for `current_question`.
-question_options = all_of(
+# Add how messages are judged, for `current_judge_options`.
+judge_options = combine_options(
     shared_option(
         "--costs",
-        type=(Finite(0), Finite(0), Finite(0)),
+        type=(FiniteRange(0), FiniteRange(0), FiniteRange(0)),
         metavar="ALARM MISS UNSURE",
         help="What a false alarm, a missed spam and a look cost. Default: 10 1 0.2.",
     ),
     shared_option(
         "--threshold",
-        type=Finite(0.5, 1),
+        type=FiniteRange(0.5, 1),
         metavar="P",
         help="Be sure of a class from this probability on, in place of the costs.",
     ),
 )
 
 
-def current_question(reasons: int = 0) -> Question:
+def current_judge_options(reasons: int = 0) -> JudgeOptions:
     """How messages are judged."""
-    from streamnb.mailbox.service.answers import Question
+    from streamnb.mailbox.service.response import JudgeOptions
 
-    return Question(reasons, current("threshold"), current("costs"))
+    return JudgeOptions(reasons, shared_value("threshold"), shared_value("costs"))
 
 
-def asking(reasons: int = 0, learn: bool = False, record: bool = False) -> Asking:
+def connect(reasons: int = 0, learn: bool = False, record: bool = False) -> MailboxClient:
     """Who is asked what a message is."""
-    from streamnb.mailbox.service.client import Asking
+    from streamnb.mailbox.service.client import MailboxClient
 
-    return Asking(
-        current("db"),
-        current("wait"),
-        current_question(reasons),
+    return MailboxClient(
+        shared_value("db"),
+        shared_value("wait"),
+        current_judge_options(reasons),
         learn,
-        current("user"),
+        shared_value("user"),
         record,
-        current_base(),
+        site_model_path(),
     )
 
 
@@ -211,14 +211,16 @@ def open_mailbox(create: bool = False) -> Mailbox:
     from streamnb.mailbox.base import with_base
     from streamnb.mailbox.location import default_path
 
-    return with_base(current("db") or default_path(), create, current("wait"), current_base())
+    return with_base(
+        shared_value("db") or default_path(), create, shared_value("wait"), site_model_path()
+    )
 
 
 _SPAN = re.compile(r"(\d{1,9})\s*([smhdw])[a-z]*(?:\s+ago)?")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
 
-def time_of(text: str) -> float:
+def parse_time(text: str) -> float:
     """A moment, in seconds since 1970: `2026-11-20 14:30`, or `2h` for two hours ago."""
     span = _SPAN.fullmatch(text.strip().lower())
     try:

@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import NoReturn
 
 from streamnb.errors import BusyError, StreamNBError, describe_os_error, printable, error_text
-from streamnb.mailbox.service.client import Asking
+from streamnb.mailbox.service.client import MailboxClient
 from streamnb.mailbox.service.passthrough import pass_through
 
 _OPTIONS = {"--db", "--user"}
@@ -33,7 +33,7 @@ def exit_status(arguments: list[str]) -> int | None:
         return None
     record = arguments[0] == "filter"
     try:
-        asking = Asking(options.get("--db"), user=options.get("--user"), record=record)
+        asking = MailboxClient(options.get("--db"), user=options.get("--user"), record=record)
         if not os.path.exists(asking.socket):
             return None
     except (StreamNBError, OSError, ValueError):
@@ -46,7 +46,7 @@ def exit_status(arguments: list[str]) -> int | None:
     return None
 
 
-def _classified(asking: Asking, path: str) -> int | None:
+def _classified(asking: MailboxClient, path: str) -> int | None:
     """Ask the server of one message; None where all must be done the long way."""
     from streamnb.mailbox.service.protocol import MOST
 
@@ -86,7 +86,7 @@ def say_waiting(labels: set[str]) -> None:
     )
 
 
-def filtered(asking: Asking, strict: bool, unsure_field: str | None = None) -> int:
+def filtered(asking: MailboxClient, strict: bool, unsure_field: str | None = None) -> int:
     """Copy a message from standard input to standard output, with its verdict at its head.
 
     Parameters

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from streamnb.cli.options import on_error_option, plot_option, set_option, tell
+from streamnb.cli.options import on_error_option, plot_option, set_option, notify
 from streamnb.cli.tables import new_console, new_table, progress_bar
 from streamnb.errors import ConfigError, printable
 
@@ -104,7 +104,7 @@ def replay(
     tell_skipped(report.skipped)
     _tell_first(report.left, "{} more were left alone")
     if report.interrupted:
-        tell("interrupted; the figures are of the messages until then")
+        notify("interrupted; the figures are of the messages until then")
         sys.exit(130)
 
 
@@ -141,9 +141,9 @@ def tell_skipped(lines: list[str]) -> None:
 
 def _tell_first(lines: list[str], more: str) -> None:
     for line in lines[:3]:
-        tell(line)
+        notify(line)
     if len(lines) > 3:
-        tell(more.format(len(lines) - 3))
+        notify(more.format(len(lines) - 3))
 
 
 # Where the value of each option goes.
@@ -220,7 +220,7 @@ def _sweep(config: Config, plain: bool, as_json: bool, quiet: bool) -> None:
     tell_skipped(ranked[0].report.skipped[:3] if ranked else [])
     _tell_first([line for one in ranked for line in one.report.left], "{} more were left alone")
     if len(ranked) < settings_of(config) or any(one.report.interrupted for one in ranked):
-        tell("interrupted; the figures are of the messages until then")
+        notify("interrupted; the figures are of the messages until then")
         sys.exit(130)
 
 

@@ -18,10 +18,10 @@ from streamnb.errors import ConfigError, require_extra
 if TYPE_CHECKING:
     import ssl
 
-    from streamnb.mailbox.service.answers import Question
-    from streamnb.mailbox.service.judge import Mailboxes
-    from streamnb.mailbox.service.listening import Address, Talk
-    from streamnb.mailbox.service.proxy import Hop
+    from streamnb.mailbox.service.response import JudgeOptions
+    from streamnb.mailbox.service.mailboxes import Mailboxes
+    from streamnb.mailbox.service.sockets import Address, ConnectionHandler
+    from streamnb.mailbox.service.proxy import NextHop
     from streamnb.mailbox.service.server import Listener
 
 _MAIL = 20  # connections that bring mail, at once: each can hold a message of 50 MB
@@ -36,18 +36,18 @@ _MAIL = 20  # connections that bring mail, at once: each can hold a message of 5
     metavar="lmtp:ADDRESS",
     help="Where mail goes then: lmtp:ADDRESS or smtp:ADDRESS.",
 )
-@click.option("--milter", metavar="ADDRESS", help="Answer Postfix or Sendmail as a milter.")
+@click.option("--milter", metavar="ADDRESS", help="Response Postfix or Sendmail as a milter.")
 @click.option(
     "--reject",
-    type=options.Finite(0.5, 1),
+    type=options.FiniteRange(0.5, 1),
     metavar="P",
     help="With --milter: refuse spam that is sure, from this probability on.",
 )
-@click.option("--http", metavar="ADDRESS", help="Answer programs by HTTP, in JSON.")
+@click.option("--http", metavar="ADDRESS", help="Response programs by HTTP, in JSON.")
 @click.option("--users", is_flag=True, help="Serve all users' databases, not a single one.")
 @click.option("--certificate", metavar="FILE", help="Offer STARTTLS by it (PEM, with --key).")
 @click.option("--key", metavar="FILE", help="The private key of the certificate.")
-@options.question_options
+@options.judge_options
 @options.database_options
 def serve(
     lmtp: str | None,
@@ -80,8 +80,8 @@ def serve(
     """  # noqa: D301 (click's mark for lines that stay as they are)
     from streamnb.mailbox.base import Base
     from streamnb.mailbox.location import base_path, users_folder
-    from streamnb.mailbox.service.judge import Mailboxes
-    from streamnb.mailbox.service.listening import inherited
+    from streamnb.mailbox.service.mailboxes import Mailboxes
+    from streamnb.mailbox.service.sockets import inherited
     from streamnb.mailbox.service.server import serve as served
 
     gc.set_threshold(20_000, 10, 10)  # what lives for months looks for cycles more often (`group`)
@@ -101,7 +101,7 @@ def serve(
         raise click.UsageError("--certificate is for --smtp and --lmtp alone")
     if reject is not None and not (milter or "milter" in passed):
         raise click.UsageError("--reject goes with --milter")
-    if users and options.current("db") is not None:
+    if users and options.shared_value("db") is not None:
         raise click.UsageError("--users serves all users' databases: without --db and --user")
     if (milter or "milter" in passed) and users:
         raise click.UsageError("--milter goes with one database: a message can be for many users")
@@ -112,18 +112,18 @@ def serve(
     with ExitStack() as stack:
         if users:
             os.makedirs(users_folder(), mode=0o700, exist_ok=True)
-            base = options.current_base() or base_path("all")
-            site = None if base is None else Base(base, options.current("wait"))
+            base = options.site_model_path() or base_path("all")
+            site = None if base is None else Base(base, options.shared_value("wait"))
             if site is not None:
                 _ = site.version  # one that cannot be read is told now
             mailboxes = Mailboxes(None, site)
         else:
             mailboxes = Mailboxes(stack.enter_context(options.open_mailbox(create=True)))
 
-        def handler(name: str) -> Talk:
-            return _handler(name, mailboxes, next_hop, options.current_question(), tls, reject)
+        def handler(name: str) -> ConnectionHandler:
+            return _handler(name, mailboxes, next_hop, options.current_judge_options(), tls, reject)
 
-        served(mailboxes, _listeners(stack, mailboxes, wanted, passed, handler), options.say)
+        served(mailboxes, _listeners(stack, mailboxes, wanted, passed, handler), options.echo_err)
     sys.stderr.flush()
     os._exit(0)  # all is done; a thread that waits for a next hop that hangs is not waited for
 
@@ -131,37 +131,37 @@ def serve(
 def _handler(
     name: str,
     mailboxes: Mailboxes,
-    hop: Hop | None,
-    question: Question,
+    hop: NextHop | None,
+    question: JudgeOptions,
     tls: ssl.SSLContext | None,
     reject: float | None,
-) -> Talk:
+) -> ConnectionHandler:
     """What talks to those who come to a kind of listener; what it needs is imported then."""
     if name == "ask":
         from streamnb.mailbox.service.server import asked
 
-        return asked(mailboxes, options.say)
+        return asked(mailboxes, options.echo_err)
     if name == "milter":
         from streamnb.mailbox.service.milter import milter
 
-        return milter(mailboxes, options.say, question, reject)
+        return milter(mailboxes, options.echo_err, question, reject)
     if name == "http":
         with require_extra("server", "{}: not installed"):
             from streamnb.mailbox.service.api import api
-            from streamnb.mailbox.service.http import Guard, http
-        return http(Guard(api(mailboxes), _token(mailboxes)))
+            from streamnb.mailbox.service.http import AuthMiddleware, http
+        return http(AuthMiddleware(api(mailboxes), _token(mailboxes)))
     with require_extra("server", "{}: not installed"):
         from streamnb.mailbox.service.proxy import proxy
     assert hop is not None  # noqa: S101 (checked by the command)
-    return proxy(hop, mailboxes, options.say, name == "lmtp", question, tls)
+    return proxy(hop, mailboxes, options.echo_err, name == "lmtp", question, tls)
 
 
 def _token(mailboxes: Mailboxes) -> Callable[[str | None], str]:
     """The token for a user's database, or for the only one."""
     from streamnb.mailbox.location import user_path
-    from streamnb.mailbox.service.http import token_of
+    from streamnb.mailbox.service.http import database_token
 
-    only = None if mailboxes.one is None else token_of(mailboxes.one.location)
+    only = None if mailboxes.one is None else database_token(mailboxes.one.location)
 
     def of_user(user: str | None) -> str:
         if only is not None and user is None:
@@ -169,7 +169,7 @@ def _token(mailboxes: Mailboxes) -> Callable[[str | None], str]:
         with suppress(ConfigError):
             path = user_path(user or "")
             if only is None and os.path.exists(path):
-                return token_of(path)
+                return database_token(path)
         raise LookupError("no such user")
 
     return of_user
@@ -180,11 +180,11 @@ def _listeners(
     mailboxes: Mailboxes,
     wanted: dict[str, str | None],
     passed: dict[str, list[socket.socket]],
-    handler: Callable[[str], Talk],
+    handler: Callable[[str], ConnectionHandler],
 ) -> list[Listener]:
     """All listeners that are asked for; the stack closes them."""
     from streamnb.mailbox.location import is_url, socket_path
-    from streamnb.mailbox.service.listening import address_of, listen
+    from streamnb.mailbox.service.sockets import parse_address, listen
     from streamnb.mailbox.service.server import Listener
 
     one = mailboxes.one
@@ -192,7 +192,7 @@ def _listeners(
     if one is not None and is_url(one.location):  # no database has made the folder
         os.makedirs(os.path.dirname(asking), mode=0o700, exist_ok=True)
     places = {"ask": f"unix:{asking}", **{k: v for k, v in wanted.items() if v}}
-    addresses = {name: address_of(text) for name, text in places.items() if name not in passed}
+    addresses = {name: parse_address(text) for name, text in places.items() if name not in passed}
     most = {"lmtp": _MAIL, "smtp": _MAIL, "milter": 5 * _MAIL}
     made = {name: handler(name) for name in (*addresses, *passed)}
     found: list[Listener] = []
@@ -208,22 +208,22 @@ def _listeners(
 
 def _own(*listeners: str | None) -> list[Address]:
     """Where this server takes mail itself."""
-    from streamnb.mailbox.service.listening import address_of
+    from streamnb.mailbox.service.sockets import parse_address
 
-    return [address_of(text) for text in listeners if text]
+    return [parse_address(text) for text in listeners if text]
 
 
-def _hop(text: str) -> Hop:
+def _hop(text: str) -> NextHop:
     with require_extra("server", "{}: not installed"):
-        from streamnb.mailbox.service.proxy import Hop
-    from streamnb.mailbox.service.listening import address_of
+        from streamnb.mailbox.service.proxy import NextHop
+    from streamnb.mailbox.service.sockets import parse_address
 
     kind, _, address = text.partition(":")
     if kind not in ("lmtp", "smtp"):
         raise click.BadParameter(
             f"{text!r:.100} is not lmtp:ADDRESS or smtp:ADDRESS", param_hint="--next"
         )
-    return Hop(kind == "lmtp", address_of(address))
+    return NextHop(kind == "lmtp", parse_address(address))
 
 
 def _tls(certificate: str, key: str) -> ssl.SSLContext:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from streamnb.cli.options import all_of, current, shared_option
+from streamnb.cli.options import combine_options, shared_value, shared_option
 from streamnb.errors import CorpusError
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 # Add what a mail server asks for, for `access_of`.
-server_options = all_of(
+server_options = combine_options(
     shared_option("--password-command", metavar="COMMAND", help="Prints the password of imap://."),
     shared_option(
         "--password-file",
@@ -47,7 +47,7 @@ def access_of(*names: str) -> Access:
     for name in filter(is_server, names):
         address_of(name)
     given = ("password_command", "password_file", "ca_file", "plaintext")
-    return Access(*map(current, given))
+    return Access(*map(shared_value, given))
 
 
 def sources(names: Iterable[str], binary: bool = True) -> Iterator[Found]:

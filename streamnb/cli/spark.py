@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from streamnb.cli.options import all_of, set_option
+from streamnb.cli.options import combine_options, set_option
 from streamnb.errors import ConfigError, CorpusError, StreamNBError, require_extra, printable
 
 
@@ -32,7 +32,7 @@ def spark() -> None:
     """  # noqa: D301 (click's mark for lines that stay as they are)
 
 
-_settings = all_of(
+_settings = combine_options(
     click.option("--json", "as_json", is_flag=True, help="Print one JSON object."),
     set_option("spark.parts=32"),
     click.argument("config_file", metavar="CONFIG"),

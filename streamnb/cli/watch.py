@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from streamnb.cli.options import Finite, database_options, open_mailbox
+from streamnb.cli.options import FiniteRange, database_options, open_mailbox
 from streamnb.cli.sources import access_of, is_server, server_options
 from streamnb.errors import (
     BusyError,
@@ -156,13 +156,13 @@ def _option(where: str, option: click.Option, value: Any) -> Any:
 @click.option("--existing", is_flag=True, help="Classify what lies in the inbox already, too.")
 @click.option(
     "--ham-after",
-    type=Finite(0),
+    type=FiniteRange(0),
     metavar="DAYS",
     help="Take for ham what lies read in the inbox for so long. Default: never.",
 )
 @click.option(
     "--every",
-    type=Finite(0.1, 86400),
+    type=FiniteRange(0.1, 86400),
     default=30,
     show_default=True,
     metavar="SECONDS",

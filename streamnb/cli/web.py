@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from streamnb.cli.options import Finite, database_options, json_option, open_mailbox, say
+from streamnb.cli.options import FiniteRange, database_options, json_option, open_mailbox, echo_err
 from streamnb.cli.sources import server_options
 from streamnb.errors import ConfigError, require_extra
 
@@ -40,30 +40,32 @@ def web(account: str | None, listen: str) -> None:
       streamnb web ~/Maildir --listen 127.0.0.1:0
     """  # noqa: D301 (click's mark for lines that stay as they are)
     with require_extra("web", "{}: not installed"):
-        from streamnb.mailbox.service.http import Guard, http, token_of
+        from streamnb.mailbox.service.http import AuthMiddleware, http, database_token
         from streamnb.web.app import pages
     from streamnb.cli.watch import account_of
-    from streamnb.mailbox.service.judge import Mailboxes
-    from streamnb.mailbox.service.listening import address_of
-    from streamnb.mailbox.service.listening import listen as listening_at
+    from streamnb.mailbox.service.mailboxes import Mailboxes
+    from streamnb.mailbox.service.sockets import parse_address
+    from streamnb.mailbox.service.sockets import listen as listening_at
     from streamnb.mailbox.service.server import Listener, serve
 
-    address = address_of(listen)
+    address = parse_address(listen)
     if not address.here or address.path is not None:
         raise ConfigError(f"{listen}: the page is for this machine alone: 127.0.0.1:PORT")
     with open_mailbox(create=True) as mailbox:
-        token, session = token_of(mailbox.location), secrets.token_urlsafe(32)
+        token, session = database_token(mailbox.location), secrets.token_urlsafe(32)
         reached = None if account is None else account_of(account)[0]
         with nullcontext() if reached is None else closing(reached):
-            guard = Guard(pages(mailbox, session, reached), lambda user: token, session=session)
+            guard = AuthMiddleware(
+                pages(mailbox, session, reached), lambda user: token, session=session
+            )
             listener = Listener("web", listening_at(address), http(guard))
             click.echo(f"http://{listener.where}/?token={token}")
-            serve(Mailboxes(mailbox), [listener], say)
+            serve(Mailboxes(mailbox), [listener], echo_err)
 
 
 @click.command()
 @click.option("--most", type=click.IntRange(0, 100_000), metavar="N", help="Keep N; 0 for none.")
-@click.option("--days", type=Finite(0, 36_500), metavar="DAYS", help="Keep them for so long.")
+@click.option("--days", type=FiniteRange(0, 36_500), metavar="DAYS", help="Keep them for so long.")
 @database_options
 @json_option
 def verdicts(most: int | None, days: float | None, as_json: bool) -> None:

@@ -23,7 +23,7 @@ from streamnb.mailbox.blend import forget
 from streamnb.mailbox.digest import digest
 from streamnb.mailbox.lessons import Outcome, take_back
 from streamnb.mailbox.packed import pack_tokens, places_in, unpack_tokens
-from streamnb.mailbox.service.answers import Answer
+from streamnb.mailbox.service.response import Response
 from streamnb.mailbox.store import Mailbox
 from streamnb.mailbox.undo import undone_messages
 
@@ -38,7 +38,7 @@ CREATE TABLE IF NOT EXISTS verdicts(
     moved TEXT,                   -- the folder it was moved to
     sender TEXT NOT NULL,
     subject TEXT NOT NULL,
-    mark TEXT NOT NULL,           -- as `Answer`
+    mark TEXT NOT NULL,           -- as `Response`
     label TEXT,
     score REAL NOT NULL,
     probability REAL NOT NULL,
@@ -80,7 +80,7 @@ class Entry(NamedTuple):
     sender, subject
         Of its header.
     mark, label, score, probability
-        As `Answer`.
+        As `Response`.
     taught
         What it was learned as since; None where it was not.
     teacher
@@ -134,7 +134,7 @@ class Record:
             self.mailbox.database.keep("record", bounds._asdict())
             self._purge(connection, bounds)
 
-    def note(self, message: bytes, found: Answer, place: str, moved: str | None = None) -> None:
+    def note(self, message: bytes, found: Response, place: str, moved: str | None = None) -> None:
         """Record a verdict; another one on the same message takes its place.
 
         Parameters

@@ -30,7 +30,7 @@ from test_web import Page
 
 from streamnb import Mailbox
 from streamnb.mailbox.record import Bounds, Record
-from streamnb.mailbox.service.client import Asking
+from streamnb.mailbox.service.client import MailboxClient
 
 
 def mutated(draw: random.Random, mails: list[bytes]) -> bytes:
@@ -89,7 +89,7 @@ def main() -> None:
         for _ in range(number):
             message = mutated(draw, mails)
             begun = time.monotonic()
-            with Asking(base / "mail.db", record=True) as asking:
+            with MailboxClient(base / "mail.db", record=True) as asking:
                 wrong += asking.ask_server(message).mark not in "SHU"
             slowest["socket"] = max(slowest["socket"], time.monotonic() - begun)
             for what, client in clients.items():

@@ -29,7 +29,7 @@ from postgres import served as served_by
 from streamnb import Mailbox, MailClassifier
 from streamnb.corpus import open_corpus, read
 from streamnb.features.token_counts import TokenCounts
-from streamnb.mailbox.service.client import Asking
+from streamnb.mailbox.service.client import MailboxClient
 from streamnb.mailbox.transfer.formats import export, import_file
 
 STREAMNB = str(Path(sys.executable).parent / "streamnb")
@@ -110,7 +110,7 @@ def served(path: Path | str, mails: list[tuple[bytes, str]], files: list[str]) -
     server.stderr.readline()
 
     def ask(content: bytes) -> None:
-        with Asking(path) as asking:
+        with MailboxClient(path) as asking:
             asking.classify(content)
             assert asking._mailbox is None
 

@@ -22,7 +22,7 @@ from commands import STREAMNB
 
 from streamnb import Mailbox, MailClassifier
 from streamnb.corpus import open_corpus, read
-from streamnb.mailbox.service.client import Asking
+from streamnb.mailbox.service.client import MailboxClient
 
 SAMPLE = Path(__file__).parents[2] / "corpora" / "sample"
 MESSAGES = 5000
@@ -50,7 +50,7 @@ def main() -> None:
         for _ in range(MESSAGES):
             message, _ = draw.choice(mails)
             begun = time.perf_counter()
-            with Asking(None, user=f"user{draw.randrange(users)}") as asking:
+            with MailboxClient(None, user=f"user{draw.randrange(users)}") as asking:
                 asking.ask_server(message)
             times.append(1000 * (time.perf_counter() - begun))
         status = Path(f"/proc/{server.pid}/status").read_text()

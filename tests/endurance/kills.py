@@ -46,7 +46,7 @@ from streamnb.mailbox.compact import compact
 from streamnb.mailbox.digest import digest
 from streamnb.mailbox.groups import Lesson, learn_many
 from streamnb.mailbox.rebuild import rebuild
-from streamnb.mailbox.service.http import token_of
+from streamnb.mailbox.service.http import database_token
 from streamnb.mailbox.transfer.formats import export, import_file
 
 Say = Callable[[str], None]
@@ -291,7 +291,7 @@ class Serve(Taught):
 
     def __init__(self, place: Path, rng: random.Random) -> None:
         super().__init__(place, rng)
-        self.token, self.port = token_of(place), 0
+        self.token, self.port = database_token(place), 0
 
     def act(self, part: int, say: Say) -> None:
         command(["serve", "--db", str(self.place), "--http", f"127.0.0.1:{self.port}"])

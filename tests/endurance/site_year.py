@@ -28,7 +28,7 @@ from slices import Slices, resident
 from stream import MONTHS, Message, stream
 
 from streamnb import Mailbox
-from streamnb.mailbox.service.client import Asking
+from streamnb.mailbox.service.client import MailboxClient
 
 STREAMNB = [sys.executable, "-P", "-c", "from streamnb.cli import main; main()"]
 LATER = 50  # messages until a reader sees what went wrong
@@ -125,7 +125,7 @@ def serve(chosen: argparse.Namespace, folder: Path, control: Control) -> None:
     with Mailbox(site.database, wait=600) as box:
         for number, message in enumerate(stream(chosen.messages, chosen.seed)):
             months(control, number, chosen.messages, site)
-            with slices.timed("judge"), Asking(site.database) as asking:
+            with slices.timed("judge"), MailboxClient(site.database) as asking:
                 found = asking.classify(message.content).label
                 assert asking._mailbox is None, "the server was not asked"
             if found != message.label or number % 10 == 0 or message.said != message.label:

@@ -28,11 +28,11 @@ import streamnb.mailbox.service.server
 from streamnb import Mailbox
 from streamnb.errors import StreamNBError
 from streamnb.mailbox.record import Record
-from streamnb.mailbox.service.answers import Answer, Question, answer
+from streamnb.mailbox.service.response import Response, JudgeOptions, judge
 from streamnb.mailbox.service.api import api
-from streamnb.mailbox.service.http import COOKIE, Guard, http
-from streamnb.mailbox.service.judge import Mailboxes
-from streamnb.mailbox.service.listening import address_of
+from streamnb.mailbox.service.http import COOKIE, AuthMiddleware, http
+from streamnb.mailbox.service.mailboxes import Mailboxes
+from streamnb.mailbox.service.sockets import parse_address
 from streamnb.mailbox.service.milter import milter
 from streamnb.mailbox.service.protocol import (
     Request,
@@ -41,7 +41,7 @@ from streamnb.mailbox.service.protocol import (
     write_reply,
     write_request,
 )
-from streamnb.mailbox.service.proxy import Hop, proxy
+from streamnb.mailbox.service.proxy import NextHop, proxy
 from streamnb.mailbox.service.server import asked
 from streamnb.web.app import pages as pages_of
 
@@ -50,7 +50,7 @@ __all__ = ["TARGETS"]
 TOKEN, SESSION = "a-token", "a-session"
 LONGEST = 10.0  # seconds for one input
 HOP_PATIENCE = 0.3  # seconds for a next hop that says nothing
-Talk = Callable[[socket.socket], Coroutine[Any, Any, None]]
+ConnectionHandler = Callable[[socket.socket], Coroutine[Any, Any, None]]
 
 
 class Site:
@@ -63,7 +63,7 @@ class Site:
             self.box.learn(SPAM + b"%d" % number, "spam")
             self.box.learn(HAM + b"%d" % number, "ham")
         for message in (SPAM, HAM):
-            Record(self.box).note(message, answer(self.box, message), "test")
+            Record(self.box).note(message, judge(self.box, message), "test")
         self.mailboxes = Mailboxes(self.box)
         self.said: list[str] = []
         self.faults: list[str] = []
@@ -78,7 +78,7 @@ class Site:
         self.loop.close()
         self.box.close()
 
-    def over(self, talk: Talk, data: bytes, patience: float | None = 0.0) -> bytes:
+    def over(self, talk: ConnectionHandler, data: bytes, patience: float | None = 0.0) -> bytes:
         """What a listener answers to some bytes.
 
         The client says that it ends after so many quiet seconds; never, if that is None.
@@ -138,10 +138,10 @@ def site() -> Site:
     return _SITE[0]
 
 
-_TALKS: dict[str, Talk] = {}
+_TALKS: dict[str, ConnectionHandler] = {}
 
 
-def talk_of(name: str, make: Callable[[], Talk]) -> Talk:
+def talk_of(name: str, make: Callable[[], ConnectionHandler]) -> ConnectionHandler:
     """A listener of this process, made when it is first needed."""
     if name not in _TALKS:
         _TALKS[name] = make()
@@ -167,7 +167,9 @@ def ask(data: bytes) -> None:
 
 
 def _questions() -> list[bytes]:
-    full = Request((0, 0), len(SPAM), Question(3, 0.9, (1.0, 2.0, 0.5)), learn=True, record=True)
+    full = Request(
+        (0, 0), len(SPAM), JudgeOptions(3, 0.9, (1.0, 2.0, 0.5)), learn=True, record=True
+    )
     return [write_request(Request((0, 0), len(HAM))) + HAM, write_request(full) + SPAM,
             write_request(Request((1, 2), 0, user="ann"))]  # fmt: skip
 
@@ -214,7 +216,7 @@ def _sound_http(found: bytes, bodies: bool = True) -> None:
         found = found[head.end() + int(length[1]) :]
 
 
-def _asked(talk: Talk, data: bytes, credentials: bytes, form: bytes = b"") -> bytes:
+def _asked(talk: ConnectionHandler, data: bytes, credentials: bytes, form: bytes = b"") -> bytes:
     """What is answered to an input: as it stands, or with host, token and length that are right."""
     choice = Choices(data)
     if choice.below(4) == 0:
@@ -236,8 +238,8 @@ def _asked(talk: Talk, data: bytes, credentials: bytes, form: bytes = b"") -> by
     return found
 
 
-def _guarded(name: str, app: Callable[[], Any]) -> Talk:
-    return talk_of(name, lambda: http(Guard(app(), lambda _: TOKEN, session=SESSION)))
+def _guarded(name: str, app: Callable[[], Any]) -> ConnectionHandler:
+    return talk_of(name, lambda: http(AuthMiddleware(app(), lambda _: TOKEN, session=SESSION)))
 
 
 def programs(data: bytes) -> None:
@@ -289,8 +291,8 @@ class Sink:
         threading.Thread(target=self.serve, daemon=True).start()
 
     @property
-    def hop(self) -> Hop:
-        return Hop(self.lmtp, address_of(self.path))
+    def hop(self) -> NextHop:
+        return NextHop(self.lmtp, parse_address(self.path))
 
     def serve(self) -> None:
         while True:
@@ -465,7 +467,7 @@ TARGETS = {
     "reply": Target(
         reply,
         lambda: [
-            write_reply(Answer("S", 0, 1.5, "spam", 0.9, [("pills", 2.0)])),
+            write_reply(Response("S", 0, 1.5, "spam", 0.9, [("pills", 2.0)])),
             b"busy x\n",
             b"error y\n",
         ],

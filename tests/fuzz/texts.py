@@ -22,7 +22,7 @@ from streamnb.features.word_pairs import WordPairs
 from streamnb.mail import parse
 from streamnb.mail.decode import normalize_nfc
 from streamnb.mailbox.digest import digest
-from streamnb.mailbox.service.answers import Answer, field_of
+from streamnb.mailbox.service.response import Response, header_field
 from streamnb.mailbox.service.passthrough import pass_through
 
 __all__ = ["TARGETS", "mails"]
@@ -241,8 +241,8 @@ def mail(data: bytes) -> None:
         assert there == [part.text for part in parsed.parts]
 
 
-ANSWER = Answer("S", 0, 1.0, "spam", 0.9, [])
-FIELD = field_of(ANSWER).encode()
+ANSWER = Response("S", 0, 1.0, "spam", 0.9, [])
+FIELD = header_field(ANSWER).encode()
 
 
 def passed(data: bytes) -> None:
@@ -261,7 +261,7 @@ def passed(data: bytes) -> None:
         assert digest(out) == digest(data)
     unmarked = io.BytesIO()
 
-    def fails(_: bytes) -> Answer:
+    def fails(_: bytes) -> Response:
         raise RuntimeError
 
     assert isinstance(pass_through(io.BytesIO(data), unmarked, fails), RuntimeError)

@@ -30,14 +30,14 @@ from streamnb.features.mail_words import MailTokenizer
 from streamnb.mail import parse
 from streamnb.mailbox.digest import digest, header_key
 from streamnb.mailbox.location import socket_path
-from streamnb.mailbox.service.answers import Answer, Question, answer, field_of
-from streamnb.mailbox.service.client import Asking
+from streamnb.mailbox.service.response import Response, JudgeOptions, judge, header_field
+from streamnb.mailbox.service.client import MailboxClient
 from streamnb.mailbox.service.passthrough import pass_through
 from streamnb.mailbox.service.protocol import MOST, read_request, write_reply
 from streamnb.mailbox.sources import messages
 
-ANSWER = Answer("S", 0, 3.25, "spam", 0.96, [])
-FIELD = field_of(ANSWER).encode()
+ANSWER = Response("S", 0, 3.25, "spam", 0.96, [])
+FIELD = header_field(ANSWER).encode()
 HOSTILE = hostile()
 
 
@@ -108,7 +108,7 @@ def test_hostile_mail_is_read_in_bounded_time(name, trained):
     message = HOSTILE[name]
     begun = time.monotonic()
     with Mailbox(trained) as box:
-        found = answer(box, message, Question(3))
+        found = judge(box, message, JudgeOptions(3))
         assert found.mark in "SHU"
         json.dumps(found)
         assert len(digest(message)) == 32
@@ -139,7 +139,7 @@ def test_every_mail_of_the_corpora_passes_byte_for_byte(corpora, name, trained):
                 message = file.read()
 
             def ask(head):
-                found = answer(box, head)
+                found = judge(box, head)
                 marks.add(found.mark)
                 return found
 
@@ -407,7 +407,7 @@ def test_a_server_of_lies_is_not_believed(trained, monkeypatch, tmp_path):
 
             thread = threading.Thread(target=lie)
             thread.start()
-            with Asking(trained) as asking:
+            with MailboxClient(trained) as asking:
                 assert asking.classify(b"Subject: x\n\n").mark in "SHU"
                 assert asking._mailbox is not None
             thread.join()
@@ -675,7 +675,7 @@ def test_a_server_tells_what_is_not_ready(tmp_path):
         box.learn(b"Subject: pills\n\npills", "spam")
         box.learn(b"Subject: lunch\n\nlunch", "ham")
     server = Server(tmp_path / "mail.db")
-    with Asking(tmp_path / "mail.db") as asking:
+    with MailboxClient(tmp_path / "mail.db") as asking:
         found = asking.classify(b"Subject: lunch\n\nlunch")
         assert asking._mailbox is None
     assert (found.mark, found.label, found.ready) == ("U", "ham", False)
@@ -685,16 +685,16 @@ def test_a_server_tells_what_is_not_ready(tmp_path):
 def test_a_server_answers_as_the_database_does(sample, trained, server):
     assert server.line == f"listening on {socket_path(trained)}\n"
     assert os.stat(socket_path(trained)).st_mode & 0o777 == 0o600
-    with Asking(trained, question=Question(2)) as asking, Mailbox(trained) as box:
+    with MailboxClient(trained, question=JudgeOptions(2)) as asking, Mailbox(trained) as box:
         for entry in list(open_corpus(sample))[:50]:
             message = read(entry)
-            assert asking.classify(message) == answer(box, message, Question(2))
+            assert asking.classify(message) == judge(box, message, JudgeOptions(2))
         assert asking._mailbox is None  # it was the server that was asked
         assert asking.classify(HOSTILE["50 MB"]).mark in "SHU"
         assert asking._mailbox is None
     assert server.stop() == 0
     assert not os.path.exists(socket_path(trained))
-    with Asking(trained) as asking:
+    with MailboxClient(trained) as asking:
         assert asking.classify(b"Subject: x\n\n").mark in "SHU"
 
 
@@ -726,7 +726,7 @@ def test_classify_says_the_same_with_a_server(sample, trained, server, tmp_path)
 def test_a_server_sees_what_others_learn(tmp_path):
     Mailbox(tmp_path / "db").close()
     server = Server(tmp_path / "db")
-    with Asking(tmp_path / "db") as asking, Mailbox(tmp_path / "db") as box:
+    with MailboxClient(tmp_path / "db") as asking, Mailbox(tmp_path / "db") as box:
         assert asking.classify(b"Subject: pills\n\n").label is None
         for i in range(5):
             box.learn(b"Subject: pills %d\n\nbuy" % i, "spam")
@@ -746,7 +746,7 @@ def test_a_server_whose_database_was_replaced_is_not_believed(tmp_path):
         (tmp_path / f"db{ending}").unlink(missing_ok=True)
     with Mailbox(tmp_path / "db") as box:
         box.learn(b"Subject: x\n\n", "new")
-    with Asking(tmp_path / "db") as asking:
+    with MailboxClient(tmp_path / "db") as asking:
         assert asking.classify(b"Subject: x\n\n").label == "new"
     assert server.process.wait(10) == 4
     assert "another file has taken its place" in server.process.stderr.read()
@@ -761,7 +761,7 @@ def test_a_second_server_is_refused_and_a_dead_ones_socket_replaced(trained, ser
     server.process.wait()
     server.process.stderr.close()
     assert os.path.exists(socket_path(trained))
-    with Asking(trained) as asking:  # nobody answers: the database does
+    with MailboxClient(trained) as asking:  # nobody answers: the database does
         assert asking.classify(b"Subject: x\n\n").mark in "SHU"
     server = Server(trained)
     assert server.stop() == 0
@@ -789,7 +789,7 @@ def test_hostile_clients_disturb_nobody(trained, server):
     answers = []
 
     def ask():
-        with Asking(trained) as asking:
+        with MailboxClient(trained) as asking:
             answers.append(asking.classify(b"Subject: x\n\n"))
             assert asking._mailbox is None
 
@@ -806,7 +806,7 @@ def test_asking_another_databases_server_asks_nobody(trained, server, tmp_path, 
     monkeypatch.setenv("STREAMNB_SOCKET", socket_path(trained))
     with Mailbox(tmp_path / "db") as box:
         box.learn(b"Subject: x\n\n", "work")
-    with Asking(tmp_path / "db") as asking:
+    with MailboxClient(tmp_path / "db") as asking:
         assert asking.classify(b"Subject: x\n\n").label == "work"
 
 
@@ -814,7 +814,7 @@ def test_a_busy_server_says_so(trained, server, monkeypatch):
     def busy(*_):
         raise BusyError("held")
 
-    with Asking(trained) as asking:
+    with MailboxClient(trained) as asking:
         monkeypatch.setattr(asking, "ask_server", busy)
         with pytest.raises(BusyError):
             asking.classify(b"")

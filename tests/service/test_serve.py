@@ -31,10 +31,10 @@ from starlette.responses import PlainTextResponse
 from streamnb import Mailbox
 from streamnb.mailbox.digest import digest
 from streamnb.mailbox.service import api, proxy, server
-from streamnb.mailbox.service.client import Asking
+from streamnb.mailbox.service.client import MailboxClient
 from streamnb.mailbox.service.http import http as talk_http
-from streamnb.mailbox.service.judge import Mailboxes, NoMailboxError
-from streamnb.mailbox.service.listening import Address, accept, listen
+from streamnb.mailbox.service.mailboxes import Mailboxes, NoMailboxError
+from streamnb.mailbox.service.sockets import Address, accept, listen
 from streamnb.mailbox.service.protocol import Request
 from streamnb.mailbox.status import status as status_of
 
@@ -181,7 +181,7 @@ def test_a_message_passes_by_smtp_with_its_verdict(taught, serve, smtp_sink):
 
 def test_the_end_of_a_message_does_not_wait_for_an_answer_to_its_beginning(smtp_sink):
     """A message and the dot after it are written apart: held back, the dot took 40 ms longer."""
-    hop = proxy.Hop(False, Address(None, "127.0.0.1", smtp_sink.controller.port))
+    hop = proxy.NextHop(False, Address(None, "127.0.0.1", smtp_sink.controller.port))
     with proxy._client(hop) as client:
         assert client.sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
@@ -521,7 +521,7 @@ def test_a_hop_that_hangs_holds_up_nobody_else(taught, serve):
     time.sleep(0.5)
     begun = time.monotonic()
     assert Web(web_port, "wrong")("GET", "/status")[0] == 401
-    with Asking(taught) as asking:
+    with MailboxClient(taught) as asking:
         assert asking.ask_server(SPAM % 1).mark == "S"
     assert time.monotonic() - begun < 2
     for client in clients:
@@ -674,7 +674,7 @@ def test_a_fault_of_the_program_is_not_told_as_a_missing_user(tmp_path, monkeypa
     def broken(*arguments):
         raise KeyError("a fault")
 
-    monkeypatch.setattr("streamnb.mailbox.service.server.answer", broken)
+    monkeypatch.setattr("streamnb.mailbox.service.server.judge", broken)
     ours, theirs = Request((0, 0), 0), Request((0, 0), 0, user="ann")
     with Mailbox(tmp_path / "db", create=True) as box:
         mailboxes = Mailboxes(box)
@@ -799,7 +799,7 @@ def test_each_user_has_a_token(serve, tmp_path):
     assert done[0] == 3  # a folder without messages, but a user
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("STREAMNB_USERS", str(users))
-        with Asking(None, user="ann") as asking:
+        with MailboxClient(None, user="ann") as asking:
             assert asking.ask_server(SPAM % 1).label == "spam"
 
 
@@ -814,7 +814,7 @@ def test_out_of_descriptors_is_told_once(taught, tmp_path, serve):
     for client in clients:
         client.close()
     until = time.monotonic() + 20
-    with Asking(taught) as asking:
+    with MailboxClient(taught) as asking:
         while time.monotonic() < until:
             with contextlib.suppress(OSError, ValueError, LookupError):
                 assert asking.ask_server(SPAM % 99).mark == "S"

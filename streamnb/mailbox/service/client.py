@@ -1,4 +1,4 @@
-"""Asking what a message is: of a running `streamnb serve`, or else of the database itself."""
+"""MailboxClient what a message is: of a running `streamnb serve`, or else of the database itself."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Self
 from streamnb.errors import StateError
 from streamnb.mailbox import location
 from streamnb.mailbox.service import protocol
-from streamnb.mailbox.service.answers import Answer, Question, answer
+from streamnb.mailbox.service.response import Response, JudgeOptions, judge
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,7 +32,7 @@ def _check_memory() -> None:
         )
 
 
-class Asking:
+class MailboxClient:
     """Something to ask: the server where one runs, or the database, opened when first needed.
 
     Parameters
@@ -57,7 +57,7 @@ class Asking:
         self,
         database: str | Path | None,
         wait: float = location.WAIT,
-        question: Question | None = None,
+        question: JudgeOptions | None = None,
         learn: bool = False,
         user: str | None = None,
         record: bool = False,
@@ -67,7 +67,7 @@ class Asking:
         self.database = os.fspath(named)
         self.socket = location.socket_path(self.database, user)
         self.wait = wait
-        self.question = question or Question()
+        self.question = question or JudgeOptions()
         self.learn = learn
         self.record = record
         self.base = base
@@ -75,7 +75,7 @@ class Asking:
         self._mailbox: Mailbox | None = None
         # `streamnb-filter` has asked the server already, and waited.
         self._served = not os.environ.get("STREAMNB_UNSERVED")
-        self._later: tuple[bytes, Answer] | None = None
+        self._later: tuple[bytes, Response] | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -84,7 +84,7 @@ class Asking:
         if self._mailbox is not None:
             self._mailbox.close()
 
-    def classify(self, message: bytes) -> Answer:
+    def classify(self, message: bytes) -> Response:
         """Ask what a message is."""
         if self._served:
             try:
@@ -98,7 +98,7 @@ class Asking:
             base = self.base or location.base_path(self.user)
             new = self.user is not None and base is not None  # the site has a word on their mail
             self._mailbox = with_base(self.database, new, self.wait, base)
-        found = answer(self._mailbox, message, self.question)
+        found = judge(self._mailbox, message, self.question)
         self._later = message, found
         return found
 
@@ -111,9 +111,9 @@ class Asking:
             Where that cannot be.
         """
         if self._later is not None and self._mailbox is not None:
-            from streamnb.mailbox.service.judge import afterwards
+            from streamnb.mailbox.service.mailboxes import record_verdict
 
-            afterwards(self._mailbox, *self._later, "filter", self.learn)
+            record_verdict(self._mailbox, *self._later, "filter", self.learn)
 
     def _file(self) -> tuple[int, int]:
         """Which database is meant; (0, 0) for the server's own, where we may not look."""
@@ -129,7 +129,7 @@ class Asking:
             return 0, 0  # whose database is made when it is first needed
         return status.st_dev, status.st_ino
 
-    def ask_server(self, message: bytes) -> Answer:
+    def ask_server(self, message: bytes) -> Response:
         """Ask the server alone.
 
         Raises

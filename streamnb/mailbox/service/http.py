@@ -21,7 +21,7 @@ from uvicorn.server import ServerState
 
 from streamnb.errors import OutputError, convert_os_errors
 from streamnb.mailbox.location import beside
-from streamnb.mailbox.service.listening import Talk
+from streamnb.mailbox.service.sockets import ConnectionHandler
 
 Scope = dict[str, Any]
 App = Callable[[Scope, Any, Any], Coroutine[Any, Any, None]]
@@ -36,7 +36,7 @@ _LARGEST = 64 << 20  # bytes of a request's body
 _HERE = ("localhost", "127.0.0.1", "[::1]")
 
 
-def token_of(database: str | os.PathLike[str]) -> str:
+def database_token(database: str | os.PathLike[str]) -> str:
     """The secret of whoever may use a database over HTTP; made at the first start.
 
     It is in a file beside the database that its owner alone can read.
@@ -61,7 +61,7 @@ def token_of(database: str | os.PathLike[str]) -> str:
 
 
 @dataclass(eq=False, repr=False)
-class Guard:
+class AuthMiddleware:
     """Lets only those through who were sent by their own page or program, with the token.
 
     Parameters
@@ -79,7 +79,7 @@ class Guard:
     session: str | None = None
 
     async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
-        """Answer a request, or have it answered."""
+        """Response a request, or have it answered."""
         if scope["type"] != "http":
             return
         refused = self._refused(scope)
@@ -133,7 +133,7 @@ def _cookies(header: str) -> list[str]:
     return [value for name, _, value in pairs if name == COOKIE]
 
 
-def http(app: App) -> Talk:
+def http(app: App) -> ConnectionHandler:
     """What talks HTTP over connections."""
     config = Config(
         app,

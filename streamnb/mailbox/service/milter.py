@@ -17,9 +17,9 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from streamnb.errors import StreamNBError
-from streamnb.mailbox.service.answers import FIELD, Answer, Question, field_of
-from streamnb.mailbox.service.judge import Mailboxes
-from streamnb.mailbox.service.listening import Talk
+from streamnb.mailbox.service.response import FIELD, Response, JudgeOptions, header_field
+from streamnb.mailbox.service.mailboxes import Mailboxes
+from streamnb.mailbox.service.sockets import ConnectionHandler
 from streamnb.mailbox.service.protocol import MOST
 
 _LARGEST = 1 << 20  # bytes of a packet: mail servers send bodies in parts of 64 KiB
@@ -39,9 +39,9 @@ _UNANSWERED = {
 def milter(
     mailboxes: Mailboxes,
     say: Callable[[str], None],
-    question: Question | None = None,
+    question: JudgeOptions | None = None,
     reject: float | None = None,
-) -> Talk:
+) -> ConnectionHandler:
     """What talks to mail servers that ask.
 
     Parameters
@@ -56,7 +56,7 @@ def milter(
         Probability from which on spam that is sure is refused; None to mark all mail only.
     """
 
-    async def decide(message: bytes) -> tuple[Answer | None, bytes]:
+    async def decide(message: bytes) -> tuple[Response | None, bytes]:
         """What a message is, None on any trouble, and the letter of what becomes of it."""
         try:
             found = await asyncio.to_thread(mailboxes.judge, None, message, question)
@@ -90,9 +90,9 @@ def milter(
 async def _converse(
     reader: asyncio.StreamReader,
     writer: asyncio.StreamWriter,
-    decide: Callable[[bytes], Coroutine[Any, Any, tuple[Answer | None, bytes]]],
+    decide: Callable[[bytes], Coroutine[Any, Any, tuple[Response | None, bytes]]],
 ) -> None:
-    """Answer packets until the mail server has no more."""
+    """Response packets until the mail server has no more."""
     answered, actions, message = set(_UNANSWERED), 0, _Message()
     while (kind := (packet := await _packet(reader))[:1]) != b"Q":
         data = packet[1:]
@@ -158,7 +158,7 @@ class _Message:
             self._named[lower] += 1
             self._forged.append((self._named[lower], name))
 
-    def edits(self, found: Answer | None, actions: int) -> list[bytes]:
+    def edits(self, found: Response | None, actions: int) -> list[bytes]:
         """Packets that take forged fields away and put ours in the first place."""
         packets = []
         if actions & _CHANGE_FIELDS:  # the last first, so that numbers stay
@@ -167,7 +167,7 @@ class _Message:
                 for number, name in reversed(self._forged)
             ]
         if found is not None and actions & _ADD_FIELDS:
-            name, _, value = field_of(found).partition(": ")
+            name, _, value = header_field(found).partition(": ")
             ours = f"{name}\0{value}\0".encode("ascii", "replace")
             packets.append(b"i" + struct.pack("!L", 0) + ours)
         return packets

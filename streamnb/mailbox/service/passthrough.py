@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import BinaryIO
 
-from streamnb.mailbox.service.answers import FIELD, Answer, field_of
+from streamnb.mailbox.service.response import FIELD, Response, header_field
 from streamnb.mailbox.service.protocol import MOST
 
 _LINE = 1 << 16  # bytes of a line looked at together
@@ -17,7 +17,7 @@ _BARE = re.compile(rb"\r(?!\n|\Z)")
 def pass_through(
     source: BinaryIO,
     target: BinaryIO,
-    ask: Callable[[bytes], Answer] | None,
+    ask: Callable[[bytes], Response] | None,
     unsure_field: str | None = None,
     ending: bytes | None = None,
 ) -> Exception | None:
@@ -52,7 +52,7 @@ def pass_through(
     try:
         if ask is not None:
             answer = ask(head)
-            fields = [field_of(answer)]
+            fields = [header_field(answer)]
             if unsure_field is not None and answer.status == 2:
                 fields.append(unsure_field)
     except Exception as error:  # whatever it is, the message matters more

@@ -20,7 +20,7 @@ import struct
 from typing import TYPE_CHECKING, NamedTuple
 
 from streamnb.errors import BusyError, StreamNBError
-from streamnb.mailbox.service.answers import Answer, Question, field_of
+from streamnb.mailbox.service.response import Response, JudgeOptions, header_field
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -52,7 +52,7 @@ class Request(NamedTuple):
 
     file: tuple[int, int]
     size: int
-    question: Question = Question()
+    question: JudgeOptions = JudgeOptions()
     learn: bool = False
     user: str | None = None
     record: bool = False
@@ -100,12 +100,12 @@ def read_request(line: bytes) -> Request:
     costs = tuple(map(float, given["costs"].split(","))) if "costs" in given else None
     if costs is not None and (len(costs) != 3 or not all(0 <= cost < 1e12 for cost in costs)):
         raise ValueError("not costs")
-    question = Question(min(max(reasons, 0), 100), threshold, costs)
+    question = JudgeOptions(min(max(reasons, 0), 100), threshold, costs)
     learn, record = (given.get(name) == "1" for name in ("learn", "record"))
     return Request((device, inode), size, question, learn, given.get("user"), record)
 
 
-def write_reply(answer: Answer) -> bytes:
+def write_reply(answer: Response) -> bytes:
     """An answer as it goes over the socket."""
     values = [
         _escaped(answer.mark),
@@ -115,7 +115,7 @@ def write_reply(answer: Answer) -> bytes:
         repr(answer.probability),
         str(int(answer.ready)),
     ]
-    lines = ["ok", field_of(answer), "\t".join(values)]
+    lines = ["ok", header_field(answer), "\t".join(values)]
     lines += [f"{gain!r}\t{_escaped(name)}" for name, gain in answer.reasons]
     return ("\n".join(lines) + "\n").encode("ascii")
 
@@ -127,7 +127,7 @@ def write_trouble(error: Exception) -> bytes:
     return f"{kind} {_escaped(said[:2000])}\n".encode("ascii")
 
 
-def read_reply(reply: bytes) -> Answer:
+def read_reply(reply: bytes) -> Response:
     """The answer that a server gave.
 
     Raises
@@ -147,7 +147,7 @@ def read_reply(reply: bytes) -> Answer:
     if kind != "ok" or status not in ("0", "1", "2"):
         raise ValueError("not an answer")
     reasons = [line.split("\t") for line in lines[2:]]
-    return Answer(
+    return Response(
         _unescaped(mark),
         int(status),
         float(score),

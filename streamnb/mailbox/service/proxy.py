@@ -25,9 +25,9 @@ from aiosmtpd.lmtp import LMTP
 from aiosmtpd.smtp import SMTP, Envelope, Session
 
 from streamnb.errors import StreamNBError, root_cause
-from streamnb.mailbox.service.answers import Answer, Question
-from streamnb.mailbox.service.judge import Mailboxes
-from streamnb.mailbox.service.listening import Address, Talk
+from streamnb.mailbox.service.response import Response, JudgeOptions
+from streamnb.mailbox.service.mailboxes import Mailboxes
+from streamnb.mailbox.service.sockets import Address, ConnectionHandler
 from streamnb.mailbox.service.passthrough import pass_through
 from streamnb.mailbox.service.protocol import MOST
 
@@ -46,7 +46,7 @@ _PASSED_ON = ("8bitmime", "smtputf8")
 logging.getLogger("mail.log").addHandler(logging.NullHandler())  # whoever connects could fill it
 
 
-class Hop(NamedTuple):
+class NextHop(NamedTuple):
     """Where messages go.
 
     Attributes
@@ -62,13 +62,13 @@ class Hop(NamedTuple):
 
 
 def proxy(
-    hop: Hop,
+    hop: NextHop,
     mailboxes: Mailboxes,
     say: Callable[[str], None],
     lmtp: bool = False,
-    question: Question | None = None,
+    question: JudgeOptions | None = None,
     tls: ssl.SSLContext | None = None,
-) -> Talk:
+) -> ConnectionHandler:
     """What talks to those who bring mail.
 
     Parameters
@@ -171,11 +171,11 @@ class _Passing:
         As for `proxy`.
     """
 
-    hop: Hop
+    hop: NextHop
     mailboxes: Mailboxes
     say: Callable[[str], None]
     lmtp: bool
-    question: Question | None
+    question: JudgeOptions | None
 
     def __post_init__(self) -> None:
         self._many = self.mailboxes.one is None
@@ -183,7 +183,7 @@ class _Passing:
         self._one_at_a_time = self._many or (self.hop.lmtp and not self.lmtp)
         self.client: smtplib.SMTP | None = None
         self._handing: asyncio.Task[list[str]] | None = None
-        self._unrecorded: list[tuple[str, bytes, Answer]] = []
+        self._unrecorded: list[tuple[str, bytes, Response]] = []
         self._recording: asyncio.Task[None] | None = None
         self._begun = False  # whether the next hop knows of a message
         self._closing = False
@@ -363,11 +363,11 @@ class _Passing:
     def _user(self, recipient: str) -> str | None:
         return recipient.partition("@")[0].partition("+")[0].lower() if self._many else None
 
-    def _stamped(self, recipient: str, message: bytes) -> tuple[bytes, Answer | None]:
+    def _stamped(self, recipient: str, message: bytes) -> tuple[bytes, Response | None]:
         target = io.BytesIO()
-        found: list[Answer] = []
+        found: list[Response] = []
 
-        def ask(head: bytes) -> Answer:
+        def ask(head: bytes) -> Response:
             found.append(self.mailboxes.judge(self._user(recipient), head, self.question))
             return found[0]
 
@@ -426,7 +426,7 @@ async def _in_thread(act: Callable[..., Any], *arguments: Any) -> Any:
     return await asyncio.get_running_loop().run_in_executor(_POOL, act, *arguments)
 
 
-def _client(hop: Hop) -> smtplib.SMTP:
+def _client(hop: NextHop) -> smtplib.SMTP:
     """A connection to the next hop that has been greeted."""
     address = hop.address
     # Python's client of LMTP is that of SMTP with another greeting, and reaches Unix sockets, too.

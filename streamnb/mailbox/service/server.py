@@ -13,9 +13,15 @@ from typing import NamedTuple
 
 from streamnb.errors import StateError
 from streamnb.mailbox.service import protocol
-from streamnb.mailbox.service.answers import answer
-from streamnb.mailbox.service.judge import Mailboxes, NoMailboxError, afterwards
-from streamnb.mailbox.service.listening import Address, Talk, accept, notify, seldom
+from streamnb.mailbox.service.response import judge
+from streamnb.mailbox.service.mailboxes import Mailboxes, NoMailboxError, record_verdict
+from streamnb.mailbox.service.sockets import (
+    Address,
+    ConnectionHandler,
+    accept,
+    notify,
+    rate_limited,
+)
 
 _PATIENCE = 30.0  # seconds for a client to send its message
 _LAST = 10.0  # seconds for what is still to be recorded or learned when the server ends
@@ -41,7 +47,7 @@ class Listener(NamedTuple):
 
     name: str
     listening: socket.socket
-    handle: Talk
+    handle: ConnectionHandler
     most: int = 64
     mine: bool = True
 
@@ -53,7 +59,7 @@ class Listener(NamedTuple):
 
 
 def serve(mailboxes: Mailboxes, listeners: Sequence[Listener], say: Callable[[str], None]) -> None:
-    """Answer on all listeners until SIGTERM or SIGINT.
+    """Response on all listeners until SIGTERM or SIGINT.
 
     Parameters
     ----------
@@ -91,7 +97,7 @@ async def _serve(
     mailboxes: Mailboxes, listeners: Sequence[Listener], say: Callable[[str], None]
 ) -> None:
     loop = asyncio.get_running_loop()
-    tell = seldom(say)
+    tell = rate_limited(say)
     loop.set_exception_handler(
         lambda _, fault: tell(str(fault.get("message")), fault.get("exception"))
     )
@@ -119,7 +125,7 @@ async def _serve(
         await asyncio.gather(*accepting, return_exceptions=True)
 
 
-def asked(mailboxes: Mailboxes, say: Callable[[str], None]) -> Talk:
+def asked(mailboxes: Mailboxes, say: Callable[[str], None]) -> ConnectionHandler:
     """What answers `streamnb classify` and `filter`."""
     pool = ThreadPoolExecutor(8, "streamnb-ask")  # a database that is locked holds up nobody else
     left = mailboxes.left
@@ -158,8 +164,8 @@ def _reply(
     """The reply to a request, and what is to be done when it was sent."""
     file = request.file if any(request.file) else None
     try:
-        with mailboxes.of(request.user, file) as mailbox:
-            found = answer(mailbox, message, request.question)
+        with mailboxes.borrow(request.user, file) as mailbox:
+            found = judge(mailbox, message, request.question)
     except NoMailboxError:
         raise
     except StateError:
@@ -168,7 +174,7 @@ def _reply(
         return protocol.write_trouble(error), None
 
     def later() -> None:
-        with mailboxes.of(request.user, file) as mailbox:
-            afterwards(mailbox, message, found, "filter", request.learn)
+        with mailboxes.borrow(request.user, file) as mailbox:
+            record_verdict(mailbox, message, found, "filter", request.learn)
 
     return protocol.write_reply(found), later if request.record or request.learn else None

@@ -27,7 +27,7 @@ from streamnb.mail import parse
 from streamnb.mailbox.digest import digest, header_key
 from streamnb.mailbox.ledger import HUMAN, PROGRAM
 from streamnb.mailbox.record import Record
-from streamnb.mailbox.service.answers import Answer, answer
+from streamnb.mailbox.service.response import Response, judge
 from streamnb.mailbox.store import Mailbox
 from streamnb.mailbox.watch.locations import Place, Places
 from streamnb.mailbox.watch.plan import Plan, sender_of
@@ -350,7 +350,7 @@ class Watcher:
             with contextlib.suppress(BusyError):
                 self._record.note(message, found, where, moved)
 
-    def _judged(self, place: Place, message: bytes) -> tuple[str, str | None, Answer | None]:
+    def _judged(self, place: Place, message: bytes) -> tuple[str, str | None, Response | None]:
         """What is said of a message, where it belongs (None where it stays), and the verdict."""
         where = f"{place.folder}/{place.uid}"
         if self.plan.pinned:
@@ -358,7 +358,7 @@ class Watcher:
             pin = self.plan.pin_of(sender_of(values[0])) if len(values) == 1 else None
             if pin is not None:
                 return f"{where}: of a sender that is pinned", pin or None, None
-        found = answer(self.mailbox, message)
+        found = judge(self.mailbox, message)
         line = f"{where}: {found.mark} {found.score:.4f}"
         label = found.label or ""
         target = self.plan.folder_of(label)

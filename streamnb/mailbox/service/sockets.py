@@ -19,7 +19,9 @@ _PAUSE = 1.0  # seconds after a connection could not be accepted
 _QUIET = 60.0  # seconds for which the same fault is not told again
 
 
-Talk = Callable[[socket.socket], Coroutine[Any, Any, None]]  # over a connection, and closes it
+ConnectionHandler = Callable[
+    [socket.socket], Coroutine[Any, Any, None]
+]  # over a connection, and closes it
 
 
 class Address(NamedTuple):
@@ -40,12 +42,12 @@ class Address(NamedTuple):
         return self.path is not None or self.host in ("localhost", "127.0.0.1", "::1")
 
 
-def address_of(text: str) -> Address:
+def parse_address(text: str) -> Address:
     """Take an address apart.
 
     Examples
     --------
-    >>> str(address_of("127.0.0.1:2525")), address_of("/run/streamnb/lmtp").path
+    >>> str(parse_address("127.0.0.1:2525")), parse_address("/run/streamnb/lmtp").path
     ('127.0.0.1:2525', '/run/streamnb/lmtp')
     """
     if text.startswith(("/", "unix:/")):
@@ -141,7 +143,7 @@ def notify(state: str) -> None:
         telling.sendall(state.encode())
 
 
-def seldom(say: Callable[[str], None]) -> Callable[[str, object], None]:
+def rate_limited(say: Callable[[str], None]) -> Callable[[str, object], None]:
     """What tells of faults, each kind of fault once a minute."""
     told: dict[str, float] = {}
 
@@ -173,7 +175,7 @@ async def _next_connection(listening: socket.socket) -> socket.socket:
 async def accept(
     listening: socket.socket,
     most: int,
-    handle: Talk,
+    handle: ConnectionHandler,
     say: Callable[[str], None],
 ) -> None:
     """Accept connections, as many at once as there is room for; the others wait in the kernel.
@@ -191,7 +193,7 @@ async def accept(
     """
     room = asyncio.Semaphore(most)
     talking: set[asyncio.Task[None]] = set()
-    tell = seldom(say)
+    tell = rate_limited(say)
 
     def done(task: asyncio.Task[None]) -> None:
         talking.discard(task)

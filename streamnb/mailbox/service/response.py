@@ -14,7 +14,7 @@ FIELD = "X-Streamnb"
 _MOST_PROBABLE = (1.0, 1.0, 1e9)  # costs of whoever decides for the most probable class, always
 
 
-class Question(NamedTuple):
+class JudgeOptions(NamedTuple):
     """How a message is judged.
 
     Attributes
@@ -33,10 +33,10 @@ class Question(NamedTuple):
     costs: tuple[float, float, float] | None = None
 
 
-_PLAIN = Question()
+_PLAIN = JudgeOptions()
 
 
-class Answer(NamedTuple):
+class Response(NamedTuple):
     """What is said of a message, as it goes over a socket.
 
     Attributes
@@ -67,12 +67,12 @@ class Answer(NamedTuple):
     ready: bool = True
 
 
-def answer(mailbox: Mailbox, message: bytes, question: Question = _PLAIN) -> Answer:
+def judge(mailbox: Mailbox, message: bytes, question: JudgeOptions = _PLAIN) -> Response:
     """Ask a mailbox what a message is."""
     costs = question.costs if question.threshold is None else _MOST_PROBABLE
     verdict = mailbox.classify(message, question.reasons, costs)
     if verdict.label is None:
-        return Answer("U", 2, 0.0, None, 0.0, [], False)
+        return Response("U", 2, 0.0, None, 0.0, [], False)
     label = str(verdict.label)
     # A class of which all was taken back is none: of spam and ham the score is that of spam.
     messages = mailbox.classifier.messages()
@@ -83,7 +83,7 @@ def answer(mailbox: Mailbox, message: bytes, question: Question = _PLAIN) -> Ans
         verdict.unsure or not verdict.ready or verdict.probability < (question.threshold or 0.0)
     )
     mark = {"spam": "S", "ham": "H"}.get(label, label)
-    return Answer(
+    return Response(
         "U" if unsure else mark,
         2 if unsure else int(label != "spam"),
         min(max(score, -1e9), 1e9) + 0.0,  # JSON knows no infinity, and nobody a zero below zero
@@ -94,13 +94,13 @@ def answer(mailbox: Mailbox, message: bytes, question: Question = _PLAIN) -> Ans
     )
 
 
-def field_of(answer: Answer) -> str:
+def header_field(answer: Response) -> str:
     """The header field that tells a verdict.
 
     Examples
     --------
-    >>> from streamnb.mailbox.service.answers import Answer
-    >>> field_of(Answer("S", 0, 3.25, "spam", 0.9627, []))[:50]
+    >>> from streamnb.mailbox.service.response import Response
+    >>> header_field(Response("S", 0, 3.25, "spam", 0.9627, []))[:50]
     'X-Streamnb: Spam, score=3.2500, probability=0.9627'
     """
     words = {"S": "Spam", "H": "Ham", "U": "Unsure"}

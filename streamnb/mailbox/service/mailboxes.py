@@ -15,18 +15,20 @@ from streamnb.mailbox.base import Base
 from streamnb.mailbox.ledger import PROGRAM
 from streamnb.mailbox.lessons import Outcome
 from streamnb.mailbox.location import WAIT, user_path
-from streamnb.mailbox.service.answers import Answer, Question, answer
+from streamnb.mailbox.service.response import Response, JudgeOptions, judge
 from streamnb.mailbox.store import Mailbox
 
 
-def learn_sure(mailbox: Mailbox, message: bytes, found: Answer) -> Outcome | None:
+def learn_if_sure(mailbox: Mailbox, message: bytes, found: Response) -> Outcome | None:
     """Learn what a message was taken for, as a program's word, where that is sure."""
     if found.status == 2 or found.label is None:
         return None
     return mailbox.learn(message, found.label, PROGRAM, "filter")
 
 
-def afterwards(mailbox: Mailbox, message: bytes, found: Answer, place: str, learn: bool) -> None:
+def record_verdict(
+    mailbox: Mailbox, message: bytes, found: Response, place: str, learn: bool
+) -> None:
     """What is done with a message that was judged, when nobody waits for it any more.
 
     Parameters
@@ -49,7 +51,7 @@ def afterwards(mailbox: Mailbox, message: bytes, found: Answer, place: str, lear
 
     Record(mailbox).note(message, found, place)
     if learn:
-        learn_sure(mailbox, message, found)
+        learn_if_sure(mailbox, message, found)
 
 
 class NoMailboxError(LookupError):
@@ -80,7 +82,7 @@ class Mailboxes:
         self._lock = threading.Lock()
 
     @contextmanager
-    def of(self, user: str | None, file: tuple[int, int] | None = None) -> Iterator[Mailbox]:
+    def borrow(self, user: str | None, file: tuple[int, int] | None = None) -> Iterator[Mailbox]:
         """The mailbox of a user, or the only one.
 
         Parameters
@@ -109,15 +111,15 @@ class Mailboxes:
             if user is not None:
                 self._give_back(user)
 
-    def judge(self, user: str | None, message: bytes, question: Question | None) -> Answer:
+    def judge(self, user: str | None, message: bytes, question: JudgeOptions | None) -> Response:
         """Ask the mailbox of a user, or the only one, what a message is."""
-        with self.of(user) as mailbox:
-            return answer(mailbox, message, question or Question())
+        with self.borrow(user) as mailbox:
+            return judge(mailbox, message, question or JudgeOptions())
 
-    def record(self, user: str | None, message: bytes, found: Answer, place: str) -> None:
+    def record(self, user: str | None, message: bytes, found: Response, place: str) -> None:
         """Record what `judge` found, when that was told."""
-        with self.of(user) as mailbox:
-            afterwards(mailbox, message, found, place, learn=False)
+        with self.borrow(user) as mailbox:
+            record_verdict(mailbox, message, found, place, learn=False)
 
     def _taken(self, user: str) -> Mailbox:
         with self._lock:
