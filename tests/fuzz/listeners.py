@@ -63,7 +63,7 @@ class Site:
             self.box.learn(SPAM + b"%d" % number, "spam")
             self.box.learn(HAM + b"%d" % number, "ham")
         for message in (SPAM, HAM):
-            Record(self.box).note(message, judge(self.box, message), "test")
+            Record(self.box).note(message, answer(self.box, message), "test")
         self.mailboxes = Mailboxes(self.box)
         self.log_lines: list[str] = []
         self.faults: list[str] = []

@@ -20,7 +20,7 @@ from streamnb import Mailbox
 from streamnb.mailbox.base import Base
 from streamnb.mailbox.digest import digest
 from streamnb.mailbox.record import Bounds, Record
-from streamnb.mailbox.service.response import judge
+from streamnb.mailbox.service.answers import answer
 from streamnb.mailbox.watch.maildir import MaildirAccount
 from streamnb.mailbox.watch.plan import FolderPlan
 from streamnb.mailbox.watch.watcher import Watcher
@@ -327,9 +327,9 @@ def test_the_record_is_bounded_and_can_be_turned_off(tmp_path):
         record = Record(box)
         record.limit(Bounds(5, 30))
         for i in range(12):
-            record.note(mail(i), judge(box, mail(i)), "here")
+            record.note(mail(i), answer(box, mail(i)), "here")
         assert [one.subject for one in record.entries()] == ["m11", "m10", "m9", "m8", "m7"]
-        record.note(mail(8), judge(box, mail(8)), "again")
+        record.note(mail(8), answer(box, mail(8)), "again")
         assert [one.subject for one in record.entries()] == ["m8", "m11", "m10", "m9", "m7"]
         assert [one.subject for one in record.entries(search="m1")] == ["m11", "m10"]
         assert record.entries(search="%") == []
@@ -470,7 +470,7 @@ def test_hostile_mail_does_nothing_in_a_browser(browser, tmp_path):
         box.learn(mail(1, SPAM), "spam")
         for i, odd in enumerate(ODD):
             message = f"From: {odd}\nSubject: {odd}\n\n{odd} {i}".encode()
-            Record(box).note(message, judge(box, message), odd, odd)
+            Record(box).note(message, answer(box, message), odd, odd)
     page = Page("--db", tmp_path / "mail.db")
     try:
         tab = browser(page.url)
