@@ -14,6 +14,7 @@ from typing import NamedTuple
 from streamnb.corpus import Entry, read
 from streamnb.corpus.entry import MAX_MESSAGE
 from streamnb.corpus.folders import is_maildir
+from streamnb.corpus.maildir_flags import split_maildir_flags
 from streamnb.corpus.mbox import is_mbox, open_mbox
 from streamnb.errors import CorpusError, StreamNBError, convert_os_errors, root_cause
 
@@ -141,7 +142,7 @@ def _folder(path: Path) -> Iterator[Found]:
 def _is_mail(item: tuple[Path, bool]) -> bool:
     """Whether an item of a Maildir is a message, and not marked as deleted."""
     path, folder = item
-    return not folder and "T" not in path.name.partition(":2,")[2]
+    return not folder and "T" not in split_maildir_flags(path.name)[2]
 
 
 def _listed(path: Path) -> list[tuple[Path, bool]]:

@@ -379,13 +379,13 @@ def maildir(data: bytes) -> None:
     account = MaildirAccount(root)
     for source, target in (("INBOX", "Junk"), ("Junk", "INBOX")):
         for _ in range(number):  # of two files with one unique name, one is listed at a time
-            listing = account.listing(source)
+            listing = account.list_messages(source)
             assert set(account.headers(source, list(listing))) == set(listing)
             for uid in listing:
                 uid.encode("utf-8")
-                assert account.fetch(source, uid) is not None
-                assert account.file(source, uid, target, junk=target == "Junk")
-        assert not account.listing(source)
+                assert account.fetch_message(source, uid) is not None
+                assert account.move_message(source, uid, target, junk=target == "Junk")
+        assert not account.list_messages(source)
     remaining = [path for path in root.rglob("*") if path.is_file()]
     assert sorted(path.read_bytes() for path in remaining) == sorted(
         b"Subject: %d\n\nx\n" % n for n in range(number)

@@ -574,7 +574,7 @@ def test_the_command_and_its_files(experiments, tmp_path):
 WHEAT = ["{weather}", "--set", "data.path={wheat}", "--set", "data.label=variety", "--set"]
 MISUSES = {
     "missing": (["nothing.yaml"], 2, "nothing.yaml: cannot be read"),
-    "option": (["{weather}", "--colour"], 2, "No such option"),
+    "option": (["{weather}", "--colour"], 2, "no such option"),
     "key": (["{weather}", "--set", "splits.tets=1"], 2, "did you mean 'test'"),
     "plot": (["{weather}", "--plot", "x.gif"], 2, "ends in .svg"),
     "data": (
