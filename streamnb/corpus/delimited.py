@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from streamnb.corpus.entry import Corpus, Entry, Labels, numbered_lines
+from streamnb.corpus.entry import Corpus, Entry, Labels, iterate_lines
 from streamnb.errors import CorpusError, convert_os_errors
 
 MAX_FIELD = 1 << 20  # bytes or characters of a text that are read
@@ -40,7 +40,7 @@ def looks_tabbed(head: bytes) -> bool:
 
 def _lines(file: BinaryIO, most: int) -> Iterator[tuple[int, bytes]]:
     """Numbered lines without a byte order mark; of a very long one only the beginning."""
-    for number, line in numbered_lines(file, most):
+    for number, line in iterate_lines(file, most):
         rest = line
         while rest and not rest.endswith(b"\n"):  # read to where the next line begins
             rest = file.readline(MAX_FIELD)

@@ -8,7 +8,7 @@ from pathlib import Path
 from streamnb.corpus.delimited import csv_columns, delimited_csv, delimited_tabs, looks_tabbed
 from streamnb.corpus.entry import Corpus
 from streamnb.corpus.folders import class_folders, is_maildir, maildir
-from streamnb.corpus.mbox import looks_like_mbox, mbox
+from streamnb.corpus.mbox import is_mbox, mbox
 from streamnb.corpus.trec import looks_like_index, trec_index
 from streamnb.errors import ConfigError, CorpusError, convert_os_errors
 
@@ -89,7 +89,7 @@ def _open_file(
     named = path.name == "index"
     if kind == "trec" or (kind is None and (named or looks_like_index(head, path.parent))):
         return trec_index(path)
-    if kind == "mbox" or (kind is None and looks_like_mbox(head)):
+    if kind == "mbox" or (kind is None and is_mbox(head)):
         return mbox([path], path, label_header)
     if _is_utf_16(head):
         raise CorpusError(f"{path}: not text in UTF-8, but perhaps in UTF-16; save it as UTF-8")
@@ -124,7 +124,7 @@ def _open_folder(path: Path, kind: str | None, label_header: str | None) -> Corp
     tabbed: list[Path] = []
     for item in files:
         head = _head(item)
-        if looks_like_mbox(head):
+        if is_mbox(head):
             boxes.append(item)
         elif looks_tabbed(head):
             tabbed.append(item)

@@ -49,7 +49,7 @@ class Entry(NamedTuple):
     problem: str = ""
 
 
-def numbered_lines(file: BinaryIO, most: int) -> Iterator[tuple[int, bytes]]:
+def iterate_lines(file: BinaryIO, most: int) -> Iterator[tuple[int, bytes]]:
     """Lines and their numbers from 1; one that is longer than so many bytes is several."""
     return enumerate(iter(lambda: file.readline(most), b""), 1)
 

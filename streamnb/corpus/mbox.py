@@ -30,7 +30,7 @@ _FIRST = re.compile(_START + rb"From [^\r\n]*\d\d:\d\d[^\r\n]*\b[12]\d{3}\b[^\r\
 _OVERLAP = 2048  # a separator line is not longer
 
 
-def looks_like_mbox(head: bytes) -> bool:
+def is_mbox(head: bytes) -> bool:
     """Whether text begins as an mbox does."""
     return head.startswith(b"From ") or _FIRST.match(head[:_OVERLAP]) is not None
 

@@ -7,7 +7,7 @@ from codecs import BOM_UTF8
 from collections.abc import Iterator
 from pathlib import Path
 
-from streamnb.corpus.entry import Corpus, Entry, numbered_lines
+from streamnb.corpus.entry import Corpus, Entry, iterate_lines
 from streamnb.errors import CorpusError, convert_os_errors
 
 MAX_LINE = 8192
@@ -40,7 +40,7 @@ def trec_index(path: Path) -> Corpus:
     def entries() -> Iterator[Entry]:
         number = 0
         with convert_os_errors(CorpusError, f"{path}: cannot be read"), open(path, "rb") as lines:
-            for number, line in numbered_lines(lines, MAX_LINE):
+            for number, line in iterate_lines(lines, MAX_LINE):
                 if number == 1:
                     line = line.removeprefix(BOM_UTF8)
                 if line.strip():

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from streamnb.corpus import Entry, read
 from streamnb.corpus.entry import MAX_MESSAGE
 from streamnb.corpus.folders import is_maildir
-from streamnb.corpus.mbox import looks_like_mbox, mbox
+from streamnb.corpus.mbox import is_mbox, mbox
 from streamnb.errors import CorpusError, StreamNBError, convert_os_errors, root_cause
 
 _LINK = "not read: a symbolic link in a folder is not followed; name what it leads to"
@@ -161,7 +161,7 @@ def _file(path: Path, follow: bool = True) -> Iterator[Found]:
         if isinstance(head.content, StreamNBError):
             yield head
             return
-        if not looks_like_mbox(head.content):
+        if not is_mbox(head.content):
             yield head if len(head.content) < _LOOKED_AT else _read(whole, follow)
             return
         entries = iter(mbox([path], path))

@@ -13,7 +13,7 @@ from typing import Any
 
 from streamnb.classifier import Classifier
 from streamnb.config import Config
-from streamnb.corpus import Corpus, Entry, ordered, read
+from streamnb.corpus import Corpus, Entry, order_entries, read
 from streamnb.errors import ConfigError, CorpusError, StreamNBError
 from streamnb.features.views import tokenizer_config
 from streamnb.partial import Piece, Row, assembled, check_sums, count, merge, plan_of
@@ -92,7 +92,7 @@ def fit(config: Config, paths: list[str], on_learned: OnLearned | None = None) -
     classifier = make_classifier(config, tokenizer)
     entries = [
         entry
-        for entry in ordered(
+        for entry in order_entries(
             _all(config, paths, corpora, skipped), config.corpus.order, config.corpus.limit
         )
         if entry.learn

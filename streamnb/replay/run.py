@@ -17,7 +17,7 @@ from streamnb.classifier import Classifier
 from streamnb.classifier.verdict import feature_name
 from streamnb.config import Config
 from streamnb.config.schema import NoisyConfig
-from streamnb.corpus import Corpus, open_corpus, ordered
+from streamnb.corpus import Corpus, open_corpus, order_entries
 from streamnb.corpus.entry import Entry
 from streamnb.corpus.headers import message_envelope
 from streamnb.errors import ConfigError, CorpusError, StreamNBError
@@ -164,7 +164,7 @@ def replay_together(
             files.enter_context(run.files)
         began = time.perf_counter()
         stream = labelled(corpus, config, skipped)
-        entries = ordered(stream, config.corpus.order, config.corpus.limit)
+        entries = order_entries(stream, config.corpus.order, config.corpus.limit)
         fed = interruption.until(feed(entries, runs[0].classifier.tokenizer, config.jobs))
         envelope = any(wants_envelope(one) for one in configs)
         for example in _examples(fed, config, skipped, envelope):

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 from pyarrow import parquet
 
-from streamnb.corpus import Entry, open_corpus, ordered, read
+from streamnb.corpus import Entry, open_corpus, order_entries, read
 from streamnb.errors import CorpusError
 from streamnb.storage import replace_file
 
@@ -24,7 +24,7 @@ def write(paths: Sequence[str], output: str, order: str = "indexed") -> int:
     output
         The file: `position`, `label` and `message`, bytes of mail and strings of text.
     order
-        In which order, as `streamnb.corpus.ordered` has it.
+        In which order, as `streamnb.corpus.order_entries` has it.
 
     Returns
     -------
@@ -56,7 +56,7 @@ def write(paths: Sequence[str], output: str, order: str = "indexed") -> int:
             writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=schema))
             rows.clear()
 
-        for n, entry in enumerate(ordered(entries(), order), 1):
+        for n, entry in enumerate(order_entries(entries(), order), 1):
             rows.append((n - 1, entry.label, read(entry)))
             if len(rows) == _AT_ONCE:
                 flush()

@@ -20,7 +20,7 @@ from streamnb import (
     TextClassifier,
     Tokenizer,
 )
-from streamnb.corpus import open_corpus, ordered, read
+from streamnb.corpus import open_corpus, order_entries, read
 
 
 def thinned(messages, times):
@@ -63,7 +63,7 @@ def main():
     print("| stream | messages | rare | default | multinomial |\n|---|---|---|---|---|")
     for path in options.stream:
         corpus = open_corpus(path)
-        entries = ordered(corpus, options.order)
+        entries = order_entries(corpus, options.order)
         messages = [(read(entry), entry.label) for entry in entries]
         mail = corpus.content == "mail"
         for times in options.times:

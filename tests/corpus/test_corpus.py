@@ -9,7 +9,7 @@ from commands import streamnb_command
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamnb.corpus import Entry, open_corpus, ordered, read
+from streamnb.corpus import Entry, open_corpus, order_entries, read
 from streamnb.corpus.delimited import MAX_FIELD
 from streamnb.corpus.headers import message_envelope
 from streamnb.errors import ConfigError, CorpusError
@@ -284,7 +284,7 @@ def test_orders(tmp_path):
     corpus = open_corpus(tmp_path)
 
     def names(*arguments):
-        return "".join(entry.name[-1] for entry in ordered(corpus, *arguments))
+        return "".join(entry.name[-1] for entry in order_entries(corpus, *arguments))
 
     assert names() == "cab"
     assert names("indexed", 2) == "ca"
