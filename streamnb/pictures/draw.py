@@ -207,10 +207,12 @@ def accuracies(axes: Axes, models: dict[str, Any]) -> None:
     for index, (name, model_values) in enumerate(last.items()):
         counts, _ = np.histogram(model_values, edges)
         middles, spans = (edges[:-1] + edges[1:]) / 2, np.diff(edges)
-        left = middles + spans * (width * (index + 0.5) - 0.4)
+        remaining = middles + spans * (width * (index + 0.5) - 0.4)
         mean = float(np.mean(model_values))
         label = f"{abbreviate(name)}: mean {100 * mean:.1f} %"
-        axes.bar(left, counts / len(model_values), spans * width, **_bar_style(index), label=label)
+        axes.bar(
+            remaining, counts / len(model_values), spans * width, **_bar_style(index), label=label
+        )
         axes.axvline(mean, **_line_style(index), linewidth=1)
     if len(values) <= 6:
         axes.set_xticks(values)
@@ -245,10 +247,12 @@ def means(axes: Axes, images: dict[str, list[float]], shape: tuple[int, int]) ->
     step = 1.4 * height  # distance of rows, with room for labels
     size = 10 if len(images) <= 20 else 6
     for index, (label, pixels) in enumerate(images.items()):
-        top, left = index // columns * step, index % columns * 1.1 * width
-        extent = (left, left + width, top + height, top)
+        top, remaining = index // columns * step, index % columns * 1.1 * width
+        extent = (remaining, remaining + width, top + height, top)
         axes.imshow(np.array(pixels).reshape(shape), cmap="Greys", extent=extent)
-        axes.text(left + width / 2, top, abbreviate(label, 10), ha="center", va="bottom", size=size)
+        axes.text(
+            remaining + width / 2, top, abbreviate(label, 10), ha="center", va="bottom", size=size
+        )
     axes.set(
         xlim=(0, 1.1 * width * min(len(images), columns)),
         ylim=(math.ceil(len(images) / columns) * step, -0.4 * height),
