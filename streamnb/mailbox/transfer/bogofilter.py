@@ -15,7 +15,7 @@ from streamnb.errors import StateError
 from streamnb.features.mail_words import MailTokenizer
 from streamnb.features.token_counts import TokenCounts
 from streamnb.mailbox.store import Mailbox
-from streamnb.mailbox.transfer.extract import Extract, digest_of_file, named, of_counts
+from streamnb.mailbox.transfer.extract import LedgerExport, digest_of_file, named, of_counts
 
 # What bogofilter calls the words of header fields, where it differs from us.
 _OURS = {b"subj:": b"subject:", b"rtrn:": b"return-path:", b"rcvd:": b"received:"}
@@ -62,7 +62,7 @@ def write_dump(mailbox: Mailbox, left_out: dict[str, int]) -> Iterator[bytes]:
     yield from sorted(lines)
 
 
-def read_dump(path: str, shown: str) -> Extract:
+def read_dump(path: str, shown: str) -> LedgerExport:
     """What a dump holds; `shown` is its name in errors."""
     classifier = MailClassifier(label_noise=0.0)
     views: dict[str, dict[str, list[float]]] = {name: {} for name in classifier.view_names}

@@ -23,7 +23,7 @@ from streamnb.mailbox.ledger import Row
 from streamnb.mailbox.memory import check_row, classifier_of
 from streamnb.mailbox.packed import pack_tokens, unpack_tokens
 from streamnb.mailbox.store import Mailbox
-from streamnb.mailbox.transfer.extract import Extract, digest_of_file, of_counts
+from streamnb.mailbox.transfer.extract import LedgerExport, digest_of_file, of_counts
 from streamnb.naive_bayes.base import TextModel
 from streamnb.naive_bayes.receipt import Receipt
 from streamnb.storage import label_from_json, label_to_json
@@ -127,7 +127,7 @@ def _sound(shown: str, number: int) -> Iterator[None]:
         raise StateError(f"{shown}:{number}: not what export writes ({why})") from None
 
 
-def read_lines(path: str, shown: str) -> Extract:
+def read_lines(path: str, shown: str) -> LedgerExport:
     """What a file holds that `write_lines` wrote; `shown` is its name in errors."""
     first: dict[str, Any] = next((line for _, line in _numbered(path, shown)), {})
     with _sound(shown, 1):
@@ -160,7 +160,7 @@ def read_lines(path: str, shown: str) -> Extract:
                 yield row
 
     if sum("digest" in line for _, line in _numbered(path, shown)):  # each line is one
-        return Extract(shown, classifier, labels, rows, names)
+        return LedgerExport(shown, classifier, labels, rows, names)
     tables = _tables(path, shown, place, len(classifier.models))
     return of_counts(shown, classifier, labels, weights, tables, names, digest_of_file(path))
 
