@@ -175,8 +175,9 @@ def test_a_picture_that_cannot_be_is_refused_before_the_work(repository, tmp_pat
     with pytest.raises(ConfigError):
         check_target("nothing")
 
-    """Parser that records what a page loads and its text."""
-    """What a page fetches, and what it says."""
+
+class Page(HTMLParser):
+    """Parser that records what a page loads, and its text."""
 
     def __init__(self):
         super().__init__()
@@ -324,8 +325,9 @@ def test_damaged_experiments_are_one_line(runs, tmp_path, change):
     with pytest.raises(CorpusError, match=r"experiment\.json"):
         read_folder(str(tmp_path / "d"))
 
+
+def paths_in(value, path=()):
     """Yield the path of each value in JSON; a list is represented by its first item."""
-    """Where something stands in JSON; of a list the first entry for all."""
     yield path
     entries = (
         value.items()
@@ -335,7 +337,7 @@ def test_damaged_experiments_are_one_line(runs, tmp_path, change):
         else ()
     )
     for key, entry in entries:
-        yield from places_in(entry, (*path, key))
+        yield from paths_in(entry, (*path, key))
 
 
 def changed(value, path, new):
@@ -366,7 +368,7 @@ def test_every_damage_is_drawn_or_named(runs, tmp_path, kind, full):
     position = tmp_path / "d" / f"{file}.json"
     sound = json.loads(position.read_text())
     errors = []
-    places = [path for path in places_in(sound) if parts.intersection(path)]
+    places = [path for path in paths_in(sound) if parts.intersection(path)]
     for number, path in enumerate(places):
         for new in STRANGE if full else STRANGE[number % 19 :: 19]:
             position.write_text(json.dumps(changed(sound, path, new)))
