@@ -112,8 +112,8 @@ def test_weather_means_and_deviations(feature, label):
     model = GaussianNB(ddof=1)
     for x, y in rows("weather_numeric", "play"):
         model.learn_one({feature: x[feature]}, y)
-    moments = model.feature_moments(label, feature)
-    assert (round(moments.mean, 1), round(moments.variance**0.5, 1)) == MEANS[feature, label]
+    known = model.feature_moments(label, feature)
+    assert (round(known.mean, 1), round(known.variance**0.5, 1)) == MEANS[feature, label]
 
 
 TABLE_IV = {
