@@ -43,9 +43,9 @@ def web(account: str | None, listen: str) -> None:
         from streamnb.mailbox.service.http import AuthMiddleware, database_token, http
         from streamnb.web.app import pages
     from streamnb.cli.watch import open_account
-    from streamnb.mailbox.service.judge import Mailboxes
-    from streamnb.mailbox.service.listening import listen as listening_at
-    from streamnb.mailbox.service.listening import parse_address
+    from streamnb.mailbox.service.mailboxes import Mailboxes
+    from streamnb.mailbox.service.sockets import listen as listening_at
+    from streamnb.mailbox.service.sockets import parse_address
     from streamnb.mailbox.service.server import Listener, serve
 
     address = parse_address(listen)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from streamnb.config.schema import NAME, SEED
+from streamnb.config.schema import DELIMITER, NAME, OPTIONAL_BOOLEAN, SEED
 from streamnb.config.sections import (
     Converter,
     ParameterSection,
@@ -24,7 +24,7 @@ from streamnb.naive_bayes import (
     DiscriminativeMultinomialNB,
     MultinomialNB,
 )
-from streamnb.parameters import MIN_POSITIVE, Boolean, Choice, Constraint, Integer, Number
+from streamnb.parameters import MIN_POSITIVE, Boolean, Choice, Constraint, Integer, Number, Text
 from streamnb.tables import (
     AODE,
     CategoricalNB,
@@ -42,6 +42,20 @@ def _is_cell(value: Any) -> bool:
 CELL = Constraint(_is_cell, "a number, text, a truth value or null")
 
 
+def _one_or_list(item_type: Constraint, mapping: Converter | None = None) -> Converter:
+    """Return the converter of a value, of a list of values, or of a mapping."""
+    convert_list = list_type(item_type, 1)
+
+    def convert(path: str, data: Any) -> Any:
+        if isinstance(data, (Mapping, Section)) and mapping is not None:
+            return mapping(path, data)
+        if isinstance(data, (list, tuple)):
+            return convert_list(path, data)
+        return item_type.read(path, data)
+
+    return convert
+
+
 class _DataSection(Section):
     """A table, and its preparation."""
 
@@ -50,14 +64,22 @@ class _DataSection(Section):
     bins: int | None = key(Integer(2, 1000, none=True), default=None)
 
 
-class CsvConfig(_DataSection, kind="csv"):
-    """A CSV file with a header. If transposed, each column but the first is an example."""
+class TableConfig(_DataSection, kind="table"):
+    """A tabular file, or several with one header. If transposed, each column is an example."""
 
-    path: str = key(NAME)
+    path: str | tuple[str, ...] = key(_one_or_list(NAME))
     label: str | None = key(convert_optional_name, default=None)
     columns: tuple[str, ...] | None = key(list_type(convert_name, none=True), default=None)
     text: tuple[str, ...] = key(list_type(convert_name), default=())
     transposed: bool = key(Boolean(), default=False)
+    delimiter: str | None = key(DELIMITER, default=None)
+    header: bool | None = key(OPTIONAL_BOOLEAN, default=None)
+    decimal: str | None = key(Choice((".", ","), none=True), default=None)
+    missing: tuple[str, ...] | None = key(list_type(Text(), none=True), default=None)
+
+
+class CsvConfig(TableConfig, kind="csv"):
+    """Another name of `table`."""
 
 
 class IdxConfig(_DataSection, kind="idx"):
@@ -146,20 +168,6 @@ class HoldoutFractions(Section):
     steps: int = key(Integer(2, 10**4))
 
 
-def _one_or_list(item_type: Constraint, mapping: Converter | None = None) -> Converter:
-    """Return the converter of a value, of a list of values, or of a mapping."""
-    convert_list = list_type(item_type, 1)
-
-    def convert(path: str, data: Any) -> Any:
-        if isinstance(data, (Mapping, Section)) and mapping is not None:
-            return mapping(path, data)
-        if isinstance(data, (list, tuple)):
-            return convert_list(path, data)
-        return item_type.read(path, data)
-
-    return convert
-
-
 class _RepeatedSplits(Section):
     """Repeated splits into rows to learn and rows to test."""
 
@@ -192,8 +200,8 @@ class NoSplitsConfig(Section, kind="none"):
 class ExperimentConfig(Section):
     """The configuration of an experiment."""
 
-    data: CsvConfig | IdxConfig | BundledConfig = key(
-        section_type(CsvConfig, IdxConfig, BundledConfig)
+    data: TableConfig | IdxConfig | BundledConfig = key(
+        section_type(TableConfig, CsvConfig, IdxConfig, BundledConfig)
     )
     models: dict[str, Any] = key(
         mapping_type(

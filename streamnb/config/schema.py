@@ -39,6 +39,12 @@ OPTIONAL_NAME = Constraint(_is_name, "text that is not empty", none=True)
 NATURAL, OPTIONAL_NATURAL = Integer(), Integer(none=True)
 SEED = Integer(0, 10**18)
 FRACTION = Number(0, 1)
+OPTIONAL_BOOLEAN = Constraint(lambda value: isinstance(value, bool), "true or false", none=True)
+DELIMITER = Constraint(
+    lambda value: isinstance(value, str) and len(value) == 1 and value not in '\r\n"',
+    'one character, such as ";" or "\\t"',
+    none=True,
+)
 
 
 def _convert_order(path: str, value: Any) -> Any:
@@ -49,16 +55,25 @@ def _convert_order(path: str, value: Any) -> Any:
     return value
 
 
+def _convert_paths(path: str, value: Any) -> Any:
+    """Return one path, several, or None."""
+    if isinstance(value, (list, tuple)):
+        return list_type(NAME, 1)(path, value)
+    return OPTIONAL_NAME.read(path, value)
+
+
 class CorpusConfig(Section):
     """The messages to replay, and their order."""
 
-    path: str | None = key(OPTIONAL_NAME, default=None)
+    path: str | tuple[str, ...] | None = key(_convert_paths, default=None)
     kind: str | None = key(Choice(KINDS, none=True), default=None)
     order: str = key(_convert_order, default="indexed")
     limit: int | None = key(OPTIONAL_NATURAL, default=None)
     label_header: str | None = key(Text(none=True), default=None)
     label_column: str | None = key(convert_optional_name, default=None)
     text_column: str | None = key(convert_optional_name, default=None)
+    delimiter: str | None = key(DELIMITER, default=None)
+    header: bool | None = key(OPTIONAL_BOOLEAN, default=None)
     on_error: str = key(Choice(("stop", "skip")), default="stop")
 
 

@@ -128,7 +128,7 @@ def resolve_paths(
         return
 
     def resolve(path: Any) -> Any:
-        if not isinstance(path, str) or not path:
+        if not isinstance(path, str) or path in ("", "-"):
             return path
         return os.path.normpath(os.path.join(folder, os.path.expanduser(path)))
 

@@ -69,7 +69,7 @@ def open_corpus(
                 for item in path
             ]
         )
-    path = _spool_input() if str(path) == "-" else Path(path)
+    path = spool_input() if str(path) == "-" else Path(path)
     if not path.exists():
         raise CorpusError(f"{path}: no such file or folder")
     if kind is not None and kind not in KINDS:
@@ -103,7 +103,7 @@ def _check_options(
         )
 
 
-def _spool_input() -> Path:
+def spool_input() -> Path:
     """Copy standard input to a temporary file, which is removed at the end of the process."""
     folder = tempfile.mkdtemp(prefix="streamnb-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)

@@ -14,7 +14,7 @@ from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, cast
 
@@ -30,6 +30,7 @@ SUFFIXES = {
     ".ndjson": "jsonl",
     ".parquet": "parquet",
 }
+# Suffixes of compressed files, and their first bytes.
 COMPRESSIONS = {
     ".gz": b"\x1f\x8b",
     ".bz2": b"BZh",
@@ -41,9 +42,10 @@ HEAD_BYTES = 1 << 18  # the beginning of a file on which format, delimiter and c
 HEAD_ROWS = 500
 DELIMITERS = "\t;|,"
 # Missing values as pandas.read_csv spells them, and "?" as the UCI repository and Weka do.
-MISSING = frozenset(
-    ["#N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null", "?"]
-) | {"", "#N/A N/A"}  # fmt: skip
+MISSING = frozenset({
+    "", "?", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN",
+    "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null",
+})  # fmt: skip
 
 
 class Row(NamedTuple):
@@ -259,11 +261,11 @@ def open_decompressed(path: Path) -> BinaryIO:
         if suffix == ".bz2":
             import bz2
 
-            return bz2.BZ2File(file)
+            return cast(BinaryIO, bz2.BZ2File(file))
         if suffix == ".xz":
             import lzma
 
-            return lzma.LZMAFile(file)
+            return cast(BinaryIO, lzma.LZMAFile(file))
         if suffix == ".zst":
             return _open_zstandard(file, path)
     except BaseException:
@@ -560,11 +562,11 @@ def _parquet_file(path: Path) -> Any:
 
 
 def _read_parquet(table: Table) -> Iterator[Row]:
-    number = 0
+    numbers = count(1)
     for batch in _parquet_file(table.path).iter_batches(batch_size=1000):
         columns = [column.to_pylist() for column in batch.columns]
-        for number, values in enumerate(zip(*columns, strict=True), number + 1):
-            yield Row(number, list(map(_to_cell, values)))
+        for values in zip(*columns, strict=True):
+            yield Row(next(numbers), list(map(_to_cell, values)))
 
 
 def _read_fasttext(table: Table) -> Iterator[Row]:

@@ -125,7 +125,9 @@ def _absorbed(
 
     names = partial(_names, database, views, left)
     with Mailbox(making, wait=wait) as mailbox:
-        done = merge_export(mailbox, LedgerExport(str(database.path), classifier, labels, rows, names))
+        done = merge_export(
+            mailbox, LedgerExport(str(database.path), classifier, labels, rows, names)
+        )
         carry(database, mailbox.database, lost)
         return done
 

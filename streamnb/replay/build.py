@@ -198,7 +198,10 @@ def resolved_yaml(config: Config, corpus: Corpus, tokenizer: MailTokenizer | Tok
     """
     from streamnb.config.yaml_files import to_yaml  # here: few replays write files
 
-    location = {"path": os.path.abspath(str(config.corpus.path)), "kind": corpus.kind}
+    path = config.corpus.path
+    paths = (path,) if isinstance(path, str) else path or ()
+    absolute = tuple("-" if path == "-" else os.path.abspath(path) for path in paths)
+    location = {"path": absolute[0] if len(absolute) == 1 else absolute, "kind": corpus.kind}
     kind = next(kind for kind, cls in TOKENIZERS.items() if type(tokenizer) is cls)
     keys = set(config.tokenizer.declared_keys) - {"drop_headers"}
     options = {name: getattr(tokenizer, name) for name in tokenizer.parameter_table if name in keys}

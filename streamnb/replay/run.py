@@ -383,7 +383,13 @@ def open_configured_corpus(config: Config) -> Corpus:
     if section.path is None:
         raise ConfigError("corpus.path: missing; name the corpus to replay")
     return open_corpus(
-        section.path, section.kind, section.label_header, section.label_column, section.text_column
+        section.path,
+        section.kind,
+        section.label_header,
+        section.label_column,
+        section.text_column,
+        section.delimiter,
+        section.header,
     )
 
 

@@ -1,4 +1,4 @@
-"""What a dictionary attack costs: mails full of ordinary ham words, learned as spam.
+"""Cost of a dictionary attack: mails full of ordinary ham words, learned as spam.
 
     python tests/benchmarks/dictionary_attack.py CORPUS... [--share .01] [--words 10000]
 
@@ -21,11 +21,11 @@ from streamnb.evaluate import Example, RunningMetrics, Summary, prequential
 
 def ham_words(entries: list[Entry], most: int) -> list[bytes]:
     """The words that most hams have."""
-    found: Counter[bytes] = Counter()
+    result: Counter[bytes] = Counter()
     for entry in entries:
         if entry.label == "ham":
-            found.update(set(re.findall(rb"[A-Za-z]{2,}", content(entry))))
-    ranked = sorted(found, key=lambda word: (-found[word], word))
+            result.update(set(re.findall(rb"[A-Za-z]{2,}", content(entry))))
+    ranked = sorted(result, key=lambda word: (-result[word], word))
     return ranked[:most]
 
 

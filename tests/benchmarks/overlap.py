@@ -57,13 +57,13 @@ MODELS = {
 
 def pieces(folder, size, most, seed):
     """Pieces of so many words of the posts of a newsgroup, shuffled."""
-    found = []
+    result = []
     for path in sorted(folder.iterdir()):
         text = path.read_text("utf-8", errors="replace").partition("\n\n")[2]
         words = re.findall(r"[A-Za-z']+", text)
-        found += [" ".join(words[i : i + size]) for i in range(0, len(words) - size + 1, size)]
-    random.Random(seed).shuffle(found)
-    return found[:most]
+        result += [" ".join(words[i : i + size]) for i in range(0, len(words) - size + 1, size)]
+    random.Random(seed).shuffle(result)
+    return result[:most]
 
 
 def figures(model, stream):
@@ -97,7 +97,7 @@ def main():
     for *groups, size in PAIRS:
         cells = []
         for make in MODELS.values():
-            found = []
+            result = []
             for seed in chosen.seeds:
                 stream = [
                     Example(text, group)
@@ -107,8 +107,8 @@ def main():
                     )
                 ]
                 random.Random(seed).shuffle(stream)
-                found.append(figures(make(), stream))
-            accuracy, loss, error, late = np.mean(found, axis=0)
+                result.append(figures(make(), stream))
+            accuracy, loss, error, late = np.mean(result, axis=0)
             cells.append(f"{accuracy:.1f} %, {loss:.3f}, {error:.3f}, {late:.3f}")
         print(f"| {', '.join(groups)}, {size} | {' | '.join(cells)} |", flush=True)
 

@@ -216,19 +216,19 @@ def test_output_that_is_closed_and_numbers_without_end(tmp_path):
 
 def test_limits_of_the_system_are_not_the_output():
     assert describe_os_error(OSError(errno.EMFILE, "Too many open files")).startswith(
-        "the system gives"
+        "a limit of the system"
     )
     assert describe_os_error(OSError(errno.ENOSPC, "No space left")).startswith("standard output")
 
 
 def test_wrong_options_are_one_line(sample, tmp_path):
     for arguments, message in (
-        (["replay", sample, "--ordr", "name"], "No such option"),
+        (["replay", sample, "--ordr", "name"], "no such option"),
         (["replay", sample, "--jobs", "0"], "--jobs"),
         (["undo", "--since", "2x", "--db", tmp_path / "db"], "is no time"),
         (["learn", "", sample, "--db", tmp_path / "db"], "'' is not one word"),
-        (["nothing"], "No such command"),
-        (["classfy", sample], "Did you mean 'classify'?"),
+        (["nothing"], "no such command"),
+        (["classfy", sample], "did you mean 'classify'?"),
         (["undo", "--db", tmp_path / "db"], "one of --since"),
         (["undo", "--redo", "--last", "--db", tmp_path / "db"], "one of --since"),
         (["status", "--db", tmp_path / "db", "--user", "ann"], "name two databases"),

@@ -63,39 +63,39 @@ def test_river_agrees_to_the_last_digit(model, labels):
             continue
         if labels != [False, True] and isinstance(metric, (metrics.LogLoss, metrics.ROCAUC)):
             continue
-        theirs = evaluate.progressive_val_score(stream(labels), model(), metric.clone())
-        mine = metric.clone()
+        reference = evaluate.progressive_val_score(stream(labels), model(), metric.clone())
+        actual = metric.clone()
         trained = model()
         for step in prequential((Example(x, y) for x, y in stream(labels)), trained):
             if step.predicted is None:
                 continue
             if metric.requires_labels:
-                mine.update(step.y, step.predicted)
+                actual.update(step.y, step.predicted)
             else:
                 shares = probabilities(list(step.scores.values()))
-                mine.update(step.y, dict(zip(step.scores, shares, strict=True)))
+                actual.update(step.y, dict(zip(step.scores, shares, strict=True)))
         if metric.requires_labels or model.__module__.startswith("streamnb"):
-            assert mine.get() == theirs.get()
+            assert actual.get() == reference.get()
         else:  # river normalises its own probabilities in another way
-            assert mine.get() == pytest.approx(theirs.get(), rel=1e-9)
+            assert actual.get() == pytest.approx(reference.get(), rel=1e-9)
 
 
 def test_no_label_is_seen_before_its_time():
     """The model is asked about every message before it is told."""
-    told = []
+    calls = []
 
     class Recorder:
         def joint_log_likelihood(self, x):
-            assert x not in told
+            assert x not in calls
             return {"a": 0.0}
 
         def learn_one(self, x, y):
-            told.append(x)
+            calls.append(x)
 
     examples = [Example(n, "a", None, n % 3 != 0, n % 3 != 1) for n in range(9)]
     steps = list(prequential(iter(examples), Recorder()))
     assert len(steps) == 6
-    assert told == [0, 2, 3, 5, 6, 8]
+    assert calls == [0, 2, 3, 5, 6, 8]
 
 
 scores = st.floats(-50, 50) | st.sampled_from([0.0, 1.0])
@@ -136,15 +136,15 @@ def test_figures_of_resamplings_are_those_of_repeated_messages(rows, seed):
     run = Outcomes(*parts)
     assert run.figure_names == list(FIGURES)
     starts, ends = bootstrap_blocks(len(rows), 5, seed)
-    found = run.resampled(starts, ends)
-    assert list(found) == run.figure_names
+    result = run.resampled(starts, ends)
+    assert list(result) == run.figure_names
     for k in range(5):
         spans = [range(*span) for span in zip(starts[k], ends[k], strict=True)]
-        taken = np.concatenate([np.array(span) for span in spans]) % len(rows)
-        repeated = Outcomes(*(part[taken] for part in parts))
+        selected = np.concatenate([np.array(span) for span in spans]) % len(rows)
+        repeated = Outcomes(*(part[selected] for part in parts))
         for name in run.figure_names:
             expected = repeated.figures().get(name, math.nan)
-            assert found[name][k] == pytest.approx(expected, nan_ok=True, abs=1e-8)
+            assert result[name][k] == pytest.approx(expected, nan_ok=True, abs=1e-8)
 
 
 @pytest.mark.parametrize(
@@ -176,8 +176,8 @@ OTHER_PROCESSORS = {"OPENBLAS_CORETYPE": "Prescott", "NPY_DISABLE_CPU_FEATURES":
 def test_figures_are_the_same_on_other_processors_and_need_no_threads(tmp_path):
     rng = np.random.default_rng(3)
     lines = [
-        f"m{n} judge={judge} class={given} score={score!r}\n"
-        for n, (judge, given, score) in enumerate(
+        f"m{n} judge={judge} class={supplied} score={score!r}\n"
+        for n, (judge, supplied, score) in enumerate(
             zip(
                 rng.choice(["ham", "spam"], 12000).tolist(),
                 rng.choice(["ham", "spam"], 12000).tolist(),
@@ -209,7 +209,7 @@ print(json.dumps([found, repr(run.outcomes().figures())]), cpu / wall)
 
 
 def test_intervals_cover_what_they_should():
-    """Of runs of independent messages, about 95 % of the intervals hold the true accuracy."""
+    """About 95 % of the intervals of independent messages contain the true accuracy."""
     rng = np.random.default_rng(5)
     held = 0
     for _ in range(60):
@@ -251,8 +251,8 @@ def test_wilson_interval_is_that_of_scipy(n, data):
 def run(rows, **options):
     """Record (label, predicted, scores) rows."""
     tally = RunningMetrics(**options)
-    given = [tally.record(Step(y, predicted, of, None)) for y, predicted, of in rows]
-    return tally, given
+    supplied = [tally.record(Step(y, predicted, value, None)) for y, predicted, value in rows]
+    return tally, supplied
 
 
 def test_figures_agree_with_scikit_learn():
@@ -260,18 +260,18 @@ def test_figures_agree_with_scikit_learn():
     labels = ["a", "b", "c"]
     rows = []
     for _ in range(300):
-        of = {label: rng.uniform(-5, 0) for label in labels}
-        rows.append((rng.choice(labels), max(of, key=of.get), of))
+        value = {label: rng.uniform(-5, 0) for label in labels}
+        rows.append((rng.choice(labels), max(value, key=value.get), value))
     tally, _ = run(rows)
     summary = tally.summary()
     truth, predicted = [row[0] for row in rows], [row[1] for row in rows]
     expected = precision_recall_fscore_support(truth, predicted, labels=labels)
     for k, label in enumerate(labels):
-        mine = summary.classes[label]
-        assert (mine.precision, mine.recall, mine.f1, mine.messages) == pytest.approx(
+        actual = summary.classes[label]
+        assert (actual.precision, actual.recall, actual.f1, actual.messages) == pytest.approx(
             tuple(column[k] for column in expected)
         )
-    proba = [[math.exp(of[label]) for label in labels] for _, _, of in rows]
+    proba = [[math.exp(value[label]) for label in labels] for _, _, value in rows]
     proba = [[p / sum(row) for p in row] for row in proba]
     assert summary.log_loss == pytest.approx(log_loss(truth, proba, labels=labels))
     assert summary.one_minus_roca_percent is None
@@ -348,14 +348,14 @@ def test_probabilities_are_judged_as_scikit_learn_does():
     p = 1 / (1 + np.exp(-odds))
     assert summary.brier == pytest.approx(brier_score_loss(y == "spam", p))
     assert summary.log_loss == pytest.approx(log_loss(y == "spam", p))
-    assert sum(one.messages for one in summary.reliability) == 500
+    assert sum(item.messages for item in summary.reliability) == 500
     error = sum(
         abs((p - (y == "spam"))[np.minimum((10 * p).astype(int), 9) == k].sum()) for k in range(10)
     )
     assert summary.expected_calibration_error == pytest.approx(error / 500)
     assert summary.kappa == pytest.approx(cohen_kappa_score(y, np.where(odds > 0, "spam", "ham")))
     assert set(summary.intervals) == set(FIGURES)
-    assert [of.title for of in FIGURES.values() if not of.lower_is_better] == ["accuracy"]
+    assert [value.title for value in FIGURES.values() if not value.lower_is_better] == ["accuracy"]
     for name, (low, high) in summary.intervals.items():
         assert low <= getattr(summary, name) <= high
 
@@ -363,7 +363,7 @@ def test_probabilities_are_judged_as_scikit_learn_does():
 def test_kappa_temporal_compares_with_the_label_before():
     labels = ["a", "a", "b", "b", "b", "a"]
     rows = [(y, "a", {"a": 0.0, "b": -1.0}) for y in labels]
-    before = sum(one == two for one, two in itertools.pairwise(labels)) / 6
+    before = sum(item == two for item, two in itertools.pairwise(labels)) / 6
     summary = run(rows)[0].summary()
     assert summary.kappa_temporal == pytest.approx((3 / 6 - before) / (1 - before))
     constant = run([("a", "a", {"a": 0.0})] * 3)[0].summary()
@@ -379,19 +379,19 @@ def pending_labels(n=1000, **options):
         yield PendingLabel(number, y, max(scores, key=scores.get), scores, number, **options)
 
 
-def taught(*regimes, stream=None):
+def released(*regimes, stream=None):
     """For each message, the numbers and labels told after it."""
     return [
-        [(label.position, label.y) for label in release_labels(regimes, one)]
-        for one in stream or pending_labels()
+        [(label.position, label.y) for label in release_labels(regimes, item)]
+        for item in stream or pending_labels()
     ]
 
 
 @pytest.mark.parametrize("delay", [0, 1, 7])
 def test_delayed_labels(delay):
-    out = taught(Delayed(delay))
-    assert [[number for number, _ in told] for told in out[:delay]] == [[]] * delay
-    assert [told[0][0] for told in out[delay:]] == list(range(1000 - delay))
+    out = released(Delayed(delay))
+    assert [[number for number, _ in calls] for calls in out[:delay]] == [[]] * delay
+    assert [calls[0][0] for calls in out[delay:]] == list(range(1000 - delay))
 
 
 def test_one_wrong_date_brings_no_label_early():
@@ -402,71 +402,73 @@ def test_one_wrong_date_brings_no_label_early():
     for seconds in (0.0, 3600.0, 36000.0):
         waits = [
             now - number
-            for now, of in enumerate(taught(DelayedByTime(seconds), stream=stream))
-            for number, _ in of
+            for now, value in enumerate(released(DelayedByTime(seconds), stream=stream))
+            for number, _ in value
         ]
         assert len(waits) > 850
         assert min(waits) >= seconds / 600  # never early
         assert np.median(waits) < seconds / 600 + 60  # late by no more than the window
-    dateless = [one._replace(date=None) for one in stream]
-    assert taught(DelayedByTime(0.0), stream=dateless) == [[]] * 1000
+    dateless = [item._replace(date=None) for item in stream]
+    assert released(DelayedByTime(0.0), stream=dateless) == [[]] * 1000
 
 
 def test_delayed_at_random_has_that_mean():
     waits = [
         now - number
-        for now, told in enumerate(taught(DelayedAtRandom(5.0, seed=2)))
-        for number, _ in told
+        for now, calls in enumerate(released(DelayedAtRandom(5.0, seed=2)))
+        for number, _ in calls
     ]
     assert 4 < np.mean(waits) < 6
     assert len(waits) > 950
-    assert taught(DelayedAtRandom(0.0)) == taught()
+    assert released(DelayedAtRandom(0.0)) == released()
 
 
 def test_partial_and_noisy_labels():
-    assert 250 < sum(map(len, taught(Partial(0.3)))) < 350
-    truth = [one.y for one in pending_labels()]
+    assert 250 < sum(map(len, released(Partial(0.3)))) < 350
+    truth = [item.y for item in pending_labels()]
     for share, wrong in ((0.1, 100), ({"spam": 0.5}, 250), ({"none": 1.0}, 0)):
-        heard = [told[0][1] for told in taught(Noisy(share))]
+        heard = [calls[0][1] for calls in released(Noisy(share))]
         assert abs(sum(a != b for a, b in zip(heard, truth, strict=True)) - wrong) < 50
         if share == {"spam": 0.5}:
             assert all(b == "spam" for a, b in zip(heard, truth, strict=True) if a != b)
-    assert taught(Noisy(0.1, seed=1)) == taught(Noisy(0.1, seed=1)) != taught(Noisy(0.1, seed=2))
+    assert (
+        released(Noisy(0.1, seed=1)) == released(Noisy(0.1, seed=1)) != released(Noisy(0.1, seed=2))
+    )
 
 
 def test_recipients():
-    to = [["ANN@a.org"], ["joann@a.org", "ann@b.org"], []]
-    stream = [PendingLabel(n, "x", position=n, recipients=of) for n, of in enumerate(to)]
-    assert taught(Recipients(["ann@a.org"]), stream=stream) == [[(0, "x")], [], []]
-    assert taught(Recipients(["@A.org"]), stream=stream) == [[(0, "x")], [(1, "x")], []]
-    assert taught(Recipients(["a.org", "ann"]), stream=stream) == [[], [], []]
+    target_ = [["ANN@a.org"], ["joann@a.org", "ann@b.org"], []]
+    stream = [PendingLabel(n, "x", position=n, recipients=value) for n, value in enumerate(target_)]
+    assert released(Recipients(["ann@a.org"]), stream=stream) == [[(0, "x")], [], []]
+    assert released(Recipients(["@A.org"]), stream=stream) == [[(0, "x")], [(1, "x")], []]
+    assert released(Recipients(["a.org", "ann"]), stream=stream) == [[], [], []]
 
 
 def test_errors_and_near_errors():
-    wrong = {one.position for one in pending_labels() if one.predicted != one.y}
-    assert {number for told in taught(OnError()) for number, _ in told} == wrong
-    near = {number for told in taught(Margin(1.0)) for number, _ in told}
+    wrong = {item.position for item in pending_labels() if item.predicted != item.y}
+    assert {number for calls in released(OnError()) for number, _ in calls} == wrong
+    near = {number for calls in released(Margin(1.0)) for number, _ in calls}
     assert near == {
-        one.position
-        for one in pending_labels()
-        if (one.scores["spam"] * (1 if one.y == "spam" else -1)) < 1
+        item.position
+        for item in pending_labels()
+        if (item.scores["spam"] * (1 if item.y == "spam" else -1)) < 1
     }
-    assert taught(Margin(1.0), stream=[PendingLabel(0, "a", None, {})]) == [[(0, "a")]]
+    assert released(Margin(1.0), stream=[PendingLabel(0, "a", None, {})]) == [[(0, "a")]]
 
 
 def test_asking_for_labels_keeps_to_the_budget_and_does_not_peek():
-    asked = [told[0][0] for told in taught(Active(0.2)) if told]
-    assert 150 < len(asked) <= 201
-    sure = [abs(one.scores["spam"]) for one in pending_labels()]
-    assert np.mean([sure[number] for number in asked]) < np.mean(sure) / 2
-    hidden = [one._replace(y="?") for one in pending_labels()]
-    assert [told[0][0] for told in taught(Active(0.2), stream=hidden) if told] == asked
+    requests = [calls[0][0] for calls in released(Active(0.2)) if calls]
+    assert 150 < len(requests) <= 201
+    sure = [abs(item.scores["spam"]) for item in pending_labels()]
+    assert np.mean([sure[number] for number in requests]) < np.mean(sure) / 2
+    hidden = [item._replace(y="?") for item in pending_labels()]
+    assert [calls[0][0] for calls in released(Active(0.2), stream=hidden) if calls] == requests
 
 
 def test_regimes_chain_and_what_is_never_told_is_not():
-    out = taught(OnError(), Delayed(10))
-    wrong = [one.position for one in pending_labels() if one.predicted != one.y]
-    assert [number for told in out for number, _ in told] == [n for n in wrong if n + 10 < 1000]
+    out = released(OnError(), Delayed(10))
+    wrong = [item.position for item in pending_labels() if item.predicted != item.y]
+    assert [number for calls in out for number, _ in calls] == [n for n in wrong if n + 10 < 1000]
     assert release_labels([Delayed(0)], next(pending_labels()), learn=False) == []
 
 
@@ -494,7 +496,7 @@ def test_reliability_before_two_classes_are_known():
         ("ham", "ham", {"ham": 0.0, "spam": -9.0}),
     ] * 50
     summary = run(rows)[0].summary()
-    assert [(one.low, one.messages) for one in summary.reliability] == [
+    assert [(item.low, item.messages) for item in summary.reliability] == [
         (0.0, 50),
         (0.5, 50),
         (0.9, 50),
@@ -510,4 +512,4 @@ def test_reliability_when_a_third_class_comes_late():
     summary = run(rows)[0].summary()
     assert summary.one_minus_roca_percent is None
     assert summary.expected_calibration_error < 0.02
-    assert [(one.low, one.messages) for one in summary.reliability] == [(0.9, 102)]
+    assert [(item.low, item.messages) for item in summary.reliability] == [(0.9, 102)]

@@ -150,8 +150,8 @@ def test_blocks_are_judged_as_the_whole_stream_is(
 ):
     classifier = Classifier(Tokenizer(), MODELS[kind]())
     rows = [row._replace(position=row.position + first) for row in stream(seed, n, classes)]
-    found = list(judged_in_blocks(spec_of(classifier), rows, BlockLayout(size, delay), parts))
-    assert [step[:4] for step in found] == list(judged_in_sequence(classifier, rows, delay))
+    result = list(judged_in_blocks(spec_of(classifier), rows, BlockLayout(size, delay), parts))
+    assert [step[:4] for step in result] == list(judged_in_sequence(classifier, rows, delay))
 
 
 TABLES = {
@@ -223,9 +223,9 @@ def test_pieces_of_other_plans_and_damaged_ones_are_refused():
     with pytest.raises(ModelFileError, match="2 and into 1 parts"):
         list(merge(spec, [*items, *count(spec, [LabelledRow(1, "spam", "free")], parts=1)]))
     whole = items[0].data
-    for at in range(len(whole)):
-        flipped = whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :]
-        for data in (whole[:at], flipped):
+    for location in range(len(whole)):
+        flipped = whole[:location] + bytes([whole[location] ^ 1]) + whole[location + 1 :]
+        for data in (whole[:location], flipped):
             with pytest.raises(ModelFileError):
                 list(merge(spec, [items[0]._replace(data=data)]))
     for parts in (0, -1, 2**33, True, 1.5):
@@ -285,37 +285,39 @@ def test_processes_fit_what_one_does(monkeypatch, tmp_path):
     for jobs in (1, 2):
         settings = {"model": {"kind": "bernoulli"}, "corpus": {"order": "shuffled"}, "jobs": jobs}
         calls = []
-        found = module.fit_corpora(
-            build(settings), ["corpora/sample"] * 2, lambda *at, calls=calls: calls.append(at)
+        result = module.fit_corpora(
+            build(settings),
+            ["corpora/sample"] * 2,
+            lambda *location, calls=calls: calls.append(location),
         )
-        assert found.learned == calls[-1][0] == calls[-1][1]
-        assert len(calls) < 10 if jobs == 2 else len(calls) == found.learned
+        assert result.learned == calls[-1][0] == calls[-1][1]
+        assert len(calls) < 10 if jobs == 2 else len(calls) == result.learned
         files.append(tmp_path / f"{jobs}.snb")
-        found.classifier.save(files[-1])
+        result.classifier.save(files[-1])
     assert files[0].read_bytes() == files[1].read_bytes()
 
 
 def test_models_are_fitted_and_merged_by_commands(tmp_path):
     def run(*arguments, status=0):
-        found, _, err = streamnb_command(*arguments)
-        assert found == status, err
+        result, _, err = streamnb_command(*arguments)
+        assert result == status, err
         return err
 
-    one, two, both, default = (str(tmp_path / name) for name in ("1", "2", "12", "default"))
+    entry, two, pair, default = (str(tmp_path / name) for name in ("1", "2", "12", "default"))
     words = ["--set", "model.kind=multinomial"]
-    run("fit", "corpora/sample", *words, "--order", "indexed", "--limit", "50", "-o", one)
+    run("fit", "corpora/sample", *words, "--order", "indexed", "--limit", "50", "-o", entry)
     run("fit", "corpora/sample", *words, "-o", two)
-    run("merge-models", one, two, "-o", both)
-    merged, parts = Classifier.load(both), [Classifier.load(one), Classifier.load(two)]
+    run("merge-models", entry, two, "-o", pair)
+    merged, parts = Classifier.load(pair), [Classifier.load(entry), Classifier.load(two)]
     for label, weight in merged.messages().items():
         assert weight == sum(part.messages()[label] for part in parts)
     run("fit", "corpora/sample", "-o", default)
-    assert "different tokenizers" in run("merge-models", one, default, "-o", both, status=4)
-    run("fit", "corpora/none", "-o", one, status=3)
+    assert "different tokenizers" in run("merge-models", entry, default, "-o", pair, status=4)
+    run("fit", "corpora/none", "-o", entry, status=3)
     window = ["--set", "model.window=9"]
-    assert "not of a fit" in run("fit", "corpora/sample", *window, "-o", one, status=2)
+    assert "not supported by fit" in run("fit", "corpora/sample", *window, "-o", entry, status=2)
     halves = ["--set", "feedback={kind: partial, share: 0.1}"]
-    assert "not of a fit" in run("fit", "corpora/sample", *halves, "-o", one, status=2)
+    assert "not supported by fit" in run("fit", "corpora/sample", *halves, "-o", entry, status=2)
 
 
 def test_the_example_of_the_guide(capsys):

@@ -34,7 +34,7 @@ MAY_IMPORT = {
     "config": ("classifier", "corpus", "errors", "features", "naive_bayes", "parameters", "tables"),
     "partial": ("classifier", "counts", "errors", "evaluate", "features", "naive_bayes", "parameters", "storage", "tables"),
     "replay": ("classifier", "config", "corpus", "errors", "evaluate", "features", "naive_bayes", "partial", "storage"),
-    "tables.experiment": ("config", "errors", "naive_bayes", "storage", "tables"),
+    "tables.experiment": ("config", "corpus", "errors", "naive_bayes", "storage", "tables"),
     "pictures": ("errors", "evaluate", "storage"),
     "spark": ("classifier", "errors", "evaluate", "mailbox", "partial", "scores", "tables"),
     "cli": ("any_model", "classifier", "config", "corpus", "errors", "evaluate", "mailbox", "naive_bayes", "pictures", "replay", "scores", "spark", "tables", "tables.experiment", "web"),

@@ -265,12 +265,12 @@ def test_ctrl_c_leaves_earlier_results_and_models_alone(sample, tmp_path):
 
 
 def test_ctrl_c_before_anything_is_one_line():
-    for where in ("click", "streamnb.replay.run"):  # while it is imported
+    for location in ("click", "streamnb.replay.run"):  # while it is imported
         program = f"""
 import builtins, signal
 imported = builtins.__import__
 def interrupted(name, *rest):
-    if name == {where!r}:
+    if name == {location!r}:
         signal.raise_signal(signal.SIGINT)
     return imported(name, *rest)
 builtins.__import__ = interrupted
@@ -304,10 +304,10 @@ class Failing:
     """A tokenizer with a fault, in every process but this one."""
 
     def __init__(self):
-        self.here = os.getpid()
+        self.current = os.getpid()
 
     def count(self, message):
-        if os.getpid() != self.here:
+        if os.getpid() != self.current:
             raise KeyError("what is this?")
         return Tokenizer().count(message)
 
@@ -335,8 +335,10 @@ def test_feed_is_the_same_for_every_number_of_jobs(sample, tokenizer):
         if isinstance(result, CorpusError):
             return str(result)
         views = result if isinstance(result, tuple) else [result]
-        parts = [(of.fingerprints.tolist(), of.counts.tolist(), of.names) for of in views]
-        ends = [None if of.ends is None else of.ends.tolist() for of in views]
+        parts = [
+            (tokens.fingerprints.tolist(), tokens.counts.tolist(), tokens.names) for tokens in views
+        ]
+        ends = [None if tokens.ends is None else tokens.ends.tolist() for tokens in views]
         return type(result), parts, ends
 
     entries = list(open_corpus(sample))
@@ -360,10 +362,10 @@ def test_other_processes_end_whatever_a_program_does_with_sigterm(sample, handle
 
 
 def test_names_are_kept_where_somebody_asks_for_them(sample, tmp_path, monkeypatch):
-    kept = []
+    previous = []
 
     def noted(config, corpus):
-        kept.append(config.model.keep_names)
+        previous.append(config.model.keep_names)
         return make_tokenizer(config, corpus)
 
     monkeypatch.setattr("streamnb.replay.run.make_tokenizer", noted)
@@ -371,7 +373,7 @@ def test_names_are_kept_where_somebody_asks_for_them(sample, tmp_path, monkeypat
     for output in ({}, {"folder": str(tmp_path / "run")}, {"model": str(tmp_path / "m.snb")}):
         report = replay_corpus(build({"corpus": {"path": str(sample)}, "output": output}))
         figures.append(report.summary.as_dict())
-    assert kept == [False, True, True]
+    assert previous == [False, True, True]
     assert figures[0] == figures[1] == figures[2]
 
 
@@ -383,12 +385,12 @@ def test_long_messages_do_not_hold_two_processes_up(tmp_path):
         for _ in range(1200)
     ]
     (tmp_path / "long.csv").write_text("label,text\n" + "".join(rows))
-    found = []
+    outcome = []
     for jobs in (1, 2):
         command = [*STREAMNB, "replay", str(tmp_path / "long.csv"), "--jobs", str(jobs), "--json"]
         done = subprocess.run(command, capture_output=True, timeout=60, check=True)
-        found.append(json.loads(done.stdout)["log_loss"])
-    assert found[0] == found[1]
+        outcome.append(json.loads(done.stdout)["log_loss"])
+    assert outcome[0] == outcome[1]
 
 
 def test_feed_can_be_left_early(sample):
@@ -451,12 +453,12 @@ BAD_CONFIGURATIONS = {
     "corpus: {on_error: explode}": "corpus.on_error: 'explode' is not one of stop, skip",
     "tokenizer: {kind: post}": "tokenizer.kind: 'post' is not one of auto, text, mail",
     "evaluate: {window: 1e20}": "evaluate.window",
-    "sweep: [{1: 2}]": r"sweep\[0\]: 1 is no name; put it in quotes",
-    "sweep: {1: [2]}": "sweep: 1 is no name; put it in quotes",
-    "'': 1": "c.yaml: '': unknown key; known are corpus",
-    "model: {alpha: !!bool q}": "c.yaml:1: not YAML: 'q' is no bool",
-    "corpus:\n  limit: !!timestamp q": "c.yaml:2: not YAML: 'q' is no timestamp",
-    "model: {alpha: 1:30:00}": "c.yaml:1: not YAML: '1:30:00' is no int: to YAML it is",
+    "sweep: [{1: 2}]": r"sweep\[0\]: 1 is not a name; put it in quotes",
+    "sweep: {1: [2]}": "sweep: 1 is not a name; put it in quotes",
+    "'': 1": "c.yaml: '': unknown key; known keys: corpus",
+    "model: {alpha: !!bool q}": "c.yaml:1: not YAML: 'q' is not a valid bool",
+    "corpus:\n  limit: !!timestamp q": "c.yaml:2: not YAML: 'q' is not a valid timestamp",
+    "model: {alpha: 1:30:00}": "c.yaml:1: not YAML: '1:30:00' is not a valid int: YAML reads it",
     "model: {bound: 1e20}": "model.bound: 1e.20 is not a number from 0.001 to 1e.09",
     "jobs: 0x" + "f" * 6000: "jobs: a number of 24000 bits is not a whole number from 1 to 256",
     "tokenizer: {max_length: 100000000000000000000}": "tokenizer.max_length",
@@ -470,7 +472,7 @@ BAD_CONFIGURATIONS = {
     "just text": "expected a mapping",
     "a: [": ":1: not YAML",
     "a: b: c": ":1: not YAML",
-    "jobs: 1\njobs: 2": ":2: the key 'jobs' is there twice",
+    "jobs: 1\njobs: 2": ":2: the key 'jobs' occurs twice",
     "a: &x [1]\nb: *x": ":2: aliases",
     "a: !!python/object/apply:os.system [ls]": "not YAML",
     "? [1, 2]\n: 3": "YAML|unknown key",
@@ -523,8 +525,8 @@ def test_a_message_that_cannot_be_read_stops_or_is_noted():
     skipped = []
     skip_or_stop(build({"corpus": {"on_error": "skip"}}), "a: empty", skipped, "m1")
     assert skipped == ["a: empty"]
-    for name, told in (("m1", "message m1; "), ("", "")):
-        with pytest.raises(CorpusError, match=rf"^a: empty \({told}use --on-error skip"):
+    for name, calls in (("m1", "message m1; "), ("", "")):
+        with pytest.raises(CorpusError, match=rf"^a: empty \({calls}use --on-error skip"):
             skip_or_stop(build({}), "a: empty", skipped, name)
 
 
@@ -564,7 +566,7 @@ def bad_targets(folder: Path):
     (folder / "broken.yaml").write_text("corpus: [")
     return {
         "missing": ("missing: no such file or folder", 3),
-        "empty": ("not a corpus; looked for", 3),
+        "empty": ("not a corpus; expected", 3),
         "blank": ("the file is empty", 3),
         "binary": ("not a corpus", 3),
         "gone": ("nothing-here: cannot be read", 3),
@@ -724,12 +726,12 @@ def test_the_field_with_the_label_is_never_read_as_text(tmp_path):
         for label in ["ham", "spam"] * 5
     )
     (tmp_path / "box").write_text(box)
-    asked = ["replay", tmp_path / "box", "--set", "corpus.label_header=X-Label"]
-    status, _, error = streamnb_command(*asked, "--set", "tokenizer.kind=text")
+    requests = ["replay", tmp_path / "box", "--set", "corpus.label_header=X-Label"]
+    status, _, error = streamnb_command(*requests, "--set", "tokenizer.kind=text")
     assert status == 2
     assert "tokenizer.kind" in error
     assert "X-Label" in error
-    status, out, _ = streamnb_command(*asked, "--json")
+    status, out, _ = streamnb_command(*requests, "--json")
     assert status == 0
     assert json.loads(out)["accuracy"] <= 0.5  # the messages are alike
 

@@ -20,7 +20,7 @@ from streamnb import Mailbox
 from streamnb.mailbox.base import Base
 from streamnb.mailbox.digest import digest
 from streamnb.mailbox.record import Bounds, Record
-from streamnb.mailbox.service.answers import answer
+from streamnb.mailbox.service.response import answer
 from streamnb.mailbox.watch.maildir import MaildirAccount
 from streamnb.mailbox.watch.plan import FolderPlan
 from streamnb.mailbox.watch.watcher import Watcher

@@ -26,7 +26,7 @@ from streamnb.mail import parse
 from streamnb.mailbox.digest import digest, header_key
 from streamnb.mailbox.ledger import HUMAN, PROGRAM
 from streamnb.mailbox.record import Record
-from streamnb.mailbox.service.answers import Response, answer
+from streamnb.mailbox.service.response import Response, judge
 from streamnb.mailbox.store import Mailbox
 from streamnb.mailbox.watch.account import Account, ListedMessage
 from streamnb.mailbox.watch.locations import LocationTable, MessageLocation
@@ -362,7 +362,7 @@ class Watcher:
             pin = self.plan.pinned_folder(sender_address(values[0])) if len(values) == 1 else None
             if pin is not None:
                 return f"{name}: the sender is pinned", pin or None, None
-        verdict = answer(self.mailbox, message)
+        verdict = judge(self.mailbox, message)
         line = f"{name}: {verdict.mark} {verdict.score:.4f}"
         label = verdict.label or ""
         target = self.plan.folder_of(label)
