@@ -146,7 +146,7 @@ def _draw(config: Config, report: Report, plot: str) -> None:
     ):
         report.not_written.append(f"{plot}: not drawn because the replay was interrupted")
     else:
-        draw_run(folder, config.corpus.path or "", plot)
+        draw_run(folder, str(config.corpus.path or ""), plot)
 
 
 def print_skipped(errors: list[str]) -> None:
