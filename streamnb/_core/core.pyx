@@ -2,9 +2,8 @@
 # cython: initializedcheck=False, embedsignature=True
 """The compiled core: fingerprints, the count table, sums of logarithms and the token scanner.
 
-Everything here does one thing for a whole message at a time, so that crossing from Python into C
-costs once a message and not once a token. What the numbers mean is decided unloaded: the formulas
-are in `streamnb.naive_bayes`, and the choice of tokens is in `streamnb.features`.
+Each function handles a whole message, so a call from Python into C costs once a message, not once a
+token. The formulas are in `streamnb.naive_bayes`, the choice of tokens in `streamnb.features`.
 """
 
 from operator import index
@@ -49,12 +48,12 @@ cdef inline cnp.ndarray new_matrix(Py_ssize_t rows, Py_ssize_t columns, int kind
 cdef void *grown(void *block, size_t size) except NULL:
     cdef void *out = realloc(block, size if size else 1)
     if out == NULL:
-        raise MemoryError(f"cannot have {size} bytes")
+        raise MemoryError(f"out of memory: cannot allocate {size} bytes")
     return out
 
 
 cdef inline cnp.ndarray checked(array, int kind, Py_ssize_t size, str what):
-    # Callers hand over arrays they made: a wrong one is a programming error, but must not crash.
+    # A wrong array is a programming error of the caller; it must raise, not crash.
     cdef cnp.ndarray a
     if not isinstance(array, cnp.ndarray):
         raise ValueError(f"{what}: expected an array, not {type(array).__name__}")
@@ -75,6 +74,7 @@ include "count_table.pxi"
 include "header.pxi"
 include "scan.pxi"
 include "html.pxi"
+include "hidden.pxi"
 include "recalibration.pxi"
 include "grams.pxi"
 include "pairs.pxi"

@@ -1,4 +1,4 @@
-# The count table: fingerprint -> one count a class, and the class totals.
+# The count table: a count per fingerprint and class, and the total of each class.
 
 cdef extern from *:
     """
@@ -7,7 +7,7 @@ cdef extern from *:
         uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
         return (x > y) - (x < y);
     }
-    /* Sort pairs of numbers by the first. */
+    /* Sort pairs of numbers by the first number. */
     static void snb_sort_pairs(uint64_t *pairs, size_t n) { qsort(pairs, n, 2 * sizeof(uint64_t), snb_rising); }
     """
     void snb_sort_pairs(uint64_t *pairs, size_t n) noexcept
@@ -19,27 +19,28 @@ cdef class CountTable:
     Parameters
     ----------
     classes
-        Number of classes to begin with; `widen` adds more.
+        Initial number of classes; `widen` adds more.
     keep_names
-        Keep the names of features beside their counts.
+        True to store the names of features.
     track_values
-        Keep, per class, how many features have each count: what Bernoulli's absent features need.
+        True to maintain, per class, the number of features with each count. Bernoulli models need
+        it for absent features.
     """
 
     cdef Table table
-    cdef Table values       # key: the bits of a count; numbers: how many features have it, per class
+    cdef Table values       # key: bits of a count; numbers: features with that count, per class
     cdef Names names
     cdef double *sums
     cdef Py_ssize_t sums_room
-    cdef int64_t *places    # rows of the features that were looked up last; see `find`
-    cdef Py_ssize_t places_room, placed
+    cdef int64_t *rows    # rows of the features of the last look-up; see `find`
+    cdef Py_ssize_t rows_room, found_size
     cdef LogSums logs
-    cdef Py_ssize_t planned # features that the index has room for since `reserve`
-    cdef uint64_t changes   # how many there were, to tell whether there were more
+    cdef Py_ssize_t planned # features for which `reserve` made room in the index
+    cdef uint64_t changes   # number of changes so far, to detect concurrent ones
     cdef Py_ssize_t k       # classes
     cdef readonly bint keep_names
     cdef readonly bint track_values
-    cdef public Py_ssize_t unloaded  # features with counts that are not here: this is a part of a table
+    cdef public Py_ssize_t unloaded  # features that are not loaded, if this is a part of a table
 
     def __cinit__(self, Py_ssize_t classes=0, bint keep_names=True, bint track_values=False):
         self.keep_names = keep_names
@@ -52,13 +53,13 @@ cdef class CountTable:
         table_free(&self.values)
         names_free(&self.names)
         free(self.sums)
-        free(self.places)
+        free(self.rows)
 
     def __len__(self):
         return self.table.rows
 
     def __sizeof__(self):
-        cdef size_t size = sizeof(CountTable) + (self.sums_room + self.places_room) * sizeof(double)
+        cdef size_t size = sizeof(CountTable) + (self.sums_room + self.rows_room) * sizeof(double)
         size += table_bytes(&self.table) + table_bytes(&self.values)
         return size + self.names.capacity + self.names.capacity_rows * sizeof(uint64_t)
 
@@ -69,20 +70,20 @@ cdef class CountTable:
 
     @property
     def totals(self) -> list[float]:
-        """Sum of the counts of each class."""
+        """The sum of the counts of each class."""
         return [self.sums[k] for k in range(self.k)]
 
     def widen(self, Py_ssize_t classes):
-        """Make room for more classes."""
+        """Add classes, up to the given number."""
         if classes <= self.k:
             return
         if classes > MAX_COLUMNS:
-            raise ValueError(f"{classes} classes; a count table has at most {MAX_COLUMNS}")
+            raise ValueError(f"{classes} classes: a count table has at most {MAX_COLUMNS}")
         if classes > self.sums_room:
             self.sums = <double *> grown(self.sums, (classes + classes // 2) * sizeof(double))
             self.sums_room = classes + classes // 2
         memset(self.sums + self.k, 0, (classes - self.k) * sizeof(double))
-        # The counts last: where memory runs out before, the number of classes has not changed.
+        # Counts last: if memory runs out before, the number of classes has not changed.
         if self.track_values:
             table_widen(&self.values, classes)
         table_widen(&self.table, classes)
@@ -90,40 +91,39 @@ cdef class CountTable:
         self.changes += 1
 
     def reserve(self, Py_ssize_t features):
-        """Make room in the index for so many features, which then need not wait for it to grow."""
+        """Allocate the index for the given number of features at once."""
         if features < 0:
             raise ValueError(f"room for {features} features")
         table_index(&self.table, features)
         self.planned = features
         self.changes += 1
 
-    # Finding
+    # Look-up
 
     cdef int find(self, const uint64_t *f, Py_ssize_t n) except -1:
-        """Put the rows of features, -1 for those that have none, into `places`."""
-        if n > self.places_room:
-            self.places = <int64_t *> grown(self.places, n * sizeof(int64_t))
-            self.places_room = n
-        table_find_many(&self.table, f, n, self.places)
-        self.placed = n
+        """Set `rows` to the row of each feature, -1 for unseen ones."""
+        if n > self.rows_room:
+            self.rows = <int64_t *> grown(self.rows, n * sizeof(int64_t))
+            self.rows_room = n
+        table_find_many(&self.table, f, n, self.rows)
+        self.found_size = n
         return 0
 
     cdef int find_again(self, const uint64_t *f, Py_ssize_t n) except -1:
-        """As `find`, of what was looked up last; only that a row is missing may be untrue by now.
-
-        What was classified is often learned next, and then nothing is looked up.
+        """Reuse the last look-up if it is of these features: a message is often learned after it was
+        classified. Only the rows -1 may be outdated.
         """
         cdef Py_ssize_t i
-        cdef int64_t place
-        if self.placed != n:
+        cdef int64_t row
+        if self.found_size != n:
             return self.find(f, n)
         for i in range(n):
-            place = self.places[i]
-            if place >= 0 and (place >= self.table.rows or table_at(&self.table, place).key != f[i]):
+            row = self.rows[i]
+            if row >= 0 and (row >= self.table.rows or table_at(&self.table, row).key != f[i]):
                 return self.find(f, n)
         return 0
 
-    # Learning
+    # Updates
 
     cdef int revalue(self, Py_ssize_t k, double before, double after) except -1:
         cdef uint64_t bits
@@ -132,7 +132,7 @@ cdef class CountTable:
             memcpy(&bits, &before, 8)
             row = table_find(&self.values, bits)
             if row < 0:
-                raise RuntimeError("a count that was never told")
+                raise RuntimeError("count histogram out of step: a count is missing")
             row_cell(&self.values, table_at(&self.values, row), k)[0] -= 1
             if row_is_empty(&self.values, table_at(&self.values, row)):
                 table_remove(&self.values, row)
@@ -146,7 +146,7 @@ cdef class CountTable:
         return row_get(&self.table, table_at(&self.table, row), k)
 
     cdef int foresee(self, Py_ssize_t k, double after) except -1:
-        """Make a place among the values for what a count of a class will be."""
+        """Reserve the entry of a future count in the histogram."""
         cdef uint64_t bits
         cdef Py_ssize_t value
         if after != 0:
@@ -155,10 +155,10 @@ cdef class CountTable:
             row_cell(&self.values, table_at(&self.values, value), k)
         return 0
 
-    cdef int take_back(self, Py_ssize_t before) except -1:
-        """Drop the rows that were made after so many, and values that no count has."""
+    cdef int roll_back(self, Py_ssize_t before) except -1:
+        """Remove the rows from `before` on, and unused entries of the histogram."""
         cdef Py_ssize_t row
-        self.placed = 0
+        self.found_size = 0
         while self.table.rows > before:
             self.drop(self.table.rows - 1)
         for row in range(self.values.rows - 1, -1, -1):
@@ -167,7 +167,7 @@ cdef class CountTable:
         return 0
 
     cdef inline int put(self, Py_ssize_t row, Py_ssize_t k, double amount) except -1:
-        """Add to a count that there is room for."""
+        """Add to a count whose cell exists."""
         cdef double *cell = row_cell(&self.table, table_at(&self.table, row), k)
         cdef double before = cell[0]
         cell[0] = before + amount
@@ -178,33 +178,33 @@ cdef class CountTable:
 
     cdef int make(self, const uint64_t *f, const double *amounts, double weight, const int64_t *classes, Py_ssize_t width,
                   Py_ssize_t n, const char *text, const uint32_t *ends) except -1:
-        """Make rows and counts for the amounts [n, width] of features, in `places`.
+        """Create rows and cells for the amounts [n, width] of features; set `rows`.
 
-        If memory runs out, the rows that were made are dropped again.
+        If memory runs out, new rows are removed again.
         """
-        cdef Py_ssize_t i, j, known, before = self.table.rows, new = 0
+        cdef Py_ssize_t i, j, next_row, before = self.table.rows, new = 0
         cdef uint32_t start
         cdef int64_t row
         self.find_again(f, n)
         for i in range(n):
-            new += self.places[i] < 0
+            new += self.rows[i] < 0
         self.changes += 1
         if new > BLOCK and 2 * new > before and before + new > self.planned:
-            self.reserve(before + new)  # to grow step by step would take longer
+            self.reserve(before + new)  # faster than growing in steps
         if self.keep_names:
             names_reserve(&self.names, before + new, (0 if ends == NULL or n == 0 else ends[n - 1]) + 10 * new)
         try:
             for i in range(n):
-                row = self.places[i]
+                row = self.rows[i]
                 if row >= 0 and self.table.width <= DENSE and not self.track_values:
                     continue
                 for j in range(width):
                     if not weight * amounts[i * width + j] > 0:
                         continue
                     if row < 0:
-                        known = self.table.rows
-                        row = self.places[i] = table_row(&self.table, f[i])
-                        if row == known and self.keep_names:
+                        next_row = self.table.rows
+                        row = self.rows[i] = table_row(&self.table, f[i])
+                        if row == next_row and self.keep_names:
                             start = 0 if ends == NULL or i == 0 else ends[i - 1]
                             if ends == NULL:
                                 names_put(&self.names, row, NO_NAME, 1)
@@ -214,13 +214,13 @@ cdef class CountTable:
                     if self.track_values:
                         self.foresee(classes[j], self.count(row, classes[j]) + weight * amounts[i * width + j])
         except MemoryError:
-            self.take_back(before)
+            self.roll_back(before)
             raise
         return 0
 
     cdef int enter(self, const uint64_t *f, const double *amounts, double weight, const int64_t *classes, Py_ssize_t width,
                    Py_ssize_t n, bytes names, ends) except -1:
-        """Add the amounts [n, width] of features to classes: all of them, or nothing."""
+        """Add the amounts [n, width] of features to classes: all or nothing."""
         cdef Py_ssize_t i, j
         cdef uint32_t *e = NULL
         cdef const char *text = b""
@@ -235,7 +235,7 @@ cdef class CountTable:
             for j in range(width):
                 amount = weight * amounts[i * width + j]
                 if amount > 0:
-                    self.put(self.places[i], classes[j], amount)
+                    self.put(self.rows[i], classes[j], amount)
         return 0
 
     cdef int drop(self, Py_ssize_t row) except -1:
@@ -250,7 +250,7 @@ cdef class CountTable:
         return 0
 
     def add(self, fingerprints, counts, Py_ssize_t k, double weight=1.0, bytes names=None, ends=None):
-        """Add weight * counts to class k: all of it, or nothing where memory runs out.
+        """Add weight * counts to class k; if memory runs out, add nothing.
 
         `names` and `ends` name the features: name i ends before byte ends[i] of `names`.
         """
@@ -261,9 +261,9 @@ cdef class CountTable:
         self.enter(f, c, weight, &number, 1, n, names, ends)
 
     def add_matrix(self, fingerprints, sums, classes, bytes names=None, ends=None):
-        """Add counts of many messages summed up, shape (n, C), to the classes (C,), int64.
+        """Add summed counts of many messages, shape (n, C), to the classes (C,), int64.
 
-        Features without a count are left out.
+        Features without a count are skipped.
         """
         cdef Py_ssize_t n = len(fingerprints), width = len(classes)
         cdef uint64_t *f = <uint64_t *> cnp.PyArray_DATA(checked(fingerprints, cnp.NPY_UINT64, n, "fingerprints"))
@@ -272,48 +272,48 @@ cdef class CountTable:
         self.enter(f, s, 1.0, k, width, n, names, ends)
 
     def merge(self, CountTable other, classes):
-        """Add what another table counts, of its class j to class classes[j] (int64).
+        """Add the counts of another table: its class j to class classes[j] (int64).
 
-        All of it, or nothing where memory runs out.
+        If memory runs out, add nothing.
         """
-        cdef Py_ssize_t i, used, row, mine, of, known, before = self.table.rows
+        cdef Py_ssize_t i, used, row, self_row, class_index, next_row, before = self.table.rows
         cdef int64_t *k = <int64_t *> cnp.PyArray_DATA(checked(classes, cnp.NPY_INT64, other.k, "classes"))
         cdef uint32_t *columns
         cdef double *numbers
         cdef Row *r
         for i in range(other.k):
             self.checked_class(k[i])
-        if other is self:  # whose rows must not change while they are read
+        if other is self:  # rows must not change while they are read
             self.merge(_restore_table(*self.__reduce__()[1]), classes)
             return
         self.changes += 1
         try:
             for row in range(other.table.rows):
                 r = table_at(&other.table, row)
-                known = self.table.rows
-                mine = table_row(&self.table, r.key)
-                if mine == known and self.keep_names:
+                next_row = self.table.rows
+                self_row = table_row(&self.table, r.key)
+                if self_row == next_row and self.keep_names:
                     self.copy_name(other, row)
                 used = row_cells(&other.table, r, &columns, &numbers)
                 for i in range(used):
                     if numbers[i] != 0:
-                        of = k[i if columns == NULL else columns[i]]
-                        row_cell(&self.table, table_at(&self.table, mine), of)
+                        class_index = k[i if columns == NULL else columns[i]]
+                        row_cell(&self.table, table_at(&self.table, self_row), class_index)
                         if self.track_values:
-                            self.foresee(of, self.count(mine, of) + numbers[i])
+                            self.foresee(class_index, self.count(self_row, class_index) + numbers[i])
         except MemoryError:
-            self.take_back(before)
+            self.roll_back(before)
             raise
         for row in range(other.table.rows):
             r = table_at(&other.table, row)
-            mine = table_find(&self.table, r.key)
+            self_row = table_find(&self.table, r.key)
             used = row_cells(&other.table, r, &columns, &numbers)
             for i in range(used):
                 if numbers[i] != 0:
-                    self.put(mine, k[i if columns == NULL else columns[i]], numbers[i])
+                    self.put(self_row, k[i if columns == NULL else columns[i]], numbers[i])
 
     cdef int copy_name(self, CountTable other, Py_ssize_t row) except -1:
-        """Give the last row the name that a row of another table has."""
+        """Copy the name of a row of another table to the last row."""
         cdef const char *name = NO_NAME
         cdef size_t size = 1
         if other.keep_names:
@@ -331,71 +331,71 @@ cdef class CountTable:
         cdef Py_ssize_t i
         for i in range(n):
             if e[i] < (e[i - 1] if i else 0) or e[i] > <size_t> len(names):
-                raise ValueError("name ends: not in order, or beyond the names")
+                raise ValueError("name ends must be non-decreasing and within the names")
         return e
 
     def subtract(self, fingerprints, counts, Py_ssize_t k, double weight=1.0):
-        """Take weight * counts away from class k, or raise ValueError where that was never added.
+        """Subtract weight * counts from class k and remove features without a count.
 
-        Whole numbers come out exact. Of fractions, what rounding leaves (a billionth of the amount)
-        counts as nothing. Features with no count left are gone.
+        Whole numbers are exact; of fractions, a remainder below a billionth becomes 0. Raises
+        ValueError, with nothing changed, if a count would become negative.
         """
         cdef Py_ssize_t i, row, n = len(fingerprints)
         cdef uint64_t *f = <uint64_t *> cnp.PyArray_DATA(checked(fingerprints, cnp.NPY_UINT64, n, "fingerprints"))
         cdef double *c = <double *> cnp.PyArray_DATA(checked(counts, cnp.NPY_FLOAT64, n, "counts"))
         cdef double *cell
-        cdef double amount, before, taken = 0
+        cdef double amount, before, subtracted_sum = 0
         self.checked_class(k)
         self.find(f, n)
         for i in range(n):
             amount = weight * c[i]
-            before = 0 if self.places[i] < 0 else self.count(self.places[i], k)
-            if left_of(before, amount) < 0:
-                raise ValueError(f"cannot unlearn {amount:g} of feature {self.shown(f[i])}: its count is {before:g}")
+            before = 0 if self.rows[i] < 0 else self.count(self.rows[i], k)
+            if difference(before, amount) < 0:
+                raise ValueError(f"cannot unlearn {amount:g} of feature {self.display_name(f[i])}: its count is {before:g}")
         self.changes += 1
         if self.track_values:
             try:
                 for i in range(n):
-                    if self.places[i] >= 0:
-                        self.foresee(k, left_of(self.count(self.places[i], k), weight * c[i]))
+                    if self.rows[i] >= 0:
+                        self.foresee(k, difference(self.count(self.rows[i], k), weight * c[i]))
             except MemoryError:
-                self.take_back(self.table.rows)
+                self.roll_back(self.table.rows)
                 raise
         for i in range(n):
-            row = self.places[i]
+            row = self.rows[i]
             amount = weight * c[i]
             if row < 0 or amount == 0:
                 continue
             cell = row_cell(&self.table, table_at(&self.table, row), k)
             before = cell[0]
-            cell[0] = left_of(before, amount)
+            cell[0] = difference(before, amount)
             self.sums[k] -= before - cell[0]
-            taken += before - cell[0]
+            subtracted_sum += before - cell[0]
             if self.track_values:
                 self.revalue(k, before, cell[0])
-        for i in range(n):  # looked up anew: the last row takes the place of one that is dropped
+        for i in range(n):  # look up again: a removal moves the last row
             row = table_find(&self.table, f[i])
             if row >= 0 and row_is_empty(&self.table, table_at(&self.table, row)):
                 self.drop(row)
-        self.sums[k] = max(left_of(self.sums[k] + taken, taken), 0.0)
+        self.sums[k] = max(difference(self.sums[k] + subtracted_sum, subtracted_sum), 0.0)
 
     def rescale(self, double factor, double least):
-        """Multiply every count, and drop the features of which less than `least` is left."""
+        """Multiply all counts by a factor and remove features whose sum falls below `least`."""
         cdef Py_ssize_t row = 0, i, used
         cdef uint32_t *columns
         cdef double *numbers
-        cdef double left
+        cdef double total
         self.changes += 1
         for i in range(self.k):
             self.sums[i] = 0
         while row < self.table.rows:
-            left = 0
+            total = 0
             used = row_cells(&self.table, table_at(&self.table, row), &columns, &numbers)
             for i in range(used):
                 numbers[i] *= factor
-                left += numbers[i]
-            if left < least:
-                self.drop(row)  # the last row has taken its place
+                total += numbers[i]
+            if total < least:
+                self.drop(row)  # the last row moved here
                 continue
             for i in range(used):
                 self.sums[i if columns == NULL else columns[i]] += numbers[i]
@@ -408,17 +408,15 @@ cdef class CountTable:
             for i in range(used):
                 self.revalue(i if columns == NULL else columns[i], 0, numbers[i])
 
-    # What is known
+    # Queries
 
-    cdef str shown(self, uint64_t key):
+    cdef str display_name(self, uint64_t key):
         name = self.name(key)
         return f"#{key:016x}" if name is None else repr(name)[:80]
 
     def get_counts(self, fingerprints):
-        """Look features up.
-
-        Returns their counts, float64 of shape (n, K) with zero rows for those never learned, and
-        which were, uint8 of shape (n,).
+        """Return the counts of features, float64, shape (n, K), with zero rows for unseen features,
+        and a mask of the seen ones, uint8, shape (n,).
         """
         cdef Py_ssize_t i, n = len(fingerprints), width = self.k
         cdef uint64_t *f = <uint64_t *> cnp.PyArray_DATA(checked(fingerprints, cnp.NPY_UINT64, n, "fingerprints"))
@@ -426,27 +424,26 @@ cdef class CountTable:
         cdef cnp.ndarray seen = new_array(n, cnp.NPY_UINT8)
         cdef double *target = <double *> cnp.PyArray_DATA(cells)
         cdef uint8_t *mask = <uint8_t *> cnp.PyArray_DATA(seen)
-        # With the interpreter's lock: another thread's learning could move the table.
+        # Keep the interpreter's lock: an update by another thread could move the table.
         self.find(f, n)
         for i in range(n):
-            mask[i] = self.places[i] >= 0
+            mask[i] = self.rows[i] >= 0
             if mask[i]:
-                row_copy(&self.table, table_at(&self.table, self.places[i]), target + i * width, width)
+                row_copy(&self.table, table_at(&self.table, self.rows[i]), target + i * width, width)
             else:
                 memset(target + i * width, 0, width * sizeof(double))
         return cells, seen
 
     def log_likelihood_sums(self, fingerprints, counts, double alpha, double background=0.0, bint unseen=False):
-        """Sum counts[i] * (log(n_ik + alpha_i) - log(N_k + A)) over features i, for each class k.
+        """Return the sum of counts[i] * (log(n_ik + alpha_i) - log(N_k + A)) over i, for each class k.
 
-        n_ik is how often feature i was counted in class k, N_k the sum of it over all features,
-        alpha_i is alpha (1 + background V f_i) with f_i the feature's share of all counts and V the
-        number of features, and A the sum of alpha_i over them. Features that were never learned
-        take part only where `unseen` says so.
+        n_ik is the count of feature i in class k and N_k its sum over features. alpha_i is
+        alpha (1 + background V f_i), with f_i the fraction of all counts in feature i and V the
+        number of features; A is the sum of alpha_i. Unseen features are used if `unseen`.
 
         Returns
         -------
-        The K sums as a list, and how many features took part.
+        The K sums as a list, and the number of features used.
         """
         cdef Py_ssize_t i, used, n = len(fingerprints)
         cdef uint64_t *f = <uint64_t *> cnp.PyArray_DATA(checked(fingerprints, cnp.NPY_UINT64, n, "fingerprints"))
@@ -457,18 +454,18 @@ cdef class CountTable:
         if self.table.rows + self.unloaded == 0:
             return [0.0] * self.k, 0
         sums.prepare(self.sums, self.k, self.table.rows + self.unloaded, alpha, background)
-        # With the interpreter's lock: another thread's learning could move the table.
+        # Keep the interpreter's lock: an update by another thread could move the table.
         self.find(f, n)
         for i in range(n):
-            if self.places[i] >= 0:
-                used = row_cells(&self.table, table_at(&self.table, self.places[i]), &columns, &numbers)
+            if self.rows[i] >= 0:
+                used = row_cells(&self.table, table_at(&self.table, self.rows[i]), &columns, &numbers)
                 sums.add(numbers, columns, used, c[i])
             elif unseen:
                 sums.add(NULL, NULL, 0, c[i])
         return sums.finish()
 
     def count_histogram(self):
-        """Counts that occur, float64 of shape (m,), and how many features have each, (m, K)."""
+        """Return the distinct counts, float64, shape (m,), and the number of features with each, (m, K)."""
         cdef Py_ssize_t row, rows = self.values.rows
         cdef cnp.ndarray values = new_array(rows, cnp.NPY_FLOAT64)
         cdef cnp.ndarray features = new_matrix(rows, self.k, cnp.NPY_FLOAT64)
@@ -480,7 +477,7 @@ cdef class CountTable:
         return values, features
 
     def name(self, uint64_t key):
-        """The name of a feature, or None where it is not known."""
+        """Return the name of a feature, or None if it is unknown."""
         cdef Py_ssize_t row = table_find(&self.table, key)
         cdef size_t size
         cdef const char *text
@@ -491,10 +488,10 @@ cdef class CountTable:
             return None
         return decode_name(PyBytes_FromStringAndSize(text, size))
 
-    # All of it
+    # Whole tables
 
     def part(self, Py_ssize_t start, Py_ssize_t stop):
-        """Copy the rows from start to stop out, as they lie: fingerprints (n,) and counts (n, K)."""
+        """Return the rows from start to stop in stored order: fingerprints (n,) and counts (n, K)."""
         cdef Py_ssize_t i
         start, stop = max(start, 0), min(stop, self.table.rows)
         cdef Py_ssize_t n = max(stop - start, 0)
@@ -508,11 +505,11 @@ cdef class CountTable:
         return keys, cells
 
     def arrays(self):
-        """Copy the table out, in the order of fingerprints.
+        """Return the table in the order of fingerprints.
 
         Returns
         -------
-        Fingerprints (V,), counts (V, K), names and where each of them ends, uint64 (or None).
+        Fingerprints (V,), counts (V, K), names and their ends, uint64 (both None without names).
         """
         keys, order = self.in_order()
         cdef Py_ssize_t i, rows = self.table.rows
@@ -526,12 +523,12 @@ cdef class CountTable:
         return keys, cells, *self.names_in(order)
 
     def entries(self):
-        """As `arrays`, without the zeros.
+        """Return the nonzero counts in the order of fingerprints.
 
         Returns
         -------
-        Fingerprints (V,), where the entries of each end (V,), uint64, their classes, uint32, and
-        counts, float64; names and where each of them ends, uint64 (or None).
+        Fingerprints (V,); ends of their entries (V,), uint64; classes, uint32, and counts, float64,
+        of the entries; names and their ends, uint64 (both None without names).
         """
         keys, order = self.in_order()
         cdef Py_ssize_t i, j, used, rows = self.table.rows, total = 0
@@ -559,7 +556,7 @@ cdef class CountTable:
         return keys, ends, classes, counts, *self.names_in(order)
 
     cdef tuple in_order(self):
-        """The fingerprints, rising, and the numbers of their rows."""
+        """Return the fingerprints in rising order, and their rows."""
         cdef Py_ssize_t row, rows = self.table.rows
         cdef cnp.ndarray keys = new_array(rows, cnp.NPY_UINT64), pairs
         cdef uint64_t *f = <uint64_t *> cnp.PyArray_DATA(keys)
@@ -570,7 +567,7 @@ cdef class CountTable:
         keys = keys[order]
         if self.changes == before:
             return keys, order
-        # While numpy sorted, without the interpreter's lock, another thread changed the table.
+        # Another thread changed the table while numpy sorted without the interpreter's lock.
         rows = self.table.rows
         pairs = new_matrix(rows, 2, cnp.NPY_UINT64)
         f = <uint64_t *> cnp.PyArray_DATA(pairs)
@@ -584,7 +581,7 @@ cdef class CountTable:
         return keys, order
 
     cdef tuple names_in(self, order):
-        """The names of rows in an order."""
+        """Return the names of the rows in the given order, and their ends."""
         cdef Py_ssize_t i, rows = len(order)
         cdef int64_t *o = <int64_t *> cnp.PyArray_DATA(order)
         cdef size_t size, total = 0
@@ -609,9 +606,9 @@ cdef class CountTable:
         return text, ends
 
     def load(self, fingerprints, ends, classes, counts, totals, bytes names=None, name_ends=None):
-        """Fill an empty table with what `entries` gave, and `totals`.
+        """Fill an empty table from the result of `entries`, and `totals`.
 
-        With `ends` and `classes` None, counts are a matrix (V, K), as `arrays` gives them.
+        If `ends` and `classes` are None, counts are a matrix (V, K) from `arrays`.
         """
         cdef Py_ssize_t row, k, rows = len(fingerprints), total = counts.size
         cdef uint64_t *f = <uint64_t *> cnp.PyArray_DATA(checked(fingerprints, cnp.NPY_UINT64, rows, "fingerprints"))
@@ -623,12 +620,12 @@ cdef class CountTable:
         cdef uint64_t start = 0, end, entry = 0, last
         cdef uint32_t hash
         if self.table.rows:
-            raise ValueError("the table is not empty")
+            raise ValueError("load: the table is not empty")
         if ends is not None:
             e = <uint64_t *> cnp.PyArray_DATA(checked(ends, cnp.NPY_UINT64, rows, "entry ends"))
             columns = <uint32_t *> cnp.PyArray_DATA(checked(classes, cnp.NPY_UINT32, total, "classes"))
         elif total != rows * self.k:
-            raise ValueError(f"{total} counts of {rows} features and {self.k} classes")
+            raise ValueError(f"load: {total} counts do not fit {rows} features and {self.k} classes")
         if names is not None and self.keep_names:
             text = PyBytes_AS_STRING(names)
             n = <uint64_t *> cnp.PyArray_DATA(checked(name_ends, cnp.NPY_UINT64, rows, "name ends"))
@@ -643,9 +640,9 @@ cdef class CountTable:
             end = start if n == NULL else n[row]
             last = entry + self.k if e == NULL else e[row]
             if end < start or (n != NULL and end > <uint64_t> len(names)):
-                raise ValueError("name ends: not in order")
+                raise ValueError("name ends must be non-decreasing and within the names")
             if last < entry or last > <uint64_t> total:
-                raise ValueError("entry ends: not in order")
+                raise ValueError("entry ends must be non-decreasing and within the entries")
             if table_row(&self.table, f[row]) != row:
                 raise ValueError(f"fingerprint {f[row]:016x} occurs twice")
             if self.keep_names:
@@ -663,7 +660,7 @@ cdef class CountTable:
 
     cdef inline Py_ssize_t checked_class(self, Py_ssize_t k) except -1:
         if not 0 <= k < self.k:
-            raise IndexError(f"no class {k}")
+            raise IndexError(f"class index {k} is not below {self.k}")
         return k
 
     def __reduce__(self):

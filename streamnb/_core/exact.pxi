@@ -1,9 +1,9 @@
-# Sums without rounding: what was added can be taken away again to the last bit, in any order.
+# Sums without rounding: any added number can be removed again, bit for bit, in any order.
 #
-# A sum is one whole number of 2^-640, its 32-bit digits ("limbs") in 64-bit integers, so that carries can
-# wait (the superaccumulator of Kulisch; R. M. Neal 2015, arXiv:1505.05571). A double touches three limbs.
-# Products go in as the two doubles that they are exactly. What is below 2^-640 is cut off, the same way
-# for a number and its negative. Only the limbs that the numbers so far have needed are there.
+# A sum is a multiple of 2^-640. Its 32-bit digits ("limbs") are stored in 64-bit integers, so that
+# carries can be postponed (the superaccumulator of Kulisch; R. M. Neal 2015, arXiv:1505.05571). A double
+# changes three limbs. A product is added as two doubles whose sum it is exactly. Bits below 2^-640 are
+# cut off, symmetrically for negative numbers. Only limbs that were needed so far are allocated.
 
 cdef extern from "math.h" nogil:
     double fma(double x, double y, double z)
@@ -13,12 +13,12 @@ cdef extern from "math.h" nogil:
 
 cdef enum:
     EXACT_BASE = 640       # the lowest bit stands for 2^-640
-    EXACT_LIMBS = 56       # up to 2^1152, which no sum of products that may be added reaches
-    EXACT_LATER = 1 << 29  # additions after which carries cannot wait any more
+    EXACT_LIMBS = 56       # up to 2^1152, above any sum of valid products
+    EXACT_LATER = 1 << 29  # additions after which carries must be done
 
 
 cdef inline int64_t exact_lowest(double x) noexcept nogil:
-    """Position of the lowest bit that is set; of 0, above all."""
+    """Return the position of the lowest set bit; 4096 for 0."""
     cdef uint64_t bits, m
     cdef int64_t e
     memcpy(&bits, &x, 8)
@@ -37,7 +37,7 @@ cdef inline int64_t exact_lowest(double x) noexcept nogil:
 
 
 cdef inline int64_t exact_highest(double x) noexcept nogil:
-    """Position above the highest bit; of 0, below all."""
+    """Return the position above the highest set bit; -4096 for 0."""
     cdef uint64_t bits
     memcpy(&bits, &x, 8)
     bits = (bits >> 52) & 0x7ff
@@ -46,22 +46,22 @@ cdef inline int64_t exact_highest(double x) noexcept nogil:
 
 cdef inline void exact_add(int64_t *cell, Py_ssize_t low, double x) noexcept nogil:
     cdef uint64_t bits, m, part
-    cdef int64_t at
+    cdef int64_t position
     cdef int64_t *limb
     cdef int shift
     memcpy(&bits, &x, 8)
-    at = <int64_t> ((bits >> 52) & 0x7ff)
-    if at == 0:
+    position = <int64_t> ((bits >> 52) & 0x7ff)
+    if position == 0:
         return
     m = (bits & 0xfffffffffffffULL) | 0x10000000000000ULL
-    at += EXACT_BASE - 1075 - 32 * low
-    if at < 0:  # bits that are 0, or below 2^-640
-        if at <= -53:
+    position += EXACT_BASE - 1075 - 32 * low
+    if position < 0:  # bits that are 0, or below 2^-640
+        if position <= -53:
             return
-        m >>= -at
-        at = 0
-    limb = cell + (at >> 5)
-    shift = at & 31
+        m >>= -position
+        position = 0
+    limb = cell + (position >> 5)
+    shift = position & 31
     part = m << shift
     if bits >> 63:
         limb[0] -= <int64_t> (part & 0xffffffffULL)
@@ -83,28 +83,28 @@ cdef inline void exact_product(int64_t *cell, Py_ssize_t low, double x, double y
 
 cdef inline void exact_weighted(int64_t *cell, Py_ssize_t low, double w, double x, double y) noexcept nogil:
     """Add w x y."""
-    cdef double product = x * y, rest = fma(x, y, -product)
+    cdef double product = x * y, error = fma(x, y, -product)
     if w == 1 or w == -1:
         exact_add(cell, low, w * product)
-        exact_add(cell, low, w * rest)
+        exact_add(cell, low, w * error)
     else:
         exact_product(cell, low, w, product)
-        exact_product(cell, low, w, rest)
+        exact_product(cell, low, w, error)
 
 
 cdef inline void exact_carry(int64_t *cell, Py_ssize_t width) noexcept nogil:
-    """Bring all limbs but the last into [0, 2^32)."""
+    """Carry, so that all limbs but the last are in [0, 2^32)."""
     cdef Py_ssize_t i
     cdef int64_t carry = 0
     for i in range(width - 1):
         carry += cell[i]
         cell[i] = carry & 0xffffffffLL
-        carry >>= 32  # of a negative number, too, what C compilers do everywhere
+        carry >>= 32  # arithmetic shift, also for negative numbers
     cell[width - 1] += carry
 
 
 cdef inline double exact_sign(int64_t *limbs, Py_ssize_t width) noexcept nogil:
-    """Bring all limbs into [0, 2^32), but for the last: those of the size of a sum. Its sign."""
+    """Replace a sum by its absolute value, carried; return its sign."""
     cdef Py_ssize_t i
     exact_carry(limbs, width)
     if limbs[width - 1] >= 0:
@@ -116,7 +116,7 @@ cdef inline double exact_sign(int64_t *limbs, Py_ssize_t width) noexcept nogil:
 
 
 cdef void exact_read(const int64_t *cell, Py_ssize_t low, Py_ssize_t width, double *hi, double *lo) noexcept nogil:
-    """The sum as two doubles, to 106 bits: of its top five limbs."""
+    """Set the sum as two doubles, from its top five limbs: 106 bits."""
     cdef int64_t[EXACT_LIMBS] limbs
     cdef Py_ssize_t i, used = 0
     cdef double sign, sum
@@ -136,15 +136,15 @@ cdef void exact_read(const int64_t *cell, Py_ssize_t low, Py_ssize_t width, doub
 
 
 cdef inline void exact_divide(const double *a, const double *n, double *hi, double *lo) noexcept nogil:
-    """a / n, each in two doubles, to 100 bits."""
+    """Set the quotient a / n of two double pairs, to 100 bits."""
     cdef double q = a[0] / n[0]
-    cdef double rest = (fma(-q, n[0], a[0]) - q * n[1] + a[1]) / n[0]
-    hi[0] = q + rest
-    lo[0] = rest - (hi[0] - q)
+    cdef double remainder = (fma(-q, n[0], a[0]) - q * n[1] + a[1]) / n[0]
+    hi[0] = q + remainder
+    lo[0] = remainder - (hi[0] - q)
 
 
 cdef double exact_digits(const int64_t *cell, Py_ssize_t width, uint32_t *digits) noexcept nogil:
-    """The size of a sum in width + 1 digits. Its sign."""
+    """Set the width + 1 digits of the absolute value of a sum; return its sign."""
     cdef int64_t[EXACT_LIMBS] limbs
     cdef double sign
     cdef Py_ssize_t i
@@ -157,7 +157,7 @@ cdef double exact_digits(const int64_t *cell, Py_ssize_t width, uint32_t *digits
 
 
 cdef void exact_multiply(const int64_t *a, const int64_t *b, Py_ssize_t width, int sign, int64_t *out) noexcept nogil:
-    """Add sign * a b to 2 (width + 1) limbs: to the last bit, as one multiplies on paper."""
+    """Add sign * a b to 2 (width + 1) limbs exactly, by long multiplication."""
     cdef uint32_t[EXACT_LIMBS + 1] x, y
     cdef uint32_t[2 * (EXACT_LIMBS + 1)] product
     cdef Py_ssize_t i, j
@@ -178,9 +178,9 @@ cdef void exact_multiply(const int64_t *a, const int64_t *b, Py_ssize_t width, i
 
 cdef double exact_about(const int64_t *s, const int64_t *a, const int64_t *b, const int64_t *n, Py_ssize_t low,
                         Py_ssize_t width) noexcept nogil:
-    """S - a b / n, a sum of products about the means, however little of S it is; S where n is 0."""
+    """Return S - a b / n, a sum of products about the means, with full precision; S if n is 0."""
     cdef double[8] v
-    cdef double hi, lo, p, rest, sum, back
+    cdef double hi, lo, p, error, sum, back
     cdef int64_t[2 * (EXACT_LIMBS + 1)] limbs
     cdef Py_ssize_t top = 2 * (width + 1) - 1, i
     cdef int exponent
@@ -193,12 +193,12 @@ cdef double exact_about(const int64_t *s, const int64_t *a, const int64_t *b, co
     exact_read(b, low, width, &v[4], &v[5])
     exact_divide(&v[2], &v[6], &hi, &lo)
     p = hi * v[4]
-    rest = fma(hi, v[4], -p) + (hi * v[5] + lo * v[4])
+    error = fma(hi, v[4], -p) + (hi * v[5] + lo * v[4])
     sum = v[0] - p
     back = sum - v[0]
-    sum += (v[0] - (sum - back)) - (p + back) + (v[1] - rest)
+    sum += (v[0] - (sum - back)) - (p + back) + (v[1] - error)
     if fabs(sum) > 1e-12 * fabs(v[0]) or (v[0] == 0 and p == 0):
-        return sum  # two doubles each were enough
+        return sum  # double pairs were precise enough
     memset(limbs, 0, sizeof(limbs))
     exact_multiply(n, s, width, 1, limbs)
     exact_multiply(a, b, width, -1, limbs)
@@ -208,5 +208,5 @@ cdef double exact_about(const int64_t *s, const int64_t *a, const int64_t *b, co
     sum = <double> limbs[top]
     for i in range(1, min(top, 3) + 1):
         sum += ldexp(<double> limbs[top - i], <int> (-32 * i))
-    rest = frexp(v[6], &exponent)
-    return ldexp(sign * sum / rest, <int> (32 * top + 2 * (32 * low - EXACT_BASE) - exponent))
+    error = frexp(v[6], &exponent)
+    return ldexp(sign * sum / error, <int> (32 * top + 2 * (32 * low - EXACT_BASE) - exponent))

@@ -1,17 +1,18 @@
-# Exact sums of what a class has learned: see _exact.pxi for how a sum is kept.
+# Exact sums over the examples of one class; exact.pxi describes the representation.
 
 cdef enum:
     EXACT_FEATURES = 1 << 24
-    EXACT_PAIRED = 1 << 12  # whose pairs take 1.3 gigabytes a class
+    EXACT_PAIRED = 1 << 12  # 1.3 GB per class
 
 MAX_PAIRED_FEATURES = EXACT_PAIRED
 
 
 cdef class ExactSums:
-    """Exact sums over the examples of one class: of weights, values and their products.
+    """Exact sums of weights, values and products over the examples of one class.
 
-    Cell 0 is the sum of all weights w. With `pairs`, feature j has for each i <= j four cells: sums of w,
-    w x_i, w x_j and w x_i x_j over the examples that have both; without, it has three: w, w x, w x^2.
+    Cell 0 is the sum of all weights w. Without `pairs`, each feature has three cells: w, w x and w x^2.
+    With `pairs`, feature j has four cells for each i <= j: sums of w, w x_i, w x_j and w x_i x_j over the
+    examples that have both values.
     """
 
     cdef int64_t *limbs
@@ -35,16 +36,16 @@ cdef class ExactSums:
         return self.features
 
     cdef Py_ssize_t cells_of(self, Py_ssize_t features) noexcept nogil:
-        """How many sums there are of so many features; 0 where that are too many."""
+        """Return the number of cells for a number of features; 0 if there are too many features."""
         if not 0 <= features <= (EXACT_PAIRED if self.pairs else EXACT_FEATURES):
             return 0
         return 1 + (2 * features * (features + 1) if self.pairs else 3 * features)
 
     def grow(self, Py_ssize_t features):
-        """Make room for features; what is new is 0."""
+        """Add features with zero sums, up to the given number."""
         cdef Py_ssize_t cells = self.cells_of(features), room
         if features < self.features or not cells:
-            raise ValueError(f"{features} features")
+            raise ValueError(f"grow: cannot have {features} features")
         if cells > self.room:
             room = max(cells, self.room + (0 if self.pairs else self.room // 2))
             self.limbs = <int64_t *> grown(self.limbs, room * self.width * sizeof(int64_t))
@@ -55,21 +56,21 @@ cdef class ExactSums:
         self.features = features
 
     def cut(self, Py_ssize_t features):
-        """Forget the last features, of which nothing was learned."""
+        """Remove the last features; their sums must be zero."""
         if not 0 <= features <= self.features:
-            raise ValueError(f"{features} features")
+            raise ValueError(f"cut: cannot have {features} features")
         self.cells = self.cells_of(features)
         self.features = features
 
     cdef int widen(self, int64_t lowest, int64_t highest) except -1:
-        """Have the limbs for numbers of bits from `lowest` to below `highest`, and two for sums of many."""
+        """Allocate limbs for numbers with bits from `lowest` to below `highest`, and two for their sums."""
         cdef Py_ssize_t low = max(lowest + EXACT_BASE, 0) >> 5
         if lowest < highest:
             self.cover(low, max(low + 4, ((highest + EXACT_BASE) >> 5) + 3))
         return 0
 
     cdef int cover(self, Py_ssize_t low, Py_ssize_t top) except -1:
-        """Have limbs `low` to below `top`."""
+        """Allocate the limbs from `low` to below `top`."""
         cdef Py_ssize_t width, i, shift
         cdef int64_t *limbs
         low = min(low, self.low)
@@ -79,10 +80,10 @@ cdef class ExactSums:
         if width == self.width:
             return 0
         if top > EXACT_LIMBS:
-            raise OverflowError("a number is too large to be summed")
+            raise OverflowError("a number is too large for exact sums")
         limbs = <int64_t *> calloc(max(self.room, 1) * width, sizeof(int64_t))
         if limbs == NULL:
-            raise MemoryError(f"cannot have {self.room * width} limbs")
+            raise MemoryError(f"out of memory: cannot allocate {self.room * width} limbs")
         for i in range(self.cells):
             exact_carry(self.limbs + i * self.width, self.width)
             memcpy(limbs + i * width + shift, self.limbs + i * self.width, self.width * sizeof(int64_t))
@@ -93,11 +94,11 @@ cdef class ExactSums:
 
     cdef int prepare(self, const double *x, const int64_t *label, int64_t k, const double *w, Py_ssize_t rows,
                      Py_ssize_t columns) except -1:
-        """Have the limbs that these examples will need, and the carries that cannot wait done."""
+        """Allocate the limbs that these examples need, and carry if necessary."""
         cdef int64_t low_w = 4096, high_w = -4096, low_x = 4096, high_x = -4096, v
         cdef Py_ssize_t r, j
         if columns > self.features:
-            raise ValueError(f"{columns} columns, {self.features} features")
+            raise ValueError(f"X has {columns} columns, but there are {self.features} features")
         for r in range(rows):
             if label[r] != k or w[r] == 0:
                 continue
@@ -117,7 +118,7 @@ cdef class ExactSums:
         return 0
 
     cdef void expect(self, int64_t additions) noexcept nogil:
-        """Have the carries done that cannot wait for so many more additions."""
+        """Carry, unless carries can be postponed for the given number of additions."""
         self.waiting += additions
         if self.waiting > EXACT_LATER:
             self.carry()
@@ -129,14 +130,14 @@ cdef class ExactSums:
             exact_carry(self.limbs + i * self.width, self.width)
 
     def add(self, X, labels, int64_t k, weights, double sign=1.0):
-        """Add the rows of X that belong to class k; take them away with sign -1.
+        """Add the rows of X that belong to class k; subtract them with sign -1.
 
         Parameters
         ----------
         X
-            float64, shape (n, d): finite, at most 1e100; NaN where a value is missing.
+            float64, shape (n, d): finite, at most 1e100; NaN for a missing value.
         labels, k
-            int64, shape (n,): the class of each row; and the one to add.
+            int64, shape (n,): the class of each row; the class to add.
         weights
             float64, shape (n,): 0, or from 1e-100 to 1e100.
         """
@@ -145,9 +146,9 @@ cdef class ExactSums:
         cdef int64_t *label = <int64_t *> cnp.PyArray_DATA(checked(labels, cnp.NPY_INT64, rows, "labels"))
         cdef double *w = <double *> cnp.PyArray_DATA(checked(weights, cnp.NPY_FLOAT64, rows, "weights"))
         if rows > 1 << 26:
-            raise ValueError(f"{rows} rows; at most {1 << 26} at a time")
+            raise ValueError(f"{rows} rows: at most {1 << 26} can be added at a time")
         self.prepare(x, label, k, w, rows, columns)
-        for r in range(rows):  # holding the lock of the interpreter: another thread may grow these sums
+        for r in range(rows):  # keep the interpreter's lock: another thread may grow these sums
             if label[r] == k and w[r] != 0:
                 exact_add(self.limbs, self.low, sign * w[r])
                 if self.pairs:
@@ -156,7 +157,7 @@ cdef class ExactSums:
                     self.add_squares(x + r * columns, columns, sign * w[r])
 
     def add_cells(self, values, double sign=1.0):
-        """Add numbers to all cells, in their order: what was summed unloaded without rounding."""
+        """Add one number to each cell: sums computed unloaded without rounding."""
         cdef Py_ssize_t i
         cdef double *v = <double *> cnp.PyArray_DATA(checked(values, cnp.NPY_FLOAT64, self.cells, "values"))
         cdef int64_t low = 4096, high = -4096
@@ -190,48 +191,48 @@ cdef class ExactSums:
                     exact_weighted(cell + 3 * self.width, self.low, w, x[i], x[j])
                 cell += 4 * self.width
 
-    def merge(self, ExactSums other, places=None):
-        """Add other sums; feature j of theirs is feature places[j] of ours (None: j)."""
-        cdef Py_ssize_t i, j, a, b, theirs, ours
-        cdef list at = list(range(other.features)) if places is None else [index(place) for place in places]
-        if other.pairs != self.pairs or len(at) != other.features:
-            raise ValueError("the sums are of different things")
-        if any(not 0 <= place < self.features for place in at) or len(set(at)) != len(at):
-            raise IndexError("no such feature")
+    def merge(self, ExactSums other, feature_map=None):
+        """Add other sums; their feature j is feature feature_map[j] here (None: j)."""
+        cdef Py_ssize_t i, j, a, b, other_cell, self_cell
+        cdef list target = list(range(other.features)) if feature_map is None else [index(j) for j in feature_map]
+        if other.pairs != self.pairs or len(target) != other.features:
+            raise ValueError("merge: the sums have other features or no pairs")
+        if any(not 0 <= j < self.features for j in target) or len(set(target)) != len(target):
+            raise IndexError(f"feature_map must have distinct indices below {self.features}")
         self.cover(other.low, other.low + other.width)
         self.carry()
         other.carry()
-        if self.full() or other.full():
+        if self.is_full() or other.is_full():
             self.cover(self.low, self.low + self.width + 1)
-        self.plus(0, other, 0)
+        self.add_cell(0, other, 0)
         if not self.pairs:
             for j in range(other.features):
                 for i in range(3):
-                    self.plus(1 + 3 * <Py_ssize_t> at[j] + i, other, 1 + 3 * j + i)
+                    self.add_cell(1 + 3 * <Py_ssize_t> target[j] + i, other, 1 + 3 * j + i)
             return
-        theirs = 1
+        other_cell = 1
         for j in range(other.features):
             for i in range(j + 1):
-                a, b = min(at[i], at[j]), max(at[i], at[j])
-                ours = 1 + 4 * (b * (b + 1) // 2 + a)
-                self.plus(ours, other, theirs)
-                self.plus(ours + (1 if at[i] <= at[j] else 2), other, theirs + 1)
-                self.plus(ours + (2 if at[i] <= at[j] else 1), other, theirs + 2)
-                self.plus(ours + 3, other, theirs + 3)
-                theirs += 4
+                a, b = min(target[i], target[j]), max(target[i], target[j])
+                self_cell = 1 + 4 * (b * (b + 1) // 2 + a)
+                self.add_cell(self_cell, other, other_cell)
+                self.add_cell(self_cell + (1 if target[i] <= target[j] else 2), other, other_cell + 1)
+                self.add_cell(self_cell + (2 if target[i] <= target[j] else 1), other, other_cell + 2)
+                self.add_cell(self_cell + 3, other, other_cell + 3)
+                other_cell += 4
 
-    cdef bint full(self) noexcept nogil:
-        """Whether the highest limb of a sum may not hold another such sum."""
+    cdef bint is_full(self) noexcept nogil:
+        """Return True if the highest limb of a sum could overflow when another such sum is added."""
         cdef Py_ssize_t i
         for i in range(self.cells):
             if not -(1LL << 60) < self.limbs[(i + 1) * self.width - 1] < 1LL << 60:
                 return True
         return False
 
-    cdef void plus(self, Py_ssize_t ours, ExactSums other, Py_ssize_t theirs) noexcept nogil:
-        """Add another's sum to one of ours, the carries of both done."""
-        cdef int64_t *target = self.limbs + ours * self.width
-        cdef int64_t *source = other.limbs + theirs * other.width
+    cdef void add_cell(self, Py_ssize_t self_cell, ExactSums other, Py_ssize_t other_cell) noexcept nogil:
+        """Add a carried cell of other sums to a carried cell."""
+        cdef int64_t *target = self.limbs + self_cell * self.width
+        cdef int64_t *source = other.limbs + other_cell * other.width
         cdef Py_ssize_t i
         for i in range(other.width):
             target[i + other.low - self.low] += source[i]
@@ -243,9 +244,9 @@ cdef class ExactSums:
         return self.value(self.limbs)
 
     def moments(self):
-        """Of each feature the sum of weights, the mean, and the sum of squares about it: float64, (3, d).
+        """Return the weight, mean and sum of squares about the mean of each feature: float64, (3, d).
 
-        Where nothing is known the mean is NaN. Not for sums of pairs.
+        The mean of a feature without values is NaN. Raises ValueError for sums of pairs.
         """
         cdef cnp.ndarray out = new_matrix(3, self.features, cnp.NPY_FLOAT64)
         cdef double *n = <double *> cnp.PyArray_DATA(out)
@@ -254,7 +255,7 @@ cdef class ExactSums:
         cdef Py_ssize_t j
         cdef int64_t *cell = self.limbs + self.width
         if self.pairs:
-            raise ValueError("these are sums of pairs")
+            raise ValueError("moments: these are sums of pairs; use means and products")
         for j in range(self.features):
             self.mean(cell, &n[j], &mean[j])
             squares[j] = exact_about(
@@ -263,26 +264,26 @@ cdef class ExactSums:
         return out
 
     cdef void mean(self, const int64_t *cell, double *n, double *mean) noexcept nogil:
-        """The sum of weights that a cell holds, and the mean whose sum is in the next one."""
+        """Set the weight in a cell, and the mean from the sum in the next cell."""
         cdef double[4] s
-        cdef double rest
+        cdef double error
         exact_read(cell, self.low, self.width, &s[0], &s[1])
         exact_read(cell + self.width, self.low, self.width, &s[2], &s[3])
         n[0] = s[0]
         mean[0] = NAN
         if s[0] != 0:
-            exact_divide(&s[2], &s[0], mean, &rest)
+            exact_divide(&s[2], &s[0], mean, &error)
 
     def possible(self):
-        """Whether examples could have these sums, as far as these tell."""
+        """Return False if no examples can have these sums, as in a damaged file."""
         cdef Py_ssize_t i, j
         cdef int64_t *cell = self.limbs + self.width
-        cdef double all = self.weight
-        if all < 0:
+        cdef double total = self.weight
+        if total < 0:
             return False
         if not self.pairs:
             for j in range(self.features):
-                if not self.holds(cell, cell + self.width, cell + self.width, cell + 2 * self.width, all, True):
+                if not self.holds(cell, cell + self.width, cell + self.width, cell + 2 * self.width, total, True):
                     return False
                 cell += 3 * self.width
             return True
@@ -290,14 +291,14 @@ cdef class ExactSums:
             for i in range(j + 1):
                 if not self.holds(
                     cell, cell + self.width, cell + 2 * self.width, cell + 3 * self.width,
-                    min(self.value(self.own(i)), self.value(self.own(j))) if i < j else all, i == j,
+                    min(self.value(self.own(i)), self.value(self.own(j))) if i < j else total, i == j,
                 ):
                     return False
                 cell += 4 * self.width
         return True
 
     cdef int64_t *own(self, Py_ssize_t j) noexcept nogil:
-        """Of sums of pairs, the first cell of a feature with itself."""
+        """Return the first cell of the pair of a feature with itself."""
         return self.limbs + (1 + 4 * (j * (j + 1) // 2 + j)) * self.width
 
     cdef double value(self, const int64_t *cell) noexcept nogil:
@@ -306,20 +307,20 @@ cdef class ExactSums:
         return hi
 
     cdef bint holds(self, const int64_t *n, const int64_t *a, const int64_t *b, const int64_t *s,
-                    double most, bint squares) noexcept nogil:
-        """Whether a weight is from 0 to `most`, nothing is the sum of nothing, and squares not negative."""
+                    double max_weight, bint squares) noexcept nogil:
+        """Return True if a weight is from 0 to `max_weight`, its sums are 0 if it is, and squares >= 0."""
         cdef double weight = self.value(n)
-        if not 0 <= weight <= most:
+        if not 0 <= weight <= max_weight:
             return False
         if weight == 0:
             return self.value(a) == 0 and self.value(b) == 0 and self.value(s) == 0
-        # Of squares what is below 2^-640 has been cut off, 2^40 times at most.
+        # The bits of squares below 2^-640 were cut off, at most 2^40 times.
         return not squares or exact_about(s, a, b, n, self.low, self.width) >= -1e-25 * fabs(self.value(s)) - 1e-180
 
     def products(self):
-        """Of each pair the sum of weights and the sum of products about the means: float64, (2, d, d).
+        """Return the weights and the sums of products about the means of all pairs: float64, (2, d, d).
 
-        Means are those over the examples that have both.
+        The means are over the examples that have both values.
         """
         cdef Py_ssize_t i, j, d = self.features
         cdef cnp.ndarray out = new_matrix(2 * d, d, cnp.NPY_FLOAT64)
@@ -327,7 +328,7 @@ cdef class ExactSums:
         cdef double *about = n + d * d
         cdef int64_t *cell = self.limbs + self.width
         if not self.pairs:
-            raise ValueError("these are not sums of pairs")
+            raise ValueError("these are no sums of pairs; use moments")
         for j in range(d):
             for i in range(j + 1):
                 n[i * d + j] = n[j * d + i] = self.value(cell)
@@ -337,21 +338,21 @@ cdef class ExactSums:
         return out.reshape(2, d, d)
 
     def means(self):
-        """Mean of each feature, of pairs: float64, (d,); NaN where nothing is known."""
+        """Return the mean of each feature from sums of pairs: float64, (d,); NaN without values."""
         cdef cnp.ndarray out = new_array(self.features, cnp.NPY_FLOAT64)
         cdef double *mean = <double *> cnp.PyArray_DATA(out)
         cdef Py_ssize_t j
         cdef double n
         if not self.pairs:
-            raise ValueError("these are not sums of pairs")
+            raise ValueError("these are no sums of pairs; use moments")
         for j in range(self.features):
             self.mean(self.own(j), &n, &mean[j])
         return out
 
     def arrays(self):
-        """The sums as they can be kept: the number of the lowest limb, and int64 limbs, shape (cells, width).
+        """Return the sums for a file: index of the lowest limb, and int64 limbs, shape (cells, width).
 
-        Equal sums give equal arrays, whatever they have been through.
+        Equal sums give equal arrays, whatever their history.
         """
         cdef cnp.ndarray copy
         self.carry()
@@ -368,7 +369,7 @@ cdef class ExactSums:
         return low, np.ascontiguousarray(limbs)
 
     def load(self, Py_ssize_t features, Py_ssize_t low, limbs):
-        """Take over what `arrays` gave; ValueError where it is none."""
+        """Set the sums from the result of `arrays`; raise ValueError if it is damaged."""
         cdef Py_ssize_t cells = self.cells_of(features), width
         cdef int64_t *block
         cdef cnp.ndarray values
@@ -389,24 +390,24 @@ cdef class ExactSums:
         self.cover(low, low + width + 1)  # room for sums with others
 
     def copy(self):
-        """Sums of their own."""
-        made = ExactSums(self.pairs)
-        made.load(self.features, *self.arrays())
-        return made
+        """Return an independent copy."""
+        duplicate = ExactSums(self.pairs)
+        duplicate.load(self.features, *self.arrays())
+        return duplicate
 
     def __eq__(self, other):
         if not isinstance(other, ExactSums):
             return NotImplemented
-        (low, limbs), (their_low, theirs) = self.arrays(), other.arrays()
-        return low == their_low and limbs.shape == theirs.shape and bool((limbs == theirs).all())
+        (low, limbs), (other_low, other_limbs) = self.arrays(), other.arrays()
+        return low == other_low and limbs.shape == other_limbs.shape and bool((limbs == other_limbs).all())
 
     __hash__ = None
 
     def __reduce__(self):
-        return _restored_sums, (self.pairs, self.features, *self.arrays())
+        return _sums_from_arrays, (self.pairs, self.features, *self.arrays())
 
 
-def _restored_sums(pairs, features, low, limbs):
+def _sums_from_arrays(pairs, features, low, limbs):
     sums = ExactSums(pairs)
     sums.load(features, low, limbs)
     return sums

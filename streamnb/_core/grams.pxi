@@ -1,14 +1,14 @@
-# n-grams of the raw bytes of a message: no words to split, nothing to decode, little to evade.
+# n-grams of the raw bytes of a message.
 
 cdef enum:
-    MAX_GRAM = 8  # a gram fits into 64 bits, so its fingerprint can be a bijection
-    MAX_NESTED = 6  # and with its size, too
+    MAX_GRAM = 8  # an n-gram fits into 64 bits, so its fingerprint is a bijection
+    MAX_NESTED = 6  # the same together with its size
 
 cdef uint64_t PAYLOAD = 0x00FFFFFFFFFFFFFFULL
 
 
 cdef uint64_t unmixed(uint64_t x) noexcept nogil:
-    """The inverse of snb_mix64."""
+    """Return the inverse of snb_mix64."""
     x ^= (x >> 31) ^ (x >> 62)
     x *= <uint64_t> 0x319642B2D24D8EC3ULL
     x ^= (x >> 27) ^ (x >> 54)
@@ -22,14 +22,14 @@ cdef class GramScanner:
     Parameters
     ----------
     n
-        Bytes of a gram, 1 to 8.
+        Length of an n-gram, 1 to 8 bytes.
     step
-        With the grams of n bytes come those of n - step, n - 2 step ... that they end in, counted
-        once for each of them; 0 for none. Then n is a multiple of it, and 6 at most.
-    most
-        How many bytes are looked at; what is left out of a header does not count.
+        Also count the suffixes of n - step, n - 2 step ... bytes, once for each n-gram; 0 for none.
+        Otherwise n is a multiple of step, and at most 6.
+    max_bytes
+        Number of bytes read from the start; fields left out do not count.
     casefold
-        Whether ASCII letters are lowered.
+        True to lower ASCII letters.
     key
         Fingerprint key.
     """
@@ -37,39 +37,39 @@ cdef class GramScanner:
     cdef Key key
     cdef int n
     cdef int step
-    cdef Py_ssize_t most
+    cdef Py_ssize_t max_bytes
     cdef bint casefold
     cdef uint8_t *text
     cdef uint64_t *slots     # open addressing; 0 for none
-    cdef uint32_t *places    # with a step: which gram is in each slot,
-    cdef uint32_t *taken     # and the slot of each
+    cdef uint32_t *places    # with a step: index of the n-gram in each slot,
+    cdef uint32_t *taken     # and slot of each n-gram
     cdef Py_ssize_t slot_count
 
     def __cinit__(
-        self, int n=4, Py_ssize_t most=2000, bint casefold=True, int step=0, bytes key=DEFAULT_KEY
+        self, int n=4, Py_ssize_t max_bytes=2000, bint casefold=True, int step=0, bytes key=DEFAULT_KEY
     ):
         if not 1 <= n <= MAX_GRAM:
-            raise ValueError(f"a gram has 1 to {MAX_GRAM} bytes, not {n}")
+            raise ValueError(f"n: an n-gram has 1 to {MAX_GRAM} bytes, not {n}")
         if step and not (0 < step <= n <= MAX_NESTED and n % step == 0):
-            raise ValueError(f"step: {n} bytes are no multiple of {step}, or more than {MAX_NESTED}")
-        if not 1 <= most <= 1 << 24:
-            raise ValueError(f"the first 1 to {1 << 24} bytes can be looked at, not {most}")
+            raise ValueError(f"step: n must be a multiple of {step} and at most {MAX_NESTED}, not {n}")
+        if not 1 <= max_bytes <= 1 << 24:
+            raise ValueError(f"max_bytes: {max_bytes} is not within 1 to {1 << 24}")
         self.key = read_key(key)
         self.n = n
         self.step = step
-        self.most = most
+        self.max_bytes = max_bytes
         self.casefold = casefold
         self.slot_count = 16
-        while self.slot_count < 2 * most:
+        while self.slot_count < 2 * max_bytes:
             self.slot_count *= 2
         if step:
             self.slot_count *= 1 << (n // step).bit_length()
-        self.text = <uint8_t *> grown(NULL, most)
+        self.text = <uint8_t *> grown(NULL, max_bytes)
         self.slots = <uint64_t *> grown(NULL, self.slot_count * sizeof(uint64_t))
         memset(self.slots, 0, self.slot_count * sizeof(uint64_t))
         if step:
             self.places = <uint32_t *> grown(NULL, self.slot_count * sizeof(uint32_t))
-            self.taken = <uint32_t *> grown(NULL, most * (n // step) * sizeof(uint32_t))
+            self.taken = <uint32_t *> grown(NULL, max_bytes * (n // step) * sizeof(uint32_t))
 
     def __dealloc__(self):
         free(self.text)
@@ -79,7 +79,7 @@ cdef class GramScanner:
 
     cdef Py_ssize_t take(self, Py_ssize_t used, const uint8_t *p, Py_ssize_t size) noexcept nogil:
         cdef Py_ssize_t i
-        size = min(size, self.most - used)
+        size = min(size, self.max_bytes - used)
         if self.casefold:
             for i in range(size):
                 self.text[used + i] = lowered(p[i])
@@ -87,17 +87,17 @@ cdef class GramScanner:
             memcpy(self.text + used, p, size)
         return used + size
 
-    cdef Py_ssize_t take_mail(self, const uint8_t *p, Py_ssize_t size, dict kept, keeps) except -1:
-        """Copy a message without the header fields that are not kept, those of its parts included.
+    cdef Py_ssize_t take_mail(self, const uint8_t *p, Py_ssize_t size, dict field_is_read, reads_field) except -1:
+        """Copy a message without the header fields that are not read, in its parts too.
 
-        A part's header follows a line that begins with two hyphens; that of an attached message
-        follows the header that announces it.
+        The header of a part follows a line that begins with two hyphens; that of an attached
+        message follows the header that announces it.
         """
-        cdef Py_ssize_t i = 0, j, next_line, used = 0
+        cdef Py_ssize_t i = 0, j, colon = 0, next_line, used = 0
         cdef const uint8_t *newline
         cdef bint keep = True, header = True, attached = False, digest = False
         cdef bytes name
-        while i < size and used < self.most:
+        while i < size and used < self.max_bytes:
             newline = <const uint8_t *> memchr(p + i, c"\n", size - i)
             next_line = size if newline == NULL else newline - p + 1
             if not header:
@@ -110,18 +110,13 @@ cdef class GramScanner:
             if p[i] == c"\n":
                 header, attached, keep = attached, False, True
             elif p[i] != c" " and p[i] != c"\t":
-                j = i
-                while j < next_line and 33 <= p[j] <= 126 and p[j] != c":":
-                    j += 1
-                if j > i and j < next_line and p[j] == c":":
+                j = field_name_end(p, i, next_line, &colon)
+                if j > i:
                     name = slice_of(p, i, j)
-                    decision = kept.get(name)
-                    keep = keeps(name) if decision is None else decision
-                elif begins(p + i, size - i, b"From ", 5) or begins(p + i, size - i, b">From ", 6):
-                    keep = False  # an mbox separator is no part of the message
-                else:
-                    header = keep = False
-                    continue  # the body begins without a blank line
+                    decision = field_is_read.get(name)
+                    keep = reads_field(name) if decision is None else decision
+                else:  # damaged lines are kept: a mail program may show them
+                    keep = not is_separator(p + i, next_line - i)
             if next_line - i > 8 and memchr(p + i, c"/", next_line - i) != NULL:
                 digest = digest or find_bytes(p, i, next_line, b"multipart/digest") >= 0
                 if find_bytes(p, i, next_line, b"message/") >= 0:
@@ -131,11 +126,11 @@ cdef class GramScanner:
             i = next_line
         return used
 
-    def scan(self, bytes data, dict kept=None, keeps=None):
-        """Give the fingerprints of the distinct grams, and as many ones.
+    def scan(self, bytes data, dict field_is_read=None, reads_field=None):
+        """Return the fingerprints of the distinct n-grams, and as many ones.
 
-        For a mail with LF line ends, `kept` says of header fields' names, as written, whether they
-        are looked at, and `keeps` answers (and remembers) for those it does not know yet.
+        Of a mail with LF line ends, header fields are left out by their names: `field_is_read`
+        caches the decision by name; `reads_field` decides other names.
         """
         cdef const uint8_t *p = <const uint8_t *> PyBytes_AS_STRING(data)
         cdef Py_ssize_t used, i, count = 0, slot, mask = self.slot_count - 1
@@ -144,7 +139,7 @@ cdef class GramScanner:
         cdef cnp.ndarray fingerprints, ones
         cdef uint64_t *out
         cdef double *counts
-        used = self.take(0, p, len(data)) if kept is None else self.take_mail(p, len(data), kept, keeps)
+        used = self.take(0, p, len(data)) if field_is_read is None else self.take_mail(p, len(data), field_is_read, reads_field)
         if self.step:
             return self.nested(used)
         fingerprints = new_array(max(used - self.n + 1, 0), cnp.NPY_UINT64)
@@ -201,7 +196,7 @@ cdef class GramScanner:
                     counts[count] = 1.0
                     count += 1
                 elif longest:
-                    break  # it has come before, and what it ends in was counted then
+                    break  # seen before, and its suffixes were counted then
                 else:
                     counts[self.places[slot]] += 1.0
                 longest = False
@@ -211,7 +206,7 @@ cdef class GramScanner:
         return fingerprints[:count], amounts[:count]
 
     def name(self, uint64_t fingerprint) -> bytes:
-        """The gram that has this fingerprint."""
+        """Return the n-gram with this fingerprint."""
         cdef uint64_t hash = 0 if fingerprint == GOLDEN else fingerprint
         cdef uint64_t gram = unmixed(hash ^ self.key.k1) ^ self.key.k0
         cdef int size = <int> (gram >> 56) if self.step else self.n
@@ -219,7 +214,7 @@ cdef class GramScanner:
 
 
 cdef inline uint64_t nested_fingerprint(Key key, uint64_t last, int size) noexcept nogil:
-    """That of the last `size` bytes: a bijection of them and their number."""
+    """Return the fingerprint of the last `size` bytes: a bijection of them and their number."""
     cdef uint64_t gram = last & (~(<uint64_t> 0) >> (64 - 8 * size)) | <uint64_t> size << 56
     cdef uint64_t hash = snb_mix64(gram ^ key.k0) ^ key.k1
     return hash if hash else GOLDEN
@@ -229,33 +224,35 @@ def backoff_log_probabilities(
     fingerprints, cells, list totals, double alpha, double spread, int step, double background=0.0,
     bytes key=DEFAULT_KEY,
 ):
-    """Logarithms of the probabilities of nested grams, each given what stands before it.
+    """Return the log probabilities of nested n-grams, each given its preceding bytes.
 
     Parameters
     ----------
     fingerprints
-        uint64, shape (n,): those of a message, as a `GramScanner` with this step gives them.
+        uint64, shape (n,): the fingerprints of a message, from a `GramScanner` with this step.
     cells
         float64, shape (n, K): their counts in each class.
     totals
-        K numbers: the counts of each class.
+        Total count of each class, length K.
     alpha
-        Additive smoothing of the shortest grams.
+        Additive smoothing of the shortest n-grams.
     spread
-        How much a shorter gram stands for a longer one: it weighs as `spread` times the root of
-        how often the context was seen.
+        Back-off weight: the shorter n-gram has a weight of `spread` times the root of the count of
+        the context.
     step
-        Bytes by which grams grow.
+        Difference of lengths, in bytes.
     background
-        How many times alpha is added, in all, by how frequent the shortest grams are.
+        Total of further smoothing, in units of alpha, spread by the frequency of the shortest
+        n-grams.
 
     Returns
     -------
     float64, shape (n, K), and uint8, shape (n,)
-        The logarithms, and which of the grams no longer one of the message ends in: only they count.
+        The log probabilities, and 1 for each n-gram that is no suffix of a longer one in the
+        message: only these are summed.
     """
     cdef Py_ssize_t n = len(fingerprints), width = len(totals), i, k, mask = 15
-    cdef Key of = read_key(key)
+    cdef Key hash_key = read_key(key)
     cdef uint64_t *f = <uint64_t *> cnp.PyArray_DATA(checked(fingerprints, cnp.NPY_UINT64, n, "fingerprints"))
     cdef double *v = <double *> cnp.PyArray_DATA(checked(cells, cnp.NPY_FLOAT64, n * width, "cells"))
     cdef cnp.ndarray shares = new_matrix(n, width, cnp.NPY_FLOAT64)
@@ -289,7 +286,7 @@ def backoff_log_probabilities(
         room = room * background / total if total > 0 else 0.0
         memset(slots, 0xFF, (mask + 1) * sizeof(int32_t))
         for i in range(n):
-            grams[i] = unmixed((0 if f[i] == GOLDEN else f[i]) ^ of.k1) ^ of.k0
+            grams[i] = unmixed((0 if f[i] == GOLDEN else f[i]) ^ hash_key.k1) ^ hash_key.k0
             sizes[i] = size_of(grams[i], step)
             seen[i] = 1
             slot_enter(slots, mask, f, i)
@@ -307,8 +304,8 @@ def backoff_log_probabilities(
                         q[i * width + k] = (v[i * width + k] + alpha + room * known) / base[k]
                     continue
                 gram = grams[i]
-                shorter = slot_find(slots, mask, f, nested_fingerprint(of, gram, size - step))
-                before = slot_find(slots, mask, f, nested_fingerprint(of, gram >> (8 * step) & PAYLOAD, size - step))
+                shorter = slot_find(slots, mask, f, nested_fingerprint(hash_key, gram, size - step))
+                before = slot_find(slots, mask, f, nested_fingerprint(hash_key, gram >> (8 * step) & PAYLOAD, size - step))
                 known = 0.0
                 if shorter >= 0:
                     seen[shorter] = 0
@@ -317,7 +314,7 @@ def backoff_log_probabilities(
                 for k in range(width):
                     count = v[i * width + k]
                     back = q[shorter * width + k] if shorter >= 0 else alpha / base[k]
-                    if known == 0:  # even its end is new: what stands before it says nothing
+                    if known == 0:  # its suffix was never seen, so the context tells nothing
                         q[i * width + k] = back
                         continue
                     m = max(v[before * width + k] if before >= 0 else 0.0, count)
@@ -325,7 +322,7 @@ def backoff_log_probabilities(
                         root = roots[before * width + k] if m > count else spread * sqrt(m)
                         back = (count + root * back) / (m + root)
                     q[i * width + k] = back
-        for i in range(n):  # what is no gram has nothing before it
+        for i in range(n):  # other features have no context
             if sizes[i] == 0:
                 for k in range(width):
                     q[i * width + k] = (v[i * width + k] + alpha) / base[k]
@@ -339,7 +336,7 @@ def backoff_log_probabilities(
 
 
 cdef inline int size_of(uint64_t gram, int step) noexcept nogil:
-    """How many bytes a nested gram has; 0 for what is none."""
+    """Return the length of a nested n-gram in bytes; 0 for another feature."""
     cdef int size = <int> (gram >> 56)
     if size == 0 or size > MAX_NESTED or size % step or (gram & PAYLOAD) >> (8 * size):
         return 0

@@ -18,8 +18,8 @@ cdef extern from *:
         v0 += v3; v3 = SNB_ROTL(v3, 21); v3 ^= v0; \\
         v2 += v1; v1 = SNB_ROTL(v1, 17); v1 ^= v2; v2 = SNB_ROTL(v2, 32);
 
-    /* SipHash-1-3 (Aumasson and Bernstein, INDOCRYPT 2012): whoever does not know the key
-       cannot choose names that collide. (With the default key, which everybody knows, one can.) */
+    /* SipHash-1-3 (Aumasson and Bernstein, INDOCRYPT 2012). A sender who does not know the key
+       cannot choose names that collide. The default key is public and does not protect. */
     static inline uint64_t snb_siphash13_of(uint64_t k0, uint64_t k1, const uint8_t *p, size_t n, int padded) {
         uint64_t v0 = k0 ^ 0x736f6d6570736575ULL, v1 = k1 ^ 0x646f72616e646f6dULL;
         uint64_t v2 = k0 ^ 0x6c7967656e657261ULL, v3 = k1 ^ 0x7465646279746573ULL;
@@ -40,8 +40,8 @@ cdef extern from *:
     static inline uint64_t snb_siphash13(uint64_t k0, uint64_t k1, const uint8_t *p, size_t n) {
         return snb_siphash13_of(k0, k1, p, n, 0);
     }
-    /* The same, where 8 bytes beyond the end may be read: a loop over the last bytes is a branch
-       that no processor guesses right. */
+    /* The same hash, if 8 bytes beyond the end are readable. A loop over the last bytes would be
+       an unpredictable branch. */
     static inline uint64_t snb_siphash13_padded(uint64_t k0, uint64_t k1, const uint8_t *p, size_t n) {
         return snb_siphash13_of(k0, k1, p, n, 1);
     }
@@ -52,8 +52,8 @@ cdef extern from *:
     #endif
     #define SNB_LANES 16
     #define SNB_LONGEST 12
-    /* The same of texts of equally many words of 8 bytes, up to SNB_LANES of them side by side: what
-       one of them waits for, the others need not. */
+    /* The same hash of up to SNB_LANES texts with equally many 8-byte words, interleaved: the
+       latency of one text is hidden by the work on the others. */
     SNB_WIDER static void snb_siphash13_side_by_side(uint64_t k0, uint64_t k1, const uint64_t (*words)[SNB_LANES],
                                                      int count, uint64_t *out) {
         uint64_t a0[SNB_LANES], a1[SNB_LANES], a2[SNB_LANES], a3[SNB_LANES];
@@ -74,10 +74,10 @@ cdef extern from *:
             out[i] = v0 ^ v1 ^ v2 ^ v3;
         }
     }
-    /* The same of many texts p + starts[i], sizes[i] bytes long. */
+    /* The same hash of many texts: text i is sizes[i] bytes at p + starts[i]. */
     static void snb_siphash13_many(uint64_t k0, uint64_t k1, const uint8_t *p, const uint32_t *starts,
                                    const uint32_t *sizes, uint64_t *out, ptrdiff_t count) {
-        uint64_t words[SNB_LONGEST][SNB_LONGEST][SNB_LANES], found[SNB_LANES];
+        uint64_t words[SNB_LONGEST][SNB_LONGEST][SNB_LANES], hashes[SNB_LANES];
         ptrdiff_t texts[SNB_LONGEST][SNB_LANES], at;
         int waiting[SNB_LONGEST] = {0}, full, lane, b;
         for (at = 0; at <= count + SNB_LONGEST; at++) {
@@ -92,15 +92,15 @@ cdef extern from *:
                 for (b = 0; b <= full; b++) words[full][b][lane] = snb_load64(p + starts[at] + 8 * b);
                 words[full][full][lane] &= ~(~(uint64_t)0 << (8 * (sizes[at] & 7)));
                 words[full][full][lane] |= (uint64_t)sizes[at] << 56;
-            } else full = (int)(at - count) % SNB_LONGEST;  /* those that still wait */
+            } else full = (int)(at - count) % SNB_LONGEST;  /* flush the incomplete lanes */
             if (waiting[full] == SNB_LANES || (at >= count && waiting[full])) {
-                snb_siphash13_side_by_side(k0, k1, (const uint64_t (*)[SNB_LANES])words[full], full + 1, found);
-                for (lane = 0; lane < waiting[full]; lane++) out[texts[full][lane]] = found[lane];
+                snb_siphash13_side_by_side(k0, k1, (const uint64_t (*)[SNB_LANES])words[full], full + 1, hashes);
+                for (lane = 0; lane < waiting[full]; lane++) out[texts[full][lane]] = hashes[lane];
                 waiting[full] = 0;
             }
         }
     }
-    /* Likewise a copy of n bytes, where `room` bytes can be read and 16 written. */
+    /* Copy n bytes, if `room` bytes are readable at the source and 16 writable at the target. */
     static inline void snb_copy(uint8_t *to, const uint8_t *from, size_t n, size_t room) {
         if (n <= 16 && room >= 16) memcpy(to, from, 16);
         else memcpy(to, from, n);
@@ -131,7 +131,7 @@ cdef enum:
     NAME_BIG_INT = 0xFA
     NAME_TUPLE = 0xFB
     MAX_TUPLE_DEPTH = 16
-    LONGEST_INT = 1500  # bytes: Python writes no longer ones out
+    LONGEST_INT = 1500  # bytes: Python refuses to print longer integers
 
 cdef struct Key:
     uint64_t k0
@@ -164,9 +164,9 @@ cdef bytes encode_tuple(tuple name, int depth):
 
 
 def encode_name(name) -> bytes:
-    """Write a feature name (str, bytes, int or a tuple of them) as bytes that tell its type."""
+    """Return a feature name (str, bytes, int or a tuple of them) as bytes that include its type."""
     if isinstance(name, str):
-        return utf8(str.__str__(name))  # not the str() of an enumeration
+        return utf8(str.__str__(name))  # not the str() of an enumeration member
     if isinstance(name, bytes):
         return bytes((NAME_BYTES,)) + bytes(name)
     if isinstance(name, tuple):
@@ -183,10 +183,10 @@ def encode_name(name) -> bytes:
 
 
 def decode_name(bytes name):
-    """Read back what `encode_name` wrote.
+    """Return the feature name that `encode_name` wrote.
 
-    Bytes that it cannot have written (a damaged file, hostile tokens) become a str with replacement
-    characters: names are shown, never computed with.
+    Other bytes (of a damaged file or a hostile token) become a str with replacement characters:
+    names are only displayed.
     """
     return decode_nested(name, 0)
 
@@ -213,8 +213,8 @@ cdef decode_nested(bytes name, int depth):
 
 
 cdef inline uint64_t hash_encoded(Key key, const uint8_t *p, Py_ssize_t n) noexcept nogil:
-    # Of the names that are not str, the integers of a machine word get a bijection, so columns
-    # of a matrix can never collide; the others a key of their own, so b"a" is not "a".
+    # Integers of a machine word get a bijection, so the columns of a matrix never collide. Other
+    # names that are not str get a key of their own, so b"a" differs from "a".
     if n == 9 and p[0] == NAME_INT:
         return snb_mix64(snb_load64(p + 1) ^ key.k0) ^ key.k1
     if n and p[0] >= NAME_BYTES:
@@ -223,13 +223,13 @@ cdef inline uint64_t hash_encoded(Key key, const uint8_t *p, Py_ssize_t n) noexc
 
 
 def fingerprint(name, bytes key=DEFAULT_KEY) -> int:
-    """Hash a feature name to 64 bits."""
+    """Return the 64-bit hash of a feature name."""
     cdef bytes encoded = encode_name(name)
     return hash_encoded(read_key(key), <const uint8_t *> PyBytes_AS_STRING(encoded), len(encoded))
 
 
 def fingerprint_columns(columns, bytes key=DEFAULT_KEY):
-    """Fingerprint the integers of an int64 array: the columns of a matrix."""
+    """Return the fingerprints, uint64, of an int64 array of column indices."""
     cdef Key k = read_key(key)
     cdef cnp.ndarray source = np.ascontiguousarray(columns, dtype=np.int64)
     cdef Py_ssize_t i, n = len(source)
@@ -251,7 +251,7 @@ cdef double checked_count(name, value, double threshold) except? -1:
         raise ValueError(f"the count of feature {name!r:.80} is not a number: {value!r:.80}") from None
     if not fabs(number) <= LARGEST_COUNT:
         raise ValueError(f"the count of feature {name!r:.80} is {number}: it must be finite and at most 1e100")
-    if threshold == threshold:  # not NaN: presence is asked for
+    if threshold == threshold:  # not NaN: count presence
         return 1.0 if number > threshold else 0.0
     if number < 0:
         raise ValueError(f"the count of feature {name!r:.80} is negative: {number}")
@@ -259,10 +259,10 @@ cdef double checked_count(name, value, double threshold) except? -1:
 
 
 def count_mapping(dict x, bytes key=DEFAULT_KEY, double threshold=NAN, bint keep_names=True):
-    """Turn a dict of counts into the arrays of a `TokenCounts`.
+    """Return the arrays of a `TokenCounts` for a dict of counts.
 
-    With a `threshold`, values above it count 1 and the others are left out; without (NaN), values
-    must not be negative and zeros are left out. Nothing is returned unless every value is good.
+    With a `threshold`, values above it count 1 and others are left out. Without (NaN), zeros are
+    left out. Raises ValueError if any value is invalid.
     """
     cdef Key k = read_key(key)
     cdef Py_ssize_t n = len(x), used = 0, size, held = 0, room = 16 * n + 16
@@ -287,7 +287,7 @@ def count_mapping(dict x, bytes key=DEFAULT_KEY, double threshold=NAN, bint keep
             if number == 0:
                 continue
             if used == n:
-                raise RuntimeError("the dict changed while it was read")
+                raise RuntimeError("the dict changed during iteration")
             if type(name) is int:
                 word = PyLong_AsLongLongAndOverflow(name, &overflow)
                 if overflow:
@@ -317,7 +317,7 @@ def count_mapping(dict x, bytes key=DEFAULT_KEY, double threshold=NAN, bint keep
                 memcpy(names + held, p, size)
                 held += size
                 if held > MAX_NAMES:
-                    raise ValueError("the names of this example's features are longer than 4 GiB together")
+                    raise ValueError("the feature names of one message exceed 4 GiB in total")
                 e[used] = <uint32_t> held
             used += 1
         if used < n:

@@ -1,26 +1,28 @@
-# HTML as a reader sees it, one pass over the bytes: no tree, no recursion, nothing quadratic.
+# HTML to the text that a reader sees, in one linear pass without a tree or recursion.
 
-# Tags that do not end a word: "V<b></b>iagra" reads as one.
+# Tags that do not end a word: "V<b></b>iagra" is one word.
 _INLINE = frozenset(
     b"a abbr acronym b bdo big cite code del em font i ins kbd o:p s samp small span strike strong sub sup tt u wbr".split()
 )
 _LINKS = frozenset((b"href", b"src", b"action", b"background"))
 _SEEN_TEXT = frozenset((b"alt", b"title"))
+cdef enum:
+    MAX_COMMENT = 4096  # bytes of a comment that are read
 _entities: dict = {}
 
 
 cdef bytes entity(bytes name):
-    """What &name; stands for, as UTF-8, or None."""
-    found = _entities.get(name)
-    if found is None and name not in _entities:
-        from html.entities import html5  # here: a table that few messages need
+    """Return the character of &name; as UTF-8, or None."""
+    character = _entities.get(name)
+    if character is None and name not in _entities:
+        from html.entities import html5  # imported late: few messages need this table
 
         text = name.decode("ascii")
-        character = html5.get(text + ";") or html5.get(text)
-        found = None if character is None else character.encode()
+        decoded = html5.get(text + ";") or html5.get(text)
+        character = None if decoded is None else decoded.encode()
         if len(_entities) < 4096:
-            _entities[name] = found
-    return found
+            _entities[name] = character
+    return character
 
 
 cdef inline bint is_letter(uint8_t c) noexcept nogil:
@@ -31,10 +33,10 @@ cdef inline bint is_space(uint8_t c) noexcept nogil:
     return c == 32 or 9 <= c <= 13
 
 
-cdef inline Py_ssize_t find_bytes(const uint8_t *p, Py_ssize_t i, Py_ssize_t n, bytes what) noexcept:
-    """Where lower-case `what` begins at or after i, in any case, or -1."""
-    cdef const uint8_t *w = <const uint8_t *> PyBytes_AS_STRING(what)
-    cdef Py_ssize_t size = len(what), k
+cdef inline Py_ssize_t find_bytes(const uint8_t *p, Py_ssize_t i, Py_ssize_t n, bytes pattern) noexcept:
+    """Return the position of a lower-case pattern at or after i, ignoring case; -1 if absent."""
+    cdef const uint8_t *w = <const uint8_t *> PyBytes_AS_STRING(pattern)
+    cdef Py_ssize_t size = len(pattern), k
     while i + size <= n:
         k = 0
         while k < size and lowered(p[i + k]) == w[k]:
@@ -50,7 +52,7 @@ cdef bytes lowered_bytes(const uint8_t *p, Py_ssize_t n):
 
 
 cdef Py_ssize_t read_entity(Buffer *out, const uint8_t *p, Py_ssize_t i, Py_ssize_t n) except -1:
-    """Write what the reference at p[i] == '&' stands for; give where reading goes on."""
+    """Append the character of the reference at p[i] == '&'; return the position after it."""
     cdef Py_ssize_t j = i + 1, limit = min(n, i + 34)
     cdef uint32_t number = 0
     cdef int base = 10, digit
@@ -86,7 +88,7 @@ cdef Py_ssize_t read_entity(Buffer *out, const uint8_t *p, Py_ssize_t i, Py_ssiz
 
 
 cdef bytes unescaped(const uint8_t *p, Py_ssize_t n):
-    """A copy of an attribute's value with its references resolved."""
+    """Return an attribute value with its character references resolved."""
     cdef Buffer out
     cdef Py_ssize_t i = 0
     memset(&out, 0, sizeof(Buffer))
@@ -103,7 +105,7 @@ cdef bytes unescaped(const uint8_t *p, Py_ssize_t n):
 
 
 cdef Py_ssize_t comment_end(const uint8_t *p, Py_ssize_t i, Py_ssize_t n) noexcept nogil:
-    """Where the text goes on after a comment whose <!-- ends at i, as browsers have it; or -1."""
+    """Return the end of the comment whose <!-- ends at i, by the rules of browsers; -1 if none."""
     if i < n and p[i] == c">":
         return i + 1
     if i + 1 < n and p[i] == c"-" and p[i + 1] == c">":
@@ -119,7 +121,7 @@ cdef Py_ssize_t comment_end(const uint8_t *p, Py_ssize_t i, Py_ssize_t n) noexce
 
 
 cdef Py_ssize_t read_value(const uint8_t *p, Py_ssize_t i, Py_ssize_t n, Py_ssize_t *begin, Py_ssize_t *end) noexcept nogil:
-    """The attribute value at p[i], without its quotes; gives where reading goes on."""
+    """Set the bounds of the attribute value at p[i] without quotes; return the position after it."""
     cdef uint8_t quote = p[i] if i < n else 0
     if quote == c'"' or quote == c"'":
         i += 1
@@ -135,7 +137,7 @@ cdef Py_ssize_t read_value(const uint8_t *p, Py_ssize_t i, Py_ssize_t n, Py_ssiz
     return i
 
 
-# Scanner methods cannot be split over two class bodies: these take the scanner.
+# These functions take the scanner, because a class body cannot be split over two files.
 
 cdef int count_attribute(Scanner scanner, bytes name, const uint8_t *p, Py_ssize_t n) except -1:
     cdef Py_ssize_t host, i
@@ -173,12 +175,12 @@ cdef Py_ssize_t scheme_end(const uint8_t *p, Py_ssize_t n) noexcept nogil:
     return i
 
 
-cdef Py_ssize_t read_tag(Scanner scanner, set endless, const uint8_t *p, Py_ssize_t i, Py_ssize_t n) except -1:
-    """Count the tag whose name begins at p[i], with its attributes; give where the text goes on.
+cdef Py_ssize_t read_tag(Scanner scanner, set unclosed, const uint8_t *p, Py_ssize_t i, Py_ssize_t n) except -1:
+    """Count the tag whose name begins at p[i], and its attributes; return the position after it.
 
-    `endless` holds what has no end from here on, so that no end is looked for twice.
+    `unclosed` holds the elements without an end tag, so that each end is searched once.
     """
-    cdef Py_ssize_t begin = i, end = 0, found
+    cdef Py_ssize_t begin = i, end = 0, stop
     cdef bint closing = p[i] == c"/"
     cdef bytes tag, name
     if closing:
@@ -189,6 +191,8 @@ cdef Py_ssize_t read_tag(Scanner scanner, set endless, const uint8_t *p, Py_ssiz
     tag = lowered_bytes(p + begin, min(i - begin, 32))
     if tag not in _INLINE:
         buffer_put(&scanner.plain, b" ", 1)
+        if scanner.hidden.size:
+            buffer_put(&scanner.hidden, b" ", 1)
     if not closing:
         scanner.emit(<const uint8_t *> PyBytes_AS_STRING(tag), len(tag), HTML, 5)
     while i < n and p[i] != c">" and p[i] != c"<":
@@ -210,39 +214,56 @@ cdef Py_ssize_t read_tag(Scanner scanner, set endless, const uint8_t *p, Py_ssiz
                 count_attribute(scanner, name, p + begin, end - begin)
     if i < n and p[i] == c">":
         i += 1
-    if not closing and (tag == b"script" or tag == b"style") and tag not in endless:
-        found = find_bytes(p, i, n, b"</" + tag)
-        if found >= 0:
-            return found
-        endless.add(tag)
+    if not closing and (tag == b"script" or tag == b"style") and tag not in unclosed:
+        stop = find_bytes(p, i, n, b"</" + tag)
+        if stop >= 0:
+            return stop
+        unclosed.add(tag)
     return i
 
 
-cdef int html_to_plain(Scanner scanner, const uint8_t *p, Py_ssize_t n) except -1:
-    cdef Py_ssize_t i = 0, run, found
-    cdef set endless = set()
-    scanner.plain.size = 0
+cdef int html_to_plain(Scanner scanner, const uint8_t *p, Py_ssize_t n, bytes spans) except -1:
+    cdef Py_ssize_t i = 0, run, end, k = 0, count = 0 if spans is None else len(spans) // 16
+    cdef const int64_t *span = NULL if spans is None else <const int64_t *> PyBytes_AS_STRING(spans)
+    cdef Buffer *out = &scanner.plain
+    cdef set unclosed = set()
+    scanner.plain.size = scanner.hidden.size = 0
     while i < n:
+        while k < count and span[2 * k + 1] <= i:
+            k += 1
+        out = &scanner.hidden if k < count and span[2 * k] <= i else &scanner.plain
         run = i
         while i < n and p[i] != c"<" and p[i] != c"&":
             i += 1
-        buffer_put(&scanner.plain, p + run, i - run)
+        buffer_put(out, p + run, i - run)
         if i >= n:
             break
         if p[i] == c"&":
-            i = read_entity(&scanner.plain, p, i, n)
-        elif i + 3 < n and p[i + 1] == c"!" and p[i + 2] == c"-" and p[i + 3] == c"-" and b"<!--" not in endless:
-            found = comment_end(p, i + 4, n)
-            if found < 0:
-                endless.add(b"<!--")
-            i = i + 4 if found < 0 else found
+            i = read_entity(out, p, i, n)
+        elif i + 3 < n and p[i + 1] == c"!" and p[i + 2] == c"-" and p[i + 3] == c"-" and b"<!--" not in unclosed:
+            end = comment_end(p, i + 4, n)
+            if end < 0:
+                unclosed.add(b"<!--")
+            elif count:
+                count_comment(scanner, p + i + 4, end - i - 4)
+            i = i + 4 if end < 0 else end
         elif i + 1 < n and (is_letter(p[i + 1]) or p[i + 1] == c"/"):
-            i = read_tag(scanner, endless, p, i + 1, n)
+            i = read_tag(scanner, unclosed, p, i + 1, n)
         elif i + 1 < n and (p[i + 1] == c"!" or p[i + 1] == c"?"):
             while i < n and p[i] != c">":
                 i += 1
             i += 1
         else:
-            buffer_put(&scanner.plain, b" ", 1)
+            buffer_put(out, b" ", 1)
             i += 1
+    return 0
+
+
+cdef int count_comment(Scanner scanner, const uint8_t *p, Py_ssize_t n) except -1:
+    """Collect the words of a comment, unless it holds markup: its beginning only."""
+    n = min(n, MAX_COMMENT)
+    if memchr(p, c"<", n) == NULL and memchr(p, c"{", n) == NULL and memchr(p, c"[", n) == NULL:
+        buffer_put(&scanner.hidden, b" ", 1)
+        buffer_put(&scanner.hidden, p, n)
+        buffer_put(&scanner.hidden, b" ", 1)
     return 0

@@ -1,10 +1,10 @@
-# Names of features: a text that grows, and where in it each row's name begins.
+# Names of features: one growing text, and the start of each row's name in it.
 
-# Stands for the name of a feature that came without one; no encoded name begins like this.
+# The name of a feature that was added without one; no encoded name begins with this byte.
 cdef const char *NO_NAME = b"\xff"
 
 cdef struct Names:
-    char *text          # each name: its length, seven bits a byte, then its bytes
+    char *text          # per name: its length in base 128, then its bytes
     size_t used
     size_t capacity
     size_t wasted       # bytes of names no longer in the table
@@ -32,32 +32,32 @@ cdef int names_reserve(Names *names, Py_ssize_t rows, size_t more) except -1:
 
 
 cdef void names_put(Names *names, Py_ssize_t row, const char *name, size_t size) noexcept nogil:
-    cdef size_t rest = size
+    cdef size_t length = size
     names.starts[row] = names.used
-    while rest >= 128:
-        names.text[names.used] = <char> ((rest & 127) | 128)
+    while length >= 128:
+        names.text[names.used] = <char> ((length & 127) | 128)
         names.used += 1
-        rest >>= 7
-    names.text[names.used] = <char> rest
+        length >>= 7
+    names.text[names.used] = <char> length
     names.used += 1
     memcpy(names.text + names.used, name, size)
     names.used += size
 
 
 cdef const char *names_get(const Names *names, Py_ssize_t row, size_t *size) noexcept nogil:
-    cdef size_t at = names.starts[row]
+    cdef size_t position = names.starts[row]
     cdef int shift = 0
     size[0] = 0
-    while names.text[at] & 128:
-        size[0] |= <size_t> (names.text[at] & 127) << shift
+    while names.text[position] & 128:
+        size[0] |= <size_t> (names.text[position] & 127) << shift
         shift += 7
-        at += 1
-    size[0] |= <size_t> names.text[at] << shift
-    return names.text + at + 1
+        position += 1
+    size[0] |= <size_t> names.text[position] << shift
+    return names.text + position + 1
 
 
 cdef int names_compact(Names *names, Py_ssize_t rows) except -1:
-    """Copy the names still in use once half of the text is waste."""
+    """Drop the text of removed names. Keeps it if memory for the copy runs out."""
     cdef Names fresh
     cdef Py_ssize_t row
     cdef size_t size
@@ -67,7 +67,7 @@ cdef int names_compact(Names *names, Py_ssize_t rows) except -1:
         names_reserve(&fresh, rows, names.used - names.wasted + 10 * rows)
     except MemoryError:
         names_free(&fresh)
-        return 0  # the waste stays for now
+        return 0
     for row in range(rows):
         name = names_get(names, row, &size)
         names_put(&fresh, row, name, size)

@@ -1,64 +1,96 @@
-# Tokens and pairs of neighbouring tokens of any text: words and what stands between them.
+# Tokens of text and pairs of adjacent tokens, punctuation included.
 
 cdef enum:
-    MAX_TOKEN = 40  # bytes; of a longer run, the beginning
+    MAX_TOKEN = 40  # bytes; longer runs are cut
+    LEAD = 3        # class of the first byte of a character that may be invisible: part of a word
 
 
-# Of each byte: 0 for white space, 1 for what words are made of (all beyond ASCII is), 2 for all else.
+# Class of each byte: 0 white space, 1 part of a word (all non-ASCII bytes), 2 anything else.
 cdef uint8_t[256] token_kind
 
 
 cdef void set_token_kinds() noexcept:
     cdef int c
     for c in range(256):
-        token_kind[c] = 1 if chr(c).isalnum() or c >= 0x80 or c == c"_" or c == c"'" else 2
-    for c in (9, 10, 11, 12, 13, 32):
+        token_kind[c] = LEAD if c >= 0xC2 else 1 if chr(c).isalnum() or c >= 0x80 or c == c"_" or c == c"'" else 2
+    for c in (0, 9, 10, 11, 12, 13, 32):  # NULs are skipped
         token_kind[c] = 0
 
 
 set_token_kinds()
 
 
-cdef class PairScanner:
-    """Collects the distinct tokens of a text, and pairs of neighbouring ones.
+cdef inline int invisible_size(const uint8_t *p, Py_ssize_t left) noexcept nogil:
+    """Return the size in bytes of the invisible character at p, 0 if it is visible.
 
-    A token is a run of letters, digits, low lines, apostrophes and bytes beyond ASCII, or one of
-    other characters that are no white space; ASCII letters are lowered.
+    Those of `classify`, but for a few of single scripts.
+    """
+    cdef uint8_t a = p[0], b, c
+    if left < 2 or a < 0xC2:
+        return 0
+    b = p[1]
+    if a < 0xE0:
+        return 2 if (a == 0xC2 and b == 0xAD) or (a == 0xCD and b == 0x8F) or (a == 0xD8 and b == 0x9C) else 0
+    if left < 3:
+        return 0
+    c = p[2]
+    if a == 0xE2:
+        if b == 0x80:
+            return 3 if 0x8B <= c <= 0x8F or 0xAA <= c <= 0xAE else 0
+        return 3 if b == 0x81 and 0xA0 <= c <= 0xAF else 0
+    if a == 0xEF:
+        return 3 if (b == 0xB8 and c <= 0x8F) or (b == 0xBB and c == 0xBF) or (b == 0xBE and c == 0xA0) else 0
+    if a == 0xE1:
+        if b == 0x85:
+            return 3 if c == 0x9F or c == 0xA0 else 0
+        if b == 0x9E:
+            return 3 if c == 0xB4 or c == 0xB5 else 0
+        return 3 if b == 0xA0 and 0x8B <= c <= 0x8F else 0
+    if a == 0xE3:
+        return 3 if b == 0x85 and c == 0xA4 else 0
+    return 4 if a == 0xF3 and b == 0xA0 and left >= 4 else 0
+
+
+cdef class PairScanner:
+    """Collects the distinct tokens of a text, and pairs of adjacent tokens.
+
+    A token is a run of letters, digits, underscores, apostrophes and non-ASCII bytes, or a run of
+    other characters without white space. ASCII letters are lowered.
 
     Parameters
     ----------
-    most
-        How many tokens are looked at.
+    max_tokens
+        Number of tokens read from the start.
     keep_names
-        Whether the text of tokens and pairs is given.
+        True to return the text of tokens and pairs.
     key
         Fingerprint key.
     """
 
     cdef Key key
-    cdef Py_ssize_t most, tokens, slot_count
+    cdef Py_ssize_t max_tokens, tokens, slot_count
     cdef bint keep_names
-    cdef Buffer text         # the tokens, a space between them: a pair is a part of it
-    cdef Py_ssize_t before   # where the token before begins; -1 for none
-    cdef uint32_t *starts    # of tokens and pairs as they come
+    cdef Buffer text         # the tokens, separated by spaces: a pair is a slice of it
+    cdef Py_ssize_t before   # start of the preceding token; -1 for none
+    cdef uint32_t *starts    # of tokens and pairs, in order
     cdef uint32_t *sizes
     cdef Py_ssize_t used
     cdef uint64_t *hashes
     cdef uint64_t *slots     # open addressing; 0 for none
 
-    def __cinit__(self, Py_ssize_t most=4000, bint keep_names=True, bytes key=DEFAULT_KEY):
-        if not 1 <= most <= 1 << 20:
-            raise ValueError(f"the first 1 to {1 << 20} tokens can be looked at, not {most}")
+    def __cinit__(self, Py_ssize_t max_tokens=4000, bint keep_names=True, bytes key=DEFAULT_KEY):
+        if not 1 <= max_tokens <= 1 << 20:
+            raise ValueError(f"max_tokens: {max_tokens} is not within 1 to {1 << 20}")
         self.key = read_key(key)
-        self.most = most
+        self.max_tokens = max_tokens
         self.keep_names = keep_names
         self.slot_count = 16
-        while self.slot_count < 4 * most:
+        while self.slot_count < 4 * max_tokens:
             self.slot_count *= 2
         self.slots = <uint64_t *> grown(NULL, self.slot_count * sizeof(uint64_t))
-        self.hashes = <uint64_t *> grown(NULL, 2 * most * sizeof(uint64_t))
-        self.starts = <uint32_t *> grown(NULL, 2 * most * sizeof(uint32_t))
-        self.sizes = <uint32_t *> grown(NULL, 2 * most * sizeof(uint32_t))
+        self.hashes = <uint64_t *> grown(NULL, 2 * max_tokens * sizeof(uint64_t))
+        self.starts = <uint32_t *> grown(NULL, 2 * max_tokens * sizeof(uint32_t))
+        self.sizes = <uint32_t *> grown(NULL, 2 * max_tokens * sizeof(uint32_t))
         self.before = -1
 
     def __dealloc__(self):
@@ -69,18 +101,18 @@ cdef class PairScanner:
         free(self.sizes)
 
     def discard(self):
-        """Forget what was collected."""
+        """Drop the tokens collected so far."""
         self.text.size = self.tokens = self.used = 0
         self.before = -1
 
     cdef inline void enter(self, Py_ssize_t start) noexcept nogil:
-        """Collect what stands in the text from `start` on."""
+        """Collect the token or pair that the text ends with, from `start` on."""
         self.starts[self.used] = <uint32_t> start
         self.sizes[self.used] = <uint32_t> (self.text.size - start)
         self.used += 1
 
     cdef void drop_repeated(self) noexcept nogil:
-        """Keep each token and pair once, in the order they came."""
+        """Keep the first of equal tokens and pairs."""
         cdef Py_ssize_t i, slot, mask, kept = 0
         cdef uint64_t hash
         snb_siphash13_many(self.key.k0, self.key.k1, self.text.bytes, self.starts, self.sizes, self.hashes, self.used)
@@ -100,13 +132,23 @@ cdef class PairScanner:
                 kept += 1
         self.used = kept
 
-    def add(self, bytes data):
-        """Collect the tokens of a piece of text."""
+    def add(self, bytes data, bytes spans=None):
+        """Collect the tokens of a piece of text, without the `hidden_spans`."""
         cdef const uint8_t *p = <const uint8_t *> PyBytes_AS_STRING(data)
-        cdef Py_ssize_t n = len(data), i = 0, end, start, size
+        cdef const int64_t *span
+        cdef Py_ssize_t k, start = 0
+        if spans is not None:
+            span = <const int64_t *> PyBytes_AS_STRING(spans)
+            for k in range(len(spans) // 16):
+                self.add_text(p + start, <Py_ssize_t> span[2 * k] - start)
+                start = <Py_ssize_t> span[2 * k + 1]
+        self.add_text(p + start, len(data) - start)
+
+    cdef int add_text(self, const uint8_t *p, Py_ssize_t n) except -1:
+        cdef Py_ssize_t i = 0, start, size, skipped, end
         cdef uint8_t *to
         cdef int kind
-        while i < n and self.tokens < self.most:
+        while i < n and self.tokens < self.max_tokens:
             kind = token_kind[p[i]]
             if kind == 0:
                 i += 1
@@ -117,37 +159,61 @@ cdef class PairScanner:
                 self.text.size += 1
             start = self.text.size
             to = self.text.bytes + start
-            end = min(n, i + MAX_TOKEN)
             size = 0
-            while i < end and token_kind[p[i]] == kind:
-                to[size] = lowered(p[i])
-                size += 1
-                i += 1
-            while i < n and token_kind[p[i]] == kind:  # of a longer run, the beginning
-                i += 1
+            if kind == LEAD:
+                kind = 1
+            while True:
+                end = min(n, i + MAX_TOKEN - size)
+                while i < end and token_kind[p[i]] == kind:
+                    to[size] = lowered(p[i])
+                    size += 1
+                    i += 1
+                if i == n or (p[i] and token_kind[p[i]] != LEAD):
+                    break
+                skipped = invisible_size(p + i, n - i) if p[i] else 1  # NULs are skipped
+                if skipped == 0:
+                    if size == MAX_TOKEN or kind != 1:
+                        break
+                    to[size] = p[i]
+                    size += 1
+                    skipped = 1
+                i += skipped
+            while i < n and size == MAX_TOKEN:  # skip the part of a long run that is cut
+                skipped = 1
+                if token_kind[p[i]] == LEAD:
+                    skipped = invisible_size(p + i, n - i) or kind == 1
+                elif p[i] and token_kind[p[i]] != kind:
+                    break
+                if skipped == 0:
+                    break
+                i += skipped
+            if size == 0:
+                if self.text.size:
+                    self.text.size -= 1
+                continue
             self.text.size += size
             self.enter(start)
             if self.before >= 0:
                 self.enter(self.before)
             self.before = start
             self.tokens += 1
+        return 0
 
-    def fields(self, list fields, dict kept, keeps, decode):
-        """Collect header fields, with their names: those that are kept, decoded where need be.
+    def fields(self, list fields, dict field_is_read, reads_field, decode):
+        """Collect the names and decoded values of the header fields that are read.
 
-        `kept` says of names, as written, whether they are; `keeps` answers (and remembers) for
-        those it does not know yet.
+        `field_is_read` caches the decision by name; `reads_field` decides other names.
         """
         cdef bytes name, value
         for name, value in fields:
-            decision = kept.get(name)
-            if keeps(name) if decision is None else decision:
+            decision = field_is_read.get(name)
+            if reads_field(name) if decision is None else decision:
                 self.add(name)
                 self.add(b":")
                 self.add(utf8(decode(value)) if has_encoded_word(value) else value)
 
     def finish(self):
-        """Give fingerprints, counts (1), names and name ends of what was collected; start anew."""
+        """Return fingerprints, counts (all 1), names and name ends of the tokens, and start anew."""
         cdef cnp.ndarray fingerprints, counts, ends
         cdef double *c
         cdef uint32_t *e
@@ -155,7 +221,7 @@ cdef class PairScanner:
         cdef bytes names = None
         cdef uint8_t *to
         if self.used:
-            buffer_room(&self.text, 8)  # the hash may read beyond the end
+            buffer_room(&self.text, 8)  # the hash reads up to 8 bytes beyond the end
             self.drop_repeated()
         fingerprints = new_array(self.used, cnp.NPY_UINT64)
         counts = new_array(self.used, cnp.NPY_FLOAT64)

@@ -1,22 +1,21 @@
-# What a prediction was worth, and how well scores rank in resamplings of a run.
+# Losses of a prediction, and ranking errors in resamplings of a run.
 
 
 def prediction_losses(list scores, Py_ssize_t y, Py_ssize_t predicted, Py_ssize_t positive, double least) -> tuple:
-    """What a message's scores were worth, those of two classes or more.
+    """Return the losses of one prediction over two classes or more.
 
     Parameters
     ----------
     scores
-        Log-probabilities of the classes, but for a constant.
+        Log probabilities of the classes, up to a constant.
     y, predicted, positive
-        Place among them of the true class, of the one given and of the positive one; -1 for one
-        that is not there.
+        Index of the true, the predicted and the positive class; -1 if it is absent.
     least
-        The log-probability that is taken for any below.
+        Lower bound of log probabilities, in nats.
 
     Returns
     -------
-    The log loss, the Brier score, and the probabilities of the positive class and of the one given.
+    Log loss, Brier score, and the probabilities of the positive and the predicted class.
     """
     cdef list powers = []
     cdef double top = -INFINITY, power, hi = 0, lo = 0, loss = -least, squares = 1
@@ -46,7 +45,7 @@ def prediction_losses(list scores, Py_ssize_t y, Py_ssize_t predicted, Py_ssize_
 cdef void times_taken(
     int64_t *taken, Py_ssize_t n, const int64_t *starts, const int64_t *ends, Py_ssize_t blocks
 ) noexcept nogil:
-    # How often each of n messages is in one of the blocks, which may go on at the beginning.
+    # Count the blocks that contain each of n messages; a block may wrap around to the beginning.
     cdef Py_ssize_t i
     cdef int64_t now = 0
     memset(taken, 0, 2 * n * sizeof(int64_t))
@@ -62,39 +61,39 @@ cdef void times_taken(
 
 
 def rank_resampled(order, positive, last, starts, ends, shares):
-    """Count what is ranked wrongly in resamplings of n messages.
+    """Count the ranking errors in m resamplings of n messages.
 
     Parameters
     ----------
     order
-        int64, shape (n,): the messages by rising score.
+        int64, shape (n,): indices of the messages by rising score.
     positive, last
-        uint8, shape (n,): of the messages in that order, whether each is of the positive class, and
-        whether it is the last that has its score.
+        uint8, shape (n,), in that order: 1 if the message is of the positive class; 1 if it is the
+        last with its score.
     starts, ends
-        int64, shape (m, b): first message, and the one after the last, of each block of each of m
-        resamplings. Blocks begin within the run and end before 2 n: beyond n they go on at 0.
+        int64, shape (m, b): first message and end of each block. Blocks start below n and end at
+        2 n at most; beyond n they wrap around to 0.
     shares
-        float64, shape (t,): of the negatives, which may be above a threshold.
+        float64, shape (t,): tolerated fractions of negatives above a threshold, rising.
 
     Returns
     -------
     tuple
-        int64, shapes (m,), (m,), (m,) and (m, t): positives, negatives, twice the pairs of the two
-        in which the negative has the higher score (once, where they have the same), and positives
-        that are not above the highest threshold that no more than a share of the negatives are.
+        int64, shapes (m,), (m,), (m,) and (m, t): positives; negatives; misranked pairs of both, where
+        a pair with the higher negative counts 2 and a tie 1; and positives at or below the lowest
+        threshold that at most that fraction of the negatives exceed.
     """
     cdef Py_ssize_t n = len(order), m = len(starts), b = starts.size // max(m, 1), t = len(shares)
-    cdef int64_t *of = <int64_t *> cnp.PyArray_DATA(checked(order, cnp.NPY_INT64, n, "order"))
+    cdef int64_t *message = <int64_t *> cnp.PyArray_DATA(checked(order, cnp.NPY_INT64, n, "order"))
     cdef uint8_t *up = <uint8_t *> cnp.PyArray_DATA(checked(positive, cnp.NPY_UINT8, n, "positive"))
     cdef uint8_t *end = <uint8_t *> cnp.PyArray_DATA(checked(last, cnp.NPY_UINT8, n, "last"))
     cdef int64_t *begins = <int64_t *> cnp.PyArray_DATA(checked(starts, cnp.NPY_INT64, m * b, "starts"))
     cdef int64_t *stops = <int64_t *> cnp.PyArray_DATA(checked(ends, cnp.NPY_INT64, m * b, "ends"))
     cdef double *most = <double *> cnp.PyArray_DATA(checked(shares, cnp.NPY_FLOAT64, t, "shares"))
     if m * b and not (0 <= starts.min() and starts.max() < n and ends.max() <= 2 * n and 0 <= ends.min()):
-        raise ValueError("blocks begin and end within the run")
+        raise ValueError("blocks must begin within the run and end at most 2 n")
     if n and not (0 <= order.min() and order.max() < n):
-        raise ValueError("an order of other messages")
+        raise ValueError("order must hold indices of the n messages")
     ups, downs, wrong = (new_array(m, cnp.NPY_INT64) for _ in range(3))
     below = new_matrix(m, t, cnp.NPY_INT64)
     cdef int64_t *out_ups = <int64_t *> cnp.PyArray_DATA(ups)
@@ -109,14 +108,14 @@ def rank_resampled(order, positive, last, starts, ends, shares):
             times_taken(taken, n, begins + i * b, stops + i * b, b)
             all_lower = 0
             for j in range(n):
-                all_lower += 0 if up[j] else taken[of[j]]
+                all_lower += 0 if up[j] else taken[message[j]]
             higher = lower = ups_here = downs_here = pairs = 0
-            k = 0  # of the shares, which rise: thresholds are found from the last one on
+            k = 0  # shares rise: thresholds are determined from the last share on
             for j in range(n):
                 if up[j]:
-                    ups_here += taken[of[j]]
+                    ups_here += taken[message[j]]
                 else:
-                    downs_here += taken[of[j]]
+                    downs_here += taken[message[j]]
                 if not end[j]:
                     continue
                 higher += ups_here

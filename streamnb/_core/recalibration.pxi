@@ -1,316 +1,339 @@
-# What is done with the evidence of a few models for a few classes: lists of numbers in and out.
+# Calibration of a few views and classes: lists of numbers in and out (see `naive_bayes/calibration.py`).
 
 
 def divide(list numbers, double divisor) -> list:
-    """Divide each of some numbers."""
+    """Return the numbers divide by `divisor`."""
     cdef double number
     return [number / divisor for number in numbers]
 
 
-def soft_clip(list evidence, list known, double bound) -> list:
-    """Draw what a model says for each class near to the top: no class of `known` `bound` below it."""
-    cdef list out = [-bound] * len(evidence)
+def soft_clip(list log_likelihoods, list active, double bound) -> list:
+    """Return log-likelihoods of which no active class is more than `bound` below the best.
+
+    A difference d to the best class becomes bound tanh(d / bound). The active classes have mean 0.
+    """
+    cdef list clipped = [-bound] * len(log_likelihoods)
     cdef double top = -INFINITY, mean = 0, value, power
     cdef Py_ssize_t k
-    for k in known:
-        value = evidence[k]
+    for k in active:
+        value = log_likelihoods[k]
         top = max(top, value)
-    for k in known:
-        value = evidence[k]
+    for k in active:
+        value = log_likelihoods[k]
         power = snb_exp(-2 * (top - value) / bound)
         value = -bound * (1 - power) / (1 + power)  # the hyperbolic tangent
-        out[k] = value
+        clipped[k] = value
         mean += value
-    mean /= len(known)
-    return [value - mean for value in out]
+    mean /= len(active)
+    return [value - mean for value in clipped]
 
 
-cdef inline double on_grain(double grain, double number) noexcept:
-    return rint(number / grain) * grain
+cdef inline double round_to(double step, double number) noexcept:
+    return rint(number / step) * step
 
 
-cdef double LEAST_GAIN = 0.02  # evidence may come to be worth little, but never speaks for its opposite
-cdef double IN_RUNS = 0.1      # how much a message in a run of its class counts for the strength of all evidence
-# Steps are multiples of these, so that sums of them are exact and any of them can be taken back.
-cdef double STEP_GRAIN = 2.0**-36, SQUARES_GRAIN = 2.0**-16
+cdef double MIN_SLOPE = 0.02  # a view can become worthless, but never counts in reverse
+cdef double RUN_SLOPE_WEIGHT = 0.1  # part of the common slope gradient that is kept inside a run of one class
+# Updates are multiples of these steps, so that sums of them are exact and any can be undone.
+cdef double WEIGHT_STEP = 2.0**-36, SQUARE_STEP = 2.0**-16
 
 
-def slopes(tuple of_all, tuple more) -> list:
-    """What the evidence of each model is multiplied by: by two sets of weights, or one (see `combine_scores`)."""
-    cdef list ours = of_all[0], theirs = None if more is None else more[0]
+def slopes(tuple shared, tuple by_length) -> list:
+    """Return the slope of each view: the shared one, and that of the length bin unless that is None."""
+    cdef list shared_slopes = shared[0], length_slopes = None if by_length is None else by_length[0]
+    cdef Py_ssize_t v
     return [
-        max(<double> ours[j] if theirs is None else <double> ours[j] + <double> theirs[j], LEAST_GAIN)
-        for j in range(len(ours))
+        max(
+            <double> shared_slopes[v]
+            if length_slopes is None
+            else <double> shared_slopes[v] + <double> length_slopes[v],
+            MIN_SLOPE,
+        )
+        for v in range(len(shared_slopes))
     ]
 
 
-cdef inline double bias_of(list biases, Py_ssize_t k):
-    return <double> biases[k] if k < len(biases) else 0.0
+cdef inline double intercept_of(list intercepts, Py_ssize_t k):
+    return <double> intercepts[k] if k < len(intercepts) else 0.0
 
 
-def combine_scores(tuple of_all, tuple more, list evidence, list known) -> list:
-    """Score the classes of `known`: its bias + sum over j of the gain of j * evidence[j][k].
+def combine_scores(tuple shared, tuple by_length, list log_likelihoods, list active) -> list:
+    """Return the score of each active class: its intercept + sum over v of slope_v * log_likelihoods[v][k].
 
     Parameters
     ----------
-    of_all, more
-        Lists of slopes, of the sums of their squared gradients, of biases and of those' sums. What
-        is in `more`, which can be None, is added. Classes beyond the biases have none.
-    evidence
-        What each model says for each class.
-    known
-        Numbers of the classes, rising.
+    shared, by_length
+        Lists of slopes, their squared gradients, intercepts and theirs. Those of `by_length`, which
+        can be None, are added. Classes beyond the intercepts have 0.
+    log_likelihoods
+        For each view, a number for each class.
+    active
+        Indices of classes, ascending.
     """
-    cdef list out = [], of, weights = slopes(of_all, more)
-    cdef double score, part
-    cdef Py_ssize_t k, j
-    for k in known:
+    cdef list scores = [], of_view, weights = slopes(shared, by_length)
+    cdef double score, value
+    cdef Py_ssize_t k, v
+    for k in active:
         score = 0
-        for j in range(len(weights)):
-            of = evidence[j]
-            part = of[k]
-            score += <double> weights[j] * part
-        part = bias_of(of_all[2], k)
-        if more is not None:
-            part += bias_of(more[2], k)
-        out.append(part + score)
-    return out
+        for v in range(len(weights)):
+            of_view = log_likelihoods[v]
+            value = of_view[k]
+            score += <double> weights[v] * value
+        value = intercept_of(shared[2], k)
+        if by_length is not None:
+            value += intercept_of(by_length[2], k)
+        scores.append(value + score)
+    return scores
 
 
 def calibration_step(
-    tuple of_all, tuple more, list evidence, list known, list shares, Py_ssize_t k, double trust, double turn,
-    double told, Py_ssize_t top, double rate,
+    tuple shared, tuple by_length, list log_likelihoods, list active, list proba, Py_ssize_t class_index,
+    double label_trust, double mix_weight, double sampling_weight, Py_ssize_t predicted, double rate,
 ) -> list:
-    """Take AdaGrad's step of all weights, in place, for a message of class k.
+    """Take a step of AdaGrad on all weights, in place, for a message of a class.
 
-    As far as it has its turn, the gradient of each gain is its own. As far as it has not, IN_RUNS
-    times what is left of them where all slopes grow by the same factor. As far as it would not have
-    been told if the class that is most probable had been right, slopes learn from the shares of the
-    other classes (see `naive_bayes/corrections.py`).
+    The gradient of each slope is multiplied by `mix_weight`. Of the rest, RUN_SLOPE_WEIGHT times the
+    gradient of a common factor of all slopes is kept. If `sampling_weight` is below 1, slopes learn from
+    the probabilities given that the predicted class is wrong (`SelectiveFeedback`).
 
     Parameters
     ----------
-    of_all, more, evidence, known
-        As for `combine_scores`. There are biases for all classes.
-    shares
-        The probabilities of the classes of `known`.
-    trust, turn, told
-        How far the label is believed, how far the message has its turn, and how far it would have
-        been told whatever it was called.
-    top
-        Position in `known` of the class that was predicted.
+    shared, by_length, log_likelihoods, active
+        As in `combine_scores`. There are intercepts for all active classes.
+    proba
+        Probabilities of the active classes.
+    class_index
+        Index of the message's class.
+    label_trust, mix_weight, sampling_weight
+        Probability that the label is correct, weight in a run, and probability of being labelled.
+    predicted
+        Position in `active` of the predicted class.
     rate
         Step size.
 
     Returns
     -------
-    The changes, four tuples: for `of_all`, and for `more` if there is that.
+    The changes, four tuples: of `shared`, and of `by_length` unless that is None.
     """
-    cdef Py_ssize_t i, c, j, models = len(evidence)
-    cdef list errors = [0.0] * (<Py_ssize_t> known[len(known) - 1] + 1), gradients = [], of
-    cdef list weights = slopes(of_all, more), misses = errors
-    cdef double total, along = 0, square = 0, gain, common
-    for i in range(len(known)):
-        c = known[i]
-        errors[c] = trust * (<double> shares[i] - (c == k))
-    if told != 1:
-        misses = among_the_others(errors, known, shares, k, trust, told, top)
-    for j in range(models):
-        of = evidence[j]
-        gain = weights[j]
+    cdef Py_ssize_t i, k, v, n_views = len(log_likelihoods)
+    cdef list errors = [0.0] * (<Py_ssize_t> active[len(active) - 1] + 1), gradients = [], of_view
+    cdef list weights = slopes(shared, by_length), slope_errors = errors
+    cdef double total, along = 0, square = 0, slope, common
+    for i in range(len(active)):
+        k = active[i]
+        errors[k] = label_trust * (<double> proba[i] - (k == class_index))
+    if sampling_weight != 1:
+        slope_errors = selected_errors(errors, active, proba, class_index, label_trust, sampling_weight, predicted)
+    for v in range(n_views):
+        of_view = log_likelihoods[v]
+        slope = weights[v]
         total = 0
-        for c in known:
-            total += <double> misses[c] * <double> of[c]
+        for k in active:
+            total += <double> slope_errors[k] * <double> of_view[k]
         gradients.append(total)
-        along += total * gain
-        square += gain * gain
-    if turn != 1:
-        common = IN_RUNS * (1 - turn) * along / square
-        for j in range(models):
-            gradients[j] = turn * <double> gradients[j] + common * <double> weights[j]
+        along += total * slope
+        square += slope * slope
+    if mix_weight != 1:
+        common = RUN_SLOPE_WEIGHT * (1 - mix_weight) * along / square
+        for v in range(n_views):
+            gradients[v] = mix_weight * <double> gradients[v] + common * <double> weights[v]
     for i in range(len(errors)):
-        errors[i] = turn * <double> errors[i]
-    out = [
-        descended(of_all[0], of_all[1], gradients, rate, LEAST_GAIN)
-        + descended(of_all[2], of_all[3], errors, rate, -INFINITY)
+        errors[i] = mix_weight * <double> errors[i]
+    changes = [
+        adagrad_step(shared[0], shared[1], gradients, rate, MIN_SLOPE)
+        + adagrad_step(shared[2], shared[3], errors, rate, -INFINITY)
     ]
-    if more is not None:
-        out.append(
-            descended(more[0], more[1], gradients, rate, -INFINITY)
-            + descended(more[2], more[3], errors, rate, -INFINITY)
+    if by_length is not None:
+        changes.append(
+            adagrad_step(by_length[0], by_length[1], gradients, rate, -INFINITY)
+            + adagrad_step(by_length[2], by_length[3], errors, rate, -INFINITY)
         )
-    return out
+    return changes
 
 
-cdef list among_the_others(list errors, list known, list shares, Py_ssize_t k, double trust, double told, Py_ssize_t said):
-    """The errors, as far as they are not `told` of the shares of all classes but the most probable."""
-    cdef list out = list(errors)
-    cdef double rest = 0, share
-    cdef Py_ssize_t i, c
-    for i in range(len(known)):
-        rest += <double> shares[i] if i != said else 0.0
-    for i in range(len(known)):
-        c = known[i]
-        share = 0.0 if i == said else <double> shares[i] / rest if rest > 0 else <double> (c == k)
-        out[c] = told * <double> errors[c] + (1 - told) * trust * (share - (c == k))
-    return out
+cdef list selected_errors(
+    list errors, list active, list proba, Py_ssize_t class_index, double label_trust, double sampling_weight,
+    Py_ssize_t predicted,
+):
+    """Return the errors mixed with those of the probabilities given that the predicted class is wrong."""
+    cdef list mixed = list(errors)
+    cdef double total = 0, conditional
+    cdef Py_ssize_t i, k
+    for i in range(len(active)):
+        total += <double> proba[i] if i != predicted else 0.0
+    for i in range(len(active)):
+        k = active[i]
+        conditional = 0.0
+        if i != predicted:
+            conditional = <double> proba[i] / total if total > 0 else <double> (k == class_index)
+        mixed[k] = (
+            sampling_weight * <double> errors[k]
+            + (1 - sampling_weight) * label_trust * (conditional - (k == class_index))
+        )
+    return mixed
 
 
-cdef tuple descended(list numbers, list squares, list gradients, double rate, double least):
-    """Take AdaGrad's step of each number, in place, none below `least`; gives the changes.
+cdef tuple adagrad_step(list numbers, list squares, list gradients, double rate, double minimum):
+    """Take a step of AdaGrad on each number, in place, none below `minimum`.
 
-    They are multiples of the grains: those of the numbers, and of their squared gradients' sums.
+    Return the changes of the numbers and of the sums of squared gradients.
     """
-    cdef list changes = [], more = []
+    cdef list changes = [], square_changes = []
     cdef double number, before, gradient, square
     cdef Py_ssize_t i
     for i in range(len(gradients)):
         gradient = gradients[i]
-        square = on_grain(SQUARES_GRAIN, gradient * gradient)
+        square = round_to(SQUARE_STEP, gradient * gradient)
         squares[i] = <double> squares[i] + square
         before = numbers[i]
-        number = max(max(before, least) - rate * gradient / sqrt(<double> squares[i]), least)
-        number = on_grain(STEP_GRAIN, number - before)
+        number = max(max(before, minimum) - rate * gradient / sqrt(<double> squares[i]), minimum)
+        number = round_to(WEIGHT_STEP, number - before)
         numbers[i] = before + number
         changes.append(number)
-        more.append(square)
-    return tuple(changes), tuple(more)
+        square_changes.append(square)
+    return tuple(changes), tuple(square_changes)
 
 
+# Runs of one class (see `ClassRuns`).
 cdef enum:
-    EARNED = 7               # what a class earns for a message of another, times what is expected of it
-    MOST_EARNED = 20         # and what it has at the most; but never more than
+    CREDIT_EARNED = 7         # times the expected number of messages, for a message of another class
+    CREDIT_LIMIT = 20         # times that number, but at most
     LARGEST_CREDIT = 1 << 16
-    LET_PASS = 10            # a run of one in so many messages is no run
-    RUNS = 20                # runs that the mean of their lengths goes back, about
+    UNCOUNTED_RUN = 10        # a run of one in this many messages learned is not counted
+    RUNS_REMEMBERED = 20      # runs over which their length is averaged
 
-cdef double LEAST_MEAN = 0.03                         # a mean below is none
-cdef double CREDIT_GRAIN = 2.0**-36, RUN_GRAIN = 2.0**-10  # changes are multiples: sums of them are exact
+cdef double MIN_MEAN_RUN = 0.03  # a shorter mean is taken for 0
+cdef double CREDIT_STEP = 2.0**-36, RUN_STEP = 2.0**-10  # updates are multiples: sums of them are exact
 
 
 cdef tuple NO_RUNS = (0.0, 0.0)
 
 
-cdef inline double most_credit(double expected) noexcept:
-    return min(max(on_grain(CREDIT_GRAIN, MOST_EARNED * expected), 1.0), <double> LARGEST_CREDIT)
+cdef inline double credit_limit(double expected) noexcept:
+    return min(max(round_to(CREDIT_STEP, CREDIT_LIMIT * expected), 1.0), <double> LARGEST_CREDIT)
 
 
-def class_run_step(list numbers, dict runs, list known, Py_ssize_t k, double learned) -> tuple:
-    """What a message of class k of `known` changes in whose turn it is (see `naive_bayes/turns.py`).
+def class_run_step(list credits, dict runs, list active, Py_ssize_t class_index, double total_weight) -> tuple:
+    """Return the changes that a message of a class makes to credits and runs.
 
     Parameters
     ----------
-    numbers
+    credits
         The credit of each class.
     runs
-        Of some classes: the length of the run that they are in, and the mean of their runs.
-    known
-        Numbers of the classes, rising.
-    k
-        Its class.
-    learned
-        How many messages are known.
+        For some classes: the length of the current run, and the mean length.
+    active
+        Indices of the classes that have messages, ascending.
+    class_index
+        Index of the message's class.
+    total_weight
+        Weight of all messages learned.
 
     Returns
     -------
     list, list
-        How far it lacks its turn beyond what is let pass, and the change of each credit; class,
-        change of its length and of its mean, of one class of `runs` after the other.
+        The weight that the message lacks and that is counted, and the change of each credit; triples of
+        class index, change of its length and of its mean.
     """
-    cdef Py_ssize_t c
-    cdef double share = 1.0 / max(len(known) - 1, 1)
-    cdef double earned = on_grain(CREDIT_GRAIN, EARNED * share), most = most_credit(share)
-    cdef double credit, length, mean, after, expected, most_of_k = most
-    cdef list change = [0.0] * (<Py_ssize_t> known[len(known) - 1] + 2), ended = [<double> k, 1.0, 0.0]
-    cdef set alive = set(known)  # of others, all that was learned may have been taken back
-    for c in known:
-        credit = numbers[c]
-        change[c + 1] = max(min(credit + earned, most) - credit, 0.0)
-    for c in sorted(runs):  # equal states give equal changes
-        length, mean = runs[c]
-        if c == k:
-            most_of_k = most_credit(max(mean, share))
-        elif c in alive:
-            after = mean + (length - mean) / RUNS
-            after = on_grain(RUN_GRAIN, after) if after >= LEAST_MEAN else 0.0
-            ended += [<double> c, 0 - length, after - mean]
-            expected, credit = max(after, share), numbers[c]
-            change[c + 1] = min(credit + on_grain(CREDIT_GRAIN, EARNED * expected), most_credit(expected)) - credit
-    credit = numbers[k]
-    change[k + 1] = -min(max(credit, 0.0), 1.0)
-    credit = credit - most_of_k + min(max(learned / LET_PASS, 1.0), most_of_k)
-    change[0] = on_grain(CREDIT_GRAIN, 1 - min(max(credit, 0.0), 1.0))
-    return change, ended
+    cdef Py_ssize_t k
+    cdef double share = 1.0 / max(len(active) - 1, 1)
+    cdef double earned = round_to(CREDIT_STEP, CREDIT_EARNED * share), limit = credit_limit(share)
+    cdef double credit, length, mean, after, expected, own_limit = limit
+    cdef list changes = [0.0] * (<Py_ssize_t> active[len(active) - 1] + 2)
+    cdef list run_changes = [<double> class_index, 1.0, 0.0]
+    cdef set has_messages = set(active)  # a class can have runs, and all its messages undone
+    for k in active:
+        credit = credits[k]
+        changes[k + 1] = max(min(credit + earned, limit) - credit, 0.0)
+    for k in sorted(runs):  # equal states give equal changes
+        length, mean = runs[k]
+        if k == class_index:
+            own_limit = credit_limit(max(mean, share))
+        elif k in has_messages:
+            after = mean + (length - mean) / RUNS_REMEMBERED
+            after = round_to(RUN_STEP, after) if after >= MIN_MEAN_RUN else 0.0
+            run_changes += [<double> k, 0 - length, after - mean]
+            expected, credit = max(after, share), credits[k]
+            earned = round_to(CREDIT_STEP, CREDIT_EARNED * expected)
+            changes[k + 1] = min(credit + earned, credit_limit(expected)) - credit
+    credit = credits[class_index]
+    changes[class_index + 1] = -min(max(credit, 0.0), 1.0)
+    credit = credit - own_limit + min(max(total_weight / UNCOUNTED_RUN, 1.0), own_limit)
+    changes[0] = round_to(CREDIT_STEP, 1 - min(max(credit, 0.0), 1.0))
+    return changes, run_changes
 
 
-def add_scaled(list numbers, changes, double times):
-    """Add `times` each change to the numbers, in place."""
+def add_scaled(list numbers, changes, double factor):
+    """Add `factor` times each change to the numbers, in place."""
     cdef Py_ssize_t i = 0
     cdef double change
     for change in changes:
-        numbers[i] = <double> numbers[i] + times * change
+        numbers[i] = <double> numbers[i] + factor * change
         i += 1
 
 
-def add_runs(dict runs, changes, double times):
-    """Add `times` the changes of runs, as `class_run_step` gives them, in place; classes without any are left out."""
+def add_runs(dict runs, changes, double factor):
+    """Add `factor` times the run changes of `class_run_step`, in place; runs of length and mean 0 are removed."""
     cdef double length, mean
-    cdef Py_ssize_t i, c
+    cdef Py_ssize_t i, k
     for i in range(0, len(changes), 3):
-        c = <Py_ssize_t> <double> changes[i]
-        length, mean = runs.pop(c, NO_RUNS)
-        length += times * <double> changes[i + 1]
-        mean += times * <double> changes[i + 2]
+        k = <Py_ssize_t> <double> changes[i]
+        length, mean = runs.pop(k, NO_RUNS)
+        length += factor * <double> changes[i + 1]
+        mean += factor * <double> changes[i + 2]
         if length != 0 or mean != 0:
-            runs[c] = length, mean
+            runs[k] = length, mean
 
 
-# Of labels that may be wrong: see `naive_bayes/label_noise.py`.
+# Label noise (see `LabelNoise`).
 cdef enum:
-    MOST_LENGTHENED = 200   # labels: the n-th step is lengthened by no more than n of this
-cdef double OPEN = 0.002          # how much is left open of a class with one message, for each message of others
-cdef double OWN_ERRORS = 0.03     # how often the model is sure and wrong, for each label that is wrong; at least
-cdef double LEAST_WEIGHT = 2.0**-60  # of what has all but decayed
-cdef double PART_OF_NEWTON = 0.5
+    LABELS_PER_FACTOR = 200   # labels: the step of label n is multiplied by n / 200 at most
+cdef double UNSEEN_KINDS = 0.002  # probability left open of a class of one message, for each message of others
+cdef double MIN_PROBA = 0.03      # least probability of a label, as a fraction of the noise rate
+cdef double MIN_CLASS_WEIGHT = 2.0**-60  # of a class that has all but decayed
+cdef double NEWTON_PART = 0.5     # part of the factor of Newton's step
 
 
-def label_trust(double p, double share, Py_ssize_t classes, double own, double others) -> float:
-    """How probably a label is right that has probability p, where that share of labels is wrong."""
+def label_trust(double proba, double rate, Py_ssize_t n_classes, double class_weight, double other_weight) -> float:
+    """Return the probability that a label is correct, given its probability and the rate of wrong labels."""
     cdef double doubt, right, wrong
-    if classes < 2:
-        raise ValueError("where there is one class, no label is wrong")
-    own = max(own, LEAST_WEIGHT)
-    p = max(p, OWN_ERRORS * share)
-    doubt = (1 - p) / (1 + OPEN * others / own / own)
-    right, wrong = (1 - share) * (1 - doubt), share * doubt / (classes - 1)
+    if n_classes < 2:
+        raise ValueError("label noise needs two classes")
+    class_weight = max(class_weight, MIN_CLASS_WEIGHT)
+    proba = max(proba, MIN_PROBA * rate)
+    doubt = (1 - proba) / (1 + UNSEEN_KINDS * other_weight / class_weight / class_weight)
+    right, wrong = (1 - rate) * (1 - doubt), rate * doubt / (n_classes - 1)
     return right / (right + wrong) if right + wrong > 0 else 1.0
 
 
 def noise_step(
-    double trust, double share, double spread, Py_ssize_t labels, double most, double grain
+    double trust, double rate, double variance, Py_ssize_t labels, double max_rate, double step_size
 ) -> tuple:
-    """What a label that is believed so far changes in the share of wrong ones, and in its spread.
+    """Return the changes that the trust in a label makes to the rate of wrong labels, their number, the variance.
 
-    The share is `most` at most; changes are multiples of `grain`.
+    The rate stays within 0 and `max_rate`. Changes are multiples of `step_size`.
     """
     if not 0 <= trust <= 1:
-        raise ValueError(f"a label cannot be believed {trust}")
-    # x^-.75 of operations that are the same on every machine.
-    cdef double n = labels + 1, step = 1 / sqrt(n * sqrt(n)), longer = 1, moved, change, newton, bounded_share
-    bounded_share = min(max(share, 1 / <double> labels), most)
-    change = 1 - trust - bounded_share
-    change = step * (change * change - spread)
-    if spread + change > 0:  # else much was taken back, and what is left shows nothing
-        newton = bounded_share * (1 - bounded_share) / (spread + change)
-        longer = max(min(PART_OF_NEWTON * newton, n / MOST_LENGTHENED), 1.0)
-    moved = step * longer * (1 - trust - share)
-    # No further than to the ends, nor back to them from where taking back has led.
-    moved = min(max(moved, -max(share, 0.0)), max(most - share, 0.0))
-    return on_grain(grain, moved), 1, on_grain(grain, change)
+        raise ValueError(f"the trust in a label is from 0 to 1, not {trust}")
+    # x^-.75 by operations that give the same result on every machine.
+    cdef double n = labels + 1, step = 1 / sqrt(n * sqrt(n)), factor = 1, moved, change, newton, soft_clip
+    soft_clip = min(max(rate, 1 / <double> labels), max_rate)
+    change = 1 - trust - soft_clip
+    change = step * (change * change - variance)
+    if variance + change > 0:  # otherwise much was undone, and the rest shows nothing
+        newton = soft_clip * (1 - soft_clip) / (variance + change)
+        factor = max(min(NEWTON_PART * newton, n / LABELS_PER_FACTOR), 1.0)
+    moved = step * factor * (1 - trust - rate)
+    # A step ends at the bounds. It does not return to them from beyond, where undoing can lead.
+    moved = min(max(moved, -max(rate, 0.0)), max(max_rate - rate, 0.0))
+    return round_to(step_size, moved), 1, round_to(step_size, change)
+
+
+# Probabilities
 
 
 def probabilities(list scores) -> list:
-    """Share 1 out in proportion to e to the power of each score; uniformly where all are -inf."""
+    """Return the softmax of the scores; uniform if all are -inf."""
     cdef list powers = []
     cdef double top = -INFINITY, power, hi = 0, lo = 0
     cdef object score
@@ -327,7 +350,7 @@ def probabilities(list scores) -> list:
 
 
 def best_index(list scores) -> int:
-    """Return the index of the largest score: the first that is not smaller by more than rounding."""
+    """Return the index of the largest score: the first that is smaller by no more than rounding."""
     cdef double top = -INFINITY
     cdef object score
     cdef Py_ssize_t i
@@ -343,36 +366,36 @@ def best_index(list scores) -> int:
     return 0  # no score is a number
 
 
-def log_prior_shares(list weights, double total, Py_ssize_t views) -> list:
-    """Of the logarithm of each class's share of all weight, what falls to each of so many views."""
-    cdef list out = []
+def log_prior_shares(list weights, double total, Py_ssize_t n_views) -> list:
+    """Return the log prior of each class, divide by the number of views; -inf for a class without weight."""
+    cdef list shares = []
     cdef double weight
     for weight in weights:
-        out.append(snb_log(weight / total) / views if weight > 0 else -INFINITY)
-    return out
+        shares.append(snb_log(weight / total) / n_views if weight > 0 else -INFINITY)
+    return shares
 
 
-def residuals(list evidence, list prior, Py_ssize_t k) -> list:
-    """For each model, 1 less the probability of class k, its scores being evidence and prior."""
-    cdef list out = [], of
-    cdef double top, power, mine, hi, lo
-    cdef Py_ssize_t i, n = len(prior)
-    if not 0 <= k < n:
-        raise IndexError(f"no class {k}")
-    for of in evidence:
+def residuals(list log_likelihoods, list log_prior, Py_ssize_t class_index) -> list:
+    """Return 1 - P(class) for each view, whose scores are its log-likelihoods plus the log prior."""
+    cdef list values = [], of_view
+    cdef double top, power, own, hi, lo
+    cdef Py_ssize_t k, n = len(log_prior)
+    if not 0 <= class_index < n:
+        raise IndexError(f"no class has index {class_index}")
+    for of_view in log_likelihoods:
         top = -INFINITY
-        for i in range(n):
-            top = max(top, <double> of[i] + <double> prior[i])
+        for k in range(n):
+            top = max(top, <double> of_view[k] + <double> log_prior[k])
         if top == -INFINITY:
-            out.append((n - 1) / <double> n)
+            values.append((n - 1) / <double> n)
             continue
-        hi = lo = mine = 0
-        for i in range(n):
-            power = snb_exp(<double> of[i] + <double> prior[i] - top)
-            if i == k:
-                mine = power
+        hi = lo = own = 0
+        for k in range(n):
+            power = snb_exp(<double> of_view[k] + <double> log_prior[k] - top)
+            if k == class_index:
+                own = power
             else:
                 snb_accumulate(&hi, &lo, power)
         hi += lo
-        out.append(hi / (hi + mine))
-    return out
+        values.append(hi / (hi + own))
+    return values

@@ -1,18 +1,18 @@
-# The token scanner: UTF-8 text -> distinct tokens, their fingerprints and counts, in one pass.
+# The token scanner: UTF-8 text to distinct tokens with fingerprints and counts, in one pass.
 
 import unicodedata
 
 cdef enum:
     BREAK = 1     # between tokens
-    WORD = 2      # letters, digits, the low line
-    INNER = 3     # belongs to a word when word characters stand on both sides
-    IDEOGRAPH = 4 # scripts written without spaces: each pair of characters is a token
-    MARK = 5      # combining mark: goes with the character before
-    HIDDEN = 6    # format characters (soft hyphen, zero width space): as if they were not there
-    SPACE = 7     # white space: breaks words; character n-grams keep one of a run
+    WORD = 2      # letters, digits, the underscore
+    INNER = 3     # belongs to a word if word characters stand on both sides
+    IDEOGRAPH = 4 # scripts without spaces: each pair of adjacent characters is a token
+    MARK = 5      # combining mark: belongs to the preceding character
+    HIDDEN = 6    # invisible characters (soft hyphen, zero-width space): skipped
+    SPACE = 7     # white space: ends words; character n-grams read a run as one space
 
     MAX_NGRAM = 8
-    MOST_STEPS = 12  # a token that came 1,024 times and more counts 2^-10 each time, where sublinear
+    MOST_STEPS = 12  # sublinear counts: from 1,024 occurrences on, each adds 2^-10
     MAX_PREFIX = 64
     CODE_POINTS = 0x110000
     FOLDS_TO_SEVERAL = 1 << 27
@@ -24,9 +24,21 @@ UNSPACED = (
     (0x4E00, 0x9FFF), (0xF900, 0xFAFF), (0xFF66, 0xFF9F), (0x20000, 0x3FFFF),
 )  # fmt: skip
 
-# What is known of each code point: class << 24 | folded code point, filled in as they occur.
-# The operating system gives memory only for the pages that are touched.
+# Cache by code point: class << 24 | folded code point, filled on first use. The operating system
+# allocates only the pages that are touched.
 cdef uint32_t *characters = <uint32_t *> calloc(CODE_POINTS, sizeof(uint32_t))
+
+
+# Characters with the Unicode property Default_Ignorable_Code_Point that are no format characters (Cf):
+# joiners, fillers and variation selectors. Of DerivedCoreProperties.txt, Unicode 16.
+_IGNORABLE = (
+    (0x034F, 0x034F), (0x115F, 0x1160), (0x17B4, 0x17B5), (0x180B, 0x180F), (0x2065, 0x2065), (0x3164, 0x3164),
+    (0xFE00, 0xFE0F), (0xFFA0, 0xFFA0), (0xFFF0, 0xFFF8), (0xE0000, 0xE0FFF),
+)  # fmt: skip
+
+
+cdef bint is_default_ignorable(uint32_t point):
+    return any(first <= point <= last for first, last in _IGNORABLE)
 
 
 cdef uint32_t classify(uint32_t point) except 0:
@@ -34,10 +46,10 @@ cdef uint32_t classify(uint32_t point) except 0:
     character = chr(point)
     category = unicodedata.category(character)
     folded = character.casefold()
-    if character.isspace():
-        kind = SPACE
-    elif category == "Cf":
+    if category == "Cf" or point == 0 or is_default_ignorable(point):
         kind = HIDDEN
+    elif character.isspace():
+        kind = SPACE
     elif category[0] not in "LNM":
         kind = WORD if character == "_" else BREAK
     elif any(first <= point <= last for first, last in UNSPACED):
@@ -52,7 +64,7 @@ cdef uint32_t classify(uint32_t point) except 0:
 
 
 cdef inline uint32_t decode_utf8(const uint8_t *p, Py_ssize_t left, int *size) noexcept nogil:
-    """The code point at p, with the size of its encoding; a byte that starts none is U+FFFD."""
+    """Return the code point at p and set its size in bytes; U+FFFD (size 1) for an invalid byte."""
     cdef uint32_t c = p[0]
     cdef int extra, i
     size[0] = 1
@@ -108,7 +120,7 @@ cdef struct Buffer:
 
 
 cdef inline int buffer_room(Buffer *b, Py_ssize_t more) except -1:
-    # 16 bytes to spare: short copies and hashes may touch what lies beyond the end.
+    # 16 spare bytes: short copies and hashes may touch bytes beyond the end.
     if b.size + more + 16 > b.capacity:
         b.bytes = <uint8_t *> grown(b.bytes, 2 * (b.size + more) + 256)
         b.capacity = 2 * (b.size + more) + 256
@@ -122,13 +134,15 @@ cdef inline int buffer_put(Buffer *b, const void *p, Py_ssize_t n) except -1:
     return 0
 
 
-# Prefixes are copied 16 bytes at a time, so they are followed by as many.
+# Prefixes are copied 16 bytes at a time, so they are padded.
 cdef const uint8_t *URL = <const uint8_t *> b"url:            "
 cdef const uint8_t *HTML = <const uint8_t *> b"html:           "
+cdef const uint8_t *HIDDEN_PREFIX = <const uint8_t *> b"hidden:         "
+cdef const uint8_t *INVISIBLE = <const uint8_t *> b"character       "
 
 
 cdef Py_ssize_t pad_prefix(uint8_t *padded, bytes prefix) except -1:
-    """Copy a prefix to where there is room behind it; its size."""
+    """Copy a prefix into a padded buffer and return its size."""
     if len(prefix) > MAX_PREFIX:
         raise ValueError(f"a prefix has at most {MAX_PREFIX} bytes")
     memset(padded, 0, MAX_PREFIX + 16)
@@ -146,40 +160,42 @@ cdef int buffer_shrink(Buffer *b) except -1:
 
 
 cdef class Scanner:
-    """Collects the tokens of one message: any number of texts, then `finish`.
+    """Collects the tokens of one message: add any number of texts, then call `finish`.
 
     Parameters
     ----------
     key
         Fingerprint key.
     casefold
-        Fold case as `str.casefold` does.
+        True to fold case like `str.casefold`.
     inner
-        ASCII characters kept where word characters stand on both sides.
+        ASCII characters that belong to a word if word characters stand on both sides.
     shortest, longest
-        Limits of a token, in characters; tokens outside are left out.
+        Minimum and maximum length of a token, in characters; others are left out.
     first, last
-        Sizes of the n-grams to make, of words or (`by_character`) of characters.
+        Minimum and maximum size of n-grams of words or, with `by_character`, of characters.
     urls
-        Split web addresses into their parts, with the prefix `url:`.
+        True to split web addresses into parts, prefixed `url:`.
     binary
-        Count each token once.
+        True to count each distinct token once.
     sublinear
-        Count a token that occurs n times 1 + log2(n) times; in between powers of two, in proportion.
+        True to count a token with n occurrences as 1 + log2(n), interpolated between powers of two.
     keep_names
-        Give the tokens' text too.
+        True to return the text of tokens.
     stop
-        Words left out, as the scanner would write them.
+        Words to leave out, as the scanner writes them.
+    mark_invisible
+        True to count `hidden:character` for each word that contains invisible characters.
     """
 
     cdef Key key
-    cdef bint casefold, by_character, urls, keep_names
-    cdef double[MOST_STEPS] more  # what one more of a token counts that has counted so much
+    cdef bint casefold, by_character, urls, keep_names, mark_invisible
+    cdef double[MOST_STEPS] more  # increment of a token's count, by its count so far
     cdef Py_ssize_t shortest, longest
     cdef int first, last
     cdef uint8_t[128] ascii
     cdef Table stop
-    # The tokens so far: names one after the other, where each ends, fingerprint and count.
+    # The tokens so far: concatenated names, their ends, fingerprints and counts.
     cdef Buffer names
     cdef uint32_t *ends
     cdef uint64_t *fingerprints
@@ -187,25 +203,28 @@ cdef class Scanner:
     cdef Py_ssize_t used, capacity
     cdef uint32_t *slots        # open addressing: token number + 1
     cdef Py_ssize_t slot_count  # a power of two
-    # The sequence that n-grams are cut from: normalised words with a space between.
+    # The text from which n-grams are cut: folded words, separated by spaces.
     cdef Buffer line
     cdef Py_ssize_t[MAX_NGRAM] starts
     cdef Py_ssize_t words
     cdef Buffer plain           # the visible text of HTML
+    cdef Buffer hidden          # the text of HTML that no reader sees
 
     def __cinit__(self, bytes key=DEFAULT_KEY, bint casefold=True, str inner="", Py_ssize_t shortest=1,
                   Py_ssize_t longest=40, int first=1, int last=1, bint by_character=False, bint urls=False,
-                  bint binary=False, bint sublinear=False, bint keep_names=True, stop=()):
+                  bint binary=False, bint sublinear=False, bint keep_names=True, stop=(),
+                  bint mark_invisible=False):
         cdef int c
         self.key = read_key(key)
         self.casefold = casefold
         self.by_character = by_character
         self.urls = urls
         self.keep_names = keep_names
+        self.mark_invisible = mark_invisible
         self.shortest = shortest
         self.longest = longest
         if not 1 <= first <= last <= MAX_NGRAM:
-            raise ValueError(f"n-grams run from 1 to {MAX_NGRAM}, the first no longer than the last: {first}, {last}")
+            raise ValueError(f"n-grams: {first} to {last} is not a range within 1 to {MAX_NGRAM}")
         self.first = first
         self.last = last
         for c in range(MOST_STEPS):
@@ -225,13 +244,14 @@ cdef class Scanner:
         free(self.names.bytes)
         free(self.line.bytes)
         free(self.plain.bytes)
+        free(self.hidden.bytes)
         free(self.ends)
         free(self.fingerprints)
         free(self.counts)
         free(self.slots)
 
     cdef int resize(self, Py_ssize_t capacity) except -1:
-        """Make room for `capacity` tokens, a power of two, in a slot table twice that size."""
+        """Make room for `capacity` tokens, a power of two, and twice as many slots."""
         cdef Py_ssize_t i, slot, slots = 2 * capacity
         self.ends = <uint32_t *> grown(self.ends, capacity * sizeof(uint32_t))
         self.fingerprints = <uint64_t *> grown(self.fingerprints, capacity * sizeof(uint64_t))
@@ -249,7 +269,7 @@ cdef class Scanner:
 
     cdef int emit(self, const uint8_t *token, Py_ssize_t size, const uint8_t *prefix, Py_ssize_t prefix_size,
                   Py_ssize_t room=0) except -1:
-        """Count one token; `room` bytes from its first on can be read, and 16 of the prefix."""
+        """Count one token. `room` bytes are readable from its first on, and 16 of the prefix."""
         cdef uint8_t *name
         cdef double *count
         cdef uint64_t hash
@@ -258,7 +278,7 @@ cdef class Scanner:
             return 0
         buffer_room(&self.names, size + prefix_size)
         if self.names.size + size + prefix_size > MAX_NAMES:
-            raise ValueError("the tokens of this message are longer than 4 GiB together")
+            raise ValueError("the tokens of one message exceed 4 GiB in total")
         name = self.names.bytes + self.names.size
         if prefix_size:
             snb_copy(name, prefix, prefix_size, 16)
@@ -285,7 +305,7 @@ cdef class Scanner:
         return 0
 
     cdef int push(self, Py_ssize_t start, const uint8_t *prefix, Py_ssize_t prefix_size) except -1:
-        """A word stands at the end of the line from `start` on: count it and the n-grams it ends."""
+        """Count the word that the line ends with, from `start` on, and the n-grams it completes."""
         cdef Py_ssize_t k, oldest
         cdef int n
         if self.last == 1:
@@ -302,7 +322,7 @@ cdef class Scanner:
             k = self.starts[(self.words - n) % MAX_NGRAM]
             self.emit(self.line.bytes + k, self.line.size - k, prefix, prefix_size, 16)
         buffer_put(&self.line, b" ", 1)
-        if self.line.size > 65536:  # only the last few words are still wanted
+        if self.line.size > 65536:  # later n-grams need only the last few words
             oldest = max(self.words - self.last, 0)
             k = self.starts[oldest % MAX_NGRAM]
             memmove(self.line.bytes, self.line.bytes + k, self.line.size - k)
@@ -313,8 +333,8 @@ cdef class Scanner:
         return 0
 
     cdef inline int put_character(self, uint32_t point, uint32_t known, const uint8_t *p, int size) except -1:
-        """Write one character to the line, folded if so asked."""
-        if point == 0xFFFD:  # it may stand for a byte that is no UTF-8
+        """Append one character to the line, folded if `casefold`."""
+        if point == 0xFFFD:  # possibly an invalid byte
             buffer_put(&self.line, b"\xef\xbf\xbd", 3)
         elif not self.casefold or point == (known & 0x1FFFFF) and not known & FOLDS_TO_SEVERAL:
             buffer_put(&self.line, p, size)
@@ -327,7 +347,7 @@ cdef class Scanner:
         return 0
 
     cdef inline Py_ssize_t ascii_run(self, const uint8_t *p, Py_ssize_t i, Py_ssize_t n) noexcept nogil:
-        """Where the run of ASCII word characters at p[i] ends."""
+        """Return the end of the run of ASCII word characters at p[i]."""
         while i < n and p[i] < 128 and self.ascii[p[i]] == WORD:
             i += 1
         return i
@@ -354,7 +374,7 @@ cdef class Scanner:
             return self.ascii[c]
         c = decode_utf8(p, left, size)
         point[0] = c
-        if 0xD800 <= c < 0xE000:  # half of a surrogate pair, from a str that was never text
+        if 0xD800 <= c < 0xE000:  # a lone surrogate, from a str that is no valid text
             known[0] = c
             return BREAK
         known[0] = characters[c]
@@ -366,8 +386,8 @@ cdef class Scanner:
         cdef Py_ssize_t i = 0, begin, start, length, ahead
         cdef uint32_t point = 0, known = 0
         cdef int size = 0, kind
-        # Neither folded nor joined to n-grams, a token is a slice of the text.
-        cdef bint plain = self.last == 1 and not self.casefold, as_it_stands
+        # Without folding and n-grams a token is a slice of the text.
+        cdef bint plain = self.last == 1 and not self.casefold, as_it_stands, invisible, split
         self.words = 0
         self.line.size = 0
         while True:
@@ -386,6 +406,7 @@ cdef class Scanner:
             start = self.line.size
             length = 0
             as_it_stands = plain
+            invisible = split = False
             while True:
                 if kind == WORD and point < 128:
                     ahead = self.ascii_run(p, i, n)
@@ -395,7 +416,8 @@ cdef class Scanner:
                     i = ahead
                 else:
                     if kind == HIDDEN:
-                        if as_it_stands:  # no longer: what comes after it moves up
+                        invisible = True
+                        if as_it_stands:  # from here on the token has to be copied
                             as_it_stands = False
                             buffer_put(&self.line, p + begin, i - begin)
                     else:
@@ -407,6 +429,7 @@ cdef class Scanner:
                     break
                 kind = self.kind_at(p + i, n - i, &point, &known, &size)
                 if kind == WORD or kind == MARK or kind == HIDDEN:
+                    split = split or (invisible and kind == WORD)
                     continue
                 if kind != INNER or i + 1 >= n:
                     break
@@ -425,6 +448,8 @@ cdef class Scanner:
                     self.line.size = start
                     i = self.scan_url(p, ahead, n)
                     continue
+            if split and self.mark_invisible:
+                self.emit(INVISIBLE, 9, HIDDEN_PREFIX, 7, 16)
             if not self.shortest <= length <= self.longest:
                 self.line.size = start
             elif as_it_stands:
@@ -434,7 +459,7 @@ cdef class Scanner:
         return 0
 
     cdef Py_ssize_t scan_ideographs(self, const uint8_t *p, Py_ssize_t i, Py_ssize_t n, const uint8_t *prefix, Py_ssize_t prefix_size) except -1:
-        """Count each pair of neighbours in a run of ideographs, or the one of a run of one."""
+        """Count the pairs of adjacent ideographs in a run, or a single ideograph; return its end."""
         cdef Py_ssize_t before = i, start = 0, length = 0
         cdef uint32_t point = 0, known = 0
         cdef int size = 0, before_size = 0, kind
@@ -464,7 +489,7 @@ cdef class Scanner:
         return i
 
     cdef Py_ssize_t url_after(self, const uint8_t *p, Py_ssize_t begin, Py_ssize_t i, Py_ssize_t n) noexcept nogil:
-        """Where the host of a web address begins, if the word p[begin:i] starts one; else -1."""
+        """Return the start of the host if the word p[begin:i] starts a web address; else -1."""
         cdef Py_ssize_t size = i - begin
         if 3 <= size <= 5 and i + 3 < n and p[i] == c":" and p[i + 1] == c"/" and p[i + 2] == c"/":
             if (lowered(p[begin]) == c"h" and lowered(p[begin + 1]) == c"t") or (
@@ -475,7 +500,7 @@ cdef class Scanner:
         return -1
 
     cdef Py_ssize_t scan_url(self, const uint8_t *p, Py_ssize_t i, Py_ssize_t n) except -1:
-        """Count the host, the domains above it, and the words of the path; give where it ends."""
+        """Count the host, its parent domains and the words of the path; return the end."""
         cdef Py_ssize_t end = i, host, host_end, dot, level, words, line
         cdef uint8_t[256] name
         while end < n and p[end] > 32 and p[end] != c'"' and p[end] != c"<" and p[end] != c">" and p[end] != c"`":
@@ -483,7 +508,7 @@ cdef class Scanner:
         host = i
         host_end = i
         while host_end < end and p[host_end] != c"/" and p[host_end] != c"?" and p[host_end] != c"#":
-            if p[host_end] == c"@":  # a user name before the host, as phishing likes it
+            if p[host_end] == c"@":  # skip a user name before the host (phishing)
                 host = host_end + 1
             host_end += 1
         i = host_end
@@ -505,7 +530,7 @@ cdef class Scanner:
                 dot += 1
             dot += 1
         if i < end:
-            # The path's words must not enter the n-grams of the text around the address.
+            # Keep the words of the path out of the n-grams of the surrounding text.
             words = self.words
             line = self.line.size
             self.scan_path(p + i, end - i)
@@ -514,7 +539,7 @@ cdef class Scanner:
         return end
 
     cdef int scan_path(self, const uint8_t *p, Py_ssize_t n) except -1:
-        """Count the runs of word characters of a path, as they are written."""
+        """Count the runs of word characters in a path, case unchanged."""
         cdef Py_ssize_t i = 0, begin
         while i < n:
             if p[i] < 128 and self.ascii[p[i]] != WORD:
@@ -528,7 +553,7 @@ cdef class Scanner:
         return 0
 
     cdef int scan_characters(self, const uint8_t *p, Py_ssize_t n, const uint8_t *prefix, Py_ssize_t prefix_size) except -1:
-        """Count n-grams of characters; a run of white space is one space."""
+        """Count n-grams of characters; a run of white space is read as one space."""
         cdef Py_ssize_t i = 0, seen = 0
         cdef uint32_t point = 0, known = 0
         cdef int size = 0, kind, k
@@ -561,7 +586,7 @@ cdef class Scanner:
             i += size
         return 0
 
-    cdef int scan(self, text, bytes prefix, bint html) except -1:
+    cdef int scan(self, text, bytes prefix, bint html, bytes spans=None) except -1:
         cdef Py_ssize_t n = 0
         cdef const uint8_t *p
         cdef uint8_t[MAX_PREFIX + 16] padded
@@ -580,8 +605,11 @@ cdef class Scanner:
             p = <const uint8_t *> PyBytes_AS_STRING(held)
             n = len(held)
         if html:
-            html_to_plain(self, p, n)
-            return self.scan_words(self.plain.bytes, self.plain.size, padded, prefix_size, self.urls)
+            html_to_plain(self, p, n, spans)
+            self.scan_words(self.plain.bytes, self.plain.size, padded, prefix_size, self.urls)
+            if self.hidden.size:
+                self.scan_words(self.hidden.bytes, self.hidden.size, HIDDEN_PREFIX, 7, False)
+            return 0
         if self.by_character:
             return self.scan_characters(p, n, padded, prefix_size)
         return self.scan_words(p, n, padded, prefix_size, self.urls)
@@ -590,15 +618,18 @@ cdef class Scanner:
         """Count the tokens of a str, or of UTF-8 bytes (a bad byte separates tokens)."""
         self.scan(text, prefix, False)
 
-    def html(self, text, bytes prefix=b""):
-        """Count the words a reader of HTML sees, its tags and attributes, and where its links lead."""
-        self.scan(text, prefix, True)
+    def html(self, text, bytes prefix=b"", bytes spans=None):
+        """Count the words of HTML, its tags and attributes, and the parts of its links.
+
+        `spans` is the result of `hidden_spans`: the words in them get the prefix `hidden:`.
+        """
+        self.scan(text, prefix, True, spans)
 
     def fields(self, list fields, dict prefixes, prefix_of, decode):
         """Count the words of header fields, (name, value) pairs.
 
-        The words' prefix is prefixes[name], or what prefix_of(name) gives where that is not known;
-        None leaves the field out. Values that are not plain ASCII go through decode(value).
+        The prefix of the words is prefixes[name] or, if that is missing, prefix_of(name); None
+        skips the field. Values other than plain ASCII are decoded by decode(value).
         """
         cdef bytes value, name
         for name, value in fields:
@@ -611,25 +642,26 @@ cdef class Scanner:
                 self.scan(value, prefix, False)
 
     def token(self, bytes name, bytes prefix=b""):
-        """Count one token as it stands."""
+        """Count one token without any change."""
         cdef uint8_t[MAX_PREFIX + 16] padded
         self.emit(<const uint8_t *> PyBytes_AS_STRING(name), len(name), padded, pad_prefix(padded, prefix))
 
     def discard(self):
-        """Forget the tokens collected so far."""
+        """Drop the tokens collected so far."""
         self.used = 0
         self.names.size = 0
-        # One huge message must not hold its memory for ever.
+        # Release the memory of a huge message.
         buffer_shrink(&self.names)
         buffer_shrink(&self.line)
         buffer_shrink(&self.plain)
+        buffer_shrink(&self.hidden)
         if self.capacity > 65536:
             self.resize(512)
         else:
             memset(self.slots, 0, self.slot_count * sizeof(uint32_t))
 
     def finish(self):
-        """Give fingerprints, counts, names and name ends of the tokens collected, and start anew."""
+        """Return fingerprints, counts, names and name ends of the tokens, and start anew."""
         cdef cnp.ndarray fingerprints = new_array(self.used, cnp.NPY_UINT64)
         cdef cnp.ndarray counts = new_array(self.used, cnp.NPY_FLOAT64)
         cdef cnp.ndarray ends

@@ -1,4 +1,4 @@
-# Logarithms, their sums and powers of e, the same to the last bit on every machine.
+# Logarithms, sums of logarithms and powers of e, bit-identical on every machine.
 
 cdef extern from *:
     """
@@ -6,8 +6,8 @@ cdef extern from *:
     #include <stddef.h>
     #include <string.h>
 
-    /* Natural logarithm of a finite x > 0. The C library's differs in the last digit between
-       versions and processors; this one uses only operations that IEEE 754 fixes.
+    /* Natural logarithm of a finite x > 0. C libraries differ in the last digit; this function uses
+       only operations that IEEE 754 defines exactly.
        x = 2^e (1 + f), s = f / (2 + f), log(1 + f) = f - s (f - R), R = 2 (s^2/3 + s^4/5 + ...). */
     static inline double snb_log(double x) {
         uint64_t bits;
@@ -27,7 +27,7 @@ cdef extern from *:
         f = m - 1.0; s = f / (2.0 + f); z = s * s; k = (double)e;
         r = z * (2.0 / 3 + z * (2.0 / 5 + z * (2.0 / 7 + z * (2.0 / 9 + z * (2.0 / 11 +
             z * (2.0 / 13 + z * (2.0 / 15 + z * (2.0 / 17 + z * (2.0 / 19 + z * (2.0 / 21))))))))));
-        /* log 2 in two parts, the first with 32 zero bits at its end: k times it is exact */
+        /* log 2 in two parts; the first ends in 32 zero bits, so k times it is exact */
         return k * 6.93147180369123816490e-01 - ((s * (f - r) - k * 1.90821492927058770002e-10) - f);
     }
 
@@ -37,8 +37,8 @@ cdef extern from *:
     #define SNB_WIDE
     #endif
 
-    /* log(max(x, 0) + alpha) of many x, digit for digit as snb_log has it, but without branches, so that
-       a processor can take several at a time. What is 0 or subnormal is put right afterwards. */
+    /* log(max(x, 0) + alpha) of many x, bit-identical to snb_log. Without branches, so compilers
+       vectorise it. Zeros and subnormal numbers are corrected afterwards. */
     SNB_WIDE static void snb_logs(const double *__restrict__ x, double alpha, double *__restrict__ out, ptrdiff_t n) {
         ptrdiff_t i;
         for (i = 0; i < n; i++) {
@@ -65,8 +65,8 @@ cdef extern from *:
         }
     }
 
-    /* e to the power of x, likewise. x = k log 2 + r with |r| <= log(2)/2; e^r by its Taylor series,
-       whose next term is below 2^-57. */
+    /* e to the power of x, bit-identical everywhere. x = k log 2 + r with |r| <= log(2)/2; e^r by
+       its Taylor series, whose next term is below 2^-57. */
     static inline double snb_exp(double x) {
         double k, r, y;
         int64_t e;
@@ -86,7 +86,7 @@ cdef extern from *:
         return y * r;
     }
 
-    /* Add x to hi + lo (Knuth's two-sum): the sum's last digit does not depend on the order. */
+    /* Add x to hi + lo (Knuth's two-sum), so the rounded sum does not depend on the order. */
     static inline void snb_accumulate(double *hi, double *lo, double x) {
         double sum = *hi + x, back = sum - *hi;
         *lo += (*hi - (sum - back)) + (x - back);
@@ -99,21 +99,21 @@ cdef extern from *:
     void snb_accumulate(double *hi, double *lo, double x) noexcept nogil
 
 def log(double x) -> float:
-    """Natural logarithm of a positive number, identical on every machine; -inf at 0."""
+    """Return the natural logarithm of x >= 0, bit-identical on every machine; -inf for 0."""
     if not 0 <= x < 1.7976931348623157e308:
-        raise ValueError(f"no logarithm of {x}")
+        raise ValueError(f"log: {x} is not a finite number >= 0")
     return snb_log(x) if x > 0 else -np.inf
 
 
 def exp(double x) -> float:
-    """Take e to the power of x, identical on every machine; inf beyond the largest number."""
+    """Return e to the power of x, bit-identical on every machine; inf on overflow."""
     return snb_exp(x)
 
 
 def log_cells(cells, double alpha=0.0, less=None):
-    """Take log(cells + alpha), elementwise; float64 in and out, of any shape.
+    """Return log(cells + alpha) elementwise; float64 of any shape.
 
-    `less` is subtract_exactly: a number for each column.
+    `less` has one number per column, which is subtract_exactly.
     """
     cdef Py_ssize_t i, k, n = cells.size, width = 0 if less is None else len(less)
     cdef double *v = <double *> cnp.PyArray_DATA(checked(cells, cnp.NPY_FLOAT64, n, "cells"))
@@ -125,7 +125,7 @@ def log_cells(cells, double alpha=0.0, less=None):
     if less is None:
         return out
     if width == 0 or n % width:
-        raise ValueError(f"less: {width} numbers do not go with {n} cells")
+        raise ValueError(f"less: {width} numbers do not fit {n} cells")
     for k in range(width):
         minus = less[k]
         i = k
@@ -136,23 +136,22 @@ def log_cells(cells, double alpha=0.0, less=None):
 
 
 def weighted_sums(counts, values, seen=None):
-    """Sum counts[i] * values[i, k] over i, for each column k.
+    """Return the sum of counts[i] * values[i, k] over i, for each column k.
 
-    The sum does not depend on the order of the rows, save where its exact value lies so close to
-    the middle between two floating-point numbers that 106 bits cannot tell.
+    The result does not depend on the order of the rows, unless 106 bits cannot decide the rounding.
 
     Parameters
     ----------
     counts
-        float64, shape (n,): how often each feature occurs in the message.
+        float64, shape (n,): the count of each feature in the message.
     values
         float64, shape (n, K).
     seen
-        uint8, shape (n,), or None for all: rows with 0 take no part.
+        uint8, shape (n,), or None for all: rows with 0 are skipped.
 
     Returns
     -------
-    The K sums as a list, and how many rows took part.
+    The K sums as a list, and the number of rows used.
     """
     cdef Py_ssize_t i, k, n = len(counts), columns = values.shape[1], used = 0
     cdef double *x = <double *> cnp.PyArray_DATA(checked(counts, cnp.NPY_FLOAT64, n, "counts"))
@@ -180,23 +179,23 @@ def weighted_sums(counts, values, seen=None):
 cdef class LogSums:
     """Sums of amount * (log(n_k + a) - log(N_k + A)) over rows of counts n.
 
-    N_k is the total of class k, a is alpha (1 + background V f) with f the row's share of all counts
-    and V the number of features, and A the sum of a over all of those.
+    N_k is the total of class k; a is alpha (1 + background V f), with f the fraction of all counts
+    in the row and V the number of features; A is the sum of a over all features.
 
-    Rows are held until there are as many as a processor has near, for their logarithms are taken
-    together. The sums do not depend on the order of the rows (see `weighted_sums`).
+    Rows are collected in a buffer, so that logarithms are computed many at a time. The sums do not
+    depend on the order of the rows (see `weighted_sums`).
 
-    With few classes (DENSE), a row has a count for each. With more, what all classes have where a
-    row has no count, log(alpha), is summed once, and only the rest for the classes that have one.
+    Up to DENSE classes, a row has a count for each. With more, the log(a) of classes without a
+    count is summed once, and a correction for each class that has one.
     """
 
-    cdef double alpha, more
+    cdef double alpha, per_count
     cdef Py_ssize_t width, held, room, used
     cdef double *cells      # [room]
     cdef double *logs       # [room]
-    cdef double *amounts    # [room], of each row where it begins
-    cdef uint32_t *columns  # [room], with many classes; `width` for a row's alpha
-    cdef double *less       # [width + 2], and so the sums: classes, then log(alpha), then amounts
+    cdef double *amounts    # [room], at the first cell of each row
+    cdef uint32_t *columns  # [room], with many classes; `width` marks a row's alpha
+    cdef double *less       # [width + 2], like hi and lo: classes, then log(alpha), then amounts
     cdef double *hi
     cdef double *lo
 
@@ -208,15 +207,15 @@ cdef class LogSums:
         free(self.less)
 
     cdef int prepare(self, const double *totals, Py_ssize_t width, Py_ssize_t features, double alpha, double background) except -1:
-        """Begin a sum: totals N of `width` classes, V features, and the smoothing."""
+        """Start a sum with the totals N of `width` classes, V features and the smoothing."""
         cdef Py_ssize_t k
-        cdef double every = alpha * features, more = 0, hi = 0, lo = 0
+        cdef double alpha_sum = alpha * features, per_count = 0, hi = 0, lo = 0
         if background != 0:
             for k in range(width):
                 snb_accumulate(&hi, &lo, totals[k])
         if hi + lo > 0:
-            more = every * background / (hi + lo)
-            every *= 1 + background
+            per_count = alpha_sum * background / (hi + lo)
+            alpha_sum *= 1 + background
         if width != self.width:
             self.width = -1
             self.room = max(1024, width + 1)
@@ -226,14 +225,14 @@ cdef class LogSums:
             self.logs, self.amounts = self.cells + self.room, self.cells + 2 * self.room
             self.columns = <uint32_t *> (self.cells + 3 * self.room)
             self.width = width
-        self.alpha, self.more, self.held, self.used = alpha, more, 0, 0
-        snb_logs(totals, every, self.less, width)
+        self.alpha, self.per_count, self.held, self.used = alpha, per_count, 0, 0
+        snb_logs(totals, alpha_sum, self.less, width)
         memset(self.hi, 0, 2 * (width + 2) * sizeof(double))
         return 0
 
     cdef inline void add(self, const double *numbers, const uint32_t *columns, Py_ssize_t n, double amount) noexcept nogil:
-        """Take a row of n numbers, of the classes `columns` (NULL: all); none of a row of zeros."""
-        cdef Py_ssize_t i, at, width = self.width
+        """Add a row of n numbers of the classes `columns` (NULL: all); n = 0 for a row of zeros."""
+        cdef Py_ssize_t i, cell, width = self.width
         cdef double alpha
         self.used += 1
         if width > DENSE:
@@ -241,39 +240,39 @@ cdef class LogSums:
             return
         if self.held + width > self.room:
             self.flush()
-        at = self.held
+        cell = self.held
         self.held += width
-        self.amounts[at] = amount
+        self.amounts[cell] = amount
         if n == 0:
-            memset(self.cells + at, 0, width * sizeof(double))
+            memset(self.cells + cell, 0, width * sizeof(double))
         elif width == 2:
-            self.cells[at], self.cells[at + 1] = numbers[0], numbers[1]
+            self.cells[cell], self.cells[cell + 1] = numbers[0], numbers[1]
         else:
-            memcpy(self.cells + at, numbers, width * sizeof(double))
-        if self.more != 0:
+            memcpy(self.cells + cell, numbers, width * sizeof(double))
+        if self.per_count != 0:
             alpha = 0
             for i in range(n):
                 alpha += numbers[i]
-            alpha = self.alpha + self.more * alpha
+            alpha = self.alpha + self.per_count * alpha
             for i in range(width):
-                self.cells[at + i] += alpha
+                self.cells[cell + i] += alpha
 
     cdef void add_sparse(self, const double *numbers, const uint32_t *columns, Py_ssize_t n, double amount) noexcept nogil:
-        cdef Py_ssize_t i, at
+        cdef Py_ssize_t i, cell
         cdef double alpha = 0
         if self.held + n + 1 > self.room:
             self.flush()
-        if self.more != 0:
+        if self.per_count != 0:
             for i in range(n):
                 alpha += numbers[i]
-        alpha = self.alpha + self.more * alpha
-        at = self.held
-        self.cells[at], self.columns[at], self.amounts[at] = alpha, <uint32_t> self.width, amount
+        alpha = self.alpha + self.per_count * alpha
+        cell = self.held
+        self.cells[cell], self.columns[cell], self.amounts[cell] = alpha, <uint32_t> self.width, amount
         for i in range(n):
             if numbers[i] != 0:
-                at += 1
-                self.cells[at], self.columns[at] = numbers[i] + alpha, <uint32_t> i if columns == NULL else columns[i]
-        self.held = at + 1
+                cell += 1
+                self.cells[cell], self.columns[cell] = numbers[i] + alpha, <uint32_t> i if columns == NULL else columns[i]
+        self.held = cell + 1
 
     cdef void flush(self) noexcept nogil:
         cdef Py_ssize_t i = 0, k, width = self.width
@@ -282,7 +281,7 @@ cdef class LogSums:
         cdef double *less = self.less
         cdef double *hi = self.hi
         cdef double *lo = self.lo
-        snb_logs(self.cells, 0.0 if self.more != 0 or width > DENSE else self.alpha, logs, self.held)
+        snb_logs(self.cells, 0.0 if self.per_count != 0 or width > DENSE else self.alpha, logs, self.held)
         if width <= DENSE:
             while i < self.held:
                 amount = self.amounts[i]
@@ -301,7 +300,7 @@ cdef class LogSums:
         self.held = 0
 
     cdef tuple finish(self):
-        """The sums, and how many rows there were."""
+        """Return the sums and the number of rows."""
         cdef Py_ssize_t k, width = self.width
         cdef double base, amounts
         self.flush()
@@ -312,14 +311,14 @@ cdef class LogSums:
 
 
 def log_likelihood_sums(cells, seen, counts, list totals, Py_ssize_t features, double alpha, double background=0.0):
-    """Do as `CountTable.log_likelihood_sums`, with counts (n, K) that are given; `seen` (n,) or None for all."""
+    """Return `CountTable.log_likelihood_sums` of given counts (n, K); `seen` (n,), or None for all rows."""
     cdef Py_ssize_t i, n = len(counts), width = len(totals)
     cdef double *v = <double *> cnp.PyArray_DATA(checked(cells, cnp.NPY_FLOAT64, n * width, "cells"))
     cdef double *c = <double *> cnp.PyArray_DATA(checked(counts, cnp.NPY_FLOAT64, n, "counts"))
-    cdef cnp.ndarray of_classes = np.array(totals, dtype=np.float64)
+    cdef cnp.ndarray totals_array = np.array(totals, dtype=np.float64)
     cdef uint8_t *mask = NULL
     cdef LogSums sums = LogSums()
-    sums.prepare(<double *> cnp.PyArray_DATA(of_classes), width, features, alpha, background)
+    sums.prepare(<double *> cnp.PyArray_DATA(totals_array), width, features, alpha, background)
     if seen is not None:
         mask = <uint8_t *> cnp.PyArray_DATA(checked(seen, cnp.NPY_UINT8, n, "seen"))
     for i in range(n):
@@ -334,16 +333,14 @@ ctypedef fused index_t:
 
 
 cdef inline double usable(double x, double threshold) noexcept nogil:
-    """The value as the model sees it, or NaN for one that no model takes."""
-    if threshold == threshold:  # not NaN: presence is asked for
+    """Return the count of an entry, or NaN if it is invalid."""
+    if threshold == threshold:  # not NaN: count presence
         return (1.0 if x > threshold else 0.0) if fabs(x) <= LARGEST_COUNT else NAN
     return x if 0 <= x <= LARGEST_COUNT else NAN
 
 
-cdef double left_of(double before, double amount) noexcept nogil:
-    """What is left of a count: exact for multiples of 2^-16; of other fractions, what rounding left
-    is nothing.
-    """
+cdef double difference(double before, double amount) noexcept nogil:
+    """Return before - amount: exact for multiples of 2^-16; otherwise rounding errors become 0."""
     cdef double after = before - amount
     if before < 137438953472.0 and before * 65536 == floor(before * 65536) and amount * 65536 == floor(amount * 65536):
         return after
@@ -351,17 +348,17 @@ cdef double left_of(double before, double amount) noexcept nogil:
 
 
 def subtract_exactly(double before, double amount) -> float:
-    """What is left of a weight after an amount was taken away; below zero if it was not there."""
-    return left_of(before, amount)
+    """Return before - amount, without rounding errors near 0; negative if amount is larger."""
+    return difference(before, amount)
 
 
 cdef int check_rows(const int64_t *starts, Py_ssize_t rows, Py_ssize_t entries) except -1:
     cdef Py_ssize_t r
     if rows < 0 or starts[0] != 0 or starts[rows] > entries:
-        raise ValueError("the matrix is damaged: its row pointers do not fit its entries")
+        raise ValueError("the sparse matrix is damaged: its row pointers do not fit its entries")
     for r in range(rows):
         if starts[r] > starts[r + 1]:
-            raise ValueError("the matrix is damaged: its row pointers do not rise")
+            raise ValueError("the sparse matrix is damaged: its row pointers decrease")
     return 0
 
 
@@ -394,36 +391,36 @@ cdef int64_t sum_columns(const int64_t *starts, const index_t *column, const dou
                          double *sums) noexcept nogil:
     cdef Py_ssize_t r, i, j
     cdef double amount
-    cdef double *mine
+    cdef double *class_sums
     for r in range(rows):
-        mine = sums + label[r]
+        class_sums = sums + label[r]
         for i in range(starts[r], starts[r + 1]):
             j = column[i]
             amount = usable(x[i], threshold)
             if amount != amount or not 0 <= j < columns:
                 return i
-            mine[j * classes] += w[r] * amount
+            class_sums[j * classes] += w[r] * amount
     return -1
 
 
 def row_sums(indptr, indices, data, values, seen=None, double threshold=NAN):
-    """Do as `weighted_sums`, for each row of a CSR matrix whose columns are the features.
+    """Return `weighted_sums` for each row of a CSR matrix whose columns are the features.
 
     Parameters
     ----------
     indptr, indices, data
-        The matrix: int64, int32 or int64, float64. Zeros take no part.
+        The matrix: int64, int32 or int64, float64. Zeros are skipped.
     values
         float64, shape (columns, K).
     seen
-        uint8, shape (columns,), or None for all: columns with 0 take no part.
+        uint8, shape (columns,), or None for all: columns with 0 are skipped.
     threshold
-        If given, data above it count 1 and the rest 0.
+        If given, data above it count 1 and others 0.
 
     Returns
     -------
-    The sums, shape (rows, K); how many entries of each row took part; and the first entry that is
-    not finite, (without a threshold) negative or beyond the columns, or -1.
+    The sums, shape (rows, K); the number of entries used in each row; and the index of the first
+    invalid entry (not finite, negative without a threshold, or beyond the columns), or -1.
     """
     cdef Py_ssize_t rows = len(indptr) - 1, width = values.shape[1]
     cdef Py_ssize_t columns = len(values), entries = len(indices)
@@ -453,10 +450,10 @@ def row_sums(indptr, indices, data, values, seen=None, double threshold=NAN):
 
 
 def column_sums(indptr, indices, data, labels, weights, Py_ssize_t columns, Py_ssize_t classes, double threshold=NAN):
-    """Sum weights[row] * data over the rows of each class, for each column of a CSR matrix.
+    """Return the sum of weights[row] * data over the rows of each class, for each column.
 
-    Parameters as for `row_sums`; labels int64 and weights float64, shape (rows,). Returns float64,
-    shape (columns, classes), and the first bad entry or -1.
+    Parameters as in `row_sums`; labels int64 and weights float64, shape (rows,). Returns float64,
+    shape (columns, classes), and the index of the first invalid entry or -1.
     """
     cdef Py_ssize_t rows = len(indptr) - 1, entries = len(indices)
     cdef int64_t *starts = <int64_t *> cnp.PyArray_DATA(checked(indptr, cnp.NPY_INT64, rows + 1, "indptr"))
@@ -468,7 +465,7 @@ def column_sums(indptr, indices, data, labels, weights, Py_ssize_t columns, Py_s
     cdef int64_t bad
     check_rows(starts, rows, entries)
     if rows and not (0 <= labels.min() and labels.max() < classes):
-        raise IndexError("a label's number is not that of a class")
+        raise IndexError(f"labels must be class indices below {classes}")
     if cnp.PyArray_TYPE(column) == cnp.NPY_INT32:
         bad = sum_columns[int32_t](starts, <int32_t *> cnp.PyArray_DATA(column), x, rows, threshold,
                                    label, w, columns, classes, <double *> cnp.PyArray_DATA(sums))

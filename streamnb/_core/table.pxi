@@ -1,35 +1,35 @@
-# The table under all counts: 64-bit keys, and for each a number in some of many columns.
+# The hash table under all counts: 64-bit keys, and a row of numbers for each key.
 #
-# Rows lie in blocks in the order they came, so that other arrays can run parallel to them. An index
-# of 8-byte entries (32 bits of the key's hash, 32 bits of row number) leads to them: a look-up
-# touches one cache line of it, for searches begin where a line does, and one or two of the row.
-# The index is cut into segments by the leading bits of the hash (Fagin et al. 1979, extendible
-# hashing). One at a time grows, so it never takes long, and all are 64 to 80 % full.
+# Rows are stored in blocks in order of insertion, so other arrays can run parallel to them. An index
+# of 8-byte entries (32 bits of the key's hash, 32 bits of row number) points to them. A look-up
+# touches one cache line of the index, because searches start at a line, and one or two of the row.
+# The leading bits of the hash cut the index into segments (Fagin et al. 1979, extendible hashing).
+# Segments grow one at a time, so no insertion takes long; they are 64 to 80 % full.
 #
-# A row of few columns has a number for each. Of many columns most rows have one or two: there is
-# room for those, with their columns, in the row; more lie unloaded.
+# With few columns a row holds a number for each. With many columns most rows have one or two nonzero
+# numbers: a row has room for two with their columns, and a separate block holds more.
 
 cdef extern from *:
     """
     #include <stdint.h>
     #include <stdlib.h>
-    /* Which of the 8 entries of a line belong to a hash, and which are free: a bit for each. Both by
-       the eight, for where in a line an entry stands no processor guesses right. */
+    /* Bit masks of the entries of a line that match a hash, and of the free ones. All 8 entries are
+       compared at once: a loop with an exit would be an unpredictable branch. */
     #if defined(__SSE2__)
     #include <emmintrin.h>
     static inline unsigned snb_line(const uint64_t *line, int odd, uint32_t wanted) {
         const __m128 *p = (const __m128 *)line;
-        const __m128i what = _mm_set1_epi32((int)wanted);
+        const __m128i pattern = _mm_set1_epi32((int)wanted);
         __m128i low = _mm_castps_si128(odd ? _mm_shuffle_ps(p[0], p[1], 0xdd) : _mm_shuffle_ps(p[0], p[1], 0x88));
         __m128i high = _mm_castps_si128(odd ? _mm_shuffle_ps(p[2], p[3], 0xdd) : _mm_shuffle_ps(p[2], p[3], 0x88));
-        return (unsigned)_mm_movemask_ps(_mm_castsi128_ps(_mm_cmpeq_epi32(low, what))) |
-               (unsigned)_mm_movemask_ps(_mm_castsi128_ps(_mm_cmpeq_epi32(high, what))) << 4;
+        return (unsigned)_mm_movemask_ps(_mm_castsi128_ps(_mm_cmpeq_epi32(low, pattern))) |
+               (unsigned)_mm_movemask_ps(_mm_castsi128_ps(_mm_cmpeq_epi32(high, pattern))) << 4;
     }
     #else
     static inline unsigned snb_line(const uint64_t *line, int odd, uint32_t wanted) {
-        unsigned found = 0, i;
-        for (i = 0; i < 8; i++) found |= (unsigned)((uint32_t)(odd ? line[i] >> 32 : line[i]) == wanted) << i;
-        return found;
+        unsigned matches = 0, i;
+        for (i = 0; i < 8; i++) matches |= (unsigned)((uint32_t)(odd ? line[i] >> 32 : line[i]) == wanted) << i;
+        return matches;
     }
     #endif
     static inline unsigned snb_matching(const uint64_t *line, uint32_t hash) { return snb_line(line, 1, hash); }
@@ -46,50 +46,49 @@ cdef extern from *:
 
 cdef enum:
     MAX_COLUMNS = 1 << 20
-    DENSE = 4               # columns that a row has room for, needed or not
-    LINE = 8                # index entries of a cache line
-    SEGMENT = 1 << 16       # slots of a segment before it is split
+    DENSE = 4               # up to so many columns, a row holds a number for each
+    LINE = 8                # index entries per cache line
+    SEGMENT = 1 << 16       # slots at which a segment is split
     BLOCK_BITS = 12
-    BLOCK = 1 << BLOCK_BITS # rows of a block
-    AHEAD = 16              # look-ups in flight: hides the latency of memory
+    BLOCK = 1 << BLOCK_BITS # rows per block
+    AHEAD = 16              # look-ups in flight, to hide the latency of memory
 
 cdef struct Segment:
     void *block
-    uint64_t *slots     # in the block, where a cache line begins: hash << 32 | row + 1; 0 for none
+    uint64_t *slots     # within the block, aligned to a cache line: hash << 32 | row + 1; 0 if free
     uint32_t size
     uint32_t used
-    int depth           # leading bits that all its hashes share
+    int depth           # number of leading bits that its hashes share
 
 cdef struct Table:
-    Segment **segments  # by the first `bits` bits of the hash; NULL while there is no row
+    Segment **segments  # indexed by the first `bits` bits of the hash; NULL if there are no rows
     int bits
     uint8_t **blocks
     Py_ssize_t rows
     Py_ssize_t capacity
     Py_ssize_t width    # columns
-    Py_ssize_t stride   # bytes of a row
-    size_t unloaded    # bytes of numbers that are not in their rows
+    Py_ssize_t stride   # bytes per row
+    size_t unloaded    # bytes of numbers stored outside rows
 
 cdef struct Row:
     uint64_t key
-    double[DENSE] numbers  # as many as there are columns
+    double[DENSE] numbers  # [columns]
 
 cdef struct SparseRow:
     uint64_t key
-    uint32_t[2] columns    # rising, then NO_COLUMN; or ELSEWHERE and how many
+    uint32_t[2] columns    # rising, then NO_COLUMN; or ELSEWHERE and the number of columns
     double[2] numbers
 
 cdef struct Elsewhere:
     uint64_t key
     uint32_t mark
     uint32_t used
-    double *numbers        # [room], and after them their columns
+    double *numbers        # [room], followed by their columns
     uint64_t room
 
 
 cdef inline uint32_t table_hash(uint64_t key) noexcept nogil:
-    # Keys may be anything: whole numbers in the table of values, a user's own fingerprints. What is
-    # no entry has hash 0, so no key may.
+    # Keys may be any numbers: bits of values, or fingerprints of the user. Hash 0 marks a free slot.
     return <uint32_t> (((key ^ (key >> 32)) * GOLDEN) >> 32) | 1
 
 
@@ -110,19 +109,19 @@ cdef inline Segment *table_segment(const Table *t, uint32_t hash) noexcept nogil
 
 
 cdef inline uint64_t *segment_home(const Segment *s, uint32_t hash) noexcept nogil:
-    """Where the search for a hash begins."""
+    """Return the slot at which the search for a hash starts."""
     return s.slots + ((<uint64_t> <uint32_t> (hash << s.depth) * s.size >> 32) & ~<uint64_t> (LINE - 1))
 
 
-cdef inline uint64_t *segment_next(const Segment *s, uint64_t *place, Py_ssize_t step) noexcept nogil:
-    """The next slot (step 1) or line (LINE); after the last comes the first."""
-    return s.slots if place + step == s.slots + s.size else place + step
+cdef inline uint64_t *segment_next(const Segment *s, uint64_t *slot, Py_ssize_t step) noexcept nogil:
+    """Return the next slot (step 1) or line (step LINE), cyclically."""
+    return s.slots if slot + step == s.slots + s.size else slot + step
 
 
 # Rows of many columns
 
 cdef inline Py_ssize_t sparse_cells(SparseRow *r, uint32_t **columns, double **numbers) noexcept nogil:
-    """The numbers of a sparse row, their columns, and how many there are."""
+    """Set the numbers of a sparse row and their columns; return how many there are."""
     cdef Elsewhere *other = <Elsewhere *> r
     if r.columns[0] == ELSEWHERE:
         numbers[0] = other.numbers
@@ -134,47 +133,47 @@ cdef inline Py_ssize_t sparse_cells(SparseRow *r, uint32_t **columns, double **n
 
 
 cdef int sparse_grow(Table *t, SparseRow *r, Py_ssize_t used) except -1:
-    """Make room for one more number unloaded."""
+    """Make room for one more number outside the row."""
     cdef Elsewhere *other = <Elsewhere *> r
     cdef uint32_t *columns
     cdef double *numbers
-    cdef double *more
+    cdef double *wider
     cdef uint64_t before = other.room if r.columns[0] == ELSEWHERE else 0
     cdef uint64_t room = before + before // 2 + 4
     sparse_cells(r, &columns, &numbers)
-    more = <double *> grown(NULL, room * (sizeof(double) + sizeof(uint32_t)))
-    memcpy(more, numbers, used * sizeof(double))
-    memcpy(more + room, columns, used * sizeof(uint32_t))
+    wider = <double *> grown(NULL, room * (sizeof(double) + sizeof(uint32_t)))
+    memcpy(wider, numbers, used * sizeof(double))
+    memcpy(wider + room, columns, used * sizeof(uint32_t))
     if before:
         free(numbers)
     t.unloaded += (room - before) * (sizeof(double) + sizeof(uint32_t))
-    other.mark, other.used, other.numbers, other.room = ELSEWHERE, <uint32_t> used, more, room
+    other.mark, other.used, other.numbers, other.room = ELSEWHERE, <uint32_t> used, wider, room
     return 0
 
 
 cdef double *sparse_cell(Table *t, SparseRow *r, uint32_t column) except NULL:
-    """The number of a column, made with 0 if need be."""
+    """Return the number of a column; a missing one is inserted as 0."""
     cdef uint32_t *columns
     cdef double *numbers
-    cdef Py_ssize_t used = sparse_cells(r, &columns, &numbers), at = 0, i
+    cdef Py_ssize_t used = sparse_cells(r, &columns, &numbers), below = 0, i
     cdef Py_ssize_t above = used, middle
-    while at < above:
-        middle = (at + above) // 2
+    while below < above:
+        middle = (below + above) // 2
         if columns[middle] < column:
-            at = middle + 1
+            below = middle + 1
         else:
             above = middle
-    if at < used and columns[at] == column:
-        return numbers + at
+    if below < used and columns[below] == column:
+        return numbers + below
     if used >= 2 and (r.columns[0] != ELSEWHERE or <uint64_t> used == (<Elsewhere *> r).room):
         sparse_grow(t, r, used)
         sparse_cells(r, &columns, &numbers)
-    for i in range(used, at, -1):
+    for i in range(used, below, -1):
         columns[i], numbers[i] = columns[i - 1], numbers[i - 1]
-    columns[at], numbers[at] = column, 0.0
+    columns[below], numbers[below] = column, 0.0
     if r.columns[0] == ELSEWHERE:
         (<Elsewhere *> r).used += 1
-    return numbers + at
+    return numbers + below
 
 
 cdef void sparse_free(Table *t, SparseRow *r) noexcept nogil:
@@ -194,7 +193,7 @@ cdef inline void row_clear(const Table *t, Row *r, uint64_t key) noexcept nogil:
 
 
 cdef inline Py_ssize_t row_cells(const Table *t, Row *r, uint32_t **columns, double **numbers) noexcept nogil:
-    """The numbers of a row, their columns (NULL: all from 0 on), and how many there are."""
+    """Set the numbers of a row and their columns (NULL: 0, 1, 2 ...); return how many there are."""
     if t.width > DENSE:
         return sparse_cells(<SparseRow *> r, columns, numbers)
     columns[0], numbers[0] = NULL, r.numbers
@@ -228,7 +227,7 @@ cdef inline bint row_is_empty(const Table *t, Row *r) noexcept nogil:
 
 
 cdef void row_copy(const Table *t, Row *r, double *target, Py_ssize_t width) noexcept nogil:
-    """Write a row's numbers out, with the zeros between them."""
+    """Copy a row to `width` numbers, zeros included."""
     cdef uint32_t *columns
     cdef double *numbers
     cdef Py_ssize_t i
@@ -243,16 +242,16 @@ cdef void row_copy(const Table *t, Row *r, double *target, Py_ssize_t width) noe
 # Segments
 
 cdef Segment *segment_new(uint64_t entries, int depth) except NULL:
-    """A segment for so many entries, which fill less than 4/5 of it."""
+    """Allocate a segment that the given number of entries fills to less than 4/5."""
     cdef Segment *s
     cdef uint64_t size = (entries * 5 // 4 // LINE + 1) * LINE
     if size > MAX_SLOTS:
-        raise MemoryError("an index of more than 2^32 places")
+        raise MemoryError("the index of a count table has at most 2^32 slots")
     s = <Segment *> grown(NULL, sizeof(Segment))
     s.block = calloc(size + LINE, sizeof(uint64_t))
     if s.block == NULL:
         free(s)
-        raise MemoryError(f"cannot have {size * 8} bytes")
+        raise MemoryError(f"out of memory: cannot allocate {size * 8} bytes")
     s.slots = <uint64_t *> (<size_t> s.block + 63 & ~<size_t> 63)
     s.size, s.used, s.depth = <uint32_t> size, 0, depth
     return s
@@ -260,11 +259,11 @@ cdef Segment *segment_new(uint64_t entries, int depth) except NULL:
 
 cdef inline void segment_enter(Segment *s, uint64_t entry) noexcept nogil:
     cdef uint64_t *line = segment_home(s, <uint32_t> (entry >> 32))
-    cdef unsigned places = snb_free(line)
-    while places == 0:
+    cdef unsigned free_slots = snb_free(line)
+    while free_slots == 0:
         line = segment_next(s, line, LINE)
-        places = snb_free(line)
-    line[snb_first(places)] = entry
+        free_slots = snb_free(line)
+    line[snb_first(free_slots)] = entry
     s.used += 1
 
 
@@ -274,17 +273,17 @@ cdef void segment_free(Segment *s) noexcept nogil:
 
 
 cdef int table_split(Table *t, Segment *s) except -1:
-    """Make two segments of one: the next bit of the hash decides."""
+    """Split a segment in two by the next bit of the hash."""
     cdef Segment *low
     cdef Segment *high
-    cdef Segment **more
+    cdef Segment **doubled
     cdef uint64_t i, entry, bit, ones = 0
     if s.depth == t.bits:
-        more = <Segment **> grown(NULL, sizeof(Segment *) << (t.bits + 1))
+        doubled = <Segment **> grown(NULL, sizeof(Segment *) << (t.bits + 1))
         for i in range(<uint64_t> 1 << t.bits):
-            more[2 * i] = more[2 * i + 1] = t.segments[i]
+            doubled[2 * i] = doubled[2 * i + 1] = t.segments[i]
         free(t.segments)
-        t.segments = more
+        t.segments = doubled
         t.bits += 1
     for i in range(s.size):
         ones += s.slots[i] >> (63 - s.depth) & 1
@@ -307,32 +306,32 @@ cdef int table_split(Table *t, Segment *s) except -1:
 
 
 cdef int segment_enlarge(Segment *s, uint64_t entries) except -1:
-    cdef Segment *more = segment_new(entries, s.depth)
+    cdef Segment *larger = segment_new(entries, s.depth)
     cdef uint64_t i
     for i in range(s.size):
         if s.slots[i]:
-            segment_enter(more, s.slots[i])
+            segment_enter(larger, s.slots[i])
     free(s.block)
-    s[0] = more[0]
-    free(more)
+    s[0] = larger[0]
+    free(larger)
     return 0
 
 
 cdef int table_grow(Table *t, Segment *s) except -1:
-    """Give a segment that is full more room, or split it."""
-    # A split doubles the list of segments where its bit is new. Keys that agree in more leading bits
-    # than so many rows do by chance were chosen to: their segment grows, however long it gets.
+    """Enlarge or split a full segment."""
+    # A split may double the list of segments. Keys that share more leading bits than chance allows
+    # were chosen by an attacker: their segment is enlarged instead.
     if s.size >= SEGMENT and s.depth < 30 and (<uint64_t> 1 << s.depth) * SEGMENT <= 16 * <uint64_t> t.rows:
         return table_split(t, s)
     return segment_enlarge(s, s.used + s.used // 4 + LINE)
 
 
 cdef void table_forget_index(Table *t) noexcept nogil:
-    cdef uint64_t i, places = <uint64_t> 1 << t.bits
+    cdef uint64_t i, entries = <uint64_t> 1 << t.bits
     cdef Segment *before = NULL
     if t.segments == NULL:
         return
-    for i in range(places):  # those of one segment lie together
+    for i in range(entries):  # entries of one segment are adjacent
         if t.segments[i] != before:
             before = t.segments[i]
             segment_free(before)
@@ -341,42 +340,42 @@ cdef void table_forget_index(Table *t) noexcept nogil:
 
 
 cdef int table_index(Table *t, uint64_t entries) except -1:
-    """Make the index anew, with room for so many rows."""
-    cdef Table made
+    """Rebuild the index with room for the given number of rows."""
+    cdef Table fresh
     cdef uint64_t i, share
     cdef uint64_t *used
     cdef Py_ssize_t row
     cdef uint32_t hash
     if entries >= MAX_NAMES:
         raise MemoryError("a count table holds at most 2^32 - 2 features")
-    memset(&made, 0, sizeof(Table))
+    memset(&fresh, 0, sizeof(Table))
     entries = max(entries, <uint64_t> t.rows)
-    while entries >> made.bits > SEGMENT * 3 // 5:
-        made.bits += 1
-    share = (entries >> made.bits) + (<uint64_t> (4 * sqrt(<double> (entries >> made.bits))) if made.bits else 0)
-    used = <uint64_t *> calloc(<size_t> 1 << made.bits, sizeof(uint64_t))
-    made.segments = <Segment **> calloc(<size_t> 1 << made.bits, sizeof(Segment *))
+    while entries >> fresh.bits > SEGMENT * 3 // 5:
+        fresh.bits += 1
+    share = (entries >> fresh.bits) + (<uint64_t> (4 * sqrt(<double> (entries >> fresh.bits))) if fresh.bits else 0)
+    used = <uint64_t *> calloc(<size_t> 1 << fresh.bits, sizeof(uint64_t))
+    fresh.segments = <Segment **> calloc(<size_t> 1 << fresh.bits, sizeof(Segment *))
     try:
-        if used == NULL or made.segments == NULL:
-            raise MemoryError("cannot have an index")
+        if used == NULL or fresh.segments == NULL:
+            raise MemoryError("out of memory: cannot allocate the index of a count table")
         for row in range(t.rows):
-            used[<uint64_t> table_hash(table_at(t, row).key) >> (32 - made.bits)] += 1
-        for i in range(<uint64_t> 1 << made.bits):
-            made.segments[i] = segment_new(max(used[i], share) + LINE, made.bits)
+            used[<uint64_t> table_hash(table_at(t, row).key) >> (32 - fresh.bits)] += 1
+        for i in range(<uint64_t> 1 << fresh.bits):
+            fresh.segments[i] = segment_new(max(used[i], share) + LINE, fresh.bits)
     except MemoryError:
-        if made.segments != NULL:
-            for i in range(<uint64_t> 1 << made.bits):
-                if made.segments[i] != NULL:
-                    segment_free(made.segments[i])
-        free(made.segments)
+        if fresh.segments != NULL:
+            for i in range(<uint64_t> 1 << fresh.bits):
+                if fresh.segments[i] != NULL:
+                    segment_free(fresh.segments[i])
+        free(fresh.segments)
         raise
     finally:
         free(used)
     for row in range(t.rows):
         hash = table_hash(table_at(t, row).key)
-        segment_enter(table_segment(&made, hash), <uint64_t> hash << 32 | <uint64_t> (row + 1))
+        segment_enter(table_segment(&fresh, hash), <uint64_t> hash << 32 | <uint64_t> (row + 1))
     table_forget_index(t)
-    t.segments, t.bits = made.segments, made.bits
+    t.segments, t.bits = fresh.segments, fresh.bits
     return 0
 
 
@@ -407,13 +406,13 @@ cdef void table_free_rows(Table *t) noexcept nogil:
 
 
 cdef void table_free(Table *t) noexcept nogil:
-    """Forget all rows."""
+    """Remove all rows."""
     table_forget_index(t)
     table_free_rows(t)
 
 
 cdef int table_room(Table *t, Py_ssize_t more) except -1:
-    """Make room for more rows."""
+    """Allocate room for more rows."""
     cdef Py_ssize_t last, held, room
     if t.rows + more >= MAX_NAMES:
         raise MemoryError("a count table holds at most 2^32 - 2 features")
@@ -430,46 +429,46 @@ cdef int table_room(Table *t, Py_ssize_t more) except -1:
 
 
 cdef inline uint64_t *table_slot(const Table *t, uint64_t key, uint32_t hash) noexcept nogil:
-    """Where the index has a key, or NULL."""
+    """Return the index slot of a key, or NULL."""
     cdef Segment *s
     cdef uint64_t *line
-    cdef unsigned found
+    cdef unsigned matches
     if t.segments == NULL:
         return NULL
     s = table_segment(t, hash)
     line = segment_home(s, hash)
     while True:
-        found = snb_matching(line, hash)
-        while found:
-            if table_at(t, entry_row(line[snb_first(found)])).key == key:
-                return line + snb_first(found)
-            found &= found - 1
+        matches = snb_matching(line, hash)
+        while matches:
+            if table_at(t, entry_row(line[snb_first(matches)])).key == key:
+                return line + snb_first(matches)
+            matches &= matches - 1
         if snb_free(line):
             return NULL
         line = segment_next(s, line, LINE)
 
 
 cdef inline Py_ssize_t table_find(const Table *t, uint64_t key) noexcept nogil:
-    """The row of a key, or -1."""
+    """Return the row of a key, or -1."""
     cdef uint64_t *slot = table_slot(t, key, table_hash(key))
     return -1 if slot == NULL else entry_row(slot[0])
 
 
 cdef inline Py_ssize_t table_guess(const Table *t, uint32_t hash) noexcept nogil:
-    """The row that is likely to be that of a key with this hash, or -1."""
+    """Return the first row whose key may have this hash, or -1."""
     cdef Segment *s = table_segment(t, hash)
     cdef uint64_t *line = segment_home(s, hash)
-    cdef unsigned found = snb_matching(line, hash)
-    while found == 0:
+    cdef unsigned matches = snb_matching(line, hash)
+    while matches == 0:
         if snb_free(line):
             return -1
         line = segment_next(s, line, LINE)
-        found = snb_matching(line, hash)
-    return entry_row(line[snb_first(found)])
+        matches = snb_matching(line, hash)
+    return entry_row(line[snb_first(matches)])
 
 
 cdef void table_find_many(const Table *t, const uint64_t *keys, Py_ssize_t n, int64_t *rows) noexcept nogil:
-    """The row of each key, or -1, all of them in the cache: look-ups overlap in memory."""
+    """Set the row of each key, or -1. Overlaps the look-ups, so rows end up in the cache."""
     cdef Py_ssize_t i, j
     cdef uint32_t hash
     cdef uint8_t *row
@@ -494,7 +493,7 @@ cdef void table_find_many(const Table *t, const uint64_t *keys, Py_ssize_t n, in
 
 
 cdef Py_ssize_t table_row(Table *t, uint64_t key) except -1:
-    """The row of a key, made with zeros if need be."""
+    """Return the row of a key; a missing one is added with zeros."""
     cdef uint32_t hash = table_hash(key)
     cdef uint64_t *slot = table_slot(t, key, hash)
     cdef Segment *s
@@ -515,7 +514,7 @@ cdef Py_ssize_t table_row(Table *t, uint64_t key) except -1:
 
 
 cdef void table_remove(Table *t, Py_ssize_t row) noexcept nogil:
-    """Drop a row; the last one takes its place."""
+    """Remove a row; the last row moves into its place."""
     cdef Row *r = table_at(t, row)
     cdef Row *last = table_at(t, t.rows - 1)
     cdef uint32_t hash = table_hash(r.key)
@@ -531,8 +530,8 @@ cdef void table_remove(Table *t, Py_ssize_t row) noexcept nogil:
         memcpy(r, last, t.stride)
     t.rows -= 1
     s.used -= 1
-    # Between where the search for an entry begins and the entry no slot is free: what comes after
-    # the gap moves into it unless its search begins there or later (Knuth, TAOCP 3, 6.4, R).
+    # No slot may be free between the home of an entry and the entry: later entries move into the
+    # hole unless their home lies behind it (Knuth, TAOCP 3, 6.4, algorithm R).
     slot = hole
     while True:
         hole[0] = 0
@@ -549,7 +548,7 @@ cdef void table_remove(Table *t, Py_ssize_t row) noexcept nogil:
 
 
 cdef int table_widen(Table *t, Py_ssize_t width) except -1:
-    """Give rows more columns; those of a table of many change nothing for it."""
+    """Add columns to all rows. Sparse rows stay unchanged."""
     cdef Table wide
     cdef Py_ssize_t row, k
     cdef Row *r

@@ -15,8 +15,8 @@ import click
 from streamnb.errors import StreamNBError, printable
 
 if TYPE_CHECKING:
-    from streamnb.mailbox.service.answers import JudgeOptions
     from streamnb.mailbox.service.client import MailboxClient
+    from streamnb.mailbox.service.response import JudgeOptions
     from streamnb.mailbox.store import Mailbox
 
 
@@ -102,7 +102,7 @@ def set_option(example: str) -> Callable[[Command], Command]:
 
 
 def _keep(ctx: click.Context, param: click.Parameter, value: Any) -> None:
-    """Keep a value for `current`: what many commands share is no parameter of each."""
+    """Keep a value for `shared_value`: what many commands share is no parameter of each."""
     ctx.meta[f"streamnb.{param.name}"] = value
 
 
@@ -186,7 +186,7 @@ judge_options = combine_options(
 
 def current_judge_options(reasons: int = 0) -> JudgeOptions:
     """How messages are judged."""
-    from streamnb.mailbox.service.answers import JudgeOptions
+    from streamnb.mailbox.service.response import JudgeOptions
 
     return JudgeOptions(reasons, shared_value("threshold"), shared_value("costs"))
 
@@ -232,5 +232,5 @@ def parse_time(text: str) -> float:
         return at
     except (ValueError, OverflowError, OSError):
         raise click.BadParameter(
-            f"{text!r:.80} is no time: say 2026-11-20, 2026-11-20T14:30, or 2h, 3d, 1w (ago)"
+            f"{text!r:.80} is no time: echo_err 2026-11-20, 2026-11-20T14:30, or 2h, 3d, 1w (ago)"
         ) from None

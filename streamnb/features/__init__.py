@@ -1,1 +1,1 @@
-"""From text, mail and bytes to sparse vectors of counts: a file for each view of a message."""
+"""Tokenizers: text, mail and raw bytes to sparse vectors of counts, one file for each view."""

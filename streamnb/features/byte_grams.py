@@ -1,4 +1,7 @@
-"""The first bytes of a message to tokens: nothing decoded, no words split, so little to evade."""
+"""N-grams of the first raw bytes of a message.
+
+Nothing is decoded and no words are split, so a sender has little to evade.
+"""
 
 from __future__ import annotations
 
@@ -9,17 +12,17 @@ from streamnb.features.mail_words import MailTransformer
 from streamnb.features.token_counts import TokenCounts
 from streamnb.features.words import ON
 from streamnb.mail import Mail
-from streamnb.mail.parse import DEFAULT_LIMITS, normalised
+from streamnb.mail.parse import unwrap
 from streamnb.parameters import Boolean, Integer, parameter, parameter_class
 
 
 @parameter_class()
 class ByteGrams(MailTransformer):
-    r"""Which n-grams of bytes occur in the beginning of a message; a river transformer.
+    r"""Distinct n-grams of the first bytes of a message; a river transformer.
 
-    Four bytes of the first few thousand, headers and encoded parts as they stand, rank mail better
-    than words alone do, and together they rank better than either (Cormack 2007). Fields that
-    filters stamp are left out, as in `MailTokenizer`. A message is bytes, a str or a parsed `Mail`.
+    Header fields and encoded parts are read as raw bytes. Grams of four bytes rank mail better than
+    words, and both together better than either (Cormack 2007). Fields that filters stamp are left
+    out, as in `MailTokenizer`. A message is bytes, a str or a parsed `Mail`.
 
     References
     ----------
@@ -32,27 +35,25 @@ class ByteGrams(MailTransformer):
     {b'\nbu': 1, b'buy': 1}
     """
 
-    n: int = parameter(Integer(1, 8), "counts", "Bytes of a gram.", default=4)
+    n: int = parameter(Integer(1, 8), "counts", "Length of an n-gram, in bytes.", default=4)
     first: int = parameter(
         Integer(1, 1 << 24),
         "counts",
-        "How many bytes are looked at; those left out of a header do not count.",
+        "Number of bytes read from the start; fields left out do not count.",
         default=2000,
     )
-    casefold: bool = parameter(
-        Boolean(), "counts", "Whether the case of ASCII letters makes no difference.", default=True
-    )
+    casefold: bool = parameter(Boolean(), "counts", "True to lower ASCII letters.", default=True)
     mail: bool = parameter(
         Boolean(),
         "counts",
-        "Whether messages begin with a header; False for plain text.",
+        "True if messages begin with a header; False for plain text.",
         default=True,
     )
     step: int = parameter(
         Integer(0, 6),
         "counts",
-        "With the grams of n bytes come those of n - step, n - 2 step ... that they end in, for "
-        "`ContextNB`; 0 for none. Then n is a multiple of it, and 6 at most.",
+        "Also count the suffixes of n - step, n - 2 step ... bytes of each n-gram, for "
+        "`ContextNB`; 0 for none. Otherwise n is a multiple of step, and at most 6.",
         default=0,
     )
     on: str | None = ON
@@ -60,7 +61,7 @@ class ByteGrams(MailTransformer):
     def _new_scanner(self) -> _core.GramScanner:
         return _core.GramScanner(self.n, self.first, self.casefold, self.step)
 
-    def _counted(self, message: bytes | str | Mail) -> TokenCounts:
+    def _count(self, message: bytes | str | Mail) -> TokenCounts:
         if isinstance(message, Mail):
             message = message.source
         elif isinstance(message, str):
@@ -68,18 +69,20 @@ class ByteGrams(MailTransformer):
         if not isinstance(message, bytes):
             raise TypeError(f"a message must be bytes, str or Mail, not {type(message).__name__}")
         if self.mail:
-            message, _ = normalised(message, DEFAULT_LIMITS)
-            fingerprints, counts = self.scanner.scan(message, self._kept, self._keeps)
+            message = unwrap(message[: 64 * self.first + 65536])
+            fingerprints, counts = self.scanner.scan(
+                message, self._field_is_read, self._reads_field
+            )
         else:
             fingerprints, counts = self.scanner.scan(message)
         return TokenCounts.unchecked(fingerprints, counts, None, None)
 
-    def name(self, fingerprint: int, known: Any = None) -> bytes:
-        """The gram that has this fingerprint; fingerprints of grams are a bijection."""
+    def name(self, fingerprint: int, stored_name: Any = None) -> bytes:
+        """Return the n-gram with this fingerprint: fingerprints of n-grams can be inverted."""
         return self.scanner.name(fingerprint)
 
     def transform_one(self, x: Any) -> dict[Any, float]:
-        """Find the grams of a message, as a dict."""
+        """Return the distinct n-grams of a message, each with the count 1."""
         grams = self.count(x)
         pairs = zip(grams.fingerprints.tolist(), grams.counts.tolist(), strict=True)
-        return {self.name(gram): int(count) for gram, count in pairs}
+        return {self.name(fingerprint): int(count) for fingerprint, count in pairs}

@@ -1,4 +1,4 @@
-"""Mail to tokens: header fields, bodies, HTML, web addresses and attachments."""
+"""Words of mail: header fields, bodies, HTML, web addresses and attachments."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 from streamnb import _core
 from streamnb.features.words import ScanningTransformer, WordParametersMixin
 from streamnb.mail import Limits, Mail, Part, parse
-from streamnb.mail.decode import decode_words
+from streamnb.mail.decode import decode_transfer, first_token
 from streamnb.mail.parse import DEFAULT_LIMITS
 from streamnb.parameters import Boolean, Choice, NameList, parameter, parameter_class
 
-REMEMBERED = 1000  # names of fields that what is read of them is kept for: senders invent names
+MAX_CACHED_FIELDS = 1000  # field names whose decision is cached: senders invent names without end
 
-# Fields that filters stamp, our own included, and fields in which mail programs keep what the user
-# did with a message: to learn from them is to learn from the answer.
+# Fields with the verdict of a filter (streamnb included) or the state in which a mail program keeps
+# a message: training on them is training on the label.
 STAMPED = re.compile(
     rb"x-(?:spam|bogosity|bogofilter|crm114|dspam|spambayes|spamprobe|spamd|rspamd|text-classification"
     rb"|streamnb|antispam|anti-spam|asf-spam|sa-|scanned|virus|amavis|mailscanner|barracuda|ironport"
@@ -28,12 +28,26 @@ STAMPED = re.compile(
 
 
 def is_stamped(name: bytes) -> bool:
-    """Whether a header field, in lower case, is one that filters or mail programs stamp."""
+    """Return True if filters or mail programs stamp the field with this lower-case name."""
     return STAMPED.match(name) is not None
 
 
+def attachment_tokens(part: Part) -> tuple[bytes, bytes]:
+    r"""Return the size of an attachment, as a power of two, and its first bytes.
+
+    Examples
+    --------
+    >>> attachment_tokens(Part([], "application/zip", b"PK\3\4" * 100))
+    (b'size:8', b'bytes:504b0304')
+    """
+    encoding = first_token(part.index.get(b"content-transfer-encoding", b""))
+    beginning = decode_transfer(part.payload[:80], encoding)[:4]
+    size = len(part.payload) * (3 if encoding == b"base64" else 4) // 4
+    return b"size:%d" % size.bit_length(), b"bytes:" + beginning.hex().encode()
+
+
 def as_mail(x: Any, limits: Limits = DEFAULT_LIMITS) -> Mail:
-    """A mail as it was parsed, or parsed from its bytes or text."""
+    """Return a mail parsed from bytes or text; a `Mail` is returned unchanged."""
     if isinstance(x, Mail):
         return x
     if isinstance(x, str):
@@ -45,44 +59,53 @@ def as_mail(x: Any, limits: Limits = DEFAULT_LIMITS) -> Mail:
 
 @parameter_class(kw_only=True)
 class MailTransformer(ScanningTransformer):
-    """What reads a mail's header, but for the fields that filters stamp."""
+    """Base of the tokenizers that read header fields, except those that filters stamp."""
 
     headers: bool = parameter(
-        Boolean(), "counts", "Whether header fields other than the subject are read.", default=True
+        Boolean(), "counts", "True to read header fields other than the subject.", default=True
     )
     drop_headers: Sequence[str] | None = parameter(
         NameList(none=True),
         "counts",
-        "Further fields to leave out: one that holds the label, for instance.",
+        "Further fields to leave out, such as one that holds the label.",
         default=None,
     )
 
-    def reads(self, lower: bytes) -> bool:
-        """Whether a field is read, by its name in lower case."""
+    def is_read(self, lower: bytes) -> bool:
+        """Return True if the field with this lower-case name is read."""
         dropped = (drop.lower().encode() for drop in self.drop_headers or ())
         wanted = self.headers or lower == b"subject"
         return wanted and not is_stamped(lower) and lower not in dropped
 
     def _changed(self, name: str) -> None:
         super()._changed(name)
-        self._kept: dict[bytes, bool] = {}
+        self._field_is_read: dict[bytes, bool] = {}
 
-    def _keeps(self, name: bytes) -> bool:
-        """Whether a field is read, by its name as it stands; some answers are remembered."""
-        keep = self.reads(name.lower())
-        if len(self._kept) < REMEMBERED:
-            self._kept[name] = keep
-        return keep
+    def _reads_field(self, name: bytes) -> bool:
+        """Return True if the field with this name is read; cache the answer."""
+        is_read = self.is_read(name.lower())
+        if len(self._field_is_read) < MAX_CACHED_FIELDS:
+            self._field_is_read[name] = is_read
+        return is_read
 
 
 @parameter_class()
 class MailTokenizer(MailTransformer, WordParametersMixin):
-    r"""Words of a whole mail, each with the place it was found in; a river transformer.
+    r"""Words of a mail, prefixed by where they occur; a river transformer.
 
-    Words of a header field carry its name (`subject:offer`), parts of a web address `url:`, tags
-    and attributes of HTML `html:`, types and names of parts `type:` and `name:`; words of the
-    bodies carry nothing. Fields that filters stamp are never tokens. A mail is bytes, a str or a
-    parsed `Mail`. Shouting is evidence, so by default case makes a difference.
+    | prefix | from |
+    |---|---|
+    | `subject:`, `from:` ... | that header field |
+    | `url:` | parts of a web address |
+    | `html:` | tags and attributes of HTML |
+    | `type:`, `name:` | types and file names of parts |
+    | `attachment:` | size and first bytes of attachments |
+    | `hidden:` | text of HTML that no reader sees, comments; invisible characters in a word |
+    | `damaged:` | header lines that are no fields |
+    | none | the text of bodies |
+
+    Fields that filters stamp are never tokens. A mail is bytes, a str or a parsed `Mail`. Words
+    differ by case, unless `casefold`.
 
     Examples
     --------
@@ -93,13 +116,11 @@ class MailTokenizer(MailTransformer, WordParametersMixin):
      'url:www.example.com', 'url:example.com', 'url:com', 'url:now']
     """
 
-    casefold: bool = parameter(
-        Boolean(), "counts", "Whether case makes no difference.", default=False
-    )
+    casefold: bool = parameter(Boolean(), "counts", "True to fold case.", default=False)
     part: str = parameter(
         Choice(("all", "header", "body")),
         "counts",
-        '"header" for the words of header fields alone, "body" for all but those.',
+        '"header": only header fields; "body": all but header fields.',
         default="all",
     )
 
@@ -108,34 +129,41 @@ class MailTokenizer(MailTransformer, WordParametersMixin):
         self._prefixes: dict[bytes, bytes | None] = {}
 
     def _new_scanner(self) -> _core.Scanner:
-        return _core.Scanner(**self._scanner_options(), urls=True)
+        return _core.Scanner(**self._scanner_options(), urls=True, mark_invisible=True)
 
     def _prefix(self, name: bytes) -> bytes | None:
-        """The prefix of a field's words, None for a field that is left out."""
+        """Return the prefix of a field's words; None if the field is not read."""
         lower = name.lower()
-        prefix = lower[:40] + b":" if self.reads(lower) else None
-        if len(self._prefixes) < REMEMBERED:
+        prefix = lower[:40] + b":" if self.is_read(lower) else None
+        if len(self._prefixes) < MAX_CACHED_FIELDS:
             self._prefixes[name] = prefix
         return prefix
 
-    def _count_part(self, scanner: _core.Scanner, part: Part) -> None:
+    def _count_part(self, scanner: _core.Scanner, mail: Mail, part: Part) -> None:
+        if part.role == "damaged":
+            if self.part != "body":
+                scanner.text(part.utf8, b"damaged:")
+            return
         if part.role == "message" and self.part != "body":
-            scanner.fields(part.fields, self._prefixes, self._prefix, decode_words)
+            scanner.fields(part.fields, self._prefixes, self._prefix, mail.decode)
         if self.part == "header":
             return
         scanner.token(part.content_type.encode(), b"type:")
         if part.role == "message":
-            return  # its content follows as a part of its own
-        if part.content_type == "text/html":
-            scanner.html(part.utf8)
+            return  # its content follows as separate parts
+        if part.is_html:
+            scanner.html(part.utf8, b"", part.hidden_spans)
         elif part.is_text:
             scanner.text(part.utf8)
+        elif part.payload:
+            for token in attachment_tokens(part):
+                scanner.token(token, b"attachment:")
         if part.fields and (name := part.filename):
             scanner.text(name, b"name:")
 
     def _scan(self, scanner: _core.Scanner, message: bytes | str | Mail) -> None:
         mail = as_mail(message)
         if self.part != "body":
-            scanner.fields(mail.fields, self._prefixes, self._prefix, decode_words)
+            scanner.fields(mail.fields, self._prefixes, self._prefix, mail.decode)
         for part in mail.parts:
-            self._count_part(scanner, part)
+            self._count_part(scanner, mail, part)

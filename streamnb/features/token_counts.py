@@ -1,4 +1,4 @@
-"""The sparse word-count vector: what one message says, ready for any model."""
+"""The sparse vector of feature counts that every model takes."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ Feature = str | bytes | int | tuple[Any, ...]
 
 
 class TokenCounts:
-    """A sparse vector of counts: what one message says, ready for any model.
+    """A sparse vector: the counts of the features of one message.
 
     Parameters
     ----------
     fingerprints
-        uint64, shape (n,): distinct 64-bit hashes of the features' names.
+        uint64, shape (n,): distinct 64-bit hashes of the feature names.
     counts
-        float64, shape (n,): how often each occurs, finite and > 0.
+        float64, shape (n,): the count of each feature, finite, > 0 and at most 1e100.
     names
-        The names one after the other, as `streamnb._core.encode_name` writes them, or None.
+        The concatenated names, each written by `streamnb._core.encode_name`; None for no names.
     ends
-        uint32, shape (n,): where each name ends in `names`.
+        uint32, shape (n,): the end of each name in `names`.
 
     Raises
     ------
     ValueError
-        Where lengths differ, fingerprints repeat or a count is not positive and finite.
+        If the shapes differ, a fingerprint repeats or a count is out of range.
 
     Examples
     --------
@@ -52,9 +52,11 @@ class TokenCounts:
         f = np.ascontiguousarray(fingerprints, dtype=np.uint64)
         c = np.ascontiguousarray(counts, dtype=np.float64)
         if f.ndim != 1 or f.shape != c.shape:
-            raise ValueError(f"fingerprints and counts differ in shape: {f.shape}, {c.shape}")
+            raise ValueError(
+                f"fingerprints have the shape {f.shape} and counts {c.shape}: both must be (n,)"
+            )
         if len(np.unique(f)) != len(f):
-            raise ValueError("fingerprints repeat: add the counts of a feature up first")
+            raise ValueError("a fingerprint occurs twice: sum the counts of each feature first")
         if not (np.isfinite(c).all() and (c > 0).all() and (c <= 1e100).all()):
             raise ValueError("counts must be finite, > 0 and at most 1e100")
         self.fingerprints: NDArray[np.uint64] = f
@@ -65,7 +67,7 @@ class TokenCounts:
             e = np.ascontiguousarray(() if ends is None else ends, dtype=np.int64)
             steps = np.diff(e, prepend=0)
             if e.shape != f.shape or (steps < 0).any() or (len(e) > 0 and e[-1] > len(names)):
-                raise ValueError("ends must rise, one for each feature, up to the length of names")
+                raise ValueError("ends must be non-decreasing, one per feature, and within names")
             self.ends = e.astype(np.uint32)
 
     @classmethod
@@ -76,7 +78,7 @@ class TokenCounts:
         names: bytes | None,
         ends: NDArray[np.uint32] | None,
     ) -> TokenCounts:
-        """Wrap what the core made, which needs no checking."""
+        """Wrap arrays that are known to be valid, without checks."""
         self = cls.__new__(cls)
         self.fingerprints = fingerprints
         self.counts = counts
@@ -88,33 +90,35 @@ class TokenCounts:
     def from_dict(
         cls, x: Mapping[Any, Any], threshold: float | None = None, keep_names: bool = True
     ) -> TokenCounts:
-        """Count the features of a dict; zeros are left out.
+        """Return the vector of a dict of counts, without its zeros.
 
         Parameters
         ----------
         x
             Feature names (str, bytes, int or tuples of them) and their counts.
         threshold
-            If given, what is above it counts 1 and the rest is left out.
+            If given, counts above it become 1 and the others are left out.
         keep_names
-            Keep the names, to be shown later.
+            True to keep the names, for display.
 
         Raises
         ------
         ValueError
-            Naming the first feature whose count is NaN, infinite, no number, or (without a
-            threshold) negative.
+            If a count is NaN, infinite, not a number or (without a threshold) negative; names the
+            feature.
         TypeError
-            For what is no mapping, or a name of another type.
+            If x is not a mapping, or a name is of another type.
         """
         if type(x) is not dict and not isinstance(x, Mapping):
             raise TypeError(
                 f"a message must be a TokenCounts or a dict of features and counts, not "
                 f"{type(x).__name__}; a Tokenizer makes one of text"
             )
-        at = np.nan if threshold is None else threshold
+        binary_threshold = np.nan if threshold is None else threshold
         plain = x if type(x) is dict else dict(x)
-        return cls.unchecked(*_core.count_mapping(plain, _core.DEFAULT_KEY, at, keep_names))
+        return cls.unchecked(
+            *_core.count_mapping(plain, _core.DEFAULT_KEY, binary_threshold, keep_names)
+        )
 
     def __len__(self) -> int:
         return len(self.fingerprints)
@@ -127,38 +131,40 @@ class TokenCounts:
             return NotImplemented
         if len(self) != len(other):
             return False
-        mine, theirs = np.argsort(self.fingerprints), np.argsort(other.fingerprints)
+        self_order, other_order = np.argsort(self.fingerprints), np.argsort(other.fingerprints)
         return bool(
-            (self.fingerprints[mine] == other.fingerprints[theirs]).all()
-            and (self.counts[mine] == other.counts[theirs]).all()
+            (self.fingerprints[self_order] == other.fingerprints[other_order]).all()
+            and (self.counts[self_order] == other.counts[other_order]).all()
         )
 
-    __hash__ = None  # type: ignore[assignment]  # its arrays can change
+    __hash__ = None  # type: ignore[assignment]  # its arrays are mutable
 
     def __repr__(self) -> str:
-        return f"TokenCounts({len(self)} features, {self.counts.sum():g} in all)"
+        return f"TokenCounts({len(self)} features, sum {self.counts.sum():g})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return TokenCounts.unchecked, (self.fingerprints, self.counts, self.names, self.ends)
 
     def name(self, i: int) -> Feature:
-        """The name of feature i; its fingerprint in hexadecimal where names were not kept."""
+        """Return the name of feature i, or its fingerprint in hexadecimal if there are no names."""
         if self.names is None or self.ends is None:
             return f"#{self.fingerprints[i]:016x}"
         start = int(self.ends[i - 1]) if i else 0
         return _core.decode_name(self.names[start : int(self.ends[i])])
 
-    def select(self, kept: NDArray[np.bool_] | NDArray[np.int64]) -> TokenCounts:
-        """Keep some features, given by a mask of shape (n,) or by their numbers, rising."""
+    def select(self, selection: NDArray[np.bool_] | NDArray[np.int64]) -> TokenCounts:
+        """Return some of the features: a mask, shape (n,), or their indices in rising order."""
         names, ends = self.names, self.ends
         if names is not None and ends is not None:
-            places = np.flatnonzero(kept) if kept.dtype == bool else kept
-            starts = np.where(places > 0, ends[places - 1], 0)
-            texts = [names[a:b] for a, b in zip(starts, ends[places], strict=True)]
+            indices = np.flatnonzero(selection) if selection.dtype == bool else selection
+            starts = np.where(indices > 0, ends[indices - 1], 0)
+            texts = [names[a:b] for a, b in zip(starts, ends[indices], strict=True)]
             names = b"".join(texts)
             ends = np.cumsum([len(text) for text in texts], dtype=np.uint32)
-        return TokenCounts.unchecked(self.fingerprints[kept], self.counts[kept], names, ends)
+        return TokenCounts.unchecked(
+            self.fingerprints[selection], self.counts[selection], names, ends
+        )
 
     def to_dict(self) -> dict[Feature, float]:
-        """The features by name."""
+        """Return the counts by feature name."""
         return {self.name(i): float(count) for i, count in enumerate(self.counts)}

@@ -1,4 +1,4 @@
-"""The views of a message: several ways to make features of it, each for a model of its own."""
+"""Several tokenizers of one message: each view feeds a model of its own."""
 
 from __future__ import annotations
 
@@ -14,16 +14,14 @@ from streamnb.parameters import parameters_from_json, parameters_to_json
 
 
 class Views:
-    """Makes several views of a message; a mail is parsed once for all of them.
-
-    Threads can share it.
+    """Several tokenizers; a mail is parsed once for all of them. Safe to share between threads.
 
     Parameters
     ----------
     tokenizers : sequence of tokenizers
-        One for each view.
+        One per view.
     mail : bool
-        Whether messages are mails.
+        True if messages are mails.
 
     Examples
     --------
@@ -43,45 +41,57 @@ class Views:
         return f"Views({self.tokenizers!r}, mail={self.mail})"
 
     def count(self, x: Any) -> tuple[TokenCounts, ...]:
-        """Count the features of a message, a `TokenCounts` for each view."""
+        """Return one `TokenCounts` per view."""
         message = as_mail(x) if self.mail else x
         return tuple(tokenizer.count(message) for tokenizer in self.tokenizers)
 
 
-_KINDS: dict[str, type[ScanningTransformer]] = {
-    made.__name__: made for made in (MailTokenizer, Tokenizer, WordPairs, ByteGrams)
+TOKENIZERS: dict[str, type[ScanningTransformer]] = {
+    tokenizer.__name__: tokenizer for tokenizer in (MailTokenizer, Tokenizer, WordPairs, ByteGrams)
 }
 
 
 def tokenizer_config(tokenizer: Any) -> dict[str, Any]:
-    """A tokenizer, or views, as JSON can hold it; ValueError for one that is not streamnb's."""
+    """Return a tokenizer or views as plain data for JSON.
+
+    Raises
+    ------
+    ValueError
+        If the tokenizer is not one of streamnb's.
+    """
     if isinstance(tokenizer, Views):
         views = [tokenizer_config(view) for view in tokenizer.tokenizers]
         return {"kind": "Views", "views": views, "mail": tokenizer.mail}
     kind = type(tokenizer).__name__
-    if _KINDS.get(kind) is not type(tokenizer):
+    if TOKENIZERS.get(kind) is not type(tokenizer):
         raise ValueError(
-            f"{kind} is no tokenizer of streamnb, so it could not be read again: use one that is"
+            f"{kind} cannot be saved: it is not a tokenizer of streamnb; use one of "
+            f"{', '.join(TOKENIZERS)}"
         )
     return {"kind": kind, "options": parameters_to_json(tokenizer)}
 
 
-def tokenizer_from_config(description: Any) -> Any:
-    """What `tokenizer_config` tokenizer_config; any exception where it is not sound."""
-    if description["kind"] != "Views":
-        return _tokenizer(description)
-    mail, views = description["mail"], [_tokenizer(view) for view in description["views"]]
+def tokenizer_from_config(config: Any) -> Any:
+    """Return the tokenizer of a `tokenizer_config`.
+
+    Raises
+    ------
+    Exception
+        Of any kind, if the configuration is damaged.
+    """
+    if config["kind"] != "Views":
+        return _tokenizer(config)
+    mail, views = config["mail"], [_tokenizer(view) for view in config["views"]]
     if type(mail) is not bool or not views:
-        raise ValueError("the views are not sound")
+        raise ValueError("the views are damaged")
     other = Tokenizer if mail else MailTokenizer
     if any(isinstance(view, other) or view.on is not None for view in views):
-        raise ValueError("a view is of another kind of message")
+        raise ValueError("a view reads another kind of message than the others")
     return Views(views, mail)
 
 
-def _tokenizer(description: Mapping[str, Any]) -> ScanningTransformer:
-    made = _KINDS[description["kind"]]
-    options = parameters_from_json(description["options"], made)
-    tokenizer: ScanningTransformer = made(**options)
-    _ = tokenizer.scanner  # refuses what cannot be
+def _tokenizer(config: Mapping[str, Any]) -> ScanningTransformer:
+    kind = TOKENIZERS[config["kind"]]
+    tokenizer: ScanningTransformer = kind(**parameters_from_json(config["options"], kind))
+    _ = tokenizer.scanner  # raises ValueError if the options contradict each other
     return tokenizer

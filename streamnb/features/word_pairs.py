@@ -1,4 +1,4 @@
-"""Tokens of any text and pairs of neighbours: words as they stand, and what stands between them."""
+"""Tokens of text and pairs of adjacent tokens, punctuation included."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from streamnb import _core
 from streamnb.features.mail_words import MailTransformer, as_mail
 from streamnb.features.words import KEEP_NAMES, ON
 from streamnb.mail import Mail
-from streamnb.mail.decode import decode_words, normalize_nfc
+from streamnb.mail.decode import normalize_nfc
 from streamnb.parameters import Boolean, Integer, parameter, parameter_class
 
 
 @parameter_class()
 class WordPairs(MailTransformer):
-    r"""Which tokens a message has, and which of them follow each other; a river transformer.
+    r"""Distinct tokens of a message and pairs of adjacent tokens; a river transformer.
 
-    A token is a run of letters, digits, low lines, apostrophes and all that is not ASCII, or of
-    other characters but white space; ASCII letters are lowered. Of a mail, header fields are read
-    with their names, decoded, and bodies as they were decoded, with the tags of HTML. A message is
+    A token is either a run of letters, digits, underscores, apostrophes and non-ASCII characters,
+    or a run of other characters without white space. ASCII letters are lowered. In a mail, header
+    fields are decoded and read with their names, and HTML is read with its tags. A message is
     bytes, a str or (with `mail`) a parsed `Mail`.
 
     References
@@ -34,10 +34,13 @@ class WordPairs(MailTransformer):
     """
 
     first: int = parameter(
-        Integer(1, 1 << 20), "counts", "How many tokens of a message are looked at.", default=4000
+        Integer(1, 1 << 20),
+        "counts",
+        "Number of tokens read from the start of a message.",
+        default=4000,
     )
     mail: bool = parameter(
-        Boolean(), "counts", "Whether a message is a mail; False for plain text.", default=True
+        Boolean(), "counts", "True if a message is a mail; False for plain text.", default=True
     )
     keep_names: bool = KEEP_NAMES
     on: str | None = ON
@@ -45,9 +48,9 @@ class WordPairs(MailTransformer):
     def _new_scanner(self) -> _core.PairScanner:
         return _core.PairScanner(self.first, self.keep_names)
 
-    def name(self, fingerprint: int, known: Any) -> Any:
-        """The tokens in quotes: a word of another view may be called the same."""
-        return f'"{known}"' if isinstance(known, str) else known
+    def name(self, fingerprint: int, stored_name: Any) -> Any:
+        """Return the tokens in quotes: another view may have a word of the same name."""
+        return f'"{stored_name}"' if isinstance(stored_name, str) else stored_name
 
     def _scan(self, scanner: _core.PairScanner, message: Any) -> None:
         if self.mail:
@@ -57,12 +60,14 @@ class WordPairs(MailTransformer):
         elif isinstance(message, bytes):
             scanner.add(normalize_nfc(message))
         else:
-            raise TypeError(f"a text must be bytes or str, not {type(message).__name__}")
+            raise TypeError(f"a text must be a str or bytes, not {type(message).__name__}")
 
     def _scan_mail(self, scanner: _core.PairScanner, mail: Mail) -> None:
-        scanner.fields(mail.fields, self._kept, self._keeps, decode_words)
+        scanner.fields(mail.fields, self._field_is_read, self._reads_field, mail.decode)
         for part in mail.parts:
             if part.role == "message":
-                scanner.fields(part.fields, self._kept, self._keeps, decode_words)
-            elif part.is_text or part.content_type == "text/html":
+                scanner.fields(part.fields, self._field_is_read, self._reads_field, mail.decode)
+            elif part.is_html:
+                scanner.add(part.utf8, part.hidden_spans)
+            elif part.is_text:
                 scanner.add(part.utf8)

@@ -1,4 +1,4 @@
-"""Words of plain text: a tokenizer, and what tokenizers share."""
+"""The tokenizer of plain text, and the base of all tokenizers."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from streamnb.parameters import (
 
 
 class ScanningTransformer(ParametersMixin, base.Transformer):
-    """What the tokenizers share: one scanner, made when first needed and never pickled.
+    """Base of the tokenizers: owns one compiled scanner, which is made on first use.
 
-    Threads can share a tokenizer: each message is counted as a whole.
+    The scanner is not pickled. Threads can share a tokenizer: a lock covers each message.
     """
 
     unpickled_attributes = ("lock", "_scanner")
@@ -38,7 +38,7 @@ class ScanningTransformer(ParametersMixin, base.Transformer):
 
     @property
     def scanner(self) -> Any:
-        """The compiled scanner with this tokenizer's options."""
+        """The compiled scanner with the options of this tokenizer."""
         scanner = self._scanner
         if scanner is None:
             with self.lock:
@@ -49,23 +49,23 @@ class ScanningTransformer(ParametersMixin, base.Transformer):
         self._scanner = None
 
     def count(self, x: Any) -> TokenCounts:
-        """Count the tokens of a text or message: the fast path into the models.
+        """Return the `TokenCounts` of a text or message: the fast way into the models.
 
         Parameters
         ----------
         x : str, bytes, Mail or dict
-            What the tokenizer reads, or (with `on`) a dict that has it under that key.
+            The text or message or, with `on`, a dict that has it under that key.
 
         Raises
         ------
         TypeError
-            For anything else.
+            If x is of another type.
         """
         message = x if self.on is None else x[self.on]
         with self.lock:
-            return self._counted(message)
+            return self._count(message)
 
-    def _counted(self, message: Any) -> TokenCounts:
+    def _count(self, message: Any) -> TokenCounts:
         scanner = self.scanner
         try:
             self._scan(scanner, message)
@@ -78,10 +78,10 @@ class ScanningTransformer(ParametersMixin, base.Transformer):
         raise NotImplementedError
 
     def learn_many(self, X: Any) -> None:
-        """Do nothing, as river's pipelines want it: a tokenizer learns nothing."""
+        """Do nothing: a tokenizer has no state. River's pipelines call it."""
 
     def transform_many(self, X: Any) -> list[TokenCounts]:
-        """Count the tokens of each message of a list, a series or (with `on`) a frame.
+        """Return the `TokenCounts` of each message of a list, a series or (with `on`) a frame.
 
         Examples
         --------
@@ -92,25 +92,27 @@ class ScanningTransformer(ParametersMixin, base.Transformer):
         ['spam', 'ham']
         """
         if isinstance(X, (str, bytes, Mapping)) or (self.on is None and hasattr(X, "columns")):
-            raise TypeError("messages: a list or a series of them, or a frame where `on` is set")
+            raise TypeError(
+                "X must be a list or series of messages; for a data frame set `on` to a column"
+            )
         if isinstance(X, (list, tuple)) or self.on is None:
             return [self.count(x) for x in X]
         with self.lock:
-            return [self._counted(x) for x in X[self.on]]
+            return [self._count(x) for x in X[self.on]]
 
     @property
     def tokenizers(self) -> list[ScanningTransformer]:
-        """The tokenizer itself: it makes one view of a message."""
+        """The tokenizers of the views: this one alone."""
         return [self]
 
-    def name(self, fingerprint: int, known: Any) -> Any:
-        """The name of a feature, `known` being what was kept of it."""
-        return known
+    def name(self, fingerprint: int, stored_name: Any) -> Any:
+        """Return the display name of a feature, from the name that the model stored."""
+        return stored_name
 
     def transform_one(  # type: ignore[override]  # a dict of str is a dict of names
         self, x: Any
     ) -> dict[str, float]:
-        """Count the tokens of a text or message, as a dict."""
+        """Return the counts of the tokens of a text or message, by token."""
         tokens = self.count(x)
         counts = [int(count) if count.is_integer() else count for count in tokens.counts.tolist()]
         return {str(tokens.name(i)): count for i, count in enumerate(counts)}
@@ -119,27 +121,25 @@ class ScanningTransformer(ParametersMixin, base.Transformer):
         return {"text input"}
 
 
-ON = parameter(Text(none=True), "counts", "Key of the message where x is a dict.", default=None)
+ON = parameter(Text(none=True), "counts", "Key of the message if x is a dict.", default=None)
 
 KEEP_NAMES = parameter(
     Boolean(),
     "counts",
-    "Pass the tokens' text on to the model, so that it can be shown.",
+    "True to give the text of tokens to the model, for display.",
     default=True,
 )
 
 
 @parameter_class()
 class WordParametersMixin:
-    """Parameters of every tokenizer of words."""
+    """Parameters of the tokenizers that count words."""
 
-    casefold: bool = parameter(
-        Boolean(), "counts", "Whether case makes no difference.", default=True
-    )
+    casefold: bool = parameter(Boolean(), "counts", "True to fold case.", default=True)
     inner: str = parameter(
         Text(),
         "counts",
-        "ASCII characters that belong to a word when word characters stand on both sides.",
+        "ASCII characters that belong to a word if word characters stand on both sides.",
         default="'-.$!",
     )
     min_length: int = parameter(
@@ -151,20 +151,20 @@ class WordParametersMixin:
     ngrams: tuple[int, int] = parameter(
         IntegerRange(1, 8),
         "counts",
-        "Sizes of the n-grams, from and to: (1, 2) makes words and pairs of words.",
+        "Smallest and largest n-gram: (1, 2) for words and pairs of words.",
         default=(1, 1),
     )
     binary: bool = parameter(
         Boolean(),
         "counts",
-        "Count each token once (Metsis, Androutsopoulos and Paliouras, CEAS 2006).",
+        "True to count each distinct token once (Metsis, Androutsopoulos and Paliouras, 2006).",
         default=False,
     )
     sublinear: bool = parameter(
         Boolean(),
         "counts",
-        "Count a token that occurs n times 1 + log2(n) times, between powers of two in proportion "
-        "(Manning, Raghavan and Schuetze 2008, section 6.4.1); nothing where `binary`.",
+        "True to count a token with n occurrences as 1 + log2(n), interpolated linearly between "
+        "powers of two (Manning, Raghavan and Schuetze 2008, section 6.4.1). `binary` wins.",
         default=False,
     )
     keep_names: bool = KEEP_NAMES
@@ -186,13 +186,12 @@ class WordParametersMixin:
 
 @parameter_class()
 class Tokenizer(WordParametersMixin, ScanningTransformer):
-    """Words of any text, counted; a river transformer.
+    """Counts of the words of a text; a river transformer.
 
-    A word is a run of letters, digits and low lines of any script, with their combining marks; a
-    letter and its mark are one character where there is one (NFC).
-    Characters that are not shown (soft hyphens, zero-width spaces) are passed over, so they cannot
-    split a word. Scripts that are written without spaces (Chinese, Japanese, Thai ...) give each
-    pair of neighbouring characters as a token. A text is a str or UTF-8 bytes.
+    A word is a run of letters, digits and underscores of any script, with their combining marks,
+    normalize_nfc (NFC). Invisible characters (soft hyphens, zero-width spaces) are skipped, so they
+    cannot split a word. In scripts without spaces (Chinese, Japanese, Thai ...) each pair of
+    adjacent characters is a token. A text is a str or UTF-8 bytes.
 
     Examples
     --------
@@ -208,16 +207,19 @@ class Tokenizer(WordParametersMixin, ScanningTransformer):
     analyzer: str = parameter(
         Choice(("word", "char")),
         "counts",
-        '"word", or "char" for n-grams of characters (a run of white space is one space).',
+        '"word", or "char" for n-grams of characters, where a run of white space is one space.',
         default="word",
     )
     stop_words: Sequence[str] | None = parameter(
-        NameList(none=True), "counts", "Words left out, compared after folding.", default=None
+        NameList(none=True),
+        "counts",
+        "Words to leave out, compared after case folding.",
+        default=None,
     )
     urls: bool = parameter(
         Boolean(),
         "counts",
-        "Split web addresses into host, domains and words of the path, with the prefix `url:`.",
+        "True to split web addresses into host, domains and words of the path, prefixed `url:`.",
         default=False,
     )
 
@@ -230,7 +232,7 @@ class Tokenizer(WordParametersMixin, ScanningTransformer):
         )
 
     def _as_token(self, word: str) -> str:
-        """A stop word as texts have it: folded, normalize_nfc, without what is passed over."""
+        """Return a stop word as the scanner writes it: folded, normalize_nfc, all visible."""
         if self.analyzer == "word":
             single = {"first": 1, "last": 1, "shortest": 1, "keep_names": True}
             scanner = _core.Scanner(**self._scanner_options() | single)
@@ -241,6 +243,6 @@ class Tokenizer(WordParametersMixin, ScanningTransformer):
         return word.casefold() if self.casefold else word
 
     def _scan(self, scanner: _core.Scanner, message: str | bytes) -> None:
-        if isinstance(message, (str, bytes)):  # else the scanner says what it wants
-            message = normalize_nfc(message)  # type: ignore[type-var]  # either of them
+        if isinstance(message, (str, bytes)):  # the scanner raises TypeError for other types
+            message = normalize_nfc(message)  # type: ignore[type-var]  # the type of the argument
         scanner.text(message)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from streamnb.classifier import Classifier, Verdict
 from streamnb.classifier.verdict import Costs, Reason
 from streamnb.counts.protocol import Label
-from streamnb.naive_bayes.recalibration import Recalibration
+from streamnb.naive_bayes.calibration import Recalibration
 from streamnb.scores import log_odds, probabilities
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ def fitted(connection: Any, labels: Sequence[str]) -> tuple[float, float]:
 
 def _fitted(lessons: Sequence[tuple[str, dict[str, Any]]]) -> tuple[float, float]:
     recalibration = Recalibration(2, _RATE)
-    gains = recalibration.of_all.gains = list(GAINS)
+    gains = recalibration.shared.slopes = list(GAINS)
     for label, evidence in lessons:
         if label not in evidence or len(evidence) < 2:
             continue

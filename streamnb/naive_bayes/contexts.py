@@ -1,4 +1,4 @@
-"""Discriminative Naive Bayes over nested grams: each given what stands before it, backing off."""
+"""Discriminative Naive Bayes over nested byte n-grams, with back-off to shorter contexts."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from numpy.typing import NDArray
 from streamnb import _core
 from streamnb.counts.protocol import Floats, Keys
 from streamnb.features.token_counts import TokenCounts
-from streamnb.naive_bayes.counting import CountingNB
 from streamnb.naive_bayes.discriminative import DiscriminativeMultinomialNB
+from streamnb.naive_bayes.text_model import CountingNB
 from streamnb.parameters import Integer, Number, parameter, parameter_class
 
 
 @parameter_class()
 class ContextNB(DiscriminativeMultinomialNB):
-    r"""Learns from nested grams of bytes how probable their ends are after what stands before them.
+    r"""Naive Bayes over nested byte n-grams, each conditional on its first bytes, with back-off.
 
-    The features of a message are its grams of n bytes, and those of n - s, n - 2s ... that they end
-    in (`ByteGrams(n=6, step=2)`). With n_g counts of gram g, h the gram without its last s bytes
-    and g' the gram without its first s,
+    The features of a message are its grams of n bytes, and their suffixes of n - s, n - 2s, ...
+    bytes (`ByteGrams(n=6, step=2)`). With n_g the count of gram g, h the gram without its last s
+    bytes and g' the gram without its first s,
 
         P(g) = (n_g + u P(g')) / (n_h + u),   u = spread sqrt(n_h)
 
-    and for the shortest grams (n_g + alpha) / (N + 256^s alpha), or with the alpha of `background_mass`,
-    V being 256^s. So a gram that is rare in a class is judged by its end: by what is known of
-    shorter contexts, as the models do that compress text. The evidence is the sum of log P over the
-    longest grams, each byte of which is in s of them, divided by s and what the length of the
-    message asks for. All of it is counts of grams, which add, subtract and merge; they are learned
-    as `DiscriminativeMultinomialNB` does.
+    and for the shortest grams (n_g + alpha) / (N + 256^s alpha), or with the alpha of `background`,
+    where V is 256^s. So the probability of a gram that is rare in a class comes from shorter
+    contexts, as in models that compress text. The log-likelihood is the sum of log P over the longest
+    grams, divided by s, since each byte is in s of them, and by the length normalisation. The model
+    is counts of grams, which add, subtract and merge. They are learned as in
+    `DiscriminativeMultinomialNB`.
 
-    A feature that is no gram of `ByteGrams` has nothing before it.
+    A feature that is not a gram of `ByteGrams` has no context.
 
     References
     ----------
@@ -58,7 +58,7 @@ class ContextNB(DiscriminativeMultinomialNB):
     spread: float = parameter(
         Number(),
         "teaching",
-        "How much a shorter gram stands for a longer one; u above.",
+        "Back-off weight of the next shorter gram: u = spread sqrt(n_h).",
         default=3.0,
     )
 
@@ -67,8 +67,8 @@ class ContextNB(DiscriminativeMultinomialNB):
         return self._backed_off(fingerprints, cells)
 
     def _backed_off(self, fingerprints: Keys, cells: Floats) -> tuple[Floats, NDArray[np.uint8]]:
-        """Log P of grams among which are those they end in, and which no longer one ends in."""
-        # u goes with the root of a count, which grows with the scale of counts that have aged.
+        """Return log P of grams and their suffixes, and which of them are suffixes of no other."""
+        # u grows with the root of a count, which grows with the scale of decayed counts.
         spread = self.spread * math.sqrt(self.counts.scale)
         return _core.backoff_log_probabilities(
             fingerprints,
@@ -81,14 +81,14 @@ class ContextNB(DiscriminativeMultinomialNB):
         )
 
     def _all_feature_weights(self) -> Iterator[tuple[Keys, Floats]]:
-        # Of all at once: what a gram says depends on others.
+        # Computed for all grams at once, since log P of a gram depends on others.
         fingerprints, cells = self.counts.items()
         weights, longest = self._backed_off(fingerprints, cells)
-        some = longest.astype(bool)
-        yield fingerprints[some], weights[some] / self.step
+        is_longest = longest.astype(bool)
+        yield fingerprints[is_longest], weights[is_longest] / self.step
 
     def _sums(self, tokens: TokenCounts) -> tuple[list[float], int]:
-        # What a gram says depends on others: not the multinomial formula's one call.
+        # Log P of a gram depends on others, so the single call of the multinomial formula is of no use.
         return CountingNB._sums(self, tokens)
 
     def _length_divisor(self, used: int) -> float:

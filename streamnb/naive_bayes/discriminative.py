@@ -7,43 +7,46 @@ from collections.abc import Collection
 from streamnb import _core
 from streamnb.counts.protocol import Label
 from streamnb.features.token_counts import TokenCounts
-from streamnb.naive_bayes.counting import CountingParameters, round_to_grid
 from streamnb.naive_bayes.multinomial import BACKGROUND, MultinomialNB
+from streamnb.naive_bayes.text_model import CountingParameters, round_to_grid
 from streamnb.parameters import MIN_POSITIVE, POSITIVE, Number, parameter, parameter_class
 
 
 def residuals(
-    evidence: list[list[float]], prior: list[float], known: Collection[int], k: int | None
+    log_likelihoods: list[list[float]],
+    log_prior: list[float],
+    active: Collection[int],
+    class_index: int | None,
 ) -> list[float]:
-    """How little each model expected a message to be of class k: 1 - P(k | message).
+    """Return 1 - P(class | message) for each model, from 0 to 1.
 
     Parameters
     ----------
-    evidence
-        What each model says for each class.
-    prior
-        What is added for each class, the same for all.
-    known
-        Numbers of the classes that something was learned of.
-    k
-        The class, None for one that was never learned.
+    log_likelihoods
+        For each model, the log-likelihood of each class.
+    log_prior
+        Added to those of each model.
+    active
+        Indices of the classes that have messages.
+    class_index
+        Index of the class, None if it is new.
 
     Returns
     -------
     list of float
-        From 0 to 1. While only one class is known its probability is 1, and nothing would ever be
-        learned: it is taken for one half.
+        A new class has 1. While only one class is active, its residual is .5: it would be 0, and
+        nothing more would be learned.
     """
-    if k is None or k not in known:
-        return [1.0] * len(evidence)
-    if len(known) < 2:
-        return [0.5] * len(evidence)
-    return _core.residuals(evidence, prior, k)
+    if class_index is None or class_index not in active:
+        return [1.0] * len(log_likelihoods)
+    if len(active) < 2:
+        return [0.5] * len(log_likelihoods)
+    return _core.residuals(log_likelihoods, log_prior, class_index)
 
 
 @parameter_class()
 class DiscriminativeParameters(CountingParameters):
-    """Parameters of `DiscriminativeMultinomialNB`; what was learned depends on them."""
+    """Parameters of `DiscriminativeMultinomialNB`, which the learned counts depend on."""
 
     alpha: float = parameter(
         POSITIVE,
@@ -54,7 +57,8 @@ class DiscriminativeParameters(CountingParameters):
     length_norm: float | None = parameter(
         Number(MIN_POSITIVE, none=True),
         "teaching",
-        "As for `MultinomialNB`. The probabilities that say what is left to learn want it.",
+        "As for `MultinomialNB`. It keeps probabilities away from 0 and 1, and update weights "
+        "depend on those.",
         default=0.8,
     )
     length_norm_power: float = parameter(
@@ -64,29 +68,29 @@ class DiscriminativeParameters(CountingParameters):
     min_update: float = parameter(
         Number(0, 1),
         "teaching",
-        "A message that would be learned less than so many times is not counted: it is known well "
-        "enough, and tables stay small.",
+        "A message whose update weight is smaller than this is not counted: the model knows it "
+        "well enough, and tables stay small.",
         default=0.0,
     )
 
 
 @parameter_class()
 class DiscriminativeMultinomialNB(DiscriminativeParameters, MultinomialNB):
-    r"""Multinomial Naive Bayes that learns from a message as much as it was surprised by it.
+    r"""Multinomial Naive Bayes whose update weights are 1 - P(label | message).
 
-    The formula is that of `MultinomialNB`; the counts of a message x of class y go in
-    1 - P(y | x) times, P as the model has it before. So what is known already adds nothing, and
-    words that go together are not counted again and again. It is still a table of counts, learned
-    in one pass, and needs no step size. In how much order messages come makes a difference.
+    The formula is that of `MultinomialNB`. The counts of a message x of class y are added 1 - P(y | x)
+    times, with P from before the update. So a message that the model knows adds nothing, and words
+    that occur together are not counted again and again. The model is still a table of counts,
+    learned in one pass without a step size. The result depends slightly on the order of the messages.
 
-    What a message added is in `receipt`; `unlearn_one` takes it away again, exactly.
+    The changes of a message are in `receipt`; `unlearn_one` undoes them exactly.
 
     Attributes
     ----------
     counts : MemoryCounts
-        Everything that was learned. Its class weights count whole messages, and so does the prior.
+        The learned counts. Class weights and the prior count whole messages.
     receipt : Receipt
-        What the last `learn_one` added.
+        The changes of the last `learn_one`.
 
     References
     ----------
@@ -113,20 +117,20 @@ class DiscriminativeMultinomialNB(DiscriminativeParameters, MultinomialNB):
 
     discriminative = True
 
-    def update_weight(self, surprise: float, trust: float) -> float:
-        """As many times as it was a surprise, from `min_update` on; doubt counts twice.
+    def update_weight(self, residual: float, trust: float) -> float:
+        """Return the update weight trust^2 (1 - P), or 0 if it is below `min_update`.
 
-        A wrong label does more harm than a right one does good, for it is always a surprise. (With
-        a tenth of labels wrong, the square of trust ranks a sixth better than trust does.)
+        A wrong label does more harm than a correct one does good, since it always has a large
+        residual. With a tenth of the labels wrong, the square ranks a sixth better than trust alone.
         """
-        times = round_to_grid(trust * trust * surprise)
-        return times if times >= self.min_update else 0.0
+        weight = round_to_grid(trust * trust * residual)
+        return weight if weight >= self.min_update else 0.0
 
     def _next_update_weight(self, tokens: TokenCounts, y: Label) -> float:
         counts = self.counts
         if not counts.labels:
             return 1.0
-        known = [k for k, weight in enumerate(counts.weights) if weight > 0]
-        evidence = [self.log_likelihoods(tokens)]
-        (surprise,) = residuals(evidence, self._log_prior(), known, counts.index(y))
-        return self.update_weight(surprise, 1.0)
+        active = [k for k, weight in enumerate(counts.weights) if weight > 0]
+        log_likelihoods = [self.log_likelihoods(tokens)]
+        (residual,) = residuals(log_likelihoods, self._log_prior(), active, counts.index(y))
+        return self.update_weight(residual, 1.0)

@@ -294,8 +294,10 @@ class TextModel(ScorerMixin, SaveLoadMixin, PredictManyMixin):
                 f"{len(self.view_models)}"
             )
         if receipt.deltas:
-            raise ValueError(f"the receipt has changes of {', '.join(sorted(receipt.deltas))}, "
-                             "which this model does not have")
+            raise ValueError(
+                f"the receipt has changes of {', '.join(sorted(receipt.deltas))}, "
+                "which this model does not have"
+            )
 
     def remap_classes(self, receipt: Receipt, order: Sequence[int | None]) -> Receipt:
         """Return a receipt for other class indices: class k was `order[k]`, or is new if None."""
@@ -668,9 +670,7 @@ class CountingNB(LastResultCache[_LogLikelihoods], CountingParameters, MiniBatch
         """Return the factor by which rescaling changed the numbers of a receipt."""
         return float(2.0 ** (receipt.decay_halvings - self.counts.decay_halvings))
 
-    def add_back(
-        self, tokens: TokenCounts, y: Label, receipt: Receipt, view_weight: float
-    ) -> None:
+    def add_back(self, tokens: TokenCounts, y: Label, receipt: Receipt, view_weight: float) -> None:
         """Undo `subtract`."""
         with self.lock:
             factor = self._decay_since(receipt)

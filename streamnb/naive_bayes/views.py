@@ -1,4 +1,4 @@
-"""Several views of a message, a counting model for each, their evidence summed and recalibrated."""
+"""Several views of a message: a counting model for each, their log-likelihoods calibrated and summed."""
 
 from __future__ import annotations
 
@@ -9,65 +9,66 @@ from typing import Any, NamedTuple, Self
 from streamnb import _core
 from streamnb.counts.protocol import Label, checked_weight
 from streamnb.features.token_counts import TokenCounts
-from streamnb.naive_bayes.base import TextModel
-from streamnb.naive_bayes.beside import Beside
-from streamnb.naive_bayes.corrections import Corrections
-from streamnb.naive_bayes.counting import CountingNB, LastResultCache
+from streamnb.naive_bayes.calibration import (
+    ClassReliability,
+    ClassRuns,
+    LabelNoise,
+    OnlineEstimator,
+    Recalibration,
+    SelectiveFeedback,
+)
 from streamnb.naive_bayes.discriminative import DiscriminativeMultinomialNB, residuals
 from streamnb.naive_bayes.explanation import Explanation
-from streamnb.naive_bayes.label_noise import LabelNoise
-from streamnb.naive_bayes.recalibration import Recalibration
 from streamnb.naive_bayes.receipt import Receipt
-from streamnb.naive_bayes.record import Record
-from streamnb.naive_bayes.turns import Turns
+from streamnb.naive_bayes.text_model import CountingNB, LastResultCache, TextModel
 from streamnb.parameters import Boolean, Constraint, Number, attribute, parameter, parameter_class
 from streamnb.scores import best_index, probabilities
 
-# Nats by which a class is expected more in a run of it: else the last class taught would be learned
-# at the cost of those that were taught before.
-_IN_A_RUN = 1.0
-# What is learned beside the counts goes by messages, however they are weighted, but for those whose
-# weight is no more than this share of what is known.
-_NEGLIGIBLE = 1e-10
-_LONG = 1000.0  # messages: who forgets faster expects classes to change
-# In a receipt: that a message was told, be it in part, because it was a mistake.
+# Nats added to the log prior of the true class inside a run of it; without them the class learned
+# last dominates. Chosen on streams sorted by class.
+_RUN_PRIOR = 1.0
+# Calibration counts each message once, whatever its weight. A message whose weight is at most this
+# fraction of all learned weight is skipped.
+_NEGLIGIBLE_WEIGHT = 1e-10
+# Messages. Label noise counts less if `decay` forgets faster: the user expects classes to change.
+_SHORT_MEMORY = 1000.0
+# Entry of a receipt: the message was labelled, at least in part, because the prediction was wrong.
 _CORRECTED = "corrected"
 
 
-class _Judged(NamedTuple):
-    """What was said of a message: the evidence of each view, bounded, and the scores of `known`."""
+class _Prediction(NamedTuple):
+    """A cached prediction: bounded log-likelihoods of each view, scores of the active classes."""
 
     views: tuple[TokenCounts, ...]
-    moment: list[int]
-    known: list[int]
-    octave: int | None
-    evidence: list[list[float]]
+    version_key: list[int]
+    active: list[int]
+    length_bin: int | None
+    log_likelihoods: list[list[float]]
     scores: list[float]
 
 
 def _are_models(value: Any) -> bool:
-    several = isinstance(value, (list, tuple)) and len(value) == len(set(map(id, value))) > 0
-    return several and all(isinstance(model, CountingNB) for model in value)
+    is_list = isinstance(value, (list, tuple)) and len(value) == len(set(map(id, value))) > 0
+    return is_list and all(isinstance(model, CountingNB) for model in value)
 
 
 @parameter_class()
-class ViewsNB(LastResultCache[_Judged], TextModel):
-    r"""A counting model for each view of a message; what they say is added up and recalibrated.
+class ViewsNB(LastResultCache[_Prediction], TextModel):
+    r"""A counting model for each view of a message, whose log-likelihoods are calibrated and summed.
 
-    A view is one way to make features of a message: its words, say, or its first bytes. Views err
-    in different places, so their sum ranks better than any of them (Lynam and Cormack 2006). Each
-    model learns by itself: how much it learns of a message is 1 - P(y | view), with its own
-    evidence and its share of the prior, which all of them together count once. Then
-    `Recalibration` learns what each view's evidence is worth. A `prior` that one of the
-    models is given is not asked.
+    A view is one way to extract features from a message: its words, say, or its first bytes. Views
+    err in different places, so their sum ranks better than any of them (Lynam and Cormack 2006).
+    Each view's model learns by itself, with weight 1 - P(label | view); P is of its own
+    log-likelihoods and an equal part of the log prior. `Recalibration` learns the slope of each
+    view. A `prior` set on one of the models is not used.
 
-    A message is a sequence of views, a `TokenCounts` or a dict of counts for each model; one alone
-    is seen by all of them.
+    A message is a sequence of views: a `TokenCounts` or a dict of counts for each model. A single
+    one is used for all models.
 
     Attributes
     ----------
     receipt : Receipt
-        What the last `learn_one` added, for `unlearn_one`.
+        The changes of the last `learn_one`, for `unlearn_one`.
 
     References
     ----------
@@ -95,63 +96,61 @@ class ViewsNB(LastResultCache[_Judged], TextModel):
     label_noise: float | None = parameter(
         Number(0, 0.5, below=True, none=True),
         "teaching",
-        "Share of labels that are wrong; None to estimate it (with a `decay` below "
-        ".999 labels are doubted less). What is learned of a message is weighed by how far its "
-        "label can be believed (`LabelNoise`).",
+        "Fraction of wrong labels; None to estimate it (with a `decay` below .999, labels are "
+        "doubted less). Labels that are probably wrong are learned with a smaller weight.",
         default=None,
     )
     bound: float | None = parameter(
         Number(1e-3, 1e9, none=True),
         "teaching",
-        "What a view says against a class, next to the one it speaks for most, stays below so "
-        "many nats: d becomes bound tanh(d / bound). No view can be overconfident then. None for "
-        "no bound.",
+        "Maximum log-odds (nats) that one view can give against a class: d becomes "
+        "bound tanh(d / bound), so no view is overconfident. None for no bound.",
         default=None,
     )
     by_length: bool = parameter(
         Boolean(),
         "teaching",
-        "Whether messages of each octave of length (features of all views) have a recalibration of "
-        "their own, beside that of all.",
+        "Whether messages of similar length (the same power of two of features) have calibration "
+        "weights of their own, added to the shared ones.",
         default=False,
     )
     receipt: Receipt | None = attribute(init=False)
     recalibration: Recalibration = attribute(init=False)
     noise: LabelNoise = attribute(init=False)
-    turns: Turns = attribute(init=False)
-    corrections: Corrections = attribute(init=False)
-    record: Record = attribute(init=False)
+    class_runs: ClassRuns = attribute(init=False)
+    feedback: SelectiveFeedback = attribute(init=False)
+    reliability: ClassReliability = attribute(init=False)
 
     unpickled_attributes = ("lock", "_cache")
 
     @property
     def takes_views(self) -> bool:
-        """Whether a message is a sequence of views."""
+        """True: a message is a sequence of views."""
         return True
 
     def __post_init__(self) -> None:
         models: list[CountingNB] = list(self.models or [DiscriminativeMultinomialNB()])
-        if len({model.decay for model in models}) > 1:  # receipts say once how far counts have aged
-            raise ValueError("models: views that are learned together have one decay")
+        if len({model.decay for model in models}) > 1:  # a receipt has one number of halvings
+            raise ValueError("models: all views must have the same decay")
         object.__setattr__(self, "models", models)
         self._view_models = models
         self.recalibration = Recalibration(len(models), self.rate)
         self.noise = LabelNoise(self.label_noise)
-        self.turns = Turns()
-        self.corrections = Corrections()
-        self.record = Record()
-        self._be_cautious()
+        self.class_runs = ClassRuns()
+        self.feedback = SelectiveFeedback()
+        self.reliability = ClassReliability()
+        self._update_smoothing()
         self.receipt = None
 
     @property
-    def _beside(self) -> dict[str, Beside]:
-        """What is learned beside the counts, by the names of the attributes that hold it."""
+    def _estimators(self) -> dict[str, OnlineEstimator]:
+        """State learned next to the counts, by attribute name."""
         return {
-            "record": self.record,
+            "reliability": self.reliability,
             "recalibration": self.recalibration,
             "noise": self.noise,
-            "turns": self.turns,
-            "corrections": self.corrections,
+            "class_runs": self.class_runs,
+            "feedback": self.feedback,
         }
 
     def _more_tags(self) -> set[str]:
@@ -162,19 +161,19 @@ class ViewsNB(LastResultCache[_Judged], TextModel):
         if "noise" in vars(self):
             self.recalibration.rate = self.rate
             self.noise.fixed = self.label_noise
-            self._be_cautious()
+            self._update_smoothing()
 
     def clone(
         self, new_params: dict[str, Any] | None = None, include_attributes: bool = False
     ) -> Self:
-        """A model with the same parameters that has learned nothing, nor have its members."""
+        """Return an untrained model with the same parameters; its view models are cloned, too."""
         params = dict(new_params or {})
-        same = params.get("models", self.models) is self.models  # river hands a model its own
-        # A subclass may have a constructor of its own, which makes the members.
+        same = params.get("models", self.models) is self.models  # river passes a model its own
+        # A subclass may have a constructor that creates the models.
         if same and not include_attributes and "models" in self._get_params():
-            params["models"] = [member.clone() for member in self._view_models]
-        made: Self = super().clone(params, include_attributes)
-        return made
+            params["models"] = [model.clone() for model in self._view_models]
+        cloned: Self = super().clone(params, include_attributes)
+        return cloned
 
     def _is_taught(self) -> bool:
         return "_view_models" in vars(self)
@@ -185,7 +184,7 @@ class ViewsNB(LastResultCache[_Judged], TextModel):
         return self._view_models
 
     def as_tokens(self, x: Any) -> tuple[TokenCounts, ...]:
-        """A message's views as the models count them, good for as long as one likes."""
+        """Convert a message to TokenCounts of each view, which can be kept."""
         memo = self._cache
         if memo is not None and memo.views is x:
             return memo.views
@@ -194,332 +193,369 @@ class ViewsNB(LastResultCache[_Judged], TextModel):
         if isinstance(x, (Mapping, TokenCounts)):
             x = (x,) * len(self._view_models)
         if len(x) != len(self._view_models):
-            raise ValueError(f"a message of {len(x)} views for {len(self._view_models)} models")
+            raise ValueError(f"the message has {len(x)} views, the model {len(self._view_models)}")
         return tuple(
             model.as_tokens(view) for model, view in zip(self._view_models, x, strict=True)
         )
 
     def views_of(self, tokens: tuple[TokenCounts, ...]) -> tuple[TokenCounts, ...]:
-        """The views."""
+        """Return the views of a message that `as_tokens` converted: the message itself."""
         return tokens
 
     def join_views(self, views: tuple[TokenCounts, ...]) -> tuple[TokenCounts, ...]:
-        """The views."""
+        """Return the message that has these views: the views themselves."""
         return views
 
-    def _moment(self) -> list[int]:
-        """What differs as soon as anything was learned or set since."""
-        moment = [self._params_version]
-        for of in self._view_models:
-            counts = of.counts
-            moment += (id(counts), counts.version, of._params_version)
-        return moment
+    def _version_key(self) -> list[int]:
+        """Return a key that changes whenever the model or its parameters change."""
+        key = [self._params_version]
+        for model in self._view_models:
+            counts = model.counts
+            key += (id(counts), counts.version, model._params_version)
+        return key
 
-    def _judged(self, views: tuple[TokenCounts, ...]) -> _Judged:
-        """What is said of a message: often it is asked for, and then once more to learn it."""
-        memo = self._cache
-        if memo is not None and memo.views is views and memo.moment == self._moment():
+    def _predict(self, views: tuple[TokenCounts, ...]) -> _Prediction:
+        """Return the prediction for a message, from the cache if it was the last one predicted."""
+        key, memo = self._version_key(), self._cache
+        if memo is not None and memo.views is views and memo.version_key == key:
             return memo
-        moment = self._moment()
-        weights = self._view_models[0].counts.weights
-        known = [k for k, weight in enumerate(weights) if weight > 0]
-        octave = None
+        active = [k for k, weight in enumerate(self._view_models[0].counts.weights) if weight > 0]
+        length_bin = None
         if self.by_length:
-            octave = sum([len(view.fingerprints) for view in views]).bit_length()
-        evidence = [
-            of.compute_log_likelihoods(view)
-            for of, view in zip(self._view_models, views, strict=True)
+            length_bin = sum([len(view.fingerprints) for view in views]).bit_length()
+        log_likelihoods = [
+            model.compute_log_likelihoods(view)
+            for model, view in zip(self._view_models, views, strict=True)
         ]
         scores: list[float] = []
-        if len(known) > 1:  # of one class alone nothing can be said
+        if len(active) > 1:  # with a single class there is nothing to compare
             if self.bound is not None:
-                evidence = [_core.soft_clip(of, known, self.bound) for of in evidence]
-            scores = self.recalibration.scores(evidence, known, octave)
-        judged = _Judged(views, moment, known, octave, evidence, scores)
-        object.__setattr__(self, "_cache", judged)
-        return judged
+                log_likelihoods = [
+                    _core.soft_clip(values, active, self.bound) for values in log_likelihoods
+                ]
+            scores = self.recalibration.scores(log_likelihoods, active, length_bin)
+        prediction = _Prediction(views, key, active, length_bin, log_likelihoods, scores)
+        object.__setattr__(self, "_cache", prediction)
+        return prediction
 
     def _scores(self, x: Any) -> list[float]:
-        judged = self._judged(self.as_tokens(x))
-        known = judged.known
-        if len(known) < 2:
+        prediction = self._predict(self.as_tokens(x))
+        active = prediction.active
+        if len(active) < 2:
             classes = range(len(self.labels))
-            return [0.0 if k in known or not known else -math.inf for k in classes]
-        if len(known) == len(self.labels):
-            return list(judged.scores)
+            return [0.0 if k in active or not active else -math.inf for k in classes]
+        if len(active) == len(self.labels):
+            return list(prediction.scores)
         scores = [-math.inf] * len(self.labels)
-        for k, score in zip(known, judged.scores, strict=True):
+        for k, score in zip(active, prediction.scores, strict=True):
             scores[k] = score
         return scores
 
     # Learning
 
     def learn(self, x: Any, y: Label, w: float = 1.0) -> Receipt:
-        """Learn a message; the receipt is what `unlearn` wants."""
-        return self._learned(x, y, w, False)
+        """Learn a message. Return the receipt, which `unlearn` needs."""
+        return self._learn(x, y, w, is_correction=False)
 
     def relearn_one(self, x: Any, y: Label, receipt: Receipt) -> Receipt:
-        """Learn a message once more, in another order: as it was told when it gave a receipt.
+        """Relearn a message in another order, as a correction if its receipt says so."""
+        return self._learn(x, y, 1.0, is_correction=_CORRECTED in receipt.deltas)
 
-        What was told because it was a mistake, be it in part, is no sample of all messages,
-        whatever it is called by what is known now.
-        """
-        return self._learned(x, y, 1.0, _CORRECTED in receipt.deltas)
-
-    def _learned(self, x: Any, y: Label, w: float, corrected: bool) -> Receipt:
+    def _learn(self, x: Any, y: Label, w: float, is_correction: bool) -> Receipt:
         views = self.as_tokens(x)
         weight = 1.0 if w == 1 else checked_weight(w)
         with self.lock:
-            times, parts = self._weighed(views, y, weight, corrected)
-            added = [
-                model.add(view, y, weight, amount)
-                for model, view, amount in zip(self._view_models, views, times, strict=True)
+            update_weights, deltas = self._calibrate(views, y, weight, is_correction)
+            changes = [
+                model.add(view, y, weight, update_weight)
+                for model, view, update_weight in zip(
+                    self._view_models, views, update_weights, strict=True
+                )
             ]
-        decay_halvings, class_weight, _ = added[0]
+        decay_halvings, class_weight, _ = changes[0]
         return Receipt(
-            decay_halvings, class_weight, tuple([amount for _, _, amount in added]), parts
+            decay_halvings, class_weight, tuple([change[2] for change in changes]), deltas
         )
 
-    def _weighed(
-        self, views: tuple[TokenCounts, ...], y: Label, w: float, corrected: bool
+    def _calibrate(
+        self, views: tuple[TokenCounts, ...], y: Label, w: float, is_correction: bool
     ) -> tuple[list[float], dict[str, Any]]:
-        """How many times each model learns a message; what is done before that is done here.
+        """Update the calibration with a message.
 
-        `corrected` says that it is known to have been told because it was a mistake.
+        Returns
+        -------
+        list of float
+            The weight with which each view learns the message.
+        dict
+            The changes of the calibration, for the receipt.
         """
         counts = self._view_models[0].counts
-        k = counts.index(y)
-        judged = self._judged(views)
-        known = judged.known
-        parts: dict[str, Any] = {}
-        turn = 1.0
+        class_index = counts.index(y)
+        prediction = self._predict(views)
+        active = prediction.active
+        deltas: dict[str, Any] = {}
+        mix_weight = 1.0
         total = math.fsum(counts.weights)
-        learned = total / counts.scale
-        counts_beside = w > _NEGLIGIBLE * learned
-        if counts_beside and known:
-            place = len(counts.labels) if k is None else k
-            turn = self.turns.turn(place)
-            among = known if k in known else sorted([*known, place])
-            parts = self.turns.learn(place, among, learned)
-        if k is None:
-            return [1.0] * len(views), parts
+        total_weight = total / counts.scale
+        is_counted = w > _NEGLIGIBLE_WEIGHT * total_weight
+        if is_counted and active:
+            k = len(counts.labels) if class_index is None else class_index
+            mix_weight = self.class_runs.mix_weight(k)
+            classes = active if k in active else sorted([*active, k])
+            deltas = self.class_runs.learn(k, classes, total_weight)
+        if class_index is None:
+            return [1.0] * len(views), deltas
         trust = 1.0
-        if len(known) >= 2 and k in known and counts_beside:
-            trust = self._learned_beside(judged, k, w, learned, turn, corrected, parts)
-        prior = _core.log_prior_shares(counts.weights, total, len(views))
-        prior[k] += _IN_A_RUN * (1 - turn)
-        found = residuals(judged.evidence, prior, known, k)
-        times = [
-            model.update_weight(surprise, trust)
-            for model, surprise in zip(self._view_models, found, strict=True)
+        if len(active) >= 2 and class_index in active and is_counted:
+            trust = self._update_estimators(
+                prediction, class_index, total_weight, mix_weight, is_correction, deltas
+            )
+        log_prior = _core.log_prior_shares(counts.weights, total, len(views))
+        log_prior[class_index] += _RUN_PRIOR * (1 - mix_weight)
+        view_residuals = residuals(prediction.log_likelihoods, log_prior, active, class_index)
+        update_weights = [
+            model.update_weight(residual, trust)
+            for model, residual in zip(self._view_models, view_residuals, strict=True)
         ]
-        return times, parts
+        return update_weights, deltas
 
-    def _learned_beside(
+    def _update_estimators(
         self,
-        judged: _Judged,
-        k: int,
-        w: float,
-        learned: float,
-        turn: float,
-        corrected: bool,
-        parts: dict[str, Any],
+        prediction: _Prediction,
+        class_index: int,
+        total_weight: float,
+        mix_weight: float,
+        is_correction: bool,
+        deltas: dict[str, Any],
     ) -> float:
-        """Learn what a message of class k says beside the counts; how far its label is believed.
+        """Update the estimators with a message. Return the probability that its label is correct.
 
-        What changed goes into `parts`. `learned` is the weight of all messages before.
+        The changes are added to `deltas`. `total_weight` is that of all messages before.
         """
-        known = judged.known
-        shares = probabilities(judged.scores)
-        top = best_index(judged.scores)
-        claim, said = shares[top], known[top]
-        told, doubted = self.corrections.of(said == k, corrected)
-        own = self._view_models[0].counts.weights[k] / self._view_models[0].counts.scale
-        doubt = 1 - self.noise.trust(shares[known.index(k)], len(known), own, learned - own)
-        trust = 1 - turn * self._doubting(doubted) * doubt
-        if not corrected:
-            parts |= self.corrections.learn(said == k, claim)
-        if corrected or told < 1:
-            parts[_CORRECTED] = 1
-        if turn == 1:
-            parts |= self.record.learn(said, k)
-        if told == 1:
-            parts |= self.noise.learn(trust)
-            self._be_cautious()
-        parts |= self.recalibration.learn(
-            judged.evidence, shares, k, known, trust, turn, judged.octave, told, top
+        active = prediction.active
+        proba = probabilities(prediction.scores)
+        best = best_index(prediction.scores)
+        predicted, is_correct = active[best], active[best] == class_index
+        sampling_weight, noise_weight = self.feedback.weights(is_correct, is_correction)
+        class_weight = (
+            self._view_models[0].counts.weights[class_index] / self._view_models[0].counts.scale
+        )
+        doubt = 1 - self.noise.trust(
+            proba[active.index(class_index)],
+            len(active),
+            class_weight,
+            total_weight - class_weight,
+        )
+        trust = 1 - mix_weight * self._noise_weight(noise_weight) * doubt
+        if not is_correction:
+            deltas |= self.feedback.learn(is_correct, proba[best])
+        if is_correction or sampling_weight < 1:
+            deltas[_CORRECTED] = 1
+        if mix_weight == 1:
+            deltas |= self.reliability.learn(predicted, class_index)
+        if sampling_weight == 1:
+            deltas |= self.noise.learn(trust)
+            self._update_smoothing()
+        deltas |= self.recalibration.learn(
+            prediction.log_likelihoods,
+            proba,
+            class_index,
+            active,
+            trust,
+            mix_weight,
+            prediction.length_bin,
+            sampling_weight,
+            best,
         )
         return trust
 
-    def _doubting(self, doubted: float) -> float:
-        """How far labels are doubted: where classes change, true ones look wrong at first."""
-        if self.noise.fixed is not None:  # whoever says how many are wrong knows
+    def _noise_weight(self, noise_weight: float) -> float:
+        """Return how much label noise counts, given its weight of `SelectiveFeedback`.
+
+        It counts less with a short memory: after a change, correct labels look wrong at first.
+        """
+        if self.noise.fixed is not None:  # the user knows the noise
             return 1.0
         decay = self._view_models[0].decay
-        return doubted * min(1.0, 1 / (1 - decay) / _LONG) if decay < 1 else doubted
+        return (
+            noise_weight * min(1.0, 1 / (1 - decay) / _SHORT_MEMORY) if decay < 1 else noise_weight
+        )
 
-    def _be_cautious(self) -> None:
-        """Let the models smooth as their labels deserve."""
-        caution = self.noise.caution
+    def _update_smoothing(self) -> None:
+        """Set the smoothing of the view models to what the label noise asks for."""
         for model in self._view_models:
-            object.__setattr__(model, "smoothing_scale", caution)
+            object.__setattr__(model, "smoothing_scale", self.noise.smoothing_scale)
 
     def unlearn(self, x: Any, y: Label, receipt: Receipt) -> None:
-        """Take back what a receipt says, or raise ValueError and change nothing."""
+        """Undo the changes of a receipt, or raise ValueError and change nothing."""
         views = self.as_tokens(x)
         if len(receipt.view_weights) != len(self._view_models):
-            raise ValueError("cannot unlearn: a receipt of another model")
+            raise ValueError(
+                f"cannot unlearn: the receipt has {len(receipt.view_weights)} views, the model "
+                f"{len(self._view_models)}"
+            )
         with self.lock:
-            taken = []
+            subtracted = []
             try:
-                for model, view, times in zip(
+                for model, view, weight in zip(
                     self._view_models, views, receipt.view_weights, strict=True
                 ):
-                    taken.append(model.subtract(view, y, receipt, times))
+                    subtracted.append(model.subtract(view, y, receipt, weight))
             except ValueError:
-                for model, what in zip(self._view_models, taken, strict=False):
-                    model.counts.add(*what)
+                for model, change in zip(self._view_models, subtracted, strict=False):
+                    model.counts.add(*change)
                 raise
-            self._move(receipt, -1)
+            self._apply(receipt, -1)
 
     def reapply(self, x: Any, y: Label, receipt: Receipt) -> None:
-        """Do again what a receipt says, exactly."""
+        """Apply the changes of a receipt again, exactly."""
         views = self.as_tokens(x)
         with self.lock:
-            for model, view, times in zip(
+            for model, view, weight in zip(
                 self._view_models, views, receipt.view_weights, strict=True
             ):
-                model.add_back(view, y, receipt, times)
-            self._move(receipt, 1)
+                model.add_back(view, y, receipt, weight)
+            self._apply(receipt, 1)
 
-    def _move(self, receipt: Receipt, sign: int) -> None:
-        for of in self._beside.values():
-            of.move(receipt.deltas, sign)
-        self._be_cautious()
+    def _apply(self, receipt: Receipt, sign: int) -> None:
+        for estimator in self._estimators.values():
+            estimator.apply(receipt.deltas, sign)
+        self._update_smoothing()
 
     def _default_receipt(self, w: float) -> Receipt:
-        raise ValueError("several views need a receipt")
+        raise ValueError("a model of several views cannot unlearn without a receipt")
 
-    # What is known beside the counts
+    # State next to the counts
 
     @property
     def messages_in_runs(self) -> float:
-        """How many messages were learned in runs of one class (see `Turns`)."""
-        return self.turns.missed
+        """Total weight that messages lacked because they came in runs of one class."""
+        return self.class_runs.messages_in_runs
 
     def reliability_counts(self, y: Label) -> tuple[int, int]:
-        """How often a class was called rightly and wrongly, before messages were learned."""
-        return self.record.of(self._view_models[0].counts.index(y))
+        """Return the number of correct and of wrong predictions of a class before learning."""
+        return self.reliability.counts(self._view_models[0].counts.index(y))
 
     def is_ready(self, y: Label) -> bool:
-        """Whether a class was called rightly often enough that nobody needs to look."""
-        return self.record.is_ready(self._view_models[0].counts.index(y))
+        """Return whether predictions of a class can be acted on without review."""
+        return self.reliability.is_ready(self._view_models[0].counts.index(y))
 
     def state(self) -> dict[str, Any]:
-        """All that is known beside the counts, as JSON can hold it."""
-        known = {name: of for part in self._beside.values() for name, of in part.state().items()}
-        return {**known, "bound": self.bound, "by_length": self.by_length}
+        """Return the state next to the counts as JSON values."""
+        state: dict[str, Any] = {"bound": self.bound, "by_length": self.by_length}
+        for estimator in self._estimators.values():
+            state |= estimator.state()
+        return state
 
     def reordered_header(self, order: Sequence[int]) -> dict[str, Any]:
-        """As `outline`, class k being that of number order[k]."""
-        outlined = self.to_header()
-        for of in self._beside.values():
-            outlined |= of.of_classes(order).state()
-        return outlined
+        """Return `outline` with class indices changed: class k had index order[k] before."""
+        outline = self.to_header()
+        for estimator in self._estimators.values():
+            outline |= estimator.remap_classes(order).state()
+        return outline
 
     def restore(self, state: Any) -> None:
-        """Take over what `state` gave; any exception where it is not sound."""
-        known: dict[str, Any] = {name: of.from_state(state) for name, of in self._beside.items()}
+        """Set the state next to the counts. Raise any exception if it is not valid."""
+        estimators: dict[str, Any] = {
+            name: estimator.from_state(state) for name, estimator in self._estimators.items()
+        }
         settings = {
-            "rate": known["recalibration"].rate,
-            "label_noise": known["noise"].fixed,
+            "rate": estimators["recalibration"].rate,
+            "label_noise": estimators["noise"].fixed,
             "bound": state["bound"],
             "by_length": state["by_length"],
         }
         for name, value in settings.items():
             self.parameter_table[name].check(name, value)
-        if known["recalibration"].models != len(self._view_models):
-            raise ValueError("the views do not belong together")
+        if estimators["recalibration"].n_views != len(self._view_models):
+            raise ValueError("the recalibration is of another number of views")
         with self.lock:
             self._params_version += 1
-            for name, value in {**settings, **known}.items():
+            for name, value in {**settings, **estimators}.items():
                 object.__setattr__(self, name, value)
-            self._be_cautious()
+            self._update_smoothing()
 
     def deltas_since(self, before: ViewsNB) -> dict[str, Any]:
-        """What a receipt would say that leads here from another state; none is in a run."""
-        mine, theirs = self._beside, before._beside
-        return {name: of for part in mine for name, of in mine[part].since(theirs[part]).items()}
+        """Return the changes from the state of `before` to this one, as a receipt has them."""
+        deltas: dict[str, Any] = {}
+        for name, estimator in self._estimators.items():
+            deltas |= estimator.diff(before._estimators[name])
+        return deltas
 
     def check_receipt(self, receipt: Receipt, classes: int) -> None:
-        """Raise ValueError for a receipt of other views or more classes."""
+        """Raise ValueError unless a model of these views and `classes` can have given a receipt."""
         super().check_receipt(receipt._replace(deltas={}), classes)
-        known = {_CORRECTED}.union(*(of.parts for of in self._beside.values()))
-        if not known >= receipt.deltas.keys() or receipt.deltas.get(_CORRECTED, 1) != 1:
-            raise ValueError("a receipt of another model")
-        for of in self._beside.values():
-            of.check(receipt.deltas, classes)
+        names = {_CORRECTED}
+        for estimator in self._estimators.values():
+            names.update(estimator.delta_names)
+        if not names >= receipt.deltas.keys() or receipt.deltas.get(_CORRECTED, 1) != 1:
+            raise ValueError("the receipt is of another kind of model")
+        for estimator in self._estimators.values():
+            estimator.check(receipt.deltas, classes)
 
     def remap_classes(self, receipt: Receipt, order: Sequence[int | None]) -> Receipt:
-        """A receipt where class k was number order[k] before; None: there was none."""
-        parts = receipt.deltas
-        for of in self._beside.values():
-            parts = of.remap_classes(parts, order)
-        return receipt._replace(deltas=parts)
+        """Return a receipt with class indices changed: class k had order[k], None if it is new."""
+        deltas = receipt.deltas
+        for estimator in self._estimators.values():
+            deltas = estimator.remap_deltas(deltas, order)
+        return receipt._replace(deltas=deltas)
 
     def explain_views(self, x: Any) -> list[Explanation]:
-        """Say what each feature added to each class: an explanation for each view.
+        """Return an explanation for each view: what each feature adds to each class.
 
-        Contributions are as the recalibration weighs them. The views' scores add up to those of the
-        message; the bias of the recalibration is in the base of the first, and what a bound takes
-        off in that of its view.
+        Contributions are multiplied by the slope of their view. The scores of the views add up to
+        those of the message. The base of the first view includes the intercepts; the base of each
+        view includes what its bound takes off.
         """
-        judged = self._judged(self.as_tokens(x))
-        known, octave = judged.known, judged.octave
-        if len(known) < 2:  # of one class alone nothing can be said
-            nothing = dict.fromkeys(self.labels, 0.0)
-            return [Explanation(nothing, nothing, {}) for _ in self._view_models]
-        bias = {self.labels[k]: self.recalibration.bias(k, octave) for k in known}
-        gains = self.recalibration.gains(octave)
+        prediction = self._predict(self.as_tokens(x))
+        active, length_bin = prediction.active, prediction.length_bin
+        if len(active) < 2:  # with a single class there is nothing to compare
+            zeros = dict.fromkeys(self.labels, 0.0)
+            return [Explanation(zeros, zeros, {}) for _ in self._view_models]
+        base = {self.labels[k]: self.recalibration.intercept(k, length_bin) for k in active}
+        slopes = self.recalibration.slopes(length_bin)
         explanations: list[Explanation] = []
-        for j, (model, view) in enumerate(zip(self._view_models, judged.views, strict=True)):
-            gain = gains[j]
+        for j, (model, view) in enumerate(zip(self._view_models, prediction.views, strict=True)):
+            slope = slopes[j]
             if self.bound is not None:
-                evidence = model.compute_log_likelihoods(view)
-                bias = {
-                    y: of + gain * (judged.evidence[j][k] - evidence[k])
-                    for k, (y, of) in zip(known, bias.items(), strict=True)
+                clipped, unclipped = (
+                    prediction.log_likelihoods[j],
+                    model.compute_log_likelihoods(view),
+                )
+                base = {
+                    label: value + slope * (clipped[k] - unclipped[k])
+                    for k, (label, value) in zip(active, base.items(), strict=True)
                 }
-            why = model.explain_tokens(view, [0.0] * len(self.labels))  # the prior is no view's own
-            explanations.append(why.scaled(gain, bias))
-            bias = dict.fromkeys(bias, 0.0)
+            no_prior = [0.0] * len(self.labels)
+            explanations.append(model.explain_tokens(view, no_prior).scaled(slope, base))
+            base = dict.fromkeys(base, 0.0)
         return explanations
 
     def check_merge(self, other: Any) -> None:
-        """Raise ValueError where another model counts different things."""
+        """Raise ValueError if the other model has other views, or counts something else."""
         if type(other) is not type(self) or len(other.view_models) != len(self._view_models):
             raise ValueError("cannot merge: the models have different views")
-        for model, more in zip(self._view_models, other.view_models, strict=True):
-            model.check_merge(more)
+        for model, other_model in zip(self._view_models, other.view_models, strict=True):
+            model.check_merge(other_model)
 
     def _merge(self, other: Self) -> None:
-        """Add another model's counts; the recalibration stays that of whichever learned more."""
-        mine, theirs = (sum(model.view_models[0].counts.weights) for model in (self, other))
-        for model, more in zip(self._view_models, other.view_models, strict=True):
-            model.merge(more)
-        index = other.view_models[0].counts.index
-        places = [index(y) for y in self.labels]
-        record = self.record
-        record.move(other.record.of_classes(places).state(), 1)
-        if theirs > mine:
-            for name, of in other._beside.items():
-                object.__setattr__(self, name, of.of_classes(places))
-            self.record = record
+        """Add another model's counts. The calibration is that of the model that learned more."""
+        weight, other_weight = (sum(model.view_models[0].counts.weights) for model in (self, other))
+        for model, other_model in zip(self._view_models, other.view_models, strict=True):
+            model.merge(other_model)
+        other_index = other.view_models[0].counts.index
+        index_map = [other_index(y) for y in self.labels]
+        reliability = self.reliability
+        reliability.apply(other.reliability.remap_classes(index_map).state(), 1)
+        if other_weight > weight:
+            for name, estimator in other._estimators.items():
+                object.__setattr__(self, name, estimator.remap_classes(index_map))
+            self.reliability = reliability
             self.recalibration.rate, self.noise.fixed = self.rate, self.label_noise
-            self._be_cautious()
+            self._update_smoothing()
 
     @classmethod
     def _from_view_models(cls, members: list[Any], outlined: Mapping[str, Any]) -> Self:
-        if not members or not all(isinstance(member, CountingNB) for member in members):
-            raise ValueError("the views are not sound")
+        if not members or not all(isinstance(model, CountingNB) for model in members):
+            raise ValueError("the models of the views are not valid")
         return cls(members)

@@ -34,7 +34,7 @@ from streamnb import (
     _core,
 )
 from streamnb.classifier import Costs
-from streamnb.classifier.general import _chances_of_others
+from streamnb.classifier.classifier import _chances_of_others
 from streamnb.errors import ModelFileError, OutputError
 from streamnb.features.byte_grams import ByteGrams
 from streamnb.features.views import Views
@@ -42,11 +42,8 @@ from streamnb.features.word_pairs import WordPairs
 from streamnb.mail import parse
 from streamnb.mail.decode import normalize_nfc
 from streamnb.naive_bayes import ContextNB
-from streamnb.naive_bayes.base import TextModel
-from streamnb.naive_bayes.label_noise import LabelNoise
-from streamnb.naive_bayes.recalibration import Recalibration
-from streamnb.naive_bayes.record import Record
-from streamnb.naive_bayes.window import _MADE_OF_OTHERS
+from streamnb.naive_bayes.calibration import ClassReliability, LabelNoise, Recalibration
+from streamnb.naive_bayes.text_model import TextModel
 from streamnb.scores import best_columns, best_index, best_label, probabilities
 
 WORDS = ["a", "b", "c", "d", "e", "f"]
@@ -71,15 +68,15 @@ class SlowDiscriminative:
 
     def evidence(self, x):
         classes = list(self.messages)
-        seen = {w: n for w, n in x.items() if any(self.counts[w].values())}
-        vocabulary = sum(any(of.values()) for of in self.counts.values())
-        totals = [sum(of[c] for of in self.counts.values()) for c in classes]
+        known_words = {w: n for w, n in x.items() if any(self.counts[w].values())}
+        vocabulary = sum(any(by_class.values()) for by_class in self.counts.values())
+        totals = [sum(by_class[c] for by_class in self.counts.values()) for c in classes]
         sums = np.zeros(len(classes))
-        for w, n in seen.items():
+        for w, n in known_words.items():
             for k, c in enumerate(classes):
                 share = (self.counts[w][c] + self.alpha) / (totals[k] + self.alpha * vocabulary)
                 sums[k] += n * math.log(share)
-        return sums / (self.length_norm * len(seen) ** self.power) if seen else sums
+        return sums / (self.length_norm * len(known_words) ** self.power) if known_words else sums
 
     def lesson(self, x, y, evidence=None, expected=0.0):
         if not self.messages.get(y):
@@ -131,8 +128,8 @@ def test_unlearning_with_receipts_leaves_nothing(model, decay, stream, order):
         trained.learn_one(x, y)
         learned.append((x, y, 1.0, trained.receipt))
     order.shuffle(learned)
-    for one in learned:
-        trained.unlearn_one(*one)
+    for item in learned:
+        trained.unlearn_one(*item)
     assert trained.counts.features == 0 or decay < 1
     assert sum(trained.counts.weights) == pytest.approx(0, abs=1e-6)
     assert sum(trained.counts.totals) == pytest.approx(0, abs=1e-6)
@@ -141,18 +138,18 @@ def test_unlearning_with_receipts_leaves_nothing(model, decay, stream, order):
 def test_unlearning_is_exact_to_the_last_bit():
     rng = np.random.default_rng(3)
     model = DiscriminativeMultinomialNB()
-    kept = [
+    copied = [
         ({f"w{i}": 1 for i in rng.integers(0, 50, 8)}, f"c{rng.integers(3)}") for _ in range(99)
     ]
-    for x, y in kept:
+    for x, y in copied:
         model.learn_one(x, y)
     before = model.counts.as_dict()
     receipts = []
-    for x, y in kept[::-1]:
+    for x, y in copied[::-1]:
         model.learn_one(x, y)
         receipts.append((x, y, 1.0, model.receipt))
-    for one in receipts[:50] + receipts[:49:-1]:
-        model.unlearn_one(*one)
+    for item in receipts[:50] + receipts[:49:-1]:
+        model.unlearn_one(*item)
     assert model.counts.as_dict() == before
 
 
@@ -194,8 +191,8 @@ def test_decay_is_learning_with_smaller_weights(model, stream, x):
         weighed.learn_one(message, y, w=0.8**age * 0.8)
     for message, y in stream:
         decaying.learn_one(message, y)
-    mine, theirs = decaying.joint_log_likelihood(x), weighed.joint_log_likelihood(x)
-    assert mine == pytest.approx(theirs, rel=1e-9, abs=1e-9)
+    own, expected = decaying.joint_log_likelihood(x), weighed.joint_log_likelihood(x)
+    assert own == pytest.approx(expected, rel=1e-9, abs=1e-9)
     assert decaying.predict_proba_one(x) == pytest.approx(weighed.predict_proba_one(x), abs=1e-9)
 
 
@@ -220,12 +217,12 @@ def test_decay_forgets_without_end(model):
 @pytest.mark.parametrize("model", [BernoulliNB(decay=0.9, binarize=2.0), MultinomialNB(decay=0.9)])
 def test_many_decaying_messages_are_one_after_the_other(model):
     X = np.random.default_rng(1).integers(0, 5, (20, 6))
-    one, many = model.clone(), model.clone()
+    item, many = model.clone(), model.clone()
     many.learn_many(X, ["a", "b"] * 10)
     for row, y in zip(X.tolist(), ["a", "b"] * 10, strict=True):
-        one.learn_one({column: value for column, value in enumerate(row) if value}, y)
-    assert many.counts == one.counts
-    assert many.counts.scale == one.counts.scale
+        item.learn_one({column: value for column, value in enumerate(row) if value}, y)
+    assert many.counts == item.counts
+    assert many.counts.scale == item.counts.scale
 
 
 def test_what_must_not_be_read_is_in_no_view():
@@ -262,7 +259,7 @@ def slow_views(
     gain_squares = defaultdict(lambda: np.ones(2))
     bias_squares = defaultdict(lambda: defaultdict(lambda: 1.0))
     credit, length, mean = defaultdict(float), defaultdict(float), defaultdict(float)
-    share, spread, seen, claimed, out = 0.1, 0.09, 10, 20.0, []
+    share, spread, n_labels, mistakes, out = 0.1, 0.09, 10, 20.0, []
     for x, y, *weight in stream:
         w = weight[0] if weight else 1.0
         classes = list(views[0].messages)
@@ -281,45 +278,47 @@ def slow_views(
         out.append(dict(zip(classes, z, strict=True)))
         trust = 1.0
         turn = min(credit[y], 1.0)
-        known = {*classes, y}
+        active = {*classes, y}
         if classes:
             credit[y] -= turn
             length[y] += 1
-        if len(known) > 1:
-            for c in known - {y}:
+        if len(active) > 1:
+            for c in active - {y}:
                 after = mean[c] + (length[c] - mean[c]) / 20
-                expected = max(after, 1 / (len(known) - 1))
+                expected = max(after, 1 / (len(active) - 1))
                 earned = min(credit[c] + 7 * expected, max(20 * expected, 1)) - credit[c]
                 credit[c] += earned
                 mean[c] = after
                 length[c] = 0.0
         if len(classes) > 1 and y in classes:
             p = softmax(z)
-            e = max(min(share, 0.49), 1 / seen)
-            mine = max(p[classes.index(y)], 0.03 * e)
+            e = max(min(share, 0.49), 1 / n_labels)
+            own_proba = max(p[classes.index(y)], 0.03 * e)
             own = views[0].messages[y]
             others = sum(views[0].messages.values()) - own
             left_open = 0.002 * others / own**2
-            mine = (mine + left_open) / (1 + left_open)
-            right = (1 - e) * mine
-            trust = right / (right + e * (1 - mine) / (len(classes) - 1))
-            said = int(np.flatnonzero(p >= p.max() - 1e-9)[0])  # the first of equals
-            told = doubted = 1.0
-            if classes[said] != y:
-                told, doubted = np.clip([4 - claimed, (20 - claimed) / 10], 0, 1)
-            claimed = 0.0 if classes[said] == y else min(claimed + p[said], 20.0)
-            trust = 1 - doubted * turn * (1 - trust)
-            if told == 1:
-                seen += 1
-                step = seen**-0.75
+            own_proba = (own_proba + left_open) / (1 + left_open)
+            right = (1 - e) * own_proba
+            trust = right / (right + e * (1 - own_proba) / (len(classes) - 1))
+            predicted = int(np.flatnonzero(p >= p.max() - 1e-9)[0])  # the first of equals
+            sampling_weight = noise_weight = 1.0
+            if classes[predicted] != y:
+                sampling_weight, noise_weight = np.clip([4 - mistakes, (20 - mistakes) / 10], 0, 1)
+            mistakes = 0.0 if classes[predicted] == y else min(mistakes + p[predicted], 20.0)
+            trust = 1 - noise_weight * turn * (1 - trust)
+            if sampling_weight == 1:
+                n_labels += 1
+                step = n_labels**-0.75
                 spread += step * ((1 - trust - e) ** 2 - spread)
-                step *= max(min(e * (1 - e) / spread / 2, seen / 200), 1)
+                step *= max(min(e * (1 - e) / spread / 2, n_labels / 200), 1)
                 share = min(max(share + step * (1 - trust - share), 0), 0.49)
             truth = np.array([float(c == y) for c in classes])
             error = trust * (p - truth)
-            others = np.where(np.arange(len(classes)) == said, 0.0, p)
+            others = np.where(np.arange(len(classes)) == predicted, 0.0, p)
             others = others / others.sum() if others.any() else truth
-            gradients = evidence @ (told * error + (1 - told) * trust * (others - truth))
+            gradients = evidence @ (
+                sampling_weight * error + (1 - sampling_weight) * trust * (others - truth)
+            )
             common = (gradients @ gain) / (gain @ gain) * gain
             gradients = turn * gradients + 0.1 * (1 - turn) * common
             for group in groups:
@@ -329,8 +328,8 @@ def slow_views(
                     bias_squares[group][c] += (turn * error[k]) ** 2
                     biases[group][c] -= rate * turn * error[k] / math.sqrt(bias_squares[group][c])
             gains["all"] = np.maximum(gains["all"], 0.02)
-        for view, part, said in zip(views, x, evidence, strict=True):
-            view.learn(part, y, trust, said, 1 - turn, w)  # with the alpha of the prediction
+        for view, part, predicted in zip(views, x, evidence, strict=True):
+            view.learn(part, y, trust, predicted, 1 - turn, w)  # with the alpha of the prediction
     return out
 
 
@@ -391,11 +390,11 @@ def test_views_are_what_the_formulas_say_of_many_small_streams():
 
     for _ in range(1500):
         kinds = ["ham", "spam", "list"][: numbers.choice((2, 2, 3))]
-        seen = [(view(), view()) for _ in range(3)]
+        seen_counts = [(view(), view()) for _ in range(3)]
         _check_views(
             [
                 (
-                    numbers.choice(seen) if numbers.random() < 0.3 else (view(), view()),
+                    numbers.choice(seen_counts) if numbers.random() < 0.3 else (view(), view()),
                     numbers.choice(kinds),
                 )
                 for _ in range(numbers.randint(2, 6))
@@ -416,10 +415,10 @@ def test_the_first_of_equal_classes_is_predicted_everywhere():
     assert best_columns(np.array([[0.3, third], [1.0, 2.0]])).tolist() == [0, 1]
 
 
-@pytest.mark.parametrize("made", [MultinomialNB, ComplementNB, BernoulliNB])
-def test_features_of_equal_standing_are_treated_alike(made):
+@pytest.mark.parametrize("make", [MultinomialNB, ComplementNB, BernoulliNB])
+def test_features_of_equal_standing_are_treated_alike(make):
     """Every way of asking for the class gives the same answer where classes tie."""
-    model = made()
+    model = make()
     words = [f"w{i}" for i in range(7)]
     for label in ("ham", "spam"):
         model.learn_one({w: i + 1 for i, w in enumerate(words)}, label)
@@ -445,7 +444,7 @@ def test_views_are_what_the_formulas_say_of_a_rare_class_and_weights(rare):
 
 @pytest.mark.parametrize(("rare", "classes"), [(0.002, 2), (0.02, 2), (0.3, 20)])
 def test_probabilities_follow_the_shares_of_a_mixed_stream(rare, classes):
-    """Of texts that say nothing: what is common must not look like a run of one class."""
+    """A frequent class must not look like a run of one class, in texts without evidence."""
     numbers = random.Random(7)
     model, shares, right = TextClassifier(), [], 0
     for i in range(6000):
@@ -499,9 +498,9 @@ def test_what_weighs_next_to_nothing_changes_next_to_nothing():
     texts, labels = zip(*data, strict=True)
     model = TextClassifier()
     model.learn_many(texts, labels)
-    before, gains = model.predict_many(texts).tolist(), model.model.recalibration.gains()
+    before, gains = model.predict_many(texts).tolist(), model.model.recalibration.slopes()
     model.learn_many(texts, ["a" if y == "b" else "b" for y in labels], w=1e-12)
-    assert model.model.recalibration.gains() == gains
+    assert model.model.recalibration.slopes() == gains
     assert model.predict_many(texts).tolist() == before
 
 
@@ -509,7 +508,7 @@ def test_a_pipeline_of_many_texts_takes_no_frame_for_texts():
     frame = pd.DataFrame({"text": ["free offer", "lunch"], "z": ["a", "b"]})
     model = Tokenizer() | MultinomialNB()
     for wrong in (frame, "free offer", {"text": ["free offer"]}):
-        with pytest.raises(TypeError, match="where `on` is set"):
+        with pytest.raises(TypeError, match="set `on`"):
             model.learn_many(wrong, ["spam", "ham"])
     for right in (frame["text"], frame["text"].tolist()):
         model = Tokenizer() | MultinomialNB()
@@ -521,8 +520,8 @@ def test_a_pipeline_of_many_texts_takes_no_frame_for_texts():
 
 
 def test_views_have_one_decay():
-    """A receipt says once how far counts have aged."""
-    with pytest.raises(ValueError, match="one decay"):
+    """A receipt has one number of halvings."""
+    with pytest.raises(ValueError, match="the same decay"):
         ViewsNB([MultinomialNB(decay=0.9), MultinomialNB()])
 
 
@@ -539,28 +538,28 @@ def test_who_corrects_mistakes_alone_gets_sound_probabilities(classes, most):
     for _ in range(3000):
         k = numbers.randrange(classes)
         x = some_telling_words(numbers, k)
-        said = model.predict_proba_one(x)
-        losses.append(-math.log(said.get(k, 1e-6)))
-        if len(said) < classes or max(said, key=said.get) != k:
+        predicted = model.predict_proba_one(x)
+        losses.append(-math.log(predicted.get(k, 1e-6)))
+        if len(predicted) < classes or max(predicted, key=predicted.get) != k:
             model.learn_one(x, k)
     assert sum(losses[1500:]) / 1500 < most  # .67 and 1.47 where mistakes count as any message
-    assert model.model.noise.share < 0.12
+    assert model.model.noise.rate < 0.12
 
 
 def test_mistakes_after_many_messages_leave_what_those_showed():
     numbers, model = random.Random(5), TextClassifier()
     for i in range(1000):
         model.learn_one(some_telling_words(numbers, i % 2), i % 2)
-    gain, share = model.model.recalibration.gains()[-1], model.model.noise.share
-    told = 0
+    gain, share = model.model.recalibration.slopes()[-1], model.model.noise.rate
+    n_mistakes = 0
     for i in range(3000):
         x = some_telling_words(numbers, i % 2)
         if model.predict_one(x) != i % 2:
             model.learn_one(x, i % 2)
-            told += 1
-    assert told > 300
-    assert 0.8 * gain < model.model.recalibration.gains()[-1] < 1.25 * gain
-    assert model.model.noise.share < max(1.2 * share, 0.001)
+            n_mistakes += 1
+    assert n_mistakes > 300
+    assert 0.8 * gain < model.model.recalibration.slopes()[-1] < 1.25 * gain
+    assert model.model.noise.rate < max(1.2 * share, 0.001)
 
 
 def two_views(n=60, seed=0):
@@ -585,11 +584,11 @@ def test_views_explain_themselves(bound):
     for x, y in two_views():
         model.learn_one(x, y)
     x, _ = next(two_views(seed=5))
-    why = model.explain_one(x)
-    assert why.scores == pytest.approx(model.joint_log_likelihood(x))
-    for label, score in why.scores.items():
-        parts = sum(of[label] for of in why.contributions.values())
-        assert why.base[label] + parts == pytest.approx(score)
+    explanation = model.explain_one(x)
+    assert explanation.scores == pytest.approx(model.joint_log_likelihood(x))
+    for label, score in explanation.scores.items():
+        parts = sum(value[label] for value in explanation.contributions.values())
+        assert explanation.base[label] + parts == pytest.approx(score)
 
 
 def test_views_unlearn_counts_and_refuse_what_was_never_learned():
@@ -616,19 +615,19 @@ def test_views_unlearn_all_they_learned_in_any_order(size, random):
     stream = list(two_views(n=20 + size))
     for x, y in stream[:20]:
         model.learn_one(x, y)
-    kept = copy.deepcopy(model)
+    copied = copy.deepcopy(model)
     done = []
     for x, y in stream[20:]:
         model.learn_one(x, y)
         done.append((x, y, 1.0, model.receipt))
     random.shuffle(done)
-    for one in done:
-        model.unlearn_one(*one)
-    assert model.recalibration == kept.recalibration
-    assert model.noise.state() == kept.noise.state()
-    assert model.turns.state() == kept.turns.state()
-    for mine, theirs in zip(model.models, kept.models, strict=True):
-        assert mine.counts == theirs.counts
+    for item in done:
+        model.unlearn_one(*item)
+    assert model.recalibration == copied.recalibration
+    assert model.noise.state() == copied.noise.state()
+    assert model.class_runs.state() == copied.class_runs.state()
+    for own, expected in zip(model.models, copied.models, strict=True):
+        assert own.counts == expected.counts
 
 
 def test_predicting_never_changes_views():
@@ -642,8 +641,8 @@ def test_predicting_never_changes_views():
     assert model.recalibration == other.recalibration
     assert model.noise.state() == other.noise.state()
     assert all(
-        mine.counts == theirs.counts
-        for mine, theirs in zip(model.models, other.models, strict=True)
+        own.counts == expected.counts
+        for own, expected in zip(model.models, other.models, strict=True)
     )
 
 
@@ -658,22 +657,22 @@ def test_merged_views_count_both_streams():
     for x, y in two_views(n=90, seed=2):
         second.learn_one(x, y)
     totals = [
-        sum(one.counts.totals) + sum(two.counts.totals)
-        for one, two in zip(first.models, second.models, strict=True)
+        sum(item.counts.totals) + sum(two.counts.totals)
+        for item, two in zip(first.models, second.models, strict=True)
     ]
     first.merge(second)
-    assert [sum(of.counts.totals) for of in first.models] == totals
+    assert [sum(value.counts.totals) for value in first.models] == totals
     # It had learned more, and knows each class by its label.
-    assert first.recalibration.of_all.gains == second.recalibration.of_all.gains
+    assert first.recalibration.shared.slopes == second.recalibration.shared.slopes
     for k, label in enumerate(first.labels):
         place = second.labels.index(label)
-        assert first.recalibration.bias(k) == second.recalibration.bias(place)
+        assert first.recalibration.intercept(k) == second.recalibration.intercept(place)
     before = [model.counts.as_dict() for model in first.models]
-    for other, why in (
+    for other, explanation in (
         (ViewsNB([DiscriminativeMultinomialNB(decay=0.9) for _ in range(2)]), "differ in decay"),
         (ViewsNB([DiscriminativeMultinomialNB(), MultinomialNB()]), "cannot merge a Multinomial"),
     ):
-        with pytest.raises(ValueError, match=why):
+        with pytest.raises(ValueError, match=explanation):
             first.merge(other)
     assert [model.counts.as_dict() for model in first.models] == before
     with pytest.raises(ValueError, match="different views"):
@@ -716,7 +715,7 @@ def test_the_share_of_wrong_labels_where_classes_overlap(right, wrong, least, mo
         p = chance.choice(right)
         as_said = (chance.random() < p) != (chance.random() < wrong)
         noise.learn(noise.trust(p if as_said else 1 - p, 2))
-    assert least <= noise.share <= most
+    assert least <= noise.rate <= most
 
 
 def test_taking_wrong_labels_back_leaves_what_can_be_read_and_learned_again(tmp_path):
@@ -727,17 +726,17 @@ def test_taking_wrong_labels_back_leaves_what_can_be_read_and_learned_again(tmp_
         model.learn_one(text, (i + flipped) % 2)
         if flipped:
             wrong.append((text, (i + 1) % 2, model.receipt))
-    views, share = model.model, model.model.noise.share
+    views, share = model.model, model.model.noise.rate
     for text, label, receipt in wrong:
         model.unlearn_one(text, label, receipt=receipt)
-    assert views.noise.state()["noise"]["share"] < -1
+    assert views.noise.state()["noise"]["rate"] < -1
     model.save(tmp_path / "model.snb")
     assert TextClassifier.load(tmp_path / "model.snb").model.noise.state() == views.noise.state()
     # What is learned meanwhile must not depend on what is learned again after it.
     model.learn_one(texts[0].format(7), 0)
     for text, label, receipt in wrong:
         views.reapply(model.count(text), label, receipt)
-    assert views.noise.share == pytest.approx(share, abs=0.01)
+    assert views.noise.rate == pytest.approx(share, abs=0.01)
 
 
 def test_the_share_of_wrong_labels_is_found():
@@ -746,15 +745,15 @@ def test_the_share_of_wrong_labels_is_found():
     for _ in range(5000):
         p = 0.99 if rng.random() < 0.9 else 0.01  # a tenth of the labels is improbable
         noise.learn(noise.trust(p, 2))
-    assert noise.share == pytest.approx(0.1, abs=0.04)
+    assert noise.rate == pytest.approx(0.1, abs=0.04)
     assert LabelNoise(0.0).trust(1e-300, 2) == 1.0
 
 
 @given(st.binary(max_size=200), st.integers(1, 8), st.integers(1, 100), st.booleans())
 def test_byte_grams_are_those_of_python(raw, n, first, casefold):
     grams = ByteGrams(n, first, casefold, mail=False)
-    kept = raw[:first].lower() if casefold else raw[:first]
-    assert set(grams.transform_one(raw)) == {kept[i : i + n] for i in range(len(kept) - n + 1)}
+    copied = raw[:first].lower() if casefold else raw[:first]
+    assert set(grams.transform_one(raw)) == {copied[i : i + n] for i in range(len(copied) - n + 1)}
     assert (grams.count(raw).counts == 1).all()
 
 
@@ -771,12 +770,12 @@ def test_byte_grams_take_any_mail(raw):
 def test_nested_grams_are_those_of_python(raw, sizes):
     n, step = sizes
     grams = ByteGrams(n, step=step, casefold=False, mail=False)
-    found = grams.transform_one(raw)
+    result = grams.transform_one(raw)
     expected = slow_nested(raw, n, step)
-    assert found.keys() == expected.keys()
-    longest = {gram for gram in found if len(gram) == n}
-    assert {found[gram] for gram in longest} <= {1}
-    assert found == expected
+    assert result.keys() == expected.keys()
+    longest = {gram for gram in result if len(gram) == n}
+    assert {result[gram] for gram in longest} <= {1}
+    assert result == expected
 
 
 @pytest.mark.parametrize("others", [1, 5])
@@ -787,17 +786,17 @@ def test_the_first_messages_of_another_class_leave_verdicts_as_sure_as_they_were
     rng = random.Random(3)
 
     def text(label):
-        both = [f"word{int(300 * rng.random() ** 3)}" for _ in range(30)]
-        return " ".join(both + rng.sample(words[label], 4))
+        common = [f"word{int(300 * rng.random() ** 3)}" for _ in range(30)]
+        return " ".join(common + rng.sample(words[label], 4))
 
     classifier = TextClassifier()
     for _ in range(100):
         for label in ("spam", "ham"):
             classifier.learn_one(text(label), label)
-    asked = [(text(label), label) for _ in range(50) for label in ("spam", "ham")]
+    questions = [(text(label), label) for _ in range(50) for label in ("spam", "ham")]
 
     def sure():
-        shares = [classifier.predict_proba_one(x)[label] for x, label in asked]
+        shares = [classifier.predict_proba_one(x)[label] for x, label in questions]
         return np.quantile(np.log(shares) - np.log1p(-np.array(shares)), 0.3)
 
     before = sure()
@@ -813,8 +812,8 @@ def slow_share(gram, k, table, totals, step, background, alpha=0.1, spread=3.0):
     own = table.get(gram, (0, 0))[k]
     if len(gram) == step:
         room = alpha * 256**step
-        more = background * room * sum(table.get(gram, (0, 0))) / max(sum(totals), 1)
-        return (own + alpha + more) / (totals[k] + room * (1 + background))
+        extra = background * room * sum(table.get(gram, (0, 0))) / max(sum(totals), 1)
+        return (own + alpha + extra) / (totals[k] + room * (1 + background))
     shorter = gram[step:]
     back = slow_share(shorter, k, table, totals, step, background, alpha, spread)
     if not sum(table.get(shorter, (0, 0))):
@@ -839,7 +838,7 @@ def test_contexts_are_what_the_formula_says(texts, question, sizes, background):
             table[gram][k] += count
             totals[k] += count
     tokens = grams.count(question)
-    names = [grams.name(int(of)) for of in tokens.fingerprints]
+    names = [grams.name(int(value)) for value in tokens.fingerprints]
     cells = np.array([table.get(name, (0, 0)) for name in names], dtype=float)
     logs, longest = _core.backoff_log_probabilities(
         tokens.fingerprints, cells, [float(x) for x in totals], 0.1, 3.0, step, background
@@ -863,13 +862,13 @@ def test_the_strongest_contexts_are_grams_that_explain_messages():
         tokens = grams.count(text)
         weights, longest = model._weights_of(tokens.fingerprints)
         rows = zip(tokens.fingerprints.tolist(), weights, longest, strict=True)
-        for of, (spam, ham), shown in rows:
-            if shown and len(grams.name(of)) == 6:
-                expected["spam"][of], expected["ham"][of] = (spam - ham) / 2, (ham - spam) / 2
-    for label, found in zip(model.labels, model.top_fingerprints(model.labels, 500), strict=True):
-        whole = {of: gain for of, gain in found if len(grams.name(of)) == 6}
+        for value, (spam, ham), odds in rows:
+            if odds and len(grams.name(value)) == 6:
+                expected["spam"][value], expected["ham"][value] = (spam - ham) / 2, (ham - spam) / 2
+    for label, result in zip(model.labels, model.top_fingerprints(model.labels, 500), strict=True):
+        whole = {value: gain for value, gain in result if len(grams.name(value)) == 6}
         assert whole == pytest.approx(expected[label])
-        for gram in (grams.name(of) for of, _ in found if of not in whole):
+        for gram in (grams.name(value) for value, _ in result if value not in whole):
             assert any(gram in text[:5].encode() for text, _ in texts)  # as a text begins
 
 
@@ -932,11 +931,11 @@ def test_a_verdict():
     assert len(names) == 10
     assert {type(name) for name in names} <= {str, bytes}
     assert all(set(reason.counts) == {"spam", "ham"} for reason in verdict.reasons)
-    why = classifier.explain_one(SPAM)
+    explanation = classifier.explain_one(SPAM)
     for label, score in classifier.joint_log_likelihood(SPAM).items():
-        assert why.scores[label] == pytest.approx(score)
-        parts = sum(of[label] for of in why.contributions.values())
-        assert why.base[label] + parts == pytest.approx(score)
+        assert explanation.scores[label] == pytest.approx(score)
+        parts = sum(value[label] for value in explanation.contributions.values())
+        assert explanation.base[label] + parts == pytest.approx(score)
     assert classifier.classify(parse(SPAM)) == classifier.classify(SPAM)
     assert classifier.classify(SPAM.decode()) == classifier.classify(SPAM)
 
@@ -975,8 +974,8 @@ def test_costs_decide(costs, label, unsure):
 )
 def test_how_much_is_known_of_the_other_classes_decides(messages, unsure):
     scores = dict.fromkeys(messages, -12.0) | {"spam": 0.0}
-    label, _, found = MailClassifier().decide(scores, Costs(), messages)
-    assert (label, found) == ("spam", unsure)
+    label, _, result = MailClassifier().decide(scores, Costs(), messages)
+    assert (label, result) == ("spam", unsure)
 
 
 def test_what_decides_among_many_classes():
@@ -986,19 +985,19 @@ def test_what_decides_among_many_classes():
         scores = {c: chance.gauss(0, 2) for c in range(k)}
         messages = {c: chance.choice([0, 0.5, 3, 1000]) for c in range(k)}
         shares = dict(zip(scores, probabilities(list(scores.values())), strict=True))
-        found = _chances_of_others(shares, messages)
+        result = _chances_of_others(shares, messages)
         for label in scores:
             others = [other for other in scores if other != label]
-            known = [messages[other] + 1 for other in others if messages[other]]
-            new = len(known) / math.fsum(known) if known else 1.0
+            active = [messages[other] + 1 for other in others if messages[other]]
+            new = len(active) / math.fsum(active) if active else 1.0
             unlike = math.fsum(shares[other] for other in others)
             own = 1 / (messages[label] + 1)
-            assert found[label] == pytest.approx((unlike + new) / (1 + new + own), rel=1e-9)
+            assert result[label] == pytest.approx((unlike + new) / (1 + new + own), rel=1e-9)
 
 
 def test_what_decides_where_one_class_outweighs_all_others():
-    found = _chances_of_others({"a": 0.5, "b": 0.3, "c": 0.2}, {"a": 1e17, "b": 1.0, "c": 1.0})
-    assert all(0 < chance < 1 for chance in found.values())
+    result = _chances_of_others({"a": 0.5, "b": 0.3, "c": 0.2}, {"a": 1e17, "b": 1.0, "c": 1.0})
+    assert all(0 < chance < 1 for chance in result.values())
 
 
 def test_classifying_takes_time_in_proportion_to_the_classes():
@@ -1026,8 +1025,8 @@ def test_a_class_is_ready_once_a_clear_message_of_it_can_be_sure():
     for number in range(60):
         for label, text in (("spam", "buy cheap pills {}"), ("ham", "lunch at noon {}")):
             classifier.learn_one(text.format(number), label)
-        found = classifier.classify("buy cheap pills cheap pills buy pills")
-        assert classifier.is_ready("spam") >= (found.ready and not found.unsure)
+        result = classifier.classify("buy cheap pills cheap pills buy pills")
+        assert classifier.is_ready("spam") >= (result.ready and not result.unsure)
         ready.append(classifier.is_ready("spam"))
     assert ready == sorted(ready)
     assert classifier.model.is_ready("spam")
@@ -1041,11 +1040,11 @@ def test_a_new_class_does_not_make_others_unsure():
     for number in range(300):
         for label, text in texts.items():
             classifier.learn_one(text.format(number), label)
-    asked = {label: text.format("seven") for label, text in texts.items()}
-    before = {label: classifier.classify(text) for label, text in asked.items()}
+    questions = {label: text.format("seven") for label, text in texts.items()}
+    before = {label: classifier.classify(text) for label, text in questions.items()}
     for number in range(3):
         classifier.learn_one(f"minutes of the chess club {number}", "chess")
-    for label, text in asked.items():
+    for label, text in questions.items():
         assert (before[label].label, before[label].unsure) == (label, False)
         verdict = classifier.classify(text)
         assert (verdict.label, verdict.unsure) == (label, False)
@@ -1083,15 +1082,15 @@ def test_parameters_change_after_training():
 
 
 @pytest.mark.parametrize(
-    "made",
+    "make",
     [
         lambda: trained_mail(label_noise=0.05, decay=0.99),
         lambda: trained_mail(views=("bytes",), words=MailTokenizer(ngrams=(1, 2))),
         lambda: trained_mail(discriminative=False, keep_names=False),
     ],
 )
-def test_a_classifier_is_saved_whole(tmp_path, made):
-    classifier = made()
+def test_a_classifier_is_saved_whole(tmp_path, make):
+    classifier = make()
     classifier.save(tmp_path / "m")
     restored = Classifier.load(tmp_path / "m")
     for message in (SPAM, HAM, b"", b"Subject: pills\n\nlunch"):
@@ -1156,17 +1155,17 @@ def test_what_was_remembered_of_a_message_ends_with_the_counts():
     assert model.predict_proba_one(tokens) == model.predict_proba_one(fresh)
 
 
-@pytest.mark.parametrize("made", [MultinomialNB, DiscriminativeMultinomialNB])
-def test_doubted_labels_are_unlearned_exactly_too(made):
-    model = ViewsNB([made(length_norm=1.0), made(length_norm=1.0)])
+@pytest.mark.parametrize("make", [MultinomialNB, DiscriminativeMultinomialNB])
+def test_doubted_labels_are_unlearned_exactly_too(make):
+    model = ViewsNB([make(length_norm=1.0), make(length_norm=1.0)])
     rng = np.random.default_rng(3)
     windowed = WindowNB(model, 20)
     for x, y in two_views(n=400):
         windowed.learn_one(x, "spam" if rng.random() < 0.2 else y)
     for x, y, receipt in windowed._window:
         model.unlearn(x, y, receipt)
-    assert [one.counts.features for one in model.models] == [0, 0]
-    assert [one.counts.totals for one in model.models] == [[0.0, 0.0]] * 2
+    assert [item.counts.features for item in model.models] == [0, 0]
+    assert [item.counts.totals for item in model.models] == [[0.0, 0.0]] * 2
 
 
 def test_one_class_explains_nothing():
@@ -1181,10 +1180,10 @@ def test_explanations_keep_views_apart():
     classifier = Classifier(views, ViewsNB([MultinomialNB(), MultinomialNB()]))
     for text, y in [("a b", "x"), ("c d", "y"), ("a c", "x")]:
         classifier.learn_one(text, y)
-    why = classifier.explain_one("a b c")
+    explanation = classifier.explain_one("a b c")
     for label, score in classifier.joint_log_likelihood("a b c").items():
-        parts = sum(of[label] for of in why.contributions.values())
-        assert why.base[label] + parts == pytest.approx(score)
+        parts = sum(value[label] for value in explanation.contributions.values())
+        assert explanation.base[label] + parts == pytest.approx(score)
 
 
 def test_what_has_shaped_the_counts_is_fixed():
@@ -1193,7 +1192,7 @@ def test_what_has_shaped_the_counts_is_fixed():
         with pytest.raises(ValueError, match=f"{name}: it is settled"):
             setattr(classifier, name, value)
     classifier.label_noise, classifier.rate = 0.0, 0.1
-    assert (classifier.model.noise.share, classifier.model.recalibration.rate) == (0.0, 0.1)
+    assert (classifier.model.noise.rate, classifier.model.recalibration.rate) == (0.0, 0.1)
     with pytest.raises(ValueError, match="alpha: -1"):
         classifier.alpha = -1
     assert classifier.alpha == 0.1
@@ -1285,21 +1284,23 @@ class OwnClassifier(TextClassifier):
     ids=lambda own: type(own).__name__,
 )
 def test_what_could_not_be_read_again_is_not_written(own, tmp_path):
-    with pytest.raises(OutputError, match=r"model\.snb: Own\w+ is no .*of streamnb"):
+    with pytest.raises(OutputError, match=r"model\.snb: .*Own\w+"):
         own.save(tmp_path / "model.snb")
     assert not (tmp_path / "model.snb").exists()
 
 
 def test_the_priors_of_views_are_neither_asked_nor_explained():
     plain = ViewsNB([MultinomialNB(), MultinomialNB()])
-    given = ViewsNB([MultinomialNB(prior={"spam": 1}), MultinomialNB(prior="uniform")])
-    for model in (plain, given):
+    with_priors = ViewsNB([MultinomialNB(prior={"spam": 1}), MultinomialNB(prior="uniform")])
+    for model in (plain, with_priors):
         for text, label in (("free offer", "spam"), ("lunch at noon", "ham"), ("free", "spam")):
             model.learn_one(dict.fromkeys(text.split(), 1), label)
-    why, same = (model.explain_one({"free": 1, "noon": 1}) for model in (given, plain))
-    assert why.scores == pytest.approx(same.scores)
-    assert why.base == pytest.approx(same.base)
-    assert why.contributions.keys() == same.contributions.keys()
+    explanation, same = (
+        model.explain_one({"free": 1, "noon": 1}) for model in (with_priors, plain)
+    )
+    assert explanation.scores == pytest.approx(same.scores)
+    assert explanation.base == pytest.approx(same.base)
+    assert explanation.contributions.keys() == same.contributions.keys()
 
 
 def test_a_saved_classifier_knows_its_key(tmp_path):
@@ -1350,12 +1351,12 @@ HOSTILE = {
     ),
     "huge grams": lambda h: h["extra"]["tokenizer"]["views"][1]["options"].update(first=1 << 40),
     "another option": lambda h: h["extra"]["tokenizer"]["views"][1]["options"].update(colour="x"),
-    "counts without messages": lambda h: h["members"][0].update(weights=[0, 0]),
+    "counts without messages": lambda h: h["view_models"][0].update(weights=[0, 0]),
     "a huge number of labels": lambda h: h["noise"].update(labels=10**400),
-    "a share of nan": lambda h: h["noise"].update(share=math.nan),
+    "a noise of nan": lambda h: h["noise"].update(rate=math.nan),
     "a rate of nan": lambda h: h["recalibration"].update(rate=math.nan),
-    "a negative gain": lambda h: h["recalibration"].update(gains=[-5e3, 1.0]),
-    "a huge bias": lambda h: h["recalibration"].update(biases=[1e308, -1e308]),
+    "a negative gain": lambda h: h["recalibration"].update(slopes=[-5e3, 1.0]),
+    "a huge bias": lambda h: h["recalibration"].update(intercepts=[1e308, -1e308]),
     "costs of nan": lambda h: h["extra"].update(costs=[math.nan, 1, 1]),
     "a list for a key": lambda h: h["extra"].update(on=[]),
     "no recalibration": lambda h: h.pop("recalibration"),
@@ -1387,8 +1388,8 @@ def test_windows_take_any_weights():
     for _ in range(200):
         x = {f"w{i}": 1 for i in rng.integers(0, 5, 3)}
         windowed.learn_one(x, f"c{rng.integers(2)}", rng.choice([1 / 3, 2.5e-7, 1e6, 0.1]))
-    for one in windowed._window:
-        windowed.model.unlearn(*one)
+    for item in windowed._window:
+        windowed.model.unlearn(*item)
     assert windowed.model.counts.features == 0
 
 
@@ -1406,68 +1407,69 @@ def test_no_view_reads_stamps_in_attached_messages(kind):
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), max_size=120), st.integers(0, 120))
-def test_records_count_until_a_class_is_ready(calls, cut):
-    record, before, changes = Record(), Record(), []
+def test_predictions_count_until_a_class_is_ready(calls, cut):
+    reliability, before, changes = ClassReliability(), ClassReliability(), []
     expected = {k: [0, 0] for k in range(3)}
-    for i, (said, was) in enumerate(calls):
-        changes.append(record.learn(said, was))
+    for i, (predicted, true) in enumerate(calls):
+        changes.append(reliability.learn(predicted, true))
         if i < cut:
-            before.learn(said, was)
-        right, wrong = expected[said]
-        if not (right >= 20 and right >= 4 * wrong) and (said == was or wrong < 10):
-            expected[said][said != was] += 1
-    for k, (right, wrong) in expected.items():
-        assert record.of(k) == (right, wrong)
-        assert record.is_ready(k) == (right >= 20 and right >= 4 * wrong)
-    assert Record.from_state(record.state()).state() == record.state()
-    assert record.of_classes([2, None, 0]).of(2) == record.of(0)
-    before.move(record.since(before), 1)
-    assert before.state() == record.state()
+            before.learn(predicted, true)
+        correct, wrong = expected[predicted]
+        if not (correct >= 20 and correct >= 4 * wrong) and (predicted == true or wrong < 10):
+            expected[predicted][predicted != true] += 1
+    for k, (correct, wrong) in expected.items():
+        assert reliability.counts(k) == (correct, wrong)
+        assert reliability.is_ready(k) == (correct >= 20 and correct >= 4 * wrong)
+    state = reliability.state()
+    assert ClassReliability.from_state(state).state() == state
+    assert reliability.remap_classes([2, None, 0]).counts(2) == reliability.counts(0)
+    before.apply(reliability.diff(before), 1)
+    assert before.state() == state
     for change in changes:
-        record.move(change, -1)
-    assert record.state() == {"record": []}
+        reliability.apply(change, -1)
+    assert reliability.state() == {"record": []}
 
 
-def test_who_teaches_mistakes_alone_does_not_make_a_ready_class_look_bad():
-    record = Record()
+def test_corrections_of_mistakes_do_not_make_a_ready_class_unready():
+    reliability = ClassReliability()
     for _ in range(20):
-        record.learn(0, 0)
+        reliability.learn(0, 0)
     for _ in range(50):
-        record.learn(0, 1)
-    assert record.is_ready(0)
+        reliability.learn(0, 1)
+    assert reliability.is_ready(0)
     for _ in range(50):
-        record.learn(1, 0)
+        reliability.learn(1, 0)
     for _ in range(40):
-        record.learn(1, 1)
-    assert record.is_ready(1)  # ten mistakes count
+        reliability.learn(1, 1)
+    assert reliability.is_ready(1)  # ten mistakes count
 
 
 @pytest.mark.parametrize("state", [[0, 1], [0, 1, 0.5], [-1, 1, 0], [1 << 20, 1, 0], None, "abc"])
-def test_records_that_are_not_sound_are_refused(state):
-    with pytest.raises(ValueError, match="record"):
-        Record.from_state({"record": state})
+def test_invalid_counts_of_predictions_are_refused(state):
+    with pytest.raises(ValueError, match="counts of predictions"):
+        ClassReliability.from_state({"record": state})
 
 
 def test_merged_models_have_both_records():
-    one, other = trained_views(), trained_views()
-    before = one.reliability_counts("spam")
-    one.merge(other)
-    assert one.reliability_counts("spam") == tuple(2 * n for n in before)
+    item, other = trained_views(), trained_views()
+    before = item.reliability_counts("spam")
+    item.merge(other)
+    assert item.reliability_counts("spam") == tuple(2 * n for n in before)
 
 
 @pytest.mark.parametrize(
-    ("made", "views"),
+    ("make", "views"),
     [(MailClassifier, ("header", "body", "bytes")), (TextClassifier, ("words", "bytes"))],
 )
-def test_the_small_preset_has_fewer_views(made, views, tmp_path):
-    small = made(preset="small")
+def test_the_small_preset_has_fewer_views(make, views, tmp_path):
+    small = make(preset="small")
     assert small.view_names == views
     assert len(small.models) == len(views)
     small.save(tmp_path / "small.snb")
-    assert made.load(tmp_path / "small.snb").clone().views == small.views
-    assert made(preset="small", views=("words",)).views == ("words",)
+    assert make.load(tmp_path / "small.snb").clone().views == small.views
+    assert make(preset="small", views=("words",)).views == ("words",)
     with pytest.raises(ValueError, match="preset"):
-        made(preset="large")
+        make(preset="large")
 
 
 @pytest.mark.parametrize(
@@ -1497,7 +1499,13 @@ def test_a_state_that_is_not_sound_changes_nothing():
     before = model.state()
     for bad in ({"bound": -1}, {"turns": ["1"]}, {"record": [0, 1]}, {"by_length": 2}):
         with pytest.raises(ValueError, match=r"."):
-            model.restore({**before, "noise": {"fixed": 0.1, "share": 0.1, "labels": 10}, **bad})
+            model.restore(
+                {
+                    **before,
+                    "noise": {"fixed": 0.1, "rate": 0.1, "labels": 10, "variance": 0.1},
+                    **bad,
+                }
+            )
         assert model.state() == before
 
 
@@ -1520,21 +1528,24 @@ def test_a_window_has_no_defaults_where_its_model_says_something():
     assert model.deltas_since(fresh) == views.deltas_since(fresh.model) != {}
     assert model.discriminative
     assert not WindowNB(MultinomialNB()).discriminative
-    kept = {name for name in vars(TextModel) if name not in vars(WindowNB)}
-    assert {name for name in kept if not name.startswith("__")} == _MADE_OF_OTHERS
+    copied = {name for name in vars(TextModel) if name not in vars(WindowNB)}
+    assert {name for name in copied if not name.startswith("__")} == {
+        *("learn_one", "unlearn_one", "learn_many", "relearn_one", "explain_one", "_scores_of"),
+        *("features", "to_header", "reordered_header", "from_header", "_from_file"),
+    }
 
 
 def test_merged_models_take_back_what_both_have_learned(tmp_path):
     """The estimate of wrong labels is that of one of them: it never counted the other's labels."""
-    taught = []
+    learned = []
     models = [ViewsNB([DiscriminativeMultinomialNB()]) for _ in range(2)]
     for seed, model in enumerate(models):
         for (x, _), y in two_views(seed=seed):
             model.learn_one([x], y)
-            taught.append((x, y, model.receipt))
+            learned.append((x, y, model.receipt))
     merged = models[0]
     merged.merge(models[1])
-    for x, y, receipt in taught:
+    for x, y, receipt in learned:
         merged.unlearn_one([x], y, receipt=receipt)
         merged.learn_one([{"w1": 1}], "spam")
         merged.unlearn_one([{"w1": 1}], "spam", receipt=merged.receipt)

@@ -52,16 +52,16 @@ def close(value, exact):
 def test_moments_are_those_of_fractions(stream):
     n, mean, squares = summed(stream).moments()
     for j in range(3):
-        mine = [
+        class_values = [
             (Fraction(w), Fraction(x[j])) for k, w, x in stream if k == 0 and not math.isnan(x[j])
         ]
-        total = sum(w for w, _ in mine)
+        total = sum(w for w, _ in class_values)
         assert close(n[j], float(total))
-        if not mine:
+        if not class_values:
             assert math.isnan(mean[j])
             continue
-        middle = sum(w * x for w, x in mine) / total
-        raw = sum(w * x * x for w, x in mine)
+        middle = sum(w * x for w, x in class_values) / total
+        raw = sum(w * x * x for w, x in class_values)
         assert close(mean[j], float(middle))
         assert close(squares[j], float(raw - total * middle**2))
 
@@ -72,17 +72,22 @@ def test_products_are_those_of_fractions(stream):
     n, about = sums.products()
     for i in range(3):
         for j in range(3):
-            mine = [
+            class_values = [
                 (Fraction(w), Fraction(x[i]), Fraction(x[j]))
                 for k, w, x in stream
                 if k == 0 and not math.isnan(x[i] + x[j])
             ]
-            total = sum(w for w, _, _ in mine)
+            total = sum(w for w, _, _ in class_values)
             assert close(n[i, j], float(total))
-            if not mine:
+            if not class_values:
                 continue
-            raw = sum(w * a * b for w, a, b in mine)
-            exact = raw - sum(w * a for w, a, _ in mine) * sum(w * b for w, _, b in mine) / total
+            raw = sum(w * a * b for w, a, b in class_values)
+            exact = (
+                raw
+                - sum(w * a for w, a, _ in class_values)
+                * sum(w * b for w, _, b in class_values)
+                / total
+            )
             assert close(about[i, j], float(exact))
     assert close(sums.weight, float(sum(Fraction(w) for k, w, _ in stream if k == 0)))
 
@@ -91,16 +96,16 @@ def test_products_are_those_of_fractions(stream):
 @given(a=rows, b=rows, seed=st.randoms())
 @settings(max_examples=60)
 def test_what_is_added_can_be_taken_away_in_any_order(pairs, a, b, seed):
-    both = summed([*a, *b], pairs)
+    total_sums = summed([*a, *b], pairs)
     merged = summed(a, pairs)
     merged.merge(summed(b, pairs))
-    assert merged == both
+    assert merged == total_sums
     X, labels, w = arrays(seed.sample(b, len(b)))
-    both.add(X, labels, 0, w, -1.0)
-    assert both == summed(a, pairs)
+    total_sums.add(X, labels, 0, w, -1.0)
+    assert total_sums == summed(a, pairs)
     shuffled = summed(seed.sample(a, len(a)), pairs)
-    assert shuffled == both == both.copy() == pickle.loads(pickle.dumps(both))
-    assert pickle.dumps(shuffled) == pickle.dumps(both)
+    assert shuffled == total_sums == total_sums.copy() == pickle.loads(pickle.dumps(total_sums))
+    assert pickle.dumps(shuffled) == pickle.dumps(total_sums)
 
 
 @given(rows)
@@ -110,10 +115,10 @@ def test_features_of_another_order_merge(stream):
     turned.grow(3)
     X, labels, w = arrays(stream)
     turned.add(np.ascontiguousarray(X[:, order]), labels, 0, w)
-    ours = ExactSums(True)
-    ours.grow(3)
-    ours.merge(turned, order)
-    assert ours == summed(stream, pairs=True)
+    target = ExactSums(True)
+    target.grow(3)
+    target.merge(turned, order)
+    assert target == summed(stream, pairs=True)
 
 
 @pytest.mark.parametrize(
@@ -121,7 +126,7 @@ def test_features_of_another_order_merge(stream):
 )
 @pytest.mark.parametrize("pairs", [False, True])
 def test_variance_far_from_zero(base, step, pairs):
-    """Where sums in double precision, or in two of them, have lost everything."""
+    """Sums in double precision, or in double pairs, lose all digits here."""
     values = np.array([[base + step * k] for k in (1, 2, 4, 9, 5)])
     sums = ExactSums(pairs)
     sums.grow(1)
@@ -129,20 +134,20 @@ def test_variance_far_from_zero(base, step, pairs):
     exact = [Fraction(value) for value in values[:, 0]]
     middle = sum(exact) / 5
     spread = float(sum((x - middle) ** 2 for x in exact))
-    found = sums.products()[1, 0, 0] if pairs else sums.moments()[2, 0]
+    result = sums.products()[1, 0, 0] if pairs else sums.moments()[2, 0]
     assert spread > 0
-    assert found == pytest.approx(spread, rel=1e-14, abs=0)
+    assert result == pytest.approx(spread, rel=1e-14, abs=0)
 
 
 def test_equal_sums_are_equal_arrays_whatever_they_have_been_through():
     large, half = ExactSums(), ExactSums()
-    nothing, at = np.empty((1, 0)), np.zeros(1, np.int64)
-    half.add(nothing, at, 0, np.array([3.0 * 2**30]))
+    no_values, first_label = np.empty((1, 0)), np.zeros(1, np.int64)
+    half.add(no_values, first_label, 0, np.array([3.0 * 2**30]))
     for _ in range(200):
         large.merge(half.copy())
         large = large.copy()
     whole = ExactSums()
-    whole.add(nothing, at, 0, np.array([600.0 * 2**30]))
+    whole.add(no_values, first_label, 0, np.array([600.0 * 2**30]))
     assert large == whole
     assert whole.arrays()[1].tolist() == large.arrays()[1].tolist()
 
@@ -217,18 +222,18 @@ ordinary = st.lists(st.tuples(decimals, decimals, decimals), min_size=1, max_siz
 @given(ordinary | st.lists(st.tuples(of_any_size, of_any_size, numbers), min_size=1, max_size=5))
 def test_many_rows_at_once_have_the_same_sums(pairs, rows):
     X = np.array(rows, dtype=float)
-    one, many = ExactSums(pairs), ExactSums(pairs)
-    for sums in (one, many):
+    batch_sums, row_sums = ExactSums(pairs), ExactSums(pairs)
+    for sums in (batch_sums, row_sums):
         sums.grow(3)
-    one.add(X, np.zeros(len(X), np.int64), 0, np.ones(len(X)))
-    found = cells_of_rows(X, pairs)
-    if found is None:  # numbers of very different sizes
+    batch_sums.add(X, np.zeros(len(X), np.int64), 0, np.ones(len(X)))
+    result = cells_of_rows(X, pairs)
+    if result is None:  # numbers of very different sizes
         sizes = np.abs(X[(X != 0) & ~np.isnan(X)])
         assert sizes.max() > 2**15 * sizes.min() or sizes.min() < 1e-70
         return
-    for cells in found:
-        many.add_cells(cells)
-    assert one == many
+    for cells in result:
+        row_sums.add_cells(cells)
+    assert batch_sums == row_sums
 
 
 DAMAGE = {

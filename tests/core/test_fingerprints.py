@@ -108,7 +108,7 @@ def test_numbers_of_every_kind_are_counts():
 
 
 def test_token_counts_check_what_they_are_made_of():
-    with pytest.raises(ValueError, match="repeat"):
+    with pytest.raises(ValueError, match="occurs twice"):
         TokenCounts([1, 1], [1, 1])
     with pytest.raises(ValueError, match="shape"):
         TokenCounts([1, 2], [1])

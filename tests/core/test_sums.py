@@ -20,7 +20,7 @@ def test_log_at_the_edges():
     assert _core.log(0) == -math.inf
     assert _core.log(5e-324) == pytest.approx(math.log(5e-324))
     for bad in (-1.0, math.nan, math.inf):
-        with pytest.raises(ValueError, match="logarithm"):
+        with pytest.raises(ValueError, match="not a finite number"):
             _core.log(bad)
 
 

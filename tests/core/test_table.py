@@ -25,8 +25,8 @@ def test_a_table_is_a_dict_of_counts(steps, keep_names):
     learned = []
     expected: dict[int, list[int]] = {}
     for k, keys, undo in steps:
-        for of in (table, other):
-            of.widen(k + 1)
+        for class_total in (table, other):
+            class_total.widen(k + 1)
         if undo and learned:
             k, keys = learned.pop()
             table.subtract(u64(keys), np.ones(len(keys)), k, 2.0)
@@ -42,9 +42,11 @@ def test_a_table_is_a_dict_of_counts(steps, keep_names):
         rows = {key: row[:width] for key, row in expected.items() if any(row)}
         assert contents(table) == rows
         values, features = table.count_histogram()
-        told = dict(zip(values.tolist(), features.tolist(), strict=True))
+        histogram = dict(zip(values.tolist(), features.tolist(), strict=True))
         flat = [(v, j) for row in rows.values() for j, v in enumerate(row) if v]
-        assert told == {v: [flat.count((v, j)) for j in range(width)] for v in {v for v, _ in flat}}
+        assert histogram == {
+            v: [flat.count((v, j)) for j in range(width)] for v in {v for v, _ in flat}
+        }
     for copy in (pickle.loads(pickle.dumps(table)), other):
         if copy is other:
             other.merge(table, np.arange(table.classes))
@@ -61,18 +63,18 @@ def test_an_index_of_many_segments(classes):
     rng = np.random.default_rng(1)
     keys = np.concatenate((rng.integers(0, 2**63, 300_000).astype(np.uint64), u64(alike(3_000))))
     table = _core.CountTable(classes, False)
-    for at in range(0, len(keys), 1_000):
-        part = keys[at : at + 1_000]
-        table.add(part, np.ones(len(part)), at // 1_000 % classes)
+    for start in range(0, len(keys), 1_000):
+        part = keys[start : start + 1_000]
+        table.add(part, np.ones(len(part)), start // 1_000 % classes)
     assert len(table) == len(np.unique(keys))
-    cells, seen = table.get_counts(keys)
-    assert seen.all()
+    cells, is_seen = table.get_counts(keys)
+    assert is_seen.all()
     assert (cells.argmax(axis=1) == np.arange(len(keys)) // 1_000 % classes).all()
-    for at in range(0, len(keys), 2_000):
-        part = keys[at : at + 1_000]
-        table.subtract(part, np.ones(len(part)), at // 1_000 % classes)
-    _, seen = table.get_counts(keys)
-    assert (seen == np.arange(len(keys)) // 1_000 % 2).all()
+    for start in range(0, len(keys), 2_000):
+        part = keys[start : start + 1_000]
+        table.subtract(part, np.ones(len(part)), start // 1_000 % classes)
+    _, is_seen = table.get_counts(keys)
+    assert (is_seen == np.arange(len(keys)) // 1_000 % 2).all()
     assert not table.get_counts(rng.integers(0, 2**63, 1_000).astype(np.uint64))[1].any()
 
 
@@ -94,11 +96,11 @@ def test_memory_of_a_feature(classes, most):
     rng = np.random.default_rng(1)
     table = _core.CountTable(classes, False)
     keys = rng.integers(0, 2**63, 400_000).astype(np.uint64)
-    for at in range(0, len(keys), 1_000):
-        part = keys[at : at + 1_000]
-        for k in (at // 1_000 % classes, (at // 1_000 + 1) % classes):
+    for start in range(0, len(keys), 1_000):
+        part = keys[start : start + 1_000]
+        for k in (start // 1_000 % classes, (start // 1_000 + 1) % classes):
             table.add(part, np.ones(len(part)), k)
-        if at >= 100_000:
+        if start >= 100_000:
             assert table.__sizeof__() / len(table) < most
 
 
@@ -115,17 +117,17 @@ def test_log_sums_are_those_of_the_formula(classes, background):
     counts = rng.integers(1, 5, 100).astype(float)
     for unseen in (False, True):
         sums, used = table.log_likelihood_sums(message, counts, 0.3, background, unseen)
-        cells, seen = table.get_counts(message)
-        mask = np.ones(100, np.uint8) if unseen else seen
+        cells, is_seen = table.get_counts(message)
+        mask = np.ones(100, np.uint8) if unseen else is_seen
         total = sum(table.totals)
         alphas = 0.3 * (1 + background * len(table) * cells.sum(axis=1) / total)
         every = 0.3 * len(table) * (1 + background)
         expected = [
             math.fsum(
-                counts[i] * (math.log(cells[i, k] + alphas[i]) - math.log(of + every))
+                counts[i] * (math.log(cells[i, k] + alphas[i]) - math.log(class_total + every))
                 for i in np.flatnonzero(mask)
             )
-            for k, of in enumerate(table.totals)
+            for k, class_total in enumerate(table.totals)
         ]
         assert used == mask.sum()
         assert sums == pytest.approx(expected, rel=1e-13)
@@ -168,9 +170,9 @@ def with_classes(classes, messages=40):
 def test_files_of_few_and_many_classes(tmp_path, classes):
     model = with_classes(classes)
     model.save(tmp_path / "model.snb")
-    again = MultinomialNB.load(tmp_path / "model.snb")
-    assert again.counts == model.counts
-    again.save(tmp_path / "again.snb")
+    reloaded = MultinomialNB.load(tmp_path / "model.snb")
+    assert reloaded.counts == model.counts
+    reloaded.save(tmp_path / "again.snb")
     assert (tmp_path / "again.snb").read_bytes() == (tmp_path / "model.snb").read_bytes()
 
 
@@ -189,8 +191,8 @@ def test_damaged_files_of_many_classes(tmp_path, name, damage):
     with_classes(9).save(tmp_path / "model.snb")
     with zipfile.ZipFile(tmp_path / "model.snb") as archive:
         arrays = {
-            of.removesuffix(".npy"): np.load(io.BytesIO(archive.read(of)))
-            for of in archive.namelist()
+            class_total.removesuffix(".npy"): np.load(io.BytesIO(archive.read(class_total)))
+            for class_total in archive.namelist()
         }
     arrays[f"0.{name}"] = np.ascontiguousarray(damage(arrays[f"0.{name}"]))
     with (tmp_path / "bad.snb").open("wb") as file:
@@ -238,7 +240,7 @@ def test_other_threads_may_learn_while_a_table_is_copied():
 
 
 def test_values_of_counts_that_rounding_clears():
-    """What is left of a fraction is nothing, and its value is told nowhere."""
+    """The remainder of a fraction is 0, and its value leaves the histogram."""
     table = _core.CountTable(2, False, True)
     for amount in (0.1, 0.2, 0.3):
         table.add(u64([1, 2]), np.array([amount, 1.0]), 0)

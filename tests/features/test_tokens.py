@@ -55,8 +55,8 @@ def test_words(text, expected):
 
 
 def test_what_is_repeated_counts_by_its_logarithm():
-    found = Tokenizer(sublinear=True).count(" ".join(f"w{n} " * n for n in range(1, 1500)))
-    for name, count in found.to_dict().items():
+    result = Tokenizer(sublinear=True).count(" ".join(f"w{n} " * n for n in range(1, 1500)))
+    for name, count in result.to_dict().items():
         n = int(name[1:])
         below = n.bit_length() - 1
         assert count == (1 + below + n / 2**below - 1 if n < 1024 else 11 + (n - 1024) / 1024)
@@ -120,16 +120,16 @@ def test_words_are_those_of_the_definition(text):
 
 
 @given(st.text(max_size=60), st.integers(1, 3), st.integers(0, 2))
-def test_character_ngrams_are_those_of_the_definition(text, first, more):
+def test_character_ngrams_are_those_of_the_definition(text, first, extra):
     text = unicodedata.normalize("NFC", text.encode("utf-8", "replace").decode())
-    options = {"analyzer": "char", "ngrams": (first, first + more), "casefold": False}
-    found = Tokenizer(**options).count(text).to_dict()
-    shown = "".join(c for c in text if unicodedata.category(c) != "Cf")
-    plain = re.sub(r"\s+", " ", shown)
+    options = {"analyzer": "char", "ngrams": (first, first + extra), "casefold": False}
+    result = Tokenizer(**options).count(text).to_dict()
+    visible = "".join(c for c in text if unicodedata.category(c) != "Cf")
+    plain = re.sub(r"\s+", " ", visible)
     expected = [
-        plain[i : i + n] for n in range(first, first + more + 1) for i in range(len(plain) - n + 1)
+        plain[i : i + n] for n in range(first, first + extra + 1) for i in range(len(plain) - n + 1)
     ]
-    assert found == {gram: expected.count(gram) for gram in expected}
+    assert result == {gram: expected.count(gram) for gram in expected}
 
 
 @given(st.lists(st.text("ab c", max_size=30), max_size=3), st.integers(1, 3))
@@ -164,19 +164,19 @@ def test_counts_and_dict_are_the_same_to_a_model(text):
 def test_a_pickled_tokenizer_is_the_same():
     for tokenizer in (Tokenizer(ngrams=(1, 2)), MailTokenizer(casefold=True)):
         tokenizer.count("warm up")
-        again = pickle.loads(pickle.dumps(tokenizer))
-        assert again.count("Subject: a b\n\nc") == tokenizer.count("Subject: a b\n\nc")
+        copy = pickle.loads(pickle.dumps(tokenizer))
+        assert copy.count("Subject: a b\n\nc") == tokenizer.count("Subject: a b\n\nc")
 
 
-def seen(page):
+def html_tokens(page):
     scanner = Scanner(urls=True)
     scanner.html(page)
     _, _, names, ends = scanner.finish()
-    found, start = [], 0
+    result, start = [], 0
     for end in ends:
-        found.append(names[start:end].decode())
+        result.append(names[start:end].decode())
         start = end
-    return found
+    return result
 
 
 @pytest.mark.parametrize(
@@ -198,14 +198,14 @@ def seen(page):
     ],
 )
 def test_html_as_a_reader_sees_it(page, words):
-    assert [name for name in seen(page) if ":" not in name] == words
+    assert [name for name in html_tokens(page) if ":" not in name] == words
 
 
 def test_html_tags_attributes_and_links():
-    found = seen(
+    result = html_tokens(
         '<FONT Color="Red"><a href="HTTP://User@Shop.Example:80/go?id=7">x</a><form action=/post>'
     )
-    assert found == [
+    assert result == [
         "html:font", "html:color=red", "html:a", "url:shop.example", "url:example", "url:go",
         "url:id", "url:7", "html:form", "url:post", "x",
     ]  # fmt: skip
@@ -213,7 +213,7 @@ def test_html_tags_attributes_and_links():
 
 @given(st.text(st.sampled_from("<>/!-=\"'&#;ab \n"), max_size=60))
 def test_any_html_is_read(page):
-    seen(page)
+    html_tokens(page)
 
 
 def mail_tokens(data, **options):
@@ -258,9 +258,9 @@ def test_attachments_leave_their_type_and_name():
         b'Content-Type: application/x-msdownload; name="Invoice 7.exe"\n'
         b"Content-Transfer-Encoding: base64\n\nTVqQAAMAAAAEAAAA\n"
     )
-    found = mail_tokens(data)
-    assert {"type:application/x-msdownload", "name:Invoice", "name:7.exe"} <= set(found)
-    assert not any("TVqQ" in token for token in found)
+    result = mail_tokens(data)
+    assert {"type:application/x-msdownload", "name:Invoice", "name:7.exe"} <= set(result)
+    assert not any("TVqQ" in token for token in result)
 
 
 def test_bad_bytes_in_character_ngrams_are_shown_as_such():
@@ -276,26 +276,28 @@ def test_options_can_change():
 
 
 def test_links_are_read_through_their_references():
-    assert "url:example.com" in seen('<a href="http://ex&#97;mple.com">')
+    assert "url:example.com" in html_tokens('<a href="http://ex&#97;mple.com">')
 
 
 def test_an_error_leaves_no_tokens_behind(monkeypatch):
     tokenizer = MailTokenizer()
     with monkeypatch.context() as patch:
-        patch.setattr(MailTokenizer, "_count_part", lambda self, scanner, part: 1 / 0)
+        patch.setattr(MailTokenizer, "_count_part", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             tokenizer.count(MAIL)
     assert list(tokenizer.transform_one(b"\nnext")) == ["type:text/plain", "next"]
 
 
-@pytest.mark.parametrize("made", [Tokenizer, lambda: WordPairs(mail=False)], ids=["words", "pairs"])
-def test_what_looks_alike_is_alike(made):
+@pytest.mark.parametrize(
+    "make_tokenizer", [Tokenizer, lambda: WordPairs(mail=False)], ids=["words", "pairs"]
+)
+def test_what_looks_alike_is_alike(make_tokenizer):
     apart, together = (
         unicodedata.normalize(form, "Cafe\u0301 Angstro\u0308m") for form in ("NFD", "NFC")
     )
     for text in (apart, apart.encode()):
-        counted = made().count(text)
-        assert sorted(counted.fingerprints) == sorted(made().count(together).fingerprints)
+        counted = make_tokenizer().count(text)
+        assert sorted(counted.fingerprints) == sorted(make_tokenizer().count(together).fingerprints)
 
 
 @pytest.mark.parametrize("charset", ["utf-8", "utf-16"])
@@ -309,10 +311,10 @@ def test_what_looks_alike_is_alike_in_mail(charset):
             f"Content-Transfer-Encoding: base64\n\n{body}\n"
         ).encode()
 
-    one, other = (MailTokenizer().transform_one(mail(form)) for form in ("NFD", "NFC"))
-    assert one == other
-    assert "r\u00e9sum\u00e9" in one
-    assert "subject:r\u00e9sum\u00e9" in one
+    decomposed, reference = (MailTokenizer().transform_one(mail(form)) for form in ("NFD", "NFC"))
+    assert decomposed == reference
+    assert "r\u00e9sum\u00e9" in decomposed
+    assert "subject:r\u00e9sum\u00e9" in decomposed
 
 
 def test_marks_without_end_take_linear_time():
@@ -336,15 +338,15 @@ ALPHABET = "aeo\u0301\u0323\u0308\u304b\u3099\u1100\u1161\u11a8\uac00\u0438\u030
 @example("\u3042" + "\u304b\u3099" * 100, 511)
 def test_composing_is_nfc_in_pieces_and_bytes_go_like_text(text, before):
     text = (b"x" if isinstance(text, bytes) else "\u00e9") * before + text
-    once = normalize_nfc(text)
+    result = normalize_nfc(text)
     if isinstance(text, bytes):
-        assert normalize_nfc(once) == once
+        assert normalize_nfc(result) == result
         return
     marks = max((len(run) for run in re.findall("[\u0300-\u036f\u3099]+", text)), default=0)
     if marks < 100:  # of marks without end no reader can tell
-        assert once == unicodedata.normalize("NFC", text)
+        assert result == unicodedata.normalize("NFC", text)
     if not any("\ud800" <= c <= "\udfff" for c in text):
-        assert normalize_nfc(text.encode()).decode() == once
+        assert normalize_nfc(text.encode()).decode() == result
 
 
 @pytest.mark.parametrize("charset", [b"utf-7", b"utf-16", b"utf-8", b"cp1252"])

@@ -56,7 +56,7 @@ class _Table:
             self.put(k, keys, -weight)
 
     def take_too_much(self, choice: Choices) -> None:
-        """What was not learned is refused, and then nothing was changed."""
+        """Check that unlearning an unknown message raises and changes nothing."""
         k, keys = choice.below(4), sorted({KEYS[i] for i in choice.take(3)})
         if any(self.rows.get(key, {}).get(k, 0.0) < 5.0 for key in keys) and k < self.table.classes:
             before = contents(self.table)
@@ -76,9 +76,9 @@ class _Table:
         self.table.widen(max(other.table.classes, self.table.classes))
         self.table.merge(other.table, places)
         for k, keys, weight in other.learned:
-            mine = len(places) - 1 - k
-            self.learned.append((mine, keys, weight))
-            self.put(mine, keys, weight)
+            class_index = len(places) - 1 - k
+            self.learned.append((class_index, keys, weight))
+            self.put(class_index, keys, weight)
 
     def store(self, choice: Choices) -> None:
         self.table = pickle.loads(pickle.dumps(self.table))
@@ -103,12 +103,12 @@ class _Table:
         assert len(self.table) == len(self.rows)
         if self.table.track_values:
             values, features = self.table.count_histogram()
-            told = dict(zip(values.tolist(), features.tolist(), strict=True))
+            histogram = dict(zip(values.tolist(), features.tolist(), strict=True))
             wanted: dict[float, list[float]] = {}
             for row in self.rows.values():
                 for k, value in row.items():
                     wanted.setdefault(value, [0.0] * width)[k] += 1
-            assert told == wanted
+            assert histogram == wanted
 
 
 STEPS = (_Table.add, _Table.add, _Table.add, _Table.take_back, _Table.take_back, _Table.take_too_much,
@@ -118,10 +118,10 @@ STEPS = (_Table.add, _Table.add, _Table.add, _Table.take_back, _Table.take_back,
 def table(data: bytes) -> None:
     choice = Choices(data)
     kind = choice.below(4)
-    both = _Table(bool(kind & 1), bool(kind & 2))
+    pair = _Table(bool(kind & 1), bool(kind & 2))
     while choice:
-        STEPS[choice.below(len(STEPS))](both, choice)
-    both.check()
+        STEPS[choice.below(len(STEPS))](pair, choice)
+    pair.check()
 
 
 def _floats(data: bytes, least: float, most: float) -> list[float]:
@@ -139,15 +139,15 @@ def sums(data: bytes) -> None:
     rows = [numbers[i : i + 3] for i in range(0, len(numbers) - 2, 3)]
     if not rows:
         return
-    of = np.array(rows)
-    counts, values = np.ascontiguousarray(of[:, 0]), np.ascontiguousarray(of[:, 1:])
-    found, seen = weighted_sums(counts, values)
-    assert seen == len(rows)
+    matrix = np.array(rows)
+    counts, values = np.ascontiguousarray(matrix[:, 0]), np.ascontiguousarray(matrix[:, 1:])
+    sums, used = weighted_sums(counts, values)
+    assert used == len(rows)
     for k in (0, 1):
         exact = sum((Fraction(row[0] * row[k + 1]) for row in rows), Fraction(0))
-        assert math.isclose(found[k], float(exact), rel_tol=1e-15)
+        assert math.isclose(sums[k], float(exact), rel_tol=1e-15)
     turned, _ = weighted_sums(counts[::-1].copy(), values[::-1].copy())
-    assert all(math.isclose(a, b, rel_tol=3e-16) for a, b in zip(found, turned, strict=True))
+    assert all(math.isclose(a, b, rel_tol=3e-16) for a, b in zip(sums, turned, strict=True))
     logs = log_cells(values, 1.0)
     assert np.allclose(logs, np.log(values + 1.0), rtol=1e-14, atol=1e-15)
 
@@ -156,27 +156,27 @@ def exact(data: bytes) -> None:
     """Sums of rows against fractions; added, merged and taken away in any order."""
     choice = Choices(data)
     pairs, turned = bool(choice.below(2)), choice.below(2)
-    numbers = _floats(choice.rest(), 1e-40, 1e80)
+    numbers = _floats(choice.remaining_bytes(), 1e-40, 1e80)
     rows = [tuple(numbers[i : i + 3]) for i in range(0, len(numbers) - 2, 3)]
     rows = [(abs(w) or 1.0, a, b) for w, a, b in rows]
     if not rows:
         return
 
-    def summed(some: list[tuple[float, float, float]]) -> ExactSums:
-        made = ExactSums(pairs)
-        made.grow(2)
-        X = np.array([row[1:] for row in some]).reshape(-1, 2)
-        made.add(X, np.zeros(len(some), np.int64), 0, np.array([row[0] for row in some]))
-        return made
+    def summed(rows: list[tuple[float, float, float]]) -> ExactSums:
+        exact = ExactSums(pairs)
+        exact.grow(2)
+        X = np.array([row[1:] for row in rows]).reshape(-1, 2)
+        exact.add(X, np.zeros(len(rows), np.int64), 0, np.array([row[0] for row in rows]))
+        return exact
 
     whole, half = summed(rows), len(rows) // 2
     merged = summed(rows[half:])
     merged.merge(summed(rows[:half]))
     assert merged == whole == summed(rows[::-1]) == pickle.loads(pickle.dumps(whole))
     low, limbs = whole.arrays()[0], whole.arrays()[1]
-    again = ExactSums(pairs)
-    again.load(2, low, limbs)
-    assert again == whole
+    reloaded = ExactSums(pairs)
+    reloaded.load(2, low, limbs)
+    assert reloaded == whole
     assert whole.possible()
     for row in rows[half:][:: -1 if turned else 1]:
         merged.add(np.array([row[1:]]), np.zeros(1, np.int64), 0, np.array([row[0]]), -1.0)
@@ -218,36 +218,38 @@ def models(data: bytes) -> None:
     while choice and len(slow.observations) < 30:
         step = choice.below(6)
         if step <= 2:
-            one = _message(choice), LABELS[choice.below(4)]
-            model.learn_one(*one)
-            slow.learn(*one)
-            learned.append(one)
+            example = _message(choice), LABELS[choice.below(4)]
+            model.learn_one(*example)
+            slow.learn(*example)
+            learned.append(example)
         elif step == 3 and learned:
-            one = learned.pop(choice.below(len(learned)))
-            model.unlearn_one(*one)
-            slow.unlearn(*one)
+            example = learned.pop(choice.below(len(learned)))
+            model.unlearn_one(*example)
+            slow.unlearn(*example)
         elif step == 4:
-            other, theirs = model.clone(), Reference(slow.kind)
+            other, other_model = model.clone(), Reference(slow.kind)
             for _ in range(choice.below(3)):
-                one = _message(choice), LABELS[choice.below(4)]
-                other.learn_one(*one)
-                theirs.learn(*one)
-                learned.append(one)
+                example = _message(choice), LABELS[choice.below(4)]
+                other.learn_one(*example)
+                other_model.learn(*example)
+                learned.append(example)
             model.merge(other)
-            slow.merge(theirs)
+            slow.merge(other_model)
         elif step == 5:
             file = io.BytesIO()
             model.save(file)
             model = type(model).load(file)
     question = _message(choice)
-    found, wanted = model.joint_log_likelihood(question), slow.joint_log_likelihood(question)
-    assert list(found) == list(wanted)
+    sums, wanted = model.joint_log_likelihood(question), slow.joint_log_likelihood(question)
+    assert list(sums) == list(wanted)
     for label, score in wanted.items():
-        assert math.isclose(found[label], score, rel_tol=1e-12, abs_tol=1e-12)
-    shares, theirs = model.predict_proba_one(question), slow.predict_proba(question)
-    assert all(math.isclose(shares[y], theirs[y], rel_tol=1e-9, abs_tol=1e-12) for y in theirs)
-    for one in learned:
-        model.unlearn_one(*one)
+        assert math.isclose(sums[label], score, rel_tol=1e-12, abs_tol=1e-12)
+    shares, other_model = model.predict_proba_one(question), slow.predict_proba(question)
+    assert all(
+        math.isclose(shares[y], other_model[y], rel_tol=1e-9, abs_tol=1e-12) for y in other_model
+    )
+    for example in learned:
+        model.unlearn_one(*example)
     assert len(model.counts.table) == 0
 
 

@@ -1,4 +1,4 @@
-"""What is read from files: models, pieces, imports, configurations, corpora, Maildirs."""
+"""Readers of files: models, pieces, imports, configurations, corpora, Maildirs."""
 
 import atexit
 import contextlib
@@ -30,16 +30,16 @@ from streamnb import (
 from streamnb.config import build
 from streamnb.config.yaml_files import read_yaml, to_yaml
 from streamnb.corpus import open_corpus, read
-from streamnb.corpus.delimited import _LABEL_COLUMNS, _TEXT_COLUMNS
+from streamnb.corpus.delimited import LABEL_COLUMNS, TEXT_COLUMNS
 from streamnb.errors import ConfigError, CorpusError, ModelFileError, StreamNBError
 from streamnb.mailbox.transfer.formats import export, import_file
 from streamnb.mailbox.watch.maildir import MaildirAccount
-from streamnb.naive_bayes.base import TextModel
 from streamnb.naive_bayes.model_files import read as read_model
 from streamnb.naive_bayes.model_files import save
-from streamnb.partial import Piece, Row, assembled, count, fresh, merge, plan_of
-from streamnb.partial.pieces import _HEAD, opened, packed
-from streamnb.partial.plan import digest_of
+from streamnb.naive_bayes.text_model import TextModel
+from streamnb.partial import LabelledRow, PartialCounts, assemble, count, merge, new_model, spec_of
+from streamnb.partial.partial_counts import _PREFIX, pack, unpack
+from streamnb.partial.spec import spec_digest
 
 __all__ = ["TARGETS"]
 
@@ -57,11 +57,11 @@ def _file(name: str, data: bytes) -> Path:
 
 
 def _line(error: StreamNBError) -> None:
-    """What is said is one line, and not a long one."""
-    said = str(error)
-    assert said
-    assert "\n" not in said
-    assert len(said) < 2000
+    """Check that an error is one line, and not a long one."""
+    message = str(error)
+    assert message
+    assert "\n" not in message
+    assert len(message) < 2000
     assert "UnexpectedError" not in type(error).__name__
 
 
@@ -93,7 +93,7 @@ def model_file(data: bytes) -> None:
     """A file is refused, or it is a model: it predicts, and what it saves is read again."""
     choice = Choices(data)
     inner = choice.below(4)
-    raw = _archive(choice.rest()) if inner else choice.rest()
+    raw = _archive(choice.remaining_bytes()) if inner else choice.remaining_bytes()
     try:
         model, extra = read_model(io.BytesIO(raw))
     except ModelFileError as error:
@@ -102,9 +102,9 @@ def model_file(data: bytes) -> None:
     _predicts(model)
     first = io.BytesIO()
     _save(model, first, extra)
-    again = read_model(io.BytesIO(first.getvalue()))[0]
+    copy = read_model(io.BytesIO(first.getvalue()))[0]
     second = io.BytesIO()
-    _save(again, second, extra)
+    _save(copy, second, extra)
     assert _unpacked(first.getvalue()) == _unpacked(second.getvalue())
 
 
@@ -136,27 +136,27 @@ def _saved(model: object) -> bytes:
 
 
 def _models() -> list[bytes]:
-    found = []
+    results = []
     for model in (MultinomialNB(), BernoulliNB(keep_names=False)):
         model.learn_one({"a": 2, "b": 1}, "ham")
         model.learn_one({"c": 2, "b": 1}, "spam")
-        found.append(_saved(model))
+        results.append(_saved(model))
     gaussian = GaussianNB()
     gaussian.learn_one({"a": 1.0, "b": 2.5}, "x")
     gaussian.learn_one({"a": 3.0, "b": 0.5}, "y")
     classifier = Classifier(Tokenizer(), MultinomialNB())
     classifier.learn_one("free offer", "spam")
     classifier.learn_one("lunch at noon", "ham")
-    found += [_saved(gaussian), _saved(classifier), _saved(MailClassifier())]
-    return [b"\0" + raw for raw in found] + [b"\1" + _unpacked(raw) for raw in found]
+    results += [_saved(gaussian), _saved(classifier), _saved(MailClassifier())]
+    return [b"\0" + raw for raw in results] + [b"\1" + _unpacked(raw) for raw in results]
 
 
 # Pieces of models, their checksums right
 
 PLANS = [
-    plan_of(Classifier(Tokenizer(), MultinomialNB())),
-    plan_of(Classifier(Tokenizer(keep_names=False), BernoulliNB())),
-    plan_of(GaussianNB()),
+    spec_of(Classifier(Tokenizer(), MultinomialNB())),
+    spec_of(Classifier(Tokenizer(keep_names=False), BernoulliNB())),
+    spec_of(GaussianNB()),
 ]
 
 
@@ -165,44 +165,46 @@ def pieces(data: bytes) -> None:
     choice = Choices(data)
     plan = PLANS[choice.below(3)]
     size = choice.below(65536)
-    rest = choice.rest()
-    raw = _HEAD.pack(min(size, len(rest)), zlib.crc32(rest)) + rest
+    body = choice.remaining_bytes()
+    raw = _PREFIX.pack(min(size, len(body)), zlib.crc32(body)) + body
     try:
-        assembled(plan, [Piece(0, 0, raw)])
-        (known,) = merge(plan, [Piece(0, 0, raw)])
-        made = assembled(plan, [known])
+        assemble(plan, [PartialCounts(0, 0, raw)])
+        (piece,) = merge(plan, [PartialCounts(0, 0, raw)])
+        model = assemble(plan, [piece])
     except ModelFileError as error:
         _line(error)
         return
-    if isinstance(made, Classifier):
-        shares = made.predict_proba_one("a free lunch")
+    if isinstance(model, Classifier):
+        shares = model.predict_proba_one("a free lunch")
         assert not shares or abs(sum(shares.values()) - 1) < 1e-9
-    (again,) = merge(plan, [known])
-    assert again == known
+    (second,) = merge(plan, [piece])
+    assert second == piece
 
 
 def _pieces() -> list[bytes]:
-    rows = [[Row(0, "spam", "free offer"), Row(1, "ham", "lunch at noon")]] * 2
-    rows.append([Row(0, "x", {"a": 1.0, "b": 2.5}), Row(1, "y", {"a": 3.0, "b": 0.5})])
-    found = []
-    for number, (plan, some) in enumerate(zip(PLANS, rows, strict=True)):
-        for piece in count(plan, some):
-            header, arrays = opened(plan, piece.data)
-            raw = packed({**header, "plan": digest_of(plan)}, arrays)
-            size, _ = _HEAD.unpack_from(raw)
-            found.append(bytes([number]) + struct.pack("<H", size) + raw[_HEAD.size :])
-    return found
+    rows = [[LabelledRow(0, "spam", "free offer"), LabelledRow(1, "ham", "lunch at noon")]] * 2
+    rows.append(
+        [LabelledRow(0, "x", {"a": 1.0, "b": 2.5}), LabelledRow(1, "y", {"a": 3.0, "b": 0.5})]
+    )
+    results = []
+    for number, (plan, part) in enumerate(zip(PLANS, rows, strict=True)):
+        for piece in count(plan, part):
+            header, arrays = unpack(plan, piece.data)
+            raw = pack({**header, "spec": spec_digest(plan)}, arrays)
+            size, _ = _PREFIX.unpack_from(raw)
+            results.append(bytes([number]) + struct.pack("<H", size) + raw[_PREFIX.size :])
+    return results
 
 
 def plans(data: bytes) -> None:
     """A plan is refused, or is one: what is made of it has a plan that makes the same."""
     try:
-        made = fresh(data.decode("utf-8", "replace"))
+        model = new_model(data.decode("utf-8", "replace"))
     except ModelFileError as error:
         _line(error)
         return
-    plan = plan_of(made)
-    assert plan_of(fresh(plan)) == plan
+    plan = spec_of(model)
+    assert spec_of(new_model(plan)) == plan
 
 
 # Imports into a mailbox
@@ -212,7 +214,7 @@ def imports(data: bytes) -> None:
     """A file is refused and nothing was changed, or it is sound and can be told again."""
     choice = Choices(data)
     kind = ("lines", "bogofilter", None)[choice.below(3)]
-    path, database = _file("import", choice.rest()), FOLDER / "import.db"
+    path, database = _file("import", choice.remaining_bytes()), FOLDER / "import.db"
     for stale in FOLDER.glob("import*.db*"):
         stale.unlink()
     with Mailbox(database) as box:
@@ -227,12 +229,12 @@ def imports(data: bytes) -> None:
             return
         assert box.verify() == []
         assert 0 <= box.classify(SPAM).probability <= 1 + 1e-9
-        told = _counts(box)
+        before_counts = _counts(box)
         export(box, str(FOLDER / "import-out"))
     with Mailbox(FOLDER / "import2.db") as other:
         import_file(other, str(FOLDER / "import-out"))
         assert other.verify() == []
-        assert _counts(other) == told
+        assert _counts(other) == before_counts
 
 
 def _counts(box: Mailbox) -> bytes:
@@ -251,10 +253,10 @@ def _imports() -> list[bytes]:
         export(box, str(folder / "counts"), messages=False)
         export(box, str(folder / "dump"), "bogofilter")
     files = [(0, "lines"), (0, "counts"), (1, "dump"), (2, "lines"), (2, "dump")]
-    found = [bytes([kind]) + (folder / name).read_bytes() for kind, name in files]
-    found += [one.replace(b'"ends":true,', b"") for one in found if b'"ends"' in one]
+    results = [bytes([kind]) + (folder / name).read_bytes() for kind, name in files]
+    results += [sample.replace(b'"ends":true,', b"") for sample in results if b'"ends"' in sample]
     shutil.rmtree(folder)
-    return found
+    return results
 
 
 # Configurations
@@ -281,11 +283,11 @@ def _configurations() -> list[bytes]:
 # Corpora
 
 
-def _entries(path: Path, **how: object) -> list[tuple[str, str, bytes]] | None:
+def _entries(path: Path, **options: object) -> list[tuple[str, str, bytes]] | None:
     """Name, label and content of all entries; None where the corpus, or a line of it, is refused."""
     try:
-        found = []
-        for entry in open_corpus(path, **how):
+        results = []
+        for entry in open_corpus(path, **options):
             if entry.problem:
                 raise CorpusError(entry.problem)
             with contextlib.suppress(CorpusError):
@@ -295,10 +297,10 @@ def _entries(path: Path, **how: object) -> list[tuple[str, str, bytes]] | None:
                     if isinstance(content, bytes)
                     else content.encode("utf-8", "surrogatepass")
                 )
-                found.append((entry.name, entry.label, raw))
+                results.append((entry.name, entry.label, raw))
                 continue
-            found.append((entry.name, entry.label, b""))
-        return found
+            results.append((entry.name, entry.label, b""))
+        return results
     except (CorpusError, ConfigError) as error:
         _line(error)
         return None
@@ -307,45 +309,45 @@ def _entries(path: Path, **how: object) -> list[tuple[str, str, bytes]] | None:
 def trec(data: bytes) -> None:
     """Lines of an index: label and path, or the line is named."""
     path = _file("index", data)
-    found = _entries(path, kind="trec")
+    results = _entries(path, kind="trec")
     lines = [line for line in data.removeprefix(BOM_UTF8).split(b"\n") if line.strip()]
     sound = all(len(line.split(maxsplit=1)) == 2 and b"\0" not in line for line in lines)
     if data and max(map(len, lines), default=0) < 8000:
-        assert (found is not None) == sound
-    if found is not None and sound:
-        assert len(found) == len(lines)
-        assert all(label == label.lower() for _, label, _ in found)
+        assert (results is not None) == sound
+    if results is not None and sound:
+        assert len(results) == len(lines)
+        assert all(label == label.lower() for _, label, _ in results)
 
 
 def mbox(data: bytes) -> None:
     """Messages of an mbox, whatever pieces it is read in."""
     path = _file("mail.mbox", data)
-    found = _entries(path, kind="mbox")
+    results = _entries(path, kind="mbox")
     with mock.patch.object(streamnb.corpus.mbox, "_CHUNK", 1 + len(data) % 29):
-        assert _entries(path, kind="mbox") == found
-    if found is not None:
-        assert sum(len(raw) for _, _, raw in found) <= len(data)
+        assert _entries(path, kind="mbox") == results
+    if results is not None:
+        assert sum(len(raw) for _, _, raw in results) <= len(data)
 
 
 def delimited(data: bytes) -> None:
     """Rows of text: each non-blank line is one, or its line is named."""
     choice = Choices(data)
     if choice.below(2):
-        path = _file("mail.csv", b"label,text\n" + choice.rest())
-        found = _entries(path, kind="csv")
+        path = _file("mail.csv", b"label,text\n" + choice.remaining_bytes())
+        results = _entries(path, kind="csv")
     else:
-        raw = choice.rest()
+        raw = choice.remaining_bytes()
         path = _file("mail.tsv", raw)
-        found = _entries(path, kind="tabs")
+        results = _entries(path, kind="tabs")
         # The first line's mark of its byte order is no text.
         lines = [line for line in raw.removeprefix(BOM_UTF8).split(b"\n") if line.strip()]
-        if found is not None:
+        if results is not None:
             names = {
                 name.strip().lower() for name in (lines or [b""])[0].decode("latin-1").split("\t")
             }
-            named = names & set(_LABEL_COLUMNS) and names & set(_TEXT_COLUMNS)
-            assert len(found) == len(lines) - bool(named)
-    for _, label, _ in found or []:
+            named = names & set(LABEL_COLUMNS) and names & set(TEXT_COLUMNS)
+            assert len(results) == len(lines) - bool(named)
+    for _, label, _ in results or []:
         assert len(label.split()) <= 1
 
 
@@ -377,15 +379,15 @@ def maildir(data: bytes) -> None:
     account = MaildirAccount(root)
     for source, target in (("INBOX", "Junk"), ("Junk", "INBOX")):
         for _ in range(number):  # of two files with one unique name, one is listed at a time
-            listing = account.listing(source)
+            listing = account.list_messages(source)
             assert set(account.headers(source, list(listing))) == set(listing)
             for uid in listing:
                 uid.encode("utf-8")
-                assert account.fetch(source, uid) is not None
-                assert account.file(source, uid, target, junk=target == "Junk")
-        assert not account.listing(source)
-    left = [path for path in root.rglob("*") if path.is_file()]
-    assert sorted(path.read_bytes() for path in left) == sorted(
+                assert account.fetch_message(source, uid) is not None
+                assert account.move_message(source, uid, target, junk=target == "Junk")
+        assert not account.list_messages(source)
+    remaining = [path for path in root.rglob("*") if path.is_file()]
+    assert sorted(path.read_bytes() for path in remaining) == sorted(
         b"Subject: %d\n\nx\n" % n for n in range(number)
     )
 

@@ -15,7 +15,7 @@ import imapclient
 from fuzz.target import Target
 
 from streamnb.errors import StreamNBError
-from streamnb.mailbox.watch.access import Access, address_of
+from streamnb.mailbox.watch.access import Access, parse_imap_url
 from streamnb.mailbox.watch.imap import ImapAccount
 
 __all__ = ["TARGETS"]
@@ -37,47 +37,47 @@ class Scripted(imaplib.IMAP4):
         super().__init__("nowhere")
 
     def open(self, *_: Any, **__: Any) -> None:
-        self.rest = Scripted.script
-        self.said = b"%T"
+        self.script_left = Scripted.script
+        self.tag_text = b"%T"
         self.read_so_far = 0
 
     def _take(self, size: int) -> bytes:
-        found, self.rest = self.rest[:size], self.rest[size:]
-        self.read_so_far += len(found)
+        data, self.script_left = self.script_left[:size], self.script_left[size:]
+        self.read_so_far += len(data)
         assert self.read_so_far < MOST
-        if not found and size and Scripted.hangs:
+        if not data and size and Scripted.hangs:
             WENT.add("hung")
             raise TimeoutError("timed out")
-        return found
+        return data
 
     def read(self, size: int) -> bytes:
         return self._take(size)
 
     def readline(self) -> bytes:
-        end = self.rest.find(b"\n") + 1
-        return self._take(end or max(len(self.rest), 1)).replace(b"%T", self.said)
+        end = self.script_left.find(b"\n") + 1
+        return self._take(end or max(len(self.script_left), 1)).replace(b"%T", self.tag_text)
 
     def send(self, data: bytes) -> None:
         tag = re.match(rb"[A-Z]{4}\d+(?= )", bytes(data))
         if tag:
-            self.said = tag[0]
+            self.tag_text = tag[0]
 
     def shutdown(self) -> None:
-        self.rest = b""
+        self.script_left = b""
 
     def socket(self) -> Any:
         return self.sock
 
 
 STEPS: tuple[Callable[[ImapAccount], object], ...] = (
-    lambda account: account.folders(),
-    lambda account: account.state("INBOX"),
-    lambda account: account.listing("INBOX"),
-    lambda account: account.headers("INBOX", [f"{account._validity}/1", "9/2"]),
-    lambda account: account.fetch("INBOX", f"{account._validity}/1"),
-    lambda account: list(account.messages("Junk")),
-    lambda account: account.make("Junk"),
-    lambda account: account.file("INBOX", f"{account._validity}/1", "Junk", junk=True),
+    lambda account: account.folder_names(),
+    lambda account: account.folder_state("INBOX"),
+    lambda account: account.list_messages("INBOX"),
+    lambda account: account.fetch_headers("INBOX", [f"{account._uid_validity}/1", "9/2"]),
+    lambda account: account.fetch_message("INBOX", f"{account._uid_validity}/1"),
+    lambda account: list(account.iter_messages("Junk")),
+    lambda account: account.create_folder("Junk"),
+    lambda account: account.move_message("INBOX", f"{account._uid_validity}/1", "Junk", junk=True),
     lambda account: account.wait("INBOX", 0.01, lambda: True),
 )
 
@@ -88,19 +88,19 @@ def imap(data: bytes) -> None:
     steps = STEPS[data[0] % 4 :] if data else STEPS
     with (
         mock.patch.object(imapclient.IMAPClient, "_create_IMAP4", lambda _: Scripted()),
-        mock.patch.object(Access, "context", lambda _: None),  # certificates are read slowly
+        mock.patch.object(Access, "tls_context", lambda _: None),  # certificates are read slowly
         mock.patch.dict(os.environ, {"STREAMNB_PASSWORD": "x"}),
     ):
         try:
-            account = ImapAccount(address_of("imap://ann@localhost/"), Access(plaintext=True))
+            account = ImapAccount(parse_imap_url("imap://ann@localhost/"), Access(plaintext=True))
         except StreamNBError as error:
             assert "\n" not in str(error)
             return
         for step in steps:
             try:
-                found = step(account)
-                _sound(found)
-                if found:
+                data = step(account)
+                _sound(data)
+                if data:
                     WENT.add(STEPS.index(step))
             except StreamNBError as error:
                 assert "\n" not in str(error)
@@ -113,15 +113,15 @@ def imap(data: bytes) -> None:
 WENT: set[object] = set()
 
 
-def _sound(found: object) -> None:
-    """What is given is of the type it should be."""
-    if isinstance(found, dict):
-        for key, value in found.items():
+def _sound(data: object) -> None:
+    """Check the types of a result."""
+    if isinstance(data, dict):
+        for key, value in data.items():
             assert isinstance(key, str)
             assert not isinstance(value, str)
-    if isinstance(found, list):
-        for one in found:
-            assert isinstance(one, str) or isinstance(one[1], bytes)
+    if isinstance(data, list):
+        for item in data:
+            assert isinstance(item, str) or isinstance(item[1], bytes)
 
 
 DONE = b"%T OK done\r\n"

@@ -28,11 +28,9 @@ import streamnb.mailbox.service.server
 from streamnb import Mailbox
 from streamnb.errors import StreamNBError
 from streamnb.mailbox.record import Record
-from streamnb.mailbox.service.answers import JudgeOptions, Response, answer
 from streamnb.mailbox.service.api import api
 from streamnb.mailbox.service.http import COOKIE, AuthMiddleware, http
-from streamnb.mailbox.service.judge import Mailboxes
-from streamnb.mailbox.service.listening import parse_address
+from streamnb.mailbox.service.mailboxes import Mailboxes
 from streamnb.mailbox.service.milter import milter
 from streamnb.mailbox.service.protocol import (
     Request,
@@ -42,7 +40,9 @@ from streamnb.mailbox.service.protocol import (
     write_request,
 )
 from streamnb.mailbox.service.proxy import NextHop, proxy
+from streamnb.mailbox.service.response import JudgeOptions, Response, judge
 from streamnb.mailbox.service.server import asked
+from streamnb.mailbox.service.sockets import parse_address
 from streamnb.web.app import pages as pages_of
 
 __all__ = ["TARGETS"]
@@ -63,9 +63,9 @@ class Site:
             self.box.learn(SPAM + b"%d" % number, "spam")
             self.box.learn(HAM + b"%d" % number, "ham")
         for message in (SPAM, HAM):
-            Record(self.box).note(message, answer(self.box, message), "test")
+            Record(self.box).note(message, judge(self.box, message), "test")
         self.mailboxes = Mailboxes(self.box)
-        self.said: list[str] = []
+        self.log_lines: list[str] = []
         self.faults: list[str] = []
         self.loop = asyncio.new_event_loop()
         self.loop.set_exception_handler(lambda _, context: self.faults.append(str(context)))
@@ -79,30 +79,32 @@ class Site:
         self.box.close()
 
     def over(self, talk: ConnectionHandler, data: bytes, patience: float | None = 0.0) -> bytes:
-        """What a listener answers to some bytes.
+        """Return the answer of a listener to some bytes.
 
         The client says that it ends after so many quiet seconds; never, if that is None.
         """
-        ours, theirs = socket.socketpair()
-        theirs.setblocking(False)
-        ours.setblocking(False)
+        client_end, server_end = socket.socketpair()
+        server_end.setblocking(False)
+        client_end.setblocking(False)
 
-        async def both() -> bytes:
-            task = self.loop.create_task(talk(theirs))
+        async def converse() -> bytes:
+            task = self.loop.create_task(talk(server_end))
             answer = bytearray()
 
             async def client() -> None:
                 waits = patience
                 step = 1 if len(data) < 500 and sum(data) % 8 == 0 else max(len(data), 1)
                 with contextlib.suppress(ConnectionError):  # it may hang up while we speak
-                    for at in range(0, len(data), step):  # sometimes a byte at a time
-                        await self.loop.sock_sendall(ours, data[at : at + step])
+                    for start in range(0, len(data), step):  # sometimes a byte at a time
+                        await self.loop.sock_sendall(client_end, data[start : start + step])
                         await asyncio.sleep(0)
                     while True:
                         try:
-                            part = await asyncio.wait_for(self.loop.sock_recv(ours, 1 << 16), waits)
+                            part = await asyncio.wait_for(
+                                self.loop.sock_recv(client_end, 1 << 16), waits
+                            )
                         except TimeoutError:
-                            ours.shutdown(socket.SHUT_WR)
+                            client_end.shutdown(socket.SHUT_WR)
                             waits = None
                             continue
                         if not part:
@@ -112,20 +114,20 @@ class Site:
             _, pending = await asyncio.wait(
                 [task, self.loop.create_task(client())], timeout=LONGEST
             )
-            for one in pending:
-                one.cancel()
+            for case in pending:
+                case.cancel()
             if pending:
                 raise SystemError("the connection did not end")
             task.result()
             return bytes(answer)
 
         try:
-            found = self.loop.run_until_complete(both())
+            answer = self.loop.run_until_complete(converse())
         finally:
-            ours.close()
-            theirs.close()
+            client_end.close()
+            server_end.close()
         assert not self.faults, self.faults
-        return found
+        return answer
 
 
 _SITE: list[Site] = []
@@ -153,17 +155,19 @@ def talk_of(name: str, make: Callable[[], ConnectionHandler]) -> ConnectionHandl
 
 def ask(data: bytes) -> None:
     """The answer is one that can be read, trouble in one line, or none."""
-    here = site()
-    reply = here.over(talk_of("ask", lambda: asked(here.mailboxes, here.said.append)), data)
+    server = site()
+    reply = server.over(
+        talk_of("ask", lambda: asked(server.mailboxes, server.log_lines.append)), data
+    )
     if reply:
         try:
-            found = read_reply(reply)
+            answer = read_reply(reply)
         except StreamNBError:
             assert reply.count(b"\n") == 1
         else:
-            assert 0 <= found.probability <= 1 + 1e-9
-    again = here.over(_TALKS["ask"], write_request(Request((0, 0), len(SPAM))) + SPAM)
-    assert read_reply(again).label == "spam"
+            assert 0 <= answer.probability <= 1 + 1e-9
+    second = server.over(_TALKS["ask"], write_request(Request((0, 0), len(SPAM))) + SPAM)
+    assert read_reply(second).label == "spam"
 
 
 def _questions() -> list[bytes]:
@@ -177,55 +181,57 @@ def _questions() -> list[bytes]:
 def request(data: bytes) -> None:
     """A line is a request that is written as it was read, or a ValueError."""
     try:
-        found = read_request(data)
+        answer = read_request(data)
     except (ValueError, LookupError):
         return
     try:
-        line = write_request(found)
+        line = write_request(answer)
     except UnicodeEncodeError:
         return
-    assert repr(read_request(line)) == repr(found)
+    assert repr(read_request(line)) == repr(answer)
 
 
 def reply(data: bytes) -> None:
     """A reply is an answer that is written as it was read, or an error that the client knows."""
     try:
-        found = read_reply(data)
+        answer = read_reply(data)
     except (ValueError, LookupError, StreamNBError):
         return
     try:
-        line = write_reply(found)
+        line = write_reply(answer)
     except (ValueError, LookupError):
         return
-    assert repr(read_reply(line)) == repr(found)
+    assert repr(read_reply(line)) == repr(answer)
 
 
 # HTTP
 
 
-def _sound_http(found: bytes, bodies: bool = True) -> None:
+def _sound_http(answer: bytes, bodies: bool = True) -> None:
     """Whole responses, of which none says that something unforeseen happened."""
-    while found:
-        head = re.match(rb"HTTP/1\.1 (\d{3}) [^\r\n]*\r\n((?:[^\r\n]+\r\n)*)\r\n", found)
-        assert head, found[:200]
-        assert int(head[1]) < 500, found[:2000]
+    while answer:
+        head = re.match(rb"HTTP/1\.1 (\d{3}) [^\r\n]*\r\n((?:[^\r\n]+\r\n)*)\r\n", answer)
+        assert head, answer[:200]
+        assert int(head[1]) < 500, answer[:2000]
         length = re.search(rb"^content-length: (\d+)", head[2], re.M | re.I)
         if not length or not bodies:
             return  # chunks, or all that is left
-        assert len(found) >= head.end() + int(length[1]), "it is cut off"
-        found = found[head.end() + int(length[1]) :]
+        assert len(answer) >= head.end() + int(length[1]), "it is cut off"
+        answer = answer[head.end() + int(length[1]) :]
 
 
-def _asked(talk: ConnectionHandler, data: bytes, credentials: bytes, form: bytes = b"") -> bytes:
-    """What is answered to an input: as it stands, or with host, token and length that are right."""
+def ask_authorised(
+    talk: ConnectionHandler, data: bytes, credentials: bytes, form: bytes = b""
+) -> bytes:
+    """Return the answer to an input, raw or with valid host, token and length."""
     choice = Choices(data)
     if choice.below(4) == 0:
-        found = site().over(talk, choice.rest(), 0.05)
-        _sound_http(found, bodies=b"HEAD" not in data)
-        return found
+        answer = site().over(talk, choice.remaining_bytes(), 0.05)
+        _sound_http(answer, bodies=b"HEAD" not in data)
+        return answer
     method = (b"GET", b"POST", b"HEAD", b"PUT")[choice.below(4)]
     path = choice.take(choice.below(256))
-    body = choice.rest()
+    body = choice.remaining_bytes()
     path = re.sub(rb"[^!-~]", lambda odd: b"%%%02x" % odd[0][0], path)
     body = form + body if form and method == b"POST" else body
     whole = (
@@ -233,9 +239,9 @@ def _asked(talk: ConnectionHandler, data: bytes, credentials: bytes, form: bytes
         b"Content-Type: application/x-www-form-urlencoded\r\n\r\n%b"
         % (method, path, credentials, len(body), body)
     )
-    found = site().over(talk, whole, None)
-    _sound_http(found, bodies=method != b"HEAD")
-    return found
+    answer = site().over(talk, whole, None)
+    _sound_http(answer, bodies=method != b"HEAD")
+    return answer
 
 
 def _guarded(name: str, app: Callable[[], Any]) -> ConnectionHandler:
@@ -244,31 +250,33 @@ def _guarded(name: str, app: Callable[[], Any]) -> ConnectionHandler:
 
 def programs(data: bytes) -> None:
     """HTTP for programs: classify, learn, forget, status, metrics."""
-    here = site()
-    talk = _guarded("http", lambda: api(here.mailboxes))
-    _asked(talk, data, b"Authorization: Bearer " + TOKEN.encode())
+    server = site()
+    talk = _guarded("http", lambda: api(server.mailboxes))
+    ask_authorised(talk, data, b"Authorization: Bearer " + TOKEN.encode())
 
 
 def pages(data: bytes) -> None:
     """The pages for a browser."""
-    here = site()
-    talk = _guarded("pages", lambda: pages_of(here.box, SESSION))
+    server = site()
+    talk = _guarded("pages", lambda: pages_of(server.box, SESSION))
     form = hmac.new(SESSION.encode(), b"form", hashlib.sha256).hexdigest()
-    found = _asked(talk, data, f"Cookie: {COOKIE}={SESSION}".encode(), f"form={form}&".encode())
-    assert b"<script>" not in found
+    answer = ask_authorised(
+        talk, data, f"Cookie: {COOKIE}={SESSION}".encode(), f"form={form}&".encode()
+    )
+    assert b"<script>" not in answer
 
 
 def _requests() -> list[bytes]:
-    def one(method: int, path: bytes, body: bytes = b"") -> bytes:
+    def case(method: int, path: bytes, body: bytes = b"") -> bytes:
         return bytes([1, method, len(path)]) + path + body
 
     whole = b"\0GET /status HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer a-token\r\n\r\n"
     return [
-        whole, whole + whole[1:], one(0, b"status"), one(0, b"metrics"), one(0, b""),
-        one(1, b"classify?reasons=3&threshold=0.9&learn=sure", SPAM), one(1, b"learn?label=ham", HAM),
-        one(1, b"forget", HAM), one(1, b"forget?digest=" + b"0" * 64), one(0, b"?kind=all&search=x"),
-        one(0, b"words?word=pills"), one(0, b"figures"), one(0, b"message/1"),
-        one(1, b"teach", b"label=spam&number=1&where=/"), one(1, b"back"), one(1, b"unlearn", b"number=1"),
+        whole, whole + whole[1:], case(0, b"status"), case(0, b"metrics"), case(0, b""),
+        case(1, b"classify?reasons=3&threshold=0.9&learn=sure", SPAM), case(1, b"learn?label=ham", HAM),
+        case(1, b"forget", HAM), case(1, b"forget?digest=" + b"0" * 64), case(0, b"?kind=all&search=x"),
+        case(0, b"words?word=pills"), case(0, b"figures"), case(0, b"message/1"),
+        case(1, b"teach", b"label=spam&number=1&where=/"), case(1, b"back"), case(1, b"unlearn", b"number=1"),
     ]  # fmt: skip
 
 
@@ -342,21 +350,21 @@ _SINKS: dict[str, Sink] = {}
 
 
 def _mail(data: bytes, lmtp: bool) -> None:
-    """As many messages are taken as the next hop was given, whatever else is said."""
-    here, name = site(), "lmtp" if lmtp else "smtp"
+    """Check that the proxy accepts exactly the messages that the next hop got."""
+    server, name = site(), "lmtp" if lmtp else "smtp"
     sink = _SINKS.setdefault(name, Sink(lmtp)) if name not in _SINKS else _SINKS[name]
-    talk = talk_of(name, lambda: proxy(sink.hop, here.mailboxes, here.said.append, lmtp))
+    talk = talk_of(name, lambda: proxy(sink.hop, server.mailboxes, server.log_lines.append, lmtp))
     before = len(sink.messages)
-    lines = here.over(talk, data, 0.05).split(b"\r\n")[:-1]
+    lines = server.over(talk, data, 0.05).split(b"\r\n")[:-1]
     for line in lines:
         assert re.match(rb"[2-5]\d\d[ -]", line), line
-    given = sink.messages[before:]
-    taken = sum(a[:3] == b"354" and b[:1] == b"2" for a, b in itertools.pairwise(lines))
-    assert taken <= len(given) <= data.upper().count(b"DATA")
-    for message in given:
+    delivered = sink.messages[before:]
+    accepted = sum(a[:3] == b"354" and b[:1] == b"2" for a, b in itertools.pairwise(lines))
+    assert accepted <= len(delivered) <= data.upper().count(b"DATA")
+    for message in delivered:
         assert message.count(b"\n") == message.count(b"\r\n")
         assert re.search(rb"^X-Streamnb: ", message, re.M)
-    HANDED_ON[name] += taken
+    HANDED_ON[name] += accepted
     if before > 1000:
         sink.messages.clear()
 
@@ -385,12 +393,12 @@ def _dialogues(hello: bytes) -> list[bytes]:
 
 def next_hop(data: bytes) -> None:
     """A next hop that says anything: a message counts as taken only where it said so."""
-    here = site()
+    server = site()
     sink = _SINKS.setdefault("hostile", Sink()) if "hostile" not in _SINKS else _SINKS["hostile"]
     sink.hangs, sink.spoken = data[:1] == b"\1", b""
     sink.script = [part for part in data[1:].split(b"\xff") if part]
-    talk = talk_of("next_hop", lambda: proxy(sink.hop, here.mailboxes, here.said.append))
-    lines = here.over(talk, _dialogues(b"EHLO")[0], 3 * HOP_PATIENCE).split(b"\r\n")[:-1]
+    talk = talk_of("next_hop", lambda: proxy(sink.hop, server.mailboxes, server.log_lines.append))
+    lines = server.over(talk, _dialogues(b"EHLO")[0], 3 * HOP_PATIENCE).split(b"\r\n")[:-1]
     for line in lines:
         assert re.match(rb"[2-5]\d\d[ -]", line), line
     if any(a[:3] == b"354" and b[:1] == b"2" for a, b in itertools.pairwise(lines)):
@@ -398,7 +406,7 @@ def next_hop(data: bytes) -> None:
         begin = re.search(rb"(?m)^354.*\n", sink.spoken)
         assert begin
         assert re.match(rb"(?:2\d\d-.*\n)*2\d\d(?!-)", sink.spoken[begin.end() :])
-    here.said.clear()
+    server.log_lines.clear()
 
 
 def _hops() -> list[bytes]:
@@ -407,20 +415,20 @@ def _hops() -> list[bytes]:
     refused = [*usual[:5], b"451 later\r\n", b"221 x\r\n"]
     cut = [[*usual[:n], usual[n][:half]] for n in range(7) for half in (0, 3)]
     dialogues = [usual, refused, [*usual[:4], b"250 what\r\n"], [b"554 no\r\n"]]
-    return [b"\0" + b"\xff".join(one) for one in dialogues] + [
-        b"\1" + b"\xff".join(one) for one in cut
+    return [b"\0" + b"\xff".join(case) for case in dialogues] + [
+        b"\1" + b"\xff".join(case) for case in cut
     ]
 
 
 def asked_by_milter(data: bytes) -> None:
     """A mail server that says anything: the session ends, and the next one is answered."""
-    here = site()
-    talk = talk_of("milter", lambda: milter(here.mailboxes, here.said.append))
+    server = site()
+    talk = talk_of("milter", lambda: milter(server.mailboxes, server.log_lines.append))
     with contextlib.suppress(StreamNBError):  # a session that is none is given up, and that is said
-        here.over(talk, data)
-    assert not here.faults, here.faults
-    assert b"X-Streamnb" in here.over(talk, _packets()[0])
-    here.said.clear()
+        server.over(talk, data)
+    assert not server.faults, server.faults
+    assert b"X-Streamnb" in server.over(talk, _packets()[0])
+    server.log_lines.clear()
 
 
 def _packets() -> list[bytes]:

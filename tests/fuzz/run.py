@@ -44,7 +44,7 @@ KEPT = 64  # inputs of a stored corpus
 
 
 def stored(name: str) -> list[bytes]:
-    """What was found with a target, and its corpus: a literal a line."""
+    """Return the finds and the corpus of a target, one literal per line."""
     paths = [HERE / "corpus" / f"{name}.found.txt", HERE / "corpus" / f"{name}.txt"]
     lines = [
         line for path in paths if path.exists() for line in path.read_text("ascii").splitlines()
@@ -54,8 +54,10 @@ def stored(name: str) -> list[bytes]:
 
 def store(name: str, inputs: list[bytes]) -> None:
     """Keep the smallest of some inputs, so many of them; finds are kept in a file of their own."""
-    some = sorted(sorted(set(inputs), key=lambda data: (len(data), data))[:KEPT])
-    (HERE / "corpus" / f"{name}.txt").write_text("".join(f"{data!r}\n" for data in some), "ascii")
+    smallest = sorted(sorted(set(inputs), key=lambda data: (len(data), data))[:KEPT])
+    (HERE / "corpus" / f"{name}.txt").write_text(
+        "".join(f"{data!r}\n" for data in smallest), "ascii"
+    )
 
 
 def replay(name: str) -> None:
@@ -70,7 +72,7 @@ def replay(name: str) -> None:
     assert target.reached(), f"{name}: the seeds do not come as far as they should"
 
 
-def one(name: str, native: bool, arguments: list[str]) -> None:
+def run_one(name: str, native: bool, arguments: list[str]) -> None:
     """Fuzz a target in this process, which does not return."""
     arguments = [os.environ["STREAMNB_FUZZER"], *arguments]
     if native:
@@ -144,21 +146,24 @@ class Run:
     def fuzz(self, seconds: float) -> None:
         """Fuzz until the time is over, or too much was found."""
         end = time.monotonic() + seconds
-        while (left := end - time.monotonic()) > 1 and len(self.finds) < MOST_FINDS:
+        while (remaining := end - time.monotonic()) > 1 and len(self.finds) < MOST_FINDS:
             begun = time.monotonic()
-            said = self.start(
-                *self.options, f"-max_total_time={left:.0f}", "-print_final_stats=1", self.corpus
+            output = self.start(
+                *self.options,
+                f"-max_total_time={remaining:.0f}",
+                "-print_final_stats=1",
+                self.corpus,
             )
             self.seconds += time.monotonic() - begun
-            executed = re.findall(r"stat::number_of_executed_units: *(\d+)", said)
+            executed = re.findall(r"stat::number_of_executed_units: *(\d+)", output)
             self.executions += int(executed[-1]) if executed else 0
-            reached = re.findall(r"cov: (\d+) ft: (\d+)", said)
+            reached = re.findall(r"cov: (\d+) ft: (\d+)", output)
             if reached:
                 self.covered = max(self.covered, int(reached[-1][0]))
                 self.features = max(self.features, int(reached[-1][1]))
-            if not re.search(r"^Done \d+ runs", said, re.M):
+            if not re.search(r"^Done \d+ runs", output, re.M):
                 errors = re.findall(
-                    r"^\w*(?:Error|Exception).*|^SUMMARY: .*|^==\d+== ?ERROR.*", said, re.M
+                    r"^\w*(?:Error|Exception).*|^SUMMARY: .*|^==\d+== ?ERROR.*", output, re.M
                 )
                 self.finds.append(errors[0][:200] if errors else "it ended: see its log")
 
@@ -166,14 +171,14 @@ class Run:
         """Store the smallest of those inputs that reach what all of them reach."""
         with tempfile.TemporaryDirectory() as small:
             self.start("-merge=1", *self.options, small, self.corpus)
-            found = [path.read_bytes() for path in Path(small).iterdir()]
-            if found:
-                store(self.name, found)
+            figures = [path.read_bytes() for path in Path(small).iterdir()]
+            if figures:
+                store(self.name, figures)
             else:
                 print(f"{self.name}: its corpus cannot be minimised: see {self.folder / 'log'}")
 
     def as_json(self) -> dict[str, Any]:
-        """What came of it."""
+        """The figures of a run, for JSON."""
         return {
             "target": self.name, "native": self.native, "executions": self.executions, "seconds": round(self.seconds),
             "edges": self.covered, "features": self.features,
@@ -219,12 +224,12 @@ def main() -> None:
         run.fuzz(60 * chosen.minutes)
         if chosen.minimise:
             run.minimise()
-        found = run.as_json()
-        rate = found["executions"] / max(found["seconds"], 1)
-        print(f"{name:12} {found['executions']:>13,} executions {rate:>8,.0f} a second "
-              f"{found['edges']:>7,} edges {found['inputs']:>6,} inputs {len(run.finds):>3} finds",
+        figures = run.as_json()
+        rate = figures["executions"] / max(figures["seconds"], 1)
+        print(f"{name:12} {figures['executions']:>13,} executions {rate:>8,.0f} a second "
+              f"{figures['edges']:>7,} edges {figures['inputs']:>6,} inputs {len(run.finds):>3} finds",
               *(f"\n    {find}" for find in run.finds), flush=True)  # fmt: skip
-        return found
+        return figures
 
     with ThreadPoolExecutor(chosen.jobs) as pool:
         results = list(pool.map(done, names))
@@ -238,5 +243,5 @@ def main() -> None:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--one"]:
-        one(sys.argv[2], sys.argv[3] == "1", sys.argv[4:])
+        run_one(sys.argv[2], sys.argv[3] == "1", sys.argv[4:])
     main()

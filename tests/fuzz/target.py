@@ -1,4 +1,4 @@
-"""What a target of the fuzzers is, and how bytes become choices."""
+"""Targets of the fuzzers, and choices made from bytes."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -35,10 +35,10 @@ class Choices:
 
     def __init__(self, data: bytes) -> None:
         self.data = data
-        self.at = 0
+        self.position = 0
 
     def __bool__(self) -> bool:
-        return self.at < len(self.data)
+        return self.position < len(self.data)
 
     def below(self, most: int) -> int:
         """A number from 0 to most - 1, of one byte, or of two."""
@@ -46,13 +46,13 @@ class Choices:
 
     def take(self, size: int) -> bytes:
         """The next bytes."""
-        self.at += size
-        return self.data[self.at - size : self.at]
+        self.position += size
+        return self.data[self.position - size : self.position]
 
-    def some(self) -> bytes:
+    def take_some(self) -> bytes:
         """So many bytes as the next one says."""
         return self.take(self.below(256))
 
-    def rest(self) -> bytes:
+    def remaining_bytes(self) -> bytes:
         """All that is left."""
         return self.take(len(self.data))

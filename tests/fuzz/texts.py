@@ -22,8 +22,8 @@ from streamnb.features.word_pairs import WordPairs
 from streamnb.mail import parse
 from streamnb.mail.decode import normalize_nfc
 from streamnb.mailbox.digest import digest
-from streamnb.mailbox.service.answers import Response, header_field
 from streamnb.mailbox.service.passthrough import pass_through
+from streamnb.mailbox.service.response import Response, header_field
 
 __all__ = ["TARGETS", "mails"]
 
@@ -63,15 +63,15 @@ def _sound(counted: tuple, most: float) -> None:
         assert spans == sorted(spans)
         assert spans[-1] == len(names)
         for f, (a, b) in zip(fingerprints[:4], itertools.pairwise(spans), strict=False):
-            shown = decode_name(names[a:b])
-            if "\ufffd" not in shown:  # which stands for bytes that are no text
-                assert fingerprint(shown) == f
+            decoded = decode_name(names[a:b])
+            if "\ufffd" not in decoded:  # which stands for bytes that are no text
+                assert fingerprint(decoded) == f
 
 
-def _equal(one: tuple, other: tuple) -> None:
-    assert one[0].tobytes() == other[0].tobytes()
-    assert one[1].tobytes() == other[1].tobytes()
-    assert one[2] == other[2]
+def _equal(first_scanner: tuple, other: tuple) -> None:
+    assert first_scanner[0].tobytes() == other[0].tobytes()
+    assert first_scanner[1].tobytes() == other[1].tobytes()
+    assert first_scanner[2] == other[2]
 
 
 def _scan(data: bytes, html: bool) -> None:
@@ -81,10 +81,10 @@ def _scan(data: bytes, html: bool) -> None:
     if html and options.get("by_character"):
         return  # no tokenizer does that
     prefix = (b"", b"p:")[choice.below(2)]
-    text = choice.rest()
-    one, other = SCANNERS[number]
-    (one.html if html else one.text)(text, prefix)
-    counted = one.finish()
+    text = choice.remaining_bytes()
+    first_scanner, other = SCANNERS[number]
+    (first_scanner.html if html else first_scanner.text)(text, prefix)
+    counted = first_scanner.finish()
     sizes = options.get("last", 1) - options.get("first", 1) + 1
     _sound(counted, (len(text) + 1) * sizes * (3 if options.get("urls") else 1))
     other.text(text[::-1], b"q:")
@@ -102,9 +102,9 @@ def _scan(data: bytes, html: bool) -> None:
         if not unicodedata.is_normalized("NFC", decoded):
             return
         _, counts, names, ends = counted
-        found = [names[a:b].decode() for a, b in itertools.pairwise([0, *ends.tolist()])]
+        tokens = [names[a:b].decode() for a, b in itertools.pairwise([0, *ends.tolist()])]
         wanted = slow_words(decoded)
-        assert dict(zip(found, counts.tolist(), strict=True)) == {
+        assert dict(zip(tokens, counts.tolist(), strict=True)) == {
             w: wanted.count(w) for w in wanted
         }
 
@@ -117,42 +117,48 @@ def pages(data: bytes) -> None:
     _scan(data, html=True)
 
 
-def slow_header(data: bytes, start: int, end: int, most: int) -> tuple:
-    """The fields of a header, a line at a time."""
+def slow_header(data: bytes, start: int, end: int, limit: int) -> tuple:
+    """Return what `split_header` returns, a line at a time."""
     fields: list[list] = []  # name, begin and end of its value
-    current, more, at = None, False, start
-    while at < end:
-        newline = data.find(b"\n", at, end)
+    damaged: list[list[int]] = []  # begin and end of a line with its continuations
+    current: list | None = None
+    is_cut, position = False, start
+    while position < end and data[position : position + 1] != b"\n":
+        newline = data.find(b"\n", position, end)
         stop, following = (end, end) if newline < 0 else (newline, newline + 1)
-        line = data[at:stop]
+        line = data[position:stop]
         if line[:1] in (b" ", b"\t"):
             if current is not None:
-                current[2] = stop
-        elif match := re.match(rb"([!-9;-~]+):[ \t]*", line):
-            if len(fields) < most:
-                current = [match[1], at + match.end(), stop]
-                fields.append(current)
-            else:
-                current, more = None, True
+                current[-1] = stop if len(current) == 3 else following
+        elif match := re.match(rb"([!-9;-~]+)[ \t]*:[ \t]*", line):
+            is_cut = is_cut or len(fields) >= limit
+            current = [match[1], position + match.end(), stop]
+            fields.append(current)
         elif line.startswith((b"From ", b">From ")):
             current = None
-        else:
+        elif data.find(b"\n\n", position, end) < 0:
             break
-        at = following
-    found = [(name, data[begin:last]) for name, begin, last in fields]
+        else:
+            current = [position, following]
+            damaged.append(current)
+        position = following
+    readable = [(name, data[begin:last]) for name, begin, last in fields[:limit]]
     index: dict[bytes, bytes] = {}
-    for name, value in found:
+    for name, value in readable:
         index.setdefault(name.lower(), value)
-    return found, index, at, more
+    lines = [data[begin:last] for begin, last in damaged[:limit]]
+    if lines and not readable:
+        return [], {}, start, [], False
+    return readable, index, position, lines, is_cut
 
 
 def header(data: bytes) -> None:
     choice = Choices(data)
-    most, start, short = choice.below(256), choice.below(16), choice.below(16)
-    text = choice.rest()
+    limit, start, short = choice.below(256), choice.below(16), choice.below(16)
+    text = choice.remaining_bytes()
     start = min(start, len(text))
     end = max(start, len(text) - short)
-    assert split_header(text, start, end, most) == slow_header(text, start, end, most)
+    assert split_header(text, start, end, limit) == slow_header(text, start, end, limit)
 
 
 GRAMS = {
@@ -166,14 +172,14 @@ def grams(data: bytes) -> None:
     """Grams and nested grams are those of the definition."""
     choice = Choices(data)
     kind = choice.below(13)
-    text = choice.rest()
+    text = choice.remaining_bytes()
     if kind < 8:
-        made = PLAIN[kind + 1]
-        kept = text[:1000].lower()
-        counted = made.count(text)
-        found = {made.name(f) for f in counted.fingerprints.tolist()}
-        assert found == {kept[i : i + kind + 1] for i in range(len(kept) - kind)}
-        assert len(found) == len(counted.counts)
+        tokenizer = PLAIN[kind + 1]
+        lowered = text[:1000].lower()
+        counted = tokenizer.count(text)
+        tokens = {tokenizer.name(f) for f in counted.fingerprints.tolist()}
+        assert tokens == {lowered[i : i + kind + 1] for i in range(len(lowered) - kind)}
+        assert len(tokens) == len(counted.counts)
         assert (counted.counts == 1).all()
     else:
         n, step = list(GRAMS)[kind - 8]
@@ -186,7 +192,7 @@ PAIRS = {most: WordPairs(first=most, mail=False) for most in (1, 7, 4000)}
 def pairs(data: bytes) -> None:
     choice = Choices(data)
     most = (1, 7, 4000)[choice.below(3)]
-    text = choice.rest()
+    text = choice.remaining_bytes()
     counted = PAIRS[most].count(text)
     ends = counted.ends.tolist()
     names = [counted.names[a:b] for a, b in itertools.pairwise([0, *ends])]
@@ -237,8 +243,8 @@ def mail(data: bytes) -> None:
     assert any(_cost(data) < bound for _ in range(3)), "it takes long"
     if b"\r" not in data:
         assert digest(data.replace(b"\n", b"\r\n")) == digest(data)
-        there = [part.text for part in parse(data.replace(b"\n", b"\r\n")).parts]
-        assert there == [part.text for part in parsed.parts]
+        texts = [part.text for part in parse(data.replace(b"\n", b"\r\n")).parts]
+        assert texts == [part.text for part in parsed.parts]
 
 
 ANSWER = Response("S", 0, 1.0, "spam", 0.9, [])
@@ -246,15 +252,15 @@ FIELD = header_field(ANSWER).encode()
 
 
 def passed(data: bytes) -> None:
-    """What is passed on is the same message with our field; passed on again, it is that again."""
+    """Check that passing on adds our field only, and passing on twice changes nothing more."""
     target = io.BytesIO()
     assert pass_through(io.BytesIO(data), target, lambda _: ANSWER) is None
     out = target.getvalue()
     assert out == passed_on(data, FIELD)
-    again = io.BytesIO()
-    assert pass_through(io.BytesIO(out), again, lambda _: ANSWER) is None
+    second = io.BytesIO()
+    assert pass_through(io.BytesIO(out), second, lambda _: ANSWER) is None
     if b"\n" in data or not data.endswith(b"\r"):  # else that is half of a line's end then
-        assert again.getvalue() == out
+        assert second.getvalue() == out
     # Of what has no header, our field makes one; what stands behind a bare CR is a part of a field to
     # the digest.
     if re.match(rb"[!-9;-~]+:", data) and not re.search(rb"\rx-streamnb", data, re.I):
@@ -269,7 +275,7 @@ def passed(data: bytes) -> None:
 
 
 def _text_of(choice: Choices) -> str:
-    raw = choice.some().decode("utf-8", "ignore").replace("=?", "=")
+    raw = choice.take_some().decode("utf-8", "ignore").replace("=?", "=")
     return "".join(
         c for c in raw if unicodedata.category(c) not in ("Cc", "Cs", "Zl", "Zp") or c == "\n"
     )
@@ -280,41 +286,41 @@ ENCODINGS = ("base64", "quoted-printable", None)
 
 def _written(choice: Choices, depth: int = 0) -> EmailMessage:
     """A message that the standard library writes."""
-    made = EmailMessage(policy=email.policy.SMTP)
+    message = EmailMessage(policy=email.policy.SMTP)
     if depth == 0:
-        made["Subject"] = " ".join(_text_of(choice).split())
+        message["Subject"] = " ".join(_text_of(choice).split())
     body = _text_of(choice)
     kind = choice.below(4)
     subtype = ("plain", "html")[choice.below(2)]
-    made.set_content(body, subtype=subtype, cte=ENCODINGS[choice.below(3)])
+    message.set_content(body, subtype=subtype, cte=ENCODINGS[choice.below(3)])
     if kind == 1:
-        made.add_alternative(_text_of(choice), subtype="html", cte=ENCODINGS[choice.below(3)])
+        message.add_alternative(_text_of(choice), subtype="html", cte=ENCODINGS[choice.below(3)])
     if kind == 2 and depth < 3:
-        made.add_attachment(_written(choice, depth + 1))
+        message.add_attachment(_written(choice, depth + 1))
     if kind == 3:
         name = re.sub(r"\W", "", _text_of(choice)) or "x"
-        made.add_attachment(choice.some(), "application", "pdf", filename=name)
-    return made
+        message.add_attachment(choice.take_some(), "application", "pdf", filename=name)
+    return message
 
 
 def well_formed(data: bytes) -> None:
-    """Of what the standard library writes, it and our reader read the same."""
+    """Check that the reader and the standard library agree on mail that the library wrote."""
     try:
         raw = _written(Choices(data)).as_bytes()
     except (ValueError, LookupError, UnicodeError, IndexError, TypeError):
         return  # the library does not write it
-    theirs = email.message_from_bytes(raw, policy=email.policy.default)
-    mine = parse(raw)
-    subject = unicodedata.normalize("NFC", str(theirs["Subject"]))
-    assert unicodedata.normalize("NFC", mine.get("subject")).split() == subject.split()
-    texts = [part.text for part in mine.parts if part.role == "body" and part.is_text]
+    library = email.message_from_bytes(raw, policy=email.policy.default)
+    mail = parse(raw)
+    subject = unicodedata.normalize("NFC", str(library["Subject"]))
+    assert unicodedata.normalize("NFC", mail.get("subject")).split() == subject.split()
+    texts = [part.text for part in mail.parts if part.role == "body" and part.is_text]
     wanted = [
         part.get_payload(decode=True).decode(part.get_content_charset("utf-8"), "replace")
-        for part in theirs.walk()
+        for part in library.walk()
         if part.get_content_maintype() == "text"
     ]
     assert [text.split() for text in texts] == [text.split() for text in wanted]
-    assert mine.defects == []
+    assert mail.defects == []
 
 
 MAIL_WORDS = (
@@ -334,15 +340,15 @@ WORDS = (b"http://a.example/", b"www.", "東京".encode(), b"\xcc\x81", b"\xe2\x
 
 
 def _texts() -> list[bytes]:
-    said = ["Don't STOP-it! v1.0 $100", "naïve Straße ΣΊΣΥΦΟΣ हिन्दी 東京都 iPhone東京 e\u0301",
+    samples = ["Don't STOP-it! v1.0 $100", "naïve Straße ΣΊΣΥΦΟΣ हिन्दी 東京都 iPhone東京 e\u0301",
             "see https://www.a.example/x?y=1#z or www.b.example", "a\u200bb \u00ad snake_case"]  # fmt: skip
-    return [bytes([n, n & 1]) + text.encode() for n in range(len(OPTIONS)) for text in said]
+    return [bytes([n, n & 1]) + text.encode() for n in range(len(OPTIONS)) for text in samples]
 
 
 def _pages() -> list[bytes]:
-    said = [b"<p>one<b></b>two<br>&eacute;&#65;<a href='http://a.example/x?y'>link</a><!-- c -->",
+    samples = [b"<p>one<b></b>two<br>&eacute;&#65;<a href='http://a.example/x?y'>link</a><!-- c -->",
             b"<script>if (a < b) x</script><style>b{}</style><img alt=nice title='t'>3 < 4 &amp 5"]  # fmt: skip
-    return [bytes([n, n & 1]) + page for n in range(len(OPTIONS)) for page in said]
+    return [bytes([n, n & 1]) + page for n in range(len(OPTIONS)) for page in samples]
 
 
 def _choosing(raws: list[bytes], kinds: int) -> list[bytes]:

@@ -68,7 +68,7 @@ def hostile(large: bool = True) -> dict[str, bytes]:
 
 
 def passed_on(message: bytes, field: bytes = b"") -> bytes:
-    """What is to come of a message that is passed on, the slow obvious way: lines in memory."""
+    """Return the message as `pass_through` must write it, by the definition: lines in memory."""
     lines = re.findall(rb"[^\n]*\n|[^\n]+", message)
     begin = 1 if message.startswith(b"From ") else 0
     while begin < len(lines) and lines[begin][:1] in (b" ", b"\t"):
@@ -78,16 +78,16 @@ def passed_on(message: bytes, field: bytes = b"") -> bytes:
         end += 1
     first = re.search(rb"\r?\n", message[:65536])
     added = field + (first[0] if first else b"\n") if field else b""
-    header, ours = [], False
+    header, is_forged = [], False
     for line in lines[:end]:
-        kept = b""
+        remaining = b""
         for part in re.split(rb"(?<=\r)(?!\n|\Z)", line):  # a bare CR ends a line for some
             if part[:1] not in (b" ", b"\t") and part not in (b"\n", b"\r\n"):
-                ours = re.match(rb"x-streamnb[ \t]*(?::|[ \t]\Z)", part, re.I) is not None
-            kept += b"" if ours else part
-        if kept and line.endswith(b"\n") and not kept.endswith(b"\n"):
-            kept += b"\n"
-        header.append(kept)
+                is_forged = re.match(rb"x-streamnb[ \t]*(?::|[ \t]\Z)", part, re.I) is not None
+            remaining += b"" if is_forged else part
+        if remaining and line.endswith(b"\n") and not remaining.endswith(b"\n"):
+            remaining += b"\n"
+        header.append(remaining)
     head = b"".join(header[:begin])
     if field and begin == len(lines) and head and not head.endswith(b"\n"):
         added = added[len(field) :] + added  # a line that would continue the field

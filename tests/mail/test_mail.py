@@ -120,8 +120,8 @@ def test_nested_parts_in_their_order():
     inner = multipart(["\nplain", "Content-Type: text/html\n\n<b>html</b>"], "alternative", "in")
     attached = "Content-Type: message/rfc822\n\nSubject: old\n\nforwarded"
     mail = parse(multipart(["\nfirst", inner, attached], preamble="pre\n", epilogue="epi").encode())
-    found = [(part.role, part.content_type, part.text.strip()) for part in mail.parts]
-    assert found == [
+    parts = [(part.role, part.content_type, part.text.strip()) for part in mail.parts]
+    assert parts == [
         ("preamble", "text/plain", "pre"),
         ("body", "text/plain", "first"),
         ("body", "text/plain", "plain"),
@@ -174,7 +174,7 @@ def test_names_of_attachments():
 @pytest.mark.parametrize(
     ("data", "limits", "defect"),
     [
-        (b"A: 1\n\n" + b"x" * 5000, {"size": 1000}, "longer than 1000 bytes"),
+        (b"A: 1\n\n" + b"x" * 5000, {"size": 1000}, "more than 1000 bytes of text"),
         (b"A: 1\n" * 50, {"fields": 10}, "more than 10 header fields"),
         (multipart(["\na"] * 50).encode(), {"parts": 10}, "more than 10 parts"),
         (b"Content-Type: message/rfc822\n\n" * 50, {"depth": 10}, "nested more than 10 deep"),
@@ -261,9 +261,9 @@ def test_what_the_library_writes_is_read(subject, body, subtype, cte):
     written["Subject"] = subject
     written.set_content(body, subtype=subtype, cte=cte)
     mail = parse(written.as_bytes())
-    theirs = email.message_from_bytes(written.as_bytes(), policy=email.policy.default)
-    assert mail.get("subject").split() == str(theirs["Subject"]).split()
-    assert mail.text.split() == theirs.get_content().split()
+    library = email.message_from_bytes(written.as_bytes(), policy=email.policy.default)
+    assert mail.get("subject").split() == str(library["Subject"]).split()
+    assert mail.text.split() == library.get_content().split()
     assert mail.defects == []
 
 

@@ -43,34 +43,34 @@ def library_texts(message: email.message.Message) -> list[str]:
 
 
 def compare(data: bytes) -> tuple[bool, bool]:
-    """Whether headers and texts could be compared; asserts that they agree."""
+    """Compare with the standard library; return whether headers and texts were comparable."""
     data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-    theirs = email.message_from_bytes(data, policy=email.policy.compat32)
-    mine = parse(data)
+    library = email.message_from_bytes(data, policy=email.policy.compat32)
+    mail = parse(data)
     # The library takes delivery reports apart into parts of their own; here they are text.
     comparable = not any(
         any(not isinstance(defect, MissingHeaderBodySeparatorDefect) for defect in part.defects)
         or part.get_content_type() == "message/delivery-status"
-        for part in theirs.walk()
+        for part in library.walk()
     )
     if not comparable or b"\0" in data:
         return False, False
-    names = [name for name, _ in mine.headers]
-    assert names == theirs.keys()
+    names = [name for name, _ in mail.headers]
+    assert names == library.keys()
     headers = False
-    if all(isinstance(value, str) for value in theirs.values()):  # all ASCII, as it should be
+    if all(isinstance(value, str) for value in library.values()):  # all ASCII, as it should be
         try:
-            expected = [squeezed(library_words(value)) for value in theirs.values()]
+            expected = [squeezed(library_words(value)) for value in library.values()]
         except (LookupError, UnicodeError, ValueError):
             expected = None
         if expected is not None:
-            assert [squeezed(value) for _, value in mine.headers] == expected
+            assert [squeezed(value) for _, value in mail.headers] == expected
             headers = True
     try:
-        expected_texts = library_texts(theirs)
+        expected_texts = library_texts(library)
     except (LookupError, UnicodeError, AttributeError):
         return headers, False
-    texts = [p.text for p in mine.parts if p.role == "body" and p.content_type.startswith("text/")]
+    texts = [p.text for p in mail.parts if p.role == "body" and p.content_type.startswith("text/")]
     assert [squeezed(text) for text in texts] == [squeezed(text) for text in expected_texts]
     return headers, True
 

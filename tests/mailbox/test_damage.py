@@ -19,7 +19,7 @@ from streamnb.mailbox.record import Bounds, Record
 from streamnb.mailbox.rescue import rescue
 from streamnb.mailbox.status import status
 from streamnb.mailbox.transfer.formats import export, merge
-from streamnb.mailbox.watch.locations import Place, Places
+from streamnb.mailbox.watch.locations import LocationTable, MessageLocation
 
 
 def test_a_database_that_was_removed_learns_nothing_more(box):
@@ -187,7 +187,7 @@ def test_a_full_disk_loses_nothing_that_was_acknowledged(sample, tmp_path):
 EDITS = [
     "UPDATE ledger SET tokens = x'00'", "UPDATE ledger SET label = 99", "UPDATE ledger SET label = 'x'",
     "UPDATE ledger SET receipt = '[]'", "UPDATE ledger SET receipt = 'null'", "UPDATE ledger SET time = 'x'",
-    "UPDATE ledger SET labelled_by = 'x'", "UPDATE ledger SET expected = 99", "UPDATE ledger SET digest = 'x' WHERE id = 1",
+    "UPDATE ledger SET labelled_by = 'x'", "UPDATE ledger SET predicted = 99", "UPDATE ledger SET digest = 'x' WHERE id = 1",
     "UPDATE state SET value = '[]' WHERE name = 'known'", "UPDATE state SET value = '{' WHERE name = 'known'",
     "UPDATE blocks_0 SET cells = 'x'", "UPDATE blocks_0 SET cells = x'00'", "DELETE FROM blocks_0",
     "UPDATE features_0 SET place = 10000000", "UPDATE features_0 SET place = -1",
@@ -259,7 +259,7 @@ def test_what_is_sound_of_a_damaged_database_is_rescued(tmp_path, statement):
     lost = "ledger" in statement
     left = lost or "features" in statement
     assert (status, "left out" in error) == ((4, True) if left else (0, False))
-    assert f"{10 - lost} learnings kept" in out
+    assert f"{10 - lost} messages kept" in out
     with Mailbox(new) as mailbox:
         assert mailbox.verify() == []
         assert mailbox.labels == ["spam", "ham"]
@@ -348,16 +348,16 @@ def test_status_of_a_ledger_with_text_that_is_none(tmp_path):
 def test_a_rescue_keeps_what_its_owner_set_and_where_watched_mail_is(tmp_path):
     path = tmp_path / "a.db"
     learn_ten(path)
-    there = Place("INBOX", "1", b"key", "", False, 1.0, None)
+    there = MessageLocation("INBOX", "1", b"key", "", None, 1.0, None)
     with Mailbox(path) as mailbox:
         Record(mailbox).limit(Bounds(0, 3.0))
-        Places(mailbox.database, "maildir:/m").put_all([there], "INBOX")
+        LocationTable(mailbox.database, "maildir:/m").put_all([there], "INBOX")
     rescue(str(path), str(tmp_path / "new.db"))
     with Mailbox(tmp_path / "new.db") as mailbox:
         assert Record(mailbox).bounds == Bounds(0, 3.0)
-        places = Places(mailbox.database, "maildir:/m")
-        assert places.looked_at("INBOX")
-        assert places.of_folder("INBOX") == {"1": there}
+        places = LocationTable(mailbox.database, "maildir:/m")
+        assert places.was_listed("INBOX")
+        assert places.in_folder("INBOX") == {"1": there}
     damage(path, "DROP TABLE watched")
     left = rescue(str(path), str(tmp_path / "other.db")).left
     assert left == ["where the messages of watched folders were"]

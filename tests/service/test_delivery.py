@@ -30,10 +30,10 @@ from streamnb.features.mail_words import MailTokenizer
 from streamnb.mail import parse
 from streamnb.mailbox.digest import digest, header_key
 from streamnb.mailbox.location import socket_path
-from streamnb.mailbox.service.answers import JudgeOptions, Response, answer, header_field
 from streamnb.mailbox.service.client import MailboxClient
 from streamnb.mailbox.service.passthrough import pass_through
 from streamnb.mailbox.service.protocol import MOST, read_request, write_reply
+from streamnb.mailbox.service.response import JudgeOptions, Response, header_field, judge
 from streamnb.mailbox.sources import messages
 
 ANSWER = Response("S", 0, 3.25, "spam", 0.96, [])
@@ -108,7 +108,7 @@ def test_hostile_mail_is_read_in_bounded_time(name, trained):
     message = HOSTILE[name]
     begun = time.monotonic()
     with Mailbox(trained) as box:
-        found = answer(box, message, JudgeOptions(3))
+        found = judge(box, message, JudgeOptions(3))
         assert found.mark in "SHU"
         json.dumps(found)
         assert len(digest(message)) == 32
@@ -139,7 +139,7 @@ def test_every_mail_of_the_corpora_passes_byte_for_byte(corpora, name, trained):
                 message = file.read()
 
             def ask(head):
-                found = answer(box, head)
+                found = judge(box, head)
                 marks.add(found.mark)
                 return found
 
@@ -290,16 +290,16 @@ def test_commands_learn_and_forget_from_all_sources(sample, tmp_path):
     status, out, _ = streamnb_command("learn", "spam", data / "005.eml", *db)
     assert (status, out) == (0, f"{data}/005.eml: learned\n")
     status, out, _ = streamnb_command("learn", "ham", data / "005.eml", *db)
-    assert (status, out) == (0, f"{data}/005.eml: corrected: spam was taken back\n")
+    assert (status, out) == (0, f"{data}/005.eml: learned; its earlier label spam was removed\n")
     status, out, _ = streamnb_command("learn", "spam", data / "005.eml", "--program", *db)
-    assert (status, out) == (0, f"{data}/005.eml: not learned: a person said ham\n")
+    assert (status, out) == (0, f"{data}/005.eml: unchanged: a person labelled it ham\n")
     box = tmp_path / "box.mbox"
     messages = [(data / f"{i:03}.eml").read_bytes() for i in range(3)]
     box.write_bytes(b"".join(b"From a Mon Jan  1 00:00:00 2026\n" + m + b"\n" for m in messages))
     status, out, _ = streamnb_command("learn", "ham", box, *db)
     assert (status, out) == (0, "3 messages: 3 learned\n")
     status, out, _ = streamnb_command("learn", "ham", data / "000.eml", *db)
-    assert "nothing to do" in out
+    assert "unchanged" in out
     (tmp_path / "maildir" / "tmp").mkdir(parents=True)
     for place in ("cur", "new"):
         (tmp_path / "maildir" / place).mkdir()
@@ -329,7 +329,7 @@ def test_commands_learn_and_forget_from_all_sources(sample, tmp_path):
     status, out, _ = streamnb_command("verify", *db)
     assert (status, out) == (0, f"{tmp_path}/db: counts and ledger agree\n")
     status, out, _ = streamnb_command("status", *db)
-    assert "labels corrected: 1, taken back: 2" in out
+    assert "labels corrected: 1, removed: 2" in out
     status, out, _ = streamnb_command("undo", "--since", "1h", *db)
     assert status == 0
     assert json.loads(streamnb_command("status", *db, "--json")[1])["features"] == [0] * 4
@@ -688,7 +688,7 @@ def test_a_server_answers_as_the_database_does(sample, trained, server):
     with MailboxClient(trained, question=JudgeOptions(2)) as asking, Mailbox(trained) as box:
         for entry in list(open_corpus(sample))[:50]:
             message = read(entry)
-            assert asking.classify(message) == answer(box, message, JudgeOptions(2))
+            assert asking.classify(message) == judge(box, message, JudgeOptions(2))
         assert asking._mailbox is None  # it was the server that was asked
         assert asking.classify(HOSTILE["50 MB"]).mark in "SHU"
         assert asking._mailbox is None
