@@ -161,7 +161,7 @@ def _find_column(table: Table, name: str | None, known_names: Sequence[str]) -> 
     """Return the index of a column by its name, or by the first known name that occurs."""
     plain = normalize_names(table.names)
     if name is None:
-        name = next((known for known in known_names if known in plain), None)
+        name = next((known_name for known_name in known_names if known_name in plain), None)
         index = None if name is None else plain.index(name)
     elif name in table.names:
         index = table.names.index(name)

@@ -147,8 +147,8 @@ class Table:
             return {"jsonl": "JSON Lines", "parquet": "Parquet", "fasttext": "fastText lines"}[
                 self.format
             ]
-        known = {"\t": "tabs", ",": "commas", ";": "semicolons"}
-        delimiter = known.get(self.delimiter, repr(self.delimiter))
+        delimiter_names = {"\t": "tabs", ",": "commas", ";": "semicolons"}
+        delimiter = delimiter_names.get(self.delimiter, repr(self.delimiter))
         return f"columns between {delimiter}{'' if self.has_header else ' without header'}"
 
 
@@ -581,8 +581,8 @@ def _read_fasttext(table: Table) -> Iterator[Row]:
             yield Row(number, [labels[0], text])
         elif line.strip():
             count = "no label" if not labels else f"{len(labels)} labels"
-            where = f"{table.path}:{number}"
-            yield Row(number, [], f"{where}: {count}; expected one, '__label__LABEL text'")
+            location = f"{table.path}:{number}"
+            yield Row(number, [], f"{location}: {count}; expected one, '__label__LABEL text'")
 
 
 def _unique_names(names: list[str], path: Path) -> list[str]:
