@@ -101,12 +101,13 @@ def predict(
     Exit status: 0 success, 2 wrong option, 3 the data cannot be read, 4 the model cannot be read,
     5 the output cannot be written.
     """  # noqa: D301 (\b is click's mark for preformatted lines)
+    from streamnb.replay.build import is_for_mail
     from streamnb.storage import open_output
 
     if as_json and output_format not in (None, "jsonl"):
         raise ConfigError(f"--json, --format {output_format}: choose one of them")
     classifier = _load_classifier(model_file)
-    source = _open_data(data, text_column, _is_for_mail(classifier))
+    source = _open_data(data, text_column, is_for_mail(classifier))
     suffix = Path(output).suffix.lower()
     if output != "-" and output_format is None and suffix == ".parquet":
         raise ConfigError(f"--out {output}: Parquet cannot be written; use .csv, .tsv or .jsonl")
@@ -211,16 +212,6 @@ def _load_classifier(path: str) -> Classifier:
     if not any(classifier.messages().values()):
         raise ModelFileError(f"{path}: it has learned nothing yet; train it with `streamnb fit`")
     return classifier
-
-
-def _is_for_mail(classifier: Classifier) -> bool:
-    """Return whether a classifier reads whole mails."""
-    from streamnb.features.mail_words import MailTokenizer
-
-    tokenizer = classifier.tokenizer
-    return any(
-        isinstance(each, MailTokenizer) for each in getattr(tokenizer, "tokenizers", [tokenizer])
-    )
 
 
 # Input

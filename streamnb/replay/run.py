@@ -293,7 +293,7 @@ def _check_known_labels(corpus: Corpus, classifier: Classifier, report: Report) 
     if summary.messages and not set(labels) & set(classes):
         raise CorpusError(
             f"{corpus.path}: no label is a class of the model; labels: {', '.join(labels[:10])}; "
-            f"classes: {', '.join(known[:10])}"
+            f"classes: {', '.join(classes[:10])}"
         )
 
 
