@@ -301,7 +301,9 @@ def test_columns_of_frames_are_what_their_rows_are(values):
         model.learn_many(many, y)
         assert model.likelihoods("p", "f") == one.likelihoods("p", "f")
         found = np.array(model.predict_proba_many(many)).reshape(-1)
-        expected = [list(one.predict_proba_one(row).values()) for row in rows]
+        expected = [
+            [one.predict_proba_one(row)[label] for label in sorted(one.labels)] for row in rows
+        ]
         shown = found if len(found) == 8 else np.array(model.predict_proba_many(many).to_pandas())
         assert np.array(shown).reshape(4, 2) == pytest.approx(np.array(expected), rel=1e-12)
 
