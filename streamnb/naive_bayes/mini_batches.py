@@ -51,8 +51,22 @@ class PredictManyMixin(base.MiniBatchClassifier):
         """Joint log-likelihoods (n, K) of rows, or of a sequence of examples."""
         raise NotImplementedError
 
-    def _probabilities(self, X: Any) -> Floats:
-        return np.exp(log_normalised(self._scores_of(X)))
+    def _class_order(self) -> list[int]:
+        """Return the indices of the classes in sorted order; in order of arrival if none is defined.
+
+        scikit-learn's scorers expect the columns of all arrays in this order.
+        """
+        labels = self.labels
+        try:
+            return sorted(range(len(labels)), key=labels.__getitem__)
+        except TypeError:
+            return list(range(len(labels)))
+
+    def _sorted_scores(self, X: Any) -> Floats:
+        """Return joint log-likelihoods, shape (n, K), columns as in `_class_order`."""
+        scores = self._scores_of(X)
+        order = self._class_order()
+        return scores if order == list(range(len(order))) else scores[:, order]
 
     def _most_probable(self, X: Any) -> NDArray[Any]:
         """The most probable class of each example, the first of equals."""
@@ -78,7 +92,8 @@ class PredictManyMixin(base.MiniBatchClassifier):
         """
         X = listed(X)
         with self._scoring:
-            return _frame_like(X, self.labels, self._probabilities(X))
+            labels = [self.labels[k] for k in self._class_order()]
+            return _frame_like(X, labels, np.exp(log_normalised(self._sorted_scores(X))))
 
     def predict_many(self, X: Any) -> Any:
         """The most probable class of each row, as a series like X; empty if nothing was learned."""
@@ -91,7 +106,8 @@ class PredictManyMixin(base.MiniBatchClassifier):
         """Log of prior times likelihood: a row for each of X, a column for each class."""
         X = listed(X)
         with self._scoring:
-            return _frame_like(X, self.labels, self._scores_of(X))
+            labels = [self.labels[k] for k in self._class_order()]
+            return _frame_like(X, labels, self._sorted_scores(X))
 
 
 class MiniBatchMixin(PredictManyMixin):
@@ -128,8 +144,8 @@ class MiniBatchMixin(PredictManyMixin):
 
     @property
     def classes_(self) -> NDArray[Any]:
-        """The classes, in the order of the columns of `predict_proba`."""
-        return self._label_array(np.arange(len(self.labels)))
+        """The classes, sorted as the columns of `predict_proba` are."""
+        return self._label_array(np.array(self._class_order(), dtype=np.intp))
 
     def partial_fit(
         self,
@@ -147,7 +163,7 @@ class MiniBatchMixin(PredictManyMixin):
         y
             n labels.
         classes
-            Classes to know from now on, learned of or not; it settles the order of the columns.
+            Classes that get a column before a row of them is learned.
         sample_weight
             n weights, >= 0.
 
@@ -183,17 +199,16 @@ class MiniBatchMixin(PredictManyMixin):
                 raise ValueError(
                     "nothing has been learned yet: call fit, partial_fit or learn_one first"
                 )
-            return self._most_probable(X)
+            return self.classes_[best_columns(self._sorted_scores(X))]
 
     def predict_proba(self, X: Any) -> Floats:
-        """Probabilities (n, K), columns as in `classes_`."""
-        with self.lock:
-            return self._probabilities(X)
+        """Return probabilities, shape (n, K), columns as in `classes_`."""
+        return np.exp(self.predict_log_proba(X))
 
     def predict_log_proba(self, X: Any) -> Floats:
-        """Logarithms of the probabilities (n, K), exact where those round to 0."""
+        """Return logarithms of the probabilities, shape (n, K), columns as in `classes_`."""
         with self.lock:
-            return log_normalised(self._scores_of(X))
+            return log_normalised(self._sorted_scores(X))
 
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
         """Accuracy over the rows of X."""
