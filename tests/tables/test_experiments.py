@@ -456,7 +456,9 @@ def test_an_odd_cell_among_numbers_is_refused(tmp_path, cell, delimiter):
     lines = [f"a{delimiter}y", *(f"{i}.5{delimiter}{'pq'[i % 2]}" for i in range(8))]
     lines.insert(5, cell + delimiter + "p")
     config = written(tmp_path / "t.csv", "\n".join(lines) + "\n")
-    with pytest.raises(CorpusError, match=r"t\.csv:6: .* in the column 'a' is not a number") as error:
+    with pytest.raises(
+        CorpusError, match=r"t\.csv:6: .* in the column 'a' is not a number"
+    ) as error:
         read_examples(config)
     assert "8 of 9 cells are" in str(error.value)
     assert "data.text" in str(error.value)
