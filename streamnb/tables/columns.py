@@ -6,6 +6,7 @@ import math
 import numbers
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ def plain_value(value: Any) -> Any:
 
 def is_number(value: Any) -> bool:
     """Return whether a value is a real number; truth values are levels, not numbers."""
-    return isinstance(value, numbers.Real) and not isinstance(value, bool)
+    return isinstance(value, (numbers.Real, Decimal)) and not isinstance(value, bool)
 
 
 @dataclass(frozen=True)

@@ -380,7 +380,7 @@ def maildir(data: bytes) -> None:
     for source, target in (("INBOX", "Junk"), ("Junk", "INBOX")):
         for _ in range(number):  # of two files with one unique name, one is listed at a time
             listing = account.list_messages(source)
-            assert set(account.headers(source, list(listing))) == set(listing)
+            assert set(account.fetch_headers(source, list(listing))) == set(listing)
             for uid in listing:
                 uid.encode("utf-8")
                 assert account.fetch_message(source, uid) is not None

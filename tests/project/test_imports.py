@@ -37,7 +37,7 @@ MAY_IMPORT = {
     "tables.experiment": ("config", "corpus", "errors", "naive_bayes", "storage", "tables"),
     "pictures": ("errors", "evaluate", "storage"),
     "spark": ("classifier", "errors", "evaluate", "mailbox", "partial", "scores", "tables"),
-    "cli": ("any_model", "classifier", "config", "corpus", "errors", "evaluate", "mailbox", "naive_bayes", "pictures", "replay", "scores", "spark", "tables", "tables.experiment", "web"),
+    "cli": ("any_model", "classifier", "config", "corpus", "errors", "evaluate", "mailbox", "naive_bayes", "pictures", "replay", "scores", "spark", "storage", "tables", "tables.experiment", "web"),
     "__main__": ("cli",),
     "sklearn": ("features", "naive_bayes", "parameters", "scores"),
 }  # fmt: skip
