@@ -381,6 +381,9 @@ class ParametersMixin:
         """Whether something was learned, so that what is counted is settled."""
         return False
 
+    def _check_change(self, name: str, value: Any) -> None:
+        """Raise ValueError if a valid value does not fit what was learned."""
+
     def _changed(self, name: str) -> None:
         """Called after a parameter was set."""
 
@@ -395,6 +398,7 @@ class ParametersMixin:
             return
         known.check(name, value)
         with self.lock:
+            self._check_change(name, value)
             if known.role == "counts" and name in vars(self) and self._is_taught():
                 raise ValueError(
                     f"{name}: it is settled once something was learned: make a new model"
