@@ -443,19 +443,3 @@ def parameters_to_json(of: ParametersMixin, but: Collection[str] = ()) -> dict[s
 def parameters_from_json(plain: Mapping[str, Any], made: type[ParametersMixin]) -> dict[str, Any]:
     """What `parameters_to_json` gave, as a constructor takes it."""
     return {name: made.parameter_table[name].check.of_plain(value) for name, value in plain.items()}
-
-
-# Old names, until everybody's branch is renamed.
-Constraint = Constraint
-Integer = Integer
-IntegerRange = IntegerRange
-Choice = Choice
-ClassPrior = ClassPrior
-Boolean = Boolean
-Names = NameList
-having = has_method
-MIN_POSITIVE = MIN_POSITIVE
-parameter_class = parameter_class
-ParametersMixin = ParametersMixin
-parameters_to_json = parameters_to_json
-parameters_from_json = parameters_from_json

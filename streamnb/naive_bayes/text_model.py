@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from streamnb import _core
 from streamnb.counts.memory import MemoryCounts
 from streamnb.counts.protocol import Counts, Floats, Keys, Label, check_labels, checked_weight
-from streamnb.errors import OutputError
+from streamnb.errors import ConfigError, OutputError
 from streamnb.features.token_counts import Feature, TokenCounts
 from streamnb.naive_bayes.explanation import Explanation, TopFeatures, margin_over_runner_up
 from streamnb.naive_bayes.mini_batches import (
@@ -382,8 +382,12 @@ def round_to_grid(factor: float) -> float:
     return round(factor / _GRID) * _GRID
 
 
+class PriorError(ConfigError, ValueError):
+    """A class prior without a share for a class."""
+
+
 def check_prior(prior: Prior, labels: Iterable[Label]) -> None:
-    """Raise ValueError if a prior that is a mapping has no share for one of the classes.
+    """Raise PriorError if a prior that is a mapping has no share for one of the classes.
 
     It may name further classes, which are perhaps yet to come.
     """
@@ -399,7 +403,7 @@ def check_prior(prior: Prior, labels: Iterable[Label]) -> None:
     elif isinstance(missing, str) and not any(isinstance(label, str) for label in prior):
         hint = "a label that is text must be quoted in YAML (yes, no, on, off, 1)"
     named = ", ".join(f"{label!r:.80}" for label in list(prior)[:20])
-    raise ValueError(f"prior: no share for class {missing!r:.80}, only for {named}; {hint}")
+    raise PriorError(f"prior: no share for class {missing!r:.80}, only for {named}; {hint}")
 
 
 def log_prior(prior: Prior, labels: list[Label], weights: list[float]) -> list[float]:
