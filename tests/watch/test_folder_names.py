@@ -101,7 +101,9 @@ def test_names_are_encoded_as_imap_has_them(name, encoded):
     assert decode_folder_name(encoded) == name
 
 
-@pytest.mark.parametrize("name", ["a&b", "AT&T-x", "&AGE-", "&2D0-", "&APw", "Müll", "&AAo-", "&&&"])
+@pytest.mark.parametrize(
+    "name", ["a&b", "AT&T-x", "&AGE-", "&2D0-", "&APw", "Müll", "&AAo-", "&&&"]
+)
 def test_a_name_that_is_not_encoded_stays_as_it_is(name):
     assert decode_folder_name(name) == name
 
@@ -178,7 +180,10 @@ def test_flags_are_read_after_each_separator(tmp_path, separator):
         (home.root / "cur" / f"{name}{separator}{flags}").write_bytes(mail(1))
     account = MaildirAccount(home.root)
     messages = account.list_messages("INBOX")
-    assert {uid: message.is_read for uid, message in messages.items()} == {"1.host": True, "3.host": False}
+    assert {uid: message.is_read for uid, message in messages.items()} == {
+        "1.host": True,
+        "3.host": False,
+    }
     account.move_message("INBOX", "3.host", "Junk", True)
     assert (home.root / ".Junk" / "cur" / f"3.host{separator}").exists()
 
