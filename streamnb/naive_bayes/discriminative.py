@@ -7,8 +7,8 @@ from collections.abc import Collection
 from streamnb import _core
 from streamnb.counts.protocol import Label
 from streamnb.features.token_counts import TokenCounts
-from streamnb.naive_bayes.counting import CountingParameters, round_to_grid
 from streamnb.naive_bayes.multinomial import BACKGROUND, MultinomialNB
+from streamnb.naive_bayes.text_model import CountingParameters, round_to_grid
 from streamnb.parameters import MIN_POSITIVE, POSITIVE, Number, parameter, parameter_class
 
 
@@ -64,7 +64,7 @@ class DiscriminativeParameters(CountingParameters):
     length_norm_power: float = parameter(
         Number(0, 2), "teaching", "The power of the number of features, from 0 to 2.", default=2 / 3
     )
-    background: float = parameter(Number(0, 1e6), "teaching", BACKGROUND, default=0.0)
+    background_mass: float = parameter(Number(0, 1e6), "teaching", BACKGROUND, default=0.0)
     min_update: float = parameter(
         Number(0, 1),
         "teaching",

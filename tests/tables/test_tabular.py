@@ -301,7 +301,9 @@ def test_columns_of_frames_are_what_their_rows_are(values):
         model.learn_many(many, y)
         assert model.likelihoods("p", "f") == one.likelihoods("p", "f")
         found = np.array(model.predict_proba_many(many)).reshape(-1)
-        expected = [list(one.predict_proba_one(row).values()) for row in rows]
+        expected = [
+            [one.predict_proba_one(row)[label] for label in sorted(one.labels)] for row in rows
+        ]
         shown = found if len(found) == 8 else np.array(model.predict_proba_many(many).to_pandas())
         assert np.array(shown).reshape(4, 2) == pytest.approx(np.array(expected), rel=1e-12)
 
@@ -921,3 +923,18 @@ def test_levels_of_every_whole_type(column, levels):
     for value in column.tolist():
         one.learn_one({0: value}, "p")
     assert one.likelihoods("p", 0) == model.likelihoods("p", 0)
+
+
+@pytest.mark.parametrize("model_class", [GaussianNB, MixedNB, GaussianDiscriminantAnalysis])
+def test_decimals_are_numbers(model_class):
+    from decimal import Decimal
+
+    decimals, floats = model_class(), model_class()
+    for value, label in (("1.5", "p"), ("2.5", "q"), ("1.25", "p"), ("3", "q")):
+        decimals.learn_one({"a": Decimal(value)}, label)
+        floats.learn_one({"a": float(value)}, label)
+    decimals.learn_one({"a": Decimal("NaN")}, "p")
+    floats.learn_one({"a": float("nan")}, "p")
+    assert decimals.predict_proba_one({"a": Decimal(2)}) == floats.predict_proba_one({"a": 2.0})
+    with pytest.raises(ValueError, match="at most 1e100"):
+        decimals.learn_one({"a": Decimal("1e101")}, "p")
