@@ -33,9 +33,9 @@ from streamnb.corpus import open_corpus, read
 from streamnb.errors import ConfigError, CorpusError, ModelFileError, StreamNBError
 from streamnb.mailbox.transfer.formats import export, import_file
 from streamnb.mailbox.watch.maildir import MaildirAccount
-from streamnb.naive_bayes.base import TextModel
 from streamnb.naive_bayes.model_files import read as read_model
 from streamnb.naive_bayes.model_files import save
+from streamnb.naive_bayes.text_model import TextModel
 from streamnb.partial import LabelledRow, PartialCounts, assemble, count, merge, new_model, spec_of
 from streamnb.partial.partial_counts import _PREFIX, pack, unpack
 from streamnb.partial.spec import spec_digest
