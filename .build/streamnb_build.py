@@ -1,7 +1,7 @@
-"""Build backend: setuptools, plus what pyproject.toml cannot say.
+"""Build backend: setuptools, with the steps that pyproject.toml cannot express.
 
-It finds numpy's headers, says plainly that a C compiler is missing (there is no slow fallback),
-and puts the tests, configurations and sample corpus into the source distribution.
+It finds numpy's headers, reports a missing C compiler in plain words (there is no slow fallback),
+and adds the tests, configurations and sample corpus to the source distribution.
 """
 
 import os
@@ -54,7 +54,7 @@ class BuildExt(build_ext):
 
 
 def make_pages() -> None:
-    """Write man pages, and what shells complete commands by, for the data files."""
+    """Write man pages and shell completions, which are installed as data files."""
     sys.path.insert(0, str(Path.cwd()))
     import click
     from click.shell_completion import get_completion_class
@@ -69,24 +69,24 @@ def make_pages() -> None:
     commands.commands.update(named)
     for _, command in named:
         command.short_help = command.get_short_help_str(200)
-    contexts = [click.Context(of, info_name=name, parent=whole) for name, of in named]
+    contexts = [click.Context(command, info_name=name, parent=whole) for name, command in named]
     for ctx in (whole, *contexts):
         ctx.command.help = (ctx.command.help or "").replace("\b\n", "")
         page = generate_man_page(ctx, version=__version__, date=f"streamnb {__version__}")
         (PAGES / f"{ctx.command_path.replace(' ', '-')}.1").write_text(page)
     for shell, name in (("bash", "streamnb"), ("zsh", "_streamnb"), ("fish", "streamnb.fish")):
-        made = get_completion_class(shell)(commands, {}, "streamnb", "_STREAMNB_COMPLETE")
-        (PAGES / name).write_text(made.source_template % made.source_vars())
+        completion = get_completion_class(shell)(commands, {}, "streamnb", "_STREAMNB_COMPLETE")
+        (PAGES / name).write_text(completion.source_template % completion.source_vars())
 
 
 def build_wheel(*args: Any, **kwargs: Any) -> str:
-    """As setuptools does, with pages that are made of the commands."""
+    """Build the wheel with man pages and completions made from the commands."""
     make_pages()
     return setuptools_wheel(*args, **kwargs)
 
 
 def build_editable(*args: Any, **kwargs: Any) -> str:
-    """As `build_wheel`."""
+    """Build the editable wheel with the same pages as `build_wheel`."""
     make_pages()
     return setuptools_editable(*args, **kwargs)
 
@@ -97,18 +97,18 @@ class BuildScripts(build_scripts):
     def copy_scripts(self) -> tuple[list[str], list[str]]:
         compiler = new_compiler()
         customize_compiler(compiler)
-        made = []
+        programs = []
         try:
             for source in self.scripts:
-                # In an editable wheel `build_dir` is what is installed: no place for objects.
+                # An editable wheel installs `build_dir`, so object files go elsewhere.
                 objects = compiler.compile([source], self.get_finalized_command("build").build_temp)
                 name = f"{self.build_dir}/{Path(source).stem}"
                 flags = shlex.split(os.environ.get("LDFLAGS", ""))
                 compiler.link_executable(objects, name, extra_postargs=flags)
-                made.append(name)
+                programs.append(name)
         except (CCompilerError, ExecError, PlatformError) as error:
             raise SystemExit(NO_COMPILER.format(error=error)) from error
-        return made, made
+        return programs, programs
 
 
 class Sdist(sdist):

@@ -242,10 +242,10 @@ def structure(writer: Writer, text: str, charset: str, encoding: str, spam: bool
         (0.05, lambda: forwarded(writer, plain(text, charset, encoding))),
         (1.00, lambda: ([], text.encode(charset, "replace"))),  # nothing declared at all
     ]
-    at = writer.random.random()
+    position = writer.random.random()
     for share, make in shapes:
-        at -= share
-        if at < 0:
+        position -= share
+        if position < 0:
             return make()
     return shapes[-1][1]()
 

@@ -10,33 +10,37 @@ REFERENCE = Path(__file__).parent / "reference" / "python.md"
 PAGE = REFERENCE.with_name("parameters.md")
 HEAD = """# Parameters
 
-Made by `docs/make_parameters.py` from the tables that the classes themselves are made of. A
-parameter's role says what it decides: *formula*, worked out when asked, which can change at any
-time; *teaching*, what is learned of a message depends on it; *counts*, what is
-counted, which is settled once something was learned.
+`docs/make_parameters.py` writes this page from the classes. Each parameter has a role:
+
+- *formula*: read at prediction time; you can change it at any time.
+- *teaching*: decides how much is learned of a message. You can change it at any time; earlier messages
+  keep their weight.
+- *counts*: decides what is counted; it is fixed after the first message.
 """
 
 
 def classes() -> list[type[ParametersMixin]]:
-    """The classes with parameters that the reference of Python documents, in its order."""
+    """Return the classes with parameters that the Python reference documents, in its order."""
     names = re.findall("^::: (.+)$", REFERENCE.read_text(encoding="utf-8"), re.MULTILINE)
-    found = map(resolve_name, names)
-    return [made for made in found if isinstance(made, type) and issubclass(made, ParametersMixin)]
+    objects = map(resolve_name, names)
+    return [
+        each for each in objects if isinstance(each, type) and issubclass(each, ParametersMixin)
+    ]
 
 
 def page() -> str:
-    """The whole page."""
+    """Return the page as Markdown."""
     lines = [HEAD]
-    for made in classes():
+    for model_class in classes():
         lines += [
-            f"## {made.__name__}",
+            f"## {model_class.__name__}",
             "",
             "| parameter | default | role | |",
             "|---|---|---|---|",
         ]
-        for name, known in made.parameter_table.items():
-            text = known.help.replace("|", "\\|")
-            lines.append(f"| `{name}` | `{known.default!r}` | {known.role} | {text} |")
+        for name, parameter in model_class.parameter_table.items():
+            text = parameter.help.replace("|", "\\|")
+            lines.append(f"| `{name}` | `{parameter.default!r}` | {parameter.role} | {text} |")
         lines.append("")
     return "\n".join(lines)
 

@@ -1,4 +1,4 @@
-"""Where the development corpora are, and what is being tested."""
+"""Fixtures and options of all tests."""
 
 import gc
 import os
@@ -16,8 +16,9 @@ from hypothesis import settings
 import streamnb
 from streamnb import Mailbox
 
-# Properties have fewer examples, and what is long tries a part of its cases, but in CI, which sets
-# STREAMNB_TESTS=full. No deadlines: what is slow is measured elsewhere.
+# By default each property has ten examples, the same ones in every run, and long tests try a part
+# of their cases. CI sets STREAMNB_TESTS=full: all cases, examples drawn at random. There are no
+# deadlines; tests with the marker `performance` measure time.
 FULL = os.environ.get("STREAMNB_TESTS") == "full"
 PERFORMANCE = os.environ.get("STREAMNB_TESTS") == "performance"
 settings.register_profile("quick", deadline=None, max_examples=10, derandomize=True, database=None)
@@ -50,7 +51,7 @@ REPOSITORY = Path(__file__).parents[1]
 
 
 def corpora_folder() -> Path:
-    """The development corpora: beside the project, or where STREAMNB_CORPORA says."""
+    """Return the folder of the development corpora: STREAMNB_CORPORA, or the one beside the project."""
     named = os.environ.get("STREAMNB_CORPORA")
     return Path(named) if named else REPOSITORY.parent / "shared" / "corpora"
 
@@ -73,12 +74,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             raise pytest.UsageError(f"STREAMNB_CORPORA: no folder {folder}")
         skip(items, "corpora", "the development corpora are not beside the project")
     if not SERVERS:
-        for marker, what in REAL.items():
-            skip(items, marker, f"starts {what}; STREAMNB_SERVERS=1 runs it")
+        for marker, program in REAL.items():
+            skip(items, marker, f"starts {program}; STREAMNB_SERVERS=1 runs it")
 
 
 def pytest_collection_finish() -> None:
-    """Spare the collector what was imported and collected: a twentieth of the time of all tests."""
+    """Exclude imported objects from garbage collection, which takes 5 % of the time of all tests."""
     gc.collect()
     gc.freeze()
 
@@ -91,7 +92,7 @@ def skip(items: list[pytest.Item], marker: str, reason: str) -> None:
 
 @pytest.fixture(scope="session")
 def full() -> bool:
-    """Whether long tests try all of their cases."""
+    """Return whether long tests try all of their cases."""
     return FULL
 
 
@@ -112,6 +113,6 @@ def sample(repository: Path) -> Path:
 
 @pytest.fixture
 def box(tmp_path: Path) -> Iterator[Mailbox]:
-    """A mailbox that knows nothing."""
+    """Yield an empty mailbox."""
     with Mailbox(tmp_path / "mail.db") as mailbox:
         yield mailbox

@@ -1,4 +1,4 @@
-"""The command line: it makes a configuration of options, calls the library and prints."""
+"""The command line."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ import os
 import sys
 
 
-def _prepare_output() -> None:
-    """Give standard output a buffer where PYTHONUNBUFFERED or -u took it away.
+def _prepare_streams() -> None:
+    """Give standard output a buffer, and replace a closed standard error by the null device.
 
-    To write without one may take only a part, and whoever wrote is not told: a mail would be cut.
-    Where standard error is closed, what is said there is lost, and nothing else.
+    With PYTHONUNBUFFERED or -u a write may be partial without an error, which would truncate a
+    mail.
     """
     if sys.stderr is None:
-        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 (until the program ends)
-    out = sys.stdout
-    if isinstance(getattr(out, "buffer", None), io.RawIOBase):
-        sys.stdout = open(  # noqa: SIM115 (until the program ends)
-            out.fileno(), "w", 1, encoding=out.encoding, errors=out.errors, closefd=False
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 (open until the end)
+    stdout = sys.stdout
+    if isinstance(getattr(stdout, "buffer", None), io.RawIOBase):
+        sys.stdout = open(  # noqa: SIM115 (open until the end)
+            stdout.fileno(), "w", 1, encoding=stdout.encoding, errors=stdout.errors, closefd=False
         )
 
 
 def main() -> None:
-    """Run the command line; every failure is one line and an exit status."""
+    """Run the command line; a failure is printed as one line and ends with its exit status."""
     if sys.argv[1:2] != ["experiment"]:
-        # Nothing else multiplies matrices; where the memory for more threads is missing, OpenBLAS
-        # ends the process, and a mail with it.
+        # Only `experiment` multiplies matrices. Without memory for its threads OpenBLAS ends the
+        # process, which would lose a mail.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    _prepare_output()
+    _prepare_streams()
     try:
         if sys.argv[1:2] in (["filter"], ["classify"]):
             from streamnb.cli.quick import exit_status
@@ -37,7 +37,7 @@ def main() -> None:
             if status is not None:
                 sys.exit(status)
         from streamnb.cli import group
-    except KeyboardInterrupt:  # as early as this there is nothing to tell of
+    except KeyboardInterrupt:
         sys.stderr.write("streamnb: interrupted\n")
         sys.exit(130)
     group.main()

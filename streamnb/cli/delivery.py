@@ -32,7 +32,7 @@ def pass_unmarked() -> None:
 
 
 def _field(ctx: click.Context, param: click.Parameter, text: str | None) -> str | None:
-    from streamnb.mailbox.service.answers import FIELD
+    from streamnb.mailbox.service.response import FIELD
 
     if text is None:
         return None

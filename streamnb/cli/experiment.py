@@ -1,4 +1,4 @@
-"""`streamnb experiment`."""
+"""The command `streamnb experiment`."""
 
 from __future__ import annotations
 
@@ -17,16 +17,18 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from streamnb.config.experiment import ExperimentConfig
-    from streamnb.tables.experiment.results import Answer, Experiment, ModelResult
+    from streamnb.tables.experiment import Experiment, ModelResult, QueryAnswer
+
+_MAX_LISTED = 20  # rows or classes up to which a table lists each of them
 
 
 @click.command()
 @click.argument("config_file", metavar="CONFIG")
 @set_option("splits.seed=2")
-@click.option("--out", metavar="DIR", help="Write experiment.json, config.yaml, rows.csv.")
+@click.option("--out", metavar="DIR", help="Write experiment.json, config.yaml and rows.csv.")
 @plot_option("the figures")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-@click.option("--quiet", is_flag=True, help="Print nothing but errors.")
+@click.option("--quiet", is_flag=True, help="Print only errors.")
 def experiment(
     config_file: str,
     settings: tuple[str, ...],
@@ -35,10 +37,11 @@ def experiment(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Run the experiment that CONFIG, a YAML file, describes: models over splits of a table.
+    """Compare models on splits of a table.
 
-    Every model learns and tests the same rows: at random, stratified by class, or one row after the
-    other. A learning curve tests many shares of the rows.
+    CONFIG is a YAML file that names the table, the models and the splits. All models learn and test
+    the same rows. Splits are random, stratified by class, or prequential (each row is classified,
+    then learned). A learning curve tests many fractions of the rows.
 
     \b
     Examples:
@@ -46,36 +49,38 @@ def experiment(
       streamnb experiment configs/experiments/wheat.yaml --out wheat --plot wheat.svg
       streamnb experiment configs/experiments/digits.yaml --set splits.trials=10 --json
 
-    Exit status: 0 done, 2 wrong option or configuration, 3 the table cannot be read, 5 results
-    cannot be written, 130 interrupted (what was measured until then is reported).
+    Exit status: 0 success, 2 wrong option or configuration, 3 the table cannot be read, 5 results
+    cannot be written, 130 interrupted (the results until then are reported).
     """  # noqa: D301 (click's mark for lines that stay as they are)
     from streamnb.tables.experiment import run
-    from streamnb.tables.experiment.result_files import make_folder, write_experiment
+    from streamnb.tables.experiment.results import make_folder, write_experiment
 
-    config = _configured(config_file, settings)
+    config = _read_config(config_file, settings)
     if out is not None:
         make_folder(out)
-    plain = as_json or quiet or not sys.stderr.isatty()
+    has_progress = not (as_json or quiet) and sys.stderr.isatty()
     try:
-        found = run(config) if plain else _with_progress(config)
+        result = _run_with_progress(config) if has_progress else run(config)
     except ConfigError as error:
         raise ConfigError(f"{config_file}: {error}") from None
+    for note in result.notes:
+        notify(note)
     if out is not None:
-        write_experiment(found, config, out)
+        write_experiment(result, config, out)
     if plot is not None:
         from streamnb.pictures import draw_experiment
 
-        draw_experiment(found.as_dict(), plot)
+        draw_experiment(result.as_dict(), plot)
     if as_json:
-        click.echo(json.dumps(found.as_dict()))
+        click.echo(json.dumps(result.as_dict()))
     elif not quiet:
-        _print(found)
-    if found.interrupted:
+        _print(result)
+    if result.interrupted:
         notify("interrupted; the figures are of the trials until then")
         sys.exit(130)
 
 
-def _configured(config_file: str, settings: tuple[str, ...]) -> ExperimentConfig:
+def _read_config(config_file: str, settings: tuple[str, ...]) -> ExperimentConfig:
     from streamnb.config.experiment import build_experiment
     from streamnb.config.yaml_files import read_yaml, resolve_paths, set_key
 
@@ -86,7 +91,7 @@ def _configured(config_file: str, settings: tuple[str, ...]) -> ExperimentConfig
     return build_experiment(data, config_file)
 
 
-def _with_progress(config: ExperimentConfig) -> Experiment:
+def _run_with_progress(config: ExperimentConfig) -> Experiment:
     from streamnb.tables.experiment import run
 
     text = "{task.completed:,.0f} of {task.total:,.0f} trials"
@@ -94,102 +99,107 @@ def _with_progress(config: ExperimentConfig) -> Experiment:
         return run(config, lambda done, total: draw(total=total, completed=done))
 
 
-def _print(found: Experiment) -> None:
+def _print(result: Experiment) -> None:
+    """Print the tables of a result that fit a terminal."""
     console = new_console()
-    shape = f"{found.rows:,} rows, {found.features:,} features, {len(found.classes)} classes"
-    splits = "" if found.kind == "none" else f"; {found.kind} splits"
-    console.print(printable(f"{found.name}: {shape}{splits}"), soft_wrap=True)
-    for answer in found.answers:
+    shape = f"{result.rows:,} rows, {result.features:,} features, {len(result.classes)} classes"
+    splits = "" if result.kind == "none" else f"; {result.kind} splits"
+    console.print(printable(f"{result.name}: {shape}{splits}"), soft_wrap=True)
+    for answer in result.answers:
         console.print()
         _print_answer(answer, console)
-    if found.kind == "none":
+    if result.kind == "none":
         return
     console.print()
-    _print_points(found, console)
+    _print_points(result, console)
     console.print()
-    _print_times(found, console)
-    results = list(found.models.values())
-    if results and len(results[0].points) and len({point.test for point in results[0].points}) == 1:
-        if results[0].points[-1].tested <= _FEW:
-            console.print("", _histogram(found))
-        if found.rows <= _FEW:
-            console.print("", _rows_table(found))
-    if 2 < len(found.classes) <= _FEW:
-        for name, result in found.models.items():
-            console.print("", _confusion_table(name, result))
+    _print_times(result, console)
+    models = list(result.models.values())
+    has_one_fraction = models and len({point.test for point in models[0].points}) == 1
+    if has_one_fraction:
+        if models[0].points[-1].tested <= _MAX_LISTED:
+            console.print("", _histogram_table(result))
+        if result.rows <= _MAX_LISTED:
+            console.print("", _rows_table(result))
+    if 2 < len(result.classes) <= _MAX_LISTED:
+        for name, model in result.models.items():
+            console.print("", _confusion_table(name, model))
 
 
-_FEW = 20  # rows or classes that are abbreviate one by one
-
-
-def _print_answer(answer: Answer, console: Console) -> None:
-    asked = ", ".join(f"{name} {value}" for name, value in answer.question.items())
-    console.print(printable(asked or "nothing known"), soft_wrap=True)
+def _print_answer(answer: QueryAnswer, console: Console) -> None:
+    query = ", ".join(f"{name} {value}" for name, value in answer.question.items())
+    console.print(printable(query or "a row without values"), soft_wrap=True)
     table = new_table("", "class", "prior x likelihood", "probability")
     for name, likelihoods in answer.likelihoods.items():
         for label, likelihood in likelihoods.items():
-            share = answer.probabilities[name][label]
-            table.add_row(abbreviate(name), abbreviate(label), f"{likelihood:.4g}", f"{share:.2%}")
+            probability = answer.probabilities[name][label]
+            table.add_row(
+                abbreviate(name), abbreviate(label), f"{likelihood:.4g}", f"{probability:.2%}"
+            )
     console.print(table)
 
 
-def _print_points(found: Experiment, console: Console) -> None:
-    models = list(found.models)
-    points = [result.points for result in found.models.values()]
-    if not points or not points[0]:
+def _print_points(result: Experiment, console: Console) -> None:
+    model_points = [model.points for model in result.models.values()]
+    if not model_points or not model_points[0]:
         return
-    table = new_table("tested", "rows", "trials", *map(abbreviate, models))
-    step = max(1, len(points[0]) // 10)
-    chosen = [*range(0, len(points[0]) - 1, step), len(points[0]) - 1]
-    for i in chosen:
-        first = points[0][i]
-        cells = [f"{of[i].mean:.2%} ± {of[i].sd:.2%}" for of in points]
+    table = new_table("tested", "rows", "trials", *map(abbreviate, result.models))
+    first_points = model_points[0]
+    step = max(1, len(first_points) // 10)
+    indices = [*range(0, len(first_points) - 1, step), len(first_points) - 1]
+    for i in indices:
+        first = first_points[i]
+        cells = [f"{points[i].mean:.2%} ± {points[i].sd:.2%}" for points in model_points]
         table.add_row(f"{first.test:.1%}", f"{first.tested:,}", f"{first.trials:,}", *cells)
     console.print(table)
-    if len(chosen) < len(points[0]):
-        console.print(f"({len(points[0])} shares were tested; --out writes all of them)")
+    if len(indices) < len(first_points):
+        console.print(f"({len(first_points)} fractions were tested; --out writes all of them)")
 
 
-def _print_times(found: Experiment, console: Console) -> None:
-    if not any(result.points for result in found.models.values()):
+def _print_times(result: Experiment, console: Console) -> None:
+    models = result.models
+    if not any(model.points for model in models.values()):
         return
-    table = new_table("mean of a trial", *map(abbreviate, found.models))
+    table = new_table("mean of a trial", *map(abbreviate, models))
     for title, key in (("fit", "fit_seconds"), ("predict", "predict_seconds")):
-        table.add_row(title, *(f"{1e6 * getattr(of, key):,.0f} µs" for of in found.models.values()))
+        table.add_row(title, *(f"{1e6 * getattr(model, key):,.0f} µs" for model in models.values()))
     console.print(table)
 
 
-def _histogram(found: Experiment) -> Table:
-    table = new_table("accuracy", *map(abbreviate, found.models))
-    last = {name: result.points[-1].accuracies for name, result in found.models.items()}
-    for value in sorted({round(x, 6) for of in last.values() for x in of}):
+def _histogram_table(result: Experiment) -> Table:
+    """Return a table of the accuracies of trials and how frequent each is."""
+    table = new_table("accuracy", *map(abbreviate, result.models))
+    accuracies = [model.points[-1].accuracies for model in result.models.values()]
+    for value in sorted({round(accuracy, 6) for values in accuracies for accuracy in values}):
         cells = []
-        for of in last.values():
-            share = sum(round(x, 6) == value for x in of) / len(of)
-            cells.append(f"{'█' * round(40 * share)} {share:.1%}")
+        for values in accuracies:
+            frequency = sum(round(accuracy, 6) == value for accuracy in values) / len(values)
+            cells.append(f"{'█' * round(40 * frequency)} {frequency:.1%}")
         table.add_row(f"{value:.0%}", *cells)
     for column in table.columns[1:]:
         column.justify = "left"
     return table
 
 
-def _rows_table(found: Experiment) -> Table:
-    titles = [f"{abbreviate(name)}: wrong" for name in found.models]
+def _rows_table(result: Experiment) -> Table:
+    """Return a table of the rows and how often each was misclassified."""
+    titles = [f"{abbreviate(name)}: wrong" for name in result.models]
     table = new_table("row", "class", *titles)
-    for i in range(found.rows):
+    for i in range(result.rows):
         cells = []
-        for result in found.models.values():
-            share = result.wrong[i] / result.tested[i] if result.tested[i] else 0.0
-            cells.append(f"{result.wrong[i]:,} of {result.tested[i]:,} ({share:.0%})")
-        table.add_row(f"{i + 1}", abbreviate(found.labels[i]), *cells)
+        for model in result.models.values():
+            wrong, tested = model.wrong[i], model.tested[i]
+            cells.append(f"{wrong:,} of {tested:,} ({wrong / tested if tested else 0.0:.0%})")
+        table.add_row(f"{i + 1}", abbreviate(result.labels[i]), *cells)
     return table
 
 
-def _confusion_table(name: str, result: ModelResult) -> Table:
-    classes = list(result.confusion)
-    table = new_table(f"{abbreviate(name)} took", *(abbreviate(one, 8) for one in classes))
-    for true, row in result.confusion.items():
-        whole = sum(row.values()) or 1
-        cells = [f"{row[one] / whole:.1%}" if row[one] else "" for one in classes]
-        table.add_row(abbreviate(true, 20), *cells)
+def _confusion_table(name: str, model: ModelResult) -> Table:
+    """Return a table of true classes and the fractions of predicted classes."""
+    classes = list(model.confusion)
+    table = new_table(f"{abbreviate(name)} took", *(abbreviate(label, 8) for label in classes))
+    for true_label, row in model.confusion.items():
+        total = sum(row.values()) or 1
+        cells = [f"{row[label] / total:.1%}" if row[label] else "" for label in classes]
+        table.add_row(abbreviate(true_label, 20), *cells)
     return table

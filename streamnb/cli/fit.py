@@ -1,4 +1,4 @@
-"""`streamnb fit` and `streamnb merge-models`: models made of whole corpora."""
+"""`streamnb fit` and `streamnb merge-models`."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from streamnb.errors import ConfigError, printable
 
 @click.command()
 @click.argument("corpora", nargs=-1, required=True, metavar="CORPUS...")
-@click.option("-o", "--output", required=True, metavar="FILE", help="Where the model goes.")
-@click.option("--config", "config_file", metavar="FILE", help="YAML file with the settings.")
+@click.option("-o", "--output", required=True, metavar="FILE", help="Write the model to FILE.")
+@click.option("--config", "config_file", metavar="FILE", help="Read the settings from a YAML file.")
 @set_option("model.kind=multinomial")
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Stop after N messages.")
 @click.option(
@@ -24,12 +24,12 @@ from streamnb.errors import ConfigError, printable
     metavar="ORDER",
     default="shuffled",
     show_default=True,
-    help="In which order they are learned: indexed, name, date, shuffled or shuffled:SEED.",
+    help="Order of the messages: indexed, name, date, shuffled or shuffled:SEED.",
 )
-@click.option("--jobs", type=click.IntRange(1, 256), metavar="N", help="Work with N processes.")
+@click.option("--jobs", type=click.IntRange(1, 256), metavar="N", help="Use N processes.")
 @on_error_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-@click.option("--quiet", is_flag=True, help="Print nothing but errors.")
+@click.option("--quiet", is_flag=True, help="Print only errors.")
 def fit(
     corpora: tuple[str, ...],
     output: str,
@@ -39,65 +39,77 @@ def fit(
     quiet: bool,
     **options: Any,
 ) -> None:
-    """Learn all messages of the corpora, and write the model to a file.
+    """Train a model on labelled data and write it to a file.
 
-    No figures are worked out: `streamnb replay` does that. The default model learns one message
-    after the other, in random order unless --order says otherwise. Models whose counts add up
-    (multinomial, bernoulli, complement) are counted by all processes of --jobs, with one result
-    however many there are. That pays for mail by the ten thousands, not for lines of text.
+    CORPUS is CSV with a column of labels and one of texts, lines of label<TAB>text, a folder for
+    each class, an mbox, a Maildir or a TREC index. `streamnb predict` then labels new messages,
+    and `streamnb evaluate` measures the model on labelled ones.
+
+    The default model learns the messages one after the other, shuffled. The models multinomial,
+    bernoulli and complement are counted by all processes of --jobs, with the same result for any
+    number of them. Use --jobs from about 10,000 mails on; it does not pay for short texts.
 
     \b
     Examples:
+      streamnb fit tickets.csv -o tickets.snb
       streamnb fit corpora/sample -o mail.snb
       streamnb fit 2024/ 2025/ --set model.kind=multinomial --jobs 8 -o mail.snb
 
-    Exit status: 0 done, 2 wrong option or configuration, 3 a corpus cannot be read, 5 the model
+    Exit status: 0 success, 2 wrong option or configuration, 3 a corpus cannot be read, 5 the model
     cannot be written, 130 interrupted (nothing is written).
-    """  # noqa: D301 (click's mark for lines that stay as they are)
-    from streamnb.cli.replay import configured, tell_skipped
-    from streamnb.replay.fit import fit as run
+    """  # noqa: D301 (\b is click's mark for preformatted lines)
+    from streamnb.cli.replay import make_config, print_skipped
+    from streamnb.replay.fit import fit_corpora
 
-    config = configured("", config_file, settings, options)
-    told = tuple(regime.kind for regime in config.feedback)
-    if config.sweep or config.model.window or told != ("immediate",):
-        raise ConfigError("sweep, feedback, model.window: not of a fit; use `streamnb replay`")
+    config = make_config("", config_file, settings, options)
+    kinds = tuple(section.kind for section in config.feedback)
+    if config.sweep or config.model.window or kinds != ("immediate",):
+        raise ConfigError(
+            "sweep, feedback, model.window: not supported by fit; use `streamnb replay`"
+        )
     if as_json or quiet or not sys.stderr.isatty():
-        found = run(config, list(corpora))
+        fitted = fit_corpora(config, list(corpora))
     else:
         with progress_bar("{task.completed:,.0f} messages") as draw:
-            found = run(config, list(corpora), lambda done, of: draw(completed=done, total=of))
-    found.classifier.save(output)
+            fitted = fit_corpora(
+                config,
+                list(corpora),
+                lambda learned, total: draw(completed=learned, total=total),
+            )
+    fitted.classifier.save(output)
     if as_json:
-        click.echo(json.dumps(found.as_dict()))
+        click.echo(json.dumps(fitted.as_dict()))
     elif not quiet:
-        classes = ", ".join(f"{n:,.0f} {y}" for y, n in found.classifier.messages().items())
-        said = (
-            f"{output}: {found.learned:,} messages ({classes}), "
-            f"{found.classifier.features:,} features, {found.seconds:.1f} s"
+        classes = ", ".join(f"{n:,.0f} {y}" for y, n in fitted.classifier.messages().items())
+        click.echo(
+            printable(
+                f"{output}: {fitted.learned:,} messages ({classes}), "
+                f"{fitted.classifier.features:,} features, {fitted.seconds:.1f} s"
+            )
         )
-        click.echo(printable(said))
-    tell_skipped(found.skipped)
+    print_skipped(fitted.skipped)
 
 
 @click.command("merge-models")
 @click.argument("models", nargs=-1, required=True, metavar="MODEL...")
-@click.option("-o", "--output", required=True, metavar="FILE", help="Where the sum goes.")
+@click.option("-o", "--output", required=True, metavar="FILE", help="Write the merged model.")
 def merge_models(models: tuple[str, ...], output: str) -> None:
-    """Add up models of one kind, with one tokenizer, that learned different messages.
+    """Merge models that were trained on different messages.
 
-    Models whose counts add up become what one model that learned it all would be; of the default
-    the counts add up and the recalibration of the one that learned most is kept.
+    The models must be of one kind, with the same tokenizer. The models multinomial, bernoulli and
+    complement become the model trained on all the messages. For the default model the counts are
+    added, and the calibration of the model with most messages is kept.
 
     \b
     Example:
       streamnb merge-models monday.snb tuesday.snb -o week.snb
 
-    Exit status: 0 done, 4 a model cannot be read, or is of another kind, 5 the sum cannot be
-    written.
-    """  # noqa: D301 (click's mark for lines that stay as they are)
+    Exit status: 0 success, 4 a model cannot be read, or is of another kind, 5 the merged model
+    cannot be written.
+    """  # noqa: D301 (\b is click's mark for preformatted lines)
     from streamnb.any_model import merged
     from streamnb.naive_bayes.model_files import save
 
-    model, extra = merged(models)
-    save(model, output, extra)
-    click.echo(printable(f"{output}: the sum of {len(models)} models"))
+    model, header = merged(models)
+    save(model, output, header)
+    click.echo(printable(f"{output}: {len(models)} models merged"))

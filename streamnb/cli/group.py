@@ -1,4 +1,4 @@
-"""All commands, imported when they are run, and how each of their failures is told."""
+"""The group of all commands: lazy imports, help, and the exit status of each kind of failure."""
 
 from __future__ import annotations
 
@@ -11,84 +11,130 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
 from streamnb import __version__
 
-# Which module each command is in: only the one that is run is imported.
-_COMMANDS = {
-    "replay": "replay",
-    "fit": "fit",
-    "merge-models": "fit",
-    "spark": "spark",
-    "compare": "compare",
-    "experiment": "experiment",
-    "report": "report",
-    "explain": "explain",
-    "top": "explain",
-    "trec-run": "trec",
-    "learn": "mailbox",
-    "forget": "mailbox",
-    "classify": "mailbox",
-    "filter": "delivery",
-    "serve": "serve",
-    "watch": "watch",
-    "web": "web",
-    "verdicts": "web",
-    "status": "maintenance",
-    "verify": "maintenance",
-    "recover": "maintenance",
-    "upgrade": "mailbox",
-    "undo": "maintenance",
-    "compact": "maintenance",
-    "export": "maintenance",
-    "import": "maintenance",
-    "merge": "maintenance",
+
+class _Entry(NamedTuple):
+    """A command in `streamnb --help`: the module that defines it, and one line of at most 60."""
+
+    module: str
+    summary: str
+
+
+# A command's module is imported only when the command runs, so `--help` needs these lines.
+SECTIONS: dict[str, dict[str, _Entry]] = {
+    "Start here": {
+        "replay": _Entry("replay", "Measure accuracy on a corpus, message by message."),
+        "learn": _Entry("mailbox", "Train the mailbox with messages of one class."),
+        "classify": _Entry("mailbox", "Print the class of messages."),
+    },
+    "Evaluate": {
+        "compare": _Entry("compare", "Compare replays of one corpus, with intervals."),
+        "report": _Entry("report", "Write a page of pictures about replays."),
+        "experiment": _Entry("experiment", "Evaluate models on a table of numbers or levels."),
+        "spark": _Entry("spark", "Train, score and evaluate on Spark."),
+        "trec-run": _Entry("trec", "Act as a filter for the TREC spam toolkit."),
+    },
+    "Models": {
+        "fit": _Entry("fit", "Train a model on labelled data and save it."),
+        "explain": _Entry("explain", "Show which tokens decided the class of a message."),
+        "top": _Entry("explain", "Show the tokens with the largest weight for each class."),
+        "merge-models": _Entry("fit", "Merge models trained on different messages."),
+    },
+    "Mailbox": {
+        "forget": _Entry("mailbox", "Unlearn messages."),
+        "undo": _Entry("maintenance", "Undo everything learned since a given time."),
+        "filter": _Entry("delivery", "Add the class to a message on its way to the inbox."),
+        "watch": _Entry("watch", "Sort a mail account and learn from moved messages."),
+        "verdicts": _Entry("web", "Show or set how many verdicts are stored."),
+    },
+    "Server": {
+        "serve": _Entry("serve", "Answer other programs: socket, HTTP, SMTP, LMTP, milter."),
+        "web": _Entry("web", "Show the mailbox in a browser."),
+    },
+    "Maintenance": {
+        "status": _Entry("maintenance", "Show what the mailbox has learned and what it needs."),
+        "verify": _Entry("maintenance", "Check the database against its ledger."),
+        "compact": _Entry("maintenance", "Drop rare and old features and shrink the file."),
+        "recover": _Entry("maintenance", "Rebuild a damaged database from its sound rows."),
+        "upgrade": _Entry("mailbox", "Relearn the mailbox's messages with this version."),
+        "export": _Entry("maintenance", "Write the mailbox to a file."),
+        "import": _Entry("maintenance", "Add an export, a model or a bogofilter word list."),
+        "merge": _Entry("maintenance", "Add one mailbox's database to another."),
+    },
+}
+COMMANDS = {name: entry for section in SECTIONS.values() for name, entry in section.items()}
+# Names that users of other programs try, and the commands to use.
+_SYNONYMS = {
+    "train": ("learn", "fit"),
+    "test": ("replay",),
+    "unlearn": ("forget",),
+    "info": ("status",),
+    "server": ("serve",),
+    "backup": ("export",),
+    "restore": ("import",),
+    "repair": ("recover", "verify"),
+    "help": ("--help",),
 }
 
 
 class _Commands(click.Group):
-    """Commands that are imported when they are run."""
+    """A group that imports a command when it runs, and lists commands by section."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(_COMMANDS)
+        return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        if name not in _COMMANDS:
+        if name not in COMMANDS:
             return None
-        module = import_module(f"streamnb.cli.{_COMMANDS[name]}")
+        module = import_module(f"streamnb.cli.{COMMANDS[name].module}")
         name = name.replace("-", "_")
         return getattr(module, name, None) or getattr(module, f"{name}_")
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        width = max(map(len, COMMANDS))
+        for title, section in SECTIONS.items():
+            with formatter.section(click.style(title, bold=True)):
+                for name, entry in section.items():
+                    formatter.write(f"  {name:{width}}  {entry.summary}\n")
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0] if args else ""
-        if name not in _COMMANDS and not name.startswith("-"):
-            near = get_close_matches(name, _COMMANDS, 1)
-            hint = f" Did you mean {near[0]!r}?" if near else ""
-            raise click.UsageError(f"No such command {name!r}.{hint}", ctx)
+        if name not in COMMANDS and not name.startswith("-"):
+            raise click.UsageError(f"no such command: {name!r}{_suggestion(name)}", ctx)
         return super().resolve_command(ctx, args)
 
     def make_context(self, *args: Any, **extra: Any) -> click.Context:
-        with _ends_ours():
+        with _convert_endings():
             return super().make_context(*args, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:
-        with _ends_ours():
+        with _convert_endings():
             return super().invoke(ctx)
 
 
+def _suggestion(name: str) -> str:
+    """Return "; did you mean ...?" for a command that does not exist."""
+    names = _SYNONYMS.get(name.lower(), ()) or get_close_matches(name.lower(), COMMANDS, 1)
+    if not names and os.path.exists(name):
+        return f"; to measure accuracy on a corpus: streamnb replay {name}"
+    return f"; did you mean {' or '.join(map(repr, names))}?" if names else ""
+
+
 @contextmanager
-def _ends_ours() -> Iterator[None]:
-    """Keep from click the two ends that `main` words: Ctrl-C, and output that nobody reads."""
+def _convert_endings() -> Iterator[None]:
+    """Let `main` report Ctrl-C and a closed pipe, instead of click."""
     try:
         yield
     except KeyboardInterrupt:  # click would print an empty line
         raise click.Abort from None
-    except BrokenPipeError as error:  # click would make it status 1
+    except BrokenPipeError as error:  # click would exit with status 1
         raise SystemExit(141) from error
 
 
@@ -101,43 +147,58 @@ def commands() -> None:
     """Streaming Naive Bayes for text and mail.
 
     \b
-    Replay a corpus and see how well it is told apart:
+    Measure accuracy on a corpus:
       streamnb replay corpora/sample
-    Teach it your mail, and ask it:
+    Train your mailbox, and classify a message:
       streamnb learn spam ~/Maildir/.Junk
       streamnb classify message.eml
-    """  # noqa: D301 (click's mark for lines that stay as they are)
+    """  # noqa: D301 (\b is click's mark for preformatted lines)
 
 
-def _line(error: click.ClickException) -> str:
-    """What is wrong with the command line, and where to read how it is done."""
+def _usage_error_text(error: click.ClickException) -> str:
+    """Return a wrong use of the command line on one line, with the command that shows the help."""
     from streamnb.errors import printable
 
-    said = printable(" ".join(error.format_message().split()))
     ctx = getattr(error, "ctx", None)
-    return said if ctx is None else f"{said} (see {ctx.command_path} --help)"
+    text = printable(" ".join(error.format_message().split()))
+    if isinstance(error, click.NoSuchOption):
+        text = f"no such option: {printable(error.option_name)}"
+        options = _close_options(error.option_name, ctx)
+        if options:
+            text += f"; did you mean {' or '.join(options)}?"
+        elif ctx is not None and ctx.command is commands:
+            text += "; options of a command come after its name"
+    return text if ctx is None else f"{text} (see {ctx.command_path} --help)"
 
 
-class _Ended(SystemExit):
-    """SIGTERM came: on the way out, what is half-written is removed."""
+def _close_options(name: str, ctx: click.Context | None) -> list[str]:
+    """Return options of a command that resemble an unknown one, whatever its dashes and case."""
+    letters = name.strip("-").lower().replace("_", "-")
+    if ctx is None or len(letters) < 2:  # a single letter resembles every option
+        return []
+    options = [option for param in ctx.command.get_params(ctx) for option in param.opts]
+    return get_close_matches(f"--{letters}", options, 2, cutoff=0.7)
 
 
-def _end(*_: Any) -> None:
-    raise _Ended
+class _Terminated(SystemExit):
+    """Raised on SIGTERM, so that partial files are removed on the way out."""
 
 
-def _prepare() -> None:
-    # Little that is made here refers to itself: to look for that after every 700 objects, as is
-    # Python's way, takes a twentieth of a replay.
+def _on_sigterm(*_: Any) -> None:
+    raise _Terminated
+
+
+def _prepare_process() -> None:
+    # Collections every 700 objects take a twentieth of a replay; few objects form cycles.
     gc.set_threshold(20_000, 20, 50)
-    # On its way out Python looks three times through all that is there: as much as numpy's import.
+    # Python collects three times when it exits, which takes as long as importing numpy.
     atexit.register(gc.freeze)
-    # Pydantic looks through all installed packages for plug-ins, of which none is wanted here.
+    # Pydantic searches all installed packages for plug-ins; streamnb needs none.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
-        signal.signal(signal.SIGTERM, _end)
+        signal.signal(signal.SIGTERM, _on_sigterm)
     for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):  # names need not be UTF-8
+        if hasattr(stream, "reconfigure"):  # file names need not be UTF-8
             stream.reconfigure(errors="backslashreplace")
 
 
@@ -152,19 +213,19 @@ def _discard_output() -> None:
 
 
 def main() -> None:
-    """Run the command line; every failure is one line and an exit status."""
+    """Run the command line; a failure is printed as one line and ends with its exit status."""
     from streamnb.errors import LIMITS, StreamNBError, UnexpectedError, describe_os_error, printable
 
-    _prepare()
+    _prepare_process()
     try:
         status = commands(standalone_mode=False)
         if sys.stdout is not None:
             sys.stdout.flush()
     except click.ClickException as error:
-        if type(error).__name__ == "NoArgsIsHelpError":  # click before 8.2 has none
+        if type(error).__name__ == "NoArgsIsHelpError":  # click before 8.2 does not have it
             error.show()
         else:
-            click.echo(f"streamnb: {_line(error)}", err=True)
+            click.echo(f"streamnb: {_usage_error_text(error)}", err=True)
         status = error.exit_code
     except StreamNBError as error:
         if isinstance(error, UnexpectedError) and os.environ.get("STREAMNB_TRACEBACK"):
@@ -174,14 +235,14 @@ def main() -> None:
     except (click.Abort, KeyboardInterrupt):
         click.echo("streamnb: interrupted", err=True)
         status = 130
-    except _Ended:
-        # By the signal and not by a status: a mail server tries the mail again then, and does not
-        # send it back.
+    except _Terminated:
+        # The process ends by the signal and not with a status, because a mail server then retries
+        # the mail instead of returning it to the sender.
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.raise_signal(signal.SIGTERM)
         raise
     except (BrokenPipeError, SystemExit) as error:
-        # Where nobody reads any more, rich makes a SystemExit of that, and so does _ends_ours.
+        # If the reader has gone, rich and `_convert_endings` raise SystemExit.
         if isinstance(error, SystemExit) and not isinstance(error.__context__, BrokenPipeError):
             raise
         _discard_output()

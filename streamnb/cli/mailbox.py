@@ -1,4 +1,4 @@
-"""`streamnb learn`, `forget`, `classify`, `upgrade`: the owner of a mailbox and its messages."""
+"""`streamnb learn`, `forget`, `classify` and `upgrade`: messages and the mailbox's database."""
 
 from __future__ import annotations
 
@@ -17,7 +17,13 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from streamnb.cli import options
-from streamnb.cli.sources import access_of, binary_option, is_server, server_options, sources
+from streamnb.cli.sources import (
+    binary_option,
+    imap_access,
+    is_imap_url,
+    read_sources,
+    server_options,
+)
 from streamnb.errors import (
     BusyError,
     CorpusError,
@@ -33,165 +39,164 @@ if TYPE_CHECKING:
     from streamnb.mailbox.store import Mailbox
 
 Message = TypeVar("Message")
-_EVERY = 0.5  # seconds between two times that it is said how many messages there were
-_SAID = {
+_PROGRESS_S = 0.5  # seconds between two updates of the progress line
+_OUTCOMES = {
     "learned": "learned",
-    "corrected": "corrected: {before} was taken back",
-    "known": "nothing to do: it was learned as {before} before",
-    "confirmed": "{before}, as a program had said: now it is your word",
-    "kept": "not learned: a person said {before}",
-    "retired": "not changed: {before} was learned so long ago that its features were dropped",
+    "corrected": "learned; its earlier label {before} was removed",
+    "known": "unchanged: already learned as {before}",
+    "confirmed": "{before} confirmed: a program had learned it, now it is your label",
+    "kept": "unchanged: a person labelled it {before}",
+    "retired": "unchanged: {before} cannot be removed, compact --ledger dropped its features",
     "forgotten": "forgotten: it was learned as {before}",
-    "unknown": "nothing to do: it was not learned",
+    "unknown": "unchanged: it was never learned",
 }
 
 
 @contextmanager
-def _failing_last() -> Iterator[list[StreamNBError]]:
-    """What could not be read: the command ends with its exit status, when all else is done."""
-    failed: list[StreamNBError] = []
-    yield failed
-    if failed:
-        raise click.exceptions.Exit(failed[-1].exit_code)
+def _collected_errors() -> Iterator[list[StreamNBError]]:
+    """Collect errors of single messages; exit with the last one's status at the end."""
+    errors: list[StreamNBError] = []
+    yield errors
+    if errors:
+        raise click.exceptions.Exit(errors[-1].exit_code)
 
 
-def _counted_aloud(messages: Iterable[Message]) -> Iterator[Message]:
-    """The same; how many there were is shown on a terminal, where it takes long."""
-    last = time.monotonic()
-    told = False
+def _with_progress(messages: Iterable[Message]) -> Iterator[Message]:
+    """Yield the messages, and show their number on a terminal if it takes long."""
+    last_update = time.monotonic()
+    is_shown = False
     try:
         for number, message in enumerate(messages):
             now = time.monotonic()
-            if now - last > _EVERY and sys.stderr.isatty():
+            if now - last_update > _PROGRESS_S and sys.stderr.isatty():
                 sys.stderr.write(f"\r{number:,} messages ...")
                 sys.stderr.flush()
-                last, told = now, True
+                last_update, is_shown = now, True
             yield message
     finally:
-        if told:
+        if is_shown:
             sys.stderr.write("\r\033[K")
 
 
 def _readable(
     messages: Iterable[tuple[str, Found]],
-    failed: list[StreamNBError],
+    errors: list[StreamNBError],
     not_empty: Collection[str] = (),
 ) -> Iterator[tuple[str, str, bytes]]:
-    """Class, name and content of every message; what cannot be read is told and goes to `failed`.
+    """Yield label, name and content of each message; print and collect the errors of others.
 
-    An empty file that is one of `not_empty` is such: a slip, where one of many in a folder may be a
-    message.
+    An empty file is an error only if it is named in `not_empty`: in a folder it may be a message.
     """
     named = {str(Path(name)) for name in not_empty}
-    for label, found in _counted_aloud(messages):
-        content = found.content
-        if not content and found.name in named:
-            content = CorpusError(f"{found.name}: not learned: it is empty")
+    for label, message in _with_progress(messages):
+        content = message.content
+        if not content and message.name in named:
+            content = CorpusError(f"{message.name}: not learned: it is empty")
         if isinstance(content, StreamNBError):
-            failed.append(content)
+            errors.append(content)
             options.notify(content)
         else:
-            yield label, found.name, content
+            yield label, message.name, content
 
 
-def _report(outcomes: Iterable[tuple[str, bytes, Outcome]], as_json: bool) -> int:
-    """Print a line for a single message, or a few words on many; gives how many there were."""
-    tally: Counter[str] = Counter()
+def _report(outcomes: Iterable[tuple[str, bytes, Outcome]], as_json: bool) -> None:
+    """Print the outcome of a single message, or how many messages had which outcome."""
+    counts: Counter[str] = Counter()
     first: tuple[str, Outcome] | None = None
     try:
         for name, key, outcome in outcomes:
-            tally[outcome.what] += 1
+            counts[outcome.what] += 1
             first = first or (name, outcome)
             if as_json:
                 line = {"path": name, "digest": key.hex(), **outcome._asdict()}
                 click.echo(json.dumps(line))
     finally:
         if not as_json and first is not None:
-            if tally.total() == 1:
-                said = _SAID[first[1].what].format(before=first[1].before)
-                click.echo(printable(f"{first[0]}: {said}"))
+            if counts.total() == 1:
+                text = _OUTCOMES[first[1].what].format(before=first[1].before)
+                click.echo(printable(f"{first[0]}: {text}"))
             else:
-                counts = ", ".join(f"{n:,} {what}" for what, n in sorted(tally.items()))
-                click.echo(f"{tally.total():,} messages: {counts}")
-    return tally.total()
+                summary = ", ".join(f"{n:,} {what}" for what, n in sorted(counts.items()))
+                click.echo(f"{counts.total():,} messages: {summary}")
 
 
 @click.command()
-@click.argument("what", nargs=-1, required=True, metavar="(LABEL SOURCE... | LABEL=SOURCE...)")
+@click.argument("arguments", nargs=-1, required=True, metavar="(LABEL SOURCE... | LABEL=SOURCE...)")
 @click.option(
     "--program",
     is_flag=True,
-    help="No person said so: never overrule one (for rules and scripts).",
+    help="Label as a program (for rules and scripts): a person's label is never replaced.",
 )
 @binary_option
 @server_options
 @options.database_options
 @options.json_option
-def learn(what: tuple[str, ...], program: bool, as_json: bool, binary: bool) -> None:
+def learn(arguments: tuple[str, ...], program: bool, as_json: bool, binary: bool) -> None:
     """Learn that the messages of each SOURCE are LABEL (spam, ham, or any word).
 
     SOURCE is a message file, an mbox, a Maildir, a folder of those, imap://USER@HOST/FOLDER, or -
-    for standard input. Several classes are best learned at once, as LABEL=SOURCE: their messages
-    are mixed then. Where one class came after the other, all is learned anew in the end, mixed.
+    for standard input.
 
-    What was learned is safe as soon as it is told, some hundred messages at a time. A message that
-    was learned before is not learned again, and one that was learned as something else is taken
-    back first, exactly.
+    Teach several classes in one command, as LABEL=SOURCE: their messages are mixed then. If one
+    class came after the other, streamnb learns all messages again in mixed order at the end.
+
+    Messages are committed in groups of some hundred before they are reported. A message that was
+    learned before is not learned again. If it had another label, that label is removed first.
 
     \b
     Example:
       streamnb learn spam=Maildir/.Junk ham=Maildir/.Archive
       streamnb learn ham message.eml
-    """  # noqa: D301 (click's mark for lines that stay as they are)
+    """  # noqa: D301 (\b tells click to keep the lines)
     from streamnb.mailbox.digest import digest
     from streamnb.mailbox.groups import Lesson, learn_many
     from streamnb.mailbox.ledger import HUMAN, PROGRAM
 
-    taught = _taught(what)
-    names = tuple(chain.from_iterable(taught.values()))
-    access_of(*names)  # before a database is made
+    labelled_sources = _labelled_sources(arguments)
+    names = tuple(chain.from_iterable(labelled_sources.values()))
+    imap_access(*names)  # raises before a database is made
     labelled_by = PROGRAM if program else HUMAN
-    with _failing_last() as failed, options.open_mailbox(create=True) as mailbox:
-        found = _readable(_mixed(taught, binary), failed, names)
-        lessons = (Lesson(content, label, f"learn {name}") for label, name, content in found)
-        learned = (
+    with _collected_errors() as errors, options.open_mailbox(create=True) as mailbox:
+        messages = _readable(_mixed(labelled_sources, binary), errors, names)
+        lessons = (Lesson(content, label, f"learn {name}") for label, name, content in messages)
+        outcomes = (
             (str(lesson.source).removeprefix("learn "), digest(lesson.message), outcome)
             for lesson, outcome in learn_many(mailbox, lessons, labelled_by)
         )
-        _report(learned, as_json)
-        _settle(mailbox, as_json)
+        _report(outcomes, as_json)
+        _rebuild_if_due(mailbox, as_json)
 
 
-def _settle(mailbox: Mailbox, quiet: bool = False) -> None:
-    """Learn a mailbox anew where it was taught one class after the other."""
+def _rebuild_if_due(mailbox: Mailbox, quiet: bool = False) -> None:
+    """Learn all messages again in mixed order if many came in runs of one class."""
     from streamnb.mailbox.rebuild import is_due, rebuild
 
-    def shown(rows: list[int]) -> Iterator[int]:
-        said = f"learning all {len(rows):,} messages anew, mixed"
-        with click.progressbar(rows, label=said, file=sys.stderr) as bar:
+    def with_bar(rows: list[int]) -> Iterator[int]:
+        text = f"learning all {len(rows):,} messages again, in mixed order"
+        with click.progressbar(rows, label=text, file=sys.stderr) as bar:
             yield from bar
 
     if is_due(mailbox):
-        rebuild(mailbox, iter if quiet else shown)
+        rebuild(mailbox, iter if quiet else with_bar)
 
 
-def _taught(what: tuple[str, ...]) -> dict[str, list[str]]:
-    """The sources of each class."""
-    if "=" not in what[0]:
-        if len(what) < 2:
+def _labelled_sources(arguments: tuple[str, ...]) -> dict[str, list[str]]:
+    """Return the sources of each class."""
+    if "=" not in arguments[0]:
+        if len(arguments) < 2:
             raise click.UsageError("Missing argument 'SOURCE...'.")
-        return {label_of(what[0]): list(what[1:])}
-    taught: dict[str, list[str]] = {}
-    for pair in what:
+        return {parse_label(arguments[0]): list(arguments[1:])}
+    labelled_sources: dict[str, list[str]] = {}
+    for pair in arguments:
         label, equals, source = pair.partition("=")
         if not equals or not source:
             raise click.BadParameter(f"{pair!r} is not LABEL=SOURCE", param_hint="LABEL=SOURCE")
-        taught.setdefault(label_of(label), []).append(source)
-    return taught
+        labelled_sources.setdefault(parse_label(label), []).append(source)
+    return labelled_sources
 
 
-def label_of(text: str) -> str:
-    """A class's name, on the command line."""
+def parse_label(text: str) -> str:
+    """Return a class's name from the command line. Raise click.BadParameter if it cannot be one."""
     from streamnb.mailbox.ledger import read_label
 
     try:
@@ -200,19 +205,22 @@ def label_of(text: str) -> str:
         raise click.BadParameter(str(error), param_hint="LABEL") from None
 
 
-def _mixed(taught: dict[str, list[str]], binary: bool) -> Iterator[tuple[str, Found]]:
-    """The messages of all classes, mixed in proportion to how many there are of each."""
+def _mixed(labelled_sources: dict[str, list[str]], binary: bool) -> Iterator[tuple[str, Found]]:
+    """Yield the messages of all classes, mixed in proportion to their numbers."""
     from streamnb.mailbox.sources import messages, mixed
 
-    sizes = dict.fromkeys(taught, 1)
-    if len(taught) > 1:
-        for label, names in taught.items():
-            # What cannot be read twice for nothing is taken for as long as the longest.
-            here = [name for name in names if name != "-" and not is_server(name)]
-            sizes[label] = sum(1 for name in here for _ in messages(name))
-        longest = max(sizes.values())
-        sizes = {label: size or longest for label, size in sizes.items()}
-    return mixed({label: partial(sources, names, binary) for label, names in taught.items()}, sizes)
+    sizes = dict.fromkeys(labelled_sources, 1)
+    if len(labelled_sources) > 1:
+        for label, names in labelled_sources.items():
+            # Standard input and servers are not read twice: their size is taken as the largest.
+            countable = [name for name in names if name != "-" and not is_imap_url(name)]
+            sizes[label] = sum(1 for name in countable for _ in messages(name))
+        largest = max(sizes.values())
+        sizes = {label: size or largest for label, size in sizes.items()}
+    readers = {
+        label: partial(read_sources, names, binary) for label, names in labelled_sources.items()
+    }
+    return mixed(readers, sizes)
 
 
 @click.command()
@@ -222,17 +230,17 @@ def _mixed(taught: dict[str, list[str]], binary: bool) -> Iterator[tuple[str, Fo
     "digests",
     multiple=True,
     metavar="HEX",
-    help="Of a message that is gone: its digest, as `learn --json` and `export` print it.",
+    help="Name a message that is gone by its digest, as `learn --json` and `export` print it.",
 )
 @click.option(
     "--erase",
     is_flag=True,
-    help="Leave no trace: remove it from the ledger and the record of verdicts, too.",
+    help="Also delete the messages from the ledger's history and the stored verdicts.",
 )
 @click.option(
     "--sender",
     metavar="TEXT",
-    help="With --erase: all messages in the record of verdicts whose sender has TEXT in it.",
+    help="With --erase: all messages with a stored verdict whose sender contains TEXT.",
 )
 @server_options
 @options.database_options
@@ -244,39 +252,41 @@ def forget(
     sender: str | None,
     as_json: bool,
 ) -> None:
-    """Take back what was learned of the messages of each SOURCE, exactly.
+    """Unlearn the messages of each SOURCE, exactly.
 
-    SOURCE is as for `streamnb learn`. For all messages of some time there is `streamnb undo`.
+    SOURCE is as for `streamnb learn`. `streamnb undo` unlearns all messages of a period.
 
     \b
     Example:
       streamnb forget message.eml
-    """  # noqa: D301 (click's mark for lines that stay as they are)
+    """  # noqa: D301 (\b tells click to keep the lines)
     if sender is not None and not (erase and sender.strip()):
-        raise click.UsageError("--sender goes with --erase, and is not empty")
+        raise click.UsageError("--sender needs --erase and must not be empty")
     if not source and not digests and sender is None:
         raise click.UsageError("Missing argument 'SOURCE...' (or --digest).")
-    keys = [_key(text) for text in digests]
+    keys = [_parse_digest(text) for text in digests]
     from streamnb.mailbox.digest import digest
     from streamnb.mailbox.record import Record
 
-    with _failing_last() as failed, options.open_mailbox() as mailbox:
-        found = _readable((("", one) for one in sources(source)), failed)
+    with _collected_errors() as errors, options.open_mailbox() as mailbox:
+        messages = _readable((("", item) for item in read_sources(source)), errors)
         if not erase:
-            gone = ((key.hex(), key, mailbox.forget_digest(key)) for key in keys)
-            here = ((name, digest(mail), mailbox.forget(mail)) for _, name, mail in found)
-            _report(chain(gone, here), as_json)
+            by_digest = ((key.hex(), key, mailbox.forget_digest(key)) for key in keys)
+            by_content = (
+                (name, digest(content), mailbox.forget(content)) for _, name, content in messages
+            )
+            _report(chain(by_digest, by_content), as_json)
             return
-        keys += [digest(content) for _, _, content in found]
+        keys += [digest(content) for _, _, content in messages]
         erased = Record(mailbox).erase(keys, sender)
     if as_json:
         click.echo(json.dumps({"erased": erased, "named": len(keys)}))
     else:
-        named = f", of {len(keys):,} that were named" if keys else ""
-        click.echo(f"{erased:,} messages erased{named}")
+        named = f" of {len(keys):,} named" if keys else ""
+        click.echo(f"{erased:,} messages{named} erased")
 
 
-def _key(text: str) -> bytes:
+def _parse_digest(text: str) -> bytes:
     from streamnb.mailbox.digest import of_hex
 
     try:
@@ -294,51 +304,50 @@ def _key(text: str) -> bytes:
 @options.database_options
 @options.json_option
 def upgrade(new: str, source: tuple[str, ...], as_json: bool) -> None:
-    """Make the database NEW, with the views of this version, of messages that can still be read.
+    """Create the database NEW with the views of this version, from messages that still exist.
 
-    An older database keeps the views it was made with; for new ones the messages themselves must be
-    learned again. NEW learns each message in the SOURCEs (as for `streamnb learn`) that the old
-    database has learned, with its label and who said so. The old database is only read. If NEW is
-    there from an earlier attempt, this goes on where that ended.
+    A database keeps the views it was made with. NEW learns each message in the SOURCEs (as for
+    `streamnb learn`) that the old database has learned, with the same label. The old database is
+    only read. If NEW exists from an interrupted upgrade, the command continues it.
 
-    `undo` knows NEW's messages in the order of the SOURCEs: go back in the old one, before. Use NEW
-    by --db or STREAMNB_DB; never move a database over one that is in use.
+    NEW has the messages in the order of the SOURCEs, so `undo` cannot reach earlier times in it.
+    Use NEW with --db or STREAMNB_DB. Never move a database over one that is in use.
 
     \b
     Example:
       streamnb upgrade new.db Maildir --db mail.db
 
-    Exit status: 0 all was brought, 4 messages were in none of the SOURCEs.
-    """  # noqa: D301 (click's mark for lines that stay as they are)
+    Exit status: 0 all messages were found, 4 some were in none of the SOURCEs.
+    """  # noqa: D301 (\b tells click to keep the lines)
     from streamnb.mailbox.digest import digest
     from streamnb.mailbox.renew import bring, missing, successor
 
-    access_of(*source)  # before a database is made
+    imap_access(*source)  # raises before a database is made
     with (
-        _failing_last() as failed,
+        _collected_errors() as errors,
         options.open_mailbox() as old,
-        successor(old, new, options.shared_value("wait")) as fresh,
+        successor(old, new, options.shared_value("wait")) as upgraded,
     ):
-        found = (("", one) for one in sources(source))
-        brought = (
-            (name, digest(content), bring(old, fresh, content))
-            for _, name, content in _readable(found, failed, source)
+        messages = (("", item) for item in read_sources(source))
+        outcomes = (
+            (name, digest(content), bring(old, upgraded, content))
+            for _, name, content in _readable(messages, errors, source)
         )
-        _report(brought, as_json)
-        _settle(fresh, as_json)
-        left = missing(old, fresh)
-        if left:
+        _report(outcomes, as_json)
+        _rebuild_if_due(upgraded, as_json)
+        missing_count = missing(old, upgraded)
+        if missing_count:
             options.notify(
-                f"{left:,} messages of the old database were in none of these sources: "
-                "name more of them, or go on without"
+                f"{missing_count:,} messages of the old database are in none of these sources: "
+                "name more sources, or use the new database without them"
             )
-            if not failed:
+            if not errors:
                 raise click.exceptions.Exit(4)
 
 
 @contextmanager
-def _errors_are_three() -> Iterator[None]:
-    """Let 1 and 2 mean ham and unsure: what goes wrong is 3."""
+def _errors_exit_with_3() -> Iterator[None]:
+    """Exit with status 3 for errors, since 1 and 2 mean ham and unsure."""
     try:
         yield
     except (BusyError, click.exceptions.Exit, BrokenPipeError):
@@ -348,62 +357,65 @@ def _errors_are_three() -> Iterator[None]:
         raise click.exceptions.Exit(3) from None
     except OSError as error:
         options.notify(describe_os_error(error))
-        os._exit(3)  # Python would try to write what is left once more
+        os._exit(3)  # a normal exit writes the buffered output again and fails again
     except Exception as error:
         raise UnexpectedError(error, 3) from error
 
 
 @click.command(cls=options.MailCommand)
 @click.argument("source", nargs=-1)
-@click.option("--reasons", type=click.IntRange(0, 100), default=0, help="Show so many reasons.")
+@click.option(
+    "--reasons", type=click.IntRange(0, 100), default=0, help="Print so many reasons a message."
+)
 @options.judge_options
 @binary_option
 @server_options
 @options.database_options
 @options.json_option
 def classify(source: tuple[str, ...], reasons: int, as_json: bool, binary: bool) -> None:
-    """Print `S score path` for spam, `H` for ham, `U` where it is unsure, a line a message.
+    """Print `S score path` for spam, `H` for ham and `U` for unsure, one line a message.
 
-    It also prints U for a class it has predicted correctly too rarely so far (`streamnb status`
-    shows the counts).
+    A class that is not ready is printed as U, too (`streamnb status`).
 
-    The score is the log-odds of spam: above 0 it is more likely than not. With other classes than
-    ham and spam, the class is printed, and its own log-odds. For one message the exit status is
-    0 for spam, 1 for ham, 2 for unsure; for several it is 0; 3 is an error. A running `streamnb
-    serve` is asked, which is faster; what it cannot do is done here.
+    The score is the log-odds of spam: above 0, spam is more likely than not. If there are classes
+    other than ham and spam, the class is printed with its own log-odds.
 
-    Without a SOURCE, the message is read from standard input.
+    Without a SOURCE, one message is read from standard input. A running `streamnb serve` is used
+    if there is one, which is faster.
 
     \b
     Example:
       streamnb classify message.eml
-    """  # noqa: D301 (click's mark for lines that stay as they are)
+
+    Exit status for one message: 0 spam, 1 ham or another class, 2 unsure, 3 error. For several
+    messages: 0, or 3 after an error.
+    """  # noqa: D301 (\b tells click to keep the lines)
     from streamnb.cli.quick import say_waiting
 
     if not source and sys.stdin is not None and sys.stdin.isatty():
         raise click.UsageError("Missing argument 'SOURCE...' (or a message on standard input).")
     statuses: list[int] = []
-    waiting: set[str] = set()
-    asking = options.connect(reasons)
-    with _errors_are_three(), asking:
-        for found in sources(source or ("-",), binary):
-            if isinstance(found.content, StreamNBError):
-                options.notify(found.content)
+    not_ready: set[str] = set()
+    client = options.connect(reasons)
+    with _errors_exit_with_3(), client:
+        for message in read_sources(source or ("-",), binary):
+            if isinstance(message.content, StreamNBError):
+                options.notify(message.content)
                 statuses.append(3)
                 continue
-            answer = asking.classify(found.content)
-            statuses.append(answer.status)
-            if answer.label is not None and not answer.ready:
-                waiting.add(answer.label)
+            verdict = client.classify(message.content)
+            statuses.append(verdict.status)
+            if verdict.label is not None and not verdict.ready:
+                not_ready.add(verdict.label)
             if as_json:
-                click.echo(json.dumps({"path": found.name, **answer._asdict()}))
+                click.echo(json.dumps({"path": message.name, **verdict._asdict()}))
                 continue
-            click.echo(printable(f"{answer.mark} {answer.score:.4f} {found.name}"))
-            for feature, gain in answer.reasons:
-                click.echo(printable(f"  {gain:+.3f} {feature}"))
+            click.echo(printable(f"{verdict.mark} {verdict.score:.4f} {message.name}"))
+            for feature, log_odds in verdict.reasons:
+                click.echo(printable(f"  {log_odds:+.3f} {feature}"))
         if sys.stdout is not None:
             sys.stdout.flush()
-    if waiting:
-        say_waiting(waiting)
+    if not_ready:
+        say_waiting(not_ready)
     if len(statuses) == 1 or 3 in statuses:
         raise click.exceptions.Exit(max(statuses) if 3 in statuses else statuses[0])

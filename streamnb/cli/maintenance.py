@@ -22,7 +22,7 @@ from streamnb.cli.options import (
 from streamnb.errors import ConfigError, StateError, printable
 
 if TYPE_CHECKING:
-    from streamnb.mailbox.transfer.extract import Absorbed
+    from streamnb.mailbox.transfer.extract import MergeResult
 
 _json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 _dry_run = click.option("--dry-run", is_flag=True, help="Only say what would be done.")
@@ -287,7 +287,7 @@ def export(file: str, kind: str | None, no_messages: bool) -> None:
         notify(f"{file}: left out, for {kind} knows ham and spam only: {classes}")
 
 
-def _said(done: Absorbed) -> str:
+def _said(done: MergeResult) -> str:
     return (
         f"added {done.rows_added:,}, known {done.known:,}, overruled ours {done.overruling:,}, "
         f"overruled by ours {done.overruled:,}"

@@ -15,7 +15,7 @@ import click
 from streamnb.errors import StreamNBError, printable
 
 if TYPE_CHECKING:
-    from streamnb.mailbox.service.answers import JudgeOptions
+    from streamnb.mailbox.service.response import JudgeOptions
     from streamnb.mailbox.service.client import MailboxClient
     from streamnb.mailbox.store import Mailbox
 
@@ -186,7 +186,7 @@ judge_options = combine_options(
 
 def current_judge_options(reasons: int = 0) -> JudgeOptions:
     """How messages are judged."""
-    from streamnb.mailbox.service.answers import JudgeOptions
+    from streamnb.mailbox.service.response import JudgeOptions
 
     return JudgeOptions(reasons, shared_value("threshold"), shared_value("costs"))
 

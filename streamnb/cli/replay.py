@@ -20,20 +20,25 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from streamnb.config import Config
-    from streamnb.evaluate import Summary, Tally
-    from streamnb.replay.run import OnStep, Report
+    from streamnb.evaluate import RunningMetrics, Summary
+    from streamnb.replay import OnStep, Report
 
-Found = TypeVar("Found")
+Result = TypeVar("Result")
+
+_MAX_NOTICES = 3  # lines printed of a list of similar notices
+_INTERRUPTED = "interrupted; the figures are of the messages until then"
 
 
 @click.command()
 @click.argument("target")
-@click.option(
-    "--config", "config_file", metavar="FILE", help="YAML file with the settings for TARGET."
-)
+@click.option("--config", "config_file", metavar="FILE", help="Read the settings from a YAML file.")
 @set_option("model.alpha=0.1")
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Stop after N messages.")
-@click.option("--order", metavar="ORDER", help="indexed, name, date, shuffled or shuffled:SEED.")
+@click.option(
+    "--order",
+    metavar="ORDER",
+    help="Order of the messages: indexed, name, date, shuffled or shuffled:SEED.",
+)
 @click.option(
     "--jobs", type=click.IntRange(1, 256), metavar="N", help="Read and tokenise in N processes."
 )
@@ -47,17 +52,17 @@ Found = TypeVar("Found")
 @click.option(
     "--intervals/--no-intervals",
     default=None,
-    help="Work out 95 % intervals by resampling, or save the time.",
+    help="Compute 95 % intervals by resampling, or skip them.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-@click.option("--details", is_flag=True, help="Print also how far probabilities can be trusted.")
+@click.option("--details", is_flag=True, help="Also print the reliability of the probabilities.")
 @click.option(
     "--save",
     "save_to",
     metavar="FILE",
     help="Write the trained model, with its tokenizer, to FILE.",
 )
-@click.option("--quiet", is_flag=True, help="Print nothing but errors.")
+@click.option("--quiet", is_flag=True, help="Print only errors.")
 def replay(
     target: str,
     config_file: str | None,
@@ -68,10 +73,11 @@ def replay(
     plot: str | None,
     **options: Any,
 ) -> None:
-    """Replay TARGET, a corpus or a YAML file: classify each message, then learn it.
+    """Measure accuracy on a corpus: classify each message, then learn it.
 
-    A corpus is a TREC index or the folder it lies in, one folder of messages for each class, an
-    mbox, a Maildir, lines of label<TAB>text, or CSV. Which it is, is found out and told.
+    TARGET is a corpus or a YAML file. A corpus is a TREC index or its folder, one folder of
+    messages for each class, an mbox, a Maildir, lines of label<TAB>text, or CSV. The format is
+    detected and printed.
 
     \b
     Examples:
@@ -79,74 +85,83 @@ def replay(
       streamnb replay mail/ --order date --set model.alpha=0.1 --out run
       streamnb replay configs/sample.yaml --json
 
-    Exit status: 0 done, 2 wrong option or configuration, 3 the corpus cannot be read, 5 results
-    cannot be written, 130 interrupted (what was measured until then is reported).
-    """  # noqa: D301 (click's mark for lines that stay as they are)
-    from streamnb.replay.run import replay as run
+    Exit status: 0 success, 2 wrong option or configuration, 3 the corpus cannot be read, 5 results
+    cannot be written, 130 interrupted (the figures until then are reported).
+    """  # noqa: D301 (\b is click's mark for preformatted lines)
+    from streamnb.replay import replay_corpus
 
-    config = configured(target, config_file, settings, options)
-    plain = as_json or quiet or not sys.stderr.isatty()
+    config = make_config(target, config_file, settings, options)
+    no_progress = as_json or quiet or not sys.stderr.isatty()
     if config.sweep:
-        for name, given in (("--plot", plot is not None), ("--details", details)):
-            if given:
-                raise ConfigError(f"{name}: not of a sweep; replay one of its settings")
-        _sweep(config, plain, as_json, quiet)
+        for name, is_given in (("--plot", plot is not None), ("--details", details)):
+            if is_given:
+                raise ConfigError(
+                    f"{name}: not supported by a sweep; replay one of its settings alone"
+                )
+        _run_sweep(config, no_progress, as_json, quiet)
         return
-    with _folder_to_draw(config, plot) as config:
-        report = run(config) if plain else _with_progress(config, run)
+    with _with_results_folder(config, plot) as run_config:
+        report = (
+            replay_corpus(run_config) if no_progress else _with_progress(run_config, replay_corpus)
+        )
         if plot is not None:
-            _draw(config, report, plot)
+            _draw(run_config, report, plot)
     if as_json:
         click.echo(json.dumps(report.as_dict()))
     elif not quiet:
         title = f"{report.config.corpus.path}: {report.corpus}"
-        print_summary(title, report.summary, _of_run(report), details)
-    tell_skipped(report.skipped)
-    _tell_first(report.left, "{} more were left alone")
+        print_summary(title, report.summary, _run_rows(report), details)
+        if not no_progress and config.output.folder is not None and not report.interrupted:
+            notify(f"for a page of pictures run: streamnb report {config.output.folder}")
+    print_skipped(report.skipped)
+    _print_notices(report.not_written, "{} more files were not written")
     if report.interrupted:
-        notify("interrupted; the figures are of the messages until then")
+        notify(_INTERRUPTED)
         sys.exit(130)
 
 
 @contextmanager
-def _folder_to_draw(config: Config, plot: str | None) -> Iterator[Config]:
-    """The configuration of a run that writes its results somewhere if it is to be drawn."""
+def _with_results_folder(config: Config, plot: str | None) -> Iterator[Config]:
+    """Yield a configuration that writes results, to a temporary folder if none is configured.
+
+    A plot is drawn from the result files. Without a plot the configuration is not changed.
+    """
     if plot is None or config.output.folder is not None:
         yield config
         return
     from tempfile import TemporaryDirectory
 
-    with TemporaryDirectory() as scratch:
-        output = config.output.with_changes(folder=scratch)
+    with TemporaryDirectory() as folder:
+        output = config.output.with_changes(folder=folder)
         yield config.with_changes(output=output)
 
 
 def _draw(config: Config, report: Report, plot: str) -> None:
-    """Draw a run; one that was interrupted never in place of what was there before it."""
+    """Draw a run; an interrupted run does not replace an existing picture."""
     from streamnb.pictures import draw_run
 
     folder = config.output.folder or ""
     if report.interrupted and (
-        report.left or os.path.exists(plot) or not os.path.exists(f"{folder}/summary.json")
+        report.not_written or os.path.exists(plot) or not os.path.exists(f"{folder}/summary.json")
     ):
-        report.left.append(f"{plot}: not drawn: the run was interrupted")
+        report.not_written.append(f"{plot}: not drawn because the replay was interrupted")
     else:
         draw_run(folder, config.corpus.path or "", plot)
 
 
-def tell_skipped(lines: list[str]) -> None:
-    """Say which messages were left out, and why: the first of them."""
-    _tell_first([f"skipped: {line}" for line in lines], "skipped {} more messages")
+def print_skipped(errors: list[str]) -> None:
+    """Print the errors of skipped messages on standard error, at most three of them."""
+    _print_notices([f"skipped: {error}" for error in errors], "skipped {} more messages")
 
 
-def _tell_first(lines: list[str], more: str) -> None:
-    for line in lines[:3]:
+def _print_notices(lines: list[str], summary: str) -> None:
+    for line in lines[:_MAX_NOTICES]:
         notify(line)
-    if len(lines) > 3:
-        notify(more.format(len(lines) - 3))
+    if len(lines) > _MAX_NOTICES:
+        notify(summary.format(len(lines) - _MAX_NOTICES))
 
 
-# Where the value of each option goes.
+# The configuration key of each option.
 _KEYS = {
     "limit": ("corpus", "limit"),
     "order": ("corpus", "order"),
@@ -158,15 +173,29 @@ _KEYS = {
 }
 
 
-def configured(
+def make_config(
     target: str, config_file: str | None, settings: tuple[str, ...], options: dict[str, Any]
 ) -> Config:
-    """The configuration that options and a YAML file make."""
+    """Return the configuration of a command.
+
+    Parameters
+    ----------
+    target
+        A corpus, a YAML file, or "".
+    config_file
+        The argument of --config.
+    settings
+        The arguments of --set.
+    options
+        Values of the other options, by the names in `_KEYS`; None if not given.
+    """
     from streamnb.config import build
 
     if target.lower().endswith((".yaml", ".yml")):
         if config_file is not None:
-            raise ConfigError(f"--config {config_file}: {target} is a configuration already")
+            raise ConfigError(
+                f"--config {config_file}: {target} is a configuration too; name only one"
+            )
         config_file, target = target, ""
     data: dict[str, Any] = {}
     if config_file is not None or settings:
@@ -175,85 +204,106 @@ def configured(
         data = read_yaml(config_file) if config_file is not None else {}
     if config_file is not None and not target:
         resolve_paths(data, "corpus", ("path",), config_file)
-    given = {_KEYS[name]: value for name, value in options.items() if value is not None}
+    values = {_KEYS[name]: value for name, value in options.items() if value is not None}
     if target:
-        given["corpus", "path"] = target
-    for (*sections, last), value in given.items():
+        values["corpus", "path"] = target
+    for (*sections, last), value in values.items():
         section = data
         for name in sections:
-            if section.get(name) is None:  # also where the file has only the section's name
+            if section.get(name) is None:  # the file may have a section without content
                 section[name] = {}
             section = section[name]
-        if isinstance(section, dict):  # else the file is wrong there, which is said below
+        if isinstance(section, dict):  # otherwise `build` raises the error
             section[last] = value
     for assignment in settings:
         set_key(data, assignment)
     return build(data, config_file or "configuration")
 
 
-def _sweep(config: Config, plain: bool, as_json: bool, quiet: bool) -> None:
-    from streamnb.replay.sweep import settings_of, sweep
+def _run_sweep(config: Config, no_progress: bool, as_json: bool, quiet: bool) -> None:
+    from streamnb.replay.sweep import count_settings, sweep
 
-    ranked = sweep(config) if plain else _with_progress(config, sweep)
+    results = sweep(config) if no_progress else _with_progress(config, sweep)
     if as_json:
-        click.echo(json.dumps([one.as_dict() for one in ranked]))
+        click.echo(json.dumps([result.as_dict() for result in results]))
     elif not quiet:
         console = new_console()
-        grid = isinstance(config.sweep, dict)
-        keys = list(config.sweep) if grid else ["setting"]
+        is_grid = isinstance(config.sweep, dict)
+        keys = list(config.sweep) if is_grid else ["setting"]
         table = new_table("", *keys, "(1-ROCA)%", "accuracy", "log loss", "")
-        for place, one in enumerate(ranked, 1):
-            summary = one.report.summary
-            values = one.settings.values() if grid else [one.settings or "as it stands"]
+        for rank, result in enumerate(results, 1):
+            summary = result.report.summary
+            values = result.settings.values() if is_grid else [result.settings or "unchanged"]
             figures = [
-                "" if figure is None else f"{figure:{form}}"
-                for figure, form in (
+                "" if figure is None else f"{figure:{spec}}"
+                for figure, spec in (
                     (summary.one_minus_roca_percent, ".4f"),
                     (summary.accuracy, ".2%"),
                     (summary.log_loss, ".4f"),
                 )
             ]
-            note = one.report.trouble or ("interrupted" if one.report.interrupted else "")
+            note = result.report.problem or ("interrupted" if result.report.interrupted else "")
             figures.append(printable(str(note)))
-            table.add_row(f"{place}", *(printable(_plain(value)) for value in values), *figures)
+            table.add_row(
+                f"{rank}", *(printable(_format_value(value)) for value in values), *figures
+            )
         console.print(table)
-    tell_skipped(ranked[0].report.skipped[:3] if ranked else [])
-    _tell_first([line for one in ranked for line in one.report.left], "{} more were left alone")
-    if len(ranked) < settings_of(config) or any(one.report.interrupted for one in ranked):
-        notify("interrupted; the figures are of the messages until then")
+    print_skipped(results[0].report.skipped[:_MAX_NOTICES] if results else [])
+    notices = [line for result in results for line in result.report.not_written]
+    _print_notices(notices, "{} more files were not written")
+    was_interrupted = any(result.report.interrupted for result in results)
+    if len(results) < count_settings(config) or was_interrupted:
+        notify(_INTERRUPTED)
         sys.exit(130)
 
 
-def _plain(value: Any) -> str:
-    """A value as YAML has it, on one line."""
+def _format_value(value: Any) -> str:
+    """Return a value as YAML on one line."""
     if isinstance(value, dict):
-        return ", ".join(f"{key}: {_plain(of)}" for key, of in value.items())
+        return ", ".join(f"{key}: {_format_value(item)}" for key, item in value.items())
     if isinstance(value, (list, tuple)):
-        return f"[{', '.join(map(_plain, value))}]"
+        return f"[{', '.join(map(_format_value, value))}]"
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     return f"{value}"
 
 
-def _with_progress(config: Config, run: Callable[[Config, OnStep], Found]) -> Found:
+def _with_progress(config: Config, run: Callable[[Config, OnStep], Result]) -> Result:
     import time
 
-    began = time.monotonic()
-    more = "{task.fields[rate]:,.0f}/s  accuracy {task.fields[accuracy]:.2%}"
-    with progress_bar("{task.completed:,.0f} messages", more, rate=0.0, accuracy=0.0) as draw:
+    start = time.monotonic()
+    extra = "{task.fields[rate]:,.0f}/s  accuracy {task.fields[accuracy]:.2%}"
+    with progress_bar("{task.completed:,.0f} messages", extra, rate=0.0, accuracy=0.0) as draw:
 
-        def on_step(tally: Tally, total: int | None) -> None:
-            if tally.messages % 64 == 0:
-                done, rate = tally.messages, tally.messages / (time.monotonic() - began)
-                draw(total=total, completed=done, rate=rate, accuracy=tally.accuracy)
+        def on_step(metrics: RunningMetrics, total: int | None) -> None:
+            if metrics.messages % 64 == 0:
+                rate = metrics.messages / (time.monotonic() - start)
+                draw(
+                    total=total,
+                    completed=metrics.messages,
+                    rate=rate,
+                    accuracy=metrics.accuracy,
+                )
 
         return run(config, on_step)
 
 
 def print_summary(
-    title: str, summary: Summary, more: list[tuple[str, str]], details: bool = False
+    title: str, summary: Summary, extra_rows: list[tuple[str, str]], details: bool = False
 ) -> None:
-    """Print the figures of a run, and more lines of names and values."""
+    """Print the figures of a run.
+
+    Parameters
+    ----------
+    title
+        First line.
+    summary
+        The figures.
+    extra_rows
+        Further names and values.
+    details
+        Whether to print the reliability table.
+    """
     from rich.table import Table
 
     console = new_console()
@@ -261,7 +311,7 @@ def print_summary(
     figures = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     figures.add_column(style="dim")
     figures.add_column(justify="right")
-    for name, value in (*_figures(summary), *more):
+    for name, value in (*_figure_rows(summary), *extra_rows):
         figures.add_row(name, value)
     console.print(figures)
     if summary.classes:
@@ -273,24 +323,29 @@ def print_summary(
 
 
 def _class_table(summary: Summary) -> Table:
-    """How well each class was told; with two classes, also what each was taken for."""
-    given: list[str] = []
+    """Return precision, recall and F1 of each class; with two classes also the confusion."""
+    predicted: list[str] = []
     if len(summary.classes) <= 2:
-        given = list(dict.fromkeys(chain(summary.classes, *summary.confusion.values())))
-    titles = [f"as {printable(name)}" for name in given]
+        predicted = list(dict.fromkeys(chain(summary.classes, *summary.confusion.values())))
+    titles = [f"as {printable(name)}" for name in predicted]
     table = new_table("class", "messages", "precision", "recall", "F1", *titles)
-    for name, of in summary.classes.items():
-        figures = [f"{of.messages:,}", f"{of.precision:.2%}", f"{of.recall:.2%}", f"{of.f1:.2%}"]
-        taken = [f"{summary.confusion.get(name, {}).get(other, 0):,}" for other in given]
-        table.add_row(printable(name), *figures, *taken)
+    for name, row in summary.classes.items():
+        figures = [
+            f"{row.messages:,}",
+            f"{row.precision:.2%}",
+            f"{row.recall:.2%}",
+            f"{row.f1:.2%}",
+        ]
+        counts = [f"{summary.confusion.get(name, {}).get(other, 0):,}" for other in predicted]
+        table.add_row(printable(name), *figures, *counts)
     return table
 
 
-def _confusion_table(summary: Summary, most: int = 20) -> Table:
-    """What each class (rows) was taken for (columns), the largest classes."""
-    largest = sorted(summary.classes, key=lambda name: -summary.classes[name].messages)[:most]
+def _confusion_table(summary: Summary, limit: int = 20) -> Table:
+    """Return the true classes (rows) and predicted classes (columns), the largest classes."""
+    largest = sorted(summary.classes, key=lambda name: -summary.classes[name].messages)[:limit]
     columns = [*largest, "?"] if any("?" in row for row in summary.confusion.values()) else largest
-    table = new_table("taken for", *(printable(name[:8]) for name in columns))
+    table = new_table("predicted as", *(printable(name[:8]) for name in columns))
     for name in largest:
         row = summary.confusion.get(name, {})
         table.add_row(printable(name[:20]), *(f"{row.get(other, 0):,}" for other in columns))
@@ -298,46 +353,50 @@ def _confusion_table(summary: Summary, most: int = 20) -> Table:
 
 
 def _reliability_table(summary: Summary) -> Table:
-    """What probabilities were claimed, and how often it was so."""
-    what = f"P({summary.positive})" if summary.one_minus_roca_percent is not None else "P(class)"
-    table = new_table(printable(what), "messages", "mean", "came true")
-    for one in summary.reliability:
-        bounds = f"{one.low:.1f} to {one.high:.1f}"
-        table.add_row(bounds, f"{one.messages:,}", f"{one.claimed:.3f}", f"{one.true:.3f}")
+    """Return predicted probabilities and the fraction of messages for which they were true."""
+    title = f"P({summary.positive})" if summary.one_minus_roca_percent is not None else "P(class)"
+    table = new_table(printable(title), "messages", "mean", "came true")
+    for row in summary.reliability:
+        table.add_row(
+            f"{row.low:.1f} to {row.high:.1f}",
+            f"{row.messages:,}",
+            f"{row.mean_probability:.3f}",
+            f"{row.fraction_true:.3f}",
+        )
     return table
 
 
-def _figures(summary: Summary) -> list[tuple[str, str]]:
+def _figure_rows(summary: Summary) -> list[tuple[str, str]]:
     rows = [("messages", f"{summary.messages:,}")]
     if summary.accuracy is not None:
-        rows.append(("accuracy", _with_interval(summary, "accuracy", 100, ".2f", " %")))
+        rows.append(("accuracy", _format_figure(summary, "accuracy", 100, ".2f", " %")))
     if summary.kappa is not None:
         rows.append(("kappa, temporal", f"{summary.kappa:.4f}, {summary.kappa_temporal:.4f}"))
     if summary.log_loss is not None:
-        rows.append(("log loss", _with_interval(summary, "log_loss", 1, ".4f")))
+        rows.append(("log loss", _format_figure(summary, "log_loss", 1, ".4f")))
         errors = f"{summary.brier:.4f}, {summary.expected_calibration_error:.4f}"
         rows.append(("Brier, calibration error", errors))
     if summary.one_minus_roca_percent is not None:
-        at = (
+        miss_rates = (
             summary.sm_at_hm_0_1_percent,
             summary.sm_at_hm_0_5_percent,
             summary.sm_at_hm_1_percent,
         )
-        own = (summary.hm_percent, summary.sm_percent, summary.lam_percent)
+        error_rates = (summary.hm_percent, summary.sm_percent, summary.lam_percent)
         rows += [
-            ("(1-ROCA)%", _with_interval(summary, "one_minus_roca_percent", 1, ".4f")),
-            ("sm% at hm% = .1, .5, 1", ", ".join(f"{figure:.2f}" for figure in at)),
-            ("hm%, sm%, lam%", ", ".join(f"{figure:.2f}" for figure in own)),
+            ("(1-ROCA)%", _format_figure(summary, "one_minus_roca_percent", 1, ".4f")),
+            ("sm% at hm% = .1, .5, 1", ", ".join(f"{figure:.2f}" for figure in miss_rates)),
+            ("hm%, sm%, lam%", ", ".join(f"{figure:.2f}" for figure in error_rates)),
             ("positive class", f"{summary.positive}"),
         ]
     elif summary.macro_f1 is not None and len(summary.classes) > 2:
-        macro = (summary.macro_precision, summary.macro_recall, summary.macro_f1)
-        figures = ", ".join(f"{of:.2%}" for of in macro if of is not None)
+        means = (summary.macro_precision, summary.macro_recall, summary.macro_f1)
+        figures = ", ".join(f"{mean:.2%}" for mean in means if mean is not None)
         rows.append(("macro precision, recall, F1", figures))
     return rows
 
 
-def _of_run(report: Report) -> list[tuple[str, str]]:
+def _run_rows(report: Report) -> list[tuple[str, str]]:
     rows = [
         ("features", f"{report.features:,}"),
         ("time", f"{report.seconds:.2f} s, {report.messages_per_second:,.0f} messages a second"),
@@ -350,10 +409,10 @@ def _of_run(report: Report) -> list[tuple[str, str]]:
     return rows
 
 
-def _with_interval(summary: Summary, name: str, times: float, form: str, unit: str = "") -> str:
-    """A figure and its 95 % interval."""
-    text = f"{times * getattr(summary, name):{form}}{unit}"
+def _format_figure(summary: Summary, name: str, factor: float, spec: str, unit: str = "") -> str:
+    """Return a figure and its 95 % interval as text."""
+    text = f"{factor * getattr(summary, name):{spec}}{unit}"
     if name not in summary.intervals:
         return text
     low, high = summary.intervals[name]
-    return f"{text}  (95 %: {times * low:{form}} to {times * high:{form}})"
+    return f"{text}  (95 %: {factor * low:{spec}} to {factor * high:{spec}})"

@@ -16,13 +16,14 @@ import click
     default="report.html",
     show_default=True,
     metavar="FILE",
-    help="The page; - for standard output.",
+    help="Write the page to FILE; - for standard output.",
 )
 def report(runs: tuple[str, ...], path: str) -> None:
     """Write a page of pictures about RUNs: folders that `replay` or `experiment` wrote with --out.
 
-    One file that fetches nothing: accuracy over the stream, errors at every threshold, reliability,
-    confusion, telling tokens, learning curves, histograms; and runs over one stream side by side.
+    The page is one HTML file that loads nothing from the network. It shows accuracy over the
+    stream, errors at every threshold, reliability, confusion, top tokens, learning curves and
+    histograms. Runs over one stream are also compared.
 
     \b
     Examples:
@@ -30,14 +31,15 @@ def report(runs: tuple[str, ...], path: str) -> None:
       streamnb experiment configs/experiments/weather.yaml --out weather
       streamnb report run weather -o report.html
 
-    Exit status: 0 done, 2 wrong option, 3 a run cannot be read, 5 the page cannot be written.
-    """  # noqa: D301 (click's mark for lines that stay as they are)
+    Exit status: 0 success, 2 wrong option, 3 a run cannot be read, 5 the page cannot be written.
+    """  # noqa: D301 (\b is click's mark for preformatted lines)
     from streamnb.errors import ConfigError
     from streamnb.pictures import write_report
 
-    of_run = os.path.realpath(os.path.dirname(path) or ".") in map(os.path.realpath, runs)
-    if of_run and os.path.exists(path) and not path.endswith((".html", ".htm")):
-        raise ConfigError(f"{path}: it is a file of that run; name another one")
+    folder = os.path.realpath(os.path.dirname(path) or ".")
+    is_in_run = folder in map(os.path.realpath, runs)
+    if is_in_run and os.path.exists(path) and not path.endswith((".html", ".htm")):
+        raise ConfigError(f"{path}: it is a file of that run; choose another name for the page")
     write_report(list(runs), path)
     if path != "-":
         click.echo(path)

@@ -18,9 +18,9 @@ from streamnb.errors import ConfigError, require_extra
 if TYPE_CHECKING:
     import ssl
 
-    from streamnb.mailbox.service.answers import JudgeOptions
-    from streamnb.mailbox.service.judge import Mailboxes
-    from streamnb.mailbox.service.listening import Address, ConnectionHandler
+    from streamnb.mailbox.service.response import JudgeOptions
+    from streamnb.mailbox.service.mailboxes import Mailboxes
+    from streamnb.mailbox.service.sockets import Address, ConnectionHandler
     from streamnb.mailbox.service.proxy import NextHop
     from streamnb.mailbox.service.server import Listener
 
@@ -80,8 +80,8 @@ def serve(
     """  # noqa: D301 (click's mark for lines that stay as they are)
     from streamnb.mailbox.base import Base
     from streamnb.mailbox.location import base_path, users_folder
-    from streamnb.mailbox.service.judge import Mailboxes
-    from streamnb.mailbox.service.listening import inherited
+    from streamnb.mailbox.service.mailboxes import Mailboxes
+    from streamnb.mailbox.service.sockets import inherited
     from streamnb.mailbox.service.server import serve as served
 
     gc.set_threshold(20_000, 10, 10)  # what lives for months looks for cycles more often (`group`)
@@ -184,7 +184,7 @@ def _listeners(
 ) -> list[Listener]:
     """All listeners that are asked for; the stack closes them."""
     from streamnb.mailbox.location import is_url, socket_path
-    from streamnb.mailbox.service.listening import listen, parse_address
+    from streamnb.mailbox.service.sockets import parse_address, listen
     from streamnb.mailbox.service.server import Listener
 
     one = mailboxes.one
@@ -208,7 +208,7 @@ def _listeners(
 
 def _own(*listeners: str | None) -> list[Address]:
     """Where this server takes mail itself."""
-    from streamnb.mailbox.service.listening import parse_address
+    from streamnb.mailbox.service.sockets import parse_address
 
     return [parse_address(text) for text in listeners if text]
 
@@ -216,7 +216,7 @@ def _own(*listeners: str | None) -> list[Address]:
 def _hop(text: str) -> NextHop:
     with require_extra("server", "{}: not installed"):
         from streamnb.mailbox.service.proxy import NextHop
-    from streamnb.mailbox.service.listening import parse_address
+    from streamnb.mailbox.service.sockets import parse_address
 
     kind, _, address = text.partition(":")
     if kind not in ("lmtp", "smtp"):

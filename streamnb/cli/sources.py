@@ -1,4 +1,4 @@
-"""Sources of messages as commands name them, mail servers included."""
+"""Sources of messages on the command line: files, folders, standard input and mail servers."""
 
 from __future__ import annotations
 
@@ -15,54 +15,57 @@ if TYPE_CHECKING:
     from streamnb.mailbox.watch.access import Access
 
 
-# Add what a mail server asks for, for `access_of`.
+# Adds the options of mail servers, for `imap_access`.
 server_options = combine_options(
     shared_option("--password-command", metavar="COMMAND", help="Prints the password of imap://."),
     shared_option(
         "--password-file",
         metavar="FILE",
-        help="Holds it; nobody else may read it. Else STREAMNB_PASSWORD, else the keyring.",
+        help="Holds the password; only you may read it. Else STREAMNB_PASSWORD, then the keyring.",
     ),
     shared_option("--ca-file", metavar="FILE", help="Certificates to trust besides the system's."),
     shared_option(
-        "--plaintext", is_flag=True, help="Speak to imap:// without TLS (on this machine only)."
+        "--plaintext", is_flag=True, help="Use imap:// without TLS, on this machine only."
     ),
 )
 
 
 binary_option = click.option(
-    "--binary", is_flag=True, help="Take what has no header and is no text for a message, too."
+    "--binary", is_flag=True, help="Also accept data without a header that is not text."
 )
 
 
-def is_server(name: str) -> bool:
-    """Whether a source is a mail server's."""
+def is_imap_url(name: str) -> bool:
+    """Return whether a source is on a mail server."""
     return name.startswith(("imap://", "imaps://"))
 
 
-def access_of(*names: str) -> Access:
-    """How to reach servers; ConfigError where one of the addresses is none."""
-    from streamnb.mailbox.watch.access import Access, address_of
+def imap_access(*names: str) -> Access:
+    """Return the options of mail servers. Raise ConfigError if an imap:// address is malformed."""
+    from streamnb.mailbox.watch.access import Access, parse_imap_url
 
-    for name in filter(is_server, names):
-        address_of(name)
-    given = ("password_command", "password_file", "ca_file", "plaintext")
-    return Access(*map(shared_value, given))
+    for name in filter(is_imap_url, names):
+        parse_imap_url(name)
+    options = ("password_command", "password_file", "ca_file", "plaintext")
+    return Access(*map(shared_value, options))
 
 
-def sources(names: Iterable[str], binary: bool = True) -> Iterator[Found]:
-    """The messages of all sources; what is none is an error, unless `binary` is wanted."""
+def read_sources(names: Iterable[str], binary: bool = True) -> Iterator[Found]:
+    """Yield the messages of all sources; without `binary`, an error in place of binary data."""
     from streamnb.mailbox.sources import is_binary, messages
 
     for name in names:
-        if is_server(name):
+        if is_imap_url(name):
             from streamnb.mailbox.watch.imap import folder_messages
 
-            yield from folder_messages(name, access_of(name))
+            yield from folder_messages(name, imap_access(name))
             continue
-        for found in messages(name):
-            if not binary and isinstance(found.content, bytes) and is_binary(found.content):
-                why = "not a message: it has no header, and is no text; --binary takes it as one"
-                yield found._replace(content=CorpusError(f"{found.name}: {why}"))
+        for message in messages(name):
+            content = message.content
+            if not binary and isinstance(content, bytes) and is_binary(content):
+                reason = "it has no header and is not text; --binary accepts it"
+                yield message._replace(
+                    content=CorpusError(f"{message.name}: not a message: {reason}")
+                )
             else:
-                yield found
+                yield message

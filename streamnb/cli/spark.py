@@ -1,4 +1,4 @@
-"""`streamnb spark`: what a configuration asks for, on Spark."""
+"""`streamnb spark`: train, score and evaluate on Spark by a configuration."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from streamnb.errors import ConfigError, CorpusError, StreamNBError, printable, 
 
 @click.group()
 def spark() -> None:
-    """Learn, score and evaluate on Spark what a configuration says.
+    """Train, score and evaluate on Spark, with the settings of a configuration file.
 
-    The configuration is that of `streamnb replay`; its section `spark` says what is Spark's: input
-    and format (of the table of messages), output, parts, block, memory, least, shards and rounds.
-    Run as it is, it starts a Spark of its own on this machine. In a cluster, give spark-submit the
-    package's __main__.py and the same arguments.
+    The configuration is that of `streamnb replay`. Its section `spark` has the keys input, format
+    and output (tables of messages), parts, block, memory, min_count, shards and rounds. Run alone,
+    the command starts Spark on this machine. In a cluster, pass the package's __main__.py and the
+    same arguments to spark-submit.
 
     \b
     Example:
       streamnb spark table corpora/sample -o mail.parquet
       streamnb spark prequential configs/spark.yaml
-    """  # noqa: D301 (click's mark for lines that stay as they are)
+    """  # noqa: D301 (\b is click's mark for preformatted lines)
 
 
-_settings = combine_options(
+_config_options = combine_options(
     click.option("--json", "as_json", is_flag=True, help="Print one JSON object."),
     set_option("spark.parts=32"),
     click.argument("config_file", metavar="CONFIG"),
@@ -40,81 +40,85 @@ _settings = combine_options(
 
 
 @spark.command()
-@_settings
+@_config_options
 def fit(config_file: str, settings: tuple[str, ...], as_json: bool) -> None:
-    """Learn all messages of spark.input, and write the model to output.model."""
-    config, wanted = _configured(config_file, settings, "output.model")
-    with _session() as (session, on):
-        frame = _input(session, wanted)
-        model = on.fit(
+    """Train a model on all messages of spark.input and write it to output.model."""
+    config, section = _read_config(config_file, settings, "output.model")
+    with _start_session() as (session, streamnb_spark):
+        frame = _read_input(session, section)
+        model = streamnb_spark.fit(
             frame,
-            _classifier(config, frame),
-            parts=wanted.parts,
-            memory=wanted.memory,
-            least=wanted.least,
-            shards=wanted.shards,
-            rounds=wanted.rounds or 1,
+            _make_classifier(config, frame),
+            parts=section.parts,
+            memory=section.memory,
+            min_count=section.min_count,
+            shards=section.shards,
+            rounds=section.rounds or 1,
         )
         if not model.labels:
-            raise CorpusError(f"{wanted.input}: there are no messages")
+            raise CorpusError(f"{section.input}: there are no messages")
         model.save(config.output.model)
-    found = {
+    result = {
         "model": config.output.model,
         "classes": {str(y): n for y, n in model.messages().items()},
         "features": model.features,
     }
     if as_json:
-        click.echo(json.dumps(found))
+        click.echo(json.dumps(result))
         return
     classes = ", ".join(f"{n:,.0f} {y}" for y, n in model.messages().items())
     click.echo(printable(f"{config.output.model}: {classes}, {model.features:,} features"))
 
 
 @spark.command()
-@_settings
+@_config_options
 def score(config_file: str, settings: tuple[str, ...], as_json: bool) -> None:
     """Score the messages of spark.input with output.model, into the table spark.output."""
-    config, wanted = _configured(config_file, settings, "output.model", "spark.output")
+    config, section = _read_config(config_file, settings, "output.model", "spark.output")
     from streamnb.classifier import Classifier
 
     model = Classifier.load(config.output.model)
-    with _session() as (session, on):
-        positive = config.evaluate.positive
-        frame = on.score(_input(session, wanted), model, classes=wanted.classes, positive=positive)
-        _write(frame, wanted)
-        messages = session.read.format(wanted.format).load(wanted.output).count()
+    with _start_session() as (session, streamnb_spark):
+        frame = streamnb_spark.score(
+            _read_input(session, section),
+            model,
+            classes=section.classes,
+            positive=config.evaluate.positive,
+        )
+        _write_table(frame, section)
+        messages = session.read.format(section.format).load(section.output).count()
     if as_json:
-        click.echo(json.dumps({"output": wanted.output, "messages": messages}))
+        click.echo(json.dumps({"output": section.output, "messages": messages}))
     else:
-        click.echo(printable(f"{wanted.output}: {messages:,} messages scored"))
+        click.echo(printable(f"{section.output}: {messages:,} messages scored"))
 
 
 @spark.command()
-@_settings
+@_config_options
 def prequential(config_file: str, settings: tuple[str, ...], as_json: bool) -> None:
-    """Replay spark.input: each message is judged by what all earlier ones taught.
+    """Replay spark.input: classify each message with a model that learned all earlier ones.
 
-    What was said of each message goes to the table spark.output, if that is given.
+    The predictions are written to the table spark.output, if that is set.
     """
-    config, wanted = _configured(config_file, settings)
-    delay = _delay(config)
-    with _session() as (session, on):
-        frame = _input(session, wanted)
-        steps = on.prequential(
+    config, section = _read_config(config_file, settings)
+    delay = _total_delay(config)
+    with _start_session() as (session, streamnb_spark):
+        frame = _read_input(session, section)
+        steps = streamnb_spark.prequential(
             frame,
-            _classifier(config, frame),
-            block=wanted.block,
-            parts=wanted.parts,
+            _make_classifier(config, frame),
+            block=section.block,
+            parts=section.parts,
             delay=delay,
             positive=config.evaluate.positive,
         )
-        if wanted.output is not None:
-            _write(steps, wanted)
-            steps = session.read.format(wanted.format).load(wanted.output)
-        summary = on.summary(steps, config.evaluate.intervals)
+        if section.output is not None:
+            _write_table(steps, section)
+            steps = session.read.format(section.format).load(section.output)
+        summary = streamnb_spark.summary(steps, config.evaluate.intervals)
         positive = config.evaluate.positive
         if not summary.messages:
-            raise CorpusError(f"{wanted.input}: there are no messages")
+            raise CorpusError(f"{section.input}: there are no messages")
         if positive is not None and positive not in summary.classes:
             raise ConfigError(
                 f"evaluate.positive: no message is of class {positive!r}; there are "
@@ -125,12 +129,12 @@ def prequential(config_file: str, settings: tuple[str, ...], as_json: bool) -> N
         return
     from streamnb.cli.replay import print_summary
 
-    print_summary(f"{wanted.input}: {wanted.format}, on Spark", summary, [])
+    print_summary(f"{section.input}: {section.format}, on Spark", summary, [])
 
 
 @spark.command()
 @click.argument("corpora", nargs=-1, required=True, metavar="CORPUS...")
-@click.option("-o", "--output", required=True, metavar="FILE", help="Where the table goes.")
+@click.option("-o", "--output", required=True, metavar="FILE", help="Write the table to FILE.")
 @click.option("--order", default="indexed", show_default=True, help="As for `streamnb replay`.")
 def table(corpora: tuple[str, ...], output: str, order: str) -> None:
     """Write corpora as one Parquet file of position, label and message; Spark is not needed.
@@ -138,15 +142,15 @@ def table(corpora: tuple[str, ...], output: str, order: str) -> None:
     \b
     Example:
       streamnb spark table corpora/sample -o mail.parquet
-    """  # noqa: D301 (click's mark for lines that stay as they are)
+    """  # noqa: D301 (\b is click's mark for preformatted lines)
     with require_extra("spark", error_class=StreamNBError):
-        from streamnb.replay.table import write
-    messages = write(corpora, output, order)
+        from streamnb.replay.table import write_table
+    messages = write_table(corpora, output, order)
     click.echo(printable(f"{output}: {messages:,} messages"))
 
 
-def _configured(config_file: str, settings: tuple[str, ...], *wanted: str) -> tuple[Any, Any]:
-    """A configuration, and its section for Spark; ConfigError for what is missing."""
+def _read_config(config_file: str, settings: tuple[str, ...], *required: str) -> tuple[Any, Any]:
+    """Return a configuration and its section `spark`; ConfigError if a required key is missing."""
     from streamnb.config import build
     from streamnb.config.yaml_files import read_yaml, set_key
 
@@ -157,37 +161,41 @@ def _configured(config_file: str, settings: tuple[str, ...], *wanted: str) -> tu
     if config.spark is None or config.spark.input is None:
         raise ConfigError(f"{config_file}: spark.input: missing; name the table of messages")
     if config.sweep or config.model.window is not None:
-        raise ConfigError(f"{config_file}: sweep, model.window: not on Spark; use streamnb replay")
-    theirs = sorted(config.corpus.explicit_keys - {"path", "kind"})
-    if theirs:
-        raise ConfigError(f"{config_file}: corpus.{theirs[0]}: not on Spark, which reads a table")
-    for key in wanted:
+        raise ConfigError(
+            f"{config_file}: sweep, model.window: not supported on Spark; use streamnb replay"
+        )
+    unsupported = sorted(config.corpus.explicit_keys - {"path", "kind"})
+    if unsupported:
+        raise ConfigError(
+            f"{config_file}: corpus.{unsupported[0]}: not supported on Spark, which reads a table"
+        )
+    for key in required:
         section, _, name = key.partition(".")
         if getattr(getattr(config, section), name) is None:
             raise ConfigError(f"{config_file}: {key}: missing")
     if config.spark.rounds and not config.spark.shards:
-        raise ConfigError(f"{config_file}: spark.rounds: goes with spark.shards")
+        raise ConfigError(f"{config_file}: spark.rounds: set spark.shards too")
     return config, config.spark
 
 
-def _delay(config: Any) -> int:
-    """How many messages late labels come."""
+def _total_delay(config: Any) -> int:
+    """Return the number of messages after which labels are learned."""
     from streamnb.config.schema import DelayedConfig, ImmediateConfig
 
     delay = 0
-    for one in config.feedback:
-        if isinstance(one, DelayedConfig) and one.messages is not None:
-            delay += one.messages
-        elif not isinstance(one, ImmediateConfig):
+    for section in config.feedback:
+        if isinstance(section, DelayedConfig) and section.messages is not None:
+            delay += section.messages
+        elif not isinstance(section, ImmediateConfig):
             raise ConfigError(
-                f"feedback: {one.kind} depends on the messages before; on Spark labels come at "
-                "once, or so many messages late (kind: delayed, messages: N)"
+                f"feedback: {section.kind} is not supported on Spark; labels are immediate or "
+                "delayed by a number of messages (kind: delayed, messages: N)"
             )
     return delay
 
 
-def _classifier(config: Any, frame: Any) -> Any:
-    """What the configuration asks for, of messages that are bytes or text."""
+def _make_classifier(config: Any, frame: Any) -> Any:
+    """Return the configured classifier for a frame whose messages are bytes or strings."""
     from streamnb.corpus import Corpus
     from streamnb.replay.build import make_classifier, make_tokenizer
 
@@ -197,52 +205,54 @@ def _classifier(config: Any, frame: Any) -> Any:
     return make_classifier(config, make_tokenizer(config, corpus))
 
 
-def _input(session: Any, wanted: Any) -> Any:
-    return session.read.format(wanted.format).load(wanted.input)
+def _read_input(session: Any, section: Any) -> Any:
+    return session.read.format(section.format).load(section.input)
 
 
-def _write(frame: Any, wanted: Any) -> None:
-    """Write a table where none is, but perhaps what a run that failed has left."""
-    left = os.path.isdir(wanted.output) and not set(os.listdir(wanted.output)) - {"_temporary"}
-    mode = "overwrite" if left else "errorifexists"
-    frame.write.mode(mode).format(wanted.format).save(wanted.output)
+def _write_table(frame: Any, section: Any) -> None:
+    """Write a table; only the remains of a failed run may be overwritten."""
+    is_remains = os.path.isdir(section.output) and not set(os.listdir(section.output)) - {
+        "_temporary"
+    }
+    mode = "overwrite" if is_remains else "errorifexists"
+    frame.write.mode(mode).format(section.format).save(section.output)
 
 
 @contextmanager
-def _session() -> Iterator[tuple[Any, Any]]:
-    """A session of Spark, and what we do on it; what goes wrong is said in one line."""
+def _start_session() -> Iterator[tuple[Any, Any]]:
+    """Yield a Spark session and `streamnb.spark`; errors of Spark become one line."""
     with require_extra("spark", error_class=StreamNBError):
         from pyspark.errors import PySparkException
         from pyspark.sql import SparkSession
-    # Workers are as this process, unless told otherwise, and take nothing from the folder at hand.
+    # Workers use this interpreter by default, and import nothing from the current folder.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYTHONSAFEPATH", "1")
     try:
         session = SparkSession.builder.appName("streamnb").getOrCreate()
-        if not os.environ.get("STREAMNB_TRACEBACK"):  # a line says what is wrong
+        if not os.environ.get("STREAMNB_TRACEBACK"):
             session.sparkContext.setLogLevel("FATAL")
         import streamnb.spark
 
         yield session, streamnb.spark
     except PySparkException as error:
-        raise StreamNBError(f"Spark: {_said(str(error))}") from None
-    except ValueError as error:  # of a model that is no sum, or of a column
+        raise StreamNBError(f"Spark: {_cause_line(str(error))}") from None
+    except ValueError as error:  # a model that is not a sum, or a wrong column
         raise ConfigError(str(error)) from None
     except Exception as error:
         if type(error).__module__.startswith("py4j."):
-            told = getattr(error, "java_exception", None)
-            said = str(error) if told is None else str(told.getMessage())
-            raise StreamNBError(f"Spark: {_said(said)}") from None
+            java_error = getattr(error, "java_exception", None)
+            text = str(error) if java_error is None else str(java_error.getMessage())
+            raise StreamNBError(f"Spark: {_cause_line(text)}") from None
         raise
 
 
-def _said(text: str) -> str:
-    """The line of what Spark says that has the cause: the last one of a traceback of Python."""
+def _cause_line(text: str) -> str:
+    """Return the line of Spark's message that has the cause: the last of a Python traceback."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     for line in reversed(lines):
-        kind, colon, why = line.partition(": ")
-        if colon and kind.startswith("streamnb.errors."):
-            return why
-        if colon and kind.endswith(("Error", "Exception")) and " " not in kind:
+        name, colon, reason = line.partition(": ")
+        if colon and name.startswith("streamnb.errors."):
+            return reason
+        if colon and name.endswith(("Error", "Exception")) and " " not in name:
             return line[:300]
-    return lines[0][:300] if lines else "it failed, and does not say why"
+    return lines[0][:300] if lines else "failed without a message"

@@ -1,4 +1,4 @@
-"""Tables as the commands print them."""
+"""Tables and progress bars of the commands."""
 
 from __future__ import annotations
 
@@ -11,49 +11,59 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
+_REDRAW_INTERVAL_S = 0.1
+
 
 def new_console() -> Console:
-    """Standard output, without colours that mean nothing and without markup."""
+    """Return a console for standard output without markup and automatic colours."""
     from rich.console import Console
 
-    # Wider than any table: a terminal wraps long lines, where rich would leave figures out.
+    # Wider than any table: a terminal wraps long lines, where rich would omit cells.
     return Console(highlight=False, markup=False, emoji=False, width=10_000)
 
 
 @contextmanager
 def progress_bar(
-    text: str, more: str = "", auto_refresh: bool = False, **task: Any
+    text: str, extra_text: str = "", auto_refresh: bool = False, **task: Any
 ) -> Iterator[Callable[..., None]]:
-    """A bar on standard error; what is given takes how far it is, and draws that now and then.
+    """Show a progress bar on standard error; yield a function that updates it.
 
-    Unless it is refreshed by a thread of its own, reading processes can be forked meanwhile.
+    Parameters
+    ----------
+    text, extra_text
+        Text before and after the bar, in rich's format: "{task.completed:,.0f} messages".
+    auto_refresh
+        Redraw from a thread. Without it, processes can be forked safely meanwhile.
+    task
+        Initial fields of rich's task, such as `total`. The function takes such fields too, and
+        redraws at most ten times a second.
     """
     from rich.console import Console
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     columns = [SpinnerColumn(), TextColumn(text, markup=False), BarColumn(bar_width=30)]
-    if more:
-        columns.append(TextColumn(more, markup=False))
+    if extra_text:
+        columns.append(TextColumn(extra_text, markup=False))
     columns.append(TimeElapsedColumn())
     console = Console(stderr=True)
     with Progress(*columns, console=console, transient=True, auto_refresh=auto_refresh) as bar:
-        shown = bar.add_task("", **{"total": None, **task})
-        drawn = time.monotonic()
+        task_id = bar.add_task("", **{"total": None, **task})
+        last_drawn = time.monotonic()
 
-        def draw(**now: Any) -> None:
-            nonlocal drawn
-            if time.monotonic() - drawn >= 0.1:
-                drawn = time.monotonic()
-                bar.update(shown, refresh=True, **now)
+        def draw(**fields: Any) -> None:
+            nonlocal last_drawn
+            if time.monotonic() - last_drawn >= _REDRAW_INTERVAL_S:
+                last_drawn = time.monotonic()
+                bar.update(task_id, refresh=True, **fields)
 
         yield draw
 
 
 def new_table(*titles: str) -> Table:
-    """A plain table: the first column to the left, the others to the right."""
+    """Return an empty table without lines: first column left-aligned, others right-aligned."""
     from rich.table import Table
 
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-    for number, title in enumerate(titles):
-        table.add_column(title, justify="right" if number else "left", no_wrap=True)
+    for index, title in enumerate(titles):
+        table.add_column(title, justify="right" if index else "left", no_wrap=True)
     return table

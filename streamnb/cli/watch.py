@@ -1,4 +1,4 @@
-"""`streamnb watch`: mail is classified as it comes, and what its owner does with it is learned."""
+"""`streamnb watch`: classify mail as it arrives, and learn from its owner's moves."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from streamnb.cli.options import FiniteRange, database_options, open_mailbox
-from streamnb.cli.sources import access_of, is_server, server_options
+from streamnb.cli.sources import imap_access, is_imap_url, server_options
 from streamnb.errors import (
     BusyError,
     ConfigError,
@@ -25,84 +25,103 @@ from streamnb.errors import (
 )
 
 if TYPE_CHECKING:
-    from streamnb.mailbox.watch.plan import Plan
-    from streamnb.mailbox.watch.watcher import Account, Watcher
+    from streamnb.mailbox.watch.account import Account
+    from streamnb.mailbox.watch.plan import FolderPlan
+    from streamnb.mailbox.watch.watcher import Watcher
 
 _SENDER = re.compile(r"[^@\s<>]*@[^@\s<>]+")
-_BETWEEN = "\x1f"
-_LONGEST = 300.0  # seconds between attempts to connect again
+_YAML_SEPARATOR = "\x1f"  # between pairs from YAML, where a folder's name may have a comma
+_MAX_PAUSE_S = 300.0  # between attempts to connect again
 
 
-def _pairs(ctx: click.Context, param: click.Parameter, text: str | None) -> dict[str, str] | None:
-    """Folders and the class of each, of LABEL=FOLDER,..."""
+def _parse_folders(
+    ctx: click.Context, param: click.Parameter, text: str | None
+) -> dict[str, str] | None:
+    """Parse LABEL=FOLDER,... into the class of each folder."""
     if text is None:
         return None
-    from streamnb.cli.mailbox import label_of
+    from streamnb.cli.mailbox import parse_label
 
-    found: dict[str, str] = {}
-    # A mapping in YAML comes with another separator: a folder's name may have a comma.
-    pairs = text.split(_BETWEEN)[:-1] if _BETWEEN in text else text.split(",")
-    for pair in pairs:
+    labels: dict[str, str] = {}
+    for pair in _split_pairs(text):
         label, equals, folder = (part.strip() for part in pair.partition("="))
         if not equals or not folder:
             raise click.BadParameter(f"{pair!r:.80} is not LABEL=FOLDER")
-        if folder in found:
+        if folder in labels:
             raise click.BadParameter(f"{folder!r:.80} is the folder of two classes")
-        found[folder] = label if label == "?" else label_of(label)
-    if any(label == "?" and folder.upper() != "INBOX" for folder, label in found.items()):
-        raise click.BadParameter("? is for the inbox: a folder that is no class is not named")
-    return found
+        labels[folder] = label if label == "?" else parse_label(label)
+    if any(label == "?" and folder.upper() != "INBOX" for folder, label in labels.items()):
+        raise click.BadParameter("? is for the inbox only: leave out a folder that is no class")
+    return labels
 
 
-def _senders(ctx: click.Context, param: click.Parameter, pins: tuple[str, ...]) -> dict[str, str]:
-    """Folders for senders, of ADDRESS=FOLDER."""
-    found: dict[str, str] = {}
-    for pin in pins:
-        address, equals, folder = (part.strip() for part in pin.partition("="))
-        wanted = param.name == "pinned"
-        if not _SENDER.fullmatch(address) or bool(equals) != wanted or bool(folder) != wanted:
-            shape = "ADDRESS=FOLDER" if wanted else "ADDRESS"
-            raise click.BadParameter(f"{pin!r:.80} is not {shape}, or @DOMAIN for ADDRESS")
-        found[address.lower()] = folder
-    return found
+def _split_pairs(text: str) -> list[str]:
+    """Split at commas. A part without "=" belongs to the folder's name before it."""
+    if _YAML_SEPARATOR in text:
+        return text.split(_YAML_SEPARATOR)[:-1]
+    pairs: list[str] = []
+    for part in text.split(","):
+        if pairs and "=" not in part:
+            pairs[-1] += f",{part}"
+        else:
+            pairs.append(part)
+    return pairs
 
 
-def _configured(ctx: click.Context, param: click.Parameter, path: str | None) -> None:
-    """Take the options of a YAML file where the command line gives none."""
+def _parse_senders(
+    ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
+) -> dict[str, str]:
+    """Parse ADDRESS=FOLDER of --pin, or ADDRESS of --never, into a folder for each sender."""
+    folders: dict[str, str] = {}
+    for value in values:
+        address, equals, folder = (part.strip() for part in value.partition("="))
+        is_pin = param.name == "pinned"
+        if not _SENDER.fullmatch(address) or bool(equals) != is_pin or bool(folder) != is_pin:
+            shape = "ADDRESS=FOLDER" if is_pin else "ADDRESS"
+            raise click.BadParameter(f"{value!r:.80} is not {shape}, or @DOMAIN for ADDRESS")
+        folders[address.lower()] = folder
+    return folders
+
+
+def _read_config(ctx: click.Context, param: click.Parameter, path: str | None) -> None:
+    """Take options from a YAML file unless the command line sets them."""
     if path is None:
         return
     from streamnb.config.yaml_files import read_yaml
 
-    options = [of for of in ctx.command.params if isinstance(of, click.Option)]
-    known = {option.opts[0].removeprefix("--"): option for option in options}
+    options = {
+        option.opts[0].removeprefix("--"): option
+        for option in ctx.command.params
+        if isinstance(option, click.Option)
+    }
     defaults: dict[str, Any] = {}
     for key, value in read_yaml(path).items():
-        if key not in known or key == "config":
-            names = ", ".join(sorted(set(known) - {"config", "help"}))
+        if key not in options or key == "config":
+            names = ", ".join(sorted(set(options) - {"config", "help"}))
             raise ConfigError(f"{path}: {key!r:.60}: no such option of watch; there are {names}")
-        defaults[known[key].name or ""] = _option(f"{path}: {key}", known[key], value)
+        defaults[options[key].name or ""] = _option_value(f"{path}: {key}", options[key], value)
     ctx.default_map = defaults
 
 
-def _option(where: str, option: click.Option, value: Any) -> Any:
-    """What YAML says of an option, as click takes it."""
+def _option_value(place: str, option: click.Option, value: Any) -> Any:
+    """Convert a value of YAML to what click expects for an option."""
     if option.is_flag:
         if not isinstance(value, bool):
-            raise ConfigError(f"{where}: true or false, not {value!r:.60}")
+            raise ConfigError(f"{place}: expected true or false, not {value!r:.60}")
         return value
     if isinstance(value, dict):
-        if not all(isinstance(one, str) for pair in value.items() for one in pair):
-            raise ConfigError(f"{where}: names and folders are text, not {value!r:.60}")
+        if not all(isinstance(text, str) for pair in value.items() for text in pair):
+            raise ConfigError(f"{place}: names and folders must be text, not {value!r:.60}")
         value = [f"{name}={folder}" for name, folder in value.items()]
     elif option.multiple and isinstance(value, str):
         value = [value]
-    several = option.multiple or option.name == "folders"
-    of_text = isinstance(value, list) and all(isinstance(one, str) for one in value)
-    plain = isinstance(value, (str, int, float)) and not isinstance(value, bool)
-    if not (of_text if several and not isinstance(value, str) else plain):
-        raise ConfigError(f"{where}: text, a number, or for several a list or mapping of texts")
+    takes_list = option.multiple or option.name == "folders"
+    is_text_list = isinstance(value, list) and all(isinstance(text, str) for text in value)
+    is_scalar = isinstance(value, (str, int, float)) and not isinstance(value, bool)
+    if not (is_text_list if takes_list and not isinstance(value, str) else is_scalar):
+        raise ConfigError(f"{place}: expected text, a number, or a list or mapping of texts")
     if isinstance(value, list) and not option.multiple:
-        return "".join(one + _BETWEEN for one in value)
+        return "".join(text + _YAML_SEPARATOR for text in value)
     return value if option.multiple else str(value)
 
 
@@ -113,15 +132,15 @@ def _option(where: str, option: click.Option, value: Any) -> Any:
     metavar="FILE",
     is_eager=True,
     expose_value=False,
-    callback=_configured,
-    help="YAML with any of these options, as `folders: {work: Work, spam: Junk}`.",
+    callback=_read_config,
+    help="YAML with any of these options, such as `folders: {work: Work, spam: Junk}`.",
 )
 @click.option(
     "--folders",
     metavar="LABEL=FOLDER,...",
-    callback=_pairs,
-    help="Folders that are classes, the inbox among them if it is one (?=INBOX for none). Default: "
-    "spam=Junk,ham=INBOX.",
+    callback=_parse_folders,
+    help="The folder of each class. LABEL=INBOX names the inbox's class, ?=INBOX gives it none. "
+    "Default: spam=Junk,ham=INBOX.",
 )
 @click.option("--spam-folder", metavar="NAME", help="Short for --folders spam=NAME,ham=INBOX.")
 @click.option(
@@ -129,36 +148,35 @@ def _option(where: str, option: click.Option, value: Any) -> Any:
     "others",
     multiple=True,
     metavar="NAME",
-    help="Another folder where mail may be moved to; default: all but Trash, Sent and Drafts.",
+    help="Another folder to list, so that moves out of it are known. Default: all folders, but "
+    "those that a server marks as trash, drafts or sent.",
 )
-@click.option(
-    "--unsure", metavar="FOLDER", help="Where mail goes that could be of several classes."
-)
+@click.option("--unsure", metavar="FOLDER", help="The folder for mail of uncertain class.")
 @click.option(
     "--pin",
     "pinned",
     multiple=True,
     metavar="ADDRESS=FOLDER",
-    callback=_senders,
-    help="A sender (or @DOMAIN) whose mail belongs there, whatever is in it; nothing is learned.",
+    callback=_parse_senders,
+    help="Move mail of this sender (or @DOMAIN) to FOLDER, whatever its class. Nothing is learned.",
 )
 @click.option(
     "--never",
     multiple=True,
     metavar="ADDRESS",
-    callback=_senders,
-    help="A sender (or @DOMAIN) whose mail is never moved.",
+    callback=_parse_senders,
+    help="Never move mail of this sender (or @DOMAIN).",
 )
-@click.option("--create", is_flag=True, help="Make folders that are missing.")
+@click.option("--create", is_flag=True, help="Create missing folders.")
 @click.option(
-    "--move", is_flag=True, help="Move mail to the folder of its class; else only say so."
+    "--move", is_flag=True, help="Move mail to the folder of its class. Default: print only."
 )
-@click.option("--existing", is_flag=True, help="Classify what lies in the inbox already, too.")
+@click.option("--existing", is_flag=True, help="Classify mail that is already in the inbox, too.")
 @click.option(
     "--ham-after",
     type=FiniteRange(0),
     metavar="DAYS",
-    help="Take for ham what lies read in the inbox for so long. Default: never.",
+    help="Learn mail as ham after it was read and left in the inbox for DAYS. Default: never.",
 )
 @click.option(
     "--every",
@@ -166,9 +184,9 @@ def _option(where: str, option: click.Option, value: Any) -> Any:
     default=30,
     show_default=True,
     metavar="SECONDS",
-    help="How often to look; a server that can tell is listened to between.",
+    help="Time between two looks. A server with IDLE reports changes at once.",
 )
-@click.option("--once", is_flag=True, help="Look once and end.")
+@click.option("--once", is_flag=True, help="Look once and exit.")
 @server_options
 @database_options
 def watch(
@@ -186,39 +204,47 @@ def watch(
     every: float,
     once: bool,
 ) -> None:
-    """Watch SOURCE, a Maildir or imap://USER@HOST: classify new mail, learn its owner's moves.
+    """Classify new mail in SOURCE and learn from its owner's moves.
 
-    Each folder that --folders names is a class. What is moved into it is learned as that class;
-    moved from one to another, it is corrected; moved back to the inbox, what was said is taken
-    back, or where nothing was, it is learned as the inbox's class (ham). Out of the folder of spam,
-    to wherever, means the same. Moves to the bin teach nothing, nor do other moves.
+    SOURCE is a Maildir, a folder of Maildirs, or imap://USER@HOST. Each folder of --folders is a
+    class.
 
-    Nothing is moved without --move, nor into the folder of a class that was predicted correctly too
-    rarely so far (`streamnb status` shows the counts). What was done while nobody watched is
-    noticed at the next look. It ends with SIGTERM.
+    \b
+    You move a message        streamnb
+    into a class's folder     learns it as that class, or corrects its label
+    from there to the inbox   takes the label back; without one, learns the inbox's class (ham)
+    anywhere else             learns nothing
+
+    Mail that appears in a class's folder without having been seen elsewhere teaches nothing:
+    another program put it there. Moves made between two runs are found by the next look.
+
+    Mail is moved only with --move, and only into the folder of a class that is ready (`streamnb
+    status`). SIGTERM ends the command.
 
     \b
     Example:
       streamnb watch ~/Maildir --spam-folder Junk
       streamnb watch imaps://ann@mail.example.org --move --password-command 'pass show mail'
       streamnb watch ~/Maildir --folders work=Work,spam=Junk --unsure Look --move --create
-    """  # noqa: D301 (click's mark for lines that stay as they are)
+    """  # noqa: D301 (\b tells click to keep the lines)
     from streamnb.mailbox.watch.watcher import Watcher
 
     if folders is not None and spam_folder is not None:
-        raise click.UsageError("--folders and --spam-folder say the same")
-    if twice := set(pinned) & set(never):
-        raise ConfigError(f"--pin and --never: {sorted(twice)[0]} is in both")
-    stopped: list[int] = []
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda number, _: stopped.append(number))
+        raise click.UsageError("--folders and --spam-folder exclude each other")
+    if duplicates := set(pinned) & set(never):
+        raise ConfigError(f"--pin and --never: {sorted(duplicates)[0]} is in both")
+    signals: list[int] = []
+    for signal_number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(signal_number, lambda number, _: signals.append(number))
     with open_mailbox(create=True) as mailbox:
-        account, inbox = account_of(source)
+        account, inbox = open_account(source)
         with closing(account):
-            plan = _plan(account, inbox, folders or {spam_folder or "Junk": "spam"}, unsure, pinned)
+            plan = _folder_plan(
+                account, inbox, folders or {spam_folder or "Junk": "spam"}, unsure, pinned
+            )
             plan = dataclasses.replace(
                 plan,
-                others=tuple(map(account.canonical, others)),
+                others=tuple(map(account.canonical_name, others)),
                 move=move,
                 ham_after=None if ham_after is None else ham_after * 86400,
                 existing=existing,
@@ -226,102 +252,111 @@ def watch(
             )
             if create:
                 for folder in set(plan.all_folders) - {inbox}:
-                    account.make(folder)
-            watcher = Watcher(mailbox, account, plan, _say, lambda: bool(stopped))
-            _run(watcher, account, every, once, stopped, bool(others))
-    if stopped:
-        _say("stopped")
+                    account.create_folder(folder)
+            watcher = Watcher(mailbox, account, plan, _print_line, lambda: bool(signals))
+            _run(watcher, account, every, once, signals, bool(others))
+    if signals:
+        _print_line("stopped")
 
 
-def _plan(
+def _folder_plan(
     account: Account,
     inbox: str,
     folders: dict[str, str],
     unsure: str | None,
     pinned: dict[str, str],
-) -> Plan:
-    """Which folder is which class, each by the one name that the account has for it."""
-    from streamnb.mailbox.watch.plan import Plan
+) -> FolderPlan:
+    """Return the account's rules, with each folder by the one name that the account has for it."""
+    from streamnb.mailbox.watch.plan import FolderPlan
 
-    name = account.canonical
-    inbox = name(inbox)
+    canonical = account.canonical_name
+    inbox = canonical(inbox)
     classes: dict[str, str] = {}
     for folder, label in folders.items():
-        if classes.setdefault(name(folder), label) != label:
+        if classes.setdefault(canonical(folder), label) != label:
             raise ConfigError(f"{folder}: the folder of two classes")
     ham = classes.pop(inbox, "ham")
-    look = None if unsure is None else name(unsure)
-    if look == inbox or look in classes:
-        raise ConfigError(f"--unsure {unsure}: a folder of its own, not the inbox or a class")
+    unsure_folder = None if unsure is None else canonical(unsure)
+    if unsure_folder == inbox or unsure_folder in classes:
+        raise ConfigError(
+            f"--unsure {unsure}: choose a folder of its own, not the inbox or a class's folder"
+        )
     if ham == "spam" or not classes:
-        raise ConfigError("the inbox is the folder of new mail: name another one for spam")
-    return Plan(
+        raise ConfigError("the inbox is the folder of new mail: name another folder for spam")
+    return FolderPlan(
         inbox,
         classes,
         ham=None if ham == "?" else ham,
-        unsure=look,
-        pinned={address: name(folder) for address, folder in pinned.items()},
+        unsure=unsure_folder,
+        pinned={address: canonical(folder) for address, folder in pinned.items()},
     )
 
 
-def _say(line: str) -> None:
+def _print_line(line: str) -> None:
+    """Print a line with the time."""
     click.echo(printable(f"{datetime.now():%F %T} {line}"))
 
 
-def account_of(source: str) -> tuple[Account, str]:
-    """An account, and its inbox."""
-    if is_server(source):
-        from streamnb.mailbox.watch.access import address_of
+def open_account(source: str) -> tuple[Account, str]:
+    """Return the account of a Maildir or an imap:// URL, and the name of its inbox."""
+    if is_imap_url(source):
+        from streamnb.mailbox.watch.access import parse_imap_url
         from streamnb.mailbox.watch.imap import ImapAccount
 
-        address = address_of(source)
-        return ImapAccount(address, access_of(source)), address.folder
+        address = parse_imap_url(source)
+        return ImapAccount(address, imap_access(source)), address.folder
     from streamnb.mailbox.watch.maildir import INBOX, MaildirAccount
 
     return MaildirAccount(os.path.expanduser(source)), INBOX
 
 
 def _run(
-    watcher: Watcher, account: Account, every: float, once: bool, stopped: list[int], fixed: bool
+    watcher: Watcher,
+    account: Account,
+    every: float,
+    once: bool,
+    signals: list[int],
+    has_fixed_folders: bool,
 ) -> None:
-    """Look, wait, look again; also where the connection was lost, or a folder is not there."""
+    """Look and wait until a signal arrives. After an error, try again after a pause."""
     from streamnb.mailbox.rebuild import is_due, rebuild
-    from streamnb.mailbox.watch.watcher import pause
+    from streamnb.mailbox.watch.account import pause
 
-    seconds = 0.0
-    looked = False
-    while not stopped:
+    pause_s = 0.0
+    is_started = False
+    while not signals:
         try:
-            if not fixed:
-                watcher.plan = dataclasses.replace(watcher.plan, others=tuple(account.folders()))
+            if not has_fixed_folders:
+                others = tuple(account.folder_names())
+                watcher.plan = dataclasses.replace(watcher.plan, others=others)
             watcher.look()
             if is_due(watcher.mailbox):
-                _say("learning all messages anew, mixed")
+                _print_line("learning all messages again, in mixed order")
                 rebuild(watcher.mailbox)
-            if not looked:
-                _say(f"watching {account.name}: {', '.join(watcher.plan.all_folders)}")
-                _say_waiting(watcher)
-            looked, seconds = True, 0.0
+            if not is_started:
+                _print_line(f"watching {account.name}: {', '.join(watcher.plan.all_folders)}")
+                _print_not_ready(watcher)
+            is_started, pause_s = True, 0.0
             if once:
                 return
-            account.wait(watcher.plan.inbox, every, lambda: bool(stopped))
+            account.wait(watcher.plan.inbox, every, lambda: bool(signals))
         except (MailServerError, BusyError, OutputError, CorpusError, OSError) as error:
-            if once or not looked:
+            if once or not is_started:
                 raise
-            seconds = min(max(2 * seconds, 1.0), _LONGEST)
-            why = describe_os_error(error) if isinstance(error, OSError) else error
-            _say(f"{why}; again in {seconds:g} s")
-            pause(seconds, lambda: bool(stopped))
+            pause_s = min(max(2 * pause_s, 1.0), _MAX_PAUSE_S)
+            reason = describe_os_error(error) if isinstance(error, OSError) else error
+            _print_line(f"{reason}; again in {pause_s:g} s")
+            pause(pause_s, lambda: bool(signals))
 
 
-def _say_waiting(watcher: Watcher) -> None:
-    """Say why nothing is moved yet, where that is so."""
+def _print_not_ready(watcher: Watcher) -> None:
+    """Print the classes whose mail is not moved yet, and why."""
     with watcher.mailbox.reading():
-        ready = watcher.mailbox.classifier.is_ready
-        known = {str(label): ready(label) for label in watcher.mailbox.labels}
-    waiting = [label for label in watcher.plan.folders.values() if not known.get(label, False)]
+        is_ready = watcher.mailbox.classifier.is_ready
+        ready = {str(label): is_ready(label) for label in watcher.mailbox.labels}
+    waiting = [label for label in watcher.plan.folders.values() if not ready.get(label, False)]
     if waiting and watcher.plan.move:
-        _say(
+        _print_line(
             f"not ready to move {', '.join(waiting)} yet: each must first have been predicted "
             "correctly often enough (streamnb status shows the counts)"
         )

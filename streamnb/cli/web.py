@@ -42,10 +42,10 @@ def web(account: str | None, listen: str) -> None:
     with require_extra("web", "{}: not installed"):
         from streamnb.mailbox.service.http import AuthMiddleware, database_token, http
         from streamnb.web.app import pages
-    from streamnb.cli.watch import account_of
-    from streamnb.mailbox.service.judge import Mailboxes
-    from streamnb.mailbox.service.listening import listen as listening_at
-    from streamnb.mailbox.service.listening import parse_address
+    from streamnb.cli.watch import open_account
+    from streamnb.mailbox.service.mailboxes import Mailboxes
+    from streamnb.mailbox.service.sockets import listen as listening_at
+    from streamnb.mailbox.service.sockets import parse_address
     from streamnb.mailbox.service.server import Listener, serve
 
     address = parse_address(listen)
@@ -53,7 +53,7 @@ def web(account: str | None, listen: str) -> None:
         raise ConfigError(f"{listen}: the page is for this machine alone: 127.0.0.1:PORT")
     with open_mailbox(create=True) as mailbox:
         token, session = database_token(mailbox.location), secrets.token_urlsafe(32)
-        reached = None if account is None else account_of(account)[0]
+        reached = None if account is None else open_account(account)[0]
         with nullcontext() if reached is None else closing(reached):
             guard = AuthMiddleware(
                 pages(mailbox, session, reached), lambda user: token, session=session

@@ -1,4 +1,4 @@
-"""YAML to a typed configuration; what is wrong is refused with the key's path."""
+"""Typed configurations from YAML; errors name the path of the key."""
 
 from streamnb.config.schema import Config, build
 

@@ -1,21 +1,29 @@
-"""What the configuration of an experiment may say: a table, models, and how it is split."""
+"""The configuration of an experiment: a table, models, and how rows are split."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from streamnb.config.schema import NAME, SEED
+from streamnb.config.schema import DELIMITER, NAME, OPTIONAL_BOOLEAN, SEED
 from streamnb.config.sections import (
-    Reader,
+    Converter,
+    ParameterSection,
     Section,
-    converted,
+    build_section,
+    convert_name,
+    convert_optional_name,
     key,
-    list_of,
-    mapping_of,
-    section,
-    section_of,
+    list_type,
+    mapping_type,
+    section_type,
 )
-from streamnb.naive_bayes import COUNTING
+from streamnb.naive_bayes import (
+    BernoulliNB,
+    ComplementNB,
+    DiscriminativeMultinomialNB,
+    MultinomialNB,
+)
 from streamnb.parameters import MIN_POSITIVE, Boolean, Choice, Constraint, Integer, Number, Text
 from streamnb.tables import (
     AODE,
@@ -34,151 +42,213 @@ def _is_cell(value: Any) -> bool:
 CELL = Constraint(_is_cell, "a number, text, a truth value or null")
 
 
-class _Data(Section):
-    """What is done to any table once it is read."""
+def _one_or_list(item_type: Constraint, mapping: Converter | None = None) -> Converter:
+    """Return the converter of a value, of a list of values, or of a mapping."""
+    convert_list = list_type(item_type, 1)
 
-    classes: tuple[str, ...] | None = key(list_of(NAME, 2, none=True), default=None)
+    def convert(path: str, data: Any) -> Any:
+        if isinstance(data, (Mapping, Section)) and mapping is not None:
+            return mapping(path, data)
+        if isinstance(data, (list, tuple)):
+            return convert_list(path, data)
+        return item_type.read(path, data)
+
+    return convert
+
+
+class _DataSection(Section):
+    """A table, and its preparation."""
+
+    classes: tuple[str, ...] | None = key(list_type(convert_name, 2, none=True), default=None)
     scale: str = key(Choice(("none", "min-max")), default="none")
     bins: int | None = key(Integer(2, 1000, none=True), default=None)
 
 
-class CsvConfig(_Data, kind="csv"):
-    """A CSV file with a header; transposed, each column but the first is an example."""
+class TableConfig(_DataSection, kind="table"):
+    """A tabular file, or several with one header. If transposed, each column is an example."""
 
-    path: str = key(NAME)
-    label: str | None = key(Text(none=True), default=None)
-    columns: tuple[str, ...] | None = key(list_of(NAME, none=True), default=None)
-    text: tuple[str, ...] = key(list_of(NAME), default=())
+    path: str | tuple[str, ...] = key(_one_or_list(NAME))
+    label: str | None = key(convert_optional_name, default=None)
+    columns: tuple[str, ...] | None = key(list_type(convert_name, none=True), default=None)
+    text: tuple[str, ...] = key(list_type(convert_name), default=())
     transposed: bool = key(Boolean(), default=False)
+    delimiter: str | None = key(DELIMITER, default=None)
+    header: bool | None = key(OPTIONAL_BOOLEAN, default=None)
+    decimal: str | None = key(Choice((".", ","), none=True), default=None)
+    missing: tuple[str, ...] | None = key(list_type(Text(), none=True), default=None)
 
 
-class IdxConfig(_Data, kind="idx"):
-    """Images in the format of MNIST, compressed or not; several pairs of files are put together."""
-
-    images: tuple[str, ...] = key(list_of(NAME, 1))
-    labels: tuple[str, ...] = key(list_of(NAME, 1))
+class CsvConfig(TableConfig, kind="csv"):
+    """Another name of `table`."""
 
 
-class BundledConfig(_Data, kind="bundled"):
-    """Data that scikit-learn brings along."""
+class IdxConfig(_DataSection, kind="idx"):
+    """Images in the format of MNIST, compressed or not; several files are concatenated."""
+
+    images: tuple[str, ...] = key(list_type(NAME, 1))
+    labels: tuple[str, ...] = key(list_type(NAME, 1))
+
+
+class BundledConfig(_DataSection, kind="bundled"):
+    """A data set that scikit-learn contains."""
 
     name: str = key(Choice(("digits", "iris", "wine", "breast_cancer")), default="digits")
 
 
-_ESTIMATORS = (
-    "GaussianNB",
-    "BernoulliNB",
-    "MultinomialNB",
-    "LinearDiscriminantAnalysis",
-    "QuadraticDiscriminantAnalysis",
-)
+class GaussianConfig(ParameterSection, kind="gaussian", parameters=GaussianNB):
+    """Parameters of `GaussianNB`."""
+
+
+class CategoricalConfig(ParameterSection, kind="categorical", parameters=CategoricalNB):
+    """Parameters of `CategoricalNB`."""
+
+
+class MixedConfig(ParameterSection, kind="mixed", parameters=MixedNB):
+    """Parameters of `MixedNB`."""
+
+
+class DiscriminantConfig(
+    ParameterSection, kind="discriminant", parameters=GaussianDiscriminantAnalysis
+):
+    """Parameters of `GaussianDiscriminantAnalysis`."""
+
+
+class AodeConfig(ParameterSection, kind="aode", parameters=AODE):
+    """Parameters of `AODE`."""
+
+
+class LazyConfig(ParameterSection, kind="lazy", parameters=LazyBayesianRules):
+    """Parameters of `LazyBayesianRules`."""
+
+
+class MultinomialConfig(ParameterSection, kind="multinomial", parameters=MultinomialNB):
+    """Parameters of `MultinomialNB`."""
+
+
+class BernoulliConfig(ParameterSection, kind="bernoulli", parameters=BernoulliNB):
+    """Parameters of `BernoulliNB`."""
+
+
+class ComplementConfig(ParameterSection, kind="complement", parameters=ComplementNB):
+    """Parameters of `ComplementNB`."""
+
+
+class DiscriminativeConfig(
+    ParameterSection, kind="discriminative", parameters=DiscriminativeMultinomialNB
+):
+    """Parameters of `DiscriminativeMultinomialNB`."""
 
 
 class ScikitConfig(Section, kind="scikit-learn"):
-    """An estimator of scikit-learn, to compare with."""
+    """An estimator of scikit-learn, for comparison."""
 
-    estimator: str = key(Choice(_ESTIMATORS))
-    parameters: dict[str, Any] = key(mapping_of(CELL), default={})
+    estimator: str = key(
+        Choice(
+            (
+                "GaussianNB",
+                "BernoulliNB",
+                "MultinomialNB",
+                "LinearDiscriminantAnalysis",
+                "QuadraticDiscriminantAnalysis",
+            )
+        )
+    )
+    parameters: dict[str, Any] = key(mapping_type(CELL), default={})
 
 
-TABULAR = {
-    "gaussian": GaussianNB,
-    "categorical": CategoricalNB,
-    "mixed": MixedNB,
-    "discriminant": GaussianDiscriminantAnalysis,
-    "aode": AODE,
-    "lazy": LazyBayesianRules,
-}
-_tabular = {kind: section_of(made, kind) for kind, made in TABULAR.items()}
-
-SHARE = Number(MIN_POSITIVE, 1, below=True)
+FRACTION = Number(MIN_POSITIVE, 1, below=True)
 TRIALS = Integer(1, 10**6)
 
 
 class HoldoutFractions(Section):
-    """Shares at equal distances, both ends included."""
+    """Fractions of the rows to test, equally spaced from the first to the last."""
 
-    __test__ = False  # no test of pytest's, whatever its name
-
-    first: float = key(SHARE)
-    last: float = key(SHARE)
+    first: float = key(FRACTION)
+    last: float = key(FRACTION)
     steps: int = key(Integer(2, 10**4))
 
 
-def _one_or_some(of: Constraint, among: Reader | None = None) -> Reader:
-    """Read a value, a list of such values, or, of a mapping, what `among` makes of it."""
-    some = list_of(of, 1)
-
-    def read(path: str, plain: Any) -> Any:
-        if isinstance(plain, (dict, Section)) and among is not None:
-            return among(path, plain)
-        return some(path, plain) if isinstance(plain, (list, tuple)) else of.read(path, plain)
-
-    return read
-
-
-class _Splits(Section):
-    """Repeated splits into a part to learn and a part to test."""
+class _RepeatedSplits(Section):
+    """Repeated splits into rows to learn and rows to test."""
 
     test: float | tuple[float, ...] | HoldoutFractions = key(
-        _one_or_some(SHARE, section(HoldoutFractions)), default=0.3
+        _one_or_list(FRACTION, section_type(HoldoutFractions)), default=0.3
     )
-    trials: int | tuple[int, ...] = key(_one_or_some(TRIALS), default=100)
+    trials: int | tuple[int, ...] = key(_one_or_list(TRIALS), default=100)
     seed: int = key(SEED, default=1)
 
 
-class RandomConfig(_Splits, kind="random"):
-    """Any rows may be tested."""
+class RandomConfig(_RepeatedSplits, kind="random"):
+    """Rows to test are drawn at random."""
 
 
-class StratifiedConfig(_Splits, kind="stratified"):
-    """Of each class the same share is tested."""
+class StratifiedConfig(_RepeatedSplits, kind="stratified"):
+    """The same fraction of each class is tested."""
 
 
 class PrequentialConfig(Section, kind="prequential"):
-    """Each row is classified, then learned; in a random order every time."""
+    """Each row is classified, then learned; each trial has its own random order."""
 
     trials: int = key(TRIALS, default=10)
     seed: int = key(SEED, default=1)
 
 
 class NoSplitsConfig(Section, kind="none"):
-    """Nothing is tested: all rows are learned, and what is asked is answered."""
-
-
-_data = section(CsvConfig, IdxConfig, BundledConfig)
-_model = section(
-    *_tabular.values(),
-    *(section_of(made, kind) for kind, made in COUNTING.items()),
-    ScikitConfig,
-)
-_splits = section(
-    RandomConfig, StratifiedConfig, PrequentialConfig, NoSplitsConfig, default="random"
-)
+    """No row is tested: models learn all rows and answer the queries."""
 
 
 class ExperimentConfig(Section):
-    """A whole experiment."""
+    """The configuration of an experiment."""
 
-    data: CsvConfig | IdxConfig | BundledConfig = key(_data)
-    models: dict[str, Any] = key(
-        mapping_of(_model, 1), default={"gaussian": _tabular["gaussian"]()}
+    data: TableConfig | IdxConfig | BundledConfig = key(
+        section_type(TableConfig, CsvConfig, IdxConfig, BundledConfig)
     )
-    splits: Any = key(_splits, default=RandomConfig())
-    ask: tuple[dict[str, Any], ...] = key(list_of(mapping_of(CELL)), default=())
+    models: dict[str, Any] = key(
+        mapping_type(
+            section_type(
+                GaussianConfig,
+                CategoricalConfig,
+                MixedConfig,
+                DiscriminantConfig,
+                AodeConfig,
+                LazyConfig,
+                MultinomialConfig,
+                BernoulliConfig,
+                ComplementConfig,
+                DiscriminativeConfig,
+                ScikitConfig,
+            ),
+            1,
+        ),
+        default={"gaussian": GaussianConfig()},
+    )
+    splits: Any = key(
+        section_type(
+            RandomConfig, StratifiedConfig, PrequentialConfig, NoSplitsConfig, default="random"
+        ),
+        default=RandomConfig(),
+    )
+    queries: tuple[dict[str, Any], ...] = key(list_type(mapping_type(CELL)), default=())
 
 
 def build_experiment(data: dict[str, Any], source: str = "configuration") -> ExperimentConfig:
-    """Make the configuration of plain data.
+    """Return the configuration of an experiment that plain data describes.
+
+    Parameters
+    ----------
+    data
+        Sections and keys, as YAML has them.
+    source
+        The name of the file, for errors.
 
     Raises
     ------
     ConfigError
-        With the key's path, what was expected, and the nearest known key.
+        With the path of the key, what was expected, and the nearest known key.
 
     Examples
     --------
     >>> build_experiment({"data": {"kind": "bundled", "name": "digits"}}).splits.trials
     100
     """
-    return converted(data, ExperimentConfig, source)
+    return build_section(data, ExperimentConfig, source)

@@ -1,4 +1,4 @@
-"""What the configuration of a replay may say: sections, keys, their types and defaults."""
+"""The configuration of a replay: its sections, their keys, types and defaults."""
 
 from __future__ import annotations
 
@@ -7,29 +7,27 @@ from typing import Any
 
 from streamnb.classifier.ready import PresetClassifier
 from streamnb.config.sections import (
+    ParameterSection,
     Section,
-    converted,
+    build_section,
+    convert_optional_name,
     key,
-    list_of,
-    mapping_of,
-    section,
-    section_of,
+    label_mapping_type,
+    list_type,
+    mapping_type,
+    section_type,
 )
 from streamnb.corpus import KINDS
 from streamnb.corpus.order import ORDERS
 from streamnb.features.mail_words import MailTokenizer
 from streamnb.features.words import Tokenizer
-from streamnb.naive_bayes import COUNTING
-from streamnb.parameters import (
-    MIN_POSITIVE,
-    Boolean,
-    Choice,
-    ClassPrior,
-    Constraint,
-    Integer,
-    Number,
-    Text,
+from streamnb.naive_bayes import (
+    BernoulliNB,
+    ComplementNB,
+    DiscriminativeMultinomialNB,
+    MultinomialNB,
 )
+from streamnb.parameters import MIN_POSITIVE, Boolean, Choice, Constraint, Integer, Number, Text
 
 
 def _is_name(value: Any) -> bool:
@@ -37,72 +35,108 @@ def _is_name(value: Any) -> bool:
 
 
 NAME = Constraint(_is_name, "text that is not empty")
-MAYBE_NAME = Constraint(_is_name, "text that is not empty", none=True)
-NATURAL, MAYBE_NATURAL = Integer(), Integer(none=True)
+OPTIONAL_NAME = Constraint(_is_name, "text that is not empty", none=True)
+NATURAL, OPTIONAL_NATURAL = Integer(), Integer(none=True)
 SEED = Integer(0, 10**18)
-SHARE = Number(0, 1)
+FRACTION = Number(0, 1)
+OPTIONAL_BOOLEAN = Constraint(lambda value: isinstance(value, bool), "true or false", none=True)
+DELIMITER = Constraint(
+    lambda value: isinstance(value, str) and len(value) == 1 and value not in '\r\n"',
+    'one character, such as ";" or "\\t"',
+    none=True,
+)
 
 
-def _order(path: str, value: Any) -> Any:
+def _convert_order(path: str, value: Any) -> Any:
     kind, colon, seed = str(value).partition(":")
-    seeded = kind == "shuffled" and seed.isdecimal() and len(seed) <= 18
-    if kind not in ORDERS or (colon and not seeded):
+    has_seed = kind == "shuffled" and seed.isdecimal() and len(seed) <= 18
+    if kind not in ORDERS or (colon and not has_seed):
         raise ValueError(f"{path}: expected one of {', '.join([*ORDERS, 'shuffled:SEED'])}")
     return value
 
 
-class CorpusConfig(Section):
-    """Which messages, in which order."""
+def _convert_paths(path: str, value: Any) -> Any:
+    """Return one path, several, or None."""
+    if isinstance(value, (list, tuple)):
+        return list_type(NAME, 1)(path, value)
+    return OPTIONAL_NAME.read(path, value)
 
-    path: str | None = key(MAYBE_NAME, default=None)
+
+class CorpusConfig(Section):
+    """The messages to replay, and their order."""
+
+    path: str | tuple[str, ...] | None = key(_convert_paths, default=None)
     kind: str | None = key(Choice(KINDS, none=True), default=None)
-    order: str = key(_order, default="indexed")
-    limit: int | None = key(MAYBE_NATURAL, default=None)
+    order: str = key(_convert_order, default="indexed")
+    limit: int | None = key(OPTIONAL_NATURAL, default=None)
     label_header: str | None = key(Text(none=True), default=None)
-    label_column: str | None = key(Text(none=True), default=None)
-    text_column: str | None = key(Text(none=True), default=None)
+    label_column: str | None = key(convert_optional_name, default=None)
+    text_column: str | None = key(convert_optional_name, default=None)
+    delimiter: str | None = key(DELIMITER, default=None)
+    header: bool | None = key(OPTIONAL_BOOLEAN, default=None)
     on_error: str = key(Choice(("stop", "skip")), default="stop")
 
 
-class _TokenizerConfig(Section):
-    """What counts as a token; what is not set has the default of the tokenizer that is used."""
+class TokenizerConfig(
+    ParameterSection,
+    parameters=(Tokenizer, MailTokenizer),
+    exclude=("keep_names", "on"),
+    use_defaults=False,
+):
+    """Parameters of `Tokenizer` or `MailTokenizer`; a key that is not set has their default."""
 
     kind: str = key(Choice(("auto", "text", "mail")), default="auto")
 
     def options(self) -> dict[str, Any]:
-        """The options that are set."""
-        asked = self.explicit_keys - {"kind"}
-        return {name: getattr(self, name) for name in self.declared if name in asked}
+        """Return the parameters that were set."""
+        names = self.explicit_keys - {"kind"}
+        return {name: getattr(self, name) for name in self.declared_keys if name in names}
 
     def to_dict(self) -> dict[str, Any]:
-        """What is set, and the kind."""
-        return {
-            name: of
-            for name, of in super().to_dict().items()
-            if name in self.explicit_keys | {"kind"}
-        }
+        """Return the keys that were set, and the kind, as plain data."""
+        names = self.explicit_keys | {"kind"}
+        return {name: value for name, value in super().to_dict().items() if name in names}
 
 
-_tokens = {
-    name: key(known.check, default=None)
-    for name, known in {**Tokenizer.parameter_table, **MailTokenizer.parameter_table}.items()
-    if name not in ("keep_names", "on")
-}
+class _ModelSection(ParameterSection):
+    """A model whose messages can be forgotten."""
 
-_window = key(MAYBE_NATURAL, default=None)
+    window: int | None = key(OPTIONAL_NATURAL, default=None)
 
 
-ClassifierConfig = section_of(
-    PresetClassifier, "classifier", ("positive", "costs", "on", "words"), window=_window
-)
+class ClassifierConfig(
+    _ModelSection,
+    kind="classifier",
+    parameters=PresetClassifier,
+    exclude=("positive", "costs", "on", "words"),
+):
+    """Parameters of the default classifier."""
+
+
+class MultinomialConfig(_ModelSection, kind="multinomial", parameters=MultinomialNB):
+    """Parameters of `MultinomialNB`."""
+
+
+class BernoulliConfig(_ModelSection, kind="bernoulli", parameters=BernoulliNB):
+    """Parameters of `BernoulliNB`."""
+
+
+class ComplementConfig(_ModelSection, kind="complement", parameters=ComplementNB):
+    """Parameters of `ComplementNB`."""
+
+
+class DiscriminativeConfig(
+    _ModelSection, kind="discriminative", parameters=DiscriminativeMultinomialNB
+):
+    """Parameters of `DiscriminativeMultinomialNB`."""
 
 
 class ImmediateConfig(Section, kind="immediate"):
-    """Every label, right after its message."""
+    """Each label arrives right after its message."""
 
 
 class DelayedConfig(Section, kind="delayed"):
-    """Labels come late: one of these says by how much."""
+    """Labels arrive late: by messages, by hours, or at random with a mean."""
 
     messages: int | None = key(Integer(0, none=True), default=None)
     hours: float | None = key(Number(0, 1e9, none=True), default=None)
@@ -111,59 +145,47 @@ class DelayedConfig(Section, kind="delayed"):
 
 
 class PartialConfig(Section, kind="partial"):
-    """Some labels never come: a share of them does, or those of some recipients."""
+    """Some labels never arrive: a random fraction does, or those of some recipients."""
 
     share: float | None = key(Number(0, 1, none=True), default=None)
-    recipients: tuple[str, ...] | None = key(list_of(NAME, 1, none=True), default=None)
+    recipients: tuple[str, ...] | None = key(list_type(NAME, 1, none=True), default=None)
     seed: int = key(SEED, default=1)
 
 
 class OnErrorConfig(Section, kind="on_error"):
-    """Errors only."""
+    """Labels arrive for wrong predictions only."""
 
 
 class MarginConfig(Section, kind="margin"):
-    """Errors, and what was right by less than so many log-odds."""
+    """Labels arrive for wrong predictions, and for right ones below a margin in log-odds."""
 
     log_odds: float = key(Number(0, 1e9), default=3.0)
 
 
 class ActiveConfig(Section, kind="active"):
-    """A share of the labels, asked for by the learner."""
+    """The learner queries labels, for a fraction of the messages."""
 
-    budget: float = key(SHARE, default=0.1)
-
-
-def _class_name(value: Any) -> Any:
-    """Classes that are called 0 and 1 are numbers to YAML."""
-    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+    budget: float = key(FRACTION, default=0.1)
 
 
-def _positive(path: str, value: Any) -> Any:
-    return Text(none=True).read(path, _class_name(value))
-
-
-def _shares(path: str, value: Any) -> Any:
-    """A share of all classes, or of each that is named."""
-    if not isinstance(value, dict):
-        return SHARE.read(path, value)
-    return {
-        NAME.read(path, _class_name(label)): SHARE.read(f"{path}.{label}", share)
-        for label, share in value.items()
-    }
+def _convert_noise(path: str, value: Any) -> Any:
+    """Return a fraction for all classes, or a fraction for each label of a mapping."""
+    if isinstance(value, Mapping):
+        return label_mapping_type(FRACTION)(path, value)
+    return FRACTION.read(path, value)
 
 
 class NoisyConfig(Section, kind="noisy"):
-    """A share of the labels is wrong; of all classes, or of each that is named."""
+    """A fraction of the labels is wrong: of all classes, or of some classes."""
 
-    share: float | dict[str, float] = key(_shares, default=0.1)
+    share: float | dict[str, float] = key(_convert_noise, default=0.1)
     seed: int = key(SEED, default=1)
 
 
 class EvaluateConfig(Section):
-    """Which figures."""
+    """The figures of a replay."""
 
-    positive: str | None = key(_positive, default=None)
+    positive: str | None = key(convert_optional_name, default=None)
     window: int = key(Integer(1, 10**6), default=1000)
     fading: float = key(Number(MIN_POSITIVE, 1, below=True), default=0.999)
     every: int = key(NATURAL, default=100)
@@ -171,22 +193,22 @@ class EvaluateConfig(Section):
 
 
 class OutputConfig(Section):
-    """Where results go."""
+    """The folder of the results, and the file of the model."""
 
-    folder: str | None = key(MAYBE_NAME, default=None)
-    model: str | None = key(MAYBE_NAME, default=None)
+    folder: str | None = key(OPTIONAL_NAME, default=None)
+    model: str | None = key(OPTIONAL_NAME, default=None)
 
 
 class SparkConfig(Section):
-    """What is Spark's, where a configuration is for `streamnb spark`."""
+    """Settings of `streamnb spark`."""
 
-    input: str | None = key(MAYBE_NAME, default=None)
+    input: str | None = key(OPTIONAL_NAME, default=None)
     format: str = key(NAME, default="parquet")
-    output: str | None = key(MAYBE_NAME, default=None)
+    output: str | None = key(OPTIONAL_NAME, default=None)
     parts: int = key(Integer(1, 10**6), default=8)
     block: int = key(Integer(1, 10**9), default=4096)
     memory: float = key(Number(MIN_POSITIVE, 1e9), default=512.0)
-    least: float = key(Number(), default=0.0)
+    min_count: float = key(Number(), default=0.0)
     shards: int | None = key(Integer(1, 10**6, none=True), default=None)
     rounds: int | None = key(Integer(1, 10**6, none=True), default=None)
     classes: bool = key(Boolean(), default=False)
@@ -196,19 +218,19 @@ def _is_list(value: Any) -> bool:
     return isinstance(value, (list, tuple))
 
 
-_named = mapping_of(Constraint(lambda value: True))
+_settings_type = mapping_type(Constraint(lambda value: True))
 
 
-def _swept(path: str, value: Any) -> Any:
-    """Lists of values by key, or a list of settings; lists become tuples."""
+def _convert_sweep(path: str, value: Any) -> Any:
+    """Return a mapping of keys to tuples of values, or a tuple of settings."""
     if isinstance(value, Mapping) and all(map(_is_list, value.values())):
-        return {name: tuple(values) for name, values in _named(path, value).items()}
-    if _is_list(value) and all(isinstance(one, Mapping) for one in value):
-        return tuple(_named(f"{path}[{i}]", one) for i, one in enumerate(value))
-    raise ValueError(f"{path}: expected a list of values for each key, or of settings")
+        return {name: tuple(values) for name, values in _settings_type(path, value).items()}
+    if _is_list(value) and all(isinstance(settings, Mapping) for settings in value):
+        return tuple(_settings_type(f"{path}[{i}]", settings) for i, settings in enumerate(value))
+    raise ValueError(f"{path}: expected a list of values for each key, or a list of settings")
 
 
-_regime = section(
+_policy_type = section_type(
     ImmediateConfig,
     DelayedConfig,
     PartialConfig,
@@ -217,61 +239,56 @@ _regime = section(
     ActiveConfig,
     NoisyConfig,
 )
-_regimes = list_of(_regime)
+_policies_type = list_type(_policy_type)
 
 
-def _feedback(path: str, value: Any) -> Any:
-    """One regime, or several that are combined."""
-    return _regimes(path, value) if _is_list(value) else (_regime(path, value),)
+def _convert_feedback(path: str, value: Any) -> Any:
+    """Return the feedback policies, of one or of a list."""
+    return _policies_type(path, value) if _is_list(value) else (_policy_type(path, value),)
 
 
-TokenizerConfig: Any = type("TokenizerConfig", (_TokenizerConfig,), _tokens)
-
-
-def _prior(path: str, value: Any) -> Any:
-    """Probabilities by class, or a word."""
-    if isinstance(value, dict):
-        value = {_class_name(label): share for label, share in value.items()}
-    return ClassPrior().read(path, value)
-
-
-_counting = {"window": _window, "prior": key(_prior, default="learned")}
-_model = section(
+_model_type = section_type(
     ClassifierConfig,
-    *(section_of(made, kind, **_counting) for kind, made in COUNTING.items()),
+    MultinomialConfig,
+    BernoulliConfig,
+    ComplementConfig,
+    DiscriminativeConfig,
     default="classifier",
 )
 
 
 class Config(Section):
-    """A whole replay."""
+    """The configuration of a replay."""
 
-    corpus: CorpusConfig = key(section(CorpusConfig), default=CorpusConfig())
-    tokenizer: Any = key(section(TokenizerConfig), default=TokenizerConfig())
-    model: Any = key(_model, default=ClassifierConfig())
-    feedback: tuple[Any, ...] = key(_feedback, default=(ImmediateConfig(),))
-    evaluate: EvaluateConfig = key(section(EvaluateConfig), default=EvaluateConfig())
-    output: OutputConfig = key(section(OutputConfig), default=OutputConfig())
-    sweep: Any = key(_swept, default={})
+    corpus: CorpusConfig = key(section_type(CorpusConfig), default=CorpusConfig())
+    tokenizer: Any = key(section_type(TokenizerConfig), default=TokenizerConfig())
+    model: Any = key(_model_type, default=ClassifierConfig())
+    feedback: tuple[Any, ...] = key(_convert_feedback, default=(ImmediateConfig(),))
+    evaluate: EvaluateConfig = key(section_type(EvaluateConfig), default=EvaluateConfig())
+    output: OutputConfig = key(section_type(OutputConfig), default=OutputConfig())
+    sweep: Any = key(_convert_sweep, default={})
     jobs: int = key(Integer(1, 256), default=1)
-    spark: SparkConfig | None = key(section(SparkConfig), default=None)
+    spark: SparkConfig | None = key(section_type(SparkConfig), default=None)
 
     def to_dict(self) -> dict[str, Any]:
-        """As of any section, without what is not there."""
-        return {name: of for name, of in super().to_dict().items() if of is not None}
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """As plain data: sections that are made of tables have no name to be found by."""
-        return build, (self.to_dict(),)
+        """Return plain data for YAML or JSON, without sections that are None."""
+        return {name: value for name, value in super().to_dict().items() if value is not None}
 
 
 def build(data: dict[str, Any], source: str = "configuration") -> Config:
-    """Make the configuration of plain data.
+    """Return the configuration of a replay that plain data describes.
+
+    Parameters
+    ----------
+    data
+        Sections and keys, as YAML has them.
+    source
+        The name of the file, for errors.
 
     Raises
     ------
     ConfigError
-        With the key's path, what was expected, and the nearest known key.
+        With the path of the key, what was expected, and the nearest known key.
 
     Examples
     --------
@@ -280,4 +297,4 @@ def build(data: dict[str, Any], source: str = "configuration") -> Config:
         ...
     streamnb.errors.ConfigError: configuration: model.alhpa: unknown key; did you mean 'alpha'?
     """
-    return converted(data, Config, source)
+    return build_section(data, Config, source)

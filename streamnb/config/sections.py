@@ -1,45 +1,57 @@
-"""Sections of a configuration: plain data in, checked values out, what is wrong with its path.
+"""Sections of a configuration: classes that declare keys, and read plain data into checked values.
 
-Keys are checked as the parameters of models are (`streamnb.parameters`), those of a model's section
-by the model's own table.
+Keys are checked like the parameters of models (`streamnb.parameters`). A section for a model has
+the parameters of the model's class as keys.
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, ClassVar, NamedTuple, Self, TypeVar
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar, dataclass_transform
 
 from streamnb.errors import ConfigError
-from streamnb.parameters import Choice, Constraint, shown
+from streamnb.parameters import Choice, ClassPrior, Constraint, shown
 
-# Gives the value that plain data stands for, or raises ValueError with the path it was given.
-Reader = Callable[[str, Any], Any]
+# Converts the plain data below a path; raises ValueError with that path.
+Converter = Callable[[str, Any], Any]
 
 _REQUIRED: Any = object()
 
 
 class Key(NamedTuple):
-    """A key of a section: what reads it, and what it is where it is not there."""
+    """A key of a section: the converter of its value, and its default."""
 
-    read: Reader
+    convert: Converter
     default: Any
 
 
-def key(of: Constraint | Reader, *, default: Any = _REQUIRED) -> Any:
-    """Declare a key of a section; without a default it must be there."""
-    return Key(of.read if isinstance(of, Constraint) else of, default)
+def key(type_: Constraint | Converter, *, default: Any = _REQUIRED) -> Any:
+    """Declare a key of a section; a key without default is required."""
+    return Key(_converter(type_), default)
 
 
+def _converter(type_: Constraint | Converter) -> Converter:
+    return type_.read if isinstance(type_, Constraint) else type_
+
+
+@dataclass_transform(
+    eq_default=False, kw_only_default=True, frozen_default=True, field_specifiers=(key,)
+)
 class Section:
-    """A part of a configuration: its class declares keys, others are refused; it does not change.
+    """A part of a configuration. Subclasses declare its keys; instances cannot be changed.
 
-    A class that is one of several has a `kind`, and the key that says it.
+    A subclass that is one of several alternatives has a `kind`, which becomes a key.
+
+    Parameters
+    ----------
+    **values
+        Values of the keys.
 
     Raises
     ------
     ValueError
-        With the key's path, what was expected, and the nearest known key.
+        With the path of the key, what was expected, and the nearest known key.
 
     Examples
     --------
@@ -54,191 +66,284 @@ class Section:
     ValueError: trails: unknown key; did you mean 'trials'?
     """
 
-    declared: ClassVar[dict[str, Key]] = {}
-    explicit_keys: frozenset[str]  # the keys that were not left to their defaults
-    kind: Any
+    declared_keys: ClassVar[dict[str, Key]] = {}
+    kind: Any = None
 
     def __init_subclass__(cls, kind: str | None = None) -> None:
-        own = {name: of for name, of in vars(cls).items() if isinstance(of, Key)}
-        for name in own:
+        own_keys = {name: value for name, value in vars(cls).items() if isinstance(value, Key)}
+        for name in own_keys:
             delattr(cls, name)
-        said = {} if kind is None else {"kind": key(Choice((kind,)), default=kind)}
-        cls.declared = {**cls.declared, **said, **own}
+        kind_key = {} if kind is None else {"kind": key(Choice((kind,)), default=kind)}
+        cls.declared_keys = {**cls.declared_keys, **kind_key, **own_keys}
 
-    def __init__(self, **given: Any) -> None:
-        self._read("", given)
+    def __init__(self, **values: Any) -> None:
+        self._read("", values)
+
+    @property
+    def explicit_keys(self) -> frozenset[str]:
+        """The keys that were set and not left to their defaults."""
+        keys: frozenset[str] = vars(self)["_explicit_keys"]
+        return keys
 
     @classmethod
-    def read(cls, path: str, plain: dict[Any, Any]) -> Self:
-        """The section that plain data below a path stands for."""
-        made = cls.__new__(cls)
-        made._read(path, plain)
-        return made
+    def from_dict(cls, path: str, data: dict[Any, Any]) -> Self:
+        """Return the section for the plain data below a path."""
+        section = cls.__new__(cls)
+        section._read(path, data)
+        return section
 
-    def _read(self, path: str, plain: dict[Any, Any]) -> None:
-        for name in plain:
-            if name not in self.declared:
-                known = list(self.declared)
-                near = difflib.get_close_matches(str(name), known, n=1, cutoff=0.5)
-                hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(known)}"
-                called = "null" if name is None else str(name) or "''"
-                raise ValueError(f"{_below(path, called)}: unknown key; {hint}")
-        for name, of in self.declared.items():
-            if name in plain:
-                vars(self)[name] = of.read(_below(path, name), plain[name])
-            elif of.default is _REQUIRED:
-                raise ValueError(f"{_below(path, name)}: missing")
+    def _read(self, path: str, data: dict[Any, Any]) -> None:
+        for name in data:
+            if name not in self.declared_keys:
+                known_names = list(self.declared_keys)
+                close = difflib.get_close_matches(str(name), known_names, n=1, cutoff=0.5)
+                hint = (
+                    f"did you mean {close[0]!r}?"
+                    if close
+                    else f"known keys: {', '.join(known_names)}"
+                )
+                text = "null" if name is None else str(name) or "''"
+                raise ValueError(f"{_join(path, text)}: unknown key; {hint}")
+        for name, declared in self.declared_keys.items():
+            if name in data:
+                vars(self)[name] = declared.convert(_join(path, name), data[name])
+            elif declared.default is _REQUIRED:
+                raise ValueError(f"{_join(path, name)}: missing")
             else:
-                vars(self)[name] = of.default
-        vars(self)["explicit_keys"] = frozenset(plain)
+                vars(self)[name] = declared.default
+        vars(self)["_explicit_keys"] = frozenset(data)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        raise AttributeError(f"{name}: a configuration does not change; `but` makes another one")
+        raise AttributeError(
+            f"{name}: a configuration cannot be changed; with_changes() returns a changed copy"
+        )
 
     def with_changes(self, **values: Any) -> Self:
-        """The same with other values, which are not checked."""
-        if unknown := values.keys() - self.declared.keys():
+        """Return a copy with other values, which are not checked."""
+        if unknown := values.keys() - self.declared_keys.keys():
             raise AttributeError(f"a {type(self).__name__} has no key {min(unknown)!r}")
-        made = self.__new__(type(self))
-        vars(made).update(vars(self), **values, explicit_keys=self.explicit_keys | set(values))
-        return made
+        section = self.__new__(type(self))
+        explicit_keys = self.explicit_keys | set(values)
+        vars(section).update(vars(self), **values, _explicit_keys=explicit_keys)
+        return section
 
     def to_dict(self) -> dict[str, Any]:
-        """What YAML and JSON can hold, defaults included; `read` makes the same of it."""
-        return {name: _plain(getattr(self, name)) for name in self.declared}
+        """Return plain data for YAML or JSON, defaults included; `from_dict` reads it back."""
+        return {name: _to_plain(getattr(self, name)) for name in self.declared_keys}
 
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and repr(other) == repr(self)
 
-    __hash__ = None  # type: ignore[assignment]  # nobody needs it
+    __hash__ = None  # type: ignore[assignment]  # sections are compared, never looked up
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.to_dict()})"
 
 
-def _below(path: str, name: str) -> str:
+class ParameterSection(Section):
+    """A section whose keys are the parameters of classes, with their defaults and checks.
+
+    Examples
+    --------
+    >>> from streamnb import MultinomialNB
+    >>> class Model(ParameterSection, kind="multinomial", parameters=MultinomialNB):
+    ...     '''Parameters of `MultinomialNB`.'''
+    >>> Model().alpha == MultinomialNB().alpha
+    True
+    """
+
+    model_class: ClassVar[type[Any]]
+
+    def __init_subclass__(
+        cls,
+        kind: str | None = None,
+        parameters: type[Any] | tuple[type[Any], ...] = (),
+        exclude: Collection[str] = (),
+        use_defaults: bool = True,
+    ) -> None:
+        """Declare the parameters of a class as keys, but for those to exclude.
+
+        A key that the body of the class declares overrides that of a parameter. Without
+        `use_defaults` the default of each parameter is None.
+        """
+        classes = parameters if isinstance(parameters, tuple) else (parameters,)
+        for parameter_class in classes:
+            cls.model_class = parameter_class
+            for name, parameter in parameter_class.parameter_table.items():
+                if name not in exclude and not isinstance(vars(cls).get(name), Key):
+                    check = parameter.check
+                    type_ = prior_type(check) if isinstance(check, ClassPrior) else check
+                    default = parameter.default if use_defaults else None
+                    setattr(cls, name, key(type_, default=default))
+        super().__init_subclass__(kind)
+
+
+def _join(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
 
 
-def _plain(value: Any) -> Any:
+def _to_plain(value: Any) -> Any:
     if isinstance(value, Section):
         return value.to_dict()
     if isinstance(value, Mapping):
-        return {str(name): _plain(of) for name, of in value.items()}
+        return {str(name): _to_plain(item) for name, item in value.items()}
     if isinstance(value, (set, frozenset)):
         return sorted(value, key=repr)
-    return list(map(_plain, value)) if isinstance(value, (list, tuple)) else value
+    return list(map(_to_plain, value)) if isinstance(value, (list, tuple)) else value
 
 
-def section(*made: type[Section], default: str | None = None) -> Reader:
-    """Read a section; of several, its key `kind` says which (`default` where it does not)."""
-    kinds = {of.declared["kind"].default: of for of in made} if len(made) > 1 else {}
+def section_type(*classes: type[Section], default: str | None = None) -> Converter:
+    """Return the converter of a section; of several classes the key `kind` chooses one.
 
-    def read(path: str, plain: Any) -> Section:
-        if isinstance(plain, made):
-            return plain
-        if plain is None:  # what is below the key may be commented out
-            plain = {}
-        if not isinstance(plain, dict):
+    Parameters
+    ----------
+    *classes
+        The alternatives.
+    default
+        The kind of a section without the key `kind`; None if the key is required.
+    """
+    kinds = {cls.declared_keys["kind"].default: cls for cls in classes} if len(classes) > 1 else {}
+
+    def convert(path: str, data: Any) -> Section:
+        if isinstance(data, classes):
+            return data
+        if data is None:  # all keys below are commented out
+            data = {}
+        if not isinstance(data, dict):
             raise ValueError(f"{path}: expected keys and values, 'key: value'")
         if not kinds:
-            return made[0].read(path, plain)
-        kind = plain.get("kind", default)
+            return classes[0].from_dict(path, data)
+        kind = data.get("kind", default)
         if kind is None:
             raise ValueError(f"{path}.kind: missing: one of {', '.join(kinds)}")
         if not isinstance(kind, str) or kind not in kinds:
             raise ValueError(f"{path}.kind: {shown(kind)} is not one of {', '.join(kinds)}")
-        return kinds[kind].read(path, plain)
+        return kinds[kind].from_dict(path, data)
 
-    return read
+    return convert
 
 
-def list_of(of: Constraint | Reader, least: int = 0, *, none: bool = False) -> Reader:
-    """Read a list of so many at least, as a tuple."""
-    read_one = of.read if isinstance(of, Constraint) else of
+def list_type(
+    item_type: Constraint | Converter, min_length: int = 0, *, none: bool = False
+) -> Converter:
+    """Return the converter of a list to a tuple."""
+    convert_item = _converter(item_type)
 
-    def read(path: str, plain: Any) -> tuple[Any, ...] | None:
-        if plain is None and none:
+    def convert(path: str, data: Any) -> tuple[Any, ...] | None:
+        if data is None and none:
             return None
-        if not isinstance(plain, (list, tuple)) or len(plain) < least:
-            what = f"a list of {least} values or more" if least else "a list"
-            raise ValueError(f"{path}: {shown(plain)} is not {what}")
-        return tuple(read_one(f"{path}[{i}]", one) for i, one in enumerate(plain))
+        if not isinstance(data, (list, tuple)) or len(data) < min_length:
+            expected = f"a list of {min_length} values or more" if min_length else "a list"
+            raise ValueError(f"{path}: {shown(data)} is not {expected}")
+        return tuple(convert_item(f"{path}[{i}]", item) for i, item in enumerate(data))
 
-    return read
+    return convert
 
 
-def mapping_of(of: Constraint | Reader, least: int = 0) -> Reader:
-    """Read a mapping of names to values, of so many at least."""
-    read_one = of.read if isinstance(of, Constraint) else of
+def mapping_type(value_type: Constraint | Converter, min_length: int = 0) -> Converter:
+    """Return the converter of a mapping from names to values."""
+    convert_value = _converter(value_type)
 
-    def read(path: str, plain: Any) -> dict[str, Any]:
-        if not isinstance(plain, Mapping) or len(plain) < least:
-            what = f"names and values, {least} or more" if least else "names and values"
-            raise ValueError(f"{path}: {shown(plain)} is no mapping of {what}")
-        for name in plain:
+    def convert(path: str, data: Any) -> dict[str, Any]:
+        if not isinstance(data, Mapping) or len(data) < min_length:
+            names = f"names and values, {min_length} or more" if min_length else "names and values"
+            raise ValueError(f"{path}: {shown(data)} is not a mapping of {names}")
+        for name in data:
             if not isinstance(name, str) or not name:
-                raise ValueError(f"{path}: {shown(name)} is no name; put it in quotes")
-        return {name: read_one(_below(path, name), one) for name, one in plain.items()}
+                raise ValueError(f"{path}: {_yaml_text(name)} is not a name; put it in quotes")
+        return {name: convert_value(_join(path, name), value) for name, value in data.items()}
 
-    return read
+    return convert
 
 
-def section_of(made: type[Any], kind: str, leave_out: Iterable[str] = (), **more: Any) -> Any:
-    """The section of a class's parameters: its keys, defaults and checks are the class's own.
+def _yaml_text(value: Any) -> str:
+    """Return a value as YAML writes it, for messages."""
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true (or yes, on)", False: "false (or no, off)"}[value]
+    return shown(value)
 
-    Parameters
-    ----------
-    made : type
-        A class that `parameter_class` decorated.
-    kind : str
-        What its key `kind` says.
-    leave_out : iterable of str, default ()
-        Parameters that are no keys.
-    **more : Key
-        Further keys.
 
-    Returns
-    -------
-    type
-        A subclass of `Section`.
+def convert_name(path: str, value: Any) -> str:
+    """Return a label, or the name of a column, as text.
+
+    YAML reads unquoted `0` and `1` as numbers, which have one spelling only: they are accepted.
+
+    Raises
+    ------
+    ValueError
+        For a value that YAML has changed (`yes`, `007`, `1.0`, a date) and for empty text.
     """
-    keys = {
-        name: key(known.check, default=known.default)
-        for name, known in made.parameter_table.items()
-        if name not in set(leave_out)
-    }
-    body = {"__doc__": f"Parameters of `{made.__name__}`.", **keys, **more}
-    return type(f"{made.__name__}Config", (Section,), body, kind=kind)
+    if isinstance(value, int) and not isinstance(value, bool):
+        value = str(value)
+    if not isinstance(value, str):
+        raise ValueError(f"{path}: {_yaml_text(value)} is not text; put it in quotes")
+    if not value:
+        raise ValueError(f"{path}: expected a name, found empty text")
+    return value
 
 
-Made = TypeVar("Made", bound=Section)
+def convert_optional_name(path: str, value: Any) -> str | None:
+    """Return a label or a name as text; None if there is none."""
+    return None if value is None else convert_name(path, value)
 
 
-def converted(data: dict[Any, Any], made: type[Made], source: str) -> Made:
-    """Make a configuration of plain data.
+def label_mapping_type(value_type: Constraint | Converter) -> Converter:
+    """Return the converter of a mapping from labels to values."""
+    convert_value = _converter(value_type)
+
+    def convert(path: str, data: Any) -> dict[str, Any]:
+        if not isinstance(data, Mapping):
+            raise ValueError(f"{path}: {shown(data)} is not a mapping of labels and values")
+        values = {}
+        for name, value in data.items():
+            label = convert_name(path, name)
+            if label in values:
+                raise ValueError(f"{path}: the label {label!r:.80} occurs twice")
+            values[label] = convert_value(_join(path, label), value)
+        return values
+
+    return convert
+
+
+def prior_type(check: ClassPrior) -> Converter:
+    """Return the converter of a prior: a word, or a mapping from labels to probabilities."""
+    convert_mapping = label_mapping_type(Constraint(lambda share: True))
+
+    def convert(path: str, value: Any) -> Any:
+        labelled = convert_mapping(path, value) if isinstance(value, Mapping) else value
+        return check.read(path, labelled)
+
+    return convert
+
+
+Built = TypeVar("Built", bound=Section)
+
+
+def build_section(data: dict[Any, Any], section_class: type[Built], source: str) -> Built:
+    """Return the configuration that plain data describes.
 
     Parameters
     ----------
     data : dict
-        What a file says. What is below a key may be commented out: then it has its default.
-    made : type
-        The configuration's type.
+        The content of a file. A key with nothing below it has its default.
+    section_class : type
+        The class of the configuration.
     source : str
-        The file, for messages.
+        The name of the file, for errors.
 
     Raises
     ------
     ConfigError
-        With the key's path, what was expected, and the nearest known key.
+        With the path of the key, what was expected, and the nearest known key.
     """
-    required = {name for name, of in made.declared.items() if of.default is _REQUIRED}
-    plain = {
+    declared_keys = section_class.declared_keys
+    required = {name for name, declared in declared_keys.items() if declared.default is _REQUIRED}
+    present = {
         name: value
         for name, value in data.items()
-        if value is not None or name in required or name not in made.declared
+        if value is not None or name in required or name not in declared_keys
     }
     try:
-        return made.read("", plain)
+        return section_class.from_dict("", present)
     except ValueError as error:
         raise ConfigError(f"{source}: {error}") from None

@@ -14,21 +14,21 @@ from streamnb.config.sections import Section
 from streamnb.errors import ConfigError, convert_os_errors
 
 MAX_BYTES = 1 << 20
-MAX_DEPTH = 50
+MAX_DEPTH = 50  # lists and mappings inside each other
 
-# 1e-3 is a number in YAML 1.2 and in every other language; PyYAML, which reads YAML 1.1, takes it
-# for text. Written text that looks so is put in quotes.
+# 1e-3 is a number in YAML 1.2 and in every programming language. PyYAML implements YAML 1.1 and
+# reads it as text. The dumper quotes text that looks like this.
 _EXPONENT = re.compile(r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)[eE][-+]?[0-9]{1,4}\Z")
 
 
 class _Loader(yaml.SafeLoader):
-    """Plain data only, as `yaml.safe_load`; what is wrong with a value is told with its line."""
+    """Like `yaml.SafeLoader`, but errors in values name the line."""
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
-        kind = node.tag.rpartition(":")[2]
-        problem = f"{str(node.value)[:60]!r} is no {kind}"
-        if kind in ("int", "float") and isinstance(node.value, str) and ":" in node.value:
-            problem += ": to YAML it is a number to the base of 60; put it in quotes"
+        tag = node.tag.rpartition(":")[2]
+        problem = f"{str(node.value)[:60]!r} is not a valid {tag}"
+        if tag in ("int", "float") and isinstance(node.value, str) and ":" in node.value:
+            problem += ": YAML reads it as a number in base 60; put it in quotes"
             raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
         try:
             return super().construct_object(node, deep)
@@ -37,78 +37,78 @@ class _Loader(yaml.SafeLoader):
 
 
 class _Dumper(yaml.SafeDumper):
-    """Plain data only, as `yaml.safe_dump`."""
+    """Like `yaml.SafeDumper`, with the loader's syntax of numbers."""
 
 
-for made in (_Loader, _Dumper):
-    made.add_implicit_resolver("tag:yaml.org,2002:float", _EXPONENT, list("-+.0123456789"))
+for _yaml_class in (_Loader, _Dumper):
+    _yaml_class.add_implicit_resolver("tag:yaml.org,2002:float", _EXPONENT, list("-+.0123456789"))
 
 
 def read_yaml(path: str | Path) -> dict[str, Any]:
-    """Read a YAML mapping, refusing what is not plain data.
+    """Return the mapping that a YAML file contains.
 
     Raises
     ------
     ConfigError
-        Where the file is missing, too large, not YAML, not a mapping, or repeats a key. Aliases
-        are refused: a few lines of them can stand for terabytes.
+        If the file is missing, too large, not YAML, not a mapping, or repeats a key. Aliases
+        are refused, because a few lines of them can expand to terabytes.
     """
     with convert_os_errors(ConfigError, f"{path}: cannot be read"), open(path, "rb") as file:
-        raw = file.read(MAX_BYTES + 1)
-    if len(raw) > MAX_BYTES:
-        raise ConfigError(f"{path}: longer than {MAX_BYTES} bytes, too long for a configuration")
+        content = file.read(MAX_BYTES + 1)
+    if len(content) > MAX_BYTES:
+        raise ConfigError(f"{path}: longer than {MAX_BYTES} bytes, the limit of a configuration")
     try:
-        text = raw.decode("utf-8-sig")
+        text = content.decode("utf-8-sig")
         _refuse_traps(text, lambda line: f"{path}:{line}")
-        _refuse_repeated(path, yaml.compose(text, Loader=_Loader))
+        _refuse_repeated_keys(path, yaml.compose(text, Loader=_Loader))
         data = yaml.load(text, Loader=_Loader)  # noqa: S506 (it is a SafeLoader)
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: not UTF-8 text (byte {error.start})") from None
     except yaml.MarkedYAMLError as error:
-        line = _line(error.problem_mark)
+        line = _line_number(error.problem_mark)
         raise ConfigError(f"{path}:{line}: not YAML: {error.problem or error.context}") from None
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         raise ConfigError(f"{path}: not YAML: {str(error).splitlines()[0][:120]}") from None
     if data is None:
         raise ConfigError(f"{path}: the file is empty; expected keys and values, 'key: value'")
     if not isinstance(data, dict):
-        raise ConfigError(f"{path}: expected a mapping of keys at the top, found {_kind(data)}")
+        raise ConfigError(f"{path}: expected a mapping of keys at the top, found {_describe(data)}")
     return data
 
 
-def _refuse_traps(text: str, at: Callable[[int], str]) -> None:
-    """Refuse aliases, and depths that take time that grows with their square."""
+def _refuse_traps(text: str, location: Callable[[int], str]) -> None:
+    """Refuse aliases, and depths whose reading takes quadratic time."""
     depth = 0
     for event in yaml.parse(text, Loader=_Loader):
+        line = _line_number(event.start_mark)
         if isinstance(event, yaml.AliasEvent):
-            raise ConfigError(f"{at(_line(event.start_mark))}: aliases (*name) are not allowed")
+            raise ConfigError(f"{location(line)}: aliases (*name) are not allowed")
         depth += isinstance(event, yaml.CollectionStartEvent)
         depth -= isinstance(event, yaml.CollectionEndEvent)
         if depth > MAX_DEPTH:
-            line = _line(event.start_mark)
-            raise ConfigError(f"{at(line)}: more than {MAX_DEPTH} brackets in each other")
+            raise ConfigError(f"{location(line)}: lists and mappings nested over {MAX_DEPTH} deep")
 
 
-def _line(mark: Any) -> int:
+def _line_number(mark: Any) -> int:
     return mark.line + 1 if mark is not None else 1
 
 
-def _kind(value: Any) -> str:
+def _describe(value: Any) -> str:
     return {list: "a list", str: "text", bool: "a truth value"}.get(type(value), f"{value!r:.40}")
 
 
-def _refuse_repeated(path: str | Path, root: yaml.Node | None) -> None:
+def _refuse_repeated_keys(path: str | Path, root: yaml.Node | None) -> None:
     nodes = [root]
     while nodes:
         node = nodes.pop()
         if isinstance(node, yaml.MappingNode):
-            seen = set()
+            names = set()
             for key, value in node.value:
                 if isinstance(key, yaml.ScalarNode):
-                    if key.value in seen:
-                        line = _line(key.start_mark)
-                        raise ConfigError(f"{path}:{line}: the key {key.value!r} is there twice")
-                    seen.add(key.value)
+                    if key.value in names:
+                        line = _line_number(key.start_mark)
+                        raise ConfigError(f"{path}:{line}: the key {key.value!r} occurs twice")
+                    names.add(key.value)
                 nodes.append(value)
         elif isinstance(node, yaml.SequenceNode):
             nodes.extend(node.value)
@@ -117,28 +117,29 @@ def _refuse_repeated(path: str | Path, root: yaml.Node | None) -> None:
 def resolve_paths(
     data: dict[str, Any], section: str, keys: Iterable[str], config_file: str | Path
 ) -> None:
-    """Make paths in a section absolute: they are relative to the file's folder; ~ is one's home.
+    """Make the paths in a section absolute.
 
-    What is no text, or list of texts, is left for the checks of the section.
+    Paths are relative to the folder of the configuration; `~` is the home folder. Values that are
+    neither text nor lists stay as they are: the checks of the section refuse them.
     """
     folder = os.path.dirname(os.path.abspath(config_file))
-    there = data.get(section)
-    if not isinstance(there, dict):
+    values = data.get(section)
+    if not isinstance(values, dict):
         return
 
-    def at(path: Any) -> Any:
-        if not isinstance(path, str) or not path:
+    def resolve(path: Any) -> Any:
+        if not isinstance(path, str) or path in ("", "-"):
             return path
         return os.path.normpath(os.path.join(folder, os.path.expanduser(path)))
 
     for key in keys:
-        if key in there:
-            value = there[key]
-            there[key] = list(map(at, value)) if isinstance(value, list) else at(value)
+        if key in values:
+            value = values[key]
+            values[key] = list(map(resolve, value)) if isinstance(value, list) else resolve(value)
 
 
 def set_key(data: dict[str, Any], assignment: str) -> None:
-    """Apply a KEY=VALUE of the command line, KEY a path such as model.alpha.
+    """Apply the KEY=VALUE of an option to plain data; KEY is a path such as model.alpha.
 
     Examples
     --------
@@ -155,42 +156,42 @@ def set_key(data: dict[str, Any], assignment: str) -> None:
         value = yaml.load(text, Loader=_Loader)  # noqa: S506 (it is a SafeLoader)
     except (yaml.YAMLError, ValueError, RecursionError):
         raise ConfigError(f"--set {assignment}: the value is not YAML") from None
-    *sections, last = key.split(".")
+    *sections, last_key = key.split(".")
     for section in sections:
-        if data.get(section) is None:  # also where the file has only the section's name
+        if data.get(section) is None:  # also a section without keys
             data[section] = {}
         data = data[section]
         if not isinstance(data, dict):
-            raise ConfigError(f"--set {assignment}: {section} has no keys below it")
-    data[last] = value
+            raise ConfigError(f"--set {assignment}: {section} is not a section with keys")
+    data[last_key] = value
 
 
 def apply_settings(data: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
-    """A copy of a plain configuration with some keys, given as paths, set.
+    """Return a copy of a plain configuration with some keys, given as paths, set.
 
-    Where the kind of model changes, its other keys have the defaults of the new kind.
+    If the kind of the model changes, its other keys get the defaults of the new kind.
 
     Examples
     --------
     >>> apply_settings({"model": {"kind": "multinomial", "alpha": 1}}, {"model.alpha": 2})
     {'model': {'kind': 'multinomial', 'alpha': 2}}
     """
-    out = {key: dict(value) if isinstance(value, dict) else value for key, value in data.items()}
+    copy = {key: dict(value) if isinstance(value, dict) else value for key, value in data.items()}
     kind = settings.get("model.kind")
-    if kind is not None and isinstance(out.get("model"), dict) and kind != out["model"]["kind"]:
-        out["model"] = {}
+    if kind is not None and isinstance(copy.get("model"), dict) and kind != copy["model"]["kind"]:
+        copy["model"] = {}
     for key, value in settings.items():
-        section, dot, last = key.partition(".")
-        inner = out.get(section)
+        section, dot, last_key = key.partition(".")
+        keys = copy.get(section)
         if not dot:
-            out[section] = value
-        elif isinstance(inner, dict):
-            inner[last] = value
+            copy[section] = value
+        elif isinstance(keys, dict):
+            keys[last_key] = value
         else:
-            raise ConfigError(f"sweep.{key}: {section} is not a mapping of keys")
-    return out
+            raise ConfigError(f"sweep.{key}: {section} is not a section with keys")
+    return copy
 
 
 def to_yaml(config: Section) -> str:
-    """Write a configuration out, every default included."""
+    """Return a configuration as YAML, with every default."""
     return yaml.dump(config.to_dict(), Dumper=_Dumper, sort_keys=False, allow_unicode=True)

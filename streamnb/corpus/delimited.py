@@ -1,238 +1,246 @@
-"""Delimited text: `label<TAB>text` lines, or CSV with named columns."""
+"""Corpora of labelled texts in tables: CSV, lines between tabs, JSON Lines, Parquet, fastText."""
 
 from __future__ import annotations
 
-import csv
-from codecs import BOM_UTF8
-from collections.abc import Collection, Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
 
-from streamnb.corpus.entry import Corpus, Entry, Labels, numbered_lines
-from streamnb.errors import CorpusError, convert_os_errors
+from streamnb.corpus.entry import Corpus, Entry, Labels
+from streamnb.corpus.tabular import (
+    Table,
+    decode_head,
+    normalize_names,
+    open_table,
+    without_header,
+)
+from streamnb.errors import CorpusError
 
-MAX_FIELD = 1 << 20  # bytes or characters of a text that are read
-_MAX_ROW = 1 << 26  # bytes of a line, and characters of a field, before they are cut
-_DELIMITERS = ",;\t"
-_LABEL_COLUMNS = ("label", "class", "category", "target", "y")
-_TEXT_COLUMNS = ("text", "message", "body", "sms", "content", "document", "v2", "x")
+MAX_FIELD = 1 << 20  # characters of a text that are read
+MAX_LABEL = 64  # characters of a label of lines between tabs, where they are detected
+MIN_ROWS = 5  # fewer rows say too little about a column
+# Names of columns in data sets of texts, the most specific first.
+LABEL_COLUMNS = (
+    "label", "class", "category", "target", "sentiment", "polarity", "intent", "rating", "stars",
+    "score", "v1", "y",
+)  # fmt: skip
+TEXT_COLUMNS = (
+    "text", "message", "body", "sms", "content", "document", "sentence", "review", "comment",
+    "tweet", "utterance", "question", "post", "description", "v2", "x",
+)  # fmt: skip
 
 
-def looks_tabbed(head: bytes) -> bool:
-    """Whether text begins with `label<TAB>text` lines with short labels.
+def open_delimited(
+    path: Path,
+    root: Path,
+    label: str | None = None,
+    text: str | None = None,
+    format: str | None = None,  # noqa: A002
+    delimiter: str | None = None,
+    has_header: bool | None = None,
+) -> Corpus:
+    """Open a table of labelled texts.
 
-    One line in four may be none, where labels come again and again.
+    Parameters
+    ----------
+    path
+        The file.
+    root
+        The corpus; names of entries are relative to it.
+    label, text
+        Names of the columns, or their numbers from 1 if the table has no header; None to detect
+        them.
+    format, delimiter, has_header
+        See `open_table`.
+
+    Raises
+    ------
+    CorpusError
+        If the file is not a table, or its columns are not those of labels and texts.
     """
-    lines = [line for line in head.removeprefix(BOM_UTF8).split(b"\n") if line.strip()][:200]
-    if lines and b"\0" not in head and _names_columns(lines[0]):
-        return True
-    if len(lines) > 1:
-        lines.pop()  # it may be cut off
-    labels = [
-        line[: line.index(b"\t")]
-        for line in lines
-        if b"\t" in line and 0 < line.index(b"\t") <= 64 and b"\0" not in line
-    ]
-    if len(labels) == len(lines):
+    names = [name for name in (label, text) if name is not None]
+    table = open_table(
+        path,
+        format,
+        delimiter,
+        has_header,
+        () if names else (LABEL_COLUMNS, TEXT_COLUMNS),
+        [name for name in names if not name.isdecimal()],
+    )
+    table, label_index, text_index = _choose_columns(table, label, text, has_header)
+    _check_columns(table, label_index, text_index)
+    if table.quoting != "csv" and text_index == len(table.names) - 1:
+        table = replace(table, is_last_wide=True)
+    file_name = path.relative_to(root).as_posix() if path != root else path.name
+
+    def entries() -> Iterator[Entry]:
+        labels = Labels()
+        for row in table.rows():
+            location, problem, cells = f"{path}:{row.line}", row.problem, row.cells
+            if not problem and not cells[label_index].strip():
+                problem = f"{location}: no label in the column {table.names[label_index]!r:.80}"
+            yield Entry(
+                f"{file_name}:{row.line}",
+                "" if problem else labels.normalize(cells[label_index], location),
+                str(path),
+                text="" if problem else cells[text_index][:MAX_FIELD],
+                problem=problem,
+            )
+
+    columns = f"labels in column {table.names[label_index]!r}, text in {table.names[text_index]!r}"
+    kind = "tabs" if table.format == "csv" and table.delimiter == "\t" else table.format
+    description = f"{path.name}, {table.describe()}, {columns}"
+    return Corpus(kind, root, description, "text", entries)
+
+
+def is_tabbed(head: bytes) -> bool:
+    """Return whether text begins with lines of a short label and a text, between tabs.
+
+    One line in four may have no label, if labels repeat.
+    """
+    if b"\0" in head:
+        return False
+    lines = [line.rstrip("\r\n") for line in decode_head(head) if line.strip()][:200]
+    if not lines or _is_known_header(lines[0].split("\t")):
         return bool(lines)
-    return len(labels) >= 0.75 * len(lines) and len(set(labels)) <= len(labels) / 2
+    if len(lines) > 1:
+        lines.pop()  # it may be cut
+    return any(
+        len(labels) == len(lines)
+        or (len(labels) >= 0.75 * len(lines) and len(set(labels)) <= len(labels) / 2)
+        for labels in (
+            [line.partition("\t")[0] for line in lines if 0 < line.find("\t") <= MAX_LABEL],
+            [line.rpartition("\t")[2] for line in lines if 0 < _last_length(line) <= MAX_LABEL],
+        )
+    )
 
 
-def _lines(file: BinaryIO, most: int) -> Iterator[tuple[int, bytes]]:
-    """Numbered lines without a byte order mark; of a very long one only the beginning."""
-    for number, line in numbered_lines(file, most):
-        rest = line
-        while rest and not rest.endswith(b"\n"):  # read to where the next line begins
-            rest = file.readline(MAX_FIELD)
-        yield number, line.removeprefix(BOM_UTF8) if number == 1 else line
+def _last_length(line: str) -> int:
+    """Return the length of the last cell of a line; 0 without a tab."""
+    return len(line) - 1 - line.rfind("\t") if "\t" in line else 0
 
 
-def _name_of(path: Path, root: Path, number: int) -> str:
-    return f"{path.relative_to(root).as_posix() if path != root else path.name}:{number}"
+def _is_known_header(names: Sequence[str]) -> bool:
+    plain = set(normalize_names(names))
+    return bool(plain & set(LABEL_COLUMNS) and plain & set(TEXT_COLUMNS))
 
 
-def delimited_tabs(paths: list[Path], root: Path) -> Corpus:
-    """Read lines of `label<TAB>text`, the files one after the other."""
-
-    def entries() -> Iterator[Entry]:
-        labels = Labels()
-        for path in paths:
-            with (
-                convert_os_errors(CorpusError, f"{path}: cannot be read"),
-                open(path, "rb") as file,
-            ):
-                columns: _TabColumns | None = None
-                filled = (one for one in _lines(file, _MAX_ROW) if one[1].strip())
-                for place, (number, line) in enumerate(filled):
-                    where = f"{path}:{number}"
-                    if place == 0 and (columns := _tab_columns(line, where)):
-                        continue
-                    label, text, problem = _parted(line, columns, where)
-                    yield Entry(
-                        _name_of(path, root, number),
-                        labels.word(_decoded(label), where),
-                        str(path),
-                        text=_decoded(text)[:MAX_FIELD].rstrip("\r\n"),
-                        problem=problem,
-                    )
-
-    files = paths[0].name if len(paths) == 1 else ", ".join(path.name for path in paths[:4])
-    return Corpus("tabs", root, f"lines of label<TAB>text, {files}", "text", entries)
-
-
-class _TabColumns(NamedTuple):
-    """Which columns hold label and text, of how many."""
-
-    label: int
-    text: int
-    columns: int
+def _choose_columns(
+    table: Table, label: str | None, text: str | None, has_header: bool | None
+) -> tuple[Table, int, int]:
+    """Return the table and the columns of labels and texts; the table may turn out headerless."""
+    numbers = [name for name in (label, text) if name is not None and name.isdecimal()]
+    if has_header is None and any(name not in table.names for name in numbers):
+        table = without_header(table)
+    label_index = _find_column(table, label, LABEL_COLUMNS)
+    text_index = _find_column(table, text, TEXT_COLUMNS)
+    if label_index == text_index and label_index is not None:
+        raise CorpusError(
+            f"{table.path}: label and text are the same column, {table.names[label_index]!r:.80}; "
+            "set corpus.label_column and corpus.text_column"
+        )
+    known_index = text_index if label_index is None else label_index
+    if known_index is not None and _is_pair_header(table, known_index, label or text):
+        label_index = 1 - known_index if label_index is None else label_index
+        text_index = 1 - known_index if text_index is None else text_index
+    if label_index is not None and text_index is not None:
+        return table, label_index, text_index
+    if label is None and text is None and table.format == "csv" and has_header is not True:
+        detected = _detect_columns(without_header(table))
+        if detected is not None:
+            return detected
+    raise CorpusError(
+        f"{table.path}:1: cannot tell which columns hold label and text "
+        f"(columns: {', '.join(table.names)[:200]}); set corpus.label_column and "
+        "corpus.text_column to their names, or to their numbers if there is no header"
+    )
 
 
-def _tab_columns(line: bytes, where: str) -> _TabColumns | None:
-    """Where label and text are, in a line that has the names of columns; None for another one."""
-    names = _plain(_decoded(line).split("\t"))
-    label, text = _first_of(_LABEL_COLUMNS, names), _first_of(_TEXT_COLUMNS, names)
-    if label is None or text is None:
-        return None
-    _check_once((label, text), names, where)
-    return _TabColumns(names.index(label), names.index(text), len(names))
+def _find_column(table: Table, name: str | None, known_names: Sequence[str]) -> int | None:
+    """Return the index of a column by its name, or by the first known name that occurs."""
+    plain = normalize_names(table.names)
+    if name is None:
+        name = next((known for known in known_names if known in plain), None)
+        index = None if name is None else plain.index(name)
+    elif name in table.names:
+        index = table.names.index(name)
+    else:
+        names = ", ".join(table.names)[:200]
+        raise CorpusError(f"{table.path}:1: no column {name!r:.80}; there are {names}")
+    if index is not None and plain.count(plain[index]) > 1:
+        raise CorpusError(f"{table.path}:1: two columns are called {name!r:.80}; rename one")
+    return index
 
 
-def _names_columns(line: bytes) -> bool:
-    try:
-        return _tab_columns(line, "") is not None
-    except CorpusError:  # two of one name: that is told when it is read
-        return True
+def _is_pair_header(table: Table, known_index: int, wanted: str | None) -> bool:
+    """Return whether one known column of two tells what the other one is.
 
-
-def _parted(line: bytes, columns: _TabColumns | None, where: str) -> tuple[bytes, bytes, str]:
-    """Label and text of a line, and why it has none."""
-    if columns is None:
-        label, tab, text = line.partition(b"\t")
-        if not tab or not label.strip():
-            return b"", b"", f"{where}: expected 'label<TAB>text'"
-        return label, text, ""
-    last = columns.text == columns.columns - 1  # its tabs are the text's own
-    parts = line.split(b"\t", columns.columns - 1 if last else -1)
-    if len(parts) != columns.columns or not parts[columns.label].strip():
-        many = "more" if len(parts) > columns.columns else "fewer"
-        return b"", b"", f"{where}: no label, or {many} columns than the first line has"
-    return parts[columns.label], parts[columns.text], ""
-
-
-def _first_of(known: Iterable[str], names: Collection[str]) -> str | None:
-    """The first of the known names that is there."""
-    return next((name for name in known if name in names), None)
-
-
-def _check_once(wanted: Iterable[str], names: list[str], where: str) -> None:
-    """Raise CorpusError where a column that is wanted is there twice, in whatever capitals."""
-    for name in wanted:
-        if _plain(names).count(name.strip().lower()) > 1:
-            raise CorpusError(f"{where}: two columns are called {name!r}; rename one")
-
-
-def _decoded(raw: bytes) -> str:
-    try:
-        return raw.decode("utf-8")
-    except UnicodeDecodeError:
-        return raw.decode("cp1252", "replace")
-
-
-class Columns(NamedTuple):
-    """The columns of a CSV file that hold label and text, and what separates columns."""
-
-    label: str
-    text: str
-    delimiter: str
-
-
-def csv_columns(path: Path, label: str | None = None, text: str | None = None) -> Columns | None:
-    """Where a CSV file has label and text, or None where it cannot be told."""
-    with convert_os_errors(CorpusError, f"{path}: cannot be read"), open(path, "rb") as file:
-        head = _decoded(file.readline(1 << 16)).lstrip("\ufeff")
-    for delimiter in _DELIMITERS:
-        names = _names(head, delimiter)
-        found_label = _column(label, _LABEL_COLUMNS, names)
-        found_text = _column(text, _TEXT_COLUMNS, names)
-        if found_label is not None and found_text not in (None, found_label):
-            _check_once((found_label, found_text), names, f"{path}:1")
-            return Columns(found_label, found_text, delimiter)
-    names = max((_names(head, delimiter) for delimiter in _DELIMITERS), key=len)
-    for wanted in (label, text):
-        if wanted is not None and wanted not in names:
-            raise CorpusError(f"{path}:1: no column {wanted!r}; there are {', '.join(names)[:200]}")
-    return None
-
-
-def _names(line: str, delimiter: str) -> list[str]:
-    """The names of columns in a line; none where it is no CSV."""
-    try:
-        return next(csv.reader([line], delimiter=delimiter), [])
-    except csv.Error:
-        return []
-
-
-def _column(wanted: str | None, known: Iterable[str], names: list[str]) -> str | None:
-    """The name of the column that is wanted, or of one of those that are known."""
-    if wanted is not None:
-        return wanted if wanted in names else None
-    plain = _plain(names)
-    first = _first_of(known, plain)
-    return None if first is None else names[plain.index(first)]
-
-
-def _plain(names: Iterable[str]) -> list[str]:
-    return [name.strip().lower() for name in names]
-
-
-def _csv_rows(path: Path, reader: csv.DictReader[str]) -> Iterator[dict[str, str]]:
-    """The rows of a reader, with room for long fields.
-
-    The csv module has one limit for the whole process: it is changed while a row is read only.
+    A word that is the name of a column, above the same or single letters, may be data.
     """
-    while True:
-        began = 1
-        before = csv.field_size_limit(_MAX_ROW)
-        try:
-            _ = reader.fieldnames  # the first line, if it has not been read yet
-            began = reader.line_num + 1
-            row = next(reader, None)
-        except csv.Error as error:
-            # A quote that is not closed is noticed at the end of the file.
-            raise CorpusError(f"{path}:{began}: not CSV: {error}, in the row from here") from None
-        finally:
-            csv.field_size_limit(before)
-        if row is None:
-            return
-        yield row
+    if len(table.names) != 2:
+        return False
+    name = table.names[1 - known_index]
+    values = {row[1 - known_index].strip() for row in table.head()}
+    return name not in values and (wanted is not None or len(table.names[known_index]) > 1)
 
 
-def delimited_csv(path: Path, label: str, text: str, delimiter: str = ",") -> Corpus:
-    """Read a CSV file with named columns for label and text."""
+def _detect_columns(table: Table) -> tuple[Table, int, int] | None:
+    """Return columns of labels and texts by their content; None if that leaves doubt.
 
-    def entries() -> Iterator[Entry]:
-        labels = Labels()
-        with convert_os_errors(CorpusError, f"{path}: cannot be read"), open(path, "rb") as raw:
-            lines = (_decoded(line) for _, line in _lines(raw, _MAX_ROW))
-            reader = csv.DictReader(lines, delimiter=delimiter, strict=True)
-            for number, row in enumerate(_csv_rows(path, reader), 1):
-                where, problem = f"{path}:{reader.line_num}", ""
-                if row.get(label) is None or row.get(text) is None:
-                    problem = f"{where}: fewer columns than the first line has"
-                elif None in row:
-                    problem = (
-                        f"{where}: more columns than the first line has; "
-                        f"a text with {delimiter!r} in it wants quotes"
-                    )
-                yield Entry(
-                    _name_of(path, path, number),
-                    "" if problem else labels.word(row[label], where),
-                    str(path),
-                    text=(row[text] or "")[:MAX_FIELD],
-                    problem=problem,
-                )
+    Labels are short and repeat, texts have words and differ.
+    """
+    rows = table.head()
+    if len(table.names) != 2 or not rows:
+        return None
+    columns = [[row[index].strip() for row in rows] for index in (0, 1)]
+    distinct = [len(set(column)) for column in columns]
+    words = [sum(len(cell.split()) for cell in column) for column in columns]
+    label_index = 0
+    if len(rows) >= MIN_ROWS and 2 <= distinct[1] < distinct[0] and words[0] >= words[1]:
+        label_index = int(words[0] > words[1] or 4 * distinct[1] <= distinct[0])
+    elif distinct[0] == distinct[1] and words[0] > 1.5 * words[1]:
+        label_index = 1
+    labels = columns[label_index]
+    repeats = len(rows) >= MIN_ROWS and distinct[label_index] <= len(rows) / 2
+    if table.delimiter != "\t" and not (repeats and max(map(len, labels)) <= MAX_LABEL):
+        return None
+    if _is_unknown_header(rows[0], labels):
+        names = [cell.strip() for cell in rows[0]]
+        table = replace(table, names=names, has_header=True)
+    return table, label_index, 1 - label_index
 
-    return Corpus(
-        "csv", path, f"CSV, labels in column {label!r}, text in {text!r}", "text", entries
+
+def _is_unknown_header(first_row: list[str], labels: list[str]) -> bool:
+    """Return whether the first row names columns: two words, no label of any other row."""
+    counts = Counter(labels[1:])
+    return (
+        len(labels) >= 2 * MIN_ROWS
+        and labels[0] not in counts
+        and min(counts.values()) > 1
+        and all(len(cell.split()) == 1 and len(cell) <= MAX_LABEL for cell in first_row)
+    )
+
+
+def _check_columns(table: Table, label_index: int, text_index: int) -> None:
+    """Raise CorpusError if the first rows show that the columns cannot be labels and texts."""
+    rows = table.head()
+    if len(rows) < MIN_ROWS:
+        return
+    labels = [row[label_index].strip() for row in rows]
+    texts = [row[text_index] for row in rows]
+    label_name, text_name = table.names[label_index], table.names[text_index]
+    has_longer_labels = sum(map(len, labels)) > sum(map(len, texts))
+    if len(set(labels)) == len(labels):
+        problem = f"all {len(labels)} labels in the column {label_name!r:.80} are different"
+    elif has_longer_labels and len(set(labels)) > min(len(set(texts)), len(labels) / 2):
+        problem = (
+            f"the labels in the column {label_name!r:.80} are longer than the texts in the "
+            f"column {text_name!r:.80}"
+        )
+    else:
+        return
+    raise CorpusError(
+        f"{table.path}: {problem}; set corpus.label_column and corpus.text_column "
+        f"(columns: {', '.join(table.names)[:200]})"
     )

@@ -1,135 +1,224 @@
-"""Which reader fits what lies at a path."""
+"""The detection of the reader that fits a file or folder."""
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from streamnb.corpus.delimited import csv_columns, delimited_csv, delimited_tabs, looks_tabbed
-from streamnb.corpus.entry import Corpus
-from streamnb.corpus.folders import class_folders, is_maildir, maildir
-from streamnb.corpus.mbox import looks_like_mbox, mbox
-from streamnb.corpus.trec import looks_like_index, trec_index
+from streamnb.corpus.delimited import is_tabbed, open_delimited
+from streamnb.corpus.entry import Corpus, Entry
+from streamnb.corpus.folders import is_maildir, open_class_folders, open_maildir
+from streamnb.corpus.mbox import is_mbox, open_mbox
+from streamnb.corpus.tabular import FORMATS, detect_format, is_utf_16, read_head
+from streamnb.corpus.trec import is_trec_index, open_trec_index
 from streamnb.errors import ConfigError, CorpusError, convert_os_errors
 
-KINDS = ("trec", "folders", "maildir", "mbox", "tabs", "csv")
-_SOUGHT = (
+TABLE_KINDS = ("tabs", *FORMATS)
+KINDS = ("trec", "folders", "maildir", "mbox", *TABLE_KINDS)
+_EXPECTED = (
     "a TREC index (a file 'index' of 'label path' lines), one folder of messages a class, "
-    "mbox files, a Maildir, label<TAB>text lines or CSV with named columns"
+    "mbox files, a Maildir, label<TAB>text lines, CSV, JSON Lines, Parquet or fastText lines"
 )
 
 
 def open_corpus(
-    path: str | Path,
+    path: str | Path | Sequence[str | Path],
     kind: str | None = None,
     label_header: str | None = None,
     label_column: str | None = None,
     text_column: str | None = None,
+    delimiter: str | None = None,
+    has_header: bool | None = None,
 ) -> Corpus:
     """Open the corpus at a path with the reader that fits.
 
     Parameters
     ----------
     path
-        A file or a folder.
+        A file, a folder, "-" for standard input, or a list of those, which are read one after the
+        other.
     kind
-        One of `KINDS`, or None to find out.
+        One of `KINDS`, or None to detect it.
     label_header
-        Header field with the label, for mbox and Maildir; it is not read as part of the message.
+        The header field with the label, for mbox and Maildir; it is not read as part of a message.
     label_column, text_column
-        Names of the columns of a CSV file.
+        Names of the columns of a table, or their numbers from 1 if it has no header.
+    delimiter
+        The delimiter of a CSV file; None to detect it.
+    has_header
+        Whether the first line of a CSV file names the columns; None to detect it.
 
     Raises
     ------
     CorpusError
-        Where there is no corpus, with what was looked for.
+        If there is no corpus; the message lists the kinds.
+    ConfigError
+        If an option does not fit the kind of corpus.
     """
-    path = Path(path)
+    if not isinstance(path, (str, Path)):
+        return _join(
+            [
+                open_corpus(
+                    item, kind, label_header, label_column, text_column, delimiter, has_header
+                )
+                for item in path
+            ]
+        )
+    path = spool_input() if str(path) == "-" else Path(path)
     if not path.exists():
         raise CorpusError(f"{path}: no such file or folder")
     if kind is not None and kind not in KINDS:
         raise ConfigError(f"corpus.kind: {kind!r} is not one of {', '.join(KINDS)}")
-    if path.is_dir():
-        if not os.access(path, os.R_OK | os.X_OK):
-            raise CorpusError(f"{path}: cannot be listed: permission denied")
-        found = _open_folder(path, kind, label_header)
-    elif path.is_file():
-        found = _open_file(path, kind, label_header, label_column, text_column)
-    else:
+    if path.is_dir() and not os.access(path, os.R_OK | os.X_OK):
+        raise CorpusError(f"{path}: cannot be listed: permission denied")
+    if not (path.is_dir() or path.is_file()):
         raise CorpusError(f"{path}: neither a file nor a folder")
-    if found is None:
-        raise CorpusError(
-            f"{path}: not a corpus{f' of kind {kind}' if kind else ''}; looked for {_SOUGHT}"
+    opener = _Opener(kind, label_header, (label_column, text_column), delimiter, has_header)
+    corpus = opener.open_folder(path) if path.is_dir() else opener.open_file(path)
+    if corpus is None:
+        of_kind = f" of kind {kind}" if kind else ""
+        raise CorpusError(f"{path}: not a corpus{of_kind}; expected {_EXPECTED}")
+    _check_options(corpus, path, label_header, label_column or text_column)
+    return corpus
+
+
+def _check_options(
+    corpus: Corpus, path: Path, label_header: str | None, column: str | None
+) -> None:
+    """Raise ConfigError for an option that the kind of corpus would ignore."""
+    if column is not None and corpus.kind not in TABLE_KINDS:
+        raise ConfigError(
+            f"corpus.label_column, corpus.text_column: {path} has no columns (it is "
+            f"{corpus.description}); leave them out"
         )
-    return found
+    if label_header is not None and corpus.kind not in ("mbox", "maildir"):
+        raise ConfigError(
+            f"corpus.label_header: it is for mbox and Maildir, and {path} is {corpus.description}; "
+            "leave it out"
+        )
 
 
-def _head(path: Path) -> bytes:
-    with convert_os_errors(CorpusError, f"{path}: cannot be read"), open(path, "rb") as file:
-        return file.read(1 << 16)
+def spool_input() -> Path:
+    """Copy standard input to a temporary file, which is removed at the end of the process."""
+    folder = tempfile.mkdtemp(prefix="streamnb-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    path = Path(folder) / "stdin"
+    with convert_os_errors(CorpusError, "standard input: cannot be read"), open(path, "wb") as file:
+        shutil.copyfileobj(sys.stdin.buffer, file)
+    if not path.stat().st_size:
+        raise CorpusError("standard input: it is empty")
+    return path
 
 
-def _is_utf_16(head: bytes) -> bool:
-    """Whether it begins with UTF-16's mark, or about every second byte alone is zero."""
-    zeros = sorted(head[place::2].count(b"\0") for place in (0, 1))
-    marked = head.startswith((b"\xff\xfe", b"\xfe\xff"))
-    return marked or (4 * zeros[1] > len(head) > 20 * zeros[0])
-
-
-def _open_file(
-    path: Path,
-    kind: str | None,
-    label_header: str | None,
-    label_column: str | None,
-    text_column: str | None,
-) -> Corpus | None:
-    head = _head(path)
-    if not head:
-        raise CorpusError(f"{path}: the file is empty")
-    named = path.name == "index"
-    if kind == "trec" or (kind is None and (named or looks_like_index(head, path.parent))):
-        return trec_index(path)
-    if kind == "mbox" or (kind is None and looks_like_mbox(head)):
-        return mbox([path], path, label_header)
-    if _is_utf_16(head):
-        raise CorpusError(f"{path}: not text in UTF-8, but perhaps in UTF-16; save it as UTF-8")
-    if kind == "csv" or (kind is None and (path.suffix.lower() == ".csv" or label_column)):
-        columns = csv_columns(path, label_column, text_column)
-        if columns is None:
+def _join(corpora: list[Corpus]) -> Corpus:
+    """Return corpora as one, read one after the other."""
+    if not corpora:
+        raise ConfigError("corpus.path: expected one path at least")
+    first = corpora[0]
+    for corpus in corpora:
+        if corpus.content != first.content:
             raise CorpusError(
-                f"{path}:1: cannot tell which columns hold label and text; "
-                "set corpus.label_column and corpus.text_column"
+                f"{corpus.path}: it holds {corpus.content}, and {first.path} {first.content}; "
+                "corpora read together must be of one kind"
             )
-        return delimited_csv(path, *columns)
-    if kind == "tabs" or (kind is None and looks_tabbed(head)):
-        return delimited_tabs([path], path)
-    return None
+    if len(corpora) == 1:
+        return first
 
+    def entries() -> Iterator[Entry]:
+        for corpus in corpora:
+            yield from corpus.entries()
 
-def _open_folder(path: Path, kind: str | None, label_header: str | None) -> Corpus | None:
-    for index in (path / "index", path / "full" / "index"):
-        if kind in (None, "trec") and index.is_file():
-            return trec_index(index)
-    if kind in (None, "maildir") and is_maildir(path):
-        return maildir(path, None, label_header)
-    folders = class_folders(path) if kind in (None, "folders") else None
-    if folders is not None:
-        return folders
-    files = sorted(
-        (item for item in path.iterdir() if item.is_file() and not item.name.startswith(".")),
-        # Where a corpus is split, what is to be learned from comes first.
-        key=lambda item: ("train" not in item.name.lower(), item.name),
+    sizes = [corpus.size for corpus in corpora if corpus.size is not None]
+    return Corpus(
+        first.kind,
+        first.path,
+        "; ".join(corpus.description for corpus in corpora[:4]),
+        first.content,
+        entries,
+        tuple(dict.fromkeys(name for corpus in corpora for name in corpus.drop_headers)),
+        sum(sizes) if len(sizes) == len(corpora) else None,
     )
-    boxes: list[Path] = []
-    tabbed: list[Path] = []
-    for item in files:
-        head = _head(item)
-        if looks_like_mbox(head):
-            boxes.append(item)
-        elif looks_tabbed(head):
-            tabbed.append(item)
-    if kind in (None, "mbox") and boxes:
-        return mbox(boxes, path, label_header)
-    if kind in (None, "tabs") and tabbed:
-        return delimited_tabs(tabbed, path)
-    return None
+
+
+class _Opener:
+    """Opens a file or a folder with the options of a corpus."""
+
+    def __init__(
+        self,
+        kind: str | None,
+        label_header: str | None,
+        columns: tuple[str | None, str | None],
+        delimiter: str | None,
+        has_header: bool | None,
+    ) -> None:
+        self.kind = kind
+        self.label_header = label_header
+        self.columns = columns
+        self.delimiter = delimiter
+        self.has_header = has_header
+
+    def open_file(self, path: Path) -> Corpus | None:
+        """Return the corpus in a file; None if it is not of the kind, or of no kind."""
+        kind = self.kind
+        head = read_head(path)
+        if not head:
+            raise CorpusError(f"{path}: the file is empty")
+        is_index = path.name == "index" or is_trec_index(head, path.parent)
+        if kind == "trec" or (kind is None and is_index):
+            return open_trec_index(path)
+        if kind == "mbox" or (kind is None and is_mbox(head)):
+            return open_mbox([path], path, self.label_header)
+        return self.open_table(path, path, head)
+
+    def open_table(self, path: Path, root: Path, head: bytes) -> Corpus | None:
+        """Return the corpus in a tabular file; None if it is not tabular."""
+        kind = self.kind
+        if kind is not None and kind not in TABLE_KINDS:
+            return None
+        table_format = detect_format(path, head) if kind in (None, "csv") else kind
+        if table_format != "parquet" and is_utf_16(head):
+            raise CorpusError(
+                f"{path}: not text in UTF-8, but perhaps in UTF-16; save the file as UTF-8"
+            )
+        delimiter = self.delimiter
+        if kind == "tabs" or (table_format is None and kind is None and is_tabbed(head)):
+            table_format, delimiter = "csv", delimiter or "\t"
+        elif table_format is None and (kind == "csv" or delimiter is not None or any(self.columns)):
+            table_format = "csv"
+        if table_format is None:
+            return None
+        return open_delimited(path, root, *self.columns, table_format, delimiter, self.has_header)
+
+    def open_folder(self, path: Path) -> Corpus | None:
+        """Return the corpus in a folder; None if it is not of the kind, or of no kind."""
+        kind = self.kind
+        for index in (path / "index", path / "full" / "index"):
+            if kind in (None, "trec") and index.is_file():
+                return open_trec_index(index)
+        if kind in (None, "maildir") and is_maildir(path):
+            return open_maildir(path, None, self.label_header)
+        folders = open_class_folders(path) if kind in (None, "folders") else None
+        if folders is not None:
+            return folders
+        files = sorted(
+            (item for item in path.iterdir() if item.is_file() and not item.name.startswith(".")),
+            # The part of a split corpus that is for training comes first.
+            key=lambda item: ("train" not in item.name.lower(), item.name),
+        )
+        heads = {item: head for item in files if (head := read_head(item, 1 << 16))}
+        boxes = [item for item, head in heads.items() if is_mbox(head)]
+        if kind in (None, "mbox") and boxes:
+            return open_mbox(boxes, path, self.label_header)
+        tables = [
+            item
+            for item, head in heads.items()
+            if detect_format(item, head) is not None or is_tabbed(head)
+        ]
+        corpora = [self.open_table(item, path, heads[item]) for item in tables]
+        opened = [corpus for corpus in corpora if corpus is not None]
+        return _join(opened) if opened else None

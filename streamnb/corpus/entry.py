@@ -1,4 +1,4 @@
-"""What all corpora are made of."""
+"""Entries of a corpus: where labelled messages lie, and how their content and header are read."""
 
 from __future__ import annotations
 
@@ -7,35 +7,40 @@ import re
 import stat
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from datetime import UTC
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from streamnb.errors import CorpusError, root_cause
 
-# Of a file longer than this only the beginning is read; the parsers look at less.
+if TYPE_CHECKING:  # clients of a running `streamnb serve` import this module and parse no mail
+    from streamnb.mail import Mail
+
+# Bytes of a message that are read. The parsers look at less; a longer message is cut.
 MAX_MESSAGE = 1 << 22
+_HEADER_BYTES = 1 << 16  # bytes in which the fields of a header are looked for
 _QUOTED = re.compile(rb"^>(>*From )", re.M)
 
 
 class Entry(NamedTuple):
-    """Where one labelled message lies; plain values, for they go to other processes as such.
+    """The location of one labelled message, in plain values that go to other processes.
 
     Attributes
     ----------
     name
-        What it is called in results: its path within the corpus, or file and place.
+        The name in results: the path within the corpus, or file and line.
     label
-        Its label; "" where it has none.
+        The label; "" without one.
     path
-        The file it lies in.
+        The file with the message.
     start, end
-        The bytes of it in an mbox file; end -1 for a file that is one message.
+        The bytes of the message in an mbox file; `end` is -1 for a file with one message.
     text
-        The message itself, where reading the corpus has read it already.
+        The message, if reading the corpus has read it already.
     classify, learn
-        Whether it is to be classified, and learned.
+        Whether to classify the message, and to learn it.
     problem
-        Why there is no message, of a line that should be one; it has no label then.
+        Why a line of the corpus is not a message; it has no label then.
     """
 
     name: str
@@ -49,28 +54,34 @@ class Entry(NamedTuple):
     problem: str = ""
 
 
-def numbered_lines(file: BinaryIO, most: int) -> Iterator[tuple[int, bytes]]:
-    """Lines and their numbers from 1; one that is longer than so many bytes is several."""
-    return enumerate(iter(lambda: file.readline(most), b""), 1)
+def iterate_lines(file: BinaryIO, max_bytes: int) -> Iterator[tuple[int, bytes]]:
+    """Read numbered lines, from 1; a line longer than `max_bytes` is returned in pieces."""
+    return enumerate(iter(lambda: file.readline(max_bytes), b""), 1)
 
 
 class Labels:
-    """Labels as results can hold them: one word each.
+    """The labels of a corpus as results write them: one word each.
 
-    Two that would be one word are refused.
+    Two labels that would be the same word are refused.
     """
 
     def __init__(self) -> None:
-        self._spelt: dict[str, str] = {}
+        self._spellings: dict[str, str] = {}
 
-    def word(self, text: str, where: str) -> str:
-        """A label as one word."""
+    def normalize(self, text: str, location: str) -> str:
+        """Return a label with "-" in place of blanks.
+
+        Raises
+        ------
+        CorpusError
+            If another label is the same word, naming the location.
+        """
         words = text.split()
-        word = "-".join(words)
-        before = self._spelt.setdefault(word, " ".join(words))
-        if before != " ".join(words):
+        word, spelling = "-".join(words), " ".join(words)
+        known = self._spellings.setdefault(word, spelling)
+        if known != spelling:
             raise CorpusError(
-                f"{where}: classes {before!r} and {' '.join(words)!r} would both be {word!r} in "
+                f"{location}: classes {known!r} and {spelling!r} would both be {word!r} in "
                 "results; rename one"
             )
         return word
@@ -83,19 +94,19 @@ class Corpus:
     Attributes
     ----------
     kind
-        Which reader it is.
+        The reader, one of `KINDS`.
     path
-        Where it lies.
+        The file or folder.
     description
-        One line for the user: what was recognised.
+        What was detected, in one line.
     content
         "mail" for whole messages, "text" for plain text.
     entries
-        Makes a new iterator over the entries, in the corpus's own order.
+        A function that returns a new iterator over the entries, in the order of the corpus.
     drop_headers
-        Header fields that must not be read, because the label is in them.
+        Header fields with labels, which must not be read as part of the messages.
     size
-        How many entries there are, where that is known before.
+        The number of entries; None if it is not known before they are read.
     """
 
     kind: str
@@ -110,44 +121,44 @@ class Corpus:
         return self.entries()
 
 
-def _unquoted(message: bytes) -> bytes:
-    """Take one `>` off the lines that were quoted because they begin like a separator."""
+def _unquote(message: bytes) -> bytes:
+    """Remove one `>` from the lines that were quoted because they begin like a separator."""
     return _QUOTED.sub(rb"\1", message) if message.find(b">From ") >= 0 else message
 
 
-def read(entry: Entry, most: int = MAX_MESSAGE, follow: bool = True) -> bytes | str:
-    """Fetch the content of a message, at most so many bytes of it.
+def read(entry: Entry, max_bytes: int = MAX_MESSAGE, follow_links: bool = True) -> bytes | str:
+    """Return the content of a message.
 
     Parameters
     ----------
     entry
-        Where it lies.
-    most
-        Bytes that are read at the most.
-    follow
+        The location of the message.
+    max_bytes
+        The length at which the content is cut, in bytes.
+    follow_links
         Whether the file may be a symbolic link.
 
     Raises
     ------
     CorpusError
-        Naming the file, where it cannot be read.
+        If the message cannot be read, naming the file.
     """
     if entry.problem:
         raise CorpusError(entry.problem)
     if entry.text is not None:
         return entry.text
     try:
-        # Not blocking: a pipe that nobody writes to must not hold the replay up.
-        flags = os.O_RDONLY | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW)
+        # Without O_NONBLOCK a pipe that nobody writes to would block the replay.
+        flags = os.O_RDONLY | os.O_NONBLOCK | (0 if follow_links else os.O_NOFOLLOW)
         descriptor = os.open(entry.path, flags)
         try:
             if entry.end >= 0:
-                size = min(entry.end - entry.start, most)
-                return _unquoted(os.pread(descriptor, size, entry.start))
+                size = min(entry.end - entry.start, max_bytes)
+                return _unquote(os.pread(descriptor, size, entry.start))
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode):
                 raise CorpusError(f"{entry.path}: cannot be read: not a regular file")
-            return _read_bytes(descriptor, min(status.st_size + 1, most))
+            return _read_bytes(descriptor, min(status.st_size + 1, max_bytes))
         finally:
             os.close(descriptor)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
@@ -156,6 +167,70 @@ def read(entry: Entry, most: int = MAX_MESSAGE, follow: bool = True) -> bytes | 
 
 def _read_bytes(descriptor: int, size: int) -> bytes:
     data = os.read(descriptor, size)
-    while 0 < len(data) < size - 1 and (more := os.read(descriptor, size - len(data))):
-        data += more  # a file system may give less than was asked for
+    # A file system may return less than was requested.
+    while 0 < len(data) < size - 1 and (piece := os.read(descriptor, size - len(data))):
+        data += piece
     return data
+
+
+def _parse_header(entry: Entry) -> Mail:
+    """Return the header of a message; an empty one if it cannot be read.
+
+    A file that cannot be read is reported when the message is read.
+    """
+    from streamnb.mail import Limits, Mail, parse
+
+    try:
+        content = read(entry, _HEADER_BYTES)
+    except CorpusError:
+        return Mail()
+    data = content if isinstance(content, bytes) else content.encode("utf-8", "surrogatepass")
+    return parse(data[:_HEADER_BYTES], Limits(parts=1))
+
+
+def header_field(entry: Entry, name: str) -> str:
+    """Return the first header field with a name; "" if there is none."""
+    return _parse_header(entry).get(name)
+
+
+def message_envelope(entry: Entry) -> tuple[float | None, list[str]]:
+    """Return the date of a message, in seconds since 1970, and the addresses of its recipients."""
+    from email.utils import getaddresses
+
+    from streamnb.mail.decode import decode_words
+
+    mail = _parse_header(entry)
+    recipients = [
+        decode_words(value)
+        for name, value in mail.fields
+        if name.lower() in (b"to", b"cc", b"delivered-to", b"x-original-to")
+    ]
+    try:
+        addresses = [address for _, address in getaddresses(recipients) if address]
+    except RecursionError:  # parentheses nested thousands deep
+        addresses = []
+    return message_date(mail.get("date")), addresses
+
+
+def message_date(text: str) -> float | None:
+    """Return the time of a Date field in seconds since 1970; None if it is not a date."""
+    from email.utils import parsedate_to_datetime
+
+    try:
+        date = parsedate_to_datetime(text)
+        if date.tzinfo is None:  # -0000 means universal time
+            date = date.replace(tzinfo=UTC)
+        return date.timestamp()
+    except (ValueError, TypeError, OverflowError, IndexError):
+        return None
+
+
+def label_from_header(entry: Entry, name: str | None, labels: Labels, location: str) -> Entry:
+    """Return an entry with the label of a header field, in small letters.
+
+    Without a name of a field the entry keeps its label.
+    """
+    if name is None:
+        return entry
+    text = header_field(entry, name).lower().strip()
+    return entry._replace(label=labels.normalize(text, location))

@@ -1,4 +1,4 @@
-"""Folders: one for each class, or a Maildir."""
+"""Corpora in folders: one folder for each class, or a Maildir."""
 
 from __future__ import annotations
 
@@ -6,136 +6,142 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from streamnb.corpus.entry import Corpus, Entry, Labels
-from streamnb.corpus.headers import labelled
+from streamnb.corpus.entry import Corpus, Entry, Labels, label_from_header
 from streamnb.errors import CorpusError, convert_os_errors
 
 _MEANINGS = {
     "ham": "ham", "notspam": "ham", "nonspam": "ham", "nospam": "ham", "notjunk": "ham",
     "spam": "spam", "junk": "spam",
 }  # fmt: skip
-# What archives of corpora hold besides messages.
+# Files in archives of corpora that are not messages.
 _IGNORED = {"cmds", "summary.txt", "readme", "readme.txt"}
 
 
 def is_maildir(path: Path) -> bool:
-    """Whether a folder is a Maildir."""
+    """Return whether a folder is a Maildir."""
     return os.path.isdir(path / "cur") and os.path.isdir(path / "new")
 
 
-def class_of(name: str) -> str:
-    """The class a folder or file name stands for.
+def class_name(name: str) -> str:
+    """Return the class that the name of a folder or file stands for.
 
-    A name that is `ham`, `spam` or `junk` but for numbers and a word on how hard it is means that;
-    any other name is a class of its own.
+    A name that is `ham`, `spam` or `junk`, apart from numbers and "easy" or "hard", means that
+    class. Any other name is a class of its own.
 
     Examples
     --------
-    >>> [class_of(name) for name in ("easy-ham-1", "spam_2", ".Junk", "rec.ham-radio", "notspam")]
+    >>> [class_name(name) for name in ("easy-ham-1", "spam_2", ".Junk", "rec.ham-radio", "notspam")]
     ['ham', 'spam', 'spam', 'rec.ham-radio', 'ham']
     """
-    plain = "-".join(name.lstrip(".").split())
-    words = plain.lower().replace("_", "-").replace(".", "-").split("-")
+    label = "-".join(name.lstrip(".").split())
+    words = label.lower().replace("_", "-").replace(".", "-").split("-")
     core = "".join(word for word in words if not word.isdecimal() and word not in ("easy", "hard"))
-    return _MEANINGS.get(core, plain)
+    return _MEANINGS.get(core, label)
 
 
-def check_classes(names: Iterable[str], where: Path) -> None:
-    """Raise CorpusError where names that mean no class of their own would be one class."""
+def check_class_names(names: Iterable[str], location: Path) -> None:
+    """Raise CorpusError if two names, other than those of ham and spam, become one class."""
     labels = Labels()
     for name in names:
-        if class_of(name) not in _MEANINGS.values():
-            labels.word(name.lstrip("."), str(where))
+        if class_name(name) not in _MEANINGS.values():
+            labels.normalize(name.lstrip("."), str(location))
 
 
 def _is_folder(item: os.DirEntry[str]) -> bool:
     try:
         return item.is_dir()
-    except OSError:  # what cannot be read is reported when its turn comes
+    except OSError:  # an unreadable file is reported when it is read
         return False
 
 
-def _listing(folder: Path) -> tuple[list[str], int]:
-    """The names of a folder's messages, and how many folders are in it."""
-    names, folders = [], 0
-    with convert_os_errors(CorpusError, f"{folder}: cannot be listed"), os.scandir(folder) as found:
-        for item in found:
+def _list_files(folder: Path) -> tuple[list[str], int]:
+    """Return the sorted names of the messages in a folder, and the number of its subfolders."""
+    names, subfolders = [], 0
+    with convert_os_errors(CorpusError, f"{folder}: cannot be listed"), os.scandir(folder) as items:
+        for item in items:
             if item.name.startswith(".") or item.name.lower() in _IGNORED:
                 continue
             if _is_folder(item):
-                folders += 1
+                subfolders += 1
             else:
                 names.append(item.name)
-    return sorted(names), folders
+    return sorted(names), subfolders
 
 
-def _messages(folder: Path) -> tuple[list[tuple[str, str]], int]:
-    """(file name, path within the folder) of the messages of a class folder or Maildir.
+def _list_messages(folder: Path) -> tuple[list[tuple[str, str]], int]:
+    """Return (file name, path within the folder) of each message of a class folder or Maildir.
 
-    And how many folders are in it, which are not read.
+    The second value is the number of subfolders, which are not read.
     """
     if not is_maildir(folder):
-        names, inner = _listing(folder)
-        return [(name, name) for name in names], inner
-    found = []
-    for place in ("cur", "new"):
-        found += [(name, f"{place}/{name}") for name in _listing(folder / place)[0]]
-    return found, 0
+        names, subfolders = _list_files(folder)
+        return [(name, name) for name in names], subfolders
+    messages = []
+    for subfolder in ("cur", "new"):
+        messages += [(name, f"{subfolder}/{name}") for name in _list_files(folder / subfolder)[0]]
+    return messages, 0
 
 
-def class_folders(path: Path, content: str = "mail") -> Corpus | None:
-    """One folder a class, messages as files in it: in the order of their names across classes."""
+def open_class_folders(path: Path, content: str = "mail") -> Corpus | None:
+    """Return a corpus with one folder for each class; None if no folder has messages.
+
+    Each file is a message. Messages are ordered by file name across the classes.
+    """
     folders = sorted(
         item
         for item in path.iterdir()
         if item.is_dir() and (is_maildir(item) or not item.name.startswith("."))
     )
-    listed = [(folder, *_messages(folder)) for folder in folders]
-    found = [(folder, messages) for folder, messages, _ in listed if messages]
-    if not found:
+    listed = [(folder, *_list_messages(folder)) for folder in folders]
+    messages_in = [(folder, messages) for folder, messages, _ in listed if messages]
+    if not messages_in:
         return None
-    unread = sum(inner for _, _, inner in listed)
-    check_classes((folder.name for folder, _ in found), path)
-    class_in = {folder.name: class_of(folder.name) for folder, _ in found}
-    classes = list(dict.fromkeys(class_in.values()))
+    unread = sum(subfolders for _, _, subfolders in listed)
+    check_class_names((folder.name for folder, _ in messages_in), path)
+    classes = {folder.name: class_name(folder.name) for folder, _ in messages_in}
+    labels = list(dict.fromkeys(classes.values()))
 
     def entries() -> Iterator[Entry]:
-        everything = [
-            (name, folder.name, inside) for folder, messages in found for name, inside in messages
+        locations = [
+            (name, folder.name, inside)
+            for folder, messages in messages_in
+            for name, inside in messages
         ]
-        for _, folder_name, inside in sorted(everything):
+        for _, folder_name, inside in sorted(locations):
             yield Entry(
-                f"{folder_name}/{inside}", class_in[folder_name], f"{path}/{folder_name}/{inside}"
+                f"{folder_name}/{inside}", classes[folder_name], f"{path}/{folder_name}/{inside}"
             )
 
-    number = sum(len(messages) for _, messages in found)
-    shown = ", ".join(classes[:6]) + (", ..." if len(classes) > 6 else "")
-    more = f"; NOT read: {unread} folders within them" if unread else ""
+    size = sum(len(messages) for _, messages in messages_in)
+    label_list = ", ".join(labels[:6]) + (", ..." if len(labels) > 6 else "")
+    warning = f"; NOT read: {unread} folders within them" if unread else ""
     return Corpus(
         "folders",
         path,
-        f"{len(found)} folders of messages, {number} files, classes {shown}{more}",
+        f"{len(messages_in)} folders of messages, {size} files, classes {label_list}{warning}",
         content,
         entries,
-        size=number,
+        size=size,
     )
 
 
-def maildir(path: Path, label: str | None = None, label_header: str | None = None) -> Corpus:
-    """One Maildir, labelled by its name, or by a header field."""
-    chosen = label or class_of(path.name)
+def open_maildir(path: Path, label: str | None = None, label_header: str | None = None) -> Corpus:
+    """Return the corpus of one Maildir, labelled by its name or by a header field."""
+    folder_label = label or class_name(path.name)
 
     def entries() -> Iterator[Entry]:
         labels = Labels()
-        for _, inside in sorted(_messages(path)[0]):
-            entry = Entry(inside, chosen, f"{path}/{inside}")
-            yield labelled(entry, label_header, labels, entry.path)
+        for _, inside in sorted(_list_messages(path)[0]):
+            entry = Entry(inside, folder_label, f"{path}/{inside}")
+            yield label_from_header(entry, label_header, labels, entry.path)
 
-    how = f"labels from the field {label_header}" if label_header else f"all of class {chosen}"
+    source = (
+        f"labels from the field {label_header}" if label_header else f"all of class {folder_label}"
+    )
     return Corpus(
         "maildir",
         path,
-        f"a Maildir, {how}",
+        f"a Maildir, {source}",
         "mail",
         entries,
         (label_header,) if label_header else (),

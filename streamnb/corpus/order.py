@@ -1,4 +1,4 @@
-"""In which order a corpus is replayed."""
+"""The order in which a corpus is replayed."""
 
 from __future__ import annotations
 
@@ -6,32 +6,32 @@ import random
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
-from streamnb.corpus.entry import Entry
-from streamnb.corpus.headers import header_field, message_date
+from streamnb.corpus.entry import Entry, header_field, message_date
 from streamnb.errors import ConfigError
 
 ORDERS = ("indexed", "name", "date", "shuffled")
 
 
-def ordered(
+def order_entries(
     entries: Iterable[Entry], order: str = "indexed", limit: int | None = None
 ) -> Iterator[Entry]:
-    """Put entries in order.
+    """Return entries in an order.
 
     Parameters
     ----------
     entries
         The corpus.
     order
-        "indexed" (its own order: nothing is held in memory), "name", "date" (of the Date field;
-        messages without one keep their place after those that have one), or "shuffled:SEED".
+        "indexed" is the order of the corpus, which needs no memory. "name" sorts by name. "date"
+        sorts by the Date field; messages without date come last. "shuffled:SEED" is random.
     limit
-        Stop after so many messages.
+        The number of entries to return at most; None for all.
 
     Examples
     --------
-    >>> from streamnb.corpus import Entry, ordered
-    >>> [entry.name for entry in ordered([Entry("b", "ham", ""), Entry("a", "spam", "")], "name")]
+    >>> from streamnb.corpus import Entry, order_entries
+    >>> entries = [Entry("b", "ham", ""), Entry("a", "spam", "")]
+    >>> [entry.name for entry in order_entries(entries, "name")]
     ['a', 'b']
     """
     kind, _, seed = order.partition(":")
@@ -39,16 +39,16 @@ def ordered(
         raise ConfigError(f"order: {order!r} is not one of {', '.join(ORDERS)} or shuffled:SEED")
     if kind == "indexed":
         return islice(entries, limit)
-    listed = list(entries)
+    all_entries = list(entries)
     if kind == "name":
-        listed.sort(key=lambda entry: entry.name)
+        all_entries.sort(key=lambda entry: entry.name)
     elif kind == "date":
-        listed.sort(key=_date)
+        all_entries.sort(key=_date_key)
     else:
-        random.Random(int(seed or 1)).shuffle(listed)  # noqa: S311 (an experiment, not a secret)
-    return islice(listed, limit)
+        random.Random(int(seed or 1)).shuffle(all_entries)  # noqa: S311 (not a secret)
+    return islice(all_entries, limit)
 
 
-def _date(entry: Entry) -> tuple[bool, float]:
+def _date_key(entry: Entry) -> tuple[bool, float]:
     date = message_date(header_field(entry, "date"))
     return date is None, date or 0.0

@@ -1,4 +1,4 @@
-"""Runs over the same stream, side by side."""
+"""Comparison of runs over the same stream."""
 
 from __future__ import annotations
 
@@ -13,69 +13,77 @@ from numpy.typing import NDArray
 
 from streamnb import _core
 from streamnb.errors import CorpusError, printable, root_cause
-from streamnb.evaluate.intervals import RESAMPLES, Interval, interval, resample
-from streamnb.evaluate.outcomes import LEAST_PROBABILITY, Outcomes
+from streamnb.evaluate.outcomes import (
+    MIN_PROBABILITY,
+    RESAMPLES,
+    Interval,
+    Outcomes,
+    percentile_interval,
+    resample,
+)
 
-_LONGEST = 1 << 16  # of a line
-_LARGEST = 1 << 24  # of a summary
+_MAX_LINE = 1 << 16  # characters of a line of results.txt
+_MAX_SUMMARY = 1 << 24  # characters of summary.json
 
 
 @dataclass(frozen=True)
-class Run:
-    """What a `results.txt` says.
+class RunResults:
+    """The content of a `results.txt`.
 
     Attributes
     ----------
     path
         The file.
-    names, judges, given
-        Name, true class and class given of each message.
+    names, labels, predicted
+        Name, true class and predicted class of each message.
     scores
-        float64, shape (n,).
+        float64, shape (n,): log-odds of the positive class.
     positive
-        The class that scores are for.
+        The positive class.
     """
 
     path: Path
     names: list[str]
-    judges: list[str]
-    given: list[str]
+    labels: list[str]
+    predicted: list[str]
     scores: NDArray[np.float64]
     positive: str
 
     def outcomes(self) -> Outcomes:
-        """The run, message by message; ranked where there are two classes.
+        """Return the outcome of each message; with two classes they can be ranked.
 
-        Probabilities are those of the scores. Before two classes are known the score is 0, which
-        counts as one half.
+        Probabilities are computed from the scores. The score before two classes are known is 0,
+        which gives the probability one half.
         """
-        right = np.array([a == b for a, b in zip(self.judges, self.given, strict=True)])
-        classes = set(self.judges) | (set(self.given) - {"?"})
-        if len(classes) != 2 or self.positive not in classes or len(set(self.judges)) < 2:
-            return Outcomes(right, self.scores)
-        positive = np.array([label == self.positive for label in self.judges])
-        claimed = np.array([label == self.positive for label in self.given])
+        correct = np.array([a == b for a, b in zip(self.labels, self.predicted, strict=True)])
+        classes = set(self.labels) | (set(self.predicted) - {"?"})
+        if len(classes) != 2 or self.positive not in classes or len(set(self.labels)) < 2:
+            return Outcomes(correct, self.scores)
+        positive = np.array([label == self.positive for label in self.labels])
+        predicted_positive = np.array([label == self.positive for label in self.predicted])
         p = np.array([1 / (1 + _core.exp(min(-score, 700.0))) for score in self.scores.tolist()])
-        likely = np.maximum(np.where(positive, p, 1 - p), LEAST_PROBABILITY)
-        losses = -_core.log_cells(likely[:, None])[:, 0]
-        return Outcomes(right, self.scores, positive, claimed, losses, (p - positive) ** 2)
+        p_true = np.maximum(np.where(positive, p, 1 - p), MIN_PROBABILITY)
+        losses = -_core.log_cells(p_true[:, None])[:, 0]
+        return Outcomes(
+            correct, self.scores, positive, predicted_positive, losses, (p - positive) ** 2
+        )
 
 
-def read_run(path: str | Path, positive: str | None = None) -> Run:
-    """Read the results of a run: the folder that `--out` named, or a file in TREC's format.
+def read_run(path: str | Path, positive: str | None = None) -> RunResults:
+    """Read the results of a run: the folder given to `--out`, or a file in TREC's format.
 
     Parameters
     ----------
     path
-        Where they are.
+        The folder or file.
     positive
-        The class that scores are to be for; None for that of the run. For the other one of two
-        classes they are turned round.
+        The positive class; None for that of the run. If it is the other one of two classes, the
+        scores change their sign.
 
     Raises
     ------
     CorpusError
-        Naming file and line, where something is not as it should be.
+        If the file cannot be read, or a line has another format; the message names the line.
     """
     folder = Path(path)
     file = folder / "results.txt" if folder.is_dir() else folder
@@ -84,79 +92,81 @@ def read_run(path: str | Path, positive: str | None = None) -> Run:
         if not stat.S_ISREG(file.stat().st_mode):
             raise CorpusError(f"{file}: cannot be read: not a regular file")
         with open(file, encoding="utf-8", errors="surrogateescape", newline="\n") as lines:
-            for number, line in enumerate(iter(lambda: lines.readline(_LONGEST), ""), 1):
-                rows.append(_row(line, f"{file}:{number}"))
+            for line_no, line in enumerate(iter(lambda: lines.readline(_MAX_LINE), ""), 1):
+                rows.append(_parse_line(line, f"{file}:{line_no}"))
     except (OSError, ValueError) as error:
         raise CorpusError(
             f"{file}: cannot be read: {root_cause(error).lower()}; "
             "'streamnb replay CORPUS --out DIR' writes results"
         ) from None
     if not rows:
-        raise CorpusError(f"{file}: there are no results in it")
-    names, judges, given, values = (list(column) for column in zip(*rows, strict=True))
-    found, scores = _positive(file.parent / "summary.json", judges), np.array(values)
-    if positive is not None and positive != found:
-        classes = (set(judges) | set(given)) - {"?"}
-        if classes != {positive, found}:
-            why = (
-                f"with more than two classes only that can be compared: replay with "
+        raise CorpusError(f"{file}: the file holds no results")
+    names, labels, predicted, values = (list(column) for column in zip(*rows, strict=True))
+    run_positive = _read_positive(file.parent / "summary.json", labels)
+    scores = np.array(values)
+    if positive is not None and positive != run_positive:
+        classes = (set(labels) | set(predicted)) - {"?"}
+        if classes != {positive, run_positive}:
+            reason = (
+                f"with more than two classes they cannot be converted: replay with "
                 f"--set evaluate.positive={positive}"
                 if positive in classes
                 else f"{positive} is none of its classes"
             )
-            raise CorpusError(f"{file}: its scores are for class {found}; {why}")
+            raise CorpusError(f"{file}: its scores are for class {run_positive}; {reason}")
         scores = -scores
-    return Run(file, names, judges, given, scores, positive or found)
+    return RunResults(file, names, labels, predicted, scores, positive or run_positive)
 
 
-def _row(line: str, where: str) -> tuple[str, str, str, float]:
+def _parse_line(line: str, position: str) -> tuple[str, str, str, float]:
     line = line.rstrip("\r\n")
-    rest, _, score = line.rpartition(" score=")
-    rest, _, given = rest.rpartition(" class=")
-    name, found, judge = rest.rpartition(" judge=")
+    head, _, score = line.rpartition(" score=")
+    head, _, predicted = head.rpartition(" class=")
+    name, separator, label = head.rpartition(" judge=")
     try:
         value = float(score)
-        if not (found and judge and given) or value != value:
+        if not (separator and label and predicted) or value != value:
             raise ValueError
     except ValueError:
         raise CorpusError(
-            f"{where}: not 'NAME judge=CLASS class=CLASS score=NUMBER': {printable(line[:80])}"
+            f"{position}: expected 'NAME judge=CLASS class=CLASS score=NUMBER', "
+            f"not {printable(line[:80])!r}"
         ) from None
-    return name, judge, given, value
+    return name, label, predicted, value
 
 
-def _positive(summary: Path, judges: list[str]) -> str:
-    """The class that scores are for, as the run has it."""
+def _read_positive(summary: Path, labels: list[str]) -> str:
+    """Return the positive class of a run, from its summary or, without one, from its labels."""
     try:
         if not stat.S_ISREG(summary.stat().st_mode):
             raise OSError
         with open(summary, encoding="utf-8") as file:
-            found = json.loads(file.read(_LARGEST))["positive"]
-        if isinstance(found, str):
-            return found
+            positive = json.loads(file.read(_MAX_SUMMARY))["positive"]
+        if isinstance(positive, str):
+            return positive
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        pass  # results of another program
-    classes = list(dict.fromkeys(judges))
+        pass  # results of another program have no summary
+    classes = list(dict.fromkeys(labels))
     return "spam" if "spam" in classes or len(classes) < 2 else classes[1]
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Runs side by side.
+    """Figures of runs side by side.
 
     Attributes
     ----------
     runs
-        Their names.
+        Names of the runs.
     messages
-        How many messages each of them has.
+        Number of messages of each run.
     figures
         For each figure, its value in each run.
     intervals
         For each figure, its 95 % interval in each run.
     differences
-        For each figure, of each run but the first: its difference from the first, and the
-        interval of that.
+        For each figure and each run but the first: the difference from the first run, and the
+        95 % interval of the difference.
     """
 
     runs: list[str]
@@ -166,54 +176,58 @@ class Comparison:
     differences: dict[str, list[tuple[float, Interval]]]
 
     def as_dict(self) -> dict[str, Any]:
-        """Everything, as JSON can hold it."""
+        """Return everything as plain data for JSON."""
         return dict(vars(self))
 
 
-def compare(runs: list[Run], times: int = RESAMPLES) -> Comparison:
+def compare(runs: list[RunResults], resamples: int = RESAMPLES) -> Comparison:
     """Compare runs over one stream with the first of them.
 
     Raises
     ------
     CorpusError
-        Where they are not over the same messages in the same order.
+        If they are not over the same messages in the same order.
     """
-    first = runs[0]
+    baseline = runs[0]
     for run in runs[1:]:
-        _refuse_another_stream(first, run)
-    of = [run.outcomes() for run in runs]
-    names = [name for name in of[0].known if all(name in other.known for other in of)]
-    figures = [one.figures() for one in of]
-    drawn = [resample(one, times) for one in of]
-    values = {name: [one[name] for one in figures] for name in names}
+        _check_same_stream(baseline, run)
+    outcomes = [run.outcomes() for run in runs]
+    names = [
+        name
+        for name in outcomes[0].figure_names
+        if all(name in outcome.figure_names for outcome in outcomes)
+    ]
+    figures = [outcome.figures() for outcome in outcomes]
+    samples = [resample(outcome, resamples) for outcome in outcomes]
+    values = {name: [row[name] for row in figures] for name in names}
     return Comparison(
         [str(run.path.parent if run.path.name == "results.txt" else run.path) for run in runs],
-        len(first.names),
+        len(baseline.names),
         values,
-        {name: [interval(one[name]) for one in drawn] for name in names},
+        {name: [percentile_interval(sample[name]) for sample in samples] for name in names},
         {
             name: [
-                (value - values[name][0], interval(one[name] - drawn[0][name]))
-                for value, one in zip(values[name][1:], drawn[1:], strict=True)
+                (value - values[name][0], percentile_interval(sample[name] - samples[0][name]))
+                for value, sample in zip(values[name][1:], samples[1:], strict=True)
             ]
             for name in names
         },
     )
 
 
-def _refuse_another_stream(first: Run, run: Run) -> None:
-    where = f"{run.path}: not the same stream as {first.path}"
-    there, here = (zip(of.names, of.judges, strict=True) for of in (first, run))
-    for number, (one, other) in enumerate(zip(there, here, strict=False), 1):
-        if one != other:
+def _check_same_stream(baseline: RunResults, run: RunResults) -> None:
+    problem = f"{run.path}: not the same stream as {baseline.path}"
+    pairs = (zip(results.names, results.labels, strict=True) for results in (baseline, run))
+    for line_no, (expected, actual) in enumerate(zip(*pairs, strict=False), 1):
+        if expected != actual:
             raise CorpusError(
-                f"{where}: line {number} is {other[0]} judge={other[1]}, there it is "
-                f"{one[0]} judge={one[1]}"
+                f"{problem}: line {line_no} is {actual[0]} judge={actual[1]}, expected "
+                f"{expected[0]} judge={expected[1]}"
             )
-    if len(first.names) != len(run.names):
-        raise CorpusError(f"{where}: {len(run.names)} messages, there it is {len(first.names)}")
-    if first.positive != run.positive:
+    if len(baseline.names) != len(run.names):
+        raise CorpusError(f"{problem}: {len(run.names)} messages, expected {len(baseline.names)}")
+    if baseline.positive != run.positive:
         raise CorpusError(
-            f"{where}: scores are for class {run.positive}, there for {first.positive}; "
-            "--positive says which"
+            f"{problem}: scores are for class {run.positive}, expected {baseline.positive}; "
+            "choose one with --positive CLASS"
         )

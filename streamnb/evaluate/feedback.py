@@ -1,7 +1,7 @@
-"""Feedback regimes: what a learner is told of the messages it classified, and when.
+"""Feedback policies: which labels of classified messages a model learns, and when.
 
-A regime takes the lessons that have just become due and passes on those to be learned now. Regimes
-chain: noise, then delay, is labels that are wrong and late.
+After each message a policy receives the labels that are due and returns those to be learned now.
+Policies chain: noise, then delay, gives labels that are wrong and late.
 """
 
 from __future__ import annotations
@@ -17,169 +17,182 @@ from typing import Any, ClassVar, NamedTuple
 from streamnb import _core
 from streamnb.scores import log_odds
 
-_FEWEST_DATES = 9
+_MIN_DATES = 9  # messages with a date before the stream's clock is trusted
+_CLOCK_WINDOW = 51  # messages whose median date is the stream's time
 
 
-class Lesson(NamedTuple):
-    """A message that was classified, and the label the learner is to be told.
+class PendingLabel(NamedTuple):
+    """A classified message and the label that may be learned.
 
     Attributes
     ----------
     x
-        The message as the model takes it.
+        The features, as the model takes them.
     y
         The label.
     predicted, scores
-        What the model said of it, before.
-    number
-        Its place among the messages classified, from 0.
+        The model's prediction and the joint log-likelihood of each class.
+    position
+        Number of messages classified before it.
     date
-        When it was sent, in seconds since 1970; None where that is not known.
+        Date sent, in seconds since 1970; None if unknown.
     recipients
-        The addresses it was sent to.
+        Addresses that it was sent to.
     """
 
     x: Any
     y: Any
     predicted: Any = None
     scores: Mapping[Any, float] = {}
-    number: int = 0
+    position: int = 0
     date: float | None = None
     recipients: Sequence[str] = ()
 
 
-class Regime:
-    """Anything that passes lessons on: now, later, changed or not at all."""
+class FeedbackPolicy:
+    """Base class: passes labels on now, later, changed or never.
 
-    blind: ClassVar[bool] = True  # whether what it passes on is the same whatever the model said
-    wants_envelope: ClassVar[bool] = False  # whether it asks for dates or recipients
+    Attributes
+    ----------
+    ignores_predictions
+        True if the released labels do not depend on the model's predictions.
+    needs_envelope
+        True if `PendingLabel.date` or `PendingLabel.recipients` must be filled in.
+    """
 
-    def due(self, lessons: list[Lesson], now: Lesson) -> list[Lesson]:
-        """Take in lessons, and give those that are due once message `now` has been classified."""
+    ignores_predictions: ClassVar[bool] = True
+    needs_envelope: ClassVar[bool] = False
+
+    def release(self, pending: list[PendingLabel], latest: PendingLabel) -> list[PendingLabel]:
+        """Accept labels and return those that are due after message `latest` was classified."""
         raise NotImplementedError
 
 
-def told(regimes: Sequence[Regime], lesson: Lesson, learn: bool = True) -> list[Lesson]:
-    """What the learner is told after a message, through all the regimes in turn.
+def release_labels(
+    policies: Sequence[FeedbackPolicy], latest: PendingLabel, learn: bool = True
+) -> list[PendingLabel]:
+    """Return the labels to learn after a message, passed through all policies in order.
 
     Parameters
     ----------
-    regimes
-        In their order.
-    lesson
-        The message that has just been classified.
+    policies
+        The policies, in order.
+    latest
+        The message that was just classified.
     learn
-        Whether its label is ever to be told; earlier ones may be due in any case.
+        False if its own label is never released. Earlier labels may still become due.
 
     Examples
     --------
-    >>> from streamnb.evaluate.feedback import Delayed, Lesson, OnError, told
-    >>> regimes = [OnError(), Delayed(messages=1)]
+    >>> from streamnb.evaluate.feedback import Delayed, OnError, PendingLabel, release_labels
+    >>> policies = [OnError(), Delayed(messages=1)]
     >>> stream = [("spam", "ham"), ("ham", "ham"), ("ham", "spam")]
-    >>> for number, (y, predicted) in enumerate(stream):
-    ...     lessons = told(regimes, Lesson({}, y, predicted, number=number))
-    ...     print([(lesson.number, lesson.y) for lesson in lessons])
+    >>> for position, (y, predicted) in enumerate(stream):
+    ...     labels = release_labels(policies, PendingLabel({}, y, predicted, position=position))
+    ...     print([(label.position, label.y) for label in labels])
     []
     [(0, 'spam')]
     []
     """
-    lessons = [lesson] if learn else []
-    for regime in regimes:
-        lessons = regime.due(lessons, lesson)
-    return lessons
+    pending = [latest] if learn else []
+    for policy in policies:
+        pending = policy.release(pending, latest)
+    return pending
 
 
-class _Queue:
-    """Lessons by the time they are due; those of one time in their order."""
+class _DueQueue:
+    """Pending labels ordered by due time; equal times keep their order of arrival."""
 
     def __init__(self) -> None:
-        self._waiting: list[tuple[float, int, Lesson]] = []
-        self._entered = 0
+        self._heap: list[tuple[float, int, PendingLabel]] = []
+        self._count = 0
 
-    def put(self, time: float, lesson: Lesson) -> None:
-        heapq.heappush(self._waiting, (time, self._entered, lesson))
-        self._entered += 1
+    def put(self, due_time: float, label: PendingLabel) -> None:
+        heapq.heappush(self._heap, (due_time, self._count, label))
+        self._count += 1
 
-    def until(self, time: float) -> list[Lesson]:
-        out = []
-        while self._waiting and self._waiting[0][0] <= time:
-            out.append(heapq.heappop(self._waiting)[2])
-        return out
+    def pop_until(self, time: float) -> list[PendingLabel]:
+        released = []
+        while self._heap and self._heap[0][0] <= time:
+            released.append(heapq.heappop(self._heap)[2])
+        return released
 
 
 @dataclass
-class Delayed(Regime):
-    """Labels come so many messages later."""
+class Delayed(FeedbackPolicy):
+    """Release each label a fixed number of messages later."""
 
     messages: int
-    _waiting: _Queue = field(default_factory=_Queue, repr=False)
+    _queue: _DueQueue = field(default_factory=_DueQueue, repr=False)
 
-    def due(self, lessons: list[Lesson], now: Lesson) -> list[Lesson]:
-        """Pass on what has waited long enough."""
-        for lesson in lessons:
-            self._waiting.put(now.number + self.messages, lesson)
-        return self._waiting.until(now.number)
+    def release(self, pending: list[PendingLabel], latest: PendingLabel) -> list[PendingLabel]:
+        """Queue the labels and return those that are due."""
+        for label in pending:
+            self._queue.put(latest.position + self.messages, label)
+        return self._queue.pop_until(latest.position)
 
 
 @dataclass
-class DelayedByTime(Regime):
-    """Labels come so many seconds after their message; for a stream in the order of its dates.
+class DelayedByTime(FeedbackPolicy):
+    """Release each label some seconds after its message, in a stream ordered by date.
 
-    What time it is, the messages tell: the median date of the last 51. A single date proves
-    nothing, senders write what they like: before nine messages have told a date, no label comes.
-    The median is behind the newest date by half the window, so a lesson's time is read when that
-    many messages more have come.
+    The stream's clock is the median date of the last 51 messages, because a single date can be
+    wrong. No label is released before nine messages had a date. The median lags the newest date
+    by half the window, so the time of a message is read 25 messages later.
     """
 
-    wants_envelope = True
+    needs_envelope = True
     seconds: float
     _clock: float = field(default=-math.inf, repr=False)
-    _dates: deque[float] = field(default_factory=lambda: deque(maxlen=51), repr=False)
-    _arrived: deque[Lesson] = field(default_factory=deque, repr=False)
-    _queue: _Queue = field(default_factory=_Queue, repr=False)
+    _dates: deque[float] = field(default_factory=lambda: deque(maxlen=_CLOCK_WINDOW), repr=False)
+    _arrived: deque[PendingLabel] = field(default_factory=deque, repr=False)
+    _queue: _DueQueue = field(default_factory=_DueQueue, repr=False)
 
-    def due(self, lessons: list[Lesson], now: Lesson) -> list[Lesson]:
-        """Pass on what has waited long enough."""
-        from statistics import median  # here: few replays tell labels hours late
+    def release(self, pending: list[PendingLabel], latest: PendingLabel) -> list[PendingLabel]:
+        """Queue the labels and return those that are due by the stream's clock."""
+        from statistics import median  # here: slow to import, and few replays delay labels by time
 
-        if now.date is not None:
-            self._dates.append(now.date)
-            if len(self._dates) >= _FEWEST_DATES:
+        if latest.date is not None:
+            self._dates.append(latest.date)
+            if len(self._dates) >= _MIN_DATES:
                 time = median(self._dates)
-                full = len(self._dates) == self._dates.maxlen
-                self._clock = max(self._clock, time) if full else time
-        self._arrived += lessons
+                is_full = len(self._dates) == self._dates.maxlen
+                self._clock = max(self._clock, time) if is_full else time
+        self._arrived += pending
         if self._clock == -math.inf:
             return []
-        while self._arrived and self._arrived[0].number <= now.number - len(self._dates) // 2 - 1:
+        while (
+            self._arrived
+            and self._arrived[0].position <= latest.position - len(self._dates) // 2 - 1
+        ):
             self._queue.put(self._clock + self.seconds, self._arrived.popleft())
-        return self._queue.until(self._clock)
+        return self._queue.pop_until(self._clock)
 
 
 @dataclass
-class DelayedAtRandom(Regime):
-    """Labels come some messages later: geometrically distributed, with the given mean."""
+class DelayedAtRandom(FeedbackPolicy):
+    """Release each label a geometrically distributed number of messages later, of given mean."""
 
     mean: float
     seed: int = 1
-    _queue: _Queue = field(default_factory=_Queue, repr=False)
+    _queue: _DueQueue = field(default_factory=_DueQueue, repr=False)
 
     def __post_init__(self) -> None:
         self._random = random.Random(self.seed)  # noqa: S311 (an experiment, not a secret)
 
-    def due(self, lessons: list[Lesson], now: Lesson) -> list[Lesson]:
-        """Pass on what has waited long enough."""
-        stay = self.mean / (1 + self.mean)  # of the mean of a geometric distribution from 0
-        for lesson in lessons:
+    def release(self, pending: list[PendingLabel], latest: PendingLabel) -> list[PendingLabel]:
+        """Queue the labels and return those that are due."""
+        p_wait = self.mean / (1 + self.mean)  # of a geometric distribution that starts at 0
+        for label in pending:
             u = 1.0 - self._random.random()
-            wait = math.floor(_core.log(u) / _core.log(stay)) if stay > 0 else 0
-            self._queue.put(now.number + wait, lesson)
-        return self._queue.until(now.number)
+            delay = math.floor(_core.log(u) / _core.log(p_wait)) if p_wait > 0 else 0
+            self._queue.put(latest.position + delay, label)
+        return self._queue.pop_until(latest.position)
 
 
 @dataclass
-class Partial(Regime):
-    """Only a share of the labels ever comes, at random."""
+class Partial(FeedbackPolicy):
+    """Release a random fraction of the labels; the others never come."""
 
     share: float
     seed: int = 1
@@ -187,47 +200,49 @@ class Partial(Regime):
     def __post_init__(self) -> None:
         self._random = random.Random(self.seed)  # noqa: S311
 
-    def due(self, lessons: list[Lesson], now: Lesson) -> list[Lesson]:
-        """Pass on those that come."""
-        return [lesson for lesson in lessons if self._random.random() < self.share]
+    def release(self, pending: list[PendingLabel], latest: PendingLabel) -> list[PendingLabel]:
+        """Return the labels that were drawn."""
+        return [label for label in pending if self._random.random() < self.share]
 
 
 @dataclass
-class Recipients(Regime):
-    """Only some recipients tell what their mail was.
+class Recipients(FeedbackPolicy):
+    """Release only labels of mail to some recipients.
 
     Parameters
     ----------
     names
-        Their addresses, or `@example.org` for all of a domain; case makes no difference.
+        Their addresses, or `@example.org` for all of a domain. Case is ignored.
     """
 
-    wants_envelope = True
+    needs_envelope = True
     names: Sequence[str]
 
-    def due(self, lessons: list[Lesson], now: Lesson) -> list[Lesson]:
-        """Pass on their lessons."""
-        return [lesson for lesson in lessons if self._wanted(lesson.recipients)]
+    def release(self, pending: list[PendingLabel], latest: PendingLabel) -> list[PendingLabel]:
+        """Return the labels of mail to the recipients."""
+        return [label for label in pending if self._is_selected(label.recipients)]
 
-    def _wanted(self, recipients: Sequence[str]) -> bool:
+    def _is_selected(self, recipients: Sequence[str]) -> bool:
         names = {name.lower() for name in self.names}
         addresses = [address.lower() for address in recipients]
-        return any(one in names or one[one.rfind("@") :] in names for one in addresses)
+        return any(
+            address in names or address[address.rfind("@") :] in names for address in addresses
+        )
 
 
-class OnError(Regime):
-    """The learner is told of its errors only, as by somebody who moves mail that lies wrong."""
+class OnError(FeedbackPolicy):
+    """Release only labels of misclassified messages, as a user does who moves misfiled mail."""
 
-    blind = False
+    ignores_predictions = False
 
-    def due(self, lessons: list[Lesson], now: Lesson) -> list[Lesson]:
-        """Pass on what was misjudged."""
-        return [lesson for lesson in lessons if lesson.predicted != lesson.y]
+    def release(self, pending: list[PendingLabel], latest: PendingLabel) -> list[PendingLabel]:
+        """Return the labels of misclassified messages."""
+        return [label for label in pending if label.predicted != label.y]
 
 
 @dataclass
-class Margin(Regime):
-    """The learner is told of errors and of what it got right by less than so many log-odds.
+class Margin(FeedbackPolicy):
+    """Release labels of messages whose true class did not win by at least `log_odds`.
 
     References
     ----------
@@ -235,25 +250,26 @@ class Margin(Regime):
     sparse bigrams for incremental spam filtering. PKDD 2004 ("thick threshold training").
     """
 
-    blind = False
+    ignores_predictions = False
     log_odds: float
 
-    def due(self, lessons: list[Lesson], now: Lesson) -> list[Lesson]:
-        """Pass on what was misjudged or nearly so."""
-        return [lesson for lesson in lessons if self._near(lesson)]
+    def release(self, pending: list[PendingLabel], latest: PendingLabel) -> list[PendingLabel]:
+        """Return the labels of messages that were misclassified or close to it."""
+        return [label for label in pending if self._is_near(label)]
 
-    def _near(self, lesson: Lesson) -> bool:
-        if lesson.predicted != lesson.y or len(lesson.scores) < 2:
+    def _is_near(self, label: PendingLabel) -> bool:
+        if label.predicted != label.y or len(label.scores) < 2:
             return True
-        return log_odds(dict(lesson.scores), lesson.y) < self.log_odds
+        return log_odds(dict(label.scores), label.y) < self.log_odds
 
 
 @dataclass
-class Active(Regime):
-    """The learner asks for a share of the labels: those it is least sure of.
+class Active(FeedbackPolicy):
+    """Release the labels of the least certain messages, up to a fraction `budget` of all.
 
-    It asks where its log-odds are within a band, which widens while it stays quiet and narrows when
-    it asks, and only while the budget lasts. It does not look at the label.
+    A label is requested if the log-odds lie within a band. The band widens by the factor
+    1 + `step` after a message that is not requested and narrows by 1 - `step` after a request.
+    The label itself is not used for the decision.
 
     References
     ----------
@@ -262,40 +278,40 @@ class Active(Regime):
     uncertainty").
     """
 
-    blind = False
+    ignores_predictions = False
     budget: float
     step: float = 0.01
     _band: float = field(default=1.0, repr=False)
-    _asked: int = field(default=0, repr=False)
-    _seen: int = field(default=0, repr=False)
+    _requests: int = field(default=0, repr=False)
+    _messages: int = field(default=0, repr=False)
 
-    def due(self, lessons: list[Lesson], now: Lesson) -> list[Lesson]:
-        """Pass on what was asked for."""
-        return [lesson for lesson in lessons if self._asks(lesson)]
+    def release(self, pending: list[PendingLabel], latest: PendingLabel) -> list[PendingLabel]:
+        """Return the requested labels."""
+        return [label for label in pending if self._is_requested(label)]
 
-    def _asks(self, lesson: Lesson) -> bool:
-        self._seen += 1
-        if self._asked >= self.budget * self._seen:
+    def _is_requested(self, label: PendingLabel) -> bool:
+        self._messages += 1
+        if self._requests >= self.budget * self._messages:
             return False
-        sure = abs(log_odds(dict(lesson.scores), lesson.predicted)) if lesson.scores else 0.0
-        if len(lesson.scores) >= 2 and sure >= self._band:
+        margin = abs(log_odds(dict(label.scores), label.predicted)) if label.scores else 0.0
+        if len(label.scores) >= 2 and margin >= self._band:
             self._band *= 1 + self.step
             return False
         self._band *= 1 - self.step
-        self._asked += 1
+        self._requests += 1
         return True
 
 
 @dataclass
-class Noisy(Regime):
-    """A share of the labels is wrong: another of the labels met so far, at random.
+class Noisy(FeedbackPolicy):
+    """Replace a random fraction of the labels by another label that occurred before.
 
     Parameters
     ----------
     share
-        The share, or one for each class (those not named are told right).
+        The fraction, or one for each class; labels of classes not named stay correct.
     seed
-        Of the random numbers.
+        Seed of the random numbers.
     """
 
     share: float | Mapping[Any, float]
@@ -305,13 +321,13 @@ class Noisy(Regime):
     def __post_init__(self) -> None:
         self._random = random.Random(self.seed)  # noqa: S311
 
-    def due(self, lessons: list[Lesson], now: Lesson) -> list[Lesson]:
-        """Pass on all, some with another label."""
-        return [self._told(lesson) for lesson in lessons]
+    def release(self, pending: list[PendingLabel], latest: PendingLabel) -> list[PendingLabel]:
+        """Return all labels, some of them replaced."""
+        return [self._corrupt(label) for label in pending]
 
-    def _told(self, lesson: Lesson) -> Lesson:
-        self._labels[lesson.y] = None
-        share = self.share.get(lesson.y, 0.0) if isinstance(self.share, Mapping) else self.share
-        wrong = self._random.random() < share
-        others = [label for label in self._labels if label != lesson.y]
-        return lesson._replace(y=self._random.choice(others)) if wrong and others else lesson
+    def _corrupt(self, label: PendingLabel) -> PendingLabel:
+        self._labels[label.y] = None
+        share = self.share.get(label.y, 0.0) if isinstance(self.share, Mapping) else self.share
+        is_wrong = self._random.random() < share
+        others = [other for other in self._labels if other != label.y]
+        return label._replace(y=self._random.choice(others)) if is_wrong and others else label

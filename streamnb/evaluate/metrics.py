@@ -1,68 +1,230 @@
-"""The running figures of a run, and the records its summary is made of."""
+"""Running figures of a run, and its summary."""
 
 from __future__ import annotations
 
 import math
 from array import array
 from collections import deque
+from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from streamnb import _core
-from streamnb.evaluate.intervals import interval, resample
-from streamnb.evaluate.outcomes import LEAST_PROBABILITY, Outcomes
-from streamnb.evaluate.prequential import Step
-from streamnb.evaluate.summary import (
-    ClassFigures,
-    Summary,
-    calibration_error,
-    kappa,
-    reliability,
-    wilson,
+from streamnb.evaluate.outcomes import (
+    MIN_PROBABILITY,
+    Interval,
+    Outcomes,
+    percentile_interval,
+    resample,
 )
+from streamnb.evaluate.prequential import Step
 from streamnb.scores import log_odds
 
-_LEAST = math.log(LEAST_PROBABILITY)
+BINS = 10  # of the reliability table
+_MIN_LOG_PROBABILITY = math.log(MIN_PROBABILITY)
 
 
-class Judged(NamedTuple):
-    """What a step was worth: all that the figures need of it, beside the two labels.
+@dataclass(frozen=True)
+class ClassFigures:
+    """Number of messages, precision, recall and F1 of one class."""
+
+    messages: int
+    precision: float
+    recall: float
+    f1: float
+
+
+@dataclass(frozen=True)
+class ReliabilityBin:
+    """The messages whose predicted probability lies between `low` and `high`.
+
+    Attributes
+    ----------
+    low, high
+        Bounds of the probability.
+    messages
+        Number of messages.
+    mean_probability
+        Mean of their predicted probabilities.
+    fraction_true
+        Fraction of them that are of the predicted class.
+    """
+
+    low: float
+    high: float
+    messages: int
+    mean_probability: float
+    fraction_true: float
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Figures of a whole run; None where a figure is undefined (no message, not two classes).
+
+    Attributes
+    ----------
+    messages
+        Number of messages classified.
+    accuracy, accuracy_interval
+        Fraction classified correctly, and its 95 % Wilson interval for independent messages.
+    kappa, kappa_temporal
+        Accuracy relative to guessing by class frequencies (Cohen 1960), and to predicting the
+        class of the message before (Žliobaitė et al. 2015). 1 is perfect, 0 no better.
+    log_loss
+        Mean of -log of the probability of the true class, at least 1e-15; one half before two
+        classes are known.
+    brier
+        Mean squared error of the probabilities, summed over the classes and halved.
+    expected_calibration_error, reliability
+        Mean distance between predicted probability and fraction true over ten bins, and the bins.
+        Two classes: of the positive class. Otherwise: of the predicted class.
+    macro_precision, macro_recall, macro_f1
+        Means over the classes that occur.
+    classes
+        Messages, precision, recall and F1 of each class.
+    confusion
+        Number of messages of each true class (first key) and predicted class (second key; "?"
+        before anything was learned).
+    positive
+        The class whose log-odds the scores are.
+    one_minus_roca_percent
+        100 times the probability that a random negative scores above a random positive.
+    sm_at_hm_0_1_percent, sm_at_hm_0_5_percent, sm_at_hm_1_percent
+        Percent of positives missed at the threshold with .1, .5 or 1 % false positives.
+    hm_percent, sm_percent
+        Percent of negatives and of positives misclassified.
+    lam_percent
+        Logistic average of hm and sm, each smoothed as (errors + .5) / (n + 1).
+    score_ties_percent
+        Percent of messages whose score another message has too.
+    intervals
+        95 % intervals of the figures, by a block bootstrap over time.
+    """
+
+    messages: int
+    accuracy: float | None = None
+    accuracy_interval: Interval | None = None
+    kappa: float | None = None
+    kappa_temporal: float | None = None
+    log_loss: float | None = None
+    brier: float | None = None
+    expected_calibration_error: float | None = None
+    macro_precision: float | None = None
+    macro_recall: float | None = None
+    macro_f1: float | None = None
+    classes: dict[str, ClassFigures] = field(default_factory=dict)
+    confusion: dict[str, dict[str, int]] = field(default_factory=dict)
+    positive: str | None = None
+    one_minus_roca_percent: float | None = None
+    sm_at_hm_0_1_percent: float | None = None
+    sm_at_hm_0_5_percent: float | None = None
+    sm_at_hm_1_percent: float | None = None
+    hm_percent: float | None = None
+    sm_percent: float | None = None
+    lam_percent: float | None = None
+    score_ties_percent: float | None = None
+    intervals: dict[str, Interval] = field(default_factory=dict)
+    reliability: list[ReliabilityBin] = field(default_factory=list)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return all figures as plain data for JSON."""
+        return asdict(self)
+
+
+def wilson_interval(successes: int, n: int, z: float = 1.959963984540054) -> Interval:
+    """Return the interval of a proportion by Wilson (1927); the default z gives 95 %.
+
+    Examples
+    --------
+    >>> from streamnb.evaluate.metrics import wilson_interval
+    >>> low, high = wilson_interval(95, 100)
+    >>> f"{low:.4f} {high:.4f}"
+    '0.8882 0.9785'
+    """
+    p = successes / n
+    centre = (p + z * z / (2 * n)) / (1 + z * z / n)
+    half = z / (1 + z * z / n) * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
+    return max(0.0, centre - half), min(1.0, centre + half)
+
+
+def kappa(agreement: float, chance: float) -> float:
+    """Return (agreement - chance) / (1 - chance); 0 if chance is 1."""
+    return (agreement - chance) / (1 - chance) if chance < 1 else 0.0
+
+
+def reliability_table(
+    probabilities: NDArray[np.float64], is_true: NDArray[np.bool_]
+) -> list[ReliabilityBin]:
+    """Compare predicted probabilities with outcomes in ten bins; empty bins are left out.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from streamnb.evaluate.metrics import reliability_table
+    >>> reliability_table(np.array([0.91, 0.99]), np.array([True, False]))
+    [ReliabilityBin(low=0.9, high=1.0, messages=2, mean_probability=0.95, fraction_true=0.5)]
+    """
+    bin_of_each = np.minimum((probabilities * BINS).astype(int), BINS - 1)
+    bins = []
+    for index in sorted(set(bin_of_each.tolist())):
+        in_bin = bin_of_each == index
+        bins.append(
+            ReliabilityBin(
+                index / BINS,
+                (index + 1) / BINS,
+                int(in_bin.sum()),
+                float(probabilities[in_bin].mean()),
+                float(is_true[in_bin].mean()),
+            )
+        )
+    return bins
+
+
+def calibration_error(bins: list[ReliabilityBin]) -> float:
+    """Return the expected calibration error (Naeini, Cooper and Hauskrecht 2015)."""
+    messages = sum(row.messages for row in bins)
+    distances = (row.messages * abs(row.mean_probability - row.fraction_true) for row in bins)
+    return math.fsum(distances) / messages
+
+
+class ScoredPrediction(NamedTuple):
+    """Everything the figures need of a prediction, apart from the two labels.
 
     Attributes
     ----------
     score
-        Log-odds of the positive class; of the predicted one where there are more than two classes;
-        0 before two classes are known.
+        Two classes: log-odds of the positive class. More: log-odds of the predicted class. 0
+        before two classes are known.
     loss, square
         Log loss and Brier score.
-    claim, given
-        Probabilities of the positive class and of the predicted one.
+    p_positive, p_predicted
+        Probabilities of the positive and of the predicted class.
     classes
-        How many classes were known.
+        Number of classes known to the model.
     """
 
     score: float
     loss: float
     square: float
-    claim: float
-    given: float
+    p_positive: float
+    p_predicted: float
     classes: int
 
 
-class Tally:
-    """Records steps; gives the score of each, and the figures of all.
+class RunningMetrics:
+    """Accumulates predictions; returns the score of each and the figures of all.
 
     Parameters
     ----------
     positive
-        The class that scores are for. None: "spam" if it is one of the first two classes, else the
-        second class to come.
+        The class whose log-odds the scores are. None: "spam" if it is one of the first two
+        classes, otherwise the second class that occurs.
     window
-        Length of the window of `window_accuracy`, in messages.
+        Number of messages of the window of `window_accuracy`.
     fading
-        Factor by which an error counts less with each message that follows.
+        Factor by which the weight of a message in `fading_accuracy` shrinks with each later one.
     """
 
     def __init__(
@@ -72,67 +234,70 @@ class Tally:
         self.fading = fading
         self.messages = 0
         self.correct = 0
-        self._labels: dict[Any, int] = {}
+        self._label_ids: dict[Any, int] = {}
         self._truth = array("l")
         self._predicted = array("l")
         self._scores = array("d")
         self._losses = array("d")
         self._squares = array("d")
-        self._claims = array("d")  # probability of the positive class
-        self._given = array("d")  # and of the class given
-        self._most_classes = 0
-        self._recent: deque[bool] = deque(maxlen=window)
-        self._recent_correct = 0
+        self._p_positive = array("d")
+        self._p_predicted = array("d")
+        self._max_classes = 0
+        self._window: deque[bool] = deque(maxlen=window)
+        self._window_correct = 0
         self._faded_correct = 0.0
         self._faded_messages = 0.0
 
     def record(self, step: Step) -> float:
-        """Take a step in, and give its score (`Judged.score`)."""
-        judged = self.judge(step)
-        self.take(step.y, step.predicted, judged)
-        return judged.score
+        """Add a step and return its score (`ScoredPrediction.score`)."""
+        prediction = self.score_step(step)
+        self.add(step.y, step.predicted, prediction)
+        return prediction.score
 
-    def take(self, y: Any, predicted: Any, judged: Judged) -> None:
-        """Take in what was judged, of a message of class y."""
-        right = predicted is not None and predicted == y
-        self._most_classes = max(self._most_classes, judged.classes)
+    def add(self, y: Any, predicted: Any, prediction: ScoredPrediction) -> None:
+        """Add a scored prediction of a message of class y."""
+        is_correct = predicted is not None and predicted == y
+        self._max_classes = max(self._max_classes, prediction.classes)
         self.messages += 1
-        self.correct += right
-        self._truth.append(self._number(y))
-        self._predicted.append(self._number(predicted))
-        self._scores.append(judged.score)
-        self._losses.append(judged.loss)
-        self._squares.append(judged.square)
-        self._claims.append(judged.claim)
-        self._given.append(judged.given)
-        if len(self._recent) == self._recent.maxlen:
-            self._recent_correct -= self._recent[0]
-        self._recent.append(right)
-        self._recent_correct += right
-        self._faded_correct = right + self.fading * self._faded_correct
+        self.correct += is_correct
+        self._truth.append(self._label_id(y))
+        self._predicted.append(self._label_id(predicted))
+        self._scores.append(prediction.score)
+        self._losses.append(prediction.loss)
+        self._squares.append(prediction.square)
+        self._p_positive.append(prediction.p_positive)
+        self._p_predicted.append(prediction.p_predicted)
+        if len(self._window) == self._window.maxlen:
+            self._window_correct -= self._window[0]
+        self._window.append(is_correct)
+        self._window_correct += is_correct
+        self._faded_correct = is_correct + self.fading * self._faded_correct
         self._faded_messages = 1.0 + self.fading * self._faded_messages
 
-    def judge(self, step: Step) -> Judged:
-        """Say what a step was worth; nothing is recorded."""
+    def score_step(self, step: Step) -> ScoredPrediction:
+        """Return score, losses and probabilities of a step, without adding it."""
         y, predicted, scores, _ = step
-        if len(scores) < 2:  # nothing can be said yet: every class alike
-            return Judged(0.0, _core.log(2.0), 0.25, 0.5, 0.5, len(scores))
-        ranked = self.score_of(predicted, scores)
-        place = list(scores).index
-        true = place(y) if y in scores else -1
-        given = place(predicted) if predicted in scores else -1
-        positive = place(self.positive) if self.positive in scores else -1
-        worth = _core.prediction_losses(list(scores.values()), true, given, positive, _LEAST)
-        return Judged(ranked, *worth, len(scores))
+        if len(scores) < 2:  # fewer than two classes: both are equally probable
+            return ScoredPrediction(0.0, _core.log(2.0), 0.25, 0.5, 0.5, len(scores))
+        score = self.score_of(predicted, scores)
+        index = list(scores).index
+        losses_and_probabilities = _core.prediction_losses(
+            list(scores.values()),
+            index(y) if y in scores else -1,
+            index(predicted) if predicted in scores else -1,
+            index(self.positive) if self.positive in scores else -1,
+            _MIN_LOG_PROBABILITY,
+        )
+        return ScoredPrediction(score, *losses_and_probabilities, len(scores))
 
-    def _number(self, label: Any) -> int:
-        number = self._labels.get(label)
-        if number is None:
-            number = self._labels[label] = len(self._labels)
-        return number
+    def _label_id(self, label: Any) -> int:
+        label_id = self._label_ids.get(label)
+        if label_id is None:
+            label_id = self._label_ids[label] = len(self._label_ids)
+        return label_id
 
     def score_of(self, predicted: Any, scores: dict[Any, float]) -> float:
-        """As `Judged.score` has it."""
+        """Return `ScoredPrediction.score`, given the predicted class and joint log-likelihoods."""
         if len(scores) < 2:
             return 0.0
         if self.positive is None:
@@ -146,21 +311,21 @@ class Tally:
 
     @property
     def accuracy(self) -> float:
-        """Share of all messages classified right."""
+        """Fraction of all messages classified correctly."""
         return self.correct / self.messages if self.messages else math.nan
 
     @property
     def window_accuracy(self) -> float:
-        """Share of the last messages classified right."""
-        return self._recent_correct / len(self._recent) if self._recent else math.nan
+        """Fraction of the last `window` messages classified correctly."""
+        return self._window_correct / len(self._window) if self._window else math.nan
 
     @property
     def fading_accuracy(self) -> float:
-        """Share classified right, older messages counting less (Gama et al. 2013)."""
+        """Fraction classified correctly, older messages weighing less (Gama et al. 2013)."""
         return self._faded_correct / self._faded_messages if self.messages else math.nan
 
     def checkpoint(self) -> dict[str, float]:
-        """The running figures."""
+        """Return the running figures by name."""
         return {
             "messages": self.messages,
             "accuracy": self.accuracy,
@@ -169,86 +334,96 @@ class Tally:
         }
 
     def outcomes(self) -> Outcomes:
-        """The run, message by message."""
+        """Return the outcome of each message."""
         truth, predicted = np.array(self._truth), np.array(self._predicted)
-        positive = said = None
-        if self._of_two(truth):
-            number = self._labels[self.positive]
-            positive, said = truth == number, predicted == number
-        losses, squares = np.array(self._losses), np.array(self._squares)
-        return Outcomes(truth == predicted, np.array(self._scores), positive, said, losses, squares)
+        positive = predicted_positive = None
+        if self._has_two_classes(truth):
+            label_id = self._label_ids[self.positive]
+            positive, predicted_positive = truth == label_id, predicted == label_id
+        return Outcomes(
+            truth == predicted,
+            np.array(self._scores),
+            positive,
+            predicted_positive,
+            np.array(self._losses),
+            np.array(self._squares),
+        )
 
-    def _of_two(self, truth: NDArray[np.int64]) -> bool:
-        occurring = [label for label in self._labels if label is not None]
+    def _has_two_classes(self, truth: NDArray[np.int64]) -> bool:
+        labels = [label for label in self._label_ids if label is not None]
         return (
-            len(occurring) == 2
-            and self.positive in occurring
-            and self._most_classes <= 2
+            len(labels) == 2
+            and self.positive in labels
+            and self._max_classes <= 2
             and bool((truth != truth[0]).any())
         )
 
     def summary(self, with_intervals: bool = True) -> Summary:
-        """Work out the figures of everything recorded.
+        """Return the figures of everything recorded.
 
         Parameters
         ----------
         with_intervals
-            Whether intervals are wanted: a hundredth of a second for a thousand messages.
+            Whether to compute 95 % intervals: 10 ms for 1,000 messages.
         """
         if not self.messages:
             return Summary(0)
-        run = self.outcomes()
+        outcomes = self.outcomes()
         truth, predicted = np.array(self._truth), np.array(self._predicted)
-        known = [label for label in self._labels if label is not None]
-        confusion = np.zeros((len(self._labels),) * 2, dtype=np.int64)
+        labels = [label for label in self._label_ids if label is not None]
+        confusion = np.zeros((len(self._label_ids),) * 2, dtype=np.int64)
         np.add.at(confusion, (truth, predicted), 1)
-        occurring = [label for label in known if confusion[self._labels[label]].any()]
-        classes = {str(label): self._figures(confusion, self._labels[label]) for label in known}
-        of = [classes[str(label)] for label in occurring]
-        shares = confusion / self.messages
-        right = self.correct / self.messages
-        if run.positive is None:
-            claims, came_true = np.array(self._given), run.right
+        occurring = [label for label in labels if confusion[self._label_ids[label]].any()]
+        classes = {
+            str(label): self._class_figures(confusion, self._label_ids[label]) for label in labels
+        }
+        rows = [classes[str(label)] for label in occurring]
+        fractions = confusion / self.messages
+        accuracy = self.correct / self.messages
+        if outcomes.positive is None:
+            probabilities, is_true = np.array(self._p_predicted), outcomes.correct
         else:
-            claims, came_true = np.array(self._claims), run.positive
-        bins = reliability(claims, came_true)
+            probabilities, is_true = np.array(self._p_positive), outcomes.positive
+        bins = reliability_table(probabilities, is_true)
         return Summary(
             messages=self.messages,
-            accuracy_interval=wilson(self.correct, self.messages),
-            kappa=kappa(right, math.fsum(shares.sum(axis=0) * shares.sum(axis=1))),
-            kappa_temporal=kappa(right, float((truth[1:] == truth[:-1]).sum()) / self.messages),
+            accuracy_interval=wilson_interval(self.correct, self.messages),
+            kappa=kappa(accuracy, math.fsum(fractions.sum(axis=0) * fractions.sum(axis=1))),
+            kappa_temporal=kappa(accuracy, float((truth[1:] == truth[:-1]).sum()) / self.messages),
             expected_calibration_error=calibration_error(bins),
             reliability=bins,
-            macro_precision=math.fsum(one.precision for one in of) / len(of),
-            macro_recall=math.fsum(one.recall for one in of) / len(of),
-            macro_f1=math.fsum(one.f1 for one in of) / len(of),
+            macro_precision=math.fsum(row.precision for row in rows) / len(rows),
+            macro_recall=math.fsum(row.recall for row in rows) / len(rows),
+            macro_f1=math.fsum(row.f1 for row in rows) / len(rows),
             classes=classes,
-            confusion={str(label): self._taken_for(confusion, label) for label in occurring},
+            confusion={str(label): self._confusion_row(confusion, label) for label in occurring},
             positive=None if self.positive is None else str(self.positive),
-            score_ties_percent=self._ties() if run.positive is not None else None,
-            intervals={name: interval(drawn) for name, drawn in resample(run).items()}
+            score_ties_percent=self._ties_percent() if outcomes.positive is not None else None,
+            intervals={
+                name: percentile_interval(values) for name, values in resample(outcomes).items()
+            }
             if with_intervals
             else {},
-            **run.figures(),
+            **outcomes.figures(),
         )
 
-    def _ties(self) -> float:
+    def _ties_percent(self) -> float:
         return 100 * (1 - len(set(self._scores)) / len(self._scores))
 
-    def _taken_for(self, confusion: NDArray[np.int64], label: Any) -> dict[str, int]:
-        """How often a class was taken for which; "?" before anything was learned."""
-        taken = confusion[self._labels[label]]
-        labels = list(self._labels)
+    def _confusion_row(self, confusion: NDArray[np.int64], label: Any) -> dict[str, int]:
+        """Return how many messages of a class were predicted to be of each class."""
+        counts = confusion[self._label_ids[label]]
+        labels = list(self._label_ids)
         row: dict[str, int] = {}
-        for k in np.flatnonzero(taken).tolist():
+        for k in np.flatnonzero(counts).tolist():
             name = "?" if labels[k] is None else str(labels[k])
-            row[name] = row.get(name, 0) + int(taken[k])
+            row[name] = row.get(name, 0) + int(counts[k])
         return row
 
     @staticmethod
-    def _figures(confusion: NDArray[np.int64], k: int) -> ClassFigures:
-        right, messages, claimed = confusion[k, k], confusion[k].sum(), confusion[:, k].sum()
-        precision = float(right / claimed) if claimed else 0.0
-        recall = float(right / messages) if messages else 0.0
-        f1 = 2 * precision * recall / (precision + recall) if right else 0.0
+    def _class_figures(confusion: NDArray[np.int64], k: int) -> ClassFigures:
+        correct, messages, predicted = confusion[k, k], confusion[k].sum(), confusion[:, k].sum()
+        precision = float(correct / predicted) if predicted else 0.0
+        recall = float(correct / messages) if messages else 0.0
+        f1 = 2 * precision * recall / (precision + recall) if correct else 0.0
         return ClassFigures(int(messages), precision, recall, f1)

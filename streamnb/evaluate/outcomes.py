@@ -1,7 +1,7 @@
-"""What a run gave, message by message, and the figures of it or of any resampling of it.
+"""Figures of a run from its messages, and their 95 % intervals by a block bootstrap over time.
 
-Sums are of whole numbers, or exact, and logarithms are our own: the figures are the same on every
-machine, whatever its linear algebra library and its processor make of a dot product.
+All sums are exact and logarithms are computed by `streamnb._core`, so the figures are the same on
+every machine, whatever its linear algebra library and processor.
 """
 
 from __future__ import annotations
@@ -16,39 +16,43 @@ from numpy.typing import NDArray
 
 from streamnb import _core
 
+RESAMPLES = 1000
+
+Interval = tuple[float, float]
+
 
 class Figure(NamedTuple):
-    """What is said of a figure, and how it is shown.
+    """Name and format of a figure.
 
     Attributes
     ----------
     title
-        What it is called.
+        Name in tables.
     digits
-        How many are shown after the point.
-    of_two
-        Whether it has a meaning only where there are two classes.
+        Digits after the decimal point.
+    needs_two_classes
+        Whether it is defined for two classes only.
     as_percent
-        Whether it is a share, shown as percent.
+        Whether it is a fraction, printed as percent.
     lower_is_better
-        Whether a smaller value is the better one.
+        Whether a smaller value is better.
     """
 
     title: str
     digits: int = 2
-    of_two: bool = True
+    needs_two_classes: bool = True
     as_percent: bool = False
     lower_is_better: bool = True
 
-    def shown(self, value: float, sign: str = "") -> str:
-        """A value as text."""
+    def format(self, value: float, sign: str = "") -> str:
+        """Return a value as text; `sign` "+" prints the sign of positive values too."""
         if self.as_percent:
             return f"{100 * value:{sign}.{self.digits}f} %"
         return f"{value:{sign}.{self.digits}f}"
 
 
 FIGURES = {
-    "accuracy": Figure("accuracy", of_two=False, as_percent=True, lower_is_better=False),
+    "accuracy": Figure("accuracy", needs_two_classes=False, as_percent=True, lower_is_better=False),
     "one_minus_roca_percent": Figure("(1-ROCA)%", 4),
     "sm_at_hm_0_1_percent": Figure("sm% at hm% = .1"),
     "sm_at_hm_0_5_percent": Figure("sm% at hm% = .5"),
@@ -56,147 +60,212 @@ FIGURES = {
     "hm_percent": Figure("hm%"),
     "sm_percent": Figure("sm%"),
     "lam_percent": Figure("lam%"),
-    "log_loss": Figure("log loss", 4, of_two=False),
-    "brier": Figure("Brier score", 4, of_two=False),
+    "log_loss": Figure("log loss", 4, needs_two_classes=False),
+    "brier": Figure("Brier score", 4, needs_two_classes=False),
 }
+# False positive rates at which the miss rate is reported.
 _HM = {"sm_at_hm_0_1_percent": 0.001, "sm_at_hm_0_5_percent": 0.005, "sm_at_hm_1_percent": 0.01}
 
-LEAST_PROBABILITY = 1e-15  # that log loss reckons with, as river and scikit-learn
+MIN_PROBABILITY = 1e-15  # lower bound of probabilities in the log loss, as river and scikit-learn
 
-_GRAIN = 2.0**-30  # of losses where resamplings are summed: an error of 5e-10 at most
+_LOSS_GRID = 2.0**-30  # losses of resamplings are rounded to this: an error of at most 5e-10
 
 
-def _logit(errors: float, n: float) -> float:
+def _smoothed_logit(errors: float, n: float) -> float:
     p = (errors + 0.5) / (n + 1)
     return _core.log(p / (1 - p))
 
 
 @dataclass(frozen=True)
 class Outcomes:
-    """A run, message by message.
+    """The outcome of each message of a run.
 
     Attributes
     ----------
-    right
-        bool, shape (n,): whether the class given was the true one.
+    correct
+        bool, shape (n,): whether the predicted class was the true one.
     scores
         float64, shape (n,): log-odds of the positive class.
-    positive, claimed
-        bool, shape (n,): whether the message is of the positive class, and was taken for it; None
-        where there are not two classes.
+    positive, predicted_positive
+        bool, shape (n,): whether the message is of the positive class, and was predicted to be.
+        None unless there are two classes.
     losses, squares
-        float64, shape (n,), or None: log loss and Brier score of each message.
+        float64, shape (n,): log loss and Brier score of each message; None if unknown.
     """
 
-    right: NDArray[np.bool_]
+    correct: NDArray[np.bool_]
     scores: NDArray[np.float64]
     positive: NDArray[np.bool_] | None = None
-    claimed: NDArray[np.bool_] | None = None
+    predicted_positive: NDArray[np.bool_] | None = None
     losses: NDArray[np.float64] | None = None
     squares: NDArray[np.float64] | None = None
 
     def __len__(self) -> int:
-        return len(self.right)
+        return len(self.correct)
 
     @property
-    def known(self) -> list[str]:
-        """The figures that have a meaning for this run."""
-        means, two = self._means, self._two
-        return [name for name, of in FIGURES.items() if (two if of.of_two else name in means)]
+    def figure_names(self) -> list[str]:
+        """Names of the figures that are defined for this run."""
+        means, has_two_classes = self._mean_terms, self._has_two_classes
+        return [
+            name
+            for name, figure in FIGURES.items()
+            if (has_two_classes if figure.needs_two_classes else name in means)
+        ]
 
     @property
-    def _two(self) -> bool:
-        """Whether there are messages of both of two classes."""
+    def _has_two_classes(self) -> bool:
         return self.positive is not None and bool(0 < self.positive.sum() < len(self))
 
     @property
-    def _means(self) -> dict[str, NDArray[np.bool_] | NDArray[np.float64]]:
-        """What each message adds to the figures that are means."""
-        found = {"accuracy": self.right, "log_loss": self.losses, "brier": self.squares}
-        return {name: values for name, values in found.items() if values is not None}
+    def _mean_terms(self) -> dict[str, NDArray[np.bool_] | NDArray[np.float64]]:
+        """The terms of each figure that is a mean over messages."""
+        terms = {"accuracy": self.correct, "log_loss": self.losses, "brier": self.squares}
+        return {name: values for name, values in terms.items() if values is not None}
 
     def figures(self) -> dict[str, float]:
-        """All figures that have a meaning."""
+        """Return all figures that are defined for this run, by name."""
         n = len(self)
-        found = {name: math.fsum(values.tolist()) / n for name, values in self._means.items()}
-        if self._two:
-            whole = self._rankings(np.array([[0]]), np.array([[n]]))
-            found |= {name: float(value) for name, (value,) in whole.items()}
-            found |= self._errors(*(int(column.sum()) for column in self._kinds))
-        return {name: found[name] for name in self.known}
+        values = {name: math.fsum(terms.tolist()) / n for name, terms in self._mean_terms.items()}
+        if self._has_two_classes:
+            ranking = self._ranking_figures(np.array([[0]]), np.array([[n]]))
+            values |= {name: float(value) for name, (value,) in ranking.items()}
+            values |= self._error_figures(*(int(column.sum()) for column in self._indicators))
+        return {name: values[name] for name in self.figure_names}
 
     def resampled(
         self, starts: NDArray[np.int64], ends: NDArray[np.int64]
     ) -> dict[str, NDArray[np.float64]]:
-        """The figures of resamplings of the run, NaN where one of the classes is not in one.
+        """Return the figures of resamplings of the run.
 
         Parameters
         ----------
         starts, ends
             Shape (m, b): first message, and the one after the last, of each block of each of m
-            resamplings. Blocks begin within the run; one that goes beyond its end goes on at its
-            beginning.
+            resamplings. Blocks begin within the run; a block that goes beyond its end continues
+            at the beginning.
 
         Returns
         -------
         dict
-            For each of `known`, float64 of shape (m,).
+            For each name of `figure_names`, float64 of shape (m,); NaN for a resampling without
+            one of the classes.
         """
 
-        def sums(column: NDArray[np.int64]) -> NDArray[np.int64]:
-            before = np.concatenate(([0], np.cumsum(np.concatenate((column, column)))))
-            return (before[ends] - before[starts]).sum(axis=1)
+        def block_sums(column: NDArray[np.int64]) -> NDArray[np.int64]:
+            sums = np.concatenate(([0], np.cumsum(np.concatenate((column, column)))))
+            return (sums[ends] - sums[starts]).sum(axis=1)
 
         n = len(self)
-        found = {
-            name: sums(np.rint(values / _GRAIN).astype(np.int64)) * _GRAIN / n
-            for name, values in self._means.items()
+        values = {
+            name: block_sums(np.rint(terms / _LOSS_GRID).astype(np.int64)) * _LOSS_GRID / n
+            for name, terms in self._mean_terms.items()
         }
-        if self._two:
-            found |= self._rankings(starts, ends)
-            kinds = zip(*(sums(column).tolist() for column in self._kinds), strict=True)
-            rows = [self._errors(*counts) for counts in kinds]
-            found |= {name: np.array([row[name] for row in rows]) for name in rows[0]}
-        return {name: found[name] for name in self.known}
+        if self._has_two_classes:
+            values |= self._ranking_figures(starts, ends)
+            counts = zip(*(block_sums(col).tolist() for col in self._indicators), strict=True)
+            rows = [self._error_figures(*row) for row in counts]
+            values |= {name: np.array([row[name] for row in rows]) for name in rows[0]}
+        return {name: values[name] for name in self.figure_names}
 
     @cached_property
-    def _kinds(self) -> tuple[NDArray[np.int64], ...]:
-        """Of each message, as 0 or 1: negative, positive, false alarm, miss."""
-        if self.positive is None or self.claimed is None:
+    def _indicators(self) -> tuple[NDArray[np.int64], ...]:
+        """For each message, 0 or 1: negative, positive, false positive, false negative."""
+        if self.positive is None or self.predicted_positive is None:
             raise ValueError("there are not two classes")
-        kinds = (
+        indicators = (
             ~self.positive,
             self.positive,
-            ~self.positive & self.claimed,
-            self.positive & ~self.claimed,
+            ~self.positive & self.predicted_positive,
+            self.positive & ~self.predicted_positive,
         )
-        return tuple(kind.astype(np.int64) for kind in kinds)
+        return tuple(indicator.astype(np.int64) for indicator in indicators)
 
     @staticmethod
-    def _errors(hams: int, spams: int, false_alarms: int, misses: int) -> dict[str, float]:
-        if not hams or not spams:
+    def _error_figures(
+        negatives: int, positives: int, false_positives: int, false_negatives: int
+    ) -> dict[str, float]:
+        if not negatives or not positives:
             return dict.fromkeys(("hm_percent", "sm_percent", "lam_percent"), math.nan)
-        lam = (_logit(false_alarms, hams) + _logit(misses, spams)) / 2
+        mean_logit = (
+            _smoothed_logit(false_positives, negatives)
+            + _smoothed_logit(false_negatives, positives)
+        ) / 2
         return {
-            "hm_percent": 100 * false_alarms / hams,
-            "sm_percent": 100 * misses / spams,
-            "lam_percent": 100 / (1 + _core.exp(-lam)),
+            "hm_percent": 100 * false_positives / negatives,
+            "sm_percent": 100 * false_negatives / positives,
+            "lam_percent": 100 / (1 + _core.exp(-mean_logit)),
         }
 
-    def _rankings(
+    def _ranking_figures(
         self, starts: NDArray[np.int64], ends: NDArray[np.int64]
     ) -> dict[str, NDArray[np.float64]]:
-        """What depends on the order of the scores, for `resampled`."""
+        """Return the figures that depend on the order of the scores, for `resampled`."""
         order = np.argsort(self.scores, kind="stable")
         ordered = self.scores[order]
-        last = np.concatenate((ordered[1:] != ordered[:-1], [True])).astype(np.uint8)
-        positive = self._kinds[1][order].astype(np.uint8)
-        shares = np.array(list(_HM.values()))
-        spams, hams, wrong, below = _core.rank_resampled(
-            order, positive, last, starts, ends, shares
+        is_last = np.concatenate((ordered[1:] != ordered[:-1], [True])).astype(np.uint8)
+        positive = self._indicators[1][order].astype(np.uint8)
+        thresholds = np.array(list(_HM.values()))
+        positives, negatives, inversions, missed = _core.rank_resampled(
+            order, positive, is_last, starts, ends, thresholds
         )
-        with np.errstate(invalid="ignore"):  # of a resampling without one of the classes
-            found = {"one_minus_roca_percent": 100 * (wrong / 2) / (spams * hams)}
-            for name, taken in zip(_HM, below.T, strict=True):
-                found[name] = np.where(hams > 0, 100 * taken / spams, np.nan)
-        return found
+        with np.errstate(invalid="ignore"):  # a resampling may lack one of the classes
+            figures = {"one_minus_roca_percent": 100 * (inversions / 2) / (positives * negatives)}
+            for name, column in zip(_HM, missed.T, strict=True):
+                figures[name] = np.where(negatives > 0, 100 * column / positives, np.nan)
+        return figures
+
+
+def bootstrap_blocks(
+    n: int, resamples: int = RESAMPLES, seed: int = 1
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Draw resamplings of n messages in blocks; return where the blocks begin and end.
+
+    Blocks are sqrt(n) consecutive messages that begin anywhere; the last message is followed by
+    the first (Politis and Romano 1992). Mail comes in campaigns and threads, so single messages
+    are not independent: resampling them one by one would give intervals that are too short.
+
+    Returns
+    -------
+    starts, ends
+        int64, shape (resamples, blocks).
+
+    References
+    ----------
+    Künsch, H. R. (1989). The jackknife and the bootstrap for general stationary observations.
+    Annals of Statistics 17. Politis, D. N. and Romano, J. P. (1992). A circular block-resampling
+    procedure for stationary data.
+
+    Examples
+    --------
+    >>> from streamnb.evaluate.outcomes import bootstrap_blocks
+    >>> starts, ends = bootstrap_blocks(10, resamples=2)
+    >>> starts.shape, (ends - starts).sum(axis=1).tolist()
+    ((2, 4), [10, 10])
+    """
+    block_length = max(1, round(math.sqrt(n)))
+    blocks = -(-n // block_length)
+    lengths = np.full(blocks, block_length)
+    lengths[-1] = n - block_length * (blocks - 1)
+    starts = np.random.default_rng(seed).integers(0, n, (resamples, blocks))
+    return starts, starts + lengths
+
+
+def resample(run: Outcomes, resamples: int = RESAMPLES) -> dict[str, NDArray[np.float64]]:
+    """Return each figure of a run in each resampling, float64 of shape (resamples,).
+
+    Runs over the same stream get the same resamplings, so their figures can be subtracted: the
+    difference is paired.
+    """
+    return run.resampled(*bootstrap_blocks(len(run), resamples))
+
+
+def percentile_interval(values: NDArray[np.float64]) -> Interval:
+    """Return the 95 % interval of a resampled figure; NaN, NaN if every value is NaN."""
+    ordered = np.sort(values[~np.isnan(values)])
+    if not len(ordered):
+        return math.nan, math.nan
+    # As np.percentile, without its import of numpy.ma.
+    last = len(ordered) - 1
+    low, high = np.interp([0.025 * last, 0.975 * last], np.arange(len(ordered)), ordered)
+    return float(low), float(high)

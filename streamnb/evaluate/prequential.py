@@ -1,4 +1,4 @@
-"""The evaluation loop: classify, record, learn."""
+"""The evaluation loop: classify, record, train."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from streamnb.evaluate.feedback import Lesson, Regime, told
+from streamnb.evaluate.feedback import FeedbackPolicy, PendingLabel, release_labels
 from streamnb.scores import best_label
 
 
@@ -16,15 +16,15 @@ class Example(NamedTuple):
     Attributes
     ----------
     x
-        What the model takes: a dict, a `TokenCounts`, a text.
+        The features, as the model takes them: a dict, a `TokenCounts`, a text.
     y
-        Its label.
+        The label.
     tag
-        Anything the caller wants back with the step.
+        Any value; it is returned with the step.
     classify, learn
-        Whether it is classified, and whether its label is ever told.
+        Whether the message is classified, and whether its label is ever released.
     date, recipients
-        When it was sent, in seconds since 1970, and to whom; for regimes that want to know.
+        Date sent, in seconds since 1970, and addresses; only some feedback policies need them.
     """
 
     x: Any
@@ -37,19 +37,19 @@ class Example(NamedTuple):
 
 
 class Step(NamedTuple):
-    """What the model said of a message before it was told the label.
+    """The prediction for one message, made before its label is released.
 
     Attributes
     ----------
     y
-        The label.
+        The true label.
     predicted
-        The most probable class, None before anything was learned.
+        The most probable class; None before anything was learned.
     scores
-        Joint log-likelihood of each class; logarithms of probabilities for a model that has no
-        `joint_log_likelihood`.
+        Joint log-likelihood of each class. For a model without `joint_log_likelihood`, the
+        logarithms of `predict_proba_one`.
     tag
-        What the example carried.
+        `Example.tag`.
     """
 
     y: Any
@@ -59,7 +59,7 @@ class Step(NamedTuple):
 
 
 def prequential(
-    stream: Iterable[Example], model: Any, feedback: Sequence[Regime] = ()
+    stream: Iterable[Example], model: Any, feedback: Sequence[FeedbackPolicy] = ()
 ) -> Iterator[Step]:
     """Test each message, then train on it.
 
@@ -70,18 +70,18 @@ def prequential(
     model
         Any river classifier.
     feedback
-        Which labels the model is told, and when (see `streamnb.evaluate.feedback`); all of them,
-        each right after its message, where there is none. What is only to be learned (`classify`
-        False) is learned when its turn comes.
+        Which labels the model learns, and when (see `streamnb.evaluate.feedback`). Default: each
+        label right after its message. Messages that are not classified (`classify` False) are
+        always learned at once.
 
     Yields
     ------
     Step
-        For each message that is classified, before the model learns it.
+        For each classified message, before the model learns it.
 
     Notes
     -----
-    It equals this loop, which is also what `river.evaluate.progressive_val_score` does:
+    Without `feedback` it equals this loop, as does `river.evaluate.progressive_val_score`:
 
         for x, y in stream:
             yield model.predict_one(x)
@@ -101,16 +101,16 @@ def prequential(
     >>> [(step.y, step.predicted) for step in prequential(stream, MultinomialNB())]
     [('spam', None), ('ham', 'spam'), ('spam', 'spam')]
     """
-    course = Course(model, feedback)
+    run = PrequentialRun(model, feedback)
     for example in stream:
-        step = course.classify(example)
+        step = run.classify(example)
         if step is not None:
             yield step
-        course.teach(example, step)
+        run.train(example, step)
 
 
-class Course:
-    """A model under evaluation, a message at a time: `classify`, then `teach`.
+class PrequentialRun:
+    """A model under evaluation, one message at a time: call `classify`, then `train`.
 
     Parameters
     ----------
@@ -119,48 +119,55 @@ class Course:
 
     Attributes
     ----------
-    lessons
-        How many messages it learned.
+    labels_learned
+        Number of labels the model has learned.
     """
 
-    def __init__(self, model: Any, feedback: Sequence[Regime] = ()) -> None:
-        self.lessons = 0
-        self._scored = getattr(model, "joint_log_likelihood", None) or _log_proba(model)
+    def __init__(self, model: Any, feedback: Sequence[FeedbackPolicy] = ()) -> None:
+        self.labels_learned = 0
+        self._compute_scores = getattr(model, "joint_log_likelihood", None) or _log_proba(model)
         self._learn_one = model.learn_one
         self._feedback = feedback
         self._classified = 0
 
     def classify(self, example: Example) -> Step | None:
-        """What the model says of a message, if it is to be classified."""
+        """Return the prediction for a message; None if it is not to be classified."""
         if not example.classify:
             return None
-        scores = self._scored(example.x)
-        # The first of equals, as river has it.
-        predicted = best_label(scores)
-        return Step(example.y, predicted, scores, example.tag)
+        scores = self._compute_scores(example.x)
+        return Step(example.y, best_label(scores), scores, example.tag)
 
-    def teach(self, example: Example, step: Step | None) -> None:
-        """Tell the model what it is told after that message."""
+    def train(self, example: Example, step: Step | None) -> None:
+        """Learn the labels that are released after a message.
+
+        Parameters
+        ----------
+        example
+            The message.
+        step
+            Its prediction, as `classify` returned it.
+        """
         if step is None or not self._feedback:
             if example.learn:
                 self._learn(example.x, example.y)
             return
         x, y, _, _, learn, date, recipients = example
-        asked = Lesson(x, y, step.predicted, step.scores, self._classified, date, recipients)
+        position = self._classified
+        pending = PendingLabel(x, y, step.predicted, step.scores, position, date, recipients)
         self._classified += 1
-        for lesson in told(self._feedback, asked, learn):
-            self._learn(lesson.x, lesson.y)
+        for released in release_labels(self._feedback, pending, learn):
+            self._learn(released.x, released.y)
 
     def _learn(self, x: Any, y: Any) -> None:
-        self.lessons += 1
+        self.labels_learned += 1
         self._learn_one(x, y)
 
 
 def _log_proba(model: Any) -> Any:
-    def scored(x: Any) -> dict[Any, float]:
+    def compute_scores(x: Any) -> dict[Any, float]:
         return {
             label: math.log(p) if p > 0 else -math.inf
             for label, p in model.predict_proba_one(x).items()
         }
 
-    return scored
+    return compute_scores

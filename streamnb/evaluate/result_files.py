@@ -1,8 +1,8 @@
-"""The files of a run.
+"""The files that a replay writes.
 
-They are written as it goes, to names that end in `.partial`, and get their own names when it ends,
-by itself or by Ctrl-C. A run that fails leaves what an earlier one wrote, and beside it what was
-measured up to the last checkpoint.
+They are written during the run under names that end in `.partial`, and get their own names when
+the run ends, also by Ctrl-C. A run that fails leaves the files of an earlier run unchanged; its own
+`.partial` files hold everything up to the last checkpoint.
 """
 
 from __future__ import annotations
@@ -21,39 +21,39 @@ _FILES = ("results.txt", "checkpoints.jsonl", "config.yaml", "tokens.json", "sum
 
 
 class ResultFiles:
-    """The files of a run in a folder: results, checkpoints, summary, tokens and configuration.
+    """Results, checkpoints, summary, tokens and configuration of a run, in one folder.
 
     Parameters
     ----------
     folder
-        Where; None writes nothing.
+        The folder; it is created if needed. None: nothing is written.
     config
-        Text of `config.yaml`.
+        Content of `config.yaml`.
 
     Raises
     ------
     OutputError
-        From any method, where something cannot be written.
+        From any method, if a file cannot be written.
     """
 
     def __init__(self, folder: str | None, config: str) -> None:
         self.folder = None if folder is None else Path(folder)
         self._config = config
-        self._files: dict[str, IO[str]] = {}
-        self._made = False
+        self._streams: dict[str, IO[str]] = {}
+        self._folder_is_new = False
 
     def __enter__(self) -> Self:
         if self.folder is not None:
-            with self._writing():
-                self._made = not self.folder.exists()
+            with self._convert_errors():
+                self._folder_is_new = not self.folder.exists()
                 self.folder.mkdir(parents=True, exist_ok=True)
                 for name in _FILES:
-                    # Never through what somebody may have put there: a link, a pipe.
-                    self._partial(name).unlink(missing_ok=True)
-                self._partial("config.yaml").write_text(self._config, encoding="utf-8")
+                    # Remove links and pipes with these names: they must not be written through.
+                    self._partial_path(name).unlink(missing_ok=True)
+                self._partial_path("config.yaml").write_text(self._config, encoding="utf-8")
                 for name in ("results.txt", "checkpoints.jsonl"):
-                    self._files[name] = open(
-                        self._partial(name),
+                    self._streams[name] = open(
+                        self._partial_path(name),
                         "x",
                         encoding="utf-8",
                         errors="surrogateescape",
@@ -62,67 +62,69 @@ class ResultFiles:
         return self
 
     @contextlib.contextmanager
-    def _writing(self) -> Iterator[None]:
+    def _convert_errors(self) -> Iterator[None]:
         try:
             yield
         except OSError as error:
-            where = error.filename or self.folder
-            raise OutputError(f"{where}: cannot be written: {error.strerror}") from None
-        except ValueError as error:  # a name that no file can have
+            path = error.filename or self.folder
+            raise OutputError(f"{path}: cannot be written: {error.strerror}") from None
+        except ValueError as error:  # no file can have this name
             raise OutputError(f"{printable(str(self.folder))}: {error}") from None
 
-    def _partial(self, name: str) -> Path:
-        assert self.folder is not None  # noqa: S101 (callers have looked)
+    def _partial_path(self, name: str) -> Path:
+        assert self.folder is not None  # noqa: S101 (every caller has checked)
         return self.folder / f"{name}.partial"
 
     def __exit__(self, *exception: object) -> None:
-        for file in self._files.values():
-            ignored = () if exception[0] is None else (OutputError,)
-            with contextlib.suppress(*ignored), self._writing():
-                file.close()
-        if isinstance(exception[1] if exception else None, SystemExit):  # told to end at once
+        for stream in self._streams.values():
+            suppressed = () if exception[0] is None else (OutputError,)
+            with contextlib.suppress(*suppressed), self._convert_errors():
+                stream.close()
+        if isinstance(exception[1] if exception else None, SystemExit):  # terminated by a signal
             self.discard()
 
-    def step(self, step: Step, score: float) -> None:
-        """Write a line of results: name, true class, class given, score at full precision."""
-        if self._files:
-            given = "?" if step.predicted is None else step.predicted
-            line = f"{step.tag} judge={step.y} class={given} score={score!r}"
-            with self._writing():
-                self._files["results.txt"].write(printable(line) + "\n")
+    def write_step(self, step: Step, score: float) -> None:
+        """Append a line to results.txt: name, true class, predicted class, score."""
+        if self._streams:
+            predicted = "?" if step.predicted is None else step.predicted
+            line = f"{step.tag} judge={step.y} class={predicted} score={score!r}"
+            with self._convert_errors():
+                self._streams["results.txt"].write(printable(line) + "\n")
 
-    def checkpoint(self, figures: dict[str, float]) -> None:
-        """Write the running figures, and everything until here to the disk."""
-        if self._files:
-            with self._writing():
-                self._files["checkpoints.jsonl"].write(json.dumps(figures) + "\n")
-                for file in self._files.values():
-                    file.flush()
+    def write_checkpoint(self, figures: dict[str, float]) -> None:
+        """Append the running figures to checkpoints.jsonl and flush all files."""
+        if self._streams:
+            with self._convert_errors():
+                self._streams["checkpoints.jsonl"].write(json.dumps(figures) + "\n")
+                for stream in self._streams.values():
+                    stream.flush()
 
     @property
-    def earlier(self) -> bool:
-        """Whether the results of an earlier run are there."""
+    def has_earlier_results(self) -> bool:
+        """True if the folder holds the results of an earlier run."""
         return self.folder is not None and (self.folder / "summary.json").exists()
 
     def discard(self) -> None:
-        """Remove the files of a run that has nothing to say, and the folder if it was made here."""
+        """Delete the `.partial` files, and the folder if this run created it."""
         if self.folder is not None:
             with contextlib.suppress(OSError):
                 for name in _FILES:
-                    self._partial(name).unlink(missing_ok=True)
-                if self._made:
-                    self.folder.rmdir()  # unless something else lies in it
+                    self._partial_path(name).unlink(missing_ok=True)
+                if self._folder_is_new:
+                    self.folder.rmdir()  # fails if it holds other files
 
     def finish(self, figures: dict[str, Any], tokens: dict[str, Any]) -> None:
-        """Write the summary and the most telling tokens, and give all files their names."""
+        """Write summary.json and tokens.json, and give all files their final names."""
         if self.folder is None:
             return
-        with self._writing():
-            self._partial("summary.json").write_text(
+        with self._convert_errors():
+            self._partial_path("summary.json").write_text(
                 json.dumps(figures, indent=1) + "\n", encoding="utf-8"
             )
-            self._partial("tokens.json").write_text(json.dumps(tokens) + "\n", encoding="utf-8")
-            for file in self._files.values():
-                file.close()
+            self._partial_path("tokens.json").write_text(
+                json.dumps(tokens) + "\n", encoding="utf-8"
+            )
+            for stream in self._streams.values():
+                stream.close()
             for name in _FILES:
-                os.replace(self._partial(name), self.folder / name)
+                os.replace(self._partial_path(name), self.folder / name)

@@ -23,7 +23,7 @@ from streamnb.mailbox.blend import forget
 from streamnb.mailbox.digest import digest
 from streamnb.mailbox.lessons import Outcome, take_back
 from streamnb.mailbox.packed import pack_tokens, places_in, unpack_tokens
-from streamnb.mailbox.service.answers import Response
+from streamnb.mailbox.service.response import Response
 from streamnb.mailbox.store import Mailbox
 from streamnb.mailbox.undo import undone_messages
 

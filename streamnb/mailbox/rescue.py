@@ -26,7 +26,7 @@ from streamnb.mailbox.location import WAIT, is_url
 from streamnb.mailbox.memory import check_row, classifier_of
 from streamnb.mailbox.store import Mailbox
 from streamnb.mailbox.transactions import STATE
-from streamnb.mailbox.transfer.extract import Absorbed, Extract, absorb
+from streamnb.mailbox.transfer.extract import MergeResult, LedgerExport, merge_export
 from streamnb.naive_bayes.base import TextModel
 from streamnb.storage import label_from_json
 
@@ -105,7 +105,7 @@ def rescue(
 
 def _absorbed(
     database: Database, making: str, classes: Sequence[str], wait: float, left: Counter[str]
-) -> Absorbed:
+) -> MergeResult:
     """Make a database of what can be read of a damaged one."""
     classifier = _classifier(database)
     labels = _labels(database, classes)
@@ -125,7 +125,9 @@ def _absorbed(
 
     names = partial(_names, database, views, left)
     with Mailbox(making, wait=wait) as mailbox:
-        done = absorb(mailbox, Extract(str(database.path), classifier, labels, rows, names))
+        done = merge_export(
+            mailbox, LedgerExport(str(database.path), classifier, labels, rows, names)
+        )
         carry(database, mailbox.database, lost)
         return done
 

@@ -14,7 +14,8 @@ from typing import NamedTuple
 from streamnb.corpus import Entry, read
 from streamnb.corpus.entry import MAX_MESSAGE
 from streamnb.corpus.folders import is_maildir
-from streamnb.corpus.mbox import looks_like_mbox, mbox
+from streamnb.corpus.maildir_flags import split_maildir_flags
+from streamnb.corpus.mbox import is_mbox, open_mbox
 from streamnb.errors import CorpusError, StreamNBError, convert_os_errors, root_cause
 
 _LINK = "not read: a symbolic link in a folder is not followed; name what it leads to"
@@ -141,7 +142,7 @@ def _folder(path: Path) -> Iterator[Found]:
 def _is_mail(item: tuple[Path, bool]) -> bool:
     """Whether an item of a Maildir is a message, and not marked as deleted."""
     path, folder = item
-    return not folder and "T" not in path.name.partition(":2,")[2]
+    return not folder and "T" not in split_maildir_flags(path.name)[2]
 
 
 def _listed(path: Path) -> list[tuple[Path, bool]]:
@@ -161,10 +162,10 @@ def _file(path: Path, follow: bool = True) -> Iterator[Found]:
         if isinstance(head.content, StreamNBError):
             yield head
             return
-        if not looks_like_mbox(head.content):
+        if not is_mbox(head.content):
             yield head if len(head.content) < _LOOKED_AT else _read(whole, follow)
             return
-        entries = iter(mbox([path], path))
+        entries = iter(open_mbox([path], path))
         first, second = next(entries), next(entries, None)
         if second is None:  # a message with the line that an mbox puts before it
             yield _read(first._replace(name=str(path)), follow)

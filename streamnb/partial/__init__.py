@@ -1,34 +1,42 @@
-"""Learning and evaluation in parts, for any engine: counts add.
+"""Training and evaluation in parts, for any engine: counts add.
 
-Plain functions over bytes. An engine (a pool of processes, Spark, job arrays) carries a plan, which
-is text, and pieces, which are bytes; what they say does not depend on who worked them out, where
-or how often. A model is counted by `count`, `merge` and `assembled`. A prequential evaluation is a
-prefix sum: `count_block` for each block of the stream, `prefixes` over the blocks, and `replay` of
-each block from what was learned before it.
+The functions work on plain bytes and text. An engine (a pool of processes, Spark, job arrays)
+transports a model spec, which is text, and partial counts, which are bytes. Results do not depend
+on which process computed them, or how often.
+
+To train: `count`, `merge`, `assemble`. A prequential evaluation is a parallel prefix sum:
+`count_block` for each block of the stream, `prefix_sums` over the blocks, and `replay_block` for
+each block, starting from the counts of all earlier blocks.
 """
 
-from streamnb.partial.pieces import Piece, Row, assembled, count, merge
-from streamnb.partial.plan import check_sums, digest_of, fresh, plan_of
-from streamnb.partial.prequential import Blocks, Judgement, count_block, prefixes, replay
-from streamnb.partial.shards import Slices, advance, check_shards, learn_shard
+from streamnb.partial.partial_counts import LabelledRow, PartialCounts, assemble, count, merge
+from streamnb.partial.prequential import (
+    BlockLayout,
+    BlockPrediction,
+    count_block,
+    prefix_sums,
+    replay_block,
+)
+from streamnb.partial.shards import ShardPlan, check_shards, learn_shard, merge_shards
+from streamnb.partial.spec import check_sums, new_model, spec_digest, spec_of
 
 __all__ = [
-    "Blocks",
-    "Judgement",
-    "Piece",
-    "Row",
-    "Slices",
-    "advance",
-    "assembled",
+    "BlockLayout",
+    "BlockPrediction",
+    "LabelledRow",
+    "PartialCounts",
+    "ShardPlan",
+    "assemble",
     "check_shards",
     "check_sums",
     "count",
     "count_block",
-    "digest_of",
-    "fresh",
     "learn_shard",
     "merge",
-    "plan_of",
-    "prefixes",
-    "replay",
+    "merge_shards",
+    "new_model",
+    "prefix_sums",
+    "replay_block",
+    "spec_digest",
+    "spec_of",
 ]

@@ -1,4 +1,4 @@
-"""Tables of counts as arrays: their rows cut, put into another order, pruned and joined.
+"""Operations on count tables as arrays: slice rows, reorder classes, prune and join.
 
 The arrays are those of `MemoryCounts.file_parts`.
 """
@@ -16,49 +16,63 @@ from streamnb.errors import ModelFileError
 
 Arrays = dict[str, NDArray[Any]]
 
-# Arrays that say where the entries of each row end, and those whose entries these are.
+# Arrays of row ends, each with the arrays whose entries they delimit.
 _ENTRIES = {"count_ends": ("counts", "count_classes"), "name_ends": ("names",)}
 
 
-def bounds(fingerprints: Keys, parts: int) -> list[int]:
-    """Where each of so many ranges begins among fingerprints that rise, and the last one ends."""
+def part_bounds(fingerprints: Keys, parts: int) -> list[int]:
+    """Return the index at which each of `parts` equal ranges of fingerprints begins, and the end.
+
+    Parameters
+    ----------
+    fingerprints
+        uint64, shape (n,), ascending.
+    parts
+        Number of ranges.
+
+    Returns
+    -------
+    list of int
+        Length parts + 1.
+    """
     starts = [(-(-(part << 32) // parts)) << 32 for part in range(parts)]
-    found = np.searchsorted(fingerprints, np.array(starts, dtype=np.uint64))
-    return [*found.tolist(), len(fingerprints)]
+    indices = np.searchsorted(fingerprints, np.array(starts, dtype=np.uint64))
+    return [*indices.tolist(), len(fingerprints)]
 
 
-def reorder(numbers: dict[str, Any], arrays: Arrays, places: list[int]) -> None:
-    """Put the classes of a table into another order: class k was number places[k]."""
+def reorder_classes(header: dict[str, Any], arrays: Arrays, order: list[int]) -> None:
+    """Reorder the classes of a table in place: new class k is the former class order[k]."""
     for name in ("labels", "weights", "totals"):
-        numbers[name] = [numbers[name][k] for k in places]
+        header[name] = [header[name][k] for k in order]
     if "count_ends" not in arrays:
-        arrays["counts"] = arrays["counts"][:, places]
+        arrays["counts"] = arrays["counts"][:, order]
         return
-    classes = np.argsort(places).astype(np.uint32)[arrays["count_classes"]]
-    order = np.lexsort((classes, _row_of_each(arrays["count_ends"])))
-    arrays["count_classes"], arrays["counts"] = classes[order], arrays["counts"][order]
+    classes = np.argsort(order).astype(np.uint32)[arrays["count_classes"]]
+    entry_order = np.lexsort((classes, _row_of_each(arrays["count_ends"])))
+    arrays["count_classes"] = classes[entry_order]
+    arrays["counts"] = arrays["counts"][entry_order]
 
 
 def _row_of_each(ends: Keys) -> Ints:
-    """The row of each entry, given where those of each row end."""
+    """Return the row index of each entry, given the end of each row."""
     lengths: Any = np.diff(ends.astype(np.int64), prepend=0)
     return np.repeat(np.arange(len(ends), dtype=np.int64), lengths)
 
 
-def rows_of(arrays: Mapping[str, NDArray[Any]], start: int, end: int) -> Arrays:
-    """Some rows of a table, as `MemoryCounts.file_parts` gives them."""
-    found = {name: arrays[name][start:end] for name in ("fingerprints", "counts")}
-    for ends, of in _ENTRIES.items():
+def slice_rows(arrays: Mapping[str, NDArray[Any]], start: int, end: int) -> Arrays:
+    """Return the rows from `start` to `end` of a table."""
+    rows = {name: arrays[name][start:end] for name in ("fingerprints", "counts")}
+    for ends, entries in _ENTRIES.items():
         if ends in arrays:
             first = int(arrays[ends][start - 1]) if start else 0
             last = int(arrays[ends][end - 1]) if end else 0
-            found[ends] = arrays[ends][start:end] - np.uint64(first)
-            found |= {name: arrays[name][first:last] for name in of}
-    return found
+            rows[ends] = arrays[ends][start:end] - np.uint64(first)
+            rows |= {name: arrays[name][first:last] for name in entries}
+    return rows
 
 
-def totals_of(arrays: Mapping[str, NDArray[Any]], classes: int) -> Floats:
-    """The sum of the counts of each class."""
+def class_totals(arrays: Mapping[str, NDArray[Any]], classes: int) -> Floats:
+    """Return the sum of the counts of each class, shape (classes,)."""
     counts, totals = arrays["counts"], np.zeros(classes)
     if "count_classes" in arrays:
         np.add.at(totals, arrays["count_classes"], counts)
@@ -67,61 +81,65 @@ def totals_of(arrays: Mapping[str, NDArray[Any]], classes: int) -> Floats:
     return totals
 
 
-def array_from(arrays: Mapping[str, NDArray[Any]]) -> Any:
-    """What `MemoryCounts.load` asks for its arrays."""
+def array_reader(arrays: Mapping[str, NDArray[Any]]) -> Any:
+    """Return the function by which `MemoryCounts.load` reads its arrays, checking each."""
 
-    def array(name: str, dtype: str, ndim: int = 1, optional: bool = False) -> Any:
-        found = arrays.get(name)
-        if found is None and optional:
+    def read(name: str, dtype: str, ndim: int = 1, optional: bool = False) -> Any:
+        array = arrays.get(name)
+        if array is None and optional:
             return None
-        if found is None or found.dtype != np.dtype(dtype) or found.ndim != ndim:
-            raise ValueError(f"{name} is not what it should be")
-        return found
+        if array is None:
+            raise ValueError(f"array {name} is missing")
+        if array.dtype != np.dtype(dtype) or array.ndim != ndim:
+            raise ValueError(f"array {name} has type {array.dtype} and {array.ndim} dimensions")
+        return array
 
-    return array
+    return read
 
 
-def pruned(header: Any, arrays: Arrays, least: float) -> tuple[Any, Arrays]:
-    """Leave out the features that were counted less often."""
-    counts = np.ascontiguousarray(arrays["counts"])  # sums round by the order in memory
-    row_of = {ends: _row_of_each(arrays[ends]) for ends in _ENTRIES if ends in arrays}
-    found = {}
+def prune(header: Any, arrays: Arrays, min_count: float) -> tuple[Any, Arrays]:
+    """Return a table without features whose count, summed over classes, is below `min_count`."""
+    counts = np.ascontiguousarray(arrays["counts"])  # rounding depends on the order in memory
+    entry_rows = {ends: _row_of_each(arrays[ends]) for ends in _ENTRIES if ends in arrays}
+    pruned = {}
     if "count_ends" in arrays:
-        many = len(arrays["fingerprints"])
-        kept = np.bincount(row_of["count_ends"], counts, minlength=many) >= least
+        rows = len(arrays["fingerprints"])
+        keep = np.bincount(entry_rows["count_ends"], counts, minlength=rows) >= min_count
     else:
-        kept = counts.sum(axis=1) >= least
-        found["counts"] = counts[kept]
-    found["fingerprints"] = arrays["fingerprints"][kept]
-    for ends, rows in row_of.items():
-        each = np.bincount(rows, minlength=len(kept))[kept]
-        found[ends] = np.cumsum(each, dtype=np.uint64)
-        found |= {name: arrays[name][kept[rows]] for name in _ENTRIES[ends]}
-    totals = totals_of(found, len(header["sum"]["labels"])).tolist()
-    return {**header, "sum": {**header["sum"], "totals": totals}}, found
+        keep = counts.sum(axis=1) >= min_count
+        pruned["counts"] = counts[keep]
+    pruned["fingerprints"] = arrays["fingerprints"][keep]
+    for ends, row_of_each in entry_rows.items():
+        lengths = np.bincount(row_of_each, minlength=len(keep))[keep]
+        pruned[ends] = np.cumsum(lengths, dtype=np.uint64)
+        pruned |= {name: arrays[name][keep[row_of_each]] for name in _ENTRIES[ends]}
+    totals = class_totals(pruned, len(header["sum"]["labels"])).tolist()
+    return {**header, "sum": {**header["sum"], "totals": totals}}, pruned
 
 
-def joined(read: list[tuple[Any, Arrays]]) -> tuple[Any, Arrays]:
-    """The parts of one view as one.
+def join(tables: list[tuple[Any, Arrays]]) -> tuple[Any, Arrays]:
+    """Join the parts of one view, in ascending order of fingerprints.
 
     Raises
     ------
     ModelFileError
-        Where they do not add up the same messages.
+        If the parts are not sums over the same messages.
     """
-    header = read[0][0]
+    header = tables[0][0]
     totals = np.zeros(len(header["sum"]["labels"]))
-    for other, _ in read:
-        same = all(other["sum"][name] == header["sum"][name] for name in ("labels", "weights"))
-        if not same or other["firsts"] != header["firsts"]:
-            raise ModelFileError("pieces that do not belong together: a part of others differs")
+    for other, _ in tables:
+        is_same = all(other["sum"][name] == header["sum"][name] for name in ("labels", "weights"))
+        if not is_same or other["first_positions"] != header["first_positions"]:
+            raise ModelFileError(
+                "partial counts do not belong together: their labels or weights differ"
+            )
         totals += other["sum"]["totals"]
-    arrays = {}
-    for name in read[0][1]:
-        parts = [of[name] for _, of in read]
+    joined = {}
+    for name in tables[0][1]:
+        parts = [arrays[name] for _, arrays in tables]
         if name in _ENTRIES:
-            lengths = [len(of[_ENTRIES[name][0]]) for _, of in read]
+            lengths = [len(arrays[_ENTRIES[name][0]]) for _, arrays in tables]
             starts = np.cumsum([0, *lengths[:-1]], dtype=np.uint64)
             parts = [part + start for part, start in zip(parts, starts, strict=True)]
-        arrays[name] = np.concatenate(parts)
-    return {**header, "sum": {**header["sum"], "totals": totals.tolist()}}, arrays
+        joined[name] = np.concatenate(parts)
+    return {**header, "sum": {**header["sum"], "totals": totals.tolist()}}, joined

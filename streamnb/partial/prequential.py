@@ -12,295 +12,318 @@ from streamnb.counts.memory import MemoryCounts
 from streamnb.counts.part import SubsetCounts
 from streamnb.counts.protocol import Floats, Keys, Label
 from streamnb.errors import CorpusError, ModelFileError
-from streamnb.evaluate.metrics import Judged, Tally
-from streamnb.evaluate.prequential import Course, Example
-from streamnb.partial.arrays import Arrays, joined
-from streamnb.partial.pieces import (
-    Firsts,
-    Opened,
-    Piece,
-    Row,
-    Sum,
-    add,
-    by_view,
+from streamnb.evaluate.metrics import RunningMetrics, ScoredPrediction
+from streamnb.evaluate.prequential import Example, PrequentialRun
+from streamnb.partial.arrays import Arrays, join
+from streamnb.partial.partial_counts import (
+    FirstPositions,
+    LabelledRow,
+    MergedCounts,
+    PartialCounts,
+    Unpacked,
+    add_counts,
     check_parts,
-    cut,
-    empty,
-    noted,
-    opened,
-    piece_of,
-    read_sum,
-    undamaged,
-    views_in,
+    convert_errors,
+    empty_counts,
+    group_by_view,
+    load_counts,
+    pack_counts,
+    split_counts,
+    unpack,
+    update_first_positions,
+    view_counts,
 )
-from streamnb.partial.plan import check_sums, fresh, model_of
+from streamnb.partial.spec import check_sums, new_model, split_learner
 from streamnb.storage import label_from_json
 from streamnb.tables.base import TabularNB
 
-_AT_ONCE = 1 << 22  # counts that are looked at together
+_MAX_CELLS = 1 << 22  # counts that are looked up in one call
 
 
-class Blocks(NamedTuple):
-    """How a stream is cut.
+class BlockLayout(NamedTuple):
+    """Division of a stream into blocks.
 
     Attributes
     ----------
     size
         Positions in a block; block 0 begins at position 0.
     delay
-        How many messages later a label comes.
+        Number of messages after which a label is learned.
     """
 
     size: int = 4096
     delay: int = 0
 
-    def of(self, position: int) -> tuple[int, ...]:
-        """The blocks that want a message: the one it is classified in, and learned in."""
+    def blocks_of(self, position: int) -> tuple[int, ...]:
+        """Return the block that classifies a message, and the one that learns it if another."""
         first, last = position // self.size, (position + self.delay) // self.size
         return (first,) if first == last else (first, last)
 
 
-class Judgement(NamedTuple):
-    """What was said of a message before its label was learned, and what that was worth."""
+class BlockPrediction(NamedTuple):
+    """A prediction made before the label was learned, and its scores and losses.
+
+    Attributes
+    ----------
+    position, label
+        Of the message.
+    predicted
+        The predicted class; None before anything was learned.
+    scored
+        Score, losses and probabilities.
+    positive
+        The class whose log-odds the score is; None until two classes are known.
+    """
 
     position: int
     label: Label
     predicted: Label | None
-    judged: Judged
-    positive: Label | None = None  # the class that the score is for, once it is known
+    scored: ScoredPrediction
+    positive: Label | None = None
 
 
 def count_block(
-    plan: str, number: int, blocks: Blocks, rows: Iterable[Row], parts: int = 1
-) -> Iterator[Piece]:
-    """What a block learns, and which features it asks for.
+    spec: str, block: int, layout: BlockLayout, rows: Iterable[LabelledRow], parts: int = 1
+) -> Iterator[PartialCounts]:
+    """Yield the counts that a block learns, and the features that its predictions need.
 
     Parameters
     ----------
-    plan : str
-        What `plan_of` gave.
-    number : int
-        Of the block.
-    blocks : Blocks
-        How the stream is cut.
-    rows : iterable of Row
-        All the messages that the block wants (`Blocks.of`), in any order.
+    spec : str
+        The model spec, from `spec_of`.
+    block : int
+        Index of the block.
+    layout : BlockLayout
+        Division of the stream into blocks.
+    rows : iterable of LabelledRow
+        All messages of the block (`BlockLayout.blocks_of`), in any order.
     parts : int, default 1
-        How many ranges of fingerprints a table is cut into.
+        Number of ranges of fingerprints into which each table is split.
     """
-    learner = _nameless(plan)
+    learner = _model_without_names(spec)
     check_sums(learner)
     check_parts(parts)
-    firsts = Firsts()
-    asked = []
-    model, counted_of = model_of(learner)
-    text = not isinstance(model, TabularNB)
+    first_positions = FirstPositions()
+    requested = []
+    model, features_of = split_learner(learner)
+    is_text = not isinstance(model, TabularNB)
     for position, y, x in rows:
-        counted = counted_of(x)
-        if (position + blocks.delay) // blocks.size == number:
-            model.learn_one(counted, y)
-            noted(firsts, [(y, position)])
-        elif text:
-            asked.append(model.as_tokens(counted).fingerprints)
-    for view, counts in enumerate(views_in(learner)):
-        for header, arrays in cut(plan, counts, firsts, view, parts):
-            if text:
-                arrays["asked"] = _asked(arrays["fingerprints"], asked, header["part"], parts)
-            yield piece_of({**header, "block": number}, arrays)
+        features = features_of(x)
+        if (position + layout.delay) // layout.size == block:
+            model.learn_one(features, y)
+            update_first_positions(first_positions, [(y, position)])
+        elif is_text:
+            requested.append(model.as_tokens(features).fingerprints)
+    for view, counts in enumerate(view_counts(learner)):
+        for header, arrays in split_counts(spec, counts, first_positions, view, parts):
+            if is_text:
+                arrays["requested"] = _requested_in_part(
+                    arrays["fingerprints"], requested, header["part"], parts
+                )
+            yield pack_counts({**header, "block": block}, arrays)
 
 
-def _nameless(plan: str) -> Any:
-    """A fresh learner that keeps no names of features: no score depends on them."""
-    learner = fresh(plan)
+def _model_without_names(spec: str) -> Any:
+    """Return an untrained learner that keeps no names of features: predictions don't need them."""
+    learner = new_model(spec)
     if not isinstance(learner, TabularNB):
-        for one in (*learner.models, *learner.tokenizer.tokenizers):
-            one.keep_names = False
+        for component in (*learner.models, *learner.tokenizer.tokenizers):
+            component.keep_names = False
     return learner
 
 
-def _asked(learned: Keys, asked: list[Keys], part: int, parts: int) -> Keys:
-    """The features of one range that are asked for, and not learned here."""
-    if not asked:
+def _requested_in_part(learned: Keys, requested: list[Keys], part: int, parts: int) -> Keys:
+    """Return the requested features of one part that the block itself does not learn."""
+    if not requested:
         return np.empty(0, dtype=np.uint64)
-    found = np.unique(np.concatenate(asked))
-    of = (found >> np.uint64(32)) * np.uint64(parts) >> np.uint64(32)
-    return np.setdiff1d(found[of == part], learned, assume_unique=True)
+    features = np.unique(np.concatenate(requested))
+    part_of_each = (features >> np.uint64(32)) * np.uint64(parts) >> np.uint64(32)
+    return np.setdiff1d(features[part_of_each == part], learned, assume_unique=True)
 
 
-def prefixes(plan: str, pieces: Iterable[Piece]) -> Iterator[Piece]:
-    """For each block, what all blocks before it learned of what it asks for.
+def prefix_sums(spec: str, partial_counts: Iterable[PartialCounts]) -> Iterator[PartialCounts]:
+    """Yield, for each block, the counts of all earlier blocks of the features that it needs.
 
     Parameters
     ----------
-    plan : str
-        What `plan_of` gave.
-    pieces : iterable of Piece
-        Of one view and part, those of `count_block` in the order of the blocks.
+    spec : str
+        The model spec, from `spec_of`.
+    partial_counts : iterable of PartialCounts
+        The output of `count_block` of one view and part, in the order of the blocks.
 
     Raises
     ------
     ModelFileError
-        Where they are not in that order, or not of one view and part.
+        If they are not in that order, or not of one view and part.
     """
-    before: Sum | None = None
-    last = (-1, 0, 0)
-    for piece in pieces:
-        header, arrays = opened(plan, piece.data)
-        place = header.get("block", -1), header["view"], header["part"]
-        if before is not None and (place[0] <= last[0] or place[1:] != last[1:]):
-            raise ModelFileError("blocks must come in their order, those of one view and part")
-        last = place
-        view, parts = header["view"], header["parts"]
-        before = Sum(empty(plan, view), Firsts()) if before is None else before
-        known, found = _prefix(plan, before, arrays, view)
-        yield piece_of({**known, "part": place[2], "parts": parts, "block": place[0]}, found)
-        add(before, read_sum(header, arrays, empty(plan, view)))
+    total: MergedCounts | None = None
+    previous = (-1, 0, 0)
+    for item in partial_counts:
+        header, arrays = unpack(spec, item.data)
+        block, view, part = key = header.get("block", -1), header["view"], header["part"]
+        if total is not None and (block <= previous[0] or key[1:] != previous[1:]):
+            raise ModelFileError("blocks must be in order, and all of one view and part")
+        previous = key
+        if total is None:
+            total = MergedCounts(empty_counts(spec, view), FirstPositions())
+        prefix_header, prefix_arrays = _select_requested(spec, total, arrays, view)
+        prefix_header |= {"part": part, "parts": header["parts"], "block": block}
+        yield pack_counts(prefix_header, prefix_arrays)
+        add_counts(total, load_counts(header, arrays, empty_counts(spec, view)))
 
 
-def _prefix(plan: str, before: Sum, arrays: Arrays, view: int) -> Opened:
-    """What was learned of what the arrays of a block ask for."""
-    counts = before.counts
+def _select_requested(spec: str, total: MergedCounts, arrays: Arrays, view: int) -> Unpacked:
+    """Return the counts of the features that a block needs, of all earlier blocks."""
+    counts = total.counts
     if isinstance(counts, TabularNB):
-        (whole,) = cut(plan, counts, before.firsts)
+        (whole,) = split_counts(spec, counts, total.first_positions)
         return whole
-    asked = np.concatenate((arrays["fingerprints"], arrays["asked"]))
-    known = MemoryCounts(keep_names=False)
-    known.add_classes(counts.labels)
-    places = np.arange(len(counts.labels))
-    step = max(1, _AT_ONCE // max(1, len(places)))
-    for start in range(0, len(asked) if len(places) else 0, step):
-        some = asked[start : start + step]
-        cells, seen = counts.get_counts(some)
-        kept = seen.astype(bool)
-        known.table.add_matrix(some[kept], cells[kept], places, None, None)
-    known.weights = list(counts.weights)
-    ((header, found),) = cut(plan, known, before.firsts, view)
+    features = np.concatenate((arrays["fingerprints"], arrays["requested"]))
+    selected = MemoryCounts(keep_names=False)
+    selected.add_classes(counts.labels)
+    classes = np.arange(len(counts.labels))
+    step = max(1, _MAX_CELLS // max(1, len(classes)))
+    for start in range(0, len(features) if len(classes) else 0, step):
+        batch = features[start : start + step]
+        cells, seen_flags = counts.get_counts(batch)
+        is_seen = seen_flags.astype(bool)
+        selected.table.add_matrix(batch[is_seen], cells[is_seen], classes, None, None)
+    selected.weights = list(counts.weights)
+    ((header, selected_arrays),) = split_counts(spec, selected, total.first_positions, view)
     order = [counts.labels.index(label_from_json(pair)) for pair in header["sum"]["labels"]]
     header["sum"]["totals"] = [counts.totals[k] for k in order]
     if counts.table.track_values:
-        values, features = counts.count_histogram()
-        found |= {"values": values, "features": features[:, order]}
-    return {**header, "unloaded": counts.features - known.features}, found
+        values, features_with_value = counts.count_histogram()
+        selected_arrays |= {"values": values, "features": features_with_value[:, order]}
+    return {**header, "unloaded": counts.features - selected.features}, selected_arrays
 
 
-class _Restricted(SubsetCounts):
-    """What the blocks before one have learned of what it asks for."""
+class _PrefixCounts(SubsetCounts):
+    """Counts of all earlier blocks, of the features that one block needs."""
 
-    _values: tuple[Floats, Floats] | None = None
+    _unloaded_histogram: tuple[Floats, Floats] | None = None
 
-    def begin(self, header: Any, arrays: Arrays, unloaded: int) -> None:
-        """Take over what `_prefix` gave, the parts joined: a value can be there once for each."""
-        numbers = header["sum"]
-        self.add_classes(label_from_json(pair) for pair in numbers["labels"])
-        self.weights[:] = numbers["weights"]
+    def load_prefix(self, header: Any, arrays: Arrays, unloaded: int) -> None:
+        """Load the output of `_select_requested`, its parts joined.
+
+        Parameters
+        ----------
+        header, arrays
+            The joined parts. `values` repeats a value that occurs in several parts.
+        unloaded
+            Number of features of earlier blocks that the block does not need.
+        """
+        content = header["sum"]
+        self.add_classes(label_from_json(pair) for pair in content["labels"])
+        self.weights[:] = content["weights"]
         self.table.load(
             arrays["fingerprints"],
             arrays.get("count_ends"),
             arrays.get("count_classes"),
             arrays["counts"],
-            numbers["totals"],
+            content["totals"],
         )
         self.table.unloaded = unloaded
         if "values" in arrays:
-            of_these, features = self.table.count_histogram()
-            self._values = _added(
-                arrays["values"], arrays["features"], of_these, -features, len(self.labels)
+            values, features = self.table.count_histogram()
+            self._unloaded_histogram = _add_histograms(
+                arrays["values"], arrays["features"], values, -features, len(self.labels)
             )
 
     def count_histogram(self) -> tuple[Floats, Floats]:
-        """Counts that occur (m,), and how many features have each of them in each class (m, K)."""
-        mine = self.table.count_histogram()
-        if self._values is None:
-            return mine
-        return _added(*self._values, *mine, len(self.labels))
+        """Return the counts that occur (m,), and the features with each in each class (m, K)."""
+        histogram = self.table.count_histogram()
+        if self._unloaded_histogram is None:
+            return histogram
+        return _add_histograms(*self._unloaded_histogram, *histogram, len(self.labels))
 
 
-def _added(
-    values: Floats, features: Floats, others: Floats, more: Floats, classes: int
+def _add_histograms(
+    values: Floats, features: Floats, other_values: Floats, other_features: Floats, classes: int
 ) -> tuple[Floats, Floats]:
-    """The sum of two tables of how many features have each count."""
-    found, places = np.unique(np.concatenate((values, others)), return_inverse=True)
-    sums = np.zeros((len(found), classes))
-    np.add.at(sums[:, : features.shape[1]], places[: len(values)], features)
-    np.add.at(sums[:, : more.shape[1]], places[len(values) :], more)
-    return found, sums
+    """Return the sum of two histograms of counts."""
+    all_values, index_of = np.unique(np.concatenate((values, other_values)), return_inverse=True)
+    sums = np.zeros((len(all_values), classes))
+    np.add.at(sums[:, : features.shape[1]], index_of[: len(values)], features)
+    np.add.at(sums[:, : other_features.shape[1]], index_of[len(values) :], other_features)
+    return all_values, sums
 
 
-def _begun(plan: str, number: int, prefix: Iterable[Piece]) -> Any:
-    """A learner as it was when a block began."""
-    learner = _nameless(plan)
-    read = [opened(plan, piece.data) for piece in prefix]
-    if not read:
-        raise ModelFileError(f"block {number}: there are no prefixes of it")
-    if any(header.get("block") != number for header, _ in read):
-        raise ModelFileError(f"block {number}: a prefix of another one")
-    views = views_in(learner)
-    for view, mine in enumerate(by_view(read, len(views))):
+def _model_at_block(spec: str, block: int, prefix: Iterable[PartialCounts]) -> Any:
+    """Return the learner with the counts of all blocks before this one."""
+    learner = _model_without_names(spec)
+    unpacked = [unpack(spec, item.data) for item in prefix]
+    if not unpacked:
+        raise ModelFileError(f"block {block}: its prefix sums are missing")
+    if any(header.get("block") != block for header, _ in unpacked):
+        raise ModelFileError(f"block {block}: prefix sums of another block")
+    views = view_counts(learner)
+    for view, parts in enumerate(group_by_view(unpacked, len(views))):
         if isinstance(views[view], TabularNB):
-            read_sum(*mine[0], learner)
+            load_counts(*parts[0], learner)
             return learner
-        member = learner.models[view]
-        counts = _Restricted(keep_names=False, track_values=member.track_values)
-        with undamaged():
-            header, arrays = joined(mine)
-            counts.begin(header, arrays, sum(of["unloaded"] for of, _ in mine))
-        member.counts = counts
+        model = learner.models[view]
+        counts = _PrefixCounts(keep_names=False, track_values=model.track_values)
+        with convert_errors():
+            header, arrays = join(parts)
+            counts.load_prefix(header, arrays, sum(part["unloaded"] for part, _ in parts))
+        model.counts = counts
     return learner
 
 
-def replay(
-    plan: str,
-    number: int,
-    blocks: Blocks,
-    prefix: Iterable[Piece],
-    rows: Iterable[Row],
+def replay_block(
+    spec: str,
+    block: int,
+    layout: BlockLayout,
+    prefix: Iterable[PartialCounts],
+    rows: Iterable[LabelledRow],
     positive: str | None = None,
-) -> Iterator[Judgement]:
-    """Classify the messages of a block as one process does that learned all before them.
+) -> Iterator[BlockPrediction]:
+    """Classify the messages of a block, exactly as one process that learned all earlier messages.
 
     Parameters
     ----------
-    plan : str
-        What `plan_of` gave.
-    number : int
-        Of the block.
-    blocks : Blocks
-        How the stream is cut.
-    prefix : iterable of Piece
-        What `prefixes` gave for the block, of all views and parts.
-    rows : iterable of Row
-        All the messages that the block wants, in any order.
+    spec : str
+        The model spec, from `spec_of`.
+    block : int
+        Index of the block.
+    layout : BlockLayout
+        Division of the stream into blocks.
+    prefix : iterable of PartialCounts
+        The output of `prefix_sums` for the block, of all views and parts.
+    rows : iterable of LabelledRow
+        All messages of the block, in any order.
     positive : str, default None
-        The class that scores are for, as `Tally` has it.
+        The positive class, as for `RunningMetrics`.
 
     Yields
     ------
-    Judgement
-        In the order of the places.
+    BlockPrediction
+        In the order of the positions.
 
     Raises
     ------
     CorpusError
-        Where two messages have one place.
+        If two messages have the same position.
     """
-    learner = _begun(plan, number, prefix)
-    model, counted_of = model_of(learner)
-    course, tally = Course(model), Tally(positive)
-    known = sorted(rows, key=lambda row: row.position)
-    for row, after in itertools.pairwise(known):
-        if row.position == after.position:
+    learner = _model_at_block(spec, block, prefix)
+    model, features_of = split_learner(learner)
+    run, metrics = PrequentialRun(model), RunningMetrics(positive)
+    ordered = sorted(rows, key=lambda row: row.position)
+    for row, following in itertools.pairwise(ordered):
+        if row.position == following.position:
             raise CorpusError(f"position {row.position}: two messages have it")
-    counted = {row.position: counted_of(row.x) for row in known}
-    # After each message comes the label that is due then.
-    events = [(row.position, 0, row) for row in known if row.position // blocks.size == number]
-    due = [(row.position + blocks.delay, 1, row) for row in known]
-    events += [event for event in due if event[0] // blocks.size == number]
-    for _, kind, (position, y, _) in sorted(events, key=lambda event: event[:2]):
-        example = Example(counted[position], y, position)
-        if kind:
-            course.teach(example, None)
+    features = {row.position: features_of(row.x) for row in ordered}
+    # At each position the message is classified (0) before the label that is due is learned (1).
+    events = [(row.position, 0, row) for row in ordered if row.position // layout.size == block]
+    due = [(row.position + layout.delay, 1, row) for row in ordered]
+    events += [event for event in due if event[0] // layout.size == block]
+    for _, is_label, (position, y, _) in sorted(events, key=lambda event: event[:2]):
+        example = Example(features[position], y, position)
+        if is_label:
+            run.train(example, None)
             continue
-        step = course.classify(example)
+        step = run.classify(example)
         assert step is not None  # noqa: S101 (for the type checker)
-        judged = tally.judge(step)
-        yield Judgement(position, y, step.predicted, judged, tally.positive)
+        scored = metrics.score_step(step)
+        yield BlockPrediction(position, y, step.predicted, scored, metrics.positive)

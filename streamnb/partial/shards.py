@@ -1,4 +1,4 @@
-"""Learning on shards where order matters: what each of several learners added to one start."""
+"""Training on shards of models that depend on the order: each shard adds to one start state."""
 
 from __future__ import annotations
 
@@ -12,139 +12,151 @@ import numpy as np
 from streamnb.classifier import Classifier
 from streamnb.errors import ModelFileError
 from streamnb.features.token_counts import TokenCounts
-from streamnb.partial.pieces import (
-    Firsts,
-    Piece,
-    Row,
-    by_view,
-    cut,
-    empty,
-    joined_parts,
-    noted,
-    opened,
-    piece_of,
-    read_sum,
-    views_in,
+from streamnb.partial.partial_counts import (
+    FirstPositions,
+    LabelledRow,
+    PartialCounts,
+    empty_counts,
+    group_by_view,
+    join_parts,
+    load_counts,
+    pack_counts,
+    split_counts,
+    unpack,
+    update_first_positions,
+    view_counts,
 )
-from streamnb.partial.plan import plan_of
+from streamnb.partial.spec import spec_of
 from streamnb.storage import label_from_json, label_to_json
 
-STATE = -1  # the view of a piece that holds what a model keeps beside its counts
+STATE = -1  # `PartialCounts.view` of an item that holds the model's state without its counts
 
 
-class Slices(NamedTuple):
-    """How a stream is cut into shards, round after round, and what is held back to the end.
+class ShardPlan(NamedTuple):
+    """Division of a stream into slices, of which `shards` are learned in parallel in each round.
+
+    Every message at a position that is `hold_out_every - 1` modulo `hold_out_every` is held out.
+    These messages form the last slice, which the merged model learns at the end.
 
     Attributes
     ----------
     low, high
-        The first and last place in the stream.
+        First and last position of the stream.
     shards, rounds
-        How many shards learn side by side, and how often.
-    step
-        Of so many messages one is held back, which the sum of all shards learns.
+        Number of shards learned in parallel, and number of rounds.
+    hold_out_every
+        One message in so many is held out.
     """
 
     low: int
     high: int
     shards: int
     rounds: int
-    step: int
+    hold_out_every: int
 
     @property
     def slices(self) -> int:
-        """How many there are, without the one that is held back."""
+        """Number of slices, without the one that is held out."""
         return self.shards * self.rounds
 
-    def of(self, position: int) -> int:
-        """The number of the slice that a message is in; that of the last is what is held back."""
-        place = position - self.low
-        if place % self.step == self.step - 1:
+    def slice_of(self, position: int) -> int:
+        """Return the index of the slice of a message; `slices` if it is held out."""
+        offset = position - self.low
+        if offset % self.hold_out_every == self.hold_out_every - 1:
             return self.slices
-        return place * self.slices // (self.high - self.low + 1)
+        return offset * self.slices // (self.high - self.low + 1)
 
-    def taken_together(self) -> Iterator[tuple[int, int]]:
-        """The first and last of the slices that are learned side by side, in their order."""
+    def slices_by_round(self) -> Iterator[tuple[int, int]]:
+        """Yield the first and last slice of each round, in order; the held-out slice is last."""
         for first in range(0, self.slices, self.shards):
             yield first, first + self.shards - 1
         yield self.slices, self.slices
 
 
 def check_shards(learner: Any) -> None:
-    """Raise ValueError for what cannot be learned on shards."""
+    """Raise ValueError if a learner cannot be trained on shards."""
     if not isinstance(learner, Classifier):
-        raise ValueError("shards: models of rows are sums; fit them without")
-    for member in learner.models:
-        if member.decay != 1:
-            raise ValueError("decay: counts that aged differently do not add up; use decay=1")
+        raise ValueError("shards: models of tables are sums; fit them without shards")
+    for model in learner.models:
+        if model.decay != 1:
+            raise ValueError("decay: decayed counts cannot be merged; use decay=1 with shards")
 
 
-def learn_shard(start: Classifier, rows: Iterable[Row], parts: int = 1) -> Iterator[Piece]:
-    """Learn a shard, in the order in which its rows come, and give what that added.
+def learn_shard(
+    classifier: Classifier, rows: Iterable[LabelledRow], parts: int = 1
+) -> Iterator[PartialCounts]:
+    """Learn a shard, in the order of its rows; yield what it added, and the model's state.
 
     Parameters
     ----------
-    start : Classifier
-        What was known before; it is taught.
-    rows : iterable of Row
+    classifier : Classifier
+        The start state; it is trained in place.
+    rows : iterable of LabelledRow
         The shard.
     parts : int, default 1
-        How many ranges of fingerprints a table is cut into.
+        Number of ranges of fingerprints into which each table is split.
     """
-    plan, firsts = plan_of(start), Firsts()
-    before = [counts.file_parts() for counts in views_in(start)]
+    spec, first_positions = spec_of(classifier), FirstPositions()
+    start_counts = [counts.file_parts() for counts in view_counts(classifier)]
     for row in rows:
-        start.learn_one(row.x, row.label)
-        noted(firsts, [(row.label, row.position)])
-    labels = [label_to_json(y) for y in start.labels]
-    state = json.dumps([labels, start.model.to_header()]).encode()
-    for view, (member, (numbers, arrays)) in enumerate(zip(start.models, before, strict=True)):
-        known = start.labels[: len(numbers["labels"])]
-        learned = zip(known, numbers["weights"], _tokens(arrays, len(known)), strict=True)
-        for y, weight, tokens in learned:
-            member.counts.subtract(tokens, y, 1.0, weight)
-        found = cut(plan, member.counts, {y: firsts.get(y) for y in start.labels}, view, parts)
-        yield from itertools.starmap(piece_of, found)
-    yield Piece(STATE, 0, state)
+        classifier.learn_one(row.x, row.label)
+        update_first_positions(first_positions, [(row.label, row.position)])
+    labels = [label_to_json(y) for y in classifier.labels]
+    state = json.dumps([labels, classifier.model.to_header()]).encode()
+    pairs = zip(classifier.models, start_counts, strict=True)
+    for view, (model, (header, arrays)) in enumerate(pairs):
+        start_labels = classifier.labels[: len(header["labels"])]
+        class_tokens = _tokens_by_class(arrays, len(start_labels))
+        for y, weight, tokens in zip(start_labels, header["weights"], class_tokens, strict=True):
+            model.counts.subtract(tokens, y, 1.0, weight)
+        positions = {y: first_positions.get(y) for y in classifier.labels}
+        added = split_counts(spec, model.counts, positions, view, parts)
+        yield from itertools.starmap(pack_counts, added)
+    yield PartialCounts(STATE, 0, state)
 
 
-def _tokens(arrays: Any, classes: int) -> Iterator[TokenCounts]:
-    """What is counted of each class, as one message."""
+def _tokens_by_class(arrays: Any, classes: int) -> Iterator[TokenCounts]:
+    """Yield the counts of each class as the features of one message."""
     for k in range(classes):
         if "count_ends" in arrays:
-            mine = arrays["count_classes"] == k
+            in_class = arrays["count_classes"] == k
             ends = arrays["count_ends"].astype(np.int64)
-            rows = np.searchsorted(ends, np.flatnonzero(mine), side="right")
-            counts = arrays["counts"][mine]
+            rows = np.searchsorted(ends, np.flatnonzero(in_class), side="right")
+            counts = arrays["counts"][in_class]
         else:
             rows = arrays["counts"][:, k] > 0
             counts = np.ascontiguousarray(arrays["counts"][rows, k])
         yield TokenCounts.unchecked(arrays["fingerprints"][rows], counts, None, None)
 
 
-def advance(start: Classifier, pieces: Iterable[Piece]) -> None:
-    """Let a learner know what shards added to it, and go on from the last one's state.
+def merge_shards(classifier: Classifier, partial_counts: Iterable[PartialCounts]) -> None:
+    """Add to a classifier what shards learned, and take over the state of the last shard.
 
     Parameters
     ----------
-    start : Classifier
-        What the shards began with.
-    pieces : iterable of Piece
-        Those of `learn_shard`, merged, and the state of one shard.
+    classifier : Classifier
+        The start state of the shards; it is changed in place.
+    partial_counts : iterable of PartialCounts
+        The output of `learn_shard`, merged, and the state of one shard.
+
+    Raises
+    ------
+    ModelFileError
+        If counts are missing, or there is not exactly one state.
     """
-    plan = plan_of(start)
-    found = list(pieces)
-    states = [piece.data for piece in found if piece.view == STATE]
-    read = [opened(plan, piece.data) for piece in found if piece.view != STATE]
-    if len(states) != 1 or not read:
-        raise ModelFileError("there must be the state of one shard, and what all of them added")
-    for view, mine in enumerate(by_view(read, len(start.models))):
-        added: Any = read_sum(*joined_parts(mine), empty(plan, view)).counts
-        start.models[view].counts.merge(added)
-    labels, outline = json.loads(states[0])
-    theirs = [label_from_json(pair) for pair in labels]
-    shard = type(start.model).from_header(outline)
-    for member in shard.view_models:
-        member.counts.add_classes(theirs)
-    places: Any = [theirs.index(y) if y in theirs else None for y in start.labels]
-    start.model.restore(shard.reordered_header(places))
+    spec = spec_of(classifier)
+    items = list(partial_counts)
+    states = [item.data for item in items if item.view == STATE]
+    unpacked = [unpack(spec, item.data) for item in items if item.view != STATE]
+    if len(states) != 1 or not unpacked:
+        raise ModelFileError("expected the counts of all shards and the state of exactly one")
+    for view, parts in enumerate(group_by_view(unpacked, len(classifier.models))):
+        added: Any = load_counts(*join_parts(parts), empty_counts(spec, view)).counts
+        classifier.models[view].counts.merge(added)
+    label_pairs, outline = json.loads(states[0])
+    labels = [label_from_json(pair) for pair in label_pairs]
+    shard = type(classifier.model).from_header(outline)
+    for model in shard.view_models:
+        model.counts.add_classes(labels)
+    order: Any = [labels.index(y) if y in labels else None for y in classifier.labels]
+    classifier.model.restore(shard.reordered_header(order))

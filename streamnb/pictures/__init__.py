@@ -1,4 +1,4 @@
-"""Pictures of runs and experiments, and a page that holds them all (needs matplotlib)."""
+"""Pictures of replays and experiments, and an HTML page of them (needs matplotlib)."""
 
 from streamnb.pictures.figures import draw_comparison, draw_experiment, draw_run
 from streamnb.pictures.report import write_report

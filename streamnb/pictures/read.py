@@ -1,4 +1,4 @@
-"""Folders that `replay --out` and `experiment --out` wrote, read again."""
+"""Reader of the folders that `replay --out` and `experiment --out` write."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Annotated, Any
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from streamnb.errors import CorpusError, convert_os_errors, root_cause
-from streamnb.evaluate.compare import Run, read_run
+from streamnb.evaluate.compare import RunResults, read_run
 
-_LARGEST = 1 << 28
-# A pair of escapes, an escaped character, or half a pair: a byte of a name that is no UTF-8, which
-# strict readers of JSON refuse.
+_MAX_BYTES = 1 << 28  # of a file
+# A pair of surrogate escapes, another escape, or (group 1) half a pair: a byte of a name that is
+# not UTF-8, which strict JSON readers refuse.
 _ESCAPE = re.compile(rb"\\u[dD][89abAB]..\\u....|\\u[dD][cC](..)|\\.")
 
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -29,12 +29,12 @@ class _Bin(BaseModel):
     low: Share
     high: Share
     messages: Count
-    claimed: Share
-    true: Share
+    mean_probability: Share
+    fraction_true: Share
 
 
 class _Summary(BaseModel):
-    """What pictures need of `summary.json`."""
+    """The part of `summary.json` that pictures use."""
 
     reliability: list[_Bin] = []
     confusion: Table = {}
@@ -73,7 +73,7 @@ class _Answer(BaseModel):
 
 
 class _Experiment(BaseModel):
-    """What pictures need of `experiment.json`."""
+    """The part of `experiment.json` that pictures use."""
 
     name: str
     kind: str
@@ -88,43 +88,45 @@ _Tokens = dict[str, list[tuple[str | int | float | bool, Number]]]
 
 @dataclass(frozen=True)
 class ReadRun:
-    """A replay: its results, its summary, how figures went, and the most telling tokens."""
+    """A replay: its results, summary, checkpoints and top tokens by class."""
 
     name: str
-    run: Run
+    run: RunResults
     summary: dict[str, Any]
     checkpoints: list[dict[str, float]]
     tokens: dict[str, list[tuple[str, float]]]
 
 
 def read_folder(folder: str) -> ReadRun | dict[str, Any]:
-    """What is in a folder: a replay, or an experiment.
+    """Read the replay or the experiment in a folder.
 
     Raises
     ------
     CorpusError
-        Where it is neither, or damaged; with the file.
+        If it is neither, or damaged; the message names the file.
     """
-    at = Path(folder)
-    if (at / "experiment.json").exists():
-        return read_experiment(at / "experiment.json")
-    run = read_run(at)
-    summary = _read(at / "summary.json", _Summary, {})
-    tokens = _read(at / "tokens.json", _Tokens, {})
-    told = {label: [(str(token), gain) for token, gain in of] for label, of in tokens.items()}
-    return ReadRun(folder, run, summary, _checkpoints(at / "checkpoints.jsonl"), told)
+    path = Path(folder)
+    if (path / "experiment.json").exists():
+        return read_experiment(path / "experiment.json")
+    run = read_run(path)
+    summary = _read(path / "summary.json", _Summary, {})
+    tokens = _read(path / "tokens.json", _Tokens, {})
+    top_tokens = {
+        label: [(str(token), gain) for token, gain in pairs] for label, pairs in tokens.items()
+    }
+    return ReadRun(folder, run, summary, _read_checkpoints(path / "checkpoints.jsonl"), top_tokens)
 
 
-def _read(path: Path, kind: Any, missing: Any) -> Any:
-    """What a file holds, as plain data of a checked form."""
+def _read(path: Path, expected_type: Any, default: Any) -> Any:
+    """Return the checked content of a JSON file as plain data; `default` if it does not exist."""
     try:
         if not path.exists():
-            return missing
+            return default
         if not stat.S_ISREG(path.stat().st_mode):
             raise ValueError("not a regular file")
         with open(path, "rb") as file:
-            adapter = TypeAdapter(kind)
-            text = _ESCAPE.sub(_with_bytes_named, file.read(_LARGEST))
+            adapter = TypeAdapter(expected_type)
+            text = _ESCAPE.sub(_name_byte, file.read(_MAX_BYTES))
             return adapter.dump_python(adapter.validate_json(text))
     except ValidationError as error:
         raise CorpusError(f"{path}: cannot be read: {first_fault(error)}") from None
@@ -132,46 +134,50 @@ def _read(path: Path, kind: Any, missing: Any) -> Any:
         raise CorpusError(f"{path}: cannot be read: {root_cause(error):.200}") from None
 
 
-def _with_bytes_named(escape: re.Match[bytes]) -> bytes:
+def _name_byte(escape: re.Match[bytes]) -> bytes:
     return escape[0] if escape[1] is None else rb"\\x" + escape[1]
 
 
 def first_fault(error: ValidationError) -> str:
-    """What is wrong first, after where it is."""
+    """Return the first error, after its position in the file."""
     first = error.errors(include_url=False)[0]
-    where = ".".join(map(str, first["loc"]))
-    return f"{where}: {first['msg']}" if where else first["msg"]
+    location = ".".join(map(str, first["loc"]))
+    return f"{location}: {first['msg']}" if location else first["msg"]
 
 
-def _checkpoints(path: Path) -> list[dict[str, float]]:
+def _read_checkpoints(path: Path) -> list[dict[str, float]]:
     if not path.is_file():
         return []
-    found = []
+    checkpoints = []
     with convert_os_errors(CorpusError, f"{path}: cannot be read"), open(path, "rb") as file:
-        for number, line in enumerate(file.read(_LARGEST).splitlines(), 1):
+        for line_no, line in enumerate(file.read(_MAX_BYTES).splitlines(), 1):
             try:
-                found.append(_Checkpoint.model_validate_json(line).model_dump())
+                checkpoints.append(_Checkpoint.model_validate_json(line).model_dump())
             except (ValueError, RecursionError):
-                raise CorpusError(f"{path}:{number}: not a checkpoint of a replay") from None
-    return found
+                raise CorpusError(f"{path}:{line_no}: not a checkpoint of a replay") from None
+    return checkpoints
 
 
 def read_experiment(path: Path) -> dict[str, Any]:
-    """The figures of an experiment, checked as far as pictures need them."""
-    found: dict[str, Any] = _read(path, _Experiment, None)
-    rows, shape = len(found["labels"]), found["shape"]
-    sound = all(
-        len(of["tested"]) == len(of["wrong"]) == rows
-        and all(map(int.__le__, of["wrong"], of["tested"]))
-        and all(shape and len(mean) == shape[0] * shape[1] for mean in of["class_means"].values())
-        for of in found["models"].values()
+    """Read the results of an experiment and check the part that pictures use."""
+    experiment: dict[str, Any] = _read(path, _Experiment, None)
+    rows, shape = len(experiment["labels"]), experiment["shape"]
+    is_consistent = all(
+        len(model["tested"]) == len(model["wrong"]) == rows
+        and all(map(int.__le__, model["wrong"], model["tested"]))
+        and all(
+            shape and len(mean) == shape[0] * shape[1] for mean in model["class_means"].values()
+        )
+        for model in experiment["models"].values()
     )
-    for answer in found["answers"]:
-        sound &= _labels(answer["likelihoods"]) == _labels(answer["probabilities"])
-    if not sound:
-        raise CorpusError(f"{path}: its figures do not belong together: run it again")
-    return found
+    for answer in experiment["answers"]:
+        is_consistent &= _labels(answer["likelihoods"]) == _labels(answer["probabilities"])
+    if not is_consistent:
+        raise CorpusError(
+            f"{path}: its figures do not fit together; run `streamnb experiment` again"
+        )
+    return experiment
 
 
 def _labels(answers: dict[str, dict[str, float]]) -> dict[str, set[str]]:
-    return {name: set(of) for name, of in answers.items()}
+    return {name: set(values) for name, values in answers.items()}

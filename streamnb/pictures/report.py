@@ -1,4 +1,4 @@
-"""One page of runs and experiments that holds everything it shows."""
+"""HTML page about replays and experiments, in one file."""
 
 from __future__ import annotations
 
@@ -33,21 +33,21 @@ th:first-child, td:first-child { text-align: left; } .note { color: #444; font-s
 
 
 def write_report(folders: list[str], path: str) -> None:
-    """Write a page about runs and experiments: one file, that fetches nothing.
+    """Write a page about replays and experiments: one file that loads nothing from the network.
 
     Parameters
     ----------
     folders
-        What `replay --out` and `experiment --out` wrote.
+        Folders that `replay --out` and `experiment --out` wrote.
     path
-        The page; "-" for standard output.
+        Name of the page; "-" for standard output.
 
     Raises
     ------
     CorpusError
-        Where a folder is not such, or damaged.
+        If a folder is not one of these, or damaged.
     OutputError
-        Where the page cannot be written.
+        If the page cannot be written.
     """
     read = [(folder, read_folder(folder)) for folder in folders]
     with styled():
@@ -62,10 +62,12 @@ def _page(read: list[tuple[str, ReadRun | dict[str, Any]]]) -> str:
     parts = [f"<h1>{_text(title)}</h1>"]
     if len(runs) > 1:
         parts.append(_comparison(runs))
-    for number, (folder, one) in enumerate(read):
-        salt = f"s{number}"
+    for index, (folder, content) in enumerate(read):
+        salt = f"s{index}"
         parts.append(
-            _run(one, salt) if isinstance(one, ReadRun) else _experiment(folder, one, salt)
+            _run(content, salt)
+            if isinstance(content, ReadRun)
+            else _experiment(folder, content, salt)
         )
     body = "\n".join(parts)
     return f"""<!DOCTYPE html>
@@ -92,13 +94,13 @@ def _text(value: Any) -> str:
 
 def _pictures(pictures: Iterable[figures.Picture], salt: str) -> str:
     parts = []
-    for number, (caption, drawn) in enumerate(pictures):
+    for index, (caption, draw_into) in enumerate(pictures):
         figure = new_figure(5.6, 4.3)
-        drawn(figure.subplots())
-        told = _text(caption)
-        svg = as_svg(figure, f"{salt}p{number}")
-        svg = svg.replace("<svg", f'<svg role="img" aria-label="{told}"', 1)
-        parts.append(f"<figure>{svg}<figcaption>{told}</figcaption></figure>")
+        draw_into(figure.subplots())
+        text = _text(caption)
+        svg = as_svg(figure, f"{salt}p{index}")
+        svg = svg.replace("<svg", f'<svg role="img" aria-label="{text}"', 1)
+        parts.append(f"<figure>{svg}<figcaption>{text}</figcaption></figure>")
     return f'<div class="pictures">{"".join(parts)}</div>'
 
 
@@ -109,34 +111,34 @@ def _table(header: list[str], rows: list[list[str]]) -> str:
 
 
 def _value(name: str, value: float) -> str:
-    of = FIGURES[name]
-    return of.shown(value) if of.as_percent else f"{value:.4f}"
+    figure = FIGURES[name]
+    return figure.format(value) if figure.as_percent else f"{value:.4f}"
 
 
 def _comparison(runs: list[ReadRun]) -> str:
     try:
-        found = compare([run.run for run in runs])
+        comparison = compare([run.run for run in runs])
     except CorpusError as error:
         return f'<p class="note">The runs are not compared: {_text(error)}</p>'
     rows = [
         [FIGURES[name].title, *(_value(name, value) for value in values)]
-        for name, values in found.figures.items()
+        for name, values in comparison.figures.items()
     ]
     table = _table(["", *(run.name for run in runs)], rows)
     pictures = _pictures(figures.pictures_of_comparison(runs), "c")
-    return f"<h2>Side by side, {found.messages:,} messages</h2>{table}{pictures}"
+    return f"<h2>Side by side, {comparison.messages:,} messages</h2>{table}{pictures}"
 
 
 def _run(run: ReadRun, salt: str) -> str:
     outcomes = run.run.outcomes()
     rows = [["messages", f"{len(run.run.names):,}"]]
     for name, value in outcomes.figures().items():
-        shown = _value(name, value)
+        cell = _value(name, value)
         bounds = run.summary.get("intervals", {}).get(name)
         if bounds is not None:
             low, high = (_value(name, float(bound)) for bound in bounds)
-            shown += f" (95 %: {low} to {high})"
-        rows.append([FIGURES[name].title, shown])
+            cell += f" (95 %: {low} to {high})"
+        rows.append([FIGURES[name].title, cell])
     table = _table(["figure", ""], rows)
     return f"<h2>{_text(run.name)}</h2>{table}{_pictures(figures.pictures_of_run(run), salt)}"
 
@@ -144,47 +146,47 @@ def _run(run: ReadRun, salt: str) -> str:
 _SPLITS = {"none": "", "random": ", random splits", "stratified": ", stratified splits"}
 
 
-def _experiment(folder: str, found: dict[str, Any], salt: str) -> str:
-    models = found["models"]
-    splits = _SPLITS.get(found["kind"], f", {_text(found['kind'])}")
+def _experiment(folder: str, experiment: dict[str, Any], salt: str) -> str:
+    models = experiment["models"]
+    splits = _SPLITS.get(experiment["kind"], f", {_text(experiment['kind'])}")
     heading = (
-        f"<h2>{_text(folder)}: {_text(found['name'])}{splits}</h2>"
-        f'<p class="note">{len(found["labels"]):,} rows</p>'
+        f"<h2>{_text(folder)}: {_text(experiment['name'])}{splits}</h2>"
+        f'<p class="note">{len(experiment["labels"]):,} rows</p>'
     )
-    answers = "".join(_answer(one) for one in found["answers"])
-    points = [of["points"] for of in models.values()]
+    answers = "".join(map(_answer, experiment["answers"]))
+    points = [model["points"] for model in models.values()]
     rows = []
     if points and points[0]:
         step = max(1, len(points[0]) // 10)
         for i in [*range(0, len(points[0]) - 1, step), len(points[0]) - 1]:
             first = points[0][i]
-            cells = [f"{of[i]['mean']:.2%} ± {of[i]['sd']:.2%}" for of in points if i < len(of)]
+            cells = [f"{row[i]['mean']:.2%} ± {row[i]['sd']:.2%}" for row in points if i < len(row)]
             rows.append([f"{first['test']:.1%}", f"{first['trials']:,}", *cells])
     table = _table(["tested", "trials", *models], rows) if rows else ""
-    parts = [heading, answers, table, _pictures(figures.pictures_of_experiment(found), salt)]
-    if rows and len(found["labels"]) <= figures.FEW_ROWS:
-        parts.append(_rows_table(found))
+    parts = [heading, answers, table, _pictures(figures.pictures_of_experiment(experiment), salt)]
+    if rows and len(experiment["labels"]) <= figures.FEW_ROWS:
+        parts.append(_rows_table(experiment))
     return "".join(parts)
 
 
 def _answer(answer: dict[str, Any]) -> str:
-    asked = ", ".join(f"{name} {value}" for name, value in answer["question"].items())
+    query = ", ".join(f"{name} {value}" for name, value in answer["question"].items())
     rows = [
         [name, label, f"{likelihood:.4g}", f"{answer['probabilities'][name][label]:.2%}"]
         for name, likelihoods in answer["likelihoods"].items()
         for label, likelihood in likelihoods.items()
     ]
     header = ["", "class", "prior x likelihood", "probability"]
-    return f"<p>{_text(asked or 'nothing known')}</p>{_table(header, rows)}"
+    return f"<p>{_text(query or 'no feature given')}</p>{_table(header, rows)}"
 
 
-def _rows_table(found: dict[str, Any]) -> str:
-    models = found["models"]
+def _rows_table(experiment: dict[str, Any]) -> str:
+    models = experiment["models"]
     rows = []
-    for i, label in enumerate(found["labels"]):
+    for i, label in enumerate(experiment["labels"]):
         cells = []
-        for of in models.values():
-            share = of["wrong"][i] / of["tested"][i] if of["tested"][i] else 0.0
-            cells.append(f"{of['wrong'][i]:,} of {of['tested'][i]:,} ({share:.0%})")
+        for model in models.values():
+            wrong, tested = model["wrong"][i], model["tested"][i]
+            cells.append(f"{wrong:,} of {tested:,} ({wrong / tested if tested else 0:.0%})")
         rows.append([f"{i + 1}", label, *cells])
     return _table(["row", "class", *(f"{name}: wrong" for name in models)], rows)

@@ -1,7 +1,7 @@
-"""How pictures look, and how they are written.
+"""Style of the pictures, and how they are written.
 
-Colours are those of Okabe and Ito (2008), which people with any colour vision can tell apart; every
-line has a dash pattern of its own beside, for black and white.
+The colours are those of Okabe and Ito (2008), which people with any colour vision can distinguish.
+Every line also has its own dash pattern, for black and white.
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 COLOURS = ["#000000", "#d55e00", "#0072b2", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"]
 DASHES: list[Any] = ["-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 3)), (0, (7, 3))]
 _SUFFIXES = (".svg", ".pdf", ".png")
-_DATELESS = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}  # equal pictures, equal files
+_DATELESS = {
+    "svg": {"Date": None},
+    "pdf": {"CreationDate": None},
+}  # equal pictures give equal files
 
 _STYLE = {
     "text.parse_math": False,  # a token may hold dollar signs
@@ -47,7 +50,7 @@ _STYLE = {
 
 
 def check_target(path: str) -> None:
-    """Raise ConfigError where a picture could not be drawn to this file, before work is done."""
+    """Raise ConfigError if a picture cannot be written to this file, before any work is done."""
     target = Path(path)
     if target.suffix.lower() not in _SUFFIXES:
         raise ConfigError(f"--plot {path}: expected a name that ends in {', '.join(_SUFFIXES)}")
@@ -64,29 +67,29 @@ def _matplotlib() -> Any:
 
 @contextmanager
 def styled() -> Iterator[None]:
-    """Our style, without a window and without touching that of the program."""
+    """Apply the style within a block, without changing the settings of the program."""
     matplotlib = _matplotlib()
     with matplotlib.rc_context(_STYLE), warnings.catch_warnings():
-        # Letters that the font does not have: in a browser the reader's own font has them.
+        # Letters missing from matplotlib's font: a browser finds them in another font.
         warnings.filterwarnings("ignore", message="Glyph .* missing")
         warnings.filterwarnings("ignore", message="Matplotlib currently does not support")
         yield
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """A figure of so many inches that no window belongs to."""
+    """Return a figure of a size in inches, without a window."""
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="constrained")
 
 
 def save(figure: Figure, path: str) -> None:
-    """Write a figure, whole or not at all.
+    """Write a figure to a file, atomically.
 
     Raises
     ------
     OutputError
-        Where it cannot be written.
+        If it cannot be written.
     """
     kind = Path(path).suffix.lower().removeprefix(".")
     with replace_file(path, "the picture") as file:
@@ -94,12 +97,12 @@ def save(figure: Figure, path: str) -> None:
 
 
 def as_svg(figure: Figure, name: str) -> str:
-    """A figure as an element of a page, its ids made of `name`."""
+    """Return a figure as an SVG element; its ids are derived from `name`."""
     matplotlib = _matplotlib()
     out = io.StringIO()
     with matplotlib.rc_context({"svg.hashsalt": name}):
         figure.savefig(out, format="svg", metadata=_DATELESS["svg"])
     svg = out.getvalue()
     svg = svg[svg.index("<svg") :]
-    # Groups are numbered in each figure anew, and a page has several; nothing refers to them.
+    # The ids of groups repeat in each figure of a page; nothing refers to them.
     return re.sub(r'(<g\b[^>]*?) id="[^"]*"', r"\1", svg)

@@ -1,29 +1,35 @@
-"""From a configuration to the objects it names: tokenizer, classifier, feedback."""
+"""Construction of the objects that a configuration names: tokenizer, classifier, feedback."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any
 
 from streamnb.classifier import Classifier, MailClassifier, TextClassifier
 from streamnb.config import Config
 from streamnb.corpus import Corpus
 from streamnb.errors import ConfigError
-from streamnb.evaluate import Course, feedback
+from streamnb.evaluate import PrequentialRun, feedback
 from streamnb.features.mail_words import MailTokenizer
 from streamnb.features.words import Tokenizer
 from streamnb.naive_bayes import COUNTING, ViewsNB, WindowNB
 
-READY: dict[str, type[MailClassifier | TextClassifier]] = {
+PRESETS: dict[str, type[MailClassifier | TextClassifier]] = {
     "text": TextClassifier,
     "mail": MailClassifier,
 }
-TOKENIZERS = {kind: made.tokenizer_class for kind, made in READY.items()}
+TOKENIZERS = {kind: preset.tokenizer_class for kind, preset in PRESETS.items()}
 
 
 def make_tokenizer(config: Config, corpus: Corpus) -> MailTokenizer | Tokenizer:
-    """Make the tokenizer that a configuration asks for, or that the corpus's content wants."""
+    """Return the tokenizer of a configuration; kind "auto" depends on the corpus's content.
+
+    Raises
+    ------
+    ConfigError
+        For options that this tokenizer does not have.
+    """
     kind = corpus.content if config.tokenizer.kind == "auto" else config.tokenizer.kind
     if kind != "mail" and corpus.drop_headers:
         raise ConfigError(
@@ -35,7 +41,7 @@ def make_tokenizer(config: Config, corpus: Corpus) -> MailTokenizer | Tokenizer:
         if key not in TOKENIZERS[kind].parameter_table:
             raise ConfigError(f"tokenizer.{key}: the tokenizer for {kind} has no such option")
     if config.model.kind == "classifier":
-        options = {**READY[kind].word_options, **options}
+        options = {**PRESETS[kind].word_options, **options}
     if corpus.drop_headers and kind == "mail":
         options["drop_headers"] = (*(options.get("drop_headers") or ()), *corpus.drop_headers)
     try:
@@ -47,127 +53,161 @@ def make_tokenizer(config: Config, corpus: Corpus) -> MailTokenizer | Tokenizer:
 
 
 def make_classifier(config: Config, tokenizer: MailTokenizer | Tokenizer) -> Classifier:
-    """Make the tokenizer and model that a configuration asks for."""
+    """Return the untrained classifier of a configuration."""
     kind = config.model.kind
-    parameters = {name: getattr(config.model, name) for name in _parameters(config)}
+    names = [name for name in config.model.declared_keys if name not in ("kind", "window")]
+    parameters = {name: getattr(config.model, name) for name in names}
     try:
         if kind != "classifier":
             return Classifier(tokenizer, COUNTING[kind](**parameters))
-        ready = next(made for made in READY.values() if type(tokenizer) is made.tokenizer_class)
-        return ready(**parameters, words=tokenizer)
+        preset = next(
+            preset for preset in PRESETS.values() if type(tokenizer) is preset.tokenizer_class
+        )
+        return preset(**parameters, words=tokenizer)
     except ValueError as error:
         raise ConfigError(f"model.{error}") from None
 
 
-def _parameters(config: Config) -> list[str]:
-    """Which keys of the section of the model are its parameters."""
-    return [name for name in config.model.declared_keys if name not in ("kind", "window")]
-
-
-def make_course(config: Config, classifier: Classifier) -> Course:
-    """Make the evaluation of a classifier's model that a configuration asks for."""
+def make_prequential_run(config: Config, classifier: Classifier) -> PrequentialRun:
+    """Return the evaluation of a classifier's model, with the window and feedback configured."""
     model: Any = classifier.model
     if config.model.window is not None:
         model = WindowNB(model, config.model.window)
-    return Course(model, make_feedback(config))
+    return PrequentialRun(model, make_feedback(config))
 
 
-def missing_prior(config: Config, labels: Iterable[Any]) -> ConfigError | None:
-    """What is wrong with a given prior: a class that it leaves out would have probability 0."""
+def prior_error(config: Config, labels: Iterable[Any]) -> ConfigError | None:
+    """Return the error if the configured prior leaves out a class; None if it does not."""
     prior = getattr(config.model, "prior", None)
-    known = [str(label) for label in labels]
-    without = set(known) - set(prior) if isinstance(prior, Mapping) else set()
-    if not without:
+    names = [str(label) for label in labels]
+    missing = set(names) - set(prior) if isinstance(prior, Mapping) else set()
+    if not missing:
         return None
     return ConfigError(
-        f"model.prior: it has no probability for class {min(without)!r}; there are "
-        f"{', '.join(known[:10])} (YAML reads some words, as yes and no, as no text: quote them)"
+        f"model.prior: it has no probability for class {min(missing)!r}; there are "
+        f"{', '.join(names[:10])} (quote words such as yes and no: YAML reads them as booleans)"
     )
 
 
-def what_is_learned(config: Config) -> str:
-    """What decides what a model learns, as one text; "" where its predictions have a say in it."""
-    made = COUNTING.get(config.model.kind, ViewsNB)
-    if made.discriminative or not all(regime.blind for regime in make_feedback(config)):
-        return ""
-    table = made.parameter_table
-    plain = config.model.to_dict()
-    learned = {key: plain[key] for key in plain if key not in table or table[key].role != "formula"}
-    return repr((learned, config.feedback))
+def training_key(config: Config) -> Hashable:
+    """Return a key that is equal for configurations whose models learn the same counts.
+
+    Formula parameters are left out: they are read at prediction time. None if training depends
+    on the model's own predictions.
+    """
+    model_class = COUNTING.get(config.model.kind, ViewsNB)
+    if model_class.discriminative or not all(
+        policy.ignores_predictions for policy in make_feedback(config)
+    ):
+        return None
+    table = model_class.parameter_table
+    settings = config.to_dict()
+    return _frozen(
+        {
+            "model": {
+                key: value
+                for key, value in settings["model"].items()
+                if key not in table or table[key].role != "formula"
+            },
+            "feedback": settings["feedback"],
+        }
+    )
 
 
-def what_is_read(config: Config) -> str:
-    """What decides the features of messages, as one text."""
-    ready = config.model.kind == "classifier"
-    table = READY["mail"].parameter_table if ready else {}
-    features = {
-        key: value
-        for key, value in config.model.to_dict().items()
-        if key == "keep_names" or (key in table and table[key].role == "counts")
-    }
-    return repr((config.tokenizer.to_dict(), ready, features))
+def features_key(config: Config) -> Hashable:
+    """Return a key that is equal for configurations that make the same features of a message."""
+    is_preset = config.model.kind == "classifier"
+    table = PRESETS["mail"].parameter_table if is_preset else {}
+    settings = config.to_dict()
+    return _frozen(
+        {
+            "tokenizer": settings["tokenizer"],
+            "preset": is_preset,
+            "model": {
+                key: value
+                for key, value in settings["model"].items()
+                if key == "keep_names" or (key in table and table[key].role == "counts")
+            },
+        }
+    )
 
 
-def wants_envelope(config: Config) -> bool:
-    """Whether dates or recipients of the messages are wanted."""
-    return any(regime.wants_envelope for regime in make_feedback(config))
+def _frozen(value: Any) -> Hashable:
+    """Return plain data as nested tuples; 1, 1.0 and True stay different."""
+    if isinstance(value, Mapping):
+        items = [(_frozen(key), _frozen(value[key])) for key in value]
+        return ("mapping", *sorted(items, key=repr))
+    if isinstance(value, list | tuple):
+        return ("list", *map(_frozen, value))
+    return type(value).__name__, value
 
 
-def make_feedback(config: Config) -> list[feedback.Regime]:
-    """Make the feedback regimes that a configuration asks for."""
-    asked = config.feedback
-    return [
-        regime
-        for number, one in enumerate(asked)
-        for regime in _regimes(one, f"feedback[{number}]" if len(asked) > 1 else "feedback")
-    ]
+def needs_envelope(config: Config) -> bool:
+    """Return whether the feedback depends on dates or recipients of the messages."""
+    return any(policy.needs_envelope for policy in make_feedback(config))
 
 
-_MADE: dict[str, Callable[[Any], feedback.Regime]] = {
-    "on_error": lambda one: feedback.OnError(),
-    "margin": lambda one: feedback.Margin(one.log_odds),
-    "active": lambda one: feedback.Active(one.budget),
-    "noisy": lambda one: feedback.Noisy(one.share, one.seed),
+def make_feedback(config: Config) -> list[feedback.FeedbackPolicy]:
+    """Return the feedback policies of a configuration, in order; empty for immediate feedback."""
+    sections = config.feedback
+    policies = []
+    for index, section in enumerate(sections):
+        path = f"feedback[{index}]" if len(sections) > 1 else "feedback"
+        policy = _make_policy(section, path)
+        if policy is not None:
+            policies.append(policy)
+    return policies
+
+
+_MAKE_BY_KIND: dict[str, Callable[[Any], feedback.FeedbackPolicy]] = {
+    "on_error": lambda section: feedback.OnError(),
+    "margin": lambda section: feedback.Margin(section.log_odds),
+    "active": lambda section: feedback.Active(section.budget),
+    "noisy": lambda section: feedback.Noisy(section.share, section.seed),
 }
-# Of these kinds one of several keys says which it is.
-_MADE_BY_KEY: dict[str, dict[str, Callable[[Any], feedback.Regime]]] = {
+# These kinds have variants: the one key that is set selects the variant.
+_MAKE_BY_KEY: dict[str, dict[str, Callable[[Any], feedback.FeedbackPolicy]]] = {
     "delayed": {
-        "messages": lambda one: feedback.Delayed(one.messages),
-        "hours": lambda one: feedback.DelayedByTime(3600 * one.hours),
-        "mean": lambda one: feedback.DelayedAtRandom(one.mean, one.seed),
+        "messages": lambda section: feedback.Delayed(section.messages),
+        "hours": lambda section: feedback.DelayedByTime(3600 * section.hours),
+        "mean": lambda section: feedback.DelayedAtRandom(section.mean, section.seed),
     },
     "partial": {
-        "share": lambda one: feedback.Partial(one.share, one.seed),
-        "recipients": lambda one: feedback.Recipients(one.recipients),
+        "share": lambda section: feedback.Partial(section.share, section.seed),
+        "recipients": lambda section: feedback.Recipients(section.recipients),
     },
 }
 
 
-def _regimes(one: Any, path: str) -> list[feedback.Regime]:
-    if one.kind == "immediate":
-        return []
-    if one.kind in _MADE:
-        return [_MADE[one.kind](one)]
-    made = _MADE_BY_KEY[one.kind]
-    given = [make for key, make in made.items() if getattr(one, key) is not None]
-    if len(given) != 1:
-        raise ConfigError(f"{path}: give one of {', '.join(made)}")
-    return [given[0](one)]
+def _make_policy(section: Any, path: str) -> feedback.FeedbackPolicy | None:
+    if section.kind == "immediate":
+        return None
+    if section.kind in _MAKE_BY_KIND:
+        return _MAKE_BY_KIND[section.kind](section)
+    variants = _MAKE_BY_KEY[section.kind]
+    selected = [make for key, make in variants.items() if getattr(section, key) is not None]
+    if len(selected) != 1:
+        raise ConfigError(f"{path}: set exactly one of {', '.join(variants)}")
+    return selected[0](section)
 
 
-def complete(config: Config, corpus: Corpus, tokenizer: MailTokenizer | Tokenizer) -> str:
-    """The configuration as YAML with nothing left open: replaying it gives the same results."""
+def resolved_yaml(config: Config, corpus: Corpus, tokenizer: MailTokenizer | Tokenizer) -> str:
+    """Return the configuration as YAML with all defaults filled in.
+
+    A replay of this file gives the same results. Output settings are left out.
+    """
     from streamnb.config.yaml_files import to_yaml  # here: few replays write files
 
-    where = {"path": os.path.abspath(str(config.corpus.path)), "kind": corpus.kind}
-    kind = next(kind for kind, made in TOKENIZERS.items() if type(tokenizer) is made)
-    known = set(config.tokenizer.declared_keys) - {"drop_headers"}
-    options = {
-        name: getattr(tokenizer, name) for name in tokenizer.parameter_table if name in known
-    }
+    path = config.corpus.path
+    paths = (path,) if isinstance(path, str) else path or ()
+    absolute = tuple("-" if path == "-" else os.path.abspath(path) for path in paths)
+    location = {"path": absolute[0] if len(absolute) == 1 else absolute, "kind": corpus.kind}
+    kind = next(kind for kind, cls in TOKENIZERS.items() if type(tokenizer) is cls)
+    keys = set(config.tokenizer.declared_keys) - {"drop_headers"}
+    options = {name: getattr(tokenizer, name) for name in tokenizer.parameter_table if name in keys}
     return to_yaml(
         config.with_changes(
-            corpus=config.corpus.with_changes(**where),
+            corpus=config.corpus.with_changes(**location),
             tokenizer=config.tokenizer.with_changes(kind=kind, **options),
             output=config.output.with_changes(folder=None, model=None),
         )

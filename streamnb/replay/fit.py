@@ -1,4 +1,4 @@
-"""Teaching a classifier whole corpora: no figures, all processors."""
+"""Training of a classifier on whole corpora, on all processors, without an evaluation."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ from typing import Any
 
 from streamnb.classifier import Classifier
 from streamnb.config import Config
-from streamnb.corpus import Corpus, Entry, ordered, read
+from streamnb.corpus import Corpus, Entry, order_entries, read
 from streamnb.errors import ConfigError, CorpusError, StreamNBError
 from streamnb.features.views import tokenizer_config
-from streamnb.partial import Piece, Row, assembled, check_sums, count, merge, plan_of
-from streamnb.replay.build import make_classifier, make_tokenizer, missing_prior
-from streamnb.replay.run import labelled, open_of, skip
-from streamnb.replay.workers import feed
+from streamnb.partial import LabelledRow, PartialCounts, assemble, check_sums, count, merge, spec_of
+from streamnb.replay.build import make_classifier, make_tokenizer, prior_error
+from streamnb.replay.run import labelled_entries, open_configured_corpus, skip_or_stop
+from streamnb.replay.workers import stream_features
 
-_SHARE = 4000  # messages that one process counts at a time, at least
+_MIN_SHARD = 4000  # messages that one process counts at a time, at least
 
-OnLearned = Callable[[int, int], None]
+OnProgress = Callable[[int, int], None]
 
 
 @dataclass
-class Fitted:
-    """A classifier that was taught.
+class FittedClassifier:
+    """A trained classifier.
 
     Attributes
     ----------
     classifier
-        It.
+        The classifier.
     learned
-        Messages learned.
+        Number of messages learned.
     seconds
-        That it took.
+        Training time.
     skipped
-        Messages that could not be read, where that does not stop.
+        Errors of the messages that could not be read and were skipped.
     """
 
     classifier: Classifier
@@ -48,7 +48,7 @@ class Fitted:
     skipped: list[str] = field(default_factory=list)
 
     def as_dict(self) -> dict[str, Any]:
-        """The figures, as JSON can hold them."""
+        """Return the figures as plain data for JSON."""
         return {
             "learned": self.learned,
             "classes": {str(y): n for y, n in self.classifier.messages().items()},
@@ -58,133 +58,140 @@ class Fitted:
         }
 
 
-def fit(config: Config, paths: list[str], on_learned: OnLearned | None = None) -> Fitted:
-    """Teach a classifier all messages of some corpora.
+def fit_corpora(
+    config: Config, paths: list[str], on_progress: OnProgress | None = None
+) -> FittedClassifier:
+    """Train a classifier on all messages of some corpora.
 
-    Models that are sums are counted by `config.jobs` processes, each a share of the messages, and
-    added up: the same model, whoever counted. Others learn one message after the other, which the
-    other processes read and tokenise.
+    Models whose counts add up are counted by `config.jobs` processes and merged; the result does
+    not depend on the number of processes. Other models learn one message after the other, while
+    the other processes read and tokenise.
 
     Parameters
     ----------
     config
-        What to make; its `corpus.order` is that of all the messages together.
+        The configuration; `corpus.order` is the order of the messages of all corpora together.
     paths
         The corpora.
-    on_learned
-        Called with how many messages are learned, and how many there are.
+    on_progress
+        Called with the number of messages learned and the number of all messages.
 
     Raises
     ------
     StreamNBError
-        Where corpus or configuration are at fault.
+        If corpus or configuration are at fault.
     """
-    began = time.perf_counter()
+    start = time.perf_counter()
     skipped: list[str] = []
-    corpora = [open_of(_at(config, path)) for path in paths]
+    corpora = [open_configured_corpus(_with_path(config, path)) for path in paths]
     tokenizer = make_tokenizer(config, corpora[0])
     for path, corpus in zip(paths, corpora, strict=True):
         if tokenizer_config(make_tokenizer(config, corpus)) != tokenizer_config(tokenizer):
             raise ConfigError(
-                f"{path}: its messages are of another kind than those of {paths[0]}; say by "
-                "--set tokenizer.kind=mail or text what they are"
+                f"{path}: its messages are of another kind than those of {paths[0]}; choose one "
+                "kind for all with --set tokenizer.kind=mail or --set tokenizer.kind=text"
             )
-    classifier = make_classifier(config, tokenizer)
+    labelled = _labelled_entries(config, paths, corpora, skipped)
     entries = [
         entry
-        for entry in ordered(
-            _all(config, paths, corpora, skipped), config.corpus.order, config.corpus.limit
-        )
+        for entry in order_entries(labelled, config.corpus.order, config.corpus.limit)
         if entry.learn
     ]
-    found = Fitted(classifier, skipped=skipped)
-    tell = on_learned or (lambda done, of: None)
-    try:
-        check_sums(classifier)
-        alone = config.jobs == 1 or len(entries) < 2 * _SHARE
-    except ValueError:
-        alone = True
-    if alone:
-        _in_sequence(config, entries, found, tell)
+    fitted = FittedClassifier(make_classifier(config, tokenizer), skipped=skipped)
+    report = on_progress or (lambda learned, total: None)
+    if config.jobs > 1 and len(entries) >= 2 * _MIN_SHARD and _is_sum(fitted.classifier):
+        fitted.classifier = _fit_in_shards(config, entries, fitted, report)
     else:
-        found.classifier = _in_shares(config, entries, found, tell)
-    if not found.learned:
-        what = "every message failed" if skipped else "there are no messages"
-        raise CorpusError(f"{paths[0]}: nothing to learn: {what}")
-    wrong = missing_prior(config, found.classifier.labels)
-    if wrong is not None:
-        raise wrong
-    found.seconds = time.perf_counter() - began
-    return found
+        _fit_in_sequence(config, entries, fitted, report)
+    if not fitted.learned:
+        reason = "every message failed" if skipped else "there are no messages"
+        raise CorpusError(f"{paths[0]}: nothing to learn: {reason}")
+    error = prior_error(config, fitted.classifier.labels)
+    if error is not None:
+        raise error
+    fitted.seconds = time.perf_counter() - start
+    return fitted
 
 
-def _at(config: Config, path: str) -> Config:
+def _with_path(config: Config, path: str) -> Config:
     return config.with_changes(corpus=config.corpus.with_changes(path=path))
 
 
-def _all(
+def _is_sum(classifier: Classifier) -> bool:
+    try:
+        check_sums(classifier)
+    except ValueError:
+        return False
+    return True
+
+
+def _labelled_entries(
     config: Config, paths: list[str], corpora: list[Corpus], skipped: list[str]
 ) -> Iterator[Entry]:
     for path, corpus in zip(paths, corpora, strict=True):
-        yield from labelled(corpus, _at(config, path), skipped)
+        yield from labelled_entries(corpus, _with_path(config, path), skipped)
 
 
-def _in_sequence(config: Config, entries: list[Entry], found: Fitted, tell: OnLearned) -> None:
-    model = found.classifier.model
-    for entry, result in feed(entries, found.classifier.tokenizer, config.jobs):
+def _fit_in_sequence(
+    config: Config, entries: list[Entry], fitted: FittedClassifier, report: OnProgress
+) -> None:
+    model = fitted.classifier.model
+    for entry, result in stream_features(entries, fitted.classifier.tokenizer, config.jobs):
         if isinstance(result, StreamNBError):
-            skip(config, str(result), found.skipped, entry.name)
+            skip_or_stop(config, str(result), fitted.skipped, entry.name)
             continue
         model.learn_one(result, entry.label)
-        found.learned += 1
-        tell(found.learned, len(entries))
+        fitted.learned += 1
+        report(fitted.learned, len(entries))
 
 
-def _in_shares(config: Config, entries: list[Entry], found: Fitted, tell: OnLearned) -> Classifier:
-    """Let processes count a share of the messages each, and add up what they counted."""
-    plan = plan_of(found.classifier)
-    share = max(_SHARE, -(-len(entries) // (4 * config.jobs)))
-    shares = [(at, entries[at : at + share]) for at in range(0, len(entries), share)]
+def _fit_in_shards(
+    config: Config, entries: list[Entry], fitted: FittedClassifier, report: OnProgress
+) -> Classifier:
+    """Count shards of the messages in parallel and return the merged classifier."""
+    spec = spec_of(fitted.classifier)
+    size = max(_MIN_SHARD, -(-len(entries) // (4 * config.jobs)))
+    shards = [(start, entries[start : start + size]) for start in range(0, len(entries), size)]
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(config.jobs, len(shares)), context, _deaf) as crew:
-        waiting = [crew.submit(_counted, plan, config, *one) for one in shares]
+    with ProcessPoolExecutor(min(config.jobs, len(shards)), context, _ignore_sigint) as pool:
+        futures = [pool.submit(_count_shard, spec, config, *shard) for shard in shards]
 
-        def pieces() -> Iterator[Piece]:
-            for (_, mine), future in zip(shares, waiting, strict=True):
-                counted, skipped = future.result()
-                yield from counted
-                found.skipped += skipped
-                found.learned += len(mine) - len(skipped)
-                tell(found.learned, len(entries))
+        def partial_counts() -> Iterator[PartialCounts]:
+            for (_, shard_entries), future in zip(shards, futures, strict=True):
+                counts, skipped = future.result()
+                yield from counts
+                fitted.skipped += skipped
+                fitted.learned += len(shard_entries) - len(skipped)
+                report(fitted.learned, len(entries))
 
         try:
-            model: Classifier = assembled(plan, merge(plan, pieces()))
+            classifier: Classifier = assemble(spec, merge(spec, partial_counts()))
         except BrokenProcessPool:
             raise StreamNBError(
                 "a counting process ended unexpectedly; try again with --jobs 1"
             ) from None
         finally:
-            crew.shutdown(wait=False, cancel_futures=True)
-    return model
+            pool.shutdown(wait=False, cancel_futures=True)
+    return classifier
 
 
-def _deaf() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the main process decides when to end
+def _ignore_sigint() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is handled by the main process
 
 
-def _counted(
-    plan: str, config: Config, start: int, entries: list[Entry]
-) -> tuple[list[Piece], list[str]]:
-    """Count a share of the messages; those that cannot be read come as their errors."""
+def _count_shard(
+    spec: str, config: Config, start: int, entries: list[Entry]
+) -> tuple[list[PartialCounts], list[str]]:
+    """Return the counts of a shard, and the errors of the messages that were skipped."""
     skipped: list[str] = []
 
-    def rows() -> Iterator[Row]:
-        for place, entry in enumerate(entries, start):
+    def rows() -> Iterator[LabelledRow]:
+        for position, entry in enumerate(entries, start):
             try:
                 message = read(entry)
             except StreamNBError as error:
-                skip(config, str(error), skipped, entry.name)
+                skip_or_stop(config, str(error), skipped, entry.name)
                 continue
-            yield Row(place, entry.label, message)
+            yield LabelledRow(position, entry.label, message)
 
-    return list(count(plan, rows())), skipped
+    return list(count(spec, rows())), skipped

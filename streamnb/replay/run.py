@@ -1,4 +1,4 @@
-"""The replay of a corpus: where configuration, corpus, tokenizer, model and evaluation meet."""
+"""The replay of a corpus: read, tokenise, classify, record, train, report."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,51 +17,50 @@ from streamnb.classifier import Classifier
 from streamnb.classifier.verdict import feature_name
 from streamnb.config import Config
 from streamnb.config.schema import NoisyConfig
-from streamnb.corpus import Corpus, open_corpus, ordered
-from streamnb.corpus.entry import Entry
-from streamnb.corpus.headers import message_envelope
+from streamnb.corpus import Corpus, open_corpus, order_entries
+from streamnb.corpus.entry import Entry, message_envelope
 from streamnb.errors import ConfigError, CorpusError, StreamNBError
-from streamnb.evaluate import Example, ResultFiles, Step, Summary, Tally
+from streamnb.evaluate import Example, ResultFiles, RunningMetrics, Step, Summary
 from streamnb.replay.build import (
-    complete,
     make_classifier,
-    make_course,
+    make_prequential_run,
     make_tokenizer,
-    missing_prior,
-    wants_envelope,
-    what_is_learned,
+    needs_envelope,
+    prior_error,
+    resolved_yaml,
+    training_key,
 )
-from streamnb.replay.workers import feed
+from streamnb.replay.workers import stream_features
 
 
 @dataclass
 class Report:
-    """What a replay found.
+    """Results of a replay.
 
     Attributes
     ----------
     config
-        What was replayed, complete.
+        The configuration.
     corpus
-        What was recognised.
+        Description of the detected corpus.
     summary
         The figures.
     features
-        How many features the model has.
+        Number of features of the model.
     seconds
-        From the first message to the last.
+        Time from the first message to the last.
     peak_memory_bytes
-        Of this process; those that only read and tokenise have their own.
+        Peak memory of this process, without the processes that only read and tokenise.
     skipped
-        Messages that could not be read, where that does not stop the replay.
+        Errors of the messages that could not be read and were skipped.
     learned
-        Messages learned.
+        Number of messages learned.
     interrupted
-        Whether it was stopped before the end.
-    trouble
-        Why the figures mean nothing.
-    left
-        What lay there and was not replaced, because the replay was interrupted.
+        Whether the replay was stopped before the end.
+    problem
+        The reason why the figures are meaningless; None if they are not.
+    not_written
+        Files that exist already and were not replaced, because the replay was interrupted.
     """
 
     config: Config
@@ -73,16 +72,16 @@ class Report:
     skipped: list[str] = field(default_factory=list)
     learned: int = 0
     interrupted: bool = False
-    trouble: StreamNBError | None = None
-    left: list[str] = field(default_factory=list)
+    problem: StreamNBError | None = None
+    not_written: list[str] = field(default_factory=list)
 
     @property
     def messages_per_second(self) -> float:
-        """Messages classified or learned a second."""
+        """Messages classified or learned per second, the larger number of the two."""
         return max(self.summary.messages, self.learned) / self.seconds if self.seconds else 0.0
 
     def as_dict(self) -> dict[str, Any]:
-        """Everything but the configuration, as JSON can hold it."""
+        """Return everything but the configuration as plain data for JSON."""
         return {
             **self.summary.as_dict(),
             "corpus": self.corpus,
@@ -93,203 +92,231 @@ class Report:
             "peak_memory_bytes": self.peak_memory_bytes,
             "skipped": len(self.skipped),
             "interrupted": self.interrupted,
-            "trouble": None if self.trouble is None else str(self.trouble),
+            "problem": None if self.problem is None else str(self.problem),
         }
 
 
-OnStep = Callable[[Tally, int | None], None]
+OnStep = Callable[[RunningMetrics, int | None], None]
 
 
-def replay(config: Config, on_step: OnStep | None = None) -> Report:
-    """Replay a corpus: classify each message, record, learn.
+def replay_corpus(config: Config, on_step: OnStep | None = None) -> Report:
+    """Replay a corpus: classify each message, record the prediction, learn the message.
 
     Parameters
     ----------
     config
-        What to do. Results are written where `output.folder` says.
+        The configuration. Results are written to `output.folder`, if set.
     on_step
-        Called after each message that is classified, with the figures so far and, if it is known,
-        how many messages there are.
+        Called after each classified message with the running figures and the number of messages
+        of the corpus (None if unknown).
 
     Returns
     -------
     Report
-        Also after Ctrl-C, with what was measured until then. Such results, and such a model, are
-        written only where none were.
+        After Ctrl-C, with the figures until then. Files of an interrupted replay do not replace
+        existing ones.
 
     Raises
     ------
     StreamNBError
-        Where corpus, configuration or output are at fault. What was written stays.
+        If corpus, configuration or output are at fault. Files written so far stay.
 
     Examples
     --------
     >>> from streamnb.config import build
-    >>> from streamnb.replay.run import replay
-    >>> report = replay(build({"corpus": {"path": "corpora/sample"}}))  # doctest: +SKIP
+    >>> from streamnb.replay import replay_corpus
+    >>> report = replay_corpus(build({"corpus": {"path": "corpora/sample"}}))  # doctest: +SKIP
     """
-    report = replay_together([config], on_step)[0]
-    if report.trouble is not None:
-        raise report.trouble
+    report = replay_models([config], on_step)[0]
+    if report.problem is not None:
+        raise report.problem
     return report
 
 
-def replay_together(
-    configs: list[Config], on_step: OnStep | None = None, ended: Callable[[], bool] = bool
+def replay_models(
+    configs: list[Config],
+    on_step: OnStep | None = None,
+    should_stop: Callable[[], bool] = bool,
 ) -> list[Report]:
-    """Replay a corpus once for several models.
+    """Replay a corpus once for several models; messages are read and tokenised once for all.
 
     Parameters
     ----------
     configs
-        What to do; they differ in models, feedback and output only, so reading and tokenising is
-        done once for all of them.
+        Configurations that differ only in models, feedback and output.
     on_step
-        As for `replay`; it is told the figures of the first.
-    ended
-        Asked between messages, beside Ctrl-C: whether somebody else wants the replay to end.
+        As for `replay_corpus`, called with the figures of the first model.
+    should_stop
+        Called between messages; returning True stops the replay, as Ctrl-C does.
+
+    Returns
+    -------
+    list of Report
+        One for each configuration. Meaningless figures are reported in `Report.problem`.
     """
     config = configs[0]
-    corpus = open_of(config)
+    corpus = open_configured_corpus(config)
     skipped: list[str] = []
-    taught: dict[str, _Run] = {}
-    runs = [_Run(one, corpus, skipped, taught) for one in configs]
+    trainers: dict[Hashable, _ModelRun] = {}
+    runs = [_ModelRun(each, corpus, skipped, trainers) for each in configs]
     total = (
         config.corpus.limit
         if corpus.size is None
         else min(corpus.size, config.corpus.limit or corpus.size)
     )
-    with ExitStack() as files, _Interruption(ended) as interruption:
+    with ExitStack() as files, _Interruption(should_stop) as interruption:
         for run in runs:
             files.enter_context(run.files)
-        began = time.perf_counter()
-        stream = labelled(corpus, config, skipped)
-        entries = ordered(stream, config.corpus.order, config.corpus.limit)
-        fed = interruption.until(feed(entries, runs[0].classifier.tokenizer, config.jobs))
-        envelope = any(wants_envelope(one) for one in configs)
-        for example in _examples(fed, config, skipped, envelope):
+        start = time.perf_counter()
+        labelled = labelled_entries(corpus, config, skipped)
+        entries = order_entries(labelled, config.corpus.order, config.corpus.limit)
+        features = stream_features(entries, runs[0].classifier.tokenizer, config.jobs)
+        with_envelope = any(needs_envelope(each) for each in configs)
+        stream = interruption.until_interrupted(features)
+        for example in _examples(stream, config, skipped, with_envelope):
             for run in runs:
                 run.classify(example)
-            for run in runs:  # not before all have said: some share what they learn
-                run.teach(example)
+            for run in runs:  # after all predictions: some models share their counts
+                run.train(example)
             if on_step is not None and example.classify:
-                on_step(runs[0].tally, total)
-        seconds = time.perf_counter() - began
+                on_step(runs[0].metrics, total)
+        seconds = time.perf_counter() - start
         for run in runs:
             intervals = config.evaluate.intervals and len(runs) == 1
-            run.finish(seconds, interruption.asked, intervals)
-    if not interruption.asked:
+            run.finish(seconds, interruption.requested, intervals)
+    if not interruption.requested:
         for run in runs:
             labels = run.classifier.models[0].counts.labels
-            run.report.trouble = _trouble(corpus, run.config, run.report, labels)
+            run.report.problem = _find_problem(corpus, run.config, run.report, labels)
     return [run.report for run in runs]
 
 
-class _Run:
-    """One model on its way through the stream."""
+class _ModelRun:
+    """One model of a replay, with its figures and result files.
+
+    Parameters
+    ----------
+    config, corpus
+        The configuration and the corpus.
+    skipped
+        List that receives the errors of skipped messages.
+    trainers
+        The first run of each `training_key`. Runs with the same key use its counts, so that
+        only that run trains: formula parameters are read at prediction time.
+    """
 
     def __init__(
-        self, config: Config, corpus: Corpus, skipped: list[str], taught: dict[str, _Run]
+        self,
+        config: Config,
+        corpus: Corpus,
+        skipped: list[str],
+        trainers: dict[Hashable, _ModelRun],
     ) -> None:
-        made = _with_names_if_wanted(config)
-        tokenizer = make_tokenizer(made, corpus)
+        model_config = _without_unused_names(config)
+        tokenizer = make_tokenizer(model_config, corpus)
         self.config = config
-        self.classifier = make_classifier(made, tokenizer)
-        self.course = make_course(config, self.classifier)
-        # Models that learn the same need only one of them to learn: the parameters of the formula
-        # are applied to its counts when it is asked.
-        key = what_is_learned(config)
-        self.teacher = taught.setdefault(key, self) if key else self
-        if self.teacher is not self:
-            pairs = zip(self.classifier.models, self.teacher.classifier.models, strict=True)
-            for model, taught_model in pairs:
-                model.counts = taught_model.counts
-        self.tally = Tally(config.evaluate.positive, config.evaluate.window, config.evaluate.fading)
+        self.classifier = make_classifier(model_config, tokenizer)
+        self.prequential = make_prequential_run(config, self.classifier)
+        key = training_key(config)
+        self._trainer = self if key is None else trainers.setdefault(key, self)
+        if not self._is_trainer:
+            pairs = zip(self.classifier.models, self._trainer.classifier.models, strict=True)
+            for model, trained_model in pairs:
+                model.counts = trained_model.counts
+        self.metrics = RunningMetrics(
+            config.evaluate.positive, config.evaluate.window, config.evaluate.fading
+        )
         self.report = Report(config, corpus.description, skipped=skipped)
-        self.said: Step | None = None
+        self._step: Step | None = None
         folder = config.output.folder
-        said = "" if folder is None else complete(config, corpus, tokenizer)
-        self.files = ResultFiles(folder, said)
+        config_text = "" if folder is None else resolved_yaml(config, corpus, tokenizer)
+        self.files = ResultFiles(folder, config_text)
+
+    @property
+    def _is_trainer(self) -> bool:
+        return self._trainer is self
 
     def classify(self, example: Example) -> None:
-        """Classify a message and record what came of it."""
-        self.said = self.course.classify(example)
-        if self.said is None:
+        """Classify a message and record the prediction."""
+        self._step = self.prequential.classify(example)
+        if self._step is None:
             return
-        self.files.step(self.said, self.tally.record(self.said))
-        if self.tally.messages % self.config.evaluate.every == 0:
-            self.files.checkpoint(self.tally.checkpoint())
+        self.files.write_step(self._step, self.metrics.record(self._step))
+        if self.metrics.messages % self.config.evaluate.every == 0:
+            self.files.write_checkpoint(self.metrics.checkpoint())
 
-    def teach(self, example: Example) -> None:
-        """Learn what there is to be learned after it."""
-        if self.teacher is self:
-            self.course.teach(example, self.said)
+    def train(self, example: Example) -> None:
+        """Learn the labels that are due after a message, unless another run trains the counts."""
+        if self._is_trainer:
+            self.prequential.train(example, self._step)
 
     def finish(self, seconds: float, interrupted: bool, with_intervals: bool) -> None:
-        """Work the figures out and write them."""
-        report, tally = self.report, self.tally
+        """Fill in the report and write the result files and the model."""
+        report, metrics = self.report, self.metrics
         report.interrupted = interrupted
-        report.learned = self.teacher.course.lessons
+        report.learned = self._trainer.prequential.labels_learned
         report.seconds = seconds
-        if report.learned == 0 and tally.messages == 0 and not interrupted:
-            what = "every message failed" if report.skipped else "there are no messages"
-            raise CorpusError(f"{self.config.corpus.path}: nothing to replay: {what}")
-        if tally.messages:
-            self.files.checkpoint(tally.checkpoint())
-        report.summary = tally.summary(with_intervals)
+        if report.learned == 0 and metrics.messages == 0 and not interrupted:
+            reason = "every message failed" if report.skipped else "there are no messages"
+            raise CorpusError(f"{self.config.corpus.path}: nothing to replay: {reason}")
+        if metrics.messages:
+            self.files.write_checkpoint(metrics.checkpoint())
+        report.summary = metrics.summary(with_intervals)
         report.features = self.classifier.features
         path = self.config.output.model
         if path is not None and interrupted and os.path.exists(path):
-            report.left.append(f"{path}: the model was not written: the run was interrupted")
+            report.not_written.append(
+                f"{path}: the model was not written because the replay was interrupted"
+            )
         elif path is not None:
             self.classifier.save(path)
         report.peak_memory_bytes = _peak_memory()
-        if interrupted and not tally.messages and not report.learned:
-            self.files.discard()  # files without a line in them would look like a run
-        elif interrupted and self.files.earlier:
-            report.left.append(f"{self.files.folder}: the earlier results were left alone")
+        if interrupted and not metrics.messages and not report.learned:
+            self.files.discard()
+        elif interrupted and self.files.has_earlier_results:
+            report.not_written.append(f"{self.files.folder}: the earlier results stay as they are")
         else:
-            tokens = {} if self.files.folder is None else _telling(self.classifier)
+            tokens = {} if self.files.folder is None else _top_tokens(self.classifier)
             self.files.finish(report.as_dict(), tokens)
 
 
-def _with_names_if_wanted(config: Config) -> Config:
-    """The configuration, without names of features where neither results nor a model are kept."""
+def _without_unused_names(config: Config) -> Config:
+    """Return the configuration with `keep_names` off if neither results nor a model are written."""
     if config.output.folder is not None or config.output.model is not None:
         return config
     return config.with_changes(model=config.model.with_changes(keep_names=False))
 
 
-def _telling(classifier: Classifier, most: int = 20) -> dict[str, list[tuple[str, float]]]:
-    """The tokens that speak most for each class, words rather than pieces where there are both."""
-    found = {}
+def _top_tokens(classifier: Classifier, limit: int = 20) -> dict[str, list[tuple[str, float]]]:
+    """Return the tokens with the largest log-odds for each class; words before byte n-grams."""
+    tokens = {}
     labels = classifier.models[0].counts.labels
-    for label, features in classifier.strongest(labels, 10 * most).items():
+    for label, features in classifier.strongest(labels, 10 * limit).items():
         words = [feature for feature in features if not isinstance(feature[0], bytes)] or features
-        found[str(label)] = [(feature_name(name), gain) for name, gain, *_ in words[:most]]
-    return found
+        tokens[str(label)] = [(feature_name(name), gain) for name, gain, *_ in words[:limit]]
+    return tokens
 
 
-def _trouble(
+def _find_problem(
     corpus: Corpus, config: Config, report: Report, labels: Iterable[Any]
 ) -> StreamNBError | None:
-    """Why the figures mean nothing, if so; they are written all the same."""
+    """Return why the figures are meaningless; None if they are not."""
     classes = list(report.summary.classes)
     if report.summary.messages and report.learned == 0:
-        if any(getattr(regime, "recipients", None) for regime in config.feedback):
-            why = "no label of a message to one of feedback.recipients came"
-        elif wants_envelope(config):
-            why = "labels that come hours late need messages with dates, in order (--order date)"
+        if any(getattr(section, "recipients", None) for section in config.feedback):
+            reason = "no message was sent to one of feedback.recipients"
+        elif needs_envelope(config):
+            reason = "feedback.hours needs messages with dates, in order (--order date)"
         else:
-            why = (
-                "in a TREC index a label that begins with a capital is only classified, and "
-                "feedback may never come"
+            reason = (
+                "no label was released by the feedback policy (in a TREC index, messages whose "
+                "label begins with a capital are only classified)"
             )
-        return CorpusError(f"{corpus.path}: nothing was learned; {why}")
+        return CorpusError(f"{corpus.path}: nothing was learned; {reason}")
     if len(classes) == 1:
         return CorpusError(
             f"{corpus.path}: all {report.summary.messages} messages are of class {classes[0]}; "
-            "a replay tells two classes or more apart"
+            "a replay needs two classes or more"
         )
     positive = config.evaluate.positive
     if positive is not None and classes and positive not in classes:
@@ -297,108 +324,115 @@ def _trouble(
             f"evaluate.positive: no message is of class {positive!r}; "
             f"there are {', '.join(classes[:10])}"
         )
-    known = list(dict.fromkeys([*classes, *map(str, labels)]))
-    prior = missing_prior(config, known)
-    if prior is not None:
-        return prior
-    for regime in config.feedback:
-        named = regime.share if isinstance(regime, NoisyConfig) else None
+    names = list(dict.fromkeys([*classes, *map(str, labels)]))
+    error = prior_error(config, names)
+    if error is not None:
+        return error
+    for section in config.feedback:
+        shares = section.share if isinstance(section, NoisyConfig) else None
         unknown = (
-            [label for label in named if label not in known] if isinstance(named, dict) else []
+            [label for label in shares if label not in names] if isinstance(shares, dict) else []
         )
-        if known and unknown:
+        if names and unknown:
             return ConfigError(
                 f"feedback.share: no message is of class {unknown[0]!r}; "
-                f"there are {', '.join(known[:10])}"
+                f"there are {', '.join(names[:10])}"
             )
     return None
 
 
 class _Interruption:
-    """Ctrl-C ends the stream after the message at hand; a second one ends the program.
+    """Handler of Ctrl-C: the first ends the stream after the current message, the second the program.
 
-    An exception could come between recording a message and writing it down.
+    An exception could fall between recording a message and writing its results.
     """
 
-    def __init__(self, ended: Callable[[], bool]) -> None:
-        self.asked = False
-        self._ended = ended
-        self._before: Any = None
+    def __init__(self, should_stop: Callable[[], bool]) -> None:
+        self.requested = False
+        self._should_stop = should_stop
+        self._previous_handler: Any = None
 
     def __enter__(self) -> _Interruption:
-        ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN  # as under nohup
-        if threading.current_thread() is threading.main_thread() and not ignored:
-            self._before = signal.signal(signal.SIGINT, self._ask)
+        is_ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN  # as under nohup
+        if threading.current_thread() is threading.main_thread() and not is_ignored:
+            self._previous_handler = signal.signal(signal.SIGINT, self._on_signal)
         return self
 
     def __exit__(self, *exception: object) -> None:
-        if self._before is not None:
-            signal.signal(signal.SIGINT, self._before)
+        if self._previous_handler is not None:
+            signal.signal(signal.SIGINT, self._previous_handler)
 
-    def _ask(self, number: int, frame: object) -> None:
-        if self.asked:
+    def _on_signal(self, number: int, frame: object) -> None:
+        if self.requested:
             raise KeyboardInterrupt
-        self.asked = True
+        self.requested = True
 
-    def until(self, items: Iterable[Any]) -> Iterator[Any]:
-        """The items, until Ctrl-C."""
+    def until_interrupted(self, items: Iterable[Any]) -> Iterator[Any]:
+        """Yield the items until Ctrl-C, or until `should_stop` returns True."""
         for item in items:
-            if self._ended():  # and Ctrl-C may come meanwhile
-                self.asked = True
-            if self.asked:
+            if self._should_stop():
+                self.requested = True
+            if self.requested:
                 return
             yield item
 
 
-def open_of(config: Config) -> Corpus:
-    """The corpus that a configuration names."""
-    where = config.corpus
-    if where.path is None:
+def open_configured_corpus(config: Config) -> Corpus:
+    """Open the corpus that a configuration names."""
+    section = config.corpus
+    if section.path is None:
         raise ConfigError("corpus.path: missing; name the corpus to replay")
     return open_corpus(
-        where.path, where.kind, where.label_header, where.label_column, where.text_column
+        section.path,
+        section.kind,
+        section.label_header,
+        section.label_column,
+        section.text_column,
+        section.delimiter,
+        section.header,
     )
 
 
-def labelled(corpus: Corpus, config: Config, skipped: list[str]) -> Iterator[Entry]:
-    """The entries that have a label; the others stop, or are skipped and noted."""
+def labelled_entries(corpus: Corpus, config: Config, skipped: list[str]) -> Iterator[Entry]:
+    """Yield the entries that have a label; entries without one stop the replay or are skipped."""
     for entry in corpus:
         if entry.label and entry.label != "?":
             yield entry
             continue
-        field = config.corpus.label_header
-        without = f"has no {f'field {field}' if field else 'label'}"
+        header = config.corpus.label_header
+        reason = f"has no {f'field {header}' if header else 'label'}"
         if entry.label:
-            without = "has the label '?', which results have where nothing was learned; rename it"
-        error = entry.problem or f"{entry.path}: message {entry.name} {without}"
-        skip(config, error, skipped)
+            reason = "has the label '?', which stands for no prediction in results; rename it"
+        error = entry.problem or f"{entry.path}: message {entry.name} {reason}"
+        skip_or_stop(config, error, skipped)
 
 
-def skip(config: Config, error: str, skipped: list[str], name: str = "") -> None:
-    """Note what is wrong with a message, whose name is told; or stop there, as is configured."""
+def skip_or_stop(config: Config, error: str, skipped: list[str], name: str = "") -> None:
+    """Add the error of a message to `skipped`; raise it if `corpus.on_error` is "stop"."""
     if config.corpus.on_error == "stop":
         message = f"message {name}; " if name else ""
-        raise CorpusError(f"{error} ({message}--on-error skip goes on without it)")
+        raise CorpusError(f"{error} ({message}use --on-error skip to leave out such messages)")
     skipped.append(error)
 
 
 def _examples(
-    fed: Iterator[Any], config: Config, skipped: list[str], envelope: bool
+    stream: Iterator[Any], config: Config, skipped: list[str], with_envelope: bool
 ) -> Iterator[Example]:
-    for entry, result in fed:
+    for entry, result in stream:
         if isinstance(result, StreamNBError):
-            skip(config, str(result), skipped, entry.name)
+            skip_or_stop(config, str(result), skipped, entry.name)
             continue
         example = Example(result, entry.label, entry.name, entry.classify, entry.learn)
-        if envelope:
+        if with_envelope:
             date, recipients = message_envelope(entry)
             example = example._replace(date=date, recipients=recipients)
         yield example
 
 
 def _peak_memory() -> int:
+    """Return the peak resident memory of this process in bytes."""
     try:
-        # Linux's getrusage also counts what the process was before it became this program.
+        # Linux's getrusage also counts the memory of the process before it became this program.
         with open("/proc/self/status", encoding="ascii", errors="replace") as status:
             for line in status:
                 if line.startswith("VmHWM:"):

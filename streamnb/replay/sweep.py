@@ -1,4 +1,4 @@
-"""A grid of settings over one corpus, read and tokenised once for each distinct tokenizer."""
+"""Replays of one corpus with a grid of settings; messages are tokenised once per tokenizer."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from concurrent.futures import CancelledError, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
@@ -19,55 +19,57 @@ from typing import Any
 from streamnb.config import Config, build
 from streamnb.config.yaml_files import apply_settings
 from streamnb.errors import ConfigError, StreamNBError
-from streamnb.replay.build import what_is_learned, what_is_read
-from streamnb.replay.run import OnStep, Report, replay_together
+from streamnb.replay.build import features_key, training_key
+from streamnb.replay.run import OnStep, Report, replay_models
 from streamnb.storage import replace_file
 
 MAX_SETTINGS = 1000
 _SECTIONS = ("model", "tokenizer", "feedback")
 
+Settings = dict[str, Any]
+
 
 @dataclass(frozen=True)
-class Setting:
-    """One point of the grid, and what it gave.
+class SweepResult:
+    """One combination of settings and its report.
 
     Attributes
     ----------
     settings
-        The keys that are swept, and their values here.
+        The swept keys and their values.
     report
-        The replay.
+        The report of the replay.
     """
 
-    settings: dict[str, Any]
+    settings: Settings
     report: Report
 
     def as_dict(self) -> dict[str, Any]:
-        """Everything, as JSON can hold it."""
+        """Return everything as plain data for JSON."""
         return {"settings": self.settings, **self.report.as_dict()}
 
 
-def sweep(config: Config, on_step: OnStep | None = None) -> list[Setting]:
-    """Replay every combination of the values in `config.sweep`, and rank them.
+def sweep(config: Config, on_step: OnStep | None = None) -> list[SweepResult]:
+    """Replay every combination of the values in `config.sweep`; return the results ranked.
 
     Parameters
     ----------
     config
-        With `sweep`: keys such as "model.alpha", and a list of values for each; or a list of
-        settings, each a mapping of keys to one value. If `output.folder`
-        is set, each run's results go to a numbered folder in it, and the table to sweep.json.
+        A configuration with `sweep`: keys such as "model.alpha" with a list of values each, or a
+        list of settings, each a mapping of keys to one value. If `output.folder` is set, the
+        results of each run go to a numbered folder in it, and the ranking to sweep.json.
     on_step
-        As for `replay`, for each distinct tokenizer anew.
+        As for `replay_corpus`; it starts from 0 again for each group of runs.
 
     Returns
     -------
-    list of Setting
-        The best first: by (1-ROCA)%, or by accuracy where that has no meaning.
+    list of SweepResult
+        Best first: by (1-ROCA)%, or by accuracy if that is undefined.
 
     Raises
     ------
     StreamNBError
-        As for `replay`, and ConfigError for a key that cannot be swept.
+        As for `replay_corpus`, and ConfigError for a key that cannot be swept.
 
     Examples
     --------
@@ -78,76 +80,83 @@ def sweep(config: Config, on_step: OnStep | None = None) -> list[Setting]:
     ...     "model": {"kind": "multinomial"},
     ...     "sweep": {"model.alpha": [0.1, 1.0]},
     ... })
-    >>> sorted(one.settings["model.alpha"] for one in sweep(config))
+    >>> sorted(result.settings["model.alpha"] for result in sweep(config))
     [0.1, 1.0]
     """
     if config.output.model is not None:
-        raise ConfigError("output.model: a sweep has many models; save that of one replay")
-    grid = _grid(config)
-    groups = _together(grid, config.jobs)
-    numbers = [number for group in groups for number in group]
-    together = [[grid[number][1] for number in group] for group in groups]
-    run = _in_processes if len(together) > 1 and config.jobs > 1 else _in_turn
-    found: list[Report] = []
-    lost: StreamNBError | None = None
+        raise ConfigError(
+            "output.model: a sweep trains many models; save the model of one replay instead"
+        )
+    grid = [
+        (settings, _config_of(config, settings, number))
+        for number, settings in enumerate(_list_settings(config), 1)
+    ]
+    groups = _group_indices([each for _, each in grid], config.jobs)
+    config_groups = [[grid[index][1] for index in group] for group in groups]
+    reports: list[Report] = []
+    failure: StreamNBError | None = None
     try:
-        for group in run(together, on_step, config.jobs):
-            found += group
+        for group_reports in _run_groups(config_groups, on_step, config.jobs):
+            reports += group_reports
     except StreamNBError as error:
-        if not found:
+        if not reports:
             raise
-        lost = error  # what was done is kept
-    reports = dict(zip(numbers, found, strict=False))  # fewer after Ctrl-C
-    if found and found[0].trouble is not None and all(report.trouble for report in found):
-        raise found[0].trouble
-    done = [Setting(grid[number][0], reports[number]) for number in sorted(reports)]
-    ranked = sorted(done, key=_rank)
-    if config.output.folder is not None and done:
+        failure = error  # raised after the finished runs are written
+    if reports and reports[0].problem is not None and all(report.problem for report in reports):
+        raise reports[0].problem
+    # After Ctrl-C there are fewer reports than settings.
+    finished = sorted(zip(itertools.chain(*groups), reports, strict=False), key=lambda run: run[0])
+    results = sorted((SweepResult(grid[index][0], report) for index, report in finished), key=_rank)
+    if config.output.folder is not None and results:
         path = Path(config.output.folder) / "sweep.json"
-        whole = len(done) == len(grid) and not any(one.report.interrupted for one in done)
-        if whole or not path.exists():
-            _write(path, ranked)
+        is_complete = len(results) == len(grid) and not any(
+            result.report.interrupted for result in results
+        )
+        if is_complete or not path.exists():
+            _write_ranking(path, results)
         else:
-            ranked[0].report.left.append(f"{path}: the earlier ranking was left alone")
-    if lost is not None:
-        raise lost
-    return ranked
+            results[0].report.not_written.append(f"{path}: the earlier ranking stays as it is")
+    if failure is not None:
+        raise failure
+    return results
 
 
-def _in_turn(
+def _run_groups(
     groups: list[list[Config]], on_step: OnStep | None, jobs: int
 ) -> Iterator[list[Report]]:
+    """Yield the reports of each group, in order; fewer after Ctrl-C."""
+    if len(groups) > 1 and jobs > 1:
+        yield from _run_in_processes(groups, jobs)
+        return
     for group in groups:
-        found = replay_together(group, on_step)
-        yield found
-        if found[0].interrupted:
+        reports = replay_models(group, on_step)
+        yield reports
+        if reports[0].interrupted:
             return
 
 
-def _in_processes(
-    groups: list[list[Config]], on_step: OnStep | None, jobs: int
-) -> Iterator[list[Report]]:
-    """Each process reads for itself: what remains is the models' own work."""
-    alone = [[one.with_changes(jobs=1) for one in group] for group in groups]
+def _run_in_processes(groups: list[list[Config]], jobs: int) -> Iterator[list[Report]]:
+    """Replay each group in one process, which reads and tokenises for itself."""
+    single_process = [[each.with_changes(jobs=1) for each in group] for group in groups]
     context = multiprocessing.get_context("spawn")
-    end = context.Event()
+    stop = context.Event()
     with ProcessPoolExecutor(
-        min(jobs, len(groups)), context, initializer=_patient, initargs=(end,)
-    ) as crew:
-        # Born with Ctrl-C held back, so that none hears of it before it knows what to do.
-        held = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        waiting = [crew.submit(_replay_until_told, group) for group in alone]
+        min(jobs, len(groups)), context, initializer=_init_worker, initargs=(stop,)
+    ) as pool:
+        # SIGINT is blocked while workers start, until each has installed its handler.
+        previous_mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        futures = [pool.submit(_replay_until_stopped, group) for group in single_process]
 
-        def stop(number: int, frame: object) -> None:
-            end.set()  # those that run end with what they have; the others need not begin
-            for future in waiting:
+        def on_sigint(number: int, frame: object) -> None:
+            stop.set()  # running workers finish their message; the other groups are cancelled
+            for future in futures:
                 future.cancel()
 
-        mine = threading.current_thread() is threading.main_thread()
-        before = signal.signal(signal.SIGINT, stop) if mine else None
-        signal.pthread_sigmask(signal.SIG_SETMASK, held)
+        in_main_thread = threading.current_thread() is threading.main_thread()
+        previous_handler = signal.signal(signal.SIGINT, on_sigint) if in_main_thread else None
+        signal.pthread_sigmask(signal.SIG_SETMASK, previous_mask)
         try:
-            for future in waiting:
+            for future in futures:
                 if future.cancelled():
                     return
                 yield future.result()
@@ -158,44 +167,41 @@ def _in_processes(
                 "a process of the sweep ended unexpectedly; try again with --jobs 1"
             ) from None
         finally:
-            if mine:
-                signal.signal(signal.SIGINT, before)
+            if in_main_thread:
+                signal.signal(signal.SIGINT, previous_handler)
 
 
-_end: Event  # in a process of a sweep: set when it is to end
+_stop_event: Event  # set by `_init_worker` in each worker process
 
 
-def _replay_until_told(group: list[Config]) -> list[Report]:
-    return replay_together(group, ended=_end.is_set)
+def _replay_until_stopped(group: list[Config]) -> list[Report]:
+    return replay_models(group, should_stop=_stop_event.is_set)
 
 
-def _patient(end: Event) -> None:
-    """End when told to, after the message at hand; Ctrl-C is for the one who tells."""
-    global _end
-    _end = end
+def _init_worker(stop_event: Event) -> None:
+    """Ignore SIGINT in a worker: the main process sets `stop_event` instead."""
+    global _stop_event
+    _stop_event = stop_event
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
-def _grid(config: Config) -> list[tuple[dict[str, Any], Config]]:
-    plain = config.to_dict()
-    grid = []
-    for number, settings in enumerate(_settings(config), 1):
-        one = build(apply_settings(plain, settings), "sweep")
-        folder = config.output.folder
-        folder = None if folder is None else os.path.join(folder, str(number))
-        output = one.output.with_changes(folder=folder, model=None)
-        grid.append((settings, one.with_changes(output=output, sweep={})))
-    return grid
+def _config_of(config: Config, settings: Settings, number: int) -> Config:
+    """Return the configuration of one run, which writes to the numbered folder."""
+    run_config = build(apply_settings(config.to_dict(), settings), "sweep")
+    folder = config.output.folder
+    folder = None if folder is None else os.path.join(folder, str(number))
+    output = run_config.output.with_changes(folder=folder, model=None)
+    return run_config.with_changes(output=output, sweep={})
 
 
-def settings_of(config: Config) -> int:
-    """How many settings a sweep has."""
-    return len(_settings(config))
+def count_settings(config: Config) -> int:
+    """Return the number of runs of a sweep."""
+    return len(_list_settings(config))
 
 
-def _settings(config: Config) -> list[dict[str, Any]]:
-    """What is to be set in each run: as listed, or every combination of the values."""
+def _list_settings(config: Config) -> list[Settings]:
+    """Return the settings of each run: as listed, or every combination of the values."""
     listed = config.sweep
     if isinstance(listed, dict):
         for key, values in listed.items():
@@ -207,7 +213,7 @@ def _settings(config: Config) -> list[dict[str, Any]]:
         settings = list(listed)
     if len(settings) > MAX_SETTINGS:
         raise ConfigError(f"sweep: more than {MAX_SETTINGS} settings")
-    for key in {key: None for one in settings for key in one}:
+    for key in {key: None for run_settings in settings for key in run_settings}:
         if key.partition(".")[0] not in _SECTIONS:
             raise ConfigError(
                 f"sweep.{key}: only keys of {', '.join(_SECTIONS)} can be swept: model.alpha"
@@ -215,30 +221,33 @@ def _settings(config: Config) -> list[dict[str, Any]]:
     return settings
 
 
-def _together(grid: list[tuple[dict[str, Any], Config]], jobs: int) -> list[list[int]]:
-    """Which settings are replayed together: those that read the same, split over the processes.
+def _group_indices(configs: list[Config], jobs: int) -> list[list[int]]:
+    """Return the indices of the configurations that are replayed together.
 
-    Those that learn the same stay together, because only one of them has to.
+    Those with the same features are replayed together, split over the processes. Those that
+    learn the same counts are never split, because only one of them has to train.
     """
-    groups: dict[str, dict[str, list[int]]] = {}
-    for number, (_, one) in enumerate(grid):
-        learned = what_is_learned(one) or f"{number}"
-        groups.setdefault(what_is_read(one), {}).setdefault(learned, []).append(number)
-    together = []
-    for group in groups.values():
-        shares: list[list[int]] = [[] for _ in range(jobs)]
-        for numbers in sorted(group.values(), key=len, reverse=True):
-            min(shares, key=len).extend(numbers)
-        together += [share for share in shares if share]
-    return together
+    groups: dict[Hashable, dict[Hashable, list[int]]] = {}
+    for index, config in enumerate(configs):
+        key = training_key(config)
+        sharing = groups.setdefault(features_key(config), {})
+        sharing.setdefault(("alone", index) if key is None else key, []).append(index)
+    result = []
+    for sharing in groups.values():
+        bins: list[list[int]] = [[] for _ in range(jobs)]
+        for indices in sorted(sharing.values(), key=len, reverse=True):
+            min(bins, key=len).extend(indices)
+        result += [indices for indices in bins if indices]
+    return result
 
 
-def _rank(setting: Setting) -> tuple[bool, float, float]:
-    summary = setting.report.summary
+def _rank(result: SweepResult) -> tuple[bool, float, float]:
+    summary = result.report.summary
     roca = summary.one_minus_roca_percent
     return roca is None, 0.0 if roca is None else roca, -(summary.accuracy or 0.0)
 
 
-def _write(path: Path, ranked: list[Setting]) -> None:
+def _write_ranking(path: Path, results: list[SweepResult]) -> None:
     with replace_file(path, "the ranking") as file:
-        file.write(json.dumps([one.as_dict() for one in ranked], indent=1).encode() + b"\n")
+        rows = [result.as_dict() for result in results]
+        file.write(json.dumps(rows, indent=1).encode() + b"\n")

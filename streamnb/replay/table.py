@@ -1,4 +1,4 @@
-"""Corpora as a table that Spark reads."""
+"""Conversion of corpora to a Parquet table, which Spark reads."""
 
 from __future__ import annotations
 
@@ -7,29 +7,30 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 from pyarrow import parquet
 
-from streamnb.corpus import Entry, open_corpus, ordered, read
+from streamnb.corpus import Entry, open_corpus, order_entries, read
 from streamnb.errors import CorpusError
 from streamnb.storage import replace_file
 
-_AT_ONCE = 1000  # messages a batch
+_BATCH_SIZE = 1000  # messages
 
 
-def write(paths: Sequence[str], output: str, order: str = "indexed") -> int:
-    """Write all labelled messages of some corpora to a Parquet file.
+def write_table(paths: Sequence[str], output: str, order: str = "indexed") -> int:
+    """Write all labelled messages of some corpora to a Parquet file; return their number.
 
     Parameters
     ----------
     paths
         The corpora, all of mail or all of text.
     output
-        The file: `position`, `label` and `message`, bytes of mail and strings of text.
+        The file. Its columns are `position`, `label` and `message`: bytes of mail, or strings of
+        text.
     order
-        In which order, as `streamnb.corpus.ordered` has it.
+        The order of the messages, as for `streamnb.corpus.order_entries`.
 
-    Returns
-    -------
-    int
-        How many messages there are.
+    Raises
+    ------
+    CorpusError
+        If a corpus cannot be read or has no labelled messages; an existing file stays as it is.
     """
     corpora = [open_corpus(path) for path in paths]
     contents = {corpus.content for corpus in corpora}
@@ -43,24 +44,26 @@ def write(paths: Sequence[str], output: str, order: str = "indexed") -> int:
     def entries() -> Iterator[Entry]:
         for corpus in corpora:
             for entry in corpus:
-                if entry.problem or (entry.label and entry.learn):  # a problem is told by `read`
+                if entry.problem or (entry.label and entry.learn):  # `read` raises the problem
                     yield entry
 
     rows: list[tuple[int, str, bytes | str]] = []
-    n = 0
+    messages = 0
     with replace_file(output, "the table") as file, parquet.ParquetWriter(file, schema) as writer:
 
         def flush() -> None:
             columns = zip(*rows, strict=True) if rows else ([], [], [])
-            arrays = [pa.array(column, of.type) for column, of in zip(columns, schema, strict=True)]
+            arrays = [
+                pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)
+            ]
             writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=schema))
             rows.clear()
 
-        for n, entry in enumerate(ordered(entries(), order), 1):
-            rows.append((n - 1, entry.label, read(entry)))
-            if len(rows) == _AT_ONCE:
+        for messages, entry in enumerate(order_entries(entries(), order), 1):
+            rows.append((messages - 1, entry.label, read(entry)))
+            if len(rows) == _BATCH_SIZE:
                 flush()
         flush()
-        if not n:  # here: what was there before stays
+        if not messages:  # raised here, so that an existing file is not replaced
             raise CorpusError(f"{paths[0]}: there are no labelled messages")
-    return n
+    return messages

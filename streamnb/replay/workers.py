@@ -1,7 +1,7 @@
-"""From entries of a corpus to token counts, in order, in this process and others.
+"""Reading and tokenising of corpus entries, in order, in this process and in workers.
 
-Every message is read and tokenised on its own, so who does it makes no difference to the result.
-The main process helps: while the next messages in order are not there yet, it takes later ones.
+Every message is read and tokenised independently, so the result does not depend on the number of
+processes. While the next messages in order are not ready, the main process takes later ones.
 """
 
 from __future__ import annotations
@@ -29,73 +29,73 @@ from streamnb.features.token_counts import TokenCounts
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
-_CHUNK = 32  # messages handed over at a time, if what comes of them fits into a pipe:
-_FILLED = 0.75  # a process that fills one waits for who reads it
-_FIRST_CHUNK = 16
-_AHEAD = 16  # chunks read ahead for each process
-_PIPE = 1 << 20
-_ENDED = "a reading process ended unexpectedly; try again with --jobs 1"
+_CHUNK_SIZE = 32  # messages per task, at most; fewer if their results would not fit into a pipe
+_FIRST_CHUNK_SIZE = 16  # messages per task before the size of results is known
+_CHUNKS_PER_PROCESS = 16  # read ahead
+_PIPE_BYTES = 1 << 20
+_PIPE_FILL = 0.75  # fraction of a pipe that a result may fill; a full pipe blocks its worker
+_WORKER_ENDED = "a reading process ended unexpectedly; try again with --jobs 1"
 
 Result = TokenCounts | tuple[TokenCounts, ...] | StreamNBError
 
 
-class Counting(Protocol):
-    """A tokenizer, or one that makes several views of a message."""
+class FeatureCounter(Protocol):
+    """A tokenizer, or several views of a message."""
 
     def count(self, x: Any) -> TokenCounts | tuple[TokenCounts, ...]:
-        """Count the features of a message."""
+        """Return the features of a message."""
 
 
-def _count(entry: Entry, tokenizer: Counting) -> Result:
+def _count(entry: Entry, tokenizer: FeatureCounter) -> Result:
     try:
         return tokenizer.count(read(entry))
     except StreamNBError as error:
         return error
 
 
-def _count_or_report(entry: Entry, tokenizer: Counting) -> Result:
-    """As `_count`, for a worker: a fault of the program, too, is reported to the main process."""
+def _count_in_worker(entry: Entry, tokenizer: FeatureCounter) -> Result:
+    """Return as `_count`; internal errors are returned too, for the main process to raise."""
     try:
         return _count(entry, tokenizer)
     except Exception as error:
         return UnexpectedError(error)
 
 
-def feed(
-    entries: Iterable[Entry], tokenizer: Counting, jobs: int = 1
+def stream_features(
+    entries: Iterable[Entry], tokenizer: FeatureCounter, jobs: int = 1
 ) -> Iterator[tuple[Entry, Result]]:
     """Read and tokenise messages.
 
     Parameters
     ----------
     entries
-        Where the messages lie.
+        The messages.
     tokenizer
-        What makes tokens of them.
+        The tokenizer.
     jobs
-        How many processes, this one included, read and tokenise.
+        Number of processes that read and tokenise, including this one.
 
     Yields
     ------
     tuple
-        Each entry, in order, with its tokens, or with the error that kept it from being read.
+        Each entry, in order, with its features or with the error that occurred.
     """
     if jobs <= 1:
         for entry in entries:
             yield entry, _count(entry, tokenizer)
         return
-    crew: list[_Worker] = []
+    pool: list[_Worker] = []
     try:
         for _ in range(jobs - 1):
-            crew.append(_Worker(tokenizer, crew))
-        yield from _shared(iter(entries), tokenizer, crew)
+            pool.append(_Worker(tokenizer, pool))
+        yield from _distribute(iter(entries), tokenizer, pool)
     finally:
-        for worker in crew:
+        for worker in pool:
             worker.stop()
 
 
 class _Chunk:
-    """Some entries, and their results once someone has them."""
+    """Some entries, and their results (None until they are ready)."""
 
     __slots__ = ("entries", "results")
 
@@ -104,226 +104,239 @@ class _Chunk:
         self.results: list[Result] | None = None
 
 
-def _shared(
-    entries: Iterator[Entry], tokenizer: Counting, crew: list[_Worker]
+def _distribute(
+    entries: Iterator[Entry], tokenizer: FeatureCounter, pool: list[_Worker]
 ) -> Iterator[tuple[Entry, Result]]:
     chunks: deque[_Chunk] = deque()
-    free: deque[_Chunk] = deque()  # those nobody has taken, also in order
+    unassigned: deque[_Chunk] = deque()
 
-    def refill() -> None:
-        while len(chunks) < _AHEAD * (len(crew) + 1):
-            size = min([_CHUNK, *(int(_FILLED * _PIPE / of.message_bytes) for of in crew)])
-            taken = list(islice(entries, max(size, 1)))
-            if not taken:
+    def read_ahead() -> None:
+        while len(chunks) < _CHUNKS_PER_PROCESS * (len(pool) + 1):
+            fitting = (int(_PIPE_FILL * _PIPE_BYTES / worker.bytes_per_message) for worker in pool)
+            size = max(min([_CHUNK_SIZE, *fitting]), 1)
+            chunk_entries = list(islice(entries, size))
+            if not chunk_entries:
                 return
-            chunk = _Chunk(taken)
+            chunk = _Chunk(chunk_entries)
             chunks.append(chunk)
-            free.append(chunk)
+            unassigned.append(chunk)
 
-    refill()
+    read_ahead()
     while chunks:
-        for worker in crew:
+        for worker in pool:
             worker.collect(block=False)
-            while free and worker.wants_more:
-                worker.give(free.popleft())
+            while unassigned and worker.has_capacity:
+                worker.assign(unassigned.popleft())
         head = chunks[0]
         if head.results is None:
-            if free:
-                mine = free.popleft()
-                mine.results = [_count(entry, tokenizer) for entry in mine.entries]
+            if unassigned:
+                chunk = unassigned.popleft()
+                chunk.results = [_count(entry, tokenizer) for entry in chunk.entries]
             else:
-                next(worker for worker in crew if head in worker.given).collect(block=True)
+                next(worker for worker in pool if head in worker.assigned).collect(block=True)
             continue
         chunks.popleft()
         yield from zip(head.entries, head.results, strict=True)
-        refill()
+        read_ahead()
 
 
 class _Worker:
-    """Another process that reads and tokenises."""
+    """A process that reads and tokenises.
 
-    def __init__(self, tokenizer: Counting, crew: list[_Worker]) -> None:
-        self.given: deque[_Chunk] = deque()
-        self.message_bytes = _FILLED * _PIPE / _FIRST_CHUNK  # of what came of the last messages
+    Parameters
+    ----------
+    tokenizer
+        The tokenizer.
+    pool
+        The workers started before this one.
+    """
+
+    def __init__(self, tokenizer: FeatureCounter, pool: list[_Worker]) -> None:
+        self.assigned: deque[_Chunk] = deque()
+        self.bytes_per_message = _PIPE_FILL * _PIPE_BYTES / _FIRST_CHUNK_SIZE  # of the last results
         context = _context()
-        self._tasks_out, self._tasks = context.Pipe(duplex=False)
-        self._answers, answers_in = context.Pipe(duplex=False)
-        _enlarge(answers_in)
-        # A forked process has the ends of ours too. It must close them, or it would never notice
-        # that we have gone.
-        ours = [self._tasks, self._answers]
-        ours += [end for worker in crew for end in (worker._tasks, worker._answers)]
-        inherited = ours if context.get_start_method() == "fork" else []
+        tasks_reader, self._tasks = context.Pipe(duplex=False)
+        self._results, results_writer = context.Pipe(duplex=False)
+        _enlarge_pipe(results_writer)
+        # A forked process inherits the main process's ends of all pipes. It must close them, or
+        # it would not notice that the main process has ended.
+        main_ends = [self._tasks, self._results]
+        main_ends += [end for worker in pool for end in (worker._tasks, worker._results)]
+        inherited = main_ends if context.get_start_method() == "fork" else []
         self._process = context.Process(
-            target=_work, args=(self._tasks_out, answers_in, tokenizer, inherited), daemon=True
+            target=_run_worker,
+            args=(tasks_reader, results_writer, tokenizer, inherited),
+            daemon=True,
         )
         with warnings.catch_warnings():
-            # Python 3.12 warns of forking with threads. numpy's linear algebra keeps some, idle and
-            # prepared for a fork, and the child never calls on them.
+            # Python 3.12 warns of forking with threads. The threads are those of numpy's linear
+            # algebra library, which are idle, and the child never uses them.
             warnings.simplefilter("ignore", DeprecationWarning)
             self._process.start()
-        self._tasks_out.close()
-        answers_in.close()
+        tasks_reader.close()
+        results_writer.close()
 
     @property
-    def wants_more(self) -> bool:
-        return len(self.given) < 3
+    def has_capacity(self) -> bool:
+        return len(self.assigned) < 3
 
-    def give(self, chunk: _Chunk) -> None:
-        self.given.append(chunk)
+    def assign(self, chunk: _Chunk) -> None:
+        """Send a chunk to the worker."""
+        self.assigned.append(chunk)
         try:
             self._tasks.send_bytes(marshal.dumps(list(map(tuple, chunk.entries))))
         except OSError:
-            raise StreamNBError(_ENDED) from None
+            raise StreamNBError(_WORKER_ENDED) from None
 
     def collect(self, block: bool) -> None:
-        """Take the answers that are there; with `block`, wait for one."""
+        """Receive the results that are ready; with `block`, wait for at least one chunk."""
         try:
-            while self.given and (block or self._answers.poll()):
-                chunk = self.given.popleft()
-                chunk.results, length = _unpack(self._answers)
-                self.message_bytes = (length + 1) / len(chunk.entries)
+            while self.assigned and (block or self._results.poll()):
+                chunk = self.assigned.popleft()
+                chunk.results, length = _receive_results(self._results)
+                self.bytes_per_message = (length + 1) / len(chunk.entries)
                 block = False
         except (EOFError, OSError):
-            raise StreamNBError(_ENDED) from None
+            raise StreamNBError(_WORKER_ENDED) from None
 
     def stop(self) -> None:
-        self._answers.close()
-        # It holds nothing that could be lost, and SIGTERM it may have been forked to ignore.
-        self._process.kill()
+        """Kill the process, which holds nothing that could be lost."""
+        self._results.close()
+        self._process.kill()  # not SIGTERM, which it may have inherited as ignored
         self._process.join()
         self._tasks.close()
 
 
 def _context() -> Any:
-    """Fork where that is safe: a new interpreter starts as slowly as a small corpus is read."""
-    import multiprocessing  # which is slow to import, and one process needs none
+    """Return the fork context if forking is safe: starting an interpreter takes 0.1 s."""
+    import multiprocessing  # here: slow to import, and a single process does not need it
 
-    safe = sys.platform == "linux" and threading.active_count() == 1
-    return multiprocessing.get_context("fork" if safe else "spawn")
+    is_safe = sys.platform == "linux" and threading.active_count() == 1
+    return multiprocessing.get_context("fork" if is_safe else "spawn")
 
 
-def _enlarge(connection: Connection) -> None:
-    """Let a whole chunk fit into the pipe, so that the worker need not wait for its reader."""
+def _enlarge_pipe(connection: Connection) -> None:
+    """Let a whole result fit into the pipe, so that the worker need not wait for its reader."""
     try:
         import fcntl
 
-        fcntl.fcntl(connection.fileno(), fcntl.F_SETPIPE_SZ, _PIPE)
+        fcntl.fcntl(connection.fileno(), fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
     except (ImportError, AttributeError, OSError):
         pass
 
 
-def _work(
+def _run_worker(
     tasks: Connection,
-    answers: Connection,
-    tokenizer: Counting,
+    results: Connection,
+    tokenizer: FeatureCounter,
     inherited: list[Connection],
 ) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the main process decides when to end
-    gc.freeze()  # what was there before lives on: looking at it would copy its pages
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is handled by the main process
+    gc.freeze()  # a collection would touch, and so copy, the pages shared with the main process
     for end in inherited:
         end.close()
-    waiting: SimpleQueue[list[Entry]] = SimpleQueue()
-    threading.Thread(target=_receive, args=(tasks, waiting), daemon=True).start()
+    queue: SimpleQueue[list[Entry]] = SimpleQueue()
+    threading.Thread(target=_receive_tasks, args=(tasks, queue), daemon=True).start()
     try:
         while True:
-            _pack(answers, [_count_or_report(entry, tokenizer) for entry in waiting.get()])
-    except OSError:  # nobody is left to read it
+            counted = [_count_in_worker(entry, tokenizer) for entry in queue.get()]
+            _send_results(results, counted)
+    except OSError:  # the main process has ended
         return
 
 
-def _receive(tasks: Connection, waiting: SimpleQueue[list[Entry]]) -> None:
-    """Take tasks as they come, so that whoever gives them never waits.
+def _receive_tasks(tasks: Connection, queue: SimpleQueue[list[Entry]]) -> None:
+    """Move tasks into a queue as they arrive, so that sending a task never blocks.
 
-    A main process that waited to give a task would not read answers, and this one would wait for
-    that: long messages, of which a few fill a pipe, held both up for ever.
+    Otherwise both processes could wait for each other: the main process to send a task, this one
+    to send results that the main process does not read meanwhile.
     """
     try:
         while True:
-            taken = marshal.loads(tasks.recv_bytes())  # noqa: S302 (of the main process)
-            waiting.put(list(map(Entry._make, taken)))
-    except (EOFError, OSError):  # the main process has gone
+            chunk = marshal.loads(tasks.recv_bytes())  # noqa: S302 (of the main process)
+            queue.put(list(map(Entry._make, chunk)))
+    except (EOFError, OSError):  # the main process has ended
         os._exit(0)
 
 
-def _pack(answers: Connection, results: list[Result]) -> None:
-    """Send results as a few large arrays: many small arrays would cost more than tokenising did."""
+def _send_results(connection: Connection, results: list[Result]) -> None:
+    """Send results as a few large arrays: pickling many small ones costs more than tokenising."""
     errors = {i: result for i, result in enumerate(results) if isinstance(result, StreamNBError)}
-    shapes: list[int] = []  # how many views a result has; 0 for one that is not a tuple of them
-    good: list[TokenCounts] = []
+    view_counts: list[int] = []  # views of each result; 0 for a result that is not a tuple
+    features: list[TokenCounts] = []
     for result in results:
         if isinstance(result, tuple):
-            shapes.append(len(result))
-            good += result
+            view_counts.append(len(result))
+            features += result
         elif isinstance(result, TokenCounts):
-            shapes.append(0)
-            good.append(result)
-    sizes = [len(tokens) for tokens in good]
-    # Of the names of each view; -1 where none are kept.
-    name_bytes = [-1 if tokens.names is None else len(tokens.names) for tokens in good]
-    counts = np.concatenate([np.empty(0), *(tokens.counts for tokens in good)])
-    ones = bool((counts == 1).all())  # as most tokenizers have it
-    ends = [tokens.ends for tokens in good if tokens.ends is not None]
-    parts: list[Any] = [
-        np.concatenate([np.empty(0, np.uint64), *(tokens.fingerprints for tokens in good)]),
-        np.empty(0) if ones else counts,
+            view_counts.append(0)
+            features.append(result)
+    sizes = [len(tokens) for tokens in features]
+    name_bytes = [-1 if tokens.names is None else len(tokens.names) for tokens in features]
+    counts = np.concatenate([np.empty(0), *(tokens.counts for tokens in features)])
+    all_ones = bool((counts == 1).all())  # the usual case; then counts are not sent
+    ends = [tokens.ends for tokens in features if tokens.ends is not None]
+    arrays: list[Any] = [
+        np.concatenate([np.empty(0, np.uint64), *(tokens.fingerprints for tokens in features)]),
+        np.empty(0) if all_ones else counts,
         np.concatenate([np.empty(0, np.uint32), *ends]),
-        b"".join(tokens.names or b"" for tokens in good),
+        b"".join(tokens.names or b"" for tokens in features),
     ]
-    length = sum(memoryview(part).nbytes for part in parts)
-    answers.send_bytes(marshal.dumps((shapes, sizes, name_bytes, ones, bool(errors), length)))
-    for part in parts:
-        left = memoryview(part).cast("B")
-        while left:
-            left = left[os.write(answers.fileno(), left) :]
+    length = sum(memoryview(array).nbytes for array in arrays)
+    header = (view_counts, sizes, name_bytes, all_ones, bool(errors), length)
+    connection.send_bytes(marshal.dumps(header))
+    for array in arrays:
+        unsent = memoryview(array).cast("B")
+        while unsent:
+            unsent = unsent[os.write(connection.fileno(), unsent) :]
     if errors:
-        answers.send(errors)
+        connection.send(errors)
 
 
-def _unpack(answers: Connection) -> tuple[list[Result], int]:
-    """The results that were sent, and how many bytes they took."""
-    header = marshal.loads(answers.recv_bytes())  # noqa: S302 (of our worker)
-    shapes, sizes, name_bytes, ones, failed, length = header
+def _receive_results(connection: Connection) -> tuple[list[Result], int]:
+    """Return the results that `_send_results` sent, and their size in bytes."""
+    header = marshal.loads(connection.recv_bytes())  # noqa: S302 (of our worker)
+    view_counts, sizes, name_bytes, all_ones, has_errors, length = header
     buffer = np.empty(length, np.uint8)
-    left = buffer.data
-    while left:
-        came = os.readv(answers.fileno(), [left])
-        if not came:
+    unfilled = buffer.data
+    while unfilled:
+        received = os.readv(connection.fileno(), [unfilled])
+        if not received:
             raise EOFError
-        left = left[came:]
-    parts = _parts(buffer, sizes, name_bytes, ones)
+        unfilled = unfilled[received:]
+    features = _split_features(buffer, sizes, name_bytes, all_ones)
     results: list[Result] = []
-    at = 0
-    for views in shapes:
-        results.append(tuple(parts[at : at + views]) if views else parts[at])
-        at += views or 1
-    for i, error in answers.recv().items() if failed else ():
+    start = 0
+    for views in view_counts:
+        results.append(tuple(features[start : start + views]) if views else features[start])
+        start += views or 1
+    for i, error in connection.recv().items() if has_errors else ():
         if isinstance(error, UnexpectedError):
             raise error
         results.insert(i, error)
     return results, length
 
 
-def _parts(
-    buffer: NDArray[np.uint8], sizes: list[int], name_bytes: list[int], ones: bool
+def _split_features(
+    buffer: NDArray[np.uint8], sizes: list[int], name_bytes: list[int], all_ones: bool
 ) -> list[TokenCounts]:
-    """The features of each view, of the buffer that `_pack` sent."""
+    """Return the features of each view, as slices of the buffer that `_send_results` sent."""
     named = sum(size for size, length in zip(sizes, name_bytes, strict=True) if length >= 0)
     bounds = list(accumulate(sizes, initial=0))
     total = bounds[-1]
     fingerprints = buffer[: 8 * total].view(np.uint64)
-    counts = np.ones(total) if ones else buffer[8 * total : 16 * total].view(np.float64)
-    parts = [
-        TokenCounts.unchecked(fingerprints[here:end], counts[here:end], None, None)
-        for here, end in pairwise(bounds)
+    counts = np.ones(total) if all_ones else buffer[8 * total : 16 * total].view(np.float64)
+    features = [
+        TokenCounts.unchecked(fingerprints[start:end], counts[start:end], None, None)
+        for start, end in pairwise(bounds)
     ]
-    start = 8 * total if ones else 16 * total
-    at, text = 0, start + 4 * named
-    ends = buffer[start:text].view(np.uint32)
-    for tokens, length in zip(parts, name_bytes, strict=True):
+    ends_start = 8 * total if all_ones else 16 * total
+    first, name_start = 0, ends_start + 4 * named
+    ends = buffer[ends_start:name_start].view(np.uint32)
+    for tokens, length in zip(features, name_bytes, strict=True):
         if length >= 0:
-            tokens.names = buffer[text : text + length].tobytes()
-            tokens.ends = ends[at : at + len(tokens)]
-            at += len(tokens)
-            text += length
-    return parts
+            tokens.names = buffer[name_start : name_start + length].tobytes()
+            tokens.ends = ends[first : first + len(tokens)]
+            first += len(tokens)
+            name_start += length
+    return features

@@ -1,8 +1,8 @@
-"""Learning, scoring and exact prequential evaluation on Spark; needs `streamnb[spark]` and Java.
+"""Training, scoring and exact prequential evaluation on Spark; needs `streamnb[spark]` and Java.
 
-DataFrames and Arrow only, so it also works with Spark Connect. What is worked out is
-`streamnb.partial`; this carries it. Tasks are pure: one that is tried again, lost or run twice
-changes nothing.
+Only DataFrames and Arrow are used, so Spark Connect works too. The computations are those of
+`streamnb.partial`. Tasks are pure functions: a task that is retried, lost or run twice changes
+nothing.
 """
 
 from streamnb.spark.evaluation import prequential, summary

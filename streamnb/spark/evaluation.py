@@ -1,4 +1,4 @@
-"""Exact prequential evaluation on Spark, and the figures of it."""
+"""Exact prequential evaluation on Spark, and its summary."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Any
 import pyarrow as pa
 from pydantic import TypeAdapter
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812 (as Spark's users know it)
+from pyspark.sql import functions as F  # noqa: N812 (Spark's usual alias)
 from pyspark.sql.types import DoubleType, IntegerType, LongType, StructField, StructType
 
 from streamnb import partial
-from streamnb.evaluate import Judged, Summary, Tally
-from streamnb.partial.pieces import check_parts
-from streamnb.spark import carry
-from streamnb.spark.carry import BLOCK, LABEL, LABELS, PIECE, POSITION
+from streamnb.evaluate import RunningMetrics, ScoredPrediction, Summary
+from streamnb.partial.partial_counts import check_parts
+from streamnb.spark import arrow_io
+from streamnb.spark.arrow_io import BLOCK, LABEL, LABEL_TYPES, PARTIAL_COUNTS, POSITION
 
-_FIGURES = ("score", "loss", "brier", "claim", "confidence")
+_FIGURES = ("score", "loss", "brier", "p_positive", "p_predicted")
 
 
 def prequential(
@@ -30,151 +30,160 @@ def prequential(
     delay: int = 0,
     positive: str | None = None,
 ) -> DataFrame:
-    """Judge every message as a model does that learned all earlier ones, and no later one.
+    """Classify every message with a model that learned all earlier messages and no later one.
 
-    It is what one process finds that goes through the stream in the order of the positions, to the
-    last digit. Each block counts what it learns; each range of fingerprints adds up what the blocks
-    before each block learned of what that one asks for; and each block replays from there: a
-    parallel prefix sum.
+    The result equals that of one process that goes through the stream by position, bit for bit.
+    It is a parallel prefix sum: each block counts what it learns; each range of fingerprints adds
+    up the counts of earlier blocks of the features that a block needs; each block is replayed
+    from there.
 
     Parameters
     ----------
     frame : DataFrame
-        As for `fit`; `position` must be there, and no two rows may share one. With `delay`
-        positions must have no gaps.
-    learner : Classifier or model of rows
-        What to evaluate, untaught. It must be a sum: `fit` says which are.
+        As for `fit`. The column `position` is required, and positions must be unique; with
+        `delay` they must have no gaps.
+    learner : Classifier or tabular model
+        The model to evaluate, untrained. It must be a sum; `fit` lists which are.
     block : int, default 4096
-        Positions a block; a task holds the messages of one.
+        Positions in a block. A task holds the messages of one block.
     parts : int, default 8
-        Ranges of fingerprints: a task holds the table of one.
+        Ranges of fingerprints. A task holds the counts of one range.
     delay : int, default 0
-        How many messages later each label comes.
+        Number of messages after which a label is learned.
     positive : str, default None
-        The class that scores are for; None for what `streamnb replay` takes.
+        The class whose log-odds the scores are; None for the choice of `streamnb replay`.
 
     Returns
     -------
     DataFrame
-        `position`, `judge` (the true label), `given` (null before anything was learned), `score`,
-        and what `summary` needs: `loss`, `brier`, `claim` (probability of the positive class),
-        `confidence` (of the class given), `classes` (known by then) and `positive`.
+        `position`, `label`, `predicted` (null before anything was learned), `score`, and the
+        columns that `summary` needs: `loss`, `brier`, `p_positive` and `p_predicted`
+        (probabilities of the positive and of the predicted class), `classes` (number known) and
+        `positive`.
 
     Raises
     ------
     ValueError
-        For a model that is no sum, or a column that is missing or of another type.
+        For a model that is not a sum, or a column that is missing or of another type.
     """
-    carry.check_whole("block", block)
-    carry.check_whole("delay", delay, lowest=0)
+    arrow_io.check_integer("block", block)
+    arrow_io.check_integer("delay", delay, minimum=0)
     check_parts(parts)
-    plan = partial.plan_of(learner)
-    partial.check_sums(partial.fresh(plan))
-    rows = carry.rows_of(frame, learner)
-    cut = partial.Blocks(block, delay)
+    spec = partial.spec_of(learner)
+    partial.check_sums(partial.new_model(spec))
+    rows = arrow_io.select_rows(frame, learner)
+    layout = partial.BlockLayout(block, delay)
     if delay:
-        carry.numbered(rows, "delay")  # with gaps, nobody knows how many messages later that is
+        arrow_io.position_range(rows, "delay")
     # Rounded down, also below zero, where `div` alone rounds up.
-    places = [f"({POSITION} + {later}L)" for later in (0, delay)]
-    numbers = [F.expr(f"({at} - pmod({at}, {block}L)) div {block}L") for at in places]
-    wanted = F.explode(F.array_distinct(F.array(*numbers))) if delay else numbers[0]
-    blocks = rows.withColumn(BLOCK, wanted)
-    label = carry.field_of(frame, LABEL, LABELS).dataType
-    types = {POSITION: LongType(), "judge": label, "given": label}
+    positions = [f"({POSITION} + {offset}L)" for offset in (0, delay)]
+    indices = [
+        F.expr(f"({position} - pmod({position}, {block}L)) div {block}L") for position in positions
+    ]
+    block_index = F.explode(F.array_distinct(F.array(*indices))) if delay else indices[0]
+    blocks = rows.withColumn(BLOCK, block_index)
+    label_type = arrow_io.get_field(frame, LABEL, LABEL_TYPES).dataType
+    types = {POSITION: LongType(), LABEL: label_type, "predicted": label_type}
     types |= dict.fromkeys(_FIGURES, DoubleType())
-    types |= {"classes": IntegerType(), "positive": label}
-    schema = StructType([StructField(name, of) for name, of in types.items()])
-    counts = blocks.groupBy(BLOCK).applyInArrow(_counted(plan, cut, parts), PIECE)
+    types |= {"classes": IntegerType(), "positive": label_type}
+    schema = StructType([StructField(name, each) for name, each in types.items()])
+    counts = blocks.groupBy(BLOCK).applyInArrow(_count_task(spec, layout, parts), PARTIAL_COUNTS)
     ranges = counts.repartition("view", "part").sortWithinPartitions("view", "part", BLOCK)
-    prefix = ranges.groupBy("view", "part").applyInArrow(_scanned(plan), PIECE)
-    both = blocks.groupBy(BLOCK).cogroup(prefix.groupBy(BLOCK))
-    return both.applyInArrow(_replayed(plan, cut, positive, schema), schema)
+    prefixes = ranges.groupBy("view", "part").applyInArrow(_prefix_task(spec), PARTIAL_COUNTS)
+    pairs = blocks.groupBy(BLOCK).cogroup(prefixes.groupBy(BLOCK))
+    return pairs.applyInArrow(_replay_task(spec, layout, positive, schema), schema)
 
 
-def _counted(plan: str, cut: partial.Blocks, parts: int) -> Any:
-    """A task that counts what a block learns and asks for."""
+def _count_task(spec: str, layout: partial.BlockLayout, parts: int) -> Any:
+    """Return the task that counts what a block learns and needs."""
 
-    def counted(key: Any, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        number = key[0].as_py()
-        pieces = partial.count_block(plan, number, cut, carry.rows_in(batches), parts)
-        return carry.batch_of(pieces, number)
+    def run(key: Any, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        block = key[0].as_py()
+        rows = arrow_io.read_rows(batches)
+        return arrow_io.to_batches(partial.count_block(spec, block, layout, rows, parts), block)
 
-    return counted
+    return run
 
 
-def _scanned(plan: str) -> Any:
-    """A task that adds up a range of fingerprints, block after block."""
+def _prefix_task(spec: str) -> Any:
+    """Return the task that adds up a range of fingerprints, block after block."""
 
-    def scanned(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        block = 0
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        current_block = 0
 
-        def pieces() -> Iterator[partial.Piece]:
-            nonlocal block
+        def partial_counts() -> Iterator[partial.PartialCounts]:
+            nonlocal current_block
             for batch in batches:
-                numbers = batch.column(BLOCK).to_pylist()
-                for number, piece in zip(numbers, carry.pieces_in([batch]), strict=True):
-                    block = number
-                    yield piece
+                blocks = batch.column(BLOCK).to_pylist()
+                for block, item in zip(blocks, arrow_io.from_batches([batch]), strict=True):
+                    current_block = block
+                    yield item
 
-        # One for each piece, before the next is taken.
-        for prefix in partial.prefixes(plan, pieces()):
-            yield from carry.batch_of([prefix], block)
+        # `prefix_sums` yields one item for each input, before it takes the next.
+        for prefix in partial.prefix_sums(spec, partial_counts()):
+            yield from arrow_io.to_batches([prefix], current_block)
 
-    return scanned
+    return run
 
 
-def _replayed(plan: str, cut: partial.Blocks, positive: str | None, schema: StructType) -> Any:
-    """A task that replays a block from what was learned before it."""
-    types = {field.name: carry.arrow_type(field.dataType) for field in schema}
+def _replay_task(
+    spec: str, layout: partial.BlockLayout, positive: str | None, schema: StructType
+) -> Any:
+    """Return the task that replays a block, starting from its prefix sums."""
+    types = {field.name: arrow_io.arrow_type(field.dataType) for field in schema}
 
-    def replayed(key: Any, messages: pa.Table, before: pa.Table) -> pa.Table:
-        prefix, rows = carry.pieces_in(before.to_batches()), carry.rows_in(messages.to_batches())
+    def run(key: Any, messages: pa.Table, prefix_table: pa.Table) -> pa.Table:
+        prefix = arrow_io.from_batches(prefix_table.to_batches())
+        rows = arrow_io.read_rows(messages.to_batches())
+        block = key[0].as_py()
         steps = [
-            (one.position, one.label, one.predicted, *one.judged, one.positive)
-            for one in partial.replay(plan, key[0].as_py(), cut, prefix, rows, positive)
+            (step.position, step.label, step.predicted, *step.scored, step.positive)
+            for step in partial.replay_block(spec, block, layout, prefix, rows, positive)
         ]
         columns = zip(*steps, strict=True) if steps else [[]] * len(types)
-        arrays = [pa.array(column, of) for column, of in zip(columns, types.values(), strict=True)]
+        arrays = [
+            pa.array(column, type_) for column, type_ in zip(columns, types.values(), strict=True)
+        ]
         return pa.table(arrays, names=list(types))
 
-    return replayed
+    return run
 
 
 def summary(steps: DataFrame, intervals: bool = True) -> Summary:
-    """The figures that `streamnb replay` prints, of what `prequential` gave.
+    """Return the figures that `streamnb replay` prints, for the output of `prequential`.
 
-    One task goes through the steps in order, and takes some 300 bytes for each at its worst
-    moment; only the figures come to the driver.
+    One task reads the steps in order and needs up to 300 bytes for each; only the figures are
+    sent to the driver.
 
     Parameters
     ----------
     steps : DataFrame
-        What `prequential` gave, whole.
+        The whole output of `prequential`.
     intervals : bool, default True
-        Whether 95 % intervals are wanted: the run is resampled a thousand times.
+        Whether to compute 95 % intervals, by resampling the run 1,000 times.
 
     Returns
     -------
     Summary
-        To the last digit that of one process.
+        Equal to that of one process, bit for bit.
     """
 
-    def told(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        tally = Tally()
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        metrics = RunningMetrics()
         for batch in batches:
             columns = [
                 batch.column(name).to_pylist()
-                for name in ("judge", "given", "positive", *_FIGURES, "classes")
+                for name in (LABEL, "predicted", "positive", *_FIGURES, "classes")
             ]
-            for y, given, positive, *judged in zip(*columns, strict=True):
-                if tally.positive is None and positive is not None:
-                    tally.positive = positive
-                tally.take(y, given, Judged(*judged))
-        text = json.dumps(tally.summary(intervals).as_dict())
+            for y, predicted, positive, *scored in zip(*columns, strict=True):
+                if metrics.positive is None and positive is not None:
+                    metrics.positive = positive
+                metrics.add(y, predicted, ScoredPrediction(*scored))
+        text = json.dumps(metrics.summary(intervals).as_dict())
         yield pa.RecordBatch.from_arrays([pa.array([text])], names=["summary"])
 
-    one = steps.repartition(1).sortWithinPartitions(POSITION).mapInArrow(told, "summary string")
-    rows = one.toArrow().to_pylist()
-    if not rows:  # there is not even a partition
+    ordered = steps.repartition(1).sortWithinPartitions(POSITION)
+    rows = ordered.mapInArrow(run, "summary string").toArrow().to_pylist()
+    if not rows:  # without partitions no task runs
         return Summary(0)
     return TypeAdapter(Summary).validate_json(rows[0]["summary"])

@@ -1,4 +1,4 @@
-"""Learning on Spark: exactly where a model is a sum, on shards where it is not, or one for each."""
+"""Training on Spark: exact for models that are sums, on shards for others, or one model per group."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812 (as Spark's users know it)
+from pyspark.sql import functions as F  # noqa: N812 (Spark's usual alias)
 from pyspark.sql.types import BinaryType, LongType, StructField, StructType
 
 from streamnb import partial
 from streamnb.classifier import Classifier
-from streamnb.partial.pieces import check_parts
+from streamnb.partial.partial_counts import check_parts
 from streamnb.partial.shards import STATE
-from streamnb.spark import carry
-from streamnb.spark.carry import BLOCK, LABELS, MESSAGE, PIECE, POSITION
+from streamnb.spark import arrow_io
+from streamnb.spark.arrow_io import BLOCK, LABEL_TYPES, MESSAGE, PARTIAL_COUNTS, POSITION
 
-FEWEST = 2000  # messages a shard: with fewer it learns what the others know, too
-_HELD_BACK = 500  # messages that the sum of the shards learns in the end
+MIN_SHARD = 2000  # messages; smaller shards all learn the same frequent features
+_HELD_OUT = 500  # messages that the merged model learns at the end
 
 Learner = TypeVar("Learner")
 
@@ -30,46 +30,47 @@ def fit(
     *,
     parts: int = 8,
     memory: float = 512.0,
-    least: float = 0.0,
+    min_count: float = 0.0,
     shards: int | None = None,
     rounds: int = 1,
 ) -> Learner:
-    """Learn all rows of a frame; what `learner` has learned itself is left out.
+    """Train a model on all rows of a frame.
 
-    Without `shards` the result is what one process has that learns the rows in the order of their
-    positions, to the last digit, however the frame is partitioned. With them it is an
-    approximation, for models that learn from what they get wrong.
+    Without `shards` the result equals that of one process that learns the rows by position, bit
+    for bit, however the frame is partitioned. With `shards` it is an approximation, for models
+    that depend on the order of the messages.
 
     Parameters
     ----------
     frame : DataFrame
-        Columns `label` (string, integer or boolean) and `message` (binary or string), and
-        `position` (integer): the place in the stream. For a model of rows all columns but `label`
-        and `position` are features. Without `position` classes are in the order of their names.
-    learner : Classifier or model of rows
-        What to make: nothing of it is changed.
+        Columns `label` (string, integer or boolean), `message` (binary or string), and
+        optionally `position` (integer), the place in the stream. For a tabular model all columns
+        but `label` and `position` are features. Without `position` classes are ordered by name.
+    learner : Classifier or tabular model
+        The model; only its parameters are used, and it is not changed.
     parts : int, default 8
-        Ranges of fingerprints: so many reducers merge the counts, each a table of its range.
+        Ranges of fingerprints. As many reducers merge the counts, each of one range.
     memory : float, default 512.0
-        Megabytes of counts a task holds; beyond them it gives out what it has, and goes on.
-    least : float, default 0.0
-        Features counted less often than this, in all classes, are dropped by the reducers.
+        Megabytes of counts after which a task emits its partial counts and starts afresh.
+    min_count : float, default 0.0
+        Features whose count, summed over classes, is smaller are dropped by the reducers.
     shards : int, default None
-        Learn in so many shards of consecutive positions side by side, and add up what they
-        learned. At least 2,000 messages each are wanted, and positions must have no gaps.
+        Number of shards of consecutive positions that are learned in parallel and merged. Each
+        needs at least 2,000 messages, and positions must have no gaps.
     rounds : int, default 1
-        How often the shards begin anew, with the sum so far: the more, the closer to one sequence.
+        Number of times that shards start again from the merged model. More rounds are closer to
+        learning in sequence.
 
     Returns
     -------
-    Classifier or model of rows
-        Taught.
+    Classifier or tabular model
+        The trained model.
 
     Raises
     ------
     ValueError
-        For a model that is no sum where no `shards` are asked for, too small shards, or a column
-        that is missing or of another type.
+        For a model that is not a sum, without `shards`; for shards that are too small; for a
+        column that is missing or of another type.
 
     Examples
     --------
@@ -78,96 +79,106 @@ def fit(
     >>> model = spark.fit(mail, Classifier(MailTokenizer(), MultinomialNB()))  # doctest: +SKIP
     """
     check_parts(parts)
-    for name, number, lowest in (("memory", memory, 1e-9), ("least", least, 0)):
-        if not isinstance(number, int | float) or not lowest <= number <= 1e100:
-            raise ValueError(f"{name}: a number, at least {lowest:g}, not {number!r}")
-    plan = partial.plan_of(learner)  # type: ignore[arg-type]  # it says what it takes
-    made: Any = partial.fresh(plan)
+    for name, value, minimum in (("memory", memory, 1e-9), ("min_count", min_count, 0)):
+        if not isinstance(value, int | float) or not minimum <= value <= 1e100:
+            raise ValueError(f"{name}: expected a number of at least {minimum:g}, not {value!r}")
+    spec = partial.spec_of(learner)  # type: ignore[arg-type]  # it checks the type
+    model: Any = partial.new_model(spec)
     if shards is None and rounds != 1:
-        raise ValueError("rounds: goes with shards")
+        raise ValueError("rounds: set shards too")
     if shards is not None:
-        if least:
-            raise ValueError("least: not with shards")
-        partial.check_shards(made)
-        _on_shards(carry.rows_of(frame, made), made, shards, rounds, parts)
-        return made
-    partial.check_sums(made)
-    rows = carry.rows_of(frame, made, position=POSITION in frame.columns)
+        if min_count:
+            raise ValueError("min_count: not possible with shards")
+        partial.check_shards(model)
+        _fit_on_shards(arrow_io.select_rows(frame, model), model, shards, rounds, parts)
+        return model
+    partial.check_sums(model)
+    rows = arrow_io.select_rows(frame, model, position=POSITION in frame.columns)
 
-    def counted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return carry.batch_of(partial.count(plan, carry.rows_in(batches), parts, memory))
+    def count(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        counts = partial.count(spec, arrow_io.read_rows(batches), parts, memory)
+        return arrow_io.to_batches(counts)
 
-    pieces = _merged(rows.mapInArrow(counted, PIECE), plan, least)
-    return partial.assembled(plan, carry.pieces_in(pieces.toArrow().to_batches()))
+    merged = _merge(rows.mapInArrow(count, PARTIAL_COUNTS), spec, min_count)
+    return partial.assemble(spec, arrow_io.from_batches(merged.toArrow().to_batches()))
 
 
-def _merged(pieces: DataFrame, plan: str, least: float = 0.0) -> DataFrame:
-    """The sum of pieces, each view and range by a reducer of its own; states as they are."""
+def _merge(counts: DataFrame, spec: str, min_count: float = 0.0) -> DataFrame:
+    """Return the merged partial counts, one reducer for each view and range; states unchanged."""
 
-    def merged(key: Any, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def run(key: Any, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         if key[0].as_py() == STATE:
             return batches
-        return carry.batch_of(partial.merge(plan, carry.pieces_in(batches), least))
+        merged = partial.merge(spec, arrow_io.from_batches(batches), min_count)
+        return arrow_io.to_batches(merged)
 
-    return pieces.groupBy("view", "part").applyInArrow(merged, PIECE)
+    return counts.groupBy("view", "part").applyInArrow(run, PARTIAL_COUNTS)
 
 
-def _on_shards(rows: DataFrame, learner: Classifier, shards: int, rounds: int, parts: int) -> None:
-    carry.check_whole("shards", shards)
-    carry.check_whole("rounds", rounds)
-    low, high, n = carry.numbered(rows, "shards")
-    if n < FEWEST * shards * rounds:
+def _fit_on_shards(
+    rows: DataFrame, classifier: Classifier, shards: int, rounds: int, parts: int
+) -> None:
+    """Train a classifier in place, on shards."""
+    arrow_io.check_integer("shards", shards)
+    arrow_io.check_integer("rounds", rounds)
+    low, high, n = arrow_io.position_range(rows, "shards")
+    if n < MIN_SHARD * shards * rounds:
         raise ValueError(
-            f"{n} messages in {shards * rounds} shards (shards x rounds): at least {FEWEST:,} each "
-            "are wanted, so ask for fewer"
+            f"shards, rounds: {n:,} messages are too few for {shards} x {rounds} shards of at "
+            f"least {MIN_SHARD:,} each; ask for fewer"
         )
-    cut = partial.Slices(low, high, shards, rounds, n // _HELD_BACK)
-    place = f"({POSITION} - {low}L)"
-    held_back = F.expr(f"{place} % {cut.step}L = {cut.step - 1}L")
-    slice_of = F.expr(f"{place} * {cut.slices}L div {high - low + 1}L")
-    sliced = rows.withColumn(BLOCK, F.when(held_back, cut.slices).otherwise(slice_of))
-    plan = partial.plan_of(learner)
-    for first, last in cut.taken_together():
-        mine = _in_order(sliced.where(F.col(BLOCK).between(first, last)), BLOCK)
-        taught = _taught(carry.sent(rows.sparkSession, learner), last, parts)
-        pieces = _merged(mine.groupBy(BLOCK).applyInArrow(taught, PIECE), plan)
-        partial.advance(learner, carry.pieces_in(pieces.toArrow().to_batches()))
+    plan = partial.ShardPlan(low, high, shards, rounds, n // _HELD_OUT)
+    offset = f"({POSITION} - {low}L)"
+    is_held_out = F.expr(f"{offset} % {plan.hold_out_every}L = {plan.hold_out_every - 1}L")
+    slice_index = F.expr(f"{offset} * {plan.slices}L div {high - low + 1}L")
+    sliced = rows.withColumn(BLOCK, F.when(is_held_out, plan.slices).otherwise(slice_index))
+    spec = partial.spec_of(classifier)
+    for first, last in plan.slices_by_round():
+        selected = _sort_groups(sliced.where(F.col(BLOCK).between(first, last)), BLOCK)
+        name = arrow_io.broadcast_model(rows.sparkSession, classifier)
+        learned = selected.groupBy(BLOCK).applyInArrow(
+            _shard_task(name, last, parts), PARTIAL_COUNTS
+        )
+        merged = _merge(learned, spec).toArrow().to_batches()
+        partial.merge_shards(classifier, arrow_io.from_batches(merged))
 
 
-def _taught(start: str, last: int, parts: int) -> Any:
-    """A task that learns a shard; of the last one it also tells the state."""
+def _shard_task(model_name: str, last: int, parts: int) -> Any:
+    """Return the task that learns a shard; only the last shard emits its state."""
 
-    def taught(key: Any, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        classifier = carry.loaded(start, Classifier.load, shared=False)
-        rows = carry.in_rising_order(carry.rows_in(batches))
-        for piece in partial.learn_shard(classifier, rows, parts):
-            if piece.view != STATE or key[0].as_py() == last:
-                yield from carry.batch_of([piece])
+    def run(key: Any, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        classifier = arrow_io.load_model(model_name, Classifier.load, shared=False)
+        rows = arrow_io.check_ascending(arrow_io.read_rows(batches))
+        for item in partial.learn_shard(classifier, rows, parts):
+            if item.view != STATE or key[0].as_py() == last:
+                yield from arrow_io.to_batches([item])
 
-    return taught
-
-
-def _in_order(frame: DataFrame, by: str) -> DataFrame:
-    """Rows of one group together, in the order of their places, as `groupBy` then leaves them."""
-    return frame.repartition(carry.named(by)).sortWithinPartitions(carry.named(by), POSITION)
+    return run
 
 
-def fit_each(frame: DataFrame, learner: Any, by: str) -> DataFrame:
-    """Teach a model of its own to each user, say: exactly, in the order of the positions.
+def _sort_groups(frame: DataFrame, group: str) -> DataFrame:
+    """Return a frame whose groups by a column are sorted by position, also after `groupBy`."""
+    return frame.repartition(arrow_io.column(group)).sortWithinPartitions(
+        arrow_io.column(group), POSITION
+    )
+
+
+def fit_each(frame: DataFrame, learner: Any, group: str) -> DataFrame:
+    """Train one model for each value of a column, such as a user, exactly, by position.
 
     Parameters
     ----------
     frame : DataFrame
-        As for `fit`, with `position`, and the column `by`.
-    learner : Classifier or model of rows
-        What to make for each.
-    by : str
-        The column that says whose a row is.
+        As for `fit`, with the columns `position` and `group`.
+    learner : Classifier or tabular model
+        The model; only its parameters are used.
+    group : str
+        Name of the column.
 
     Returns
     -------
     DataFrame
-        `by`, `messages` (how many were learned) and `model`: the bytes of a model file, which
+        The group column, `messages` (number learned) and `model`: the bytes of a model file, which
         `Classifier.load(io.BytesIO(model))` reads.
 
     Raises
@@ -175,24 +186,25 @@ def fit_each(frame: DataFrame, learner: Any, by: str) -> DataFrame:
     ValueError
         For a column that is missing or of another type.
     """
-    plan = partial.plan_of(learner)
-    partial.fresh(plan)
-    of = carry.field_of(frame, by, LABELS)
-    if by in ("messages", "model", POSITION, MESSAGE):
-        raise ValueError(f"by: a column called {by!r} cannot be; rename it")
-    rows = carry.rows_of(frame, learner, more=(by,))
+    spec = partial.spec_of(learner)
+    partial.new_model(spec)
+    group_field = arrow_io.get_field(frame, group, LABEL_TYPES)
+    if group in ("messages", "model", POSITION, MESSAGE):
+        raise ValueError(f"group: the name {group!r} is taken; rename the column")
+    rows = arrow_io.select_rows(frame, learner, extra=(group,))
     schema = StructType(
-        [of, StructField("messages", LongType()), StructField("model", BinaryType())]
+        [group_field, StructField("messages", LongType()), StructField("model", BinaryType())]
     )
 
-    def taught(key: Any, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        one, n = partial.fresh(plan), 0
-        for n, row in enumerate(carry.in_rising_order(carry.rows_in(batches)), 1):  # noqa: B007
-            one.learn_one(row.x, row.label)
+    def run(key: Any, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        model, messages = partial.new_model(spec), 0
+        for row in arrow_io.check_ascending(arrow_io.read_rows(batches)):
+            model.learn_one(row.x, row.label)
+            messages += 1
         data = BytesIO()
-        one.save(data)
-        whose = pa.array([key[0].as_py()], key[0].type)
-        columns = [whose, pa.array([n]), pa.array([data.getvalue()], pa.binary())]
+        model.save(data)
+        key_column = pa.array([key[0].as_py()], key[0].type)
+        columns = [key_column, pa.array([messages]), pa.array([data.getvalue()], pa.binary())]
         yield pa.RecordBatch.from_arrays(columns, names=schema.names)
 
-    return _in_order(rows, by).groupBy(carry.named(by)).applyInArrow(taught, schema)
+    return _sort_groups(rows, group).groupBy(arrow_io.column(group)).applyInArrow(run, schema)

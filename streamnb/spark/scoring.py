@@ -1,4 +1,4 @@
-"""Scores of messages, by a model that every executor has."""
+"""Prediction on Spark with a trained model."""
 
 from __future__ import annotations
 
@@ -7,23 +7,34 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql import types as T  # noqa: N812 (as Spark's users know it)
+from pyspark.sql import types as T  # noqa: N812 (Spark's usual alias)
 
 import streamnb
 from streamnb.classifier import Classifier
-from streamnb.evaluate import Tally
+from streamnb.evaluate import RunningMetrics
 from streamnb.scores import best_label, probabilities
-from streamnb.spark.carry import POSITION, arrow_type, loaded, rows_in, rows_of, sent
+from streamnb.spark.arrow_io import (
+    POSITION,
+    arrow_type,
+    broadcast_model,
+    load_model,
+    read_rows,
+    select_rows,
+)
 from streamnb.tables.base import TabularNB
 
 
-def type_of(labels: Sequence[Any]) -> T.DataType:
-    """The type of a column of labels; ValueError where they are of several, or another one."""
-    kinds = {type(label) for label in labels}
-    for kind, found in ((str, T.StringType()), (bool, T.BooleanType()), (int, T.LongType())):
-        if kinds <= {kind}:
-            return found
-    raise ValueError("labels must all be strings, all whole numbers or all truth values")
+def label_type(labels: Sequence[Any]) -> T.DataType:
+    """Return the type of a column of labels; ValueError unless all are str, bool or int."""
+    label_types = {type(label) for label in labels}
+    for python_type, column_type in (
+        (str, T.StringType()),
+        (bool, T.BooleanType()),
+        (int, T.LongType()),
+    ):
+        if label_types <= {python_type}:
+            return column_type
+    raise ValueError("labels must be all strings, all integers or all booleans")
 
 
 def score(
@@ -34,61 +45,65 @@ def score(
     positive: str | None = None,
     keep: Sequence[str] = (),
 ) -> DataFrame:
-    """Score each message with a model that was taught.
+    """Predict the class of each message with a trained model.
 
     Parameters
     ----------
     frame : DataFrame
-        Columns `position` and `message`, or for a model of rows its features; `label` is not
-        looked at.
-    model : Classifier or model of rows
-        It is sent to each executor once.
+        Columns `position` and `message`; for a tabular model `position` and its features.
+    model : Classifier or tabular model
+        The trained model. It is sent to each executor once.
     classes : bool, default False
-        Whether the probability of each class is wanted, as columns `p_` and the label.
+        Whether to add the probability of each class as a column "p_LABEL".
     positive : str, default None
-        The class that scores are for; None for what `streamnb replay` takes.
+        The class whose log-odds the scores are; None for the choice of `streamnb replay`.
     keep : sequence of str, default ()
-        Further columns that the result is to have.
+        Further columns of the frame to keep.
 
     Returns
     -------
     DataFrame
-        `position`, `given` (the class; null where nothing was learned) and `score`: log-odds of
-        the positive class, or with more than two classes of the one given.
+        `position`, the columns kept, `predicted` (null for an untrained model) and `score`: two
+        classes: log-odds of the positive class. More: log-odds of the predicted class.
+
+    Raises
+    ------
+    ValueError
+        If two columns of the result would have the same name, or a column is missing.
     """
     labels = list(model.labels)
-    given = type_of(labels)
-    added = ["given", "score", *(f"p_{y}" for y in (labels if classes else ()))]
+    predicted_type = label_type(labels)
+    added = ["predicted", "score", *(f"p_{y}" for y in (labels if classes else ()))]
     if len({*keep, *added}) < len(keep) + len(added):
-        raise ValueError(f"keep: a column twice, or one that is called as one of {added}")
-    rows = rows_of(frame, model, label=False, more=keep)
-    known = {field.name: field for field in rows.schema.fields}
+        raise ValueError(f"keep: a column is named twice, or is one of the new columns {added}")
+    rows = select_rows(frame, model, label=False, extra=keep)
+    fields = {field.name: field for field in rows.schema.fields}
     schema = T.StructType(
         [
-            known[POSITION],
-            *(known[name] for name in keep),
-            T.StructField("given", given),
+            fields[POSITION],
+            *(fields[name] for name in keep),
+            T.StructField("predicted", predicted_type),
             *(T.StructField(name, T.DoubleType()) for name in added[1:]),
         ]
     )
-    name = sent(frame.sparkSession, model)
+    model_name = broadcast_model(frame.sparkSession, model)
     load = streamnb.load if isinstance(model, TabularNB) else Classifier.load
-    label = arrow_type(given)
+    predicted_arrow_type = arrow_type(predicted_type)
 
-    def scored(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        known, tally = loaded(name, load), Tally(positive)
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        task_model, metrics = load_model(model_name, load), RunningMetrics(positive)
         for batch in batches:
-            said = [known.joint_log_likelihood(row.x) for row in rows_in([batch])]
-            best = [best_label(of) for of in said]
-            ranked = [tally.score_of(y, of) for y, of in zip(best, said, strict=True)]
-            columns = [batch.column(of) for of in (POSITION, *keep)]
-            columns += [pa.array(best, label), pa.array(ranked, pa.float64())]
+            scores = [task_model.joint_log_likelihood(row.x) for row in read_rows([batch])]
+            predicted = [best_label(row) for row in scores]
+            log_odds = [metrics.score_of(y, row) for y, row in zip(predicted, scores, strict=True)]
+            columns = [batch.column(name) for name in (POSITION, *keep)]
+            columns += [pa.array(predicted, predicted_arrow_type), pa.array(log_odds, pa.float64())]
             if classes:
-                shares = [probabilities(list(of.values())) for of in said]
+                rows_proba = [probabilities(list(row.values())) for row in scores]
                 columns += [
-                    pa.array([share[k] for share in shares], pa.float64())
+                    pa.array([proba[k] for proba in rows_proba], pa.float64())
                     for k in range(len(labels))
                 ]
             yield pa.RecordBatch.from_arrays(columns, names=schema.names)
 
-    return rows.mapInArrow(scored, schema)
+    return rows.mapInArrow(run, schema)

@@ -1,4 +1,4 @@
-"""Learning from a stream, each distinct message once, into a mailbox's database."""
+"""Training from a Spark stream into a mailbox's database, each distinct message once."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812 (as Spark's users know it)
+from pyspark.sql import functions as F  # noqa: N812 (Spark's usual alias)
 from pyspark.sql.types import BinaryType, StringType
 
 from streamnb.mailbox.groups import Lesson
 from streamnb.mailbox.store import Mailbox
-from streamnb.spark.carry import LABEL, MESSAGE, POSITION, field_of
+from streamnb.spark.arrow_io import LABEL, MESSAGE, POSITION, get_field
 
-_QUERY = "sql.streaming.queryId"  # where Spark keeps the name that a checkpoint gives its query
+_QUERY_ID = "sql.streaming.queryId"  # Spark's property with the id that a checkpoint gives a query
 
 
 def learn(
@@ -27,56 +27,53 @@ def learn(
     trigger: Mapping[str, Any] | None = None,
     source: str = "spark",
 ) -> Any:
-    """Learn the messages of a stream, each distinct one once, and go on where it was left.
+    """Learn the messages of a stream, each distinct one once, continuing from the checkpoint.
 
-    Each micro-batch is learned by one task in one transaction of the database, which also holds the
-    batch's number. A batch that comes twice (a task tried again, a driver that died before it wrote
-    its checkpoint) is not learned twice, and a message that comes twice neither: the ledger knows
-    both. Within a batch messages are learned by `position`, where there is one. A row whose label
-    or message is null is passed over: it would stop the stream for ever. A task holds the messages
-    of a batch: Spark's `maxFilesPerTrigger` and the like bound it.
+    One task learns each micro-batch in one transaction of the database, which also stores the
+    batch's number. A batch that is run twice (a retried task, a driver that died before its
+    checkpoint) is learned once, and so is a repeated message. Within a batch messages are learned
+    by `position`, if there is one. Rows with a null label or message are skipped. A task holds
+    the messages of a batch: bound it with options such as Spark's `maxFilesPerTrigger`.
 
     Parameters
     ----------
     stream : DataFrame
-        A streaming one, with columns `label` (string) and `message` (binary or string).
+        A streaming frame with columns `label` (string) and `message` (binary or string).
     store : str
-        The database: a file, where all tasks run on one host, or ``postgresql://...``.
+        The database: ``postgresql://...``, or a file if all tasks run on one host.
     checkpoint : str
-        Spark's own folder of what was read; it belongs to this database alone.
+        Spark's checkpoint folder, used for this database only.
     name : str, default None
-        Of the query, for Spark's pages.
+        Name of the query in Spark's pages.
     trigger : mapping, default None
-        As `DataStreamWriter.trigger` wants it: ``{"availableNow": True}`` reads what there is and
-        ends. None for Spark's own way.
+        Arguments of `DataStreamWriter.trigger`: ``{"availableNow": True}`` reads the available
+        messages and stops. None for Spark's default.
     source : str, default "spark"
-        What the ledger says of where the messages came from.
+        Source of the messages in the ledger.
 
     Returns
     -------
     StreamingQuery
-        It runs; Spark says how far it is (`lastProgress`), and why it ended (`exception`).
+        The running query; see `lastProgress` and `exception`.
 
     Notes
     -----
-    Where Spark cannot be asked for the query's own name (Spark Connect), batches are known by the
-    path of the checkpoint. If you delete a checkpoint there, begin the next one at another path.
+    Spark Connect does not tell the id of the query, so batches are identified by the path of the
+    checkpoint. If you delete a checkpoint there, start the next one at another path.
     """
-    field_of(stream, LABEL, (StringType,))
-    field_of(stream, MESSAGE, (BinaryType, StringType))
-    placed = POSITION in stream.columns
+    get_field(stream, LABEL, (StringType,))
+    get_field(stream, MESSAGE, (BinaryType, StringType))
+    has_position = POSITION in stream.columns
 
-    def learned(batch: DataFrame, number: int) -> None:
-        query = _query_of(batch, checkpoint)
-        task = _task(store, query, number, source)
-        rows = batch.select(
-            *([F.col(POSITION).cast("long").alias(POSITION)] if placed else []), LABEL, MESSAGE
-        ).repartition(1)
-        if placed:
+    def learn_batch(batch: DataFrame, batch_id: int) -> None:
+        run = _batch_task(store, _query_id(batch, checkpoint), batch_id, source)
+        columns = [F.col(POSITION).cast("long").alias(POSITION)] if has_position else []
+        rows = batch.select(*columns, LABEL, MESSAGE).repartition(1)
+        if has_position:
             rows = rows.sortWithinPartitions(POSITION)
-        rows.mapInArrow(task, "learned long").toArrow()
+        rows.mapInArrow(run, "learned long").toArrow()
 
-    writer = stream.writeStream.foreachBatch(learned).option("checkpointLocation", checkpoint)
+    writer = stream.writeStream.foreachBatch(learn_batch).option("checkpointLocation", checkpoint)
     if name is not None:
         writer = writer.queryName(name)
     if trigger is not None:
@@ -84,26 +81,28 @@ def learn(
     return writer.start()
 
 
-def _query_of(batch: DataFrame, checkpoint: str) -> str:
-    """What Spark calls the query: a new checkpoint is a new one."""
+def _query_id(batch: DataFrame, checkpoint: str) -> str:
+    """Return Spark's id of the query, which changes with a new checkpoint."""
     try:
-        found = batch.sparkSession.sparkContext.getLocalProperty(_QUERY)
+        query_id = batch.sparkSession.sparkContext.getLocalProperty(_QUERY_ID)
     except (PySparkException, AttributeError):  # Spark Connect has no context
-        found = None
-    return found or checkpoint
+        query_id = None
+    return query_id or checkpoint
 
 
-def _task(store: str, query: str, number: int, source: str) -> Any:
-    def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        lessons = []  # all of them before the transaction: others would wait for Spark
+def _batch_task(store: str, query_id: str, batch_id: int, source: str) -> Any:
+    """Return the task that learns one micro-batch."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        messages = []  # read before the transaction, so that it does not wait for Spark
         for batch in batches:
-            columns = (batch.column(of).to_pylist() for of in (MESSAGE, LABEL))
+            columns = (batch.column(name).to_pylist() for name in (MESSAGE, LABEL))
             for message, label in zip(*columns, strict=True):
                 if message is not None and label is not None:
                     data = message.encode() if isinstance(message, str) else message
-                    lessons.append(Lesson(data, label))
+                    messages.append(Lesson(data, label))
         with Mailbox(store) as mailbox:
-            new = mailbox.learn_batch(lessons, query, number, source)
-        yield pa.RecordBatch.from_arrays([pa.array([new])], names=["learned"])
+            learned = mailbox.learn_batch(messages, query_id, batch_id, source)
+        yield pa.RecordBatch.from_arrays([pa.array([learned])], names=["learned"])
 
-    return task
+    return run

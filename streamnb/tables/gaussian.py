@@ -54,7 +54,7 @@ class GaussianNB(NormalParameters, PriorParameter, TabularNB):
     >>> for y, people in [("male", male), ("female", female)]:
     ...     for height, weight, shoe in people:
     ...         model.learn_one({"height": height, "weight": weight, "shoe": shoe}, y)
-    >>> known = model.known_of("male", "height")
+    >>> known = model.feature_moments("male", "height")
     >>> known.weight, known.mean, round(known.variance, 4)
     (4.0, 5.855, 0.035)
     >>> jll = model.joint_log_likelihood({"height": 6, "weight": 130, "shoe": 8})
@@ -71,7 +71,7 @@ class GaussianNB(NormalParameters, PriorParameter, TabularNB):
             self._cache = normal_parameters(sums, self.ddof, self.var_smoothing, self.epsilon)
         return gaussian_rows(self.statistics.aligned(rows), *self._cache)
 
-    def known_of(self, label: Label, feature: Hashable) -> Normal:
+    def feature_moments(self, label: Label, feature: Hashable) -> Normal:
         """Weight, mean and variance (before smoothing) of a feature in a class.
 
         Raises

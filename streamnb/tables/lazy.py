@@ -157,7 +157,7 @@ class LazyBayesianRules(TabularNB):
     ...     model.learn_one({"a": a, "b": b}, a != b)
     >>> round(model.predict_proba_one({"a": 0, "b": 1})[True], 2)
     0.92
-    >>> model.rule_of({"a": 0, "b": 1})
+    >>> model.rule_features({"a": 0, "b": 1})
     ['a']
     """
 
@@ -196,7 +196,7 @@ class LazyBayesianRules(TabularNB):
         super()._merge(other)
         self._let_go()
 
-    def rule_of(self, x: Mapping[Any, Any]) -> list[Any]:
+    def rule_features(self, x: Mapping[Any, Any]) -> list[Any]:
         """The features whose values are fixed for this question, in the order they were chosen."""
         rows = self.statistics.read(Columns.of_one(x))
         return self._answers(rows)[0][1]

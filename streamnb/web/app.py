@@ -24,7 +24,7 @@ from streamnb.mailbox.record import WEB, Entry, Record
 from streamnb.mailbox.service.http import COOKIE
 from streamnb.mailbox.status import status
 from streamnb.mailbox.store import Mailbox
-from streamnb.mailbox.watch.watcher import Account
+from streamnb.mailbox.watch.account import Account
 from streamnb.web.figures import lessons, mistakes, reliability
 from streamnb.web.reading import fetched, tinted
 

@@ -12,7 +12,7 @@ from streamnb.mail import parse
 from streamnb.mailbox.digest import digest
 from streamnb.mailbox.record import Entry
 from streamnb.mailbox.store import Mailbox
-from streamnb.mailbox.watch.watcher import Account
+from streamnb.mailbox.watch.account import Account
 
 _MOST = 100_000  # characters of a text that are shown
 _TAG = re.compile(r"<[^<>]*>")
@@ -40,10 +40,10 @@ def fetched(mailbox: Mailbox, account: Account | None, entry: Entry) -> bytes | 
         return None
     for where in [(folder, uid), *_later_places(mailbox, name, uid)]:
         try:
-            message = account.fetch(*where)
+            message = account.fetch_message(*where)
             if message is None:  # an account knows the files of what it has listed
-                account.listing(where[0])
-                message = account.fetch(*where)
+                account.list_messages(where[0])
+                message = account.fetch_message(*where)
         except StreamNBError:
             continue
         if message is not None and digest(message) == entry.digest:

@@ -34,17 +34,17 @@ def main() -> None:
         tempfile.TemporaryDirectory(dir=memory) as folder,
         open(arguments.out / "results.txt", "w", encoding="utf-8") as results,
     ):
-        known = False
+        existing = False
         for entry in open_corpus(arguments.corpus):
             message = read(entry)
             assert isinstance(message, bytes)
             score = 0.5
-            if known:
+            if existing:
                 score = float(bogofilter(folder, "-TT", message=message).split()[-1])
-            given = "spam" if score > 0.5 else "ham"
-            results.write(f"{entry.name} judge={entry.label} class={given} score={score!r}\n")
+            predicted = "spam" if score > 0.5 else "ham"
+            results.write(f"{entry.name} judge={entry.label} class={predicted} score={score!r}\n")
             bogofilter(folder, "-s" if entry.label == "spam" else "-n", message=message)
-            known = True
+            existing = True
 
 
 if __name__ == "__main__":

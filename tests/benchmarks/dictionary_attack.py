@@ -1,4 +1,4 @@
-"""What a dictionary attack costs: mails full of ordinary ham words, learned as spam.
+"""Cost of a dictionary attack: mails full of ordinary ham words, learned as spam.
 
     python tests/benchmarks/dictionary_attack.py CORPUS... [--share .01] [--words 10000]
 
@@ -16,16 +16,16 @@ from pathlib import Path
 
 from streamnb import MailClassifier
 from streamnb.corpus import Entry, open_corpus, read
-from streamnb.evaluate import Example, Summary, Tally, prequential
+from streamnb.evaluate import Example, RunningMetrics, Summary, prequential
 
 
 def ham_words(entries: list[Entry], most: int) -> list[bytes]:
     """The words that most hams have."""
-    found: Counter[bytes] = Counter()
+    result: Counter[bytes] = Counter()
     for entry in entries:
         if entry.label == "ham":
-            found.update(set(re.findall(rb"[A-Za-z]{2,}", content(entry))))
-    ranked = sorted(found, key=lambda word: (-found[word], word))
+            result.update(set(re.findall(rb"[A-Za-z]{2,}", content(entry))))
+    ranked = sorted(result, key=lambda word: (-result[word], word))
     return ranked[:most]
 
 
@@ -51,10 +51,10 @@ def stream(
 
 def figures(entries: list[Entry], share: float, words: list[bytes], believe: bool) -> Summary:
     classifier = MailClassifier(label_noise=0.0 if believe else None)
-    tally = Tally("spam")
+    metrics = RunningMetrics("spam")
     for step in prequential(stream(entries, classifier, share, words), classifier.model):
-        tally.record(step)
-    return tally.summary(with_intervals=False)
+        metrics.record(step)
+    return metrics.summary(with_intervals=False)
 
 
 def main() -> None:

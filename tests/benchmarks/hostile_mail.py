@@ -3,7 +3,7 @@
     python tests/benchmarks/hostile_mail.py [MESSAGES]
 
 Mails are the tests' hostile ones, with random bytes cut out, doubled and changed. Each goes through
-the Unix socket (`streamnb-filter`'s), SMTP, LMTP and HTTP; the last thousand are then shown on every
+the Unix socket (`streamnb-filter`'s), SMTP, LMTP and HTTP; the last thousand are then printed on every
 page of `streamnb web`.
 """
 
@@ -37,15 +37,15 @@ def mutated(draw: random.Random, mails: list[bytes]) -> bytes:
     """One of the hostile mails with some of its bytes otherwise."""
     message = bytearray(draw.choice(mails)[: 1 << 16])
     for _ in range(draw.randrange(8)):
-        at = draw.randrange(len(message) + 1)
-        end = min(len(message), at + draw.randrange(1, 200))
-        how = draw.randrange(3)
-        if how == 0:
-            del message[at:end]
-        elif how == 1:
-            message[at:at] = message[at:end] * draw.randrange(1, 5)
+        position = draw.randrange(len(message) + 1)
+        end = min(len(message), position + draw.randrange(1, 200))
+        method = draw.randrange(3)
+        if method == 0:
+            del message[position:end]
+        elif method == 1:
+            message[position:position] = message[position:end] * draw.randrange(1, 5)
         else:
-            message[at:end] = draw.randbytes(end - at)
+            message[position:end] = draw.randbytes(end - position)
     return bytes(message)
 
 
@@ -68,8 +68,8 @@ def main() -> None:
                 box.learn(SPAM % i, "spam")
                 box.learn(HAM % i, "ham")
             Record(box).limit(Bounds(1000, 30))
-        ports = {what: free_port() for what in ("smtp", "lmtp", "http")}
-        options = [f"--{what}=127.0.0.1:{port}" for what, port in ports.items()]
+        ports = {subject: free_port() for subject in ("smtp", "lmtp", "http")}
+        options = [f"--{subject}=127.0.0.1:{port}" for subject, port in ports.items()]
         next_hop = f"--next=smtp:127.0.0.1:{controller.port}"
         log = (base / "log").open("w")
         server = subprocess.Popen(
@@ -92,7 +92,7 @@ def main() -> None:
             with MailboxClient(base / "mail.db", record=True) as asking:
                 wrong += asking.ask_server(message).mark not in "SHU"
             slowest["socket"] = max(slowest["socket"], time.monotonic() - begun)
-            for what, client in clients.items():
+            for subject, client in clients.items():
                 begun = time.monotonic()
                 client.docmd("MAIL FROM:<a@b.c>")
                 client.docmd("RCPT TO:<ann@d.e>")
@@ -100,7 +100,7 @@ def main() -> None:
                 wrong += code != 250
                 got = sink.messages.pop()[1]
                 wrong += re.search(rb"^X-Streamnb: (?:Spam|Ham|Unsure), ", got, re.M) is None
-                slowest[what] = max(slowest[what], time.monotonic() - begun)
+                slowest[subject] = max(slowest[subject], time.monotonic() - begun)
             begun = time.monotonic()
             with contextlib.closing(
                 http.client.HTTPConnection("127.0.0.1", ports["http"], timeout=60)
@@ -114,25 +114,31 @@ def main() -> None:
         server.terminate()
         wrong += server.wait(30) != 0
         log.close()
-        said = [line for line in (base / "log").read_text().splitlines() if "listening" not in line]
+        answer = [
+            line for line in (base / "log").read_text().splitlines() if "listening" not in line
+        ]
         page = Page("--db", base / "mail.db")
         with Mailbox(base / "mail.db") as box:
             entries = Record(box).entries(most=1000)
-        shown = [f"/message/{entry.id}" for entry in entries] + ["/?kind=all", "/figures", "/words"]
+        printed = [f"/message/{entry.id}" for entry in entries] + [
+            "/?kind=all",
+            "/figures",
+            "/words",
+        ]
         before = None
-        while more := re.search(r"before=(\d+)", page.get(f"/?kind=all{before or ''}")):
-            before = f"&before={more[1]}"
+        while extra := re.search(r"before=(\d+)", page.get(f"/?kind=all{before or ''}")):
+            before = f"&before={extra[1]}"
         begun = time.monotonic()
-        for path in shown:
+        for path in printed:
             text = page.get(path)
             wrong += text.count("<script") != 1 or "<img" in text
         page.close()
         with Mailbox(base / "mail.db") as box:
             wrong += len(box.verify())
     controller.stop()
-    times = ", ".join(f"{what} {1000 * longest:.0f} ms" for what, longest in slowest.items())
-    print(f"{number} mails, {len(shown)} pages: {wrong} problems; the slowest: {times}; "
-          f"{len(said)} lines in the log {said[:3]}; {peak()} MB of memory")  # fmt: skip
+    times = ", ".join(f"{subject} {1000 * longest:.0f} ms" for subject, longest in slowest.items())
+    print(f"{number} mails, {len(printed)} pages: {wrong} problems; the slowest: {times}; "
+          f"{len(answer)} lines in the log {answer[:3]}; {peak()} MB of memory")  # fmt: skip
     sys.exit(bool(wrong))
 
 

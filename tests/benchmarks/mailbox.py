@@ -1,4 +1,4 @@
-"""What one message costs on a large database: classified, learned, as a process, through `serve`.
+"""Cost of one message on a large database: classified, learned, as a process, through `serve`.
 
     python tests/benchmarks/mailbox.py CORPUS [CORPUS ...] [--features 1000000] [--postgres]
 
@@ -127,7 +127,7 @@ def served(path: Path | str, mails: list[tuple[bytes, str]], files: list[str]) -
 
 
 def new_databases(mails: list[tuple[bytes, str]], folder: Path) -> None:
-    """What it takes to learn so many mails, and how large a database is then."""
+    """Measure the time to learn some mails, and the size of the database."""
     print(f"{len(mails):,} mails of {sum(len(content) for content, _ in mails) / 1e6:.1f} MB")
 
     def imported(box: Mailbox) -> None:
@@ -156,15 +156,15 @@ def main() -> None:
     parser.add_argument("--postgres", action="store_true")
     chosen = parser.parse_args()
     entries = list(open_corpus(chosen.corpus[0]))
-    some = random.Random(3).sample(entries, min(chosen.mails, len(entries)))
-    mails = [(read(entry), entry.label) for entry in some]
+    subset = random.Random(3).sample(entries, min(chosen.mails, len(entries)))
+    mails = [(read(entry), entry.label) for entry in subset]
     with tempfile.TemporaryDirectory() as name, served_by(chosen.postgres) as server:
         path = Path(name) / "mail.db" if server is None else server.url
         database(chosen.corpus, chosen.features, Path(name), path)
         print(f"{'milliseconds':<44} {'median':>8} {'95 %':>8} {'most':>8}")
         measure(path, mails)  # type: ignore[arg-type]
-        processes(path, [entry.path for entry in some[:30]])
-        served(path, mails, [entry.path for entry in some[:30]])  # type: ignore[arg-type]
+        processes(path, [entry.path for entry in subset[:30]])
+        served(path, mails, [entry.path for entry in subset[:30]])  # type: ignore[arg-type]
         many = random.Random(4).sample(entries, min(1000, len(entries)))
         new_databases([(read(entry), entry.label) for entry in many], Path(name))  # type: ignore[misc]
 

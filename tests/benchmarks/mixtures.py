@@ -22,7 +22,9 @@ from streamnb.corpus import open_corpus, read
 
 def by_turns(streams):
     """The i-th of n messages of each stream comes at i / n."""
-    placed = [(i / len(of), k, i) for k, of in enumerate(streams) for i in range(len(of))]
+    placed = [
+        (i / len(values), k, i) for k, values in enumerate(streams) for i in range(len(values))
+    ]
     return [streams[k][i] for _, k, i in sorted(placed)]
 
 
@@ -55,17 +57,17 @@ def main():
         settings.append(yaml.safe_load(Path(options.beside).read_text(encoding="utf-8"))["model"])
     heads = ["default", *[Path(options.beside).stem] * (len(settings) - 1)]
     print(f"| streams | {' | '.join(heads)} |\n|---|{'---|' * len(heads)}")
-    found = []
+    result = []
     for name, messages in arrangements(streams):
         row = [
             prequential(MailClassifier(keep_names=False, **chosen), messages)[:2]
             for chosen in settings
         ]
-        found.append(row)
+        result.append(row)
         cells = [f"{roca:.3f}, {accuracy:.2f} %" for roca, accuracy in row]
         print(f"| {name} | {' | '.join(cells)} |", flush=True)
     means = [
-        math.exp(np.mean([math.log(max(row[i][0], 1e-4)) for row in found]))
+        math.exp(np.mean([math.log(max(row[i][0], 1e-4)) for row in result]))
         for i in range(len(settings))
     ]
     print(f"| geometric mean | {' | '.join(f'{mean:.4f}' for mean in means)} |")

@@ -31,15 +31,17 @@ def run(*arguments: object) -> str:
 
 
 def distinct(corpus: str, limit: int | None) -> list[Entry]:
-    seen: dict[bytes, Entry] = {}
+    observed: dict[bytes, Entry] = {}
     for entry in open_corpus(corpus):
         content = read(entry)
-        seen.setdefault(digest(content if isinstance(content, bytes) else content.encode()), entry)
-    return list(seen.values())[:limit]
+        observed.setdefault(
+            digest(content if isinstance(content, bytes) else content.encode()), entry
+        )
+    return list(observed.values())[:limit]
 
 
 def replayed(stream: list[Entry], folder: Path) -> Path:
-    """What a replay in memory learns of the same stream."""
+    """Return the model of a replay in memory over the same stream."""
     lines = [f"{entry.label} {os.path.relpath(entry.path, folder)}\n" for entry in stream]
     (folder / "index").write_text("".join(lines))
     believed = ("--set", "model.label_noise=0", "--quiet")
@@ -65,14 +67,14 @@ def watch(stream: list[Entry], folder: Path) -> None:
     with subprocess.Popen(
         list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     ) as process:
-        told = process.stdout or sys.exit("no output")
-        while "watching" not in (line := told.readline()):
+        calls = process.stdout or sys.exit("no output")
+        while "watching" not in (line := calls.readline()):
             assert line, "it ended"
         for number, entry in enumerate(stream):
             other = places["spam" if entry.label == "ham" else "ham"]
             name = f"{number}.host:2,S"
             os.rename(places[entry.label] / "cur" / name, other / "cur" / name)
-            line = told.readline()
+            line = calls.readline()
             assert f"{number}.host: {entry.label} (learned)" in line, line
             progress(number + 1, stream)
         process.terminate()
@@ -84,16 +86,16 @@ def progress(number: int, stream: list[Entry]) -> None:
 
 
 def same(path: Path, other: Path) -> bool:
-    mine, theirs = Classifier.load(path), Classifier.load(other)
-    columns = [mine.models[0].counts.labels.index(y) for y in theirs.models[0].counts.labels]
-    for a, b in zip(mine.models, theirs.models, strict=True):
+    actual, reference = Classifier.load(path), Classifier.load(other)
+    columns = [actual.models[0].counts.labels.index(y) for y in reference.models[0].counts.labels]
+    for a, b in zip(actual.models, reference.models, strict=True):
         (fa, ca), (fb, cb) = a.counts.items(), b.counts.items()
         oa, ob = np.argsort(fa), np.argsort(fb)
         if not (np.array_equal(fa[oa], fb[ob]) and np.array_equal(ca[oa][:, columns], cb[ob])):
             return False
         if [a.counts.weights[k] for k in columns] != b.counts.weights:
             return False
-    return bool(mine.model.recalibration.slopes == theirs.model.recalibration.slopes)
+    return bool(actual.model.recalibration.slopes == reference.model.recalibration.slopes)
 
 
 def main() -> None:
@@ -112,8 +114,8 @@ def main() -> None:
         print(run("verify", "--db", folder / "db").strip())
         run("export", folder / "exported", "--format", "model", "--db", folder / "db")
         equal = same(folder / "exported", model)
-    what = "exactly those of a replay" if equal else "NOT those of a replay"
-    print(f"{len(stream):,} mails by {chosen.how}, {seconds:.3f} s each: the counts are {what}")
+    kind = "exactly those of a replay" if equal else "NOT those of a replay"
+    print(f"{len(stream):,} mails by {chosen.how}, {seconds:.3f} s each: the counts are {kind}")
     sys.exit(not equal)
 
 

@@ -50,7 +50,7 @@ class StreamNB:
             yield max(shares, key=shares.get, default=None), self.log_odds(shares)
 
     def log_odds(self, shares):
-        """Of the last class; unlike its probability, not rounded to 1 when it is sure."""
+        """Return the log-odds of the last class; unlike its probability, it is never rounded to 1."""
         others = sum(share for label, share in shares.items() if label != self.positive)
         return math.log(max(shares.get(self.positive, 0), 1e-300)) - math.log(max(others, 1e-300))
 
@@ -115,11 +115,11 @@ class VowpalWabbit:
 
     def classify(self, contents):
         for content in contents:
-            found = self.model.predict(self.features(content))
+            result = self.model.predict(self.features(content))
             if self.is_binary:
-                yield self.classes[int(found > 0)], found
+                yield self.classes[int(result > 0)], result
             else:
-                yield self.classes[found - 1], math.nan
+                yield self.classes[result - 1], math.nan
 
     def learn(self, contents, labels):
         for content, label in zip(contents, labels, strict=True):
@@ -134,9 +134,9 @@ class Batch:
         from sklearn.feature_extraction.text import TfidfVectorizer
         from sklearn.pipeline import make_pipeline
 
-        made = getattr(naive_bayes if model.endswith("NB") else svm, model)(**parameters)
+        instance = getattr(naive_bayes if model.endswith("NB") else svm, model)(**parameters)
         vectorizer = TfidfVectorizer(lowercase=True, ngram_range=NGRAMS, sublinear_tf=True)
-        self.model = make_pipeline(vectorizer, made)
+        self.model = make_pipeline(vectorizer, instance)
 
     def classify(self, contents):
         labels = self.model.predict([as_text(content) for content in contents])
@@ -159,8 +159,8 @@ LEARNERS = {
 }
 
 
-def accuracy(found, labels):
-    return 100 * np.mean([label == y for (label, _), y in zip(found, labels, strict=True)])
+def accuracy(result, labels):
+    return 100 * np.mean([label == y for (label, _), y in zip(result, labels, strict=True)])
 
 
 def one_minus_roca(scores, are_positive):
@@ -172,19 +172,19 @@ def one_minus_roca(scores, are_positive):
 
 
 def prequential(learner, contents, labels, cut):
-    """What was found of each message, of those from cut on when frozen there, and CPU seconds."""
-    found, frozen, seconds, first = [], [], 0.0, 0
+    """Return the results of all messages, of those from `cut` on when frozen there, and CPU seconds."""
+    result, frozen, seconds, first = [], [], 0.0, 0
     while first < len(contents):
         size = min(1 + first // 20, MOST_IN_BATCH) if isinstance(learner, Hashing) else 1
         if first == cut:
             frozen = list(learner.classify(contents[cut:]))
         end = min(first + size, cut if first < cut else len(contents))
         start = time.process_time()
-        found += learner.classify(contents[first:end])
+        result += learner.classify(contents[first:end])
         learner.learn(contents[first:end], labels[first:end])
         seconds += time.process_time() - start
         first = end
-    return found, frozen, seconds
+    return result, frozen, seconds
 
 
 def cells(learner, contents, labels, classes):
@@ -195,11 +195,11 @@ def cells(learner, contents, labels, classes):
         frozen = learner.classify(contents[cut:])
         online, roca, took = "-", "-", "-"
     else:
-        found, frozen, seconds = prequential(learner, contents, labels, cut)
-        online, took = f"{accuracy(found, labels):.2f}", f"{seconds:.1f}"
+        result, frozen, seconds = prequential(learner, contents, labels, cut)
+        online, took = f"{accuracy(result, labels):.2f}", f"{seconds:.1f}"
         if len(classes) == 2:
             positive = [label == classes[1] for label in labels]
-            roca = f"{one_minus_roca([score for _, score in found], positive):.3f}"
+            roca = f"{one_minus_roca([score for _, score in result], positive):.3f}"
     rocas = [roca] if len(classes) == 2 else []
     return [online, *rocas, f"{accuracy(frozen, labels[cut:]):.2f}", took]
 
@@ -215,9 +215,9 @@ def compare(stream, seed, most):
     header = ["learner", "prequential %", *rocas, "frozen %", "CPU seconds"]
     print(f"\n{stream}: {len(labels)} messages ({corpus.content}), {len(classes)} classes\n")
     print(f"| {' | '.join(header)} |\n|---|{'---:|' * (len(header) - 1)}")
-    for name, made in LEARNERS.items():
+    for name, instance in LEARNERS.items():
         try:
-            learner = made(classes, corpus.content == "mail")
+            learner = instance(classes, corpus.content == "mail")
         except ModuleNotFoundError as missing:
             row = [f"not installed: {missing.name}", *[""] * (len(header) - 2)]
         else:

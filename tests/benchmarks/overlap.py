@@ -17,7 +17,7 @@ import numpy as np
 import river.naive_bayes
 
 from streamnb import Classifier, MultinomialNB, TextClassifier, Tokenizer
-from streamnb.evaluate import Example, Tally, prequential
+from streamnb.evaluate import Example, RunningMetrics, prequential
 
 PAIRS = [
     ("alt.atheism", "soc.religion.christian", 5),
@@ -57,17 +57,17 @@ MODELS = {
 
 def pieces(folder, size, most, seed):
     """Pieces of so many words of the posts of a newsgroup, shuffled."""
-    found = []
+    result = []
     for path in sorted(folder.iterdir()):
         text = path.read_text("utf-8", errors="replace").partition("\n\n")[2]
         words = re.findall(r"[A-Za-z']+", text)
-        found += [" ".join(words[i : i + size]) for i in range(0, len(words) - size + 1, size)]
-    random.Random(seed).shuffle(found)
-    return found[:most]
+        result += [" ".join(words[i : i + size]) for i in range(0, len(words) - size + 1, size)]
+    random.Random(seed).shuffle(result)
+    return result[:most]
 
 
 def figures(model, stream):
-    whole, last = Tally(), Tally()
+    whole, last = RunningMetrics(), RunningMetrics()
     for number, step in enumerate(prequential(stream, model)):
         if number >= WARM:
             whole.record(step)
@@ -97,7 +97,7 @@ def main():
     for *groups, size in PAIRS:
         cells = []
         for make in MODELS.values():
-            found = []
+            result = []
             for seed in chosen.seeds:
                 stream = [
                     Example(text, group)
@@ -107,8 +107,8 @@ def main():
                     )
                 ]
                 random.Random(seed).shuffle(stream)
-                found.append(figures(make(), stream))
-            accuracy, loss, error, late = np.mean(found, axis=0)
+                result.append(figures(make(), stream))
+            accuracy, loss, error, late = np.mean(result, axis=0)
             cells.append(f"{accuracy:.1f} %, {loss:.3f}, {error:.3f}, {late:.3f}")
         print(f"| {', '.join(groups)}, {size} | {' | '.join(cells)} |", flush=True)
 

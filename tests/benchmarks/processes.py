@@ -1,4 +1,4 @@
-"""What a process for a message costs: streamnb's and bogofilter's, side by side, in turns.
+"""Cost of a process for each message: streamnb's and bogofilter's, side by side, in turns.
 
     python tests/benchmarks/processes.py FOLDER [--messages 40] [--taught 1000]
 
@@ -26,11 +26,11 @@ def main() -> None:
     parser.add_argument("--taught", type=int, default=1000)
     chosen = parser.parse_args()
     lines = [line.split() for line in (chosen.folder / "index").read_text().splitlines()]
-    taught, asked = lines[: chosen.taught], lines[-chosen.messages :]
+    trained, requests = lines[: chosen.taught], lines[-chosen.messages :]
     bin_folder = Path(sysconfig.get_path("scripts"))
     with tempfile.TemporaryDirectory() as name:
         base = Path(name)
-        for label, file in taught:
+        for label, file in trained:
             (base / label).mkdir(exist_ok=True)
             (base / label / f"{len(os.listdir(base / label))}").write_bytes(
                 (chosen.folder / file).read_bytes()
@@ -60,16 +60,16 @@ def main() -> None:
                     [program, "serve"], env=environment, stderr=subprocess.PIPE
                 )
                 server.stderr.readline()
-            times = {what: [] for what in commands}
-            for _, file in asked:
+            times = {kind: [] for kind in commands}
+            for _, file in requests:
                 message = (chosen.folder / file).read_bytes()
                 message_file.write_bytes(message)
-                for what, command in commands.items():
+                for kind, command in commands.items():
                     begun = time.perf_counter()
                     subprocess.run(
                         command, input=message, env=environment, check=False, capture_output=True
                     )
-                    times[what].append(1000 * (time.perf_counter() - begun))
+                    times[kind].append(1000 * (time.perf_counter() - begun))
             if server is not None:
                 server.terminate()
                 server.wait()
@@ -77,10 +77,10 @@ def main() -> None:
             bare = statistics.median(times["python -c pass"])
             bogofilter = statistics.median(times["bogofilter -p"])
             print("with a server running" if served else "without")
-            for what, found in times.items():
-                median = statistics.median(found)
+            for kind, result in times.items():
+                median = statistics.median(result)
                 print(
-                    f"  {what:<20} {median:7.1f} ms ({min(found):.1f}), {median / bare:5.2f} x python -c "
+                    f"  {kind:<20} {median:7.1f} ms ({min(result):.1f}), {median / bare:5.2f} x python -c "
                     f"pass, {median / bogofilter:5.2f} x bogofilter -p"
                 )
 

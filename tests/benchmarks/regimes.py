@@ -1,4 +1,4 @@
-"""What the way of teaching does to the default: figures on messages it has not seen.
+"""Effect of the feedback on the default model: figures on unseen messages.
 
     python tests/benchmarks/regimes.py STREAM [STREAM ...] [--mailbox] [--seeds 2] [--then STREAM]
 
@@ -47,56 +47,56 @@ def by_class(messages, first=0):
 
 def blocks(messages, size):
     """By turns, so many of the rarest class and in proportion of the others."""
-    of = defaultdict(list)
+    source = defaultdict(list)
     for message in messages:
-        of[message[1]].append(message)
-    rounds = math.ceil(min(map(len, of.values())) / size)
+        source[message[1]].append(message)
+    rounds = math.ceil(min(map(len, source.values())) / size)
     return [
         message
         for i in range(rounds)
-        for group in of.values()
+        for group in source.values()
         for message in group[len(group) * i // rounds : len(group) * (i + 1) // rounds]
     ]
 
 
 def skewed(messages, rare):
     """A hundredth of one class."""
-    some = [message for message in messages if message[1] == rare]
+    subset = [message for message in messages if message[1] == rare]
     others = [message for message in messages if message[1] != rare]
-    mixed = some[: max(len(others) // 99, 1)] + others
+    mixed = subset[: max(len(others) // 99, 1)] + others
     random.Random(1).shuffle(mixed)
     return mixed
 
 
 def date_of(content):
-    """When a mail was sent, as its Date field has it; None where it does not say."""
+    """Return the date of a mail from its Date field; None without one."""
     for name, value in parse(content).fields:
         if name.lower() == b"date":
             try:
-                found = email.utils.parsedate_to_datetime(value.decode("latin-1"))
+                result = email.utils.parsedate_to_datetime(value.decode("latin-1"))
             except ValueError:
                 return None
-            return found if found.tzinfo else found.replace(tzinfo=UTC)
+            return result if result.tzinfo else result.replace(tzinfo=UTC)
     return None
 
 
 def by_date(messages):
     """Those that have a date, in its order."""
     dated = [(date_of(content), content, label) for content, label in messages]
-    known = sorted((one for one in dated if one[0]), key=lambda one: one[0])
-    return [(content, label) for _, content, label in known]
+    existing = sorted((item for item in dated if item[0]), key=lambda item: item[0])
+    return [(content, label) for _, content, label in existing]
 
 
 def late(messages, label):
     """The class comes when half of the others are known."""
     first = [message for message in messages[: len(messages) // 2] if message[1] != label]
-    rest = messages[len(messages) // 2 :]
-    return first + rest
+    remainder = messages[len(messages) // 2 :]
+    return first + remainder
 
 
 def burst(messages, label, size=300):
     """In the middle, so many variants of one message."""
-    content = next(of for of, y in messages if y == label)
+    content = next(source for source, y in messages if y == label)
     line = "\nreference {}\n" if isinstance(content, str) else b"\nreference %d\n"
     variants = [
         (content + (line.format(i) if isinstance(content, str) else line % i), label)
@@ -109,25 +109,25 @@ def burst(messages, label, size=300):
 def copies(messages, label, size=300):
     """In the middle, the very same message so many times."""
     half = len(messages) // 2
-    one = next(message for message in messages if message[1] == label)
-    return messages[:half] + [one] * size + messages[half:]
+    item = next(message for message in messages if message[1] == label)
+    return messages[:half] + [item] * size + messages[half:]
 
 
 def run(messages, label, mixed=70, size=30):
     """A few messages mixed, and then a run of one class."""
-    rest = [message for message in messages[mixed:] if message[1] == label]
-    return messages[:mixed] + rest[:size]
+    remainder = [message for message in messages[mixed:] if message[1] == label]
+    return messages[:mixed] + remainder[:size]
 
 
 def mislabelled(messages, classes, good=1000, wrong=10):
     """So many good labels, and then some wrong ones, all the same."""
-    said = sorted(classes)[-1]
-    others = [(content, said) for content, label in messages[good:] if label != said]
+    answer = sorted(classes)[-1]
+    others = [(content, answer) for content, label in messages[good:] if label != answer]
     return messages[:good] + others[:wrong]
 
 
 def disagreeing(messages, classes):
-    """Of a tenth of the messages a second teacher says something else."""
+    """Add a second, different label to a tenth of the messages."""
     draw = random.Random(1)
     for content, label in messages:
         yield content, label
@@ -153,7 +153,7 @@ def mistakes_later(i, verdict, label):
 
 def regimes(messages, classes):
     """Names, lessons, and which of them are taught (see `teach`)."""
-    some = sorted(classes)[-1]
+    subset = sorted(classes)[-1]
     yield "mixed", messages, every_one
     yield "one class after the other", by_class(messages), every_one
     yield "the other way round", by_class(messages, 1), every_one
@@ -164,18 +164,18 @@ def regimes(messages, classes):
     yield "mistakes and unsure", messages, mistakes_and_unsure
     yield "mistakes alone", messages, mistakes
     yield "1,000 messages, then mistakes alone", messages, mistakes_later
-    yield f"{some} comes late", late(messages, some), every_one
-    yield f"300 variants of one {some}", burst(messages, some), every_one
-    yield f"300 copies of one {some}", copies(messages, some), every_one
+    yield f"{subset} comes late", late(messages, subset), every_one
+    yield f"300 variants of one {subset}", burst(messages, subset), every_one
+    yield f"300 copies of one {subset}", copies(messages, subset), every_one
     yield "two teachers, a tenth disputed", disagreeing(messages, classes), every_one
     yield "1,000 messages", messages[:1000], every_one
     yield (
-        f"1,000 messages, then ten others called {some}",
+        f"1,000 messages, then ten others called {subset}",
         mislabelled(messages, classes),
         every_one,
     )
-    few = run(messages, some)
-    yield f"70 messages, then 30 of {some}", few, every_one
+    few = run(messages, subset)
+    yield f"70 messages, then 30 of {subset}", few, every_one
     yield "those 100, mixed", random.Random(1).sample(few, len(few)), every_one
     if {"ham", "spam"} == classes:
         yield "99 ham : 1 spam", skewed(messages, "spam"), every_one
@@ -183,17 +183,17 @@ def regimes(messages, classes):
 
 
 @contextmanager
-def pupil(made, in_mailbox):
-    """What learns, classifies and, when it was taught, settles."""
+def pupil(instance, in_mailbox):
+    """A learner that classifies and, after training, settles."""
     if not in_mailbox:
-        classifier = made()
+        classifier = instance()
         yield SimpleNamespace(
             learn=classifier.learn_one, classify=classifier.classify, settle=lambda: None
         )
         return
     with (
         tempfile.TemporaryDirectory() as folder,
-        Mailbox(Path(folder) / "db", classifier=made(label_noise=0.0)) as mailbox,
+        Mailbox(Path(folder) / "db", classifier=instance(label_noise=0.0)) as mailbox,
     ):
         yield SimpleNamespace(
             learn=lambda content, label: mailbox.learn(as_bytes(content), label),
@@ -206,12 +206,12 @@ def as_bytes(content):
     return content if isinstance(content, bytes) else content.encode()
 
 
-def teach(one, lessons, is_taught=every_one):
+def teach(item, lessons, is_taught=every_one):
     """Teach those lessons of which `is_taught` says so, given number, verdict and label."""
     for i, (content, label) in enumerate(lessons):
-        if is_taught(i, lambda content=content: one.classify(content, 0), label):
-            one.learn(content, label)
-    one.settle()
+        if is_taught(i, lambda content=content: item.classify(content, 0), label):
+            item.learn(content, label)
+    item.settle()
 
 
 def is_wrong(verdict, label):
@@ -219,12 +219,12 @@ def is_wrong(verdict, label):
     return max(shares, key=shares.get, default=None) != label
 
 
-def learning_on(one, messages):
+def learning_on(item, messages):
     """Errors per hundred messages that are classified and then learned."""
     wrong = 0
     for content, label in messages:
-        wrong += is_wrong(one.classify(content, 0), label)
-        one.learn(content, label)
+        wrong += is_wrong(item.classify(content, 0), label)
+        item.learn(content, label)
     return 100 * wrong / len(messages)
 
 
@@ -250,11 +250,13 @@ def figures(classify, held):
     return 100 * wrong / len(held), roca, loss / len(held), *decided.values()
 
 
-def show(name, found):
+def show(name, result):
     errors, roca, loss, spam, ham, after = (
-        np.mean(column, axis=0) for column in zip(*found, strict=True)
+        np.mean(column, axis=0) for column in zip(*result, strict=True)
     )
-    shares = [" ".join(f"{100 * x / max(of.sum(), 1):.1f}" for x in of) for of in (spam, ham)]
+    shares = [
+        " ".join(f"{100 * x / max(source.sum(), 1):.1f}" for x in source) for source in (spam, ham)
+    ]
     print(
         f"| {name} | {errors:.2f} | {roca:.3f} | {loss:.4f} | {shares[0]} | {shares[1]} "
         f"| {after:.2f} |",
@@ -262,25 +264,25 @@ def show(name, found):
     )
 
 
-def cold_starts(made, messages, held, in_mailbox):
+def cold_starts(instance, messages, held, in_mailbox):
     """The share of ham called sure spam after n spam and m ham, for each such cell."""
     shares = []
     for spam in (1, 2, 5, 15, 50, 500):
         for ham in (1, 2, 5, 15, 50, 500):
-            some = [m for m in messages if m[1] == "spam"][:spam]
-            some += [m for m in messages if m[1] == "ham"][:ham]
-            random.Random(1).shuffle(some)
-            with pupil(made, in_mailbox) as one:
-                teach(one, some)
-                of_ham = figures(one.classify, held)[4]
+            subset = [m for m in messages if m[1] == "spam"][:spam]
+            subset += [m for m in messages if m[1] == "ham"][:ham]
+            random.Random(1).shuffle(subset)
+            with pupil(instance, in_mailbox) as item:
+                teach(item, subset)
+                of_ham = figures(item.classify, held)[4]
             shares.append(100 * of_ham[0] / of_ham.sum())
     return shares
 
 
 def messages_of(stream):
     corpus = open_corpus(stream)
-    made = MailClassifier if corpus.content == "mail" else TextClassifier
-    return made, [(read(entry), entry.label) for entry in corpus]
+    instance = MailClassifier if corpus.content == "mail" else TextClassifier
+    return instance, [(read(entry), entry.label) for entry in corpus]
 
 
 def main():
@@ -295,32 +297,32 @@ def main():
     parser.add_argument("--most", type=int, default=4000, help="messages of a stream")
     options = parser.parse_args()
     for stream in options.stream:
-        made, everything = messages_of(stream)
+        instance, everything = messages_of(stream)
         classes = {label for _, label in everything}
         print(f"\n{stream}\n\n| order | {' | '.join(FIGURES)} |\n|{'---|' * (1 + len(FIGURES))}")
-        found, cold = defaultdict(list), []
+        result, cold = defaultdict(list), []
         for seed in range(options.seeds):
             messages = list(everything)
             random.Random(seed).shuffle(messages)
             messages = messages[: options.most]
             cut = min(len(messages) // 10, 700)
-            held, rest = messages[:cut], messages[cut:]
-            for name, lessons, is_taught in regimes(rest, classes):
-                with pupil(made, options.mailbox) as one:
-                    teach(one, lessons, is_taught)
-                    frozen = figures(one.classify, held)
-                    found[name].append((*frozen, learning_on(one, held)))
+            held, remainder = messages[:cut], messages[cut:]
+            for name, lessons, is_taught in regimes(remainder, classes):
+                with pupil(instance, options.mailbox) as item:
+                    teach(item, lessons, is_taught)
+                    frozen = figures(item.classify, held)
+                    result[name].append((*frozen, learning_on(item, held)))
             if options.cold and {"ham", "spam"} == classes:
-                cold.append(cold_starts(made, rest, held, options.mailbox))
-        for name, of in found.items():
-            show(name, of)
+                cold.append(cold_starts(instance, remainder, held, options.mailbox))
+        for name, source in result.items():
+            show(name, source)
         if cold:
             worst = np.mean(cold, axis=0).max()
             print(f"\ncold starts: {worst:.2f} % of ham called sure spam in the worst cell")
         if options.then:
-            with pupil(made, options.mailbox) as one:
-                teach(one, everything)
-                errors = learning_on(one, messages_of(options.then)[1][:DRIFT])
+            with pupil(instance, options.mailbox) as item:
+                teach(item, everything)
+                errors = learning_on(item, messages_of(options.then)[1][:DRIFT])
             print(f"\ndrift: {errors:.2f} % errors in the first {DRIFT} of {options.then}")
 
 

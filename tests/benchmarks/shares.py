@@ -20,7 +20,7 @@ from streamnb import (
     TextClassifier,
     Tokenizer,
 )
-from streamnb.corpus import open_corpus, ordered, read
+from streamnb.corpus import open_corpus, order_entries, read
 
 
 def thinned(messages, times):
@@ -28,16 +28,16 @@ def thinned(messages, times):
     sizes = Counter(label for _, label in messages)
     (common, most), (rare, least) = sizes.most_common()
     step = max(round(times * least / most), 1)
-    seen, kept = 0, []
+    observed, previous = 0, []
     for message, label in messages:
-        seen += label == rare
-        if label == common or seen % step == 0:
-            kept.append((message, label))
-    return common, kept
+        observed += label == rare
+        if label == common or observed % step == 0:
+            previous.append((message, label))
+    return common, previous
 
 
 def figures(model, messages, common):
-    errors, alarms, loss, said, n = 0, 0, 0.0, 0.0, 0
+    errors, alarms, loss, answer, n = 0, 0, 0.0, 0.0, 0
     for message, label in messages:
         shares = model.predict_proba_one(message)
         if len(shares) == 2:
@@ -46,9 +46,9 @@ def figures(model, messages, common):
             errors += called != label
             alarms += called != label == common
             loss -= math.log(max(shares[label], 1e-9))
-            said += 1 - shares[common]
+            answer += 1 - shares[common]
         model.learn_one(message, label)
-    return f"{100 * errors / n:.2f} %, {alarms}, {loss / n:.4f}, {100 * said / n:.2f} %"
+    return f"{100 * errors / n:.2f} %, {alarms}, {loss / n:.4f}, {100 * answer / n:.2f} %"
 
 
 def main():
@@ -63,22 +63,22 @@ def main():
     print("| stream | messages | rare | default | multinomial |\n|---|---|---|---|---|")
     for path in options.stream:
         corpus = open_corpus(path)
-        entries = ordered(corpus, options.order)
+        entries = order_entries(corpus, options.order)
         messages = [(read(entry), entry.label) for entry in entries]
         mail = corpus.content == "mail"
         for times in options.times:
-            common, kept = thinned(messages, times)
-            rare = sum(label != common for _, label in kept)
+            common, previous = thinned(messages, times)
+            rare = sum(label != common for _, label in previous)
             tokenizer = MailTokenizer() if mail else Tokenizer()
             cells = [
-                figures(model, kept, common)
+                figures(model, previous, common)
                 for model in (
                     MailClassifier() if mail else TextClassifier(),
                     Classifier(tokenizer, MultinomialNB()),
                 )
             ]
-            share = f"{rare}, {100 * rare / len(kept):.2f} %"
-            row = [f"{Path(path).name}, 1 : {times}", f"{len(kept):,}", share, *cells]
+            share = f"{rare}, {100 * rare / len(previous):.2f} %"
+            row = [f"{Path(path).name}, 1 : {times}", f"{len(previous):,}", share, *cells]
             print(f"| {' | '.join(row)} |", flush=True)
 
 

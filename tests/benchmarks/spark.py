@@ -27,7 +27,7 @@ from pyspark.sql import SparkSession
 
 from streamnb import Classifier, MailTokenizer, MultinomialNB, spark
 from streamnb.corpus import open_corpus, read
-from streamnb.evaluate import Course, Example, Tally
+from streamnb.evaluate import Example, PrequentialRun, RunningMetrics
 
 TICK = os.sysconf("SC_CLK_TCK")
 
@@ -44,15 +44,15 @@ def cpu() -> float:
             parents[int(folder.name)] = int(fields[1])
             times[int(folder.name)] = sum(map(int, fields[11:15])) / TICK
 
-    def mine(number: int) -> bool:
+    def actual(number: int) -> bool:
         while number not in (0, os.getpid()):
             number = parents.get(number, 0)
         return number != 0
 
-    return sum(of for number, of in times.items() if mine(number))
+    return sum(values for number, values in times.items() if actual(number))
 
 
-def made(folders: list[Path], times: int) -> list[tuple[str, bytes]]:
+def instance(folders: list[Path], times: int) -> list[tuple[str, bytes]]:
     return [(e.label, read(e)) for folder in folders for e in open_corpus(folder)] * times
 
 
@@ -63,11 +63,11 @@ def generated(messages: int) -> list[tuple[str, bytes]]:
     for n in range(1, messages + 1):
         label = "spam" if chance.random() < 0.4 else "ham"
         # New words as the vocabulary grows; of those known the low ranks are the frequent ones.
-        more = chance.poisson(400 * (n**0.66 - (n - 1) ** 0.66))
-        known = np.minimum(np.exp(chance.random(177 - min(more, 177)) * np.log(words)), words)
-        tokens = [f"w{int(w):x}{label if int(w) % 11 == 0 else ''}" for w in known]
-        tokens += [f"w{words + i:x}" for i in range(more)]
-        words += int(more)
+        extra = chance.poisson(400 * (n**0.66 - (n - 1) ** 0.66))
+        existing = np.minimum(np.exp(chance.random(177 - min(extra, 177)) * np.log(words)), words)
+        tokens = [f"w{int(w):x}{label if int(w) % 11 == 0 else ''}" for w in existing]
+        tokens += [f"w{words + i:x}" for i in range(extra)]
+        words += int(extra)
         rows.append((label, f"Subject: {tokens[0]}\n\n{' '.join(tokens)}".encode()))
     return rows
 
@@ -108,15 +108,15 @@ def one_score(path: str, model: Classifier) -> None:
 
 
 def one_prequential(path: str) -> object:
-    """As `replay` does it, names of features left out, as on Spark."""
-    model, tally = classifier(False), Tally()
-    course = Course(model.model)
+    """Replay as `replay_corpus` does, without names of features, as on Spark."""
+    model, metrics = classifier(False), RunningMetrics()
+    run = PrequentialRun(model.model)
     for position, label, message in batches(path):
         example = Example(model.count(message), label, position)
-        step = course.classify(example)
-        tally.record(step)
-        course.teach(example, step)
-    return tally.summary(False)
+        step = run.classify(example)
+        metrics.record(step)
+        run.train(example, step)
+    return metrics.summary(False)
 
 
 def ml_fit(frame) -> object:
@@ -141,7 +141,9 @@ def main() -> None:
     chosen = parser.parse_args()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     session = None if chosen.alone else started(chosen.master)
-    streams = [("corpora", lambda: made(chosen.folders, chosen.times))] if chosen.folders else []
+    streams = (
+        [("corpora", lambda: instance(chosen.folders, chosen.times))] if chosen.folders else []
+    )
     streams += [(f"generated {n}", lambda n=n: generated(n)) for n in chosen.messages]
     print("| stream | what | messages | CPU s | messages per CPU s | of one process |")
     print("|---|---|---|---|---|---|")
@@ -173,16 +175,16 @@ def measure(session, name: str, path: str, parts: int) -> None:
         small = frame.limit(min(n, 2000)).repartition(2).cache()
         model = spark.fit(small, classifier())
     data = io.BytesIO()
-    found = {}
+    result = {}
 
     def keep(model):
-        found["model"] = model
+        result["model"] = model
 
     def steps(frame):
         return spark.summary(spark.prequential(frame, classifier(), parts=parts), False)
 
     def scored(frame):
-        frame = spark.score(frame, found.get("model", model))
+        frame = spark.score(frame, result.get("model", model))
         frame.write.format("noop").mode("overwrite").save()
 
     jobs = {
@@ -192,18 +194,18 @@ def measure(session, name: str, path: str, parts: int) -> None:
             lambda: spark.fit(small, classifier(), parts=parts),
         ),
         "score": (
-            lambda: one_score(path, found["model"]),
+            lambda: one_score(path, result["model"]),
             lambda: scored(frame),
             lambda: scored(small),
         ),
         "prequential": (lambda: one_prequential(path), lambda: steps(frame), lambda: steps(small)),
     }
-    for what, (alone, on_spark, warm_up) in jobs.items():
+    for kind, (alone, on_spark, warm_up) in jobs.items():
         began_alone = time.process_time()  # not `cpu`: idle workers end, and their time is lost
         first = alone()
-        one = time.process_time() - began_alone
+        item = time.process_time() - began_alone
         print(
-            f"| {name} | {what}, one process | {n:,} | {one:.1f} | {n / one:,.0f} | |", flush=True
+            f"| {name} | {kind}, one process | {n:,} | {item:.1f} | {n / item:,.0f} | |", flush=True
         )
         if session is None:
             continue
@@ -212,11 +214,11 @@ def measure(session, name: str, path: str, parts: int) -> None:
         second = on_spark()
         many = cpu() - before
         seconds = time.perf_counter() - began
-        if what == "prequential" and first != second:
+        if kind == "prequential" and first != second:
             raise SystemExit("the figures differ")
         print(
-            f"| {name} | {what}, Spark ({seconds:.1f} s) | {n:,} | {many:.1f} | {n / many:,.0f} "
-            f"| {one / many:.2f} |",
+            f"| {name} | {kind}, Spark ({seconds:.1f} s) | {n:,} | {many:.1f} | {n / many:,.0f} "
+            f"| {item / many:.2f} |",
             flush=True,
         )
     if session is not None and not name.startswith("generated"):
@@ -225,8 +227,8 @@ def measure(session, name: str, path: str, parts: int) -> None:
         ml_fit(frame)
         many = cpu() - before
         print(f"| {name} | fit, pyspark.ml | {n:,} | {many:.1f} | {n / many:,.0f} | |", flush=True)
-    found["model"].save(data)
-    print(f"| {name} | features | {found['model'].features:,} | | | |", flush=True)
+    result["model"].save(data)
+    print(f"| {name} | features | {result['model'].features:,} | | | |", flush=True)
 
 
 if __name__ == "__main__":

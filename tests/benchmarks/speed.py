@@ -32,8 +32,8 @@ from scipy import sparse
 
 import streamnb
 from streamnb.corpus import Entry, open_corpus
-from streamnb.evaluate import Example, Tally, prequential
-from streamnb.replay.workers import feed
+from streamnb.evaluate import Example, RunningMetrics, prequential
+from streamnb.replay.workers import stream_features
 
 MODELS = ["MultinomialNB", "BernoulliNB", "ComplementNB"]
 REPEATS = 3
@@ -62,12 +62,12 @@ def plain() -> streamnb.Classifier:
 
 
 def replay_streamnb(make: Callable[[], streamnb.Classifier], corpus: Path, jobs: int) -> None:
-    classifier, tally = make(), Tally()
-    read = feed(open_corpus(corpus), classifier.tokenizer, jobs)
+    classifier, metrics = make(), RunningMetrics()
+    read = stream_features(open_corpus(corpus), classifier.tokenizer, jobs)
     stream = (Example(x, entry.label, entry.name) for entry, x in read)
     for step in prequential(stream, classifier.model):
-        tally.record(step)
-    tally.summary(with_intervals=False)
+        metrics.record(step)
+    metrics.summary(with_intervals=False)
 
 
 def library_text(path: str) -> str:
@@ -89,31 +89,33 @@ def small() -> streamnb.Classifier:
 _DEFAULT = """
 import sys, time, streamnb
 from streamnb.corpus import open_corpus
-from streamnb.evaluate import Example, Tally, prequential
-from streamnb.replay.workers import feed
-classifier, tally, began = streamnb.MailClassifier(), Tally(), time.perf_counter()
-read = feed(open_corpus(sys.argv[1]), classifier.tokenizer, int(sys.argv[2]))
+from streamnb.evaluate import Example, RunningMetrics, prequential
+from streamnb.replay.workers import stream_features
+classifier, metrics, began = streamnb.MailClassifier(), RunningMetrics(), time.perf_counter()
+read = stream_features(open_corpus(sys.argv[1]), classifier.tokenizer, int(sys.argv[2]))
 for step in prequential((Example(x, of.label, of.name) for of, x in read), classifier.model):
-    tally.record(step)
+    metrics.record(step)
 print(time.perf_counter() - began)
 """
 
 
-def beside(corpus: Path, folder: str, n: int) -> None:
+def baseline(corpus: Path, folder: str, n: int) -> None:
     """The default of this version and of another one, each in a process of its own, in turns."""
     rows = []
     for jobs in ("1", "2"):
         times: dict[str, list[float]] = {"": [], folder: []}
         for _ in range(2 * REPEATS):
-            for path, taken in times.items():
+            for path, selected in times.items():
                 command = [sys.executable, "-c", _DEFAULT, str(corpus.resolve()), jobs]
                 environment = {**os.environ, "PYTHONPATH": path}
                 done = subprocess.run(
                     command, env=environment, cwd="/", capture_output=True, check=True
                 )
-                taken.append(float(done.stdout))
-        ours, other = (min(taken) for taken in times.values())
-        rows.append([jobs, f"{n / other:,.0f}", f"{n / ours:,.0f}", f"{other / ours:.2f}"])
+                selected.append(float(done.stdout))
+        own_result, other = (min(selected) for selected in times.values())
+        rows.append(
+            [jobs, f"{n / other:,.0f}", f"{n / own_result:,.0f}", f"{other / own_result:.2f}"]
+        )
     head = ["jobs", "the other version", "this version", "ratio"]
     table("The default of another version beside this one, messages a second", head, rows)
 
@@ -143,7 +145,7 @@ def bogofilter(corpus: Path) -> float:
     paths: dict[str, list[str]] = {"ham": [], "spam": []}
     for entry in open_corpus(corpus):
         paths[entry.label].append(entry.path)
-    bulk = {label: "\n".join(found) + "\n" for label, found in paths.items()}
+    bulk = {label: "\n".join(result) + "\n" for label, result in paths.items()}
     with tempfile.TemporaryDirectory() as folder:
 
         def run(options: list[str], files: str) -> None:
@@ -186,9 +188,9 @@ def replays(corpus: Path, quick: bool) -> None:
         rates[f"email, river BagOfWords + {name}{note}"] = len(part) / best(
             lambda model=model, part=part: replay_river(model, part), 1
         )
-    ours = [rates[f"streamnb, {name}, 1 job"] for name in ("MailClassifier", "MultinomialNB")]
+    own_result = [rates[f"streamnb, {name}, 1 job"] for name in ("MailClassifier", "MultinomialNB")]
     rows = [
-        [name, f"{rate:,.0f}", *(f"{first / rate:,.2f}" for first in ours)]
+        [name, f"{rate:,.0f}", *(f"{first / rate:,.2f}" for first in own_result)]
         for name, rate in rates.items()
     ]
     head = ["", "messages a second", "MailClassifier is faster by", "MultinomialNB is faster by"]
@@ -216,10 +218,10 @@ def whole_processes(corpora: list[Path], other: str | None) -> None:
                 for i, corpus in enumerate(corpora):
                     for folder, shortest in times.items():
                         shortest[i] = min(shortest[i], process(folder, corpus, options))
-            ours, *others = map(sum, times.values())
-            what = f"streamnb, preset {preset}, {jobs} job{'s' * (jobs > '1')}"
-            beside = [f"{theirs / ours:.2f}" for theirs in others]
-            rows.append([what, f"{n / ours:,.0f}", f"{bulk / ours:.2f}", *beside])
+            own_result, *others = map(sum, times.values())
+            kind = f"streamnb, preset {preset}, {jobs} job{'s' * (jobs > '1')}"
+            baseline = [f"{reference / own_result:.2f}" for reference in others]
+            rows.append([kind, f"{n / own_result:,.0f}", f"{bulk / own_result:.2f}", *baseline])
     table(f"{n:,} messages of {len(corpora)} corpora, whole processes", head, rows)
 
 
@@ -240,15 +242,15 @@ def one_message(corpus: Path) -> None:
     size = [len(x) for x, _ in counted]
     x, label = counted[min(range(len(size)), key=lambda i: abs(size[i] - 170))]
     for name in MODELS:
-        mine, theirs = getattr(streamnb, name)(), getattr(river.naive_bayes, name)()
+        actual, reference = getattr(streamnb, name)(), getattr(river.naive_bayes, name)()
         for message, y in counted:
-            mine.learn_one(message, y)
-            theirs.learn_one(message, y)
+            actual.learn_one(message, y)
+            reference.learn_one(message, y)
         for verb, repeats, few in (("predict", 300, 3), ("learn", 300, 100)):
             times = []
             for model, times_each in (
-                (mine, repeats),
-                (theirs, repeats if name == "MultinomialNB" else few),
+                (actual, repeats),
+                (reference, repeats if name == "MultinomialNB" else few),
             ):
                 call = (
                     (lambda model=model: model.predict_proba_one(x))
@@ -264,7 +266,7 @@ def one_message(corpus: Path) -> None:
                     f"1/{times[1] / times[0]:,.0f}",
                 ]
             )
-    features = mine.counts.features
+    features = actual.counts.features
     title = f"A message of {len(x)} words as a dict, {features:,} features, microseconds"
     table(title, ["", "streamnb", "river", "ratio"], rows)
 
@@ -303,9 +305,9 @@ def batch() -> None:
     X.data = np.ceil(X.data * 3)
     y = np.random.default_rng(0).integers(0, 2, 10_000)
     for name in MODELS:
-        mine, theirs = getattr(streamnb, name), getattr(sklearn.naive_bayes, name)
+        actual, reference = getattr(streamnb, name), getattr(sklearn.naive_bayes, name)
         times = []
-        for make in (mine, theirs):
+        for make in (actual, reference):
             times.append(best(lambda make=make: make().partial_fit(X, y, classes=[0, 1])) * 1e3)
         rows.append([name, f"{times[0]:.1f}", f"{times[1]:.1f}", f"{times[0] / times[1]:.2f}"])
     title = "partial_fit of 10,000 x 100,000 with 2 million nonzeros, milliseconds"
@@ -317,22 +319,22 @@ def memory(corpus: Path) -> None:
     for keep_names in (False, True):
         model = streamnb.MultinomialNB(keep_names=keep_names)
         worst = 0.0
-        for entry, x in feed(open_corpus(corpus), streamnb.MailTokenizer()):
+        for entry, x in stream_features(open_corpus(corpus), streamnb.MailTokenizer()):
             model.learn_one(x, entry.label)
             if model.counts.features > 10_000:
                 worst = max(worst, sys.getsizeof(model.counts.table) / model.counts.features)
         features = model.counts.features
         final = sys.getsizeof(model.counts.table) / features
-        what = "with" if keep_names else "without"
+        kind = "with" if keep_names else "without"
         rows.append(
-            [f"two classes, {what} token text", f"{features:,}", f"{final:.1f}", f"{worst:.1f}"]
+            [f"two classes, {kind} token text", f"{features:,}", f"{final:.1f}", f"{worst:.1f}"]
         )
     table("Memory, bytes a feature", ["", "features", "at the end", "at worst on the way"], rows)
 
 
 def start_up() -> None:
     rows = []
-    for what, command in (
+    for kind, command in (
         ("python -c pass", [sys.executable, "-P", "-c", "pass"]),
         ("import streamnb", [sys.executable, "-P", "-c", "import streamnb"]),
         (
@@ -344,7 +346,7 @@ def start_up() -> None:
         seconds = best(
             lambda command=command: subprocess.run(command, capture_output=True, check=True), 7
         )
-        rows.append([f"`{what}`", f"{seconds:.3f}"])
+        rows.append([f"`{kind}`", f"{seconds:.3f}"])
     table("Start-up", ["", "seconds"], rows)
 
 
@@ -360,7 +362,7 @@ def main() -> None:
         whole_processes([arguments.corpus, *arguments.also], other)
     if arguments.beside:
         n = sum(1 for _ in open_corpus(arguments.corpus))
-        beside(arguments.corpus, str(Path(arguments.beside).resolve()), n)
+        baseline(arguments.corpus, str(Path(arguments.beside).resolve()), n)
     replays(arguments.corpus, arguments.quick)
     one_message(arguments.corpus)
     vocabulary()

@@ -1,4 +1,4 @@
-"""Where the time of a message goes, and what the machine would allow.
+"""Time of each step of a message, and the limits of the machine.
 
     python tests/benchmarks/steps.py CORPUS [--features 1e7]
 
@@ -24,7 +24,7 @@ from speed import best, table
 import streamnb
 from streamnb import _core
 from streamnb.corpus import open_corpus, read
-from streamnb.evaluate import Example, Tally, prequential
+from streamnb.evaluate import Example, RunningMetrics, prequential
 from streamnb.features.mail_words import as_mail
 from streamnb.features.token_counts import TokenCounts
 
@@ -47,9 +47,9 @@ def random_access(size: int) -> float:
         follow = array("q", ring.tobytes())
 
         def steps() -> None:
-            at = 0
+            position = 0
             for _ in range(300_000):
-                at = follow[at]
+                position = follow[position]
 
         return best(steps) / 300_000
 
@@ -82,12 +82,13 @@ def steps(corpus: Path) -> None:
         return spent
 
     def replay() -> None:
-        made, tally = streamnb.MailClassifier(), Tally()
+        instance, metrics = streamnb.MailClassifier(), RunningMetrics()
         stream = (
-            Example(made.tokenizer.count(read(entry)), entry.label, entry.name) for entry in entries
+            Example(instance.tokenizer.count(read(entry)), entry.label, entry.name)
+            for entry in entries
         )
-        for step in prequential(stream, made.model):
-            tally.record(step)
+        for step in prequential(stream, instance.model):
+            metrics.record(step)
 
     with tempfile.NamedTemporaryFile() as joined:
         joined.write(b"\n".join(c if isinstance(c, bytes) else c.encode() for c in contents))
@@ -106,7 +107,9 @@ def steps(corpus: Path) -> None:
         classifier.tokenizer.tokenizers,
         strict=True,
     ):
-        times[f"tokenise: {view}"] = best(lambda of=tokenizer: [of.count(mail) for mail in parsed])
+        times[f"tokenise: {view}"] = best(
+            lambda value=tokenizer: [value.count(mail) for mail in parsed]
+        )
     times["look up and score"] = min(scores(learn=False) for _ in range(2))
     times["learn"] = min(scores(learn=True) for _ in range(2))
     whole = best(replay)
@@ -117,8 +120,8 @@ def steps(corpus: Path) -> None:
         ["step", "microseconds a message", "share"],
         [
             *(
-                [what, f"{t / n * 1e6:.1f}", f"{100 * t / whole:.0f} %"]
-                for what, t in times.items()
+                [kind, f"{t / n * 1e6:.1f}", f"{100 * t / whole:.0f} %"]
+                for kind, t in times.items()
             ),
             ["**a replay**", f"{whole / n * 1e6:.1f}", ""],
         ],
@@ -131,12 +134,12 @@ def ready(corpus: Path) -> None:
     messages = [(tokenizer.count(read(entry)), entry.label) for entry in open_corpus(corpus)]
     features = sum(len(view) for views, _ in messages for view in views)
 
-    def ours() -> None:
+    def own_result() -> None:
         for x, y in messages:
             model.joint_log_likelihood(x)
             model.learn_one(x, y)
 
-    times = {"streamnb, four views, each with a model": cpu(ours)}
+    times = {"streamnb, four views, each with a model": cpu(own_result)}
     try:
         from vowpalwabbit import Workspace
     except ModuleNotFoundError:
@@ -155,7 +158,7 @@ def ready(corpus: Path) -> None:
             )
             Workspace(cached).finish()
             times["the same from its cache"] = cpu(lambda: Workspace(cached).finish())
-    rows = [[what, f"{seconds / features * 1e9:.0f}"] for what, seconds in times.items()]
+    rows = [[kind, f"{seconds / features * 1e9:.0f}"] for kind, seconds in times.items()]
     table(f"{features:,} ready features", ["", "nanoseconds of CPU a feature"], rows)
 
 
@@ -170,29 +173,30 @@ def growth(features: int) -> None:
     keys = np.random.default_rng(1).integers(1, 1 << 63, features).astype(np.uint64)
     counts = _core.CountTable(2, keep_names=False)
     ones, rows, pauses, worst = np.ones(100), [], [0.0], 0.0
-    for at in range(0, features, 100):
+    for position in range(0, features, 100):
         began = time.perf_counter()
-        counts.add(keys[at : at + 100], ones, at // 100 % 2)
+        counts.add(keys[position : position + 100], ones, position // 100 % 2)
         pauses.append(time.perf_counter() - began)
-        if at >= 50_000 and at % 1_000 == 0:
-            worst = max(worst, counts.__sizeof__() / (at + 100))
-        known = at + 100
-        if known >= 10_000 and known in (10**4, 10**5, 10**6, 10**7):
+        if position >= 50_000 and position % 1_000 == 0:
+            worst = max(worst, counts.__sizeof__() / (position + 100))
+        existing = position + 100
+        if existing >= 10_000 and existing in (10**4, 10**5, 10**6, 10**7):
             rng = np.random.default_rng(2)
-            asked = [keys[rng.integers(0, known, 1_000)] for _ in range(200)]
+            requests = [keys[rng.integers(0, existing, 1_000)] for _ in range(200)]
             many = np.ones(1_000)
             each = (
-                best(lambda: [counts.log_likelihood_sums(f, many, 1.0) for f in asked], 5) / 200_000
+                best(lambda: [counts.log_likelihood_sums(f, many, 1.0) for f in requests], 5)
+                / 200_000
             )  # noqa: B023
             access = random_access(counts.__sizeof__())
             rows.append(
                 [
-                    f"10^{len(str(known)) - 1}",
+                    f"10^{len(str(existing)) - 1}",
                     f"{each * 1e9:.0f}",
                     f"{access * 1e9:.0f}" if access > _MEASURABLE else "cached",
                     f"{each / access:.2f}" if access > _MEASURABLE else "",
                     f"{max(pauses) * 1e3:.1f}",
-                    f"{counts.__sizeof__() / known:.1f}",
+                    f"{counts.__sizeof__() / existing:.1f}",
                     f"{worst:.1f}" if worst else "",
                 ]
             )
@@ -208,9 +212,11 @@ def files(features: int) -> None:
         model = streamnb.MultinomialNB(keep_names=keep_names)
         names = b"".join(b"word%06d" % i for i in range(1_000)) if keep_names else None
         ends = np.arange(1, 1_001, dtype=np.uint32) * 10 if keep_names else None
-        for at in range(0, features, 1_000):
-            x = TokenCounts.unchecked(keys[at : at + 1_000], np.ones(1_000), names, ends)
-            model.counts.add(x, "ab"[at // 1_000 % 2], 1.0)
+        for position in range(0, features, 1_000):
+            x = TokenCounts.unchecked(
+                keys[position : position + 1_000], np.ones(1_000), names, ends
+            )
+            model.counts.add(x, "ab"[position // 1_000 % 2], 1.0)
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "model.snb"
             saved = best(lambda: model.save(path), 2)  # noqa: B023
@@ -233,9 +239,9 @@ def classes() -> None:
             messages.append((x, k))
         for x, k in messages[:5_000]:
             model.learn_one(x, k)
-        asked = messages[5_000:]
-        predict = best(lambda: [model.joint_log_likelihood(x) for x, _ in asked])  # noqa: B023
-        learn = best(lambda: [model.learn_one(x, k) for x, k in asked], 1)  # noqa: B023
+        requests = messages[5_000:]
+        predict = best(lambda: [model.joint_log_likelihood(x) for x, _ in requests])  # noqa: B023
+        learn = best(lambda: [model.learn_one(x, k) for x, k in requests], 1)  # noqa: B023
         size = model.counts.table.__sizeof__() / model.counts.features
         rows.append([str(many), f"{predict * 1e3:.0f}", f"{learn * 1e3:.0f}", f"{size:.0f}"])
     head = ["classes", "predict, microseconds", "learn, microseconds", "bytes a feature"]
@@ -255,17 +261,19 @@ def two_processes(corpus: Path) -> None:
             process.wait()
         return time.perf_counter() - began
 
-    one, shared, apart = (min(run(*how) for _ in range(3)) for how in ((1, 1), (2, 1), (1, 2)))
+    item, shared, apart = (
+        min(run(*method) for _ in range(3)) for method in ((1, 1), (2, 1), (1, 2))
+    )
     table(
         "A whole replay as a process, start and summary included",
         ["", "seconds", "times as much work as one job"],
         [
-            ["one job", f"{one:.2f}", "1.00"],
-            ["two jobs", f"{shared:.2f}", f"{one / shared:.2f}"],
+            ["one job", f"{item:.2f}", "1.00"],
+            ["two jobs", f"{shared:.2f}", f"{item / shared:.2f}"],
             [
                 "two replays with one job each, side by side",
                 f"{apart:.2f}",
-                f"{2 * one / apart:.2f}",
+                f"{2 * item / apart:.2f}",
             ],
         ],
     )

@@ -22,7 +22,7 @@ def stream(folder: Path) -> list[tuple[Path, str]]:
         pairs = (line.split()[:2] for line in index.read_text().splitlines())
         return [(folder / file, label) for label, file in pairs]
     labels = (path for path in sorted(folder.iterdir()) if path.is_dir())
-    return [(file, of.name) for of in labels for file in sorted(of.iterdir())]
+    return [(file, values.name) for values in labels for file in sorted(values.iterdir())]
 
 
 def main() -> None:
@@ -54,26 +54,26 @@ def main() -> None:
                 random.Random(seed).shuffle(messages)
                 with (
                     Mailbox(f"{name}/alone{seed}.db") as alone,
-                    Mailbox(f"{name}/both{seed}.db", base=base) as both,
+                    Mailbox(f"{name}/both{seed}.db", base=base) as pair,
                 ):
                     for file, label in messages[: chosen.first]:
                         message = file.read_bytes()
-                        said = {
+                        answer = {
                             "alone": alone.classify(message).label,
                             "site": classifier.predict_one(message),
-                            "both": both.classify(message).label,
+                            "both": pair.classify(message).label,
                         }
-                        for way, what in said.items():
-                            wrong[way] += what != label
+                        for way, kind in answer.items():
+                            wrong[way] += kind != label
                         alone.learn(message, label)
-                        both.learn(message, label)
+                        pair.learn(message, label)
         for way, number in wrong.items():
             total[way] += number
         print(
             f"{user.name}: {chosen.seeds} times the first {chosen.first}: errors {wrong}",
             flush=True,
         )
-    print(f"all: {total}, {total['both'] / total['alone']:.2f} of those alone")
+    print(f"all: {total}, {total['pair'] / total['alone']:.2f} of those alone")
 
 
 if __name__ == "__main__":

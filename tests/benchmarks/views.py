@@ -1,4 +1,4 @@
-"""What each view is worth and costs: ranking beside microseconds and bytes a message.
+"""Benefit and cost of each view: ranking beside microseconds and bytes a message.
 
     python tests/benchmarks/views.py STREAM [STREAM ...] [--shuffles 2] [--plot FILE.svg]
 
@@ -20,7 +20,7 @@ from streamnb.corpus import open_corpus, read
 
 VARIANTS = {
     "default": {},
-    "default, ngram_max=6, ngram_step=2": {"ngram_max": 6, "ngram_step": 2},
+    "default, gram=6, ngram_step=2": {"gram": 6, "ngram_step": 2},
     "preset=small": {"preset": "small"},
     "words, pairs, bytes": {"views": ("words", "pairs", "bytes")},
     "header, body, pairs": {"views": ("header", "body", "pairs")},
@@ -46,9 +46,9 @@ def prequential(classifier, messages):
     started = time.process_time()
     for content, label in messages:
         counted = classifier.count(content)
-        said = classifier.model.joint_log_likelihood(counted)
-        right += bool(said) and max(said, key=said.get) == label
-        scores[label].append(said["spam"] - said["ham"] if len(said) == 2 else 0.0)
+        answer = classifier.model.joint_log_likelihood(counted)
+        right += bool(answer) and max(answer, key=answer.get) == label
+        scores[label].append(answer["spam"] - answer["ham"] if len(answer) == 2 else 0.0)
         classifier.model.learn_one(counted, label)
     spent = time.process_time() - started
     spam, ham = (np.sort(scores[label]) for label in ("spam", "ham"))
@@ -68,7 +68,7 @@ def draw(rows, path):
 
     figure = Figure((11, 4.4), layout="constrained")
     sides = figure.subplots(1, 2, sharey=True)
-    for side, column, what in zip(sides, (2, 3), ("microseconds", "bytes"), strict=True):
+    for side, column, kind in zip(sides, (2, 3), ("microseconds", "bytes"), strict=True):
         for name, *numbers in rows:
             side.plot(numbers[column], numbers[1], "o", color="#1f5fa8")
             short = name.removeprefix("default, ").split(" (")[0]
@@ -79,7 +79,7 @@ def draw(rows, path):
                 textcoords="offset points",
                 fontsize=8,
             )
-        side.set(xscale="log", yscale="log", xlabel=f"{what} a message")
+        side.set(xscale="log", yscale="log", xlabel=f"{kind} a message")
         side.margins(x=0.25)
         side.grid(alpha=0.3)
     sides[0].set_ylabel("(1-ROCA)%, shuffled: lower is better")
@@ -106,14 +106,14 @@ def main():
     for name, parameters in VARIANTS.items():
         own, shuffled, times, sizes = [], [], [], []
         for messages, *orders in streams:
-            found = [prequential(MailClassifier(**parameters), messages) for _ in range(2)]
-            own.append(found[0])
-            times.append(min(one[2] for one in found))
-            sizes.append(found[0][3])
+            result = [prequential(MailClassifier(**parameters), messages) for _ in range(2)]
+            own.append(result[0])
+            times.append(min(item[2] for item in result))
+            sizes.append(result[0][3])
             shuffled += [prequential(MailClassifier(**parameters), order) for order in orders]
         cells = [
-            f"{mean([one[0] for one in of]):.4f}, {np.mean([one[1] for one in of]):.2f} %"
-            for of in (own, shuffled)
+            f"{mean([item[0] for item in values]):.4f}, {np.mean([item[1] for item in values]):.2f} %"
+            for values in (own, shuffled)
         ]
         print(
             f"| {name} | {' | '.join(cells)} | {mean(times):.0f} | {mean(sizes):,.0f} |", flush=True
@@ -121,7 +121,7 @@ def main():
         rows.append(
             (
                 name,
-                *(mean([one[0] for one in of]) for of in (own, shuffled)),
+                *(mean([item[0] for item in values]) for values in (own, shuffled)),
                 mean(times),
                 mean(sizes),
             )

@@ -15,7 +15,7 @@ from streamnb import Mailbox
 from streamnb.classifier import Classifier, TextClassifier
 from streamnb.config import build
 from streamnb.errors import describe_os_error
-from streamnb.replay.run import replay
+from streamnb.replay import replay_corpus
 
 
 @pytest.fixture
@@ -216,19 +216,19 @@ def test_output_that_is_closed_and_numbers_without_end(tmp_path):
 
 def test_limits_of_the_system_are_not_the_output():
     assert describe_os_error(OSError(errno.EMFILE, "Too many open files")).startswith(
-        "the system gives"
+        "a limit of the system"
     )
     assert describe_os_error(OSError(errno.ENOSPC, "No space left")).startswith("standard output")
 
 
 def test_wrong_options_are_one_line(sample, tmp_path):
     for arguments, message in (
-        (["replay", sample, "--ordr", "name"], "No such option"),
+        (["replay", sample, "--ordr", "name"], "no such option"),
         (["replay", sample, "--jobs", "0"], "--jobs"),
         (["undo", "--since", "2x", "--db", tmp_path / "db"], "is no time"),
         (["learn", "", sample, "--db", tmp_path / "db"], "'' is not one word"),
-        (["nothing"], "No such command"),
-        (["classfy", sample], "Did you mean 'classify'?"),
+        (["nothing"], "no such command"),
+        (["classfy", sample], "did you mean 'classify'?"),
         (["undo", "--db", tmp_path / "db"], "one of --since"),
         (["undo", "--redo", "--last", "--db", tmp_path / "db"], "one of --since"),
         (["status", "--db", tmp_path / "db", "--user", "ann"], "name two databases"),
@@ -273,7 +273,7 @@ def test_the_trec_protocol_gives_the_scores_of_a_replay(sample, tmp_path):
     state = ["--state", tmp_path / "state"]
     assert streamnb_command("trec-run", "initialize", *state) == (0, "", "")
     corpus = {"path": str(sample), "limit": 12}
-    replay(build({"corpus": corpus, "output": {"folder": str(tmp_path / "run")}}))
+    replay_corpus(build({"corpus": corpus, "output": {"folder": str(tmp_path / "run")}}))
     for line in (tmp_path / "run" / "results.txt").read_text().splitlines():
         name, judge, given, score = line.split()
         status, out, _ = streamnb_command(

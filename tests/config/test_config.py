@@ -1,4 +1,4 @@
-"""Sections of a configuration: what they read, refuse and write."""
+"""Sections of a configuration: the data they read, refuse and write."""
 
 import json
 import pickle
@@ -8,7 +8,8 @@ import pytest
 
 from streamnb import MixedNB, MultinomialNB, Tokenizer
 from streamnb.config import build
-from streamnb.config.sections import Section, key, list_type, mapping_type, section
+from streamnb.config.experiment import build_experiment
+from streamnb.config.sections import Section, key, list_type, mapping_type, section_type
 from streamnb.config.yaml_files import resolve_paths
 from streamnb.errors import ConfigError
 from streamnb.parameters import Integer, Text, parameters_from_json, parameters_to_json
@@ -22,53 +23,53 @@ class Point(Section):
 
 class Circle(Section):
     kind: str = key(Text(), default="circle")
-    middle: Point = key(section(Point))
+    middle: Point = key(section_type(Point))
     radius: int = key(Integer(), default=1)
 
 
-shape = section(Point, Circle, default="circle")
+shape = section_type(Point, Circle, default="circle")
 
 
-def test_what_is_read_is_what_plain_data_says():
-    made = shape("shape", {"middle": {"at": [1, 2], "names": {"a": 3}}})
-    assert isinstance(made, Circle)
-    assert (made.middle.at, made.middle.names, made.radius) == ((1, 2), {"a": 3}, 1)
-    assert made.explicit_keys == {"middle"}
-    assert made.to_dict() == {
+def test_sections_read_and_write_plain_data():
+    section = shape("shape", {"middle": {"at": [1, 2], "names": {"a": 3}}})
+    assert isinstance(section, Circle)
+    assert (section.middle.at, section.middle.names, section.radius) == ((1, 2), {"a": 3}, 1)
+    assert section.explicit_keys == {"middle"}
+    assert section.to_dict() == {
         "kind": "circle",
         "middle": {"kind": "point", "at": [1, 2], "names": {"a": 3}},
         "radius": 1,
     }
-    assert shape("", made.to_dict()) == made == shape("", made)
-    assert made != made.with_changes(radius=2)
+    assert shape("", section.to_dict()) == section == shape("", section)
+    assert section != section.with_changes(radius=2)
     assert Point(at=(1, 2)) == Point.from_dict("", {"at": [1, 2]})
 
 
 @pytest.mark.parametrize(
-    ("plain", "why"),
+    ("data", "message"),
     [
         (3, "s: expected keys and values"),
         (None, "s.middle: missing"),
         ({"middle": None}, "s.middle.at: missing"),
         ({"middle": {"at": [1]}}, r"s.middle.at: \[1\] is not a list of 2 values or more"),
         ({"middle": {"at": [1, "2"]}}, r"s.middle.at\[1\]: '2' is not a whole number"),
-        ({"middle": {"at": [1, 2], "names": [1]}}, r"s.middle.names: \[1\] is no mapping of names"),
-        ({"middle": {"at": [1, 2], "names": {1: 2}}}, "s.middle.names: 1 is no name"),
-        ({"middle": {"at": [1, 2], "names": {"": 2}}}, "s.middle.names: '' is no name"),
+        ({"middle": {"at": [1, 2], "names": [1]}}, r"s.middle.names: \[1\] is not a mapping of"),
+        ({"middle": {"at": [1, 2], "names": {1: 2}}}, "s.middle.names: 1 is not a name; put it in"),
+        ({"middle": {"at": [1, 2], "names": {"": 2}}}, "s.middle.names: '' is not a name"),
         ({"kind": "square"}, "s.kind: 'square' is not one of point, circle"),
         ({"kind": []}, r"s.kind: \[\] is not one of"),
         ({None: 1}, "s.null: unknown key"),
         ({"raduis": 1}, "s.raduis: unknown key; did you mean 'radius'"),
     ],
 )
-def test_what_is_wrong_is_refused_with_its_path(plain, why):
-    with pytest.raises(ValueError, match=why):
-        shape("s", plain)
+def test_wrong_data_is_refused_with_its_path(data, message):
+    with pytest.raises(ValueError, match=message):
+        shape("s", data)
 
 
-def test_a_configuration_does_not_change():
+def test_configurations_are_immutable():
     config = build({"model": {"kind": "multinomial", "prior": {"a": 1, "b": 3}}})
-    with pytest.raises(AttributeError, match="does not change"):
+    with pytest.raises(AttributeError, match="cannot be changed"):
         config.jobs = 2
     with pytest.raises(AttributeError, match="has no key 'job'"):
         config.with_changes(job=2)
@@ -77,21 +78,68 @@ def test_a_configuration_does_not_change():
     assert pickle.loads(pickle.dumps(config)) == config
 
 
+@pytest.mark.parametrize("value", [True, False, None, 1.5])
 @pytest.mark.parametrize(
-    "of",
+    ("path", "data"),
+    [
+        ("corpus.label_column", lambda value: {"corpus": {"label_column": value}}),
+        ("corpus.text_column", lambda value: {"corpus": {"text_column": value}}),
+        ("evaluate.positive", lambda value: {"evaluate": {"positive": value}}),
+        ("model.prior", lambda value: {"model": {"kind": "bernoulli", "prior": {value: 1}}}),
+        ("feedback.share", lambda value: {"feedback": {"kind": "noisy", "share": {value: 0.1}}}),
+        ("data.label", lambda value: {"data": {"kind": "csv", "path": "t", "label": value}}),
+        ("data.classes[0]", lambda value: {"data": {"kind": "bundled", "classes": [value, "a"]}}),
+        (
+            "data.columns[0]",
+            lambda value: {"data": {"kind": "csv", "path": "t", "columns": [value]}},
+        ),
+        ("data.text[0]", lambda value: {"data": {"kind": "csv", "path": "t", "text": [value]}}),
+        (
+            "models.m.prior",
+            lambda value: {
+                "data": {"kind": "bundled"},
+                "models": {"m": {"kind": "gaussian", "prior": {value: 1}}},
+            },
+        ),
+        ("models", lambda value: {"data": {"kind": "bundled"}, "models": {value: {}}}),
+    ],
+)
+def test_labels_and_names_that_yaml_changed_must_be_quoted(path, data, value):
+    """YAML reads an unquoted `yes` as true, `null` as None and `1.50` as a number."""
+    content = data(value)
+    builder = build_experiment if "data" in content else build
+    section, _, last_key = path.rpartition(".")
+    if value is None and content.get(section, {}).get(last_key, "") is None:
+        builder(content)  # null is the default of an optional name
+        return
+    with pytest.raises(ConfigError) as error:
+        builder(content)
+    assert f"{path}: " in str(error.value)
+    assert "put it in quotes" in str(error.value)
+
+
+def test_labels_that_are_whole_numbers_need_no_quotes():
+    config = build(
+        {"model": {"kind": "multinomial", "prior": {0: 1, 1: 3}}, "evaluate": {"positive": 1}}
+    )
+    assert (config.model.prior, config.evaluate.positive) == ({"0": 1, "1": 3}, "1")
+
+
+@pytest.mark.parametrize(
+    "model",
     [
         MultinomialNB(alpha=np.float64(0.5), prior={"ham": 1, 3: 0.5, True: 2}),
         MixedNB(numeric={"b", "a"}),
         Tokenizer(ngrams=(1, 2), stop_words=["the", "a"]),
     ],
 )
-def test_parameters_survive_json(of):
-    plain = json.loads(json.dumps(parameters_to_json(of)))
-    made = type(of)(**parameters_from_json(plain, type(of)))
-    assert json.dumps(parameters_to_json(made)) == json.dumps(plain)
-    for name in of.parameter_table:
-        given, read = getattr(of, name), getattr(made, name)
-        assert read == (tuple(sorted(given)) if isinstance(given, set | list) else given)
+def test_parameters_survive_json(model):
+    plain = json.loads(json.dumps(parameters_to_json(model)))
+    copy = type(model)(**parameters_from_json(plain, type(model)))
+    assert json.dumps(parameters_to_json(copy)) == json.dumps(plain)
+    for name in model.parameter_table:
+        value, read = getattr(model, name), getattr(copy, name)
+        assert read == (tuple(sorted(value)) if isinstance(value, set | list) else value)
 
 
 def test_paths_are_relative_to_the_file_and_know_a_home(monkeypatch):
@@ -107,7 +155,7 @@ def test_paths_are_relative_to_the_file_and_know_a_home(monkeypatch):
     for wrong in ({}, {"data": ["~/b"]}):
         resolve_paths(wrong, "data", ("path",), "it.yaml")
     assert wrong == {"data": ["~/b"]}
-    nowhere = {"corpus": {"path": ""}}
-    resolve_paths(nowhere, "corpus", ("path",), "it.yaml")
+    empty = {"corpus": {"path": ""}}
+    resolve_paths(empty, "corpus", ("path",), "it.yaml")
     with pytest.raises(ConfigError, match=r"corpus.path: '' is not text that is not empty"):
-        build(nowhere)
+        build(empty)

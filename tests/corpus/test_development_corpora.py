@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from streamnb.config import build
-from streamnb.replay.run import replay
+from streamnb.replay import replay_corpus
 
 pytestmark = pytest.mark.corpora
 MESSAGES = {
@@ -24,7 +24,7 @@ MESSAGES = {
 def test_figures_agree_with_an_independent_scorer(corpora, tmp_path, name):
     scorer = corpora.parent / "tools" / "score_results.py"
     assert scorer.exists()
-    report = replay(
+    report = replay_corpus(
         build({"corpus": {"path": str(corpora / name)}, "output": {"folder": str(tmp_path)}})
     )
     assert report.summary.messages == report.learned == MESSAGES[name]
@@ -41,7 +41,7 @@ def test_results_are_identical_for_every_number_of_jobs(corpora, tmp_path, name)
     results = []
     for jobs in (1, 2, 3):
         sections = {"corpus": {"path": str(corpora / name)}, "output": {"folder": str(tmp_path)}}
-        replay(build({**sections, "jobs": jobs}))
+        replay_corpus(build({**sections, "jobs": jobs}))
         results.append((tmp_path / "results.txt").read_bytes())
     assert results[0] == results[1] == results[2]
 
@@ -60,7 +60,9 @@ TARGETS = {
 @pytest.mark.parametrize("name", TARGETS)
 def test_the_default_reaches_its_targets(corpora, name):
     order = "shuffled:2007" if name == "r8" else "indexed"
-    summary = replay(build({"corpus": {"path": str(corpora / name), "order": order}})).summary
+    summary = replay_corpus(
+        build({"corpus": {"path": str(corpora / name), "order": order}})
+    ).summary
     roca, accuracy = TARGETS[name]
     assert summary.accuracy >= accuracy
     assert roca is None or summary.one_minus_roca_percent <= roca
@@ -71,7 +73,9 @@ def test_wrong_labels_are_mostly_seen_through(corpora, name):
     feedback = {"kind": "noisy", "share": 0.1}
     corpus = {"path": str(corpora / name)}
     believed, doubted = (
-        replay(build({"corpus": corpus, "feedback": feedback, "model": {"label_noise": noise}}))
+        replay_corpus(
+            build({"corpus": corpus, "feedback": feedback, "model": {"label_noise": noise}})
+        )
         for noise in (0, None)
     )
     ranks = [report.summary.one_minus_roca_percent for report in (doubted, believed)]

@@ -19,23 +19,28 @@ from sklearn.metrics import (
 )
 
 from streamnb import BernoulliNB, ComplementNB, MultinomialNB, _core
-from streamnb.evaluate import Example, Step, Tally, prequential
+from streamnb.evaluate import Example, RunningMetrics, Step, prequential
 from streamnb.evaluate.feedback import (
     Active,
     Delayed,
     DelayedAtRandom,
     DelayedByTime,
-    Lesson,
     Margin,
     Noisy,
     OnError,
     Partial,
+    PendingLabel,
     Recipients,
-    told,
+    release_labels,
 )
-from streamnb.evaluate.intervals import blocks, interval, resample
-from streamnb.evaluate.outcomes import FIGURES, Outcomes
-from streamnb.evaluate.summary import wilson
+from streamnb.evaluate.metrics import wilson_interval
+from streamnb.evaluate.outcomes import (
+    FIGURES,
+    Outcomes,
+    bootstrap_blocks,
+    percentile_interval,
+    resample,
+)
 from streamnb.scores import log_odds, probabilities
 
 
@@ -58,39 +63,39 @@ def test_river_agrees_to_the_last_digit(model, labels):
             continue
         if labels != [False, True] and isinstance(metric, (metrics.LogLoss, metrics.ROCAUC)):
             continue
-        theirs = evaluate.progressive_val_score(stream(labels), model(), metric.clone())
-        mine = metric.clone()
+        reference = evaluate.progressive_val_score(stream(labels), model(), metric.clone())
+        actual = metric.clone()
         trained = model()
         for step in prequential((Example(x, y) for x, y in stream(labels)), trained):
             if step.predicted is None:
                 continue
             if metric.requires_labels:
-                mine.update(step.y, step.predicted)
+                actual.update(step.y, step.predicted)
             else:
                 shares = probabilities(list(step.scores.values()))
-                mine.update(step.y, dict(zip(step.scores, shares, strict=True)))
+                actual.update(step.y, dict(zip(step.scores, shares, strict=True)))
         if metric.requires_labels or model.__module__.startswith("streamnb"):
-            assert mine.get() == theirs.get()
+            assert actual.get() == reference.get()
         else:  # river normalises its own probabilities in another way
-            assert mine.get() == pytest.approx(theirs.get(), rel=1e-9)
+            assert actual.get() == pytest.approx(reference.get(), rel=1e-9)
 
 
 def test_no_label_is_seen_before_its_time():
     """The model is asked about every message before it is told."""
-    told = []
+    calls = []
 
     class Recorder:
         def joint_log_likelihood(self, x):
-            assert x not in told
+            assert x not in calls
             return {"a": 0.0}
 
         def learn_one(self, x, y):
-            told.append(x)
+            calls.append(x)
 
     examples = [Example(n, "a", None, n % 3 != 0, n % 3 != 1) for n in range(9)]
     steps = list(prequential(iter(examples), Recorder()))
     assert len(steps) == 6
-    assert told == [0, 2, 3, 5, 6, 8]
+    assert calls == [0, 2, 3, 5, 6, 8]
 
 
 scores = st.floats(-50, 50) | st.sampled_from([0.0, 1.0])
@@ -129,17 +134,17 @@ def test_figures_of_resamplings_are_those_of_repeated_messages(rows, seed):
     values, positive = (np.array(column) for column in zip(*rows, strict=True))
     parts = ((values > 0) == positive, values, positive, values > 0, values**2, abs(values))
     run = Outcomes(*parts)
-    assert run.known == list(FIGURES)
-    starts, ends = blocks(len(rows), 5, seed)
-    found = run.resampled(starts, ends)
-    assert list(found) == run.known
+    assert run.figure_names == list(FIGURES)
+    starts, ends = bootstrap_blocks(len(rows), 5, seed)
+    result = run.resampled(starts, ends)
+    assert list(result) == run.figure_names
     for k in range(5):
         spans = [range(*span) for span in zip(starts[k], ends[k], strict=True)]
-        taken = np.concatenate([np.array(span) for span in spans]) % len(rows)
-        repeated = Outcomes(*(part[taken] for part in parts))
-        for name in run.known:
+        selected = np.concatenate([np.array(span) for span in spans]) % len(rows)
+        repeated = Outcomes(*(part[selected] for part in parts))
+        for name in run.figure_names:
             expected = repeated.figures().get(name, math.nan)
-            assert found[name][k] == pytest.approx(expected, nan_ok=True, abs=1e-8)
+            assert result[name][k] == pytest.approx(expected, nan_ok=True, abs=1e-8)
 
 
 @pytest.mark.parametrize(
@@ -148,7 +153,7 @@ def test_figures_of_resamplings_are_those_of_repeated_messages(rows, seed):
 )
 def test_ranking_reads_nothing_beyond_the_run(order, starts, ends):
     marks = np.array([0, 1], np.uint8)
-    with pytest.raises(ValueError, match=r"within the run|other messages"):
+    with pytest.raises(ValueError, match=r"within the run|indices of the n messages"):
         _core.rank_resampled(
             np.array(order), marks, marks, np.array([[starts]]), np.array([[ends]]), np.ones(1)
         )
@@ -156,7 +161,7 @@ def test_ranking_reads_nothing_beyond_the_run(order, starts, ends):
 
 @given(st.integers(1, 400), st.integers(0, 5))
 def test_resamplings_take_as_many_messages_in_blocks(n, seed):
-    starts, ends = blocks(n, 3, seed)
+    starts, ends = bootstrap_blocks(n, 3, seed)
     assert starts.shape == ends.shape == (3, math.ceil(n / max(1, round(math.sqrt(n)))))
     assert ((ends - starts).sum(axis=1) == n).all()
     assert (starts >= 0).all()
@@ -171,8 +176,8 @@ OTHER_PROCESSORS = {"OPENBLAS_CORETYPE": "Prescott", "NPY_DISABLE_CPU_FEATURES":
 def test_figures_are_the_same_on_other_processors_and_need_no_threads(tmp_path):
     rng = np.random.default_rng(3)
     lines = [
-        f"m{n} judge={judge} class={given} score={score!r}\n"
-        for n, (judge, given, score) in enumerate(
+        f"m{n} judge={judge} class={supplied} score={score!r}\n"
+        for n, (judge, supplied, score) in enumerate(
             zip(
                 rng.choice(["ham", "spam"], 12000).tolist(),
                 rng.choice(["ham", "spam"], 12000).tolist(),
@@ -204,12 +209,12 @@ print(json.dumps([found, repr(run.outcomes().figures())]), cpu / wall)
 
 
 def test_intervals_cover_what_they_should():
-    """Of runs of independent messages, about 95 % of the intervals hold the true accuracy."""
+    """About 95 % of the intervals of independent messages contain the true accuracy."""
     rng = np.random.default_rng(5)
     held = 0
     for _ in range(60):
         right = rng.random(900) < 0.9
-        low, high = interval(resample(Outcomes(right, np.zeros(900)), 200)["accuracy"])
+        low, high = percentile_interval(resample(Outcomes(right, np.zeros(900)), 200)["accuracy"])
         held += low <= 0.9 <= high
     assert 50 <= held <= 60
 
@@ -220,7 +225,7 @@ def test_intervals_know_that_neighbours_err_together():
     together = np.repeat(rng.random(50) < 0.9, 50)
     widths = []
     for right in (alone, together):
-        low, high = interval(resample(Outcomes(right, np.zeros(2500)), 300)["accuracy"])
+        low, high = percentile_interval(resample(Outcomes(right, np.zeros(2500)), 300)["accuracy"])
         widths.append(high - low)
     assert widths[1] > 4 * widths[0]
 
@@ -231,23 +236,23 @@ def test_paired_differences_leave_out_what_is_hard_for_both():
     better = hard & (rng.random(2500) < 0.95)
     first, second = (Outcomes(~errors, np.zeros(2500)) for errors in (hard, better))
     drawn = [resample(run, 300)["accuracy"] for run in (first, second)]
-    low, high = interval(drawn[0] - drawn[1])
+    low, high = percentile_interval(drawn[0] - drawn[1])
     assert -0.03 < low < high <= 0
-    assert interval(drawn[0] - drawn[0]) == (0, 0)
+    assert percentile_interval(drawn[0] - drawn[0]) == (0, 0)
 
 
 @given(st.integers(1, 500), st.data())
 def test_wilson_interval_is_that_of_scipy(n, data):
     k = data.draw(st.integers(0, n))
     expected = binomtest(k, n).proportion_ci(method="wilson")
-    assert wilson(k, n) == pytest.approx((expected.low, expected.high), abs=1e-12)
+    assert wilson_interval(k, n) == pytest.approx((expected.low, expected.high), abs=1e-12)
 
 
 def run(rows, **options):
     """Record (label, predicted, scores) rows."""
-    tally = Tally(**options)
-    given = [tally.record(Step(y, predicted, of, None)) for y, predicted, of in rows]
-    return tally, given
+    tally = RunningMetrics(**options)
+    supplied = [tally.record(Step(y, predicted, value, None)) for y, predicted, value in rows]
+    return tally, supplied
 
 
 def test_figures_agree_with_scikit_learn():
@@ -255,18 +260,18 @@ def test_figures_agree_with_scikit_learn():
     labels = ["a", "b", "c"]
     rows = []
     for _ in range(300):
-        of = {label: rng.uniform(-5, 0) for label in labels}
-        rows.append((rng.choice(labels), max(of, key=of.get), of))
+        value = {label: rng.uniform(-5, 0) for label in labels}
+        rows.append((rng.choice(labels), max(value, key=value.get), value))
     tally, _ = run(rows)
     summary = tally.summary()
     truth, predicted = [row[0] for row in rows], [row[1] for row in rows]
     expected = precision_recall_fscore_support(truth, predicted, labels=labels)
     for k, label in enumerate(labels):
-        mine = summary.classes[label]
-        assert (mine.precision, mine.recall, mine.f1, mine.messages) == pytest.approx(
+        actual = summary.classes[label]
+        assert (actual.precision, actual.recall, actual.f1, actual.messages) == pytest.approx(
             tuple(column[k] for column in expected)
         )
-    proba = [[math.exp(of[label]) for label in labels] for _, _, of in rows]
+    proba = [[math.exp(value[label]) for label in labels] for _, _, value in rows]
     proba = [[p / sum(row) for p in row] for row in proba]
     assert summary.log_loss == pytest.approx(log_loss(truth, proba, labels=labels))
     assert summary.one_minus_roca_percent is None
@@ -308,7 +313,7 @@ def test_windows_and_fading():
 
 
 def test_a_run_of_nothing_or_of_one_class_has_figures():
-    assert Tally().summary().as_dict()["accuracy"] is None
+    assert RunningMetrics().summary().as_dict()["accuracy"] is None
     summary = run([("ham", None, {}), ("ham", "ham", {"ham": -1.0})])[0].summary()
     assert summary.accuracy == 0.5
     assert summary.one_minus_roca_percent is None
@@ -343,14 +348,14 @@ def test_probabilities_are_judged_as_scikit_learn_does():
     p = 1 / (1 + np.exp(-odds))
     assert summary.brier == pytest.approx(brier_score_loss(y == "spam", p))
     assert summary.log_loss == pytest.approx(log_loss(y == "spam", p))
-    assert sum(one.messages for one in summary.reliability) == 500
+    assert sum(item.messages for item in summary.reliability) == 500
     error = sum(
         abs((p - (y == "spam"))[np.minimum((10 * p).astype(int), 9) == k].sum()) for k in range(10)
     )
     assert summary.expected_calibration_error == pytest.approx(error / 500)
     assert summary.kappa == pytest.approx(cohen_kappa_score(y, np.where(odds > 0, "spam", "ham")))
     assert set(summary.intervals) == set(FIGURES)
-    assert [of.title for of in FIGURES.values() if not of.lower_is_better] == ["accuracy"]
+    assert [value.title for value in FIGURES.values() if not value.lower_is_better] == ["accuracy"]
     for name, (low, high) in summary.intervals.items():
         assert low <= getattr(summary, name) <= high
 
@@ -358,108 +363,113 @@ def test_probabilities_are_judged_as_scikit_learn_does():
 def test_kappa_temporal_compares_with_the_label_before():
     labels = ["a", "a", "b", "b", "b", "a"]
     rows = [(y, "a", {"a": 0.0, "b": -1.0}) for y in labels]
-    before = sum(one == two for one, two in itertools.pairwise(labels)) / 6
+    before = sum(item == two for item, two in itertools.pairwise(labels)) / 6
     summary = run(rows)[0].summary()
     assert summary.kappa_temporal == pytest.approx((3 / 6 - before) / (1 - before))
     constant = run([("a", "a", {"a": 0.0})] * 3)[0].summary()
     assert constant.kappa == 0
 
 
-def lessons(n=1000, **options):
+def pending_labels(n=1000, **options):
     rng = random.Random(3)
     for number in range(n):
         y = rng.choice(["ham", "spam"])
         z = rng.gauss(2 if y == "spam" else -2, 2)
         scores = {"ham": 0.0, "spam": z}
-        yield Lesson(number, y, max(scores, key=scores.get), scores, number, **options)
+        yield PendingLabel(number, y, max(scores, key=scores.get), scores, number, **options)
 
 
-def taught(*regimes, stream=None):
+def released(*regimes, stream=None):
     """For each message, the numbers and labels told after it."""
     return [
-        [(lesson.number, lesson.y) for lesson in told(regimes, one)] for one in stream or lessons()
+        [(label.position, label.y) for label in release_labels(regimes, item)]
+        for item in stream or pending_labels()
     ]
 
 
 @pytest.mark.parametrize("delay", [0, 1, 7])
 def test_delayed_labels(delay):
-    out = taught(Delayed(delay))
-    assert [[number for number, _ in told] for told in out[:delay]] == [[]] * delay
-    assert [told[0][0] for told in out[delay:]] == list(range(1000 - delay))
+    out = released(Delayed(delay))
+    assert [[number for number, _ in calls] for calls in out[:delay]] == [[]] * delay
+    assert [calls[0][0] for calls in out[delay:]] == list(range(1000 - delay))
 
 
 def test_one_wrong_date_brings_no_label_early():
     """Dates are what senders write: ten minutes apart, give or take, and some far in the future."""
     rng = random.Random(4)
     dates = [n * 600 + rng.gauss(0, 900) if n % 20 else 2e9 for n in range(1000)]
-    stream = [Lesson(n, "x", number=n, date=date) for n, date in enumerate(dates)]
+    stream = [PendingLabel(n, "x", position=n, date=date) for n, date in enumerate(dates)]
     for seconds in (0.0, 3600.0, 36000.0):
         waits = [
             now - number
-            for now, of in enumerate(taught(DelayedByTime(seconds), stream=stream))
-            for number, _ in of
+            for now, value in enumerate(released(DelayedByTime(seconds), stream=stream))
+            for number, _ in value
         ]
         assert len(waits) > 850
         assert min(waits) >= seconds / 600  # never early
         assert np.median(waits) < seconds / 600 + 60  # late by no more than the window
-    dateless = [one._replace(date=None) for one in stream]
-    assert taught(DelayedByTime(0.0), stream=dateless) == [[]] * 1000
+    dateless = [item._replace(date=None) for item in stream]
+    assert released(DelayedByTime(0.0), stream=dateless) == [[]] * 1000
 
 
 def test_delayed_at_random_has_that_mean():
     waits = [
         now - number
-        for now, told in enumerate(taught(DelayedAtRandom(5.0, seed=2)))
-        for number, _ in told
+        for now, calls in enumerate(released(DelayedAtRandom(5.0, seed=2)))
+        for number, _ in calls
     ]
     assert 4 < np.mean(waits) < 6
     assert len(waits) > 950
-    assert taught(DelayedAtRandom(0.0)) == taught()
+    assert released(DelayedAtRandom(0.0)) == released()
 
 
 def test_partial_and_noisy_labels():
-    assert 250 < sum(map(len, taught(Partial(0.3)))) < 350
-    truth = [one.y for one in lessons()]
+    assert 250 < sum(map(len, released(Partial(0.3)))) < 350
+    truth = [item.y for item in pending_labels()]
     for share, wrong in ((0.1, 100), ({"spam": 0.5}, 250), ({"none": 1.0}, 0)):
-        heard = [told[0][1] for told in taught(Noisy(share))]
+        heard = [calls[0][1] for calls in released(Noisy(share))]
         assert abs(sum(a != b for a, b in zip(heard, truth, strict=True)) - wrong) < 50
         if share == {"spam": 0.5}:
             assert all(b == "spam" for a, b in zip(heard, truth, strict=True) if a != b)
-    assert taught(Noisy(0.1, seed=1)) == taught(Noisy(0.1, seed=1)) != taught(Noisy(0.1, seed=2))
+    assert (
+        released(Noisy(0.1, seed=1)) == released(Noisy(0.1, seed=1)) != released(Noisy(0.1, seed=2))
+    )
 
 
 def test_recipients():
-    to = [["ANN@a.org"], ["joann@a.org", "ann@b.org"], []]
-    stream = [Lesson(n, "x", number=n, recipients=of) for n, of in enumerate(to)]
-    assert taught(Recipients(["ann@a.org"]), stream=stream) == [[(0, "x")], [], []]
-    assert taught(Recipients(["@A.org"]), stream=stream) == [[(0, "x")], [(1, "x")], []]
-    assert taught(Recipients(["a.org", "ann"]), stream=stream) == [[], [], []]
+    target_ = [["ANN@a.org"], ["joann@a.org", "ann@b.org"], []]
+    stream = [PendingLabel(n, "x", position=n, recipients=value) for n, value in enumerate(target_)]
+    assert released(Recipients(["ann@a.org"]), stream=stream) == [[(0, "x")], [], []]
+    assert released(Recipients(["@A.org"]), stream=stream) == [[(0, "x")], [(1, "x")], []]
+    assert released(Recipients(["a.org", "ann"]), stream=stream) == [[], [], []]
 
 
 def test_errors_and_near_errors():
-    wrong = {one.number for one in lessons() if one.predicted != one.y}
-    assert {number for told in taught(OnError()) for number, _ in told} == wrong
-    near = {number for told in taught(Margin(1.0)) for number, _ in told}
+    wrong = {item.position for item in pending_labels() if item.predicted != item.y}
+    assert {number for calls in released(OnError()) for number, _ in calls} == wrong
+    near = {number for calls in released(Margin(1.0)) for number, _ in calls}
     assert near == {
-        one.number for one in lessons() if (one.scores["spam"] * (1 if one.y == "spam" else -1)) < 1
+        item.position
+        for item in pending_labels()
+        if (item.scores["spam"] * (1 if item.y == "spam" else -1)) < 1
     }
-    assert taught(Margin(1.0), stream=[Lesson(0, "a", None, {})]) == [[(0, "a")]]
+    assert released(Margin(1.0), stream=[PendingLabel(0, "a", None, {})]) == [[(0, "a")]]
 
 
 def test_asking_for_labels_keeps_to_the_budget_and_does_not_peek():
-    asked = [told[0][0] for told in taught(Active(0.2)) if told]
-    assert 150 < len(asked) <= 201
-    sure = [abs(one.scores["spam"]) for one in lessons()]
-    assert np.mean([sure[number] for number in asked]) < np.mean(sure) / 2
-    hidden = [one._replace(y="?") for one in lessons()]
-    assert [told[0][0] for told in taught(Active(0.2), stream=hidden) if told] == asked
+    requests = [calls[0][0] for calls in released(Active(0.2)) if calls]
+    assert 150 < len(requests) <= 201
+    sure = [abs(item.scores["spam"]) for item in pending_labels()]
+    assert np.mean([sure[number] for number in requests]) < np.mean(sure) / 2
+    hidden = [item._replace(y="?") for item in pending_labels()]
+    assert [calls[0][0] for calls in released(Active(0.2), stream=hidden) if calls] == requests
 
 
 def test_regimes_chain_and_what_is_never_told_is_not():
-    out = taught(OnError(), Delayed(10))
-    wrong = [one.number for one in lessons() if one.predicted != one.y]
-    assert [number for told in out for number, _ in told] == [n for n in wrong if n + 10 < 1000]
-    assert told([Delayed(0)], next(lessons()), learn=False) == []
+    out = released(OnError(), Delayed(10))
+    wrong = [item.position for item in pending_labels() if item.predicted != item.y]
+    assert [number for calls in out for number, _ in calls] == [n for n in wrong if n + 10 < 1000]
+    assert release_labels([Delayed(0)], next(pending_labels()), learn=False) == []
 
 
 def test_feedback_in_the_loop():
@@ -486,7 +496,7 @@ def test_reliability_before_two_classes_are_known():
         ("ham", "ham", {"ham": 0.0, "spam": -9.0}),
     ] * 50
     summary = run(rows)[0].summary()
-    assert [(one.low, one.messages) for one in summary.reliability] == [
+    assert [(item.low, item.messages) for item in summary.reliability] == [
         (0.0, 50),
         (0.5, 50),
         (0.9, 50),
@@ -502,4 +512,4 @@ def test_reliability_when_a_third_class_comes_late():
     summary = run(rows)[0].summary()
     assert summary.one_minus_roca_percent is None
     assert summary.expected_calibration_error < 0.02
-    assert [(one.low, one.messages) for one in summary.reliability] == [(0.9, 102)]
+    assert [(item.low, item.messages) for item in summary.reliability] == [(0.9, 102)]

@@ -30,16 +30,16 @@ from streamnb import (
 from streamnb.config import build
 from streamnb.config.yaml_files import read_yaml, to_yaml
 from streamnb.corpus import open_corpus, read
-from streamnb.corpus.delimited import _LABEL_COLUMNS, _TEXT_COLUMNS
+from streamnb.corpus.delimited import LABEL_COLUMNS, TEXT_COLUMNS
 from streamnb.errors import ConfigError, CorpusError, ModelFileError, StreamNBError
 from streamnb.mailbox.transfer.formats import export, import_file
 from streamnb.mailbox.watch.maildir import MaildirAccount
 from streamnb.naive_bayes.base import TextModel
 from streamnb.naive_bayes.model_files import read as read_model
 from streamnb.naive_bayes.model_files import save
-from streamnb.partial import Piece, Row, assembled, count, fresh, merge, plan_of
-from streamnb.partial.pieces import _HEAD, opened, packed
-from streamnb.partial.plan import digest_of
+from streamnb.partial import LabelledRow, PartialCounts, assemble, count, merge, new_model, spec_of
+from streamnb.partial.partial_counts import _PREFIX, pack, unpack
+from streamnb.partial.spec import spec_digest
 
 __all__ = ["TARGETS"]
 
@@ -154,9 +154,9 @@ def _models() -> list[bytes]:
 # Pieces of models, their checksums right
 
 PLANS = [
-    plan_of(Classifier(Tokenizer(), MultinomialNB())),
-    plan_of(Classifier(Tokenizer(keep_names=False), BernoulliNB())),
-    plan_of(GaussianNB()),
+    spec_of(Classifier(Tokenizer(), MultinomialNB())),
+    spec_of(Classifier(Tokenizer(keep_names=False), BernoulliNB())),
+    spec_of(GaussianNB()),
 ]
 
 
@@ -166,11 +166,11 @@ def pieces(data: bytes) -> None:
     plan = PLANS[choice.below(3)]
     size = choice.below(65536)
     body = choice.remaining_bytes()
-    raw = _HEAD.pack(min(size, len(body)), zlib.crc32(body)) + body
+    raw = _PREFIX.pack(min(size, len(body)), zlib.crc32(body)) + body
     try:
-        assembled(plan, [Piece(0, 0, raw)])
-        (piece,) = merge(plan, [Piece(0, 0, raw)])
-        model = assembled(plan, [piece])
+        assemble(plan, [PartialCounts(0, 0, raw)])
+        (piece,) = merge(plan, [PartialCounts(0, 0, raw)])
+        model = assemble(plan, [piece])
     except ModelFileError as error:
         _line(error)
         return
@@ -182,27 +182,29 @@ def pieces(data: bytes) -> None:
 
 
 def _pieces() -> list[bytes]:
-    rows = [[Row(0, "spam", "free offer"), Row(1, "ham", "lunch at noon")]] * 2
-    rows.append([Row(0, "x", {"a": 1.0, "b": 2.5}), Row(1, "y", {"a": 3.0, "b": 0.5})])
+    rows = [[LabelledRow(0, "spam", "free offer"), LabelledRow(1, "ham", "lunch at noon")]] * 2
+    rows.append(
+        [LabelledRow(0, "x", {"a": 1.0, "b": 2.5}), LabelledRow(1, "y", {"a": 3.0, "b": 0.5})]
+    )
     results = []
     for number, (plan, part) in enumerate(zip(PLANS, rows, strict=True)):
         for piece in count(plan, part):
-            header, arrays = opened(plan, piece.data)
-            raw = packed({**header, "plan": digest_of(plan)}, arrays)
-            size, _ = _HEAD.unpack_from(raw)
-            results.append(bytes([number]) + struct.pack("<H", size) + raw[_HEAD.size :])
+            header, arrays = unpack(plan, piece.data)
+            raw = pack({**header, "spec": spec_digest(plan)}, arrays)
+            size, _ = _PREFIX.unpack_from(raw)
+            results.append(bytes([number]) + struct.pack("<H", size) + raw[_PREFIX.size :])
     return results
 
 
 def plans(data: bytes) -> None:
     """A plan is refused, or is one: what is made of it has a plan that makes the same."""
     try:
-        model = fresh(data.decode("utf-8", "replace"))
+        model = new_model(data.decode("utf-8", "replace"))
     except ModelFileError as error:
         _line(error)
         return
-    plan = plan_of(model)
-    assert plan_of(fresh(plan)) == plan
+    plan = spec_of(model)
+    assert spec_of(new_model(plan)) == plan
 
 
 # Imports into a mailbox
@@ -343,7 +345,7 @@ def delimited(data: bytes) -> None:
             names = {
                 name.strip().lower() for name in (lines or [b""])[0].decode("latin-1").split("\t")
             }
-            named = names & set(_LABEL_COLUMNS) and names & set(_TEXT_COLUMNS)
+            named = names & set(LABEL_COLUMNS) and names & set(TEXT_COLUMNS)
             assert len(results) == len(lines) - bool(named)
     for _, label, _ in results or []:
         assert len(label.split()) <= 1
@@ -377,13 +379,13 @@ def maildir(data: bytes) -> None:
     account = MaildirAccount(root)
     for source, target in (("INBOX", "Junk"), ("Junk", "INBOX")):
         for _ in range(number):  # of two files with one unique name, one is listed at a time
-            listing = account.listing(source)
+            listing = account.list_messages(source)
             assert set(account.headers(source, list(listing))) == set(listing)
             for uid in listing:
                 uid.encode("utf-8")
-                assert account.fetch(source, uid) is not None
-                assert account.file(source, uid, target, junk=target == "Junk")
-        assert not account.listing(source)
+                assert account.fetch_message(source, uid) is not None
+                assert account.move_message(source, uid, target, junk=target == "Junk")
+        assert not account.list_messages(source)
     remaining = [path for path in root.rglob("*") if path.is_file()]
     assert sorted(path.read_bytes() for path in remaining) == sorted(
         b"Subject: %d\n\nx\n" % n for n in range(number)

@@ -15,7 +15,7 @@ import imapclient
 from fuzz.target import Target
 
 from streamnb.errors import StreamNBError
-from streamnb.mailbox.watch.access import Access, address_of
+from streamnb.mailbox.watch.access import Access, parse_imap_url
 from streamnb.mailbox.watch.imap import ImapAccount
 
 __all__ = ["TARGETS"]
@@ -70,14 +70,14 @@ class Scripted(imaplib.IMAP4):
 
 
 STEPS: tuple[Callable[[ImapAccount], object], ...] = (
-    lambda account: account.folders(),
-    lambda account: account.state("INBOX"),
-    lambda account: account.listing("INBOX"),
-    lambda account: account.headers("INBOX", [f"{account._validity}/1", "9/2"]),
-    lambda account: account.fetch("INBOX", f"{account._validity}/1"),
-    lambda account: list(account.messages("Junk")),
-    lambda account: account.make("Junk"),
-    lambda account: account.file("INBOX", f"{account._validity}/1", "Junk", junk=True),
+    lambda account: account.folder_names(),
+    lambda account: account.folder_state("INBOX"),
+    lambda account: account.list_messages("INBOX"),
+    lambda account: account.fetch_headers("INBOX", [f"{account._uid_validity}/1", "9/2"]),
+    lambda account: account.fetch_message("INBOX", f"{account._uid_validity}/1"),
+    lambda account: list(account.iter_messages("Junk")),
+    lambda account: account.create_folder("Junk"),
+    lambda account: account.move_message("INBOX", f"{account._uid_validity}/1", "Junk", junk=True),
     lambda account: account.wait("INBOX", 0.01, lambda: True),
 )
 
@@ -88,11 +88,11 @@ def imap(data: bytes) -> None:
     steps = STEPS[data[0] % 4 :] if data else STEPS
     with (
         mock.patch.object(imapclient.IMAPClient, "_create_IMAP4", lambda _: Scripted()),
-        mock.patch.object(Access, "context", lambda _: None),  # certificates are read slowly
+        mock.patch.object(Access, "tls_context", lambda _: None),  # certificates are read slowly
         mock.patch.dict(os.environ, {"STREAMNB_PASSWORD": "x"}),
     ):
         try:
-            account = ImapAccount(address_of("imap://ann@localhost/"), Access(plaintext=True))
+            account = ImapAccount(parse_imap_url("imap://ann@localhost/"), Access(plaintext=True))
         except StreamNBError as error:
             assert "\n" not in str(error)
             return

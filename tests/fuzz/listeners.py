@@ -28,11 +28,11 @@ import streamnb.mailbox.service.server
 from streamnb import Mailbox
 from streamnb.errors import StreamNBError
 from streamnb.mailbox.record import Record
-from streamnb.mailbox.service.answers import JudgeOptions, Response, answer
+from streamnb.mailbox.service.response import JudgeOptions, Response, judge
 from streamnb.mailbox.service.api import api
 from streamnb.mailbox.service.http import COOKIE, AuthMiddleware, http
-from streamnb.mailbox.service.judge import Mailboxes
-from streamnb.mailbox.service.listening import parse_address
+from streamnb.mailbox.service.mailboxes import Mailboxes
+from streamnb.mailbox.service.sockets import parse_address
 from streamnb.mailbox.service.milter import milter
 from streamnb.mailbox.service.protocol import (
     Request,
@@ -63,7 +63,7 @@ class Site:
             self.box.learn(SPAM + b"%d" % number, "spam")
             self.box.learn(HAM + b"%d" % number, "ham")
         for message in (SPAM, HAM):
-            Record(self.box).note(message, answer(self.box, message), "test")
+            Record(self.box).note(message, judge(self.box, message), "test")
         self.mailboxes = Mailboxes(self.box)
         self.log_lines: list[str] = []
         self.faults: list[str] = []

@@ -15,13 +15,13 @@ from tempfile import TemporaryDirectory
 from types import SimpleNamespace
 from unittest.mock import patch
 
-from streamnb.cli.group import _COMMANDS
+from streamnb.cli.group import COMMANDS
 
 STREAMNB = [sys.executable, "-P", "-c", "from streamnb.cli import main; main()"]
 
 _IMPORTED = {
-    *(f"streamnb.cli.{module}" for module in _COMMANDS.values()),
-    *("streamnb.replay.run", "streamnb.evaluate.summary", "streamnb.config.yaml_files"),
+    *(f"streamnb.cli.{module}" for module in {entry.module for entry in COMMANDS.values()}),
+    *("streamnb.replay.run", "streamnb.evaluate.metrics", "streamnb.config.yaml_files"),
     *("streamnb.mailbox.undo", "streamnb.mailbox.rebuild", "streamnb.mailbox.verify"),
     *("streamnb.mailbox.status", "streamnb.mailbox.sources", "rich.table"),
     *("matplotlib.figure", "matplotlib.backends.backend_agg", "matplotlib.backends.backend_svg"),

@@ -19,7 +19,7 @@ from streamnb.mailbox.record import Bounds, Record
 from streamnb.mailbox.rescue import rescue
 from streamnb.mailbox.status import status
 from streamnb.mailbox.transfer.formats import export, merge
-from streamnb.mailbox.watch.locations import Place, Places
+from streamnb.mailbox.watch.locations import LocationTable, MessageLocation
 
 
 def test_a_database_that_was_removed_learns_nothing_more(box):
@@ -348,16 +348,16 @@ def test_status_of_a_ledger_with_text_that_is_none(tmp_path):
 def test_a_rescue_keeps_what_its_owner_set_and_where_watched_mail_is(tmp_path):
     path = tmp_path / "a.db"
     learn_ten(path)
-    there = Place("INBOX", "1", b"key", "", False, 1.0, None)
+    there = MessageLocation("INBOX", "1", b"key", "", None, 1.0, None)
     with Mailbox(path) as mailbox:
         Record(mailbox).limit(Bounds(0, 3.0))
-        Places(mailbox.database, "maildir:/m").put_all([there], "INBOX")
+        LocationTable(mailbox.database, "maildir:/m").put_all([there], "INBOX")
     rescue(str(path), str(tmp_path / "new.db"))
     with Mailbox(tmp_path / "new.db") as mailbox:
         assert Record(mailbox).bounds == Bounds(0, 3.0)
-        places = Places(mailbox.database, "maildir:/m")
-        assert places.looked_at("INBOX")
-        assert places.of_folder("INBOX") == {"1": there}
+        places = LocationTable(mailbox.database, "maildir:/m")
+        assert places.was_listed("INBOX")
+        assert places.in_folder("INBOX") == {"1": there}
     damage(path, "DROP TABLE watched")
     left = rescue(str(path), str(tmp_path / "other.db")).left
     assert left == ["where the messages of watched folders were"]

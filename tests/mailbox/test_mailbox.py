@@ -28,7 +28,7 @@ from streamnb.mailbox.groups import Lesson
 from streamnb.mailbox.ledger import HUMAN, PROGRAM
 from streamnb.mailbox.location import default_path
 from streamnb.mailbox.packed import pack_tokens, unpack_tokens
-from streamnb.mailbox.service.answers import answer
+from streamnb.mailbox.service.response import judge
 from streamnb.mailbox.status import status
 from streamnb.mailbox.transfer.formats import import_file
 from streamnb.naive_bayes import BernoulliNB
@@ -496,11 +496,11 @@ def test_a_class_that_was_taken_back_changes_no_score(box, sample):
     for content, label in taught:
         box.learn(content, label)
     ham = next(content for content, label in taught if label == "ham")
-    before = answer(box, ham).score
+    before = judge(box, ham).score
     box.learn(b"Subject: a list\n\nhello", "lists")
-    assert answer(box, ham).score > 0
+    assert judge(box, ham).score > 0
     box.forget(b"Subject: a list\n\nhello")
-    assert answer(box, ham).score == before < 0
+    assert judge(box, ham).score == before < 0
 
 
 def test_a_closed_mailbox_is_freed_at_once(tmp_path):

@@ -26,7 +26,7 @@ from streamnb.mailbox.ledger import PROGRAM
 from streamnb.mailbox.rebuild import rebuild
 from streamnb.mailbox.record import Bounds, Record
 from streamnb.mailbox.renew import bring, missing, successor
-from streamnb.mailbox.service.answers import answer
+from streamnb.mailbox.service.response import judge
 from streamnb.mailbox.status import status
 from streamnb.mailbox.transactions import TransientError
 from streamnb.mailbox.transfer.formats import export, import_file, merge
@@ -122,7 +122,7 @@ def test_the_record_and_what_is_erased(url):
         record, message = Record(mailbox), mails(40)[35][0]
         record.limit(Bounds(50, 30))
         for place in ("inbox", "junk"):
-            record.note(message, answer(mailbox, message), place)
+            record.note(message, judge(mailbox, message), place)
         (entry,) = record.entries(search=Record(mailbox).entries()[0].subject[2:6].upper())
         assert entry.place == "junk"
         assert record.teach(entry.id, "spam").what == "learned"

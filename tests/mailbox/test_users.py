@@ -14,7 +14,7 @@ from streamnb.mailbox.blend import GAINS, blended, evidence_of
 from streamnb.mailbox.digest import digest
 from streamnb.mailbox.groups import Lesson
 from streamnb.mailbox.location import user_path
-from streamnb.mailbox.service.judge import Mailboxes
+from streamnb.mailbox.service.mailboxes import Mailboxes
 from streamnb.mailbox.transfer.formats import export
 from streamnb.mailbox.undo import last_learned, redo
 
@@ -210,7 +210,7 @@ def test_a_server_holds_as_many_users_as_it_may(users, site):
         draw = random.Random(number)
         for _ in range(40):
             name = f"user{draw.randrange(60)}"
-            with mailboxes.of(name) as box:
+            with mailboxes.borrow(name) as box:
                 if draw.random() < 0.3:
                     box.learn(HAM % draw.randrange(1000), "ham")
                 assert box.classify(SPAM % 1).label is not None
@@ -227,7 +227,7 @@ def test_a_server_holds_as_many_users_as_it_may(users, site):
         with Mailbox(path) as box:
             assert box.verify() == []
     assert len(os.listdir(users)) > 40
-    with pytest.raises(LookupError), mailboxes.of(None):
+    with pytest.raises(LookupError), mailboxes.borrow(None):
         pass
 
 

@@ -112,7 +112,7 @@ def test_weather_means_and_deviations(feature, label):
     model = GaussianNB(ddof=1)
     for x, y in rows("weather_numeric", "play"):
         model.learn_one({feature: x[feature]}, y)
-    known = model.known_of(label, feature)
+    known = model.feature_moments(label, feature)
     assert (round(known.mean, 1), round(known.variance**0.5, 1)) == MEANS[feature, label]
 
 
@@ -176,7 +176,7 @@ KNOWN = {
 
 @pytest.mark.parametrize(("label", "feature"), KNOWN)
 def test_means_and_unbiased_variances(label, feature):
-    found = trained(GaussianNB(ddof=1), "heights", "gender").known_of(label, feature)
+    found = trained(GaussianNB(ddof=1), "heights", "gender").feature_moments(label, feature)
     assert (found.mean, found.variance) == pytest.approx(KNOWN[label, feature], rel=1e-3)
 
 

@@ -76,7 +76,7 @@ def test_the_most_telling_tokens_are_kept(runs):
 def test_the_curve_of_errors_is_that_of_its_definition(runs):
     run = read_folder(str(runs / "default")).run
     alarms, misses = draw._roc_points(run)
-    positive = np.array([judge == run.positive for judge in run.judges])
+    positive = np.array([label == run.positive for label in run.labels])
     for threshold in (*run.scores[:20], run.scores.max() + 1):
         hm = 100 * (run.scores[~positive] >= threshold).mean()
         sm = 100 * (run.scores[positive] < threshold).mean()
@@ -97,7 +97,7 @@ def test_curves_show_the_checkpoints(runs):
     drawn = lines(axes)
     assert set(drawn) == {"window", "fading", "so far"}
     assert drawn["window"].get_ydata().tolist() == [
-        one["window_accuracy"] for one in run.checkpoints
+        item["window_accuracy"] for item in run.checkpoints
     ]
     assert (
         len({str(line.get_linestyle()) for line in drawn.values()}) == 3
@@ -105,11 +105,11 @@ def test_curves_show_the_checkpoints(runs):
 
 
 def test_experiments_show_their_points(runs):
-    found = read_folder(str(runs / "wheat"))
+    result = read_folder(str(runs / "wheat"))
     axes = Figure().subplots()
-    draw.learning_curve(axes, found["models"])
+    draw.learning_curve(axes, result["models"])
     assert lines(axes)["streamnb"].get_ydata().tolist() == [
-        point["mean"] for point in found["models"]["streamnb"]["points"]
+        point["mean"] for point in result["models"]["streamnb"]["points"]
     ]
     weather = read_folder(str(runs / "weather"))
     axes = Figure().subplots()
@@ -177,7 +177,7 @@ def test_a_picture_that_cannot_be_is_refused_before_the_work(repository, tmp_pat
 
 
 class Page(HTMLParser):
-    """What a page fetches, and what it says."""
+    """Parser that records what a page loads, and its text."""
 
     def __init__(self):
         super().__init__()
@@ -214,12 +214,12 @@ def test_the_page_holds_everything(page, runs):
     assert read.fetched == []
     assert len(read.ids) == len(set(read.ids))
     assert "http-equiv" in text
-    said = " ".join(read.text)
+    answer = " ".join(read.text)
     summary = json.loads((runs / "default" / "summary.json").read_text())
-    assert f"{100 * summary['accuracy']:.2f} %" in said
-    assert f"{summary['one_minus_roca_percent']:.4f}" in said
+    assert f"{100 * summary['accuracy']:.2f} %" in answer
+    assert f"{summary['one_minus_roca_percent']:.4f}" in answer
     low, high = summary["intervals"]["accuracy"]
-    assert f"(95 %: {100 * low:.2f} % to {100 * high:.2f} %)" in said
+    assert f"(95 %: {100 * low:.2f} % to {100 * high:.2f} %)" in answer
     for title in (
         "Accuracy over the stream",
         "Errors at every threshold",
@@ -231,7 +231,7 @@ def test_the_page_holds_everything(page, runs):
         "How often each row goes wrong",
         "Accuracy row by row",
     ):
-        assert title in said
+        assert title in answer
     for svg in re.findall(r"<svg.*?</svg>", text, re.S):
         ET.fromstring(svg)
 
@@ -253,11 +253,11 @@ def test_hostile_names_are_shown_not_obeyed(runs, tmp_path):
         label: [[name, 1.5 - k / 10] for k, name in enumerate(HOSTILE)] for label in HOSTILE[:3]
     }
     (tmp_path / "run" / "tokens.json").write_text(json.dumps(tokens))
-    found = json.loads((tmp_path / "w" / "experiment.json").read_text())
-    found["models"] = dict.fromkeys(HOSTILE, found["models"]["categorical"])
-    found["labels"] = [HOSTILE[i % 6] for i in range(14)]
-    found["name"] = HOSTILE[0]
-    (tmp_path / "w" / "experiment.json").write_text(json.dumps(found))
+    result = json.loads((tmp_path / "w" / "experiment.json").read_text())
+    result["models"] = dict.fromkeys(HOSTILE, result["models"]["categorical"])
+    result["labels"] = [HOSTILE[i % 6] for i in range(14)]
+    result["name"] = HOSTILE[0]
+    (tmp_path / "w" / "experiment.json").write_text(json.dumps(result))
     write_report([str(tmp_path / "run"), str(tmp_path / "w")], str(tmp_path / "page.html"))
     text = (tmp_path / "page.html").read_text(encoding="utf-8")
     read = Page()
@@ -283,29 +283,35 @@ def test_classes_of_any_bytes_are_drawn(tmp_path):
 
 
 def damaged(folder):
-    yield "nothing there", lambda at: shutil.rmtree(at)
-    yield "no results", lambda at: (at / "results.txt").unlink()
-    yield "checkpoints.jsonl:1", lambda at: (at / "checkpoints.jsonl").write_text("{}\n")
-    yield "summary.json", lambda at: (at / "summary.json").write_text("[1")
-    yield "tokens.json", lambda at: (at / "tokens.json").write_bytes(b"\xff\xfe")
-    yield "tokens.json: cannot", lambda at: (at / "tokens.json").write_text('{"a": [1, 2]}')
+    yield "nothing there", lambda position: shutil.rmtree(position)
+    yield "no results", lambda position: (position / "results.txt").unlink()
+    yield (
+        "checkpoints.jsonl:1",
+        lambda position: (position / "checkpoints.jsonl").write_text("{}\n"),
+    )
+    yield "summary.json", lambda position: (position / "summary.json").write_text("[1")
+    yield "tokens.json", lambda position: (position / "tokens.json").write_bytes(b"\xff\xfe")
+    yield (
+        "tokens.json: cannot",
+        lambda position: (position / "tokens.json").write_text('{"a": [1, 2]}'),
+    )
     yield (
         "summary.json: cannot",
-        lambda at: (at / "summary.json").write_text('{"reliability": [{"low": "x"}]}'),
+        lambda position: (position / "summary.json").write_text('{"reliability": [{"low": "x"}]}'),
     )
 
 
 @pytest.mark.parametrize("number", range(7))
 def test_damaged_runs_are_one_line(runs, tmp_path, number):
-    at = tmp_path / "run"
-    shutil.copytree(runs / "default", at)
-    why, damage = list(damaged(at))[number]
-    damage(at)
-    status, out, err = streamnb_command("report", at, "-o", tmp_path / "page.html")
+    position = tmp_path / "run"
+    shutil.copytree(runs / "default", position)
+    reason, damage = list(damaged(position))[number]
+    damage(position)
+    status, out, err = streamnb_command("report", position, "-o", tmp_path / "page.html")
     assert (status, out, err.count("\n")) == (3, "", 1)
-    assert str(at) in err
+    assert str(position) in err
     if number > 1:
-        assert why in err
+        assert reason in err
     assert not (tmp_path / "page.html").exists()
 
 
@@ -314,14 +320,14 @@ def test_damaged_runs_are_one_line(runs, tmp_path, number):
 )
 def test_damaged_experiments_are_one_line(runs, tmp_path, change):
     shutil.copytree(runs / "digits", tmp_path / "d")
-    found = json.loads((tmp_path / "d" / "experiment.json").read_text())
-    (tmp_path / "d" / "experiment.json").write_text(json.dumps({**found, **change}))
+    result = json.loads((tmp_path / "d" / "experiment.json").read_text())
+    (tmp_path / "d" / "experiment.json").write_text(json.dumps({**result, **change}))
     with pytest.raises(CorpusError, match=r"experiment\.json"):
         read_folder(str(tmp_path / "d"))
 
 
-def places_in(value, path=()):
-    """Where something stands in JSON; of a list the first entry for all."""
+def paths_in(value, path=()):
+    """Yield the path of each value in JSON; a list is represented by its first item."""
     yield path
     entries = (
         value.items()
@@ -331,7 +337,7 @@ def places_in(value, path=()):
         else ()
     )
     for key, entry in entries:
-        yield from places_in(entry, (*path, key))
+        yield from paths_in(entry, (*path, key))
 
 
 def changed(value, path, new):
@@ -359,13 +365,13 @@ def test_every_damage_is_drawn_or_named(runs, tmp_path, kind, full):
     """Warnings are errors here, so what is drawn is drawn without one."""
     file, parts = DAMAGED[kind]
     shutil.copytree(runs / kind, tmp_path / "d")
-    at = tmp_path / "d" / f"{file}.json"
-    sound = json.loads(at.read_text())
+    position = tmp_path / "d" / f"{file}.json"
+    sound = json.loads(position.read_text())
     errors = []
-    places = [path for path in places_in(sound) if parts.intersection(path)]
+    places = [path for path in paths_in(sound) if parts.intersection(path)]
     for number, path in enumerate(places):
         for new in STRANGE if full else STRANGE[number % 19 :: 19]:
-            at.write_text(json.dumps(changed(sound, path, new)))
+            position.write_text(json.dumps(changed(sound, path, new)))
             try:
                 read_folder(str(tmp_path / "d"))
             except CorpusError as error:
@@ -387,10 +393,10 @@ def test_pages_and_pictures_take_no_place_that_is_not_a_file(runs, tmp_path):
     for target in (tmp_path / "pipe", tmp_path, "", "/"):
         status, _, err = streamnb_command("report", runs / "weather", "-o", target)
         assert (status, err.count("\n")) == (5, 1)
-    (kept,) = (path for path in (runs / "weather").iterdir() if path.suffix == ".json")
-    before = kept.read_bytes()
-    status, _, err = streamnb_command("report", runs / "weather", "-o", kept)
-    assert (status, err.count("\n"), kept.read_bytes()) == (2, 1, before)
+    (previous,) = (path for path in (runs / "weather").iterdir() if path.suffix == ".json")
+    before = previous.read_bytes()
+    status, _, err = streamnb_command("report", runs / "weather", "-o", previous)
+    assert (status, err.count("\n"), previous.read_bytes()) == (2, 1, before)
     status, out, err = streamnb_command("report", runs / "weather", "-o", "-")
     assert (status, err) == (0, "")
     assert out.startswith("<!DOCTYPE html>")
@@ -426,7 +432,7 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 @pytest.mark.browser
 def test_a_browser_shows_the_page(page, tmp_path):
     """Drawn without an error, with all its pictures, none of them empty."""
-    browser = next(found for name in BROWSERS if (found := shutil.which(name)))
+    browser = next(result for name in BROWSERS if (result := shutil.which(name)))
     options = [
         "--headless",
         "--no-sandbox",

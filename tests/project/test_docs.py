@@ -1,4 +1,4 @@
-"""What the documentation shows is run."""
+"""Run the commands and the examples of the documentation."""
 
 import doctest
 import importlib.util
@@ -19,7 +19,7 @@ from streamnb import naive_bayes, tables
 from streamnb.classifier import Classifier
 from streamnb.features.views import _KINDS
 
-# Where Spark is not installed, its examples are not to be had (tests/spark/test_spark.py says so).
+# Spark's examples need Spark; tests/spark/test_spark.py reports that it is missing.
 MODULES = [
     module.name
     for module in pkgutil.walk_packages(streamnb.__path__, "streamnb.", onerror=lambda name: None)
@@ -86,13 +86,13 @@ def shown_commands():
 
 def test_every_command_of_the_pages_has_these_options():
     """Commands that are shown parse: no misspelt or vanished option."""
-    shown = list(shown_commands())
+    lines = list(shown_commands())
     context = streamnb.cli.group.commands.make_context("streamnb", ["replay"])
-    known = set(streamnb.cli.group.commands.list_commands(context))
-    names = {line.split()[0] for line in shown}
-    assert len(names & known) >= 10
+    existing = set(streamnb.cli.group.commands.list_commands(context))
+    names = {line.split()[0] for line in lines}
+    assert len(names & existing) >= 10
     assert names >= {"merge-models", "status"}  # a hyphen, and no arguments
-    for line in shown:
+    for line in lines:
         name, *arguments = shlex.split(line.replace("STREAM", "stream"))
         command = streamnb.cli.group.commands.get_command(context, name)
         assert command is not None, line
@@ -124,14 +124,20 @@ def test_commands_that_are_marked_run(page, tmp_path):
 
 def test_the_table_of_parameters_is_that_of_the_classes():
     spec = importlib.util.spec_from_file_location(
-        "made", REPOSITORY / "docs" / "make_parameters.py"
+        "make_parameters", REPOSITORY / "docs" / "make_parameters.py"
     )
-    made = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(made)
-    assert made.PAGE.read_text(encoding="utf-8") == made.page()
-    public = [getattr(of, name) for of in (streamnb, naive_bayes, tables) for name in of.__all__]
-    declared = {one for one in public if hasattr(one, "parameter_table")}
-    assert {*declared, *_KINDS.values(), *Classifier.ready.values()} == set(made.classes())
+    make_parameters = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(make_parameters)
+    assert make_parameters.PAGE.read_text(encoding="utf-8") == make_parameters.page()
+    public = [
+        getattr(module, name)
+        for module in (streamnb, naive_bayes, tables)
+        for name in module.__all__
+    ]
+    declared = {each for each in public if hasattr(each, "parameter_table")}
+    assert {*declared, *_KINDS.values(), *Classifier.ready.values()} == set(
+        make_parameters.classes()
+    )
 
 
 def test_what_the_first_command_prints(repository, monkeypatch):
@@ -140,12 +146,12 @@ def test_what_the_first_command_prints(repository, monkeypatch):
     text = (repository / "README.md").read_text(encoding="utf-8")
     block = text.split("The first prints\n\n```\n")[1].split("```")[0].replace("...", "")
     out = CliRunner().invoke(streamnb.cli.group.commands, ["replay", "corpora/sample"]).output
-    shown, printed = (
+    expected, printed = (
         [" ".join(line.split()) for line in part.splitlines()] for part in (block, out)
     )
-    shown = [line for line in shown if line]
-    assert len(shown) > 5
-    assert shown == printed[: len(shown)]
+    expected = [line for line in expected if line]
+    assert len(expected) > 5
+    assert expected == printed[: len(expected)]
 
 
 def test_help_shows_an_example():

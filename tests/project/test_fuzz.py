@@ -1,4 +1,4 @@
-"""What the fuzzers found, and what reaches most: every stored input through every target."""
+"""Replay every stored input of the fuzzers: earlier finds, and the inputs that reach most code."""
 
 import subprocess
 import sys

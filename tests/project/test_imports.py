@@ -1,4 +1,4 @@
-"""Who may import whom, and what an import costs."""
+"""The import table of the packages, and the cost of an import."""
 
 import ast
 import json
@@ -34,7 +34,7 @@ MAY_IMPORT = {
     "config": ("classifier", "corpus", "errors", "features", "naive_bayes", "parameters", "tables"),
     "partial": ("classifier", "counts", "errors", "evaluate", "features", "naive_bayes", "parameters", "storage", "tables"),
     "replay": ("classifier", "config", "corpus", "errors", "evaluate", "features", "naive_bayes", "partial", "storage"),
-    "tables.experiment": ("config", "errors", "naive_bayes", "storage", "tables"),
+    "tables.experiment": ("config", "corpus", "errors", "naive_bayes", "storage", "tables"),
     "pictures": ("errors", "evaluate", "storage"),
     "spark": ("classifier", "errors", "evaluate", "mailbox", "partial", "scores", "tables"),
     "cli": ("any_model", "classifier", "config", "corpus", "errors", "evaluate", "mailbox", "naive_bayes", "pictures", "replay", "scores", "spark", "tables", "tables.experiment", "web"),
@@ -60,7 +60,7 @@ def package_of(module: str) -> str:
 
 
 def imported(path: Path) -> set[str]:
-    """The modules of streamnb that a file imports, wherever in it, but for type checkers alone."""
+    """Return the modules of streamnb that a file imports, anywhere in it, except for type checkers."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     for_types = {
         id(inner)
@@ -69,7 +69,7 @@ def imported(path: Path) -> set[str]:
         for statement in node.body
         for inner in ast.walk(statement)
     }
-    found = set()
+    modules = set()
     for node in ast.walk(tree):
         if id(node) in for_types:
             continue
@@ -85,21 +85,23 @@ def imported(path: Path) -> set[str]:
             ]
         else:
             continue
-        found |= {name.removeprefix("streamnb.") for name in names if name.startswith("streamnb.")}
-    return found & {*MODULES, "_core"}
+        modules |= {
+            name.removeprefix("streamnb.") for name in names if name.startswith("streamnb.")
+        }
+    return modules & {*MODULES, "_core"}
 
 
 @pytest.mark.parametrize("module", sorted(set(MODULES) - {""}))
 def test_modules_import_only_what_stands_above(module):
-    mine = package_of(module)
+    package = package_of(module)
     for name in imported(MODULES[module]):
         other = package_of(name)
-        assert other == mine or other in MAY_IMPORT[mine], f"{module} imports {name}"
+        assert other == package or other in MAY_IMPORT[package], f"{module} imports {name}"
 
 
 def test_the_table_is_complete_and_has_no_cycle():
-    found = {module.name for module in pkgutil.iter_modules([str(SOURCE)])}
-    assert found == {name for name in MAY_IMPORT if "." not in name}
+    packages = {module.name for module in pkgutil.iter_modules([str(SOURCE)])}
+    assert packages == {name for name in MAY_IMPORT if "." not in name}
     order = list(MAY_IMPORT)
     for module, above in MAY_IMPORT.items():
         assert all(order.index(other) < order.index(module) for other in above)
@@ -170,7 +172,7 @@ def test_exported_names_are_there():
 
 
 def test_every_part_of_the_core_is_distributed(repository):
-    """What `core.pyx` includes goes into a source distribution only if pyproject.toml names it."""
+    """A source distribution holds the included files only if pyproject.toml names them."""
     project = tomllib.loads((repository / "pyproject.toml").read_text())
     (core,) = project["tool"]["setuptools"]["ext-modules"]
     parts = {

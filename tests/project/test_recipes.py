@@ -77,7 +77,7 @@ def check_delivery(home):
 
 
 def variables(home):
-    """What these agents do not take from whoever calls them."""
+    """Return settings that delivery agents do not take from the environment of their caller."""
     database = home / ".local" / "share" / "streamnb" / "mail.db"
     return f"PATH={os.environ['PATH']}\nSTREAMNB_DB={database}\n"
 
@@ -116,7 +116,7 @@ def test_postfixs_content_filter(repository, environment):
 
 
 def test_dovecots_sieve(repository, environment):
-    """As its owner, who can run no more than the client: it asks the `streamnb serve` of root."""
+    """The owner of the mail runs the client alone, which asks the `streamnb serve` of root."""
     script = blocks(repository, "Dovecot's sieve (")[0]
     server = Dovecot(more=SIEVE)
     base, database = server.base, environment / ".local" / "share" / "streamnb" / "mail.db"

@@ -16,30 +16,30 @@ MODELS = [MultinomialNB, BernoulliNB, ComplementNB]
 
 
 def trained(model=MultinomialNB, **options):
-    one = model(**options)
-    one.learn_one({"free": 2, "now": 1, ("a", 1): 3, 7: 1, b"x": 2}, "spam")
-    one.learn_one({"lunch": 1, "naïve": 2}, True, w=0.3)
-    one.learn_one({"lunch": 1}, 17)
-    return one
+    original = model(**options)
+    original.learn_one({"free": 2, "now": 1, ("a", 1): 3, 7: 1, b"x": 2}, "spam")
+    original.learn_one({"lunch": 1, "naïve": 2}, True, w=0.3)
+    original.learn_one({"lunch": 1}, 17)
+    return original
 
 
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("keep_names", [True, False])
 def test_a_model_comes_back_bit_for_bit(tmp_path, model, keep_names):
-    one = trained(
+    original = trained(
         model, alpha=0.3, length_norm=2.0, prior={"spam": 1, True: 2, 17: 1}, keep_names=keep_names
     )
-    one.save(tmp_path / "model")
-    for again in (streamnb.load(tmp_path / "model"), model.load(tmp_path / "model")):
-        assert type(again) is model
-        assert again._get_params() == one._get_params()
-        assert again.counts == one.counts
-        assert [type(label) for label in again.counts.labels] == [str, bool, int]
+    original.save(tmp_path / "model")
+    for loaded in (streamnb.load(tmp_path / "model"), model.load(tmp_path / "model")):
+        assert type(loaded) is model
+        assert loaded._get_params() == original._get_params()
+        assert loaded.counts == original.counts
+        assert [type(label) for label in loaded.counts.labels] == [str, bool, int]
         x = {"free": 1, "lunch": 2, 7: 1}
-        assert again.joint_log_likelihood(x) == one.joint_log_likelihood(x)
-        assert again.top_features("spam") == one.top_features("spam")
-        again.learn_one({"more": 1}, "spam")
-        again.unlearn_one({"more": 1}, "spam")
+        assert loaded.joint_log_likelihood(x) == original.joint_log_likelihood(x)
+        assert loaded.top_features("spam") == original.top_features("spam")
+        loaded.learn_one({"more": 1}, "spam")
+        loaded.unlearn_one({"more": 1}, "spam")
 
 
 def test_equal_models_give_equal_files(tmp_path):
@@ -103,10 +103,10 @@ def header(**changes):
     def change(name, data):
         if name != "header.npy":
             return data
-        found = json.loads(np.load(io.BytesIO(data)).tobytes())
-        found.update(changes)
+        header_fields = json.loads(np.load(io.BytesIO(data)).tobytes())
+        header_fields.update(changes)
         out = io.BytesIO()
-        np.save(out, np.frombuffer(json.dumps(found).encode(), dtype=np.uint8))
+        np.save(out, np.frombuffer(json.dumps(header_fields).encode(), dtype=np.uint8))
         return out.getvalue()
 
     return change
@@ -116,8 +116,8 @@ def member(**changes):
     def change(name, data):
         if name != "header.npy":
             return data
-        found = json.loads(np.load(io.BytesIO(data)).tobytes())
-        return header(members=[{**found["members"][0], **changes}])(name, data)
+        header_fields = json.loads(np.load(io.BytesIO(data)).tobytes())
+        return header(members=[{**header_fields["members"][0], **changes}])(name, data)
 
     return change
 

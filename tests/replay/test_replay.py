@@ -18,9 +18,10 @@ from streamnb.config.yaml_files import read_yaml, to_yaml
 from streamnb.corpus import open_corpus
 from streamnb.errors import ConfigError, CorpusError, StreamNBError, UnexpectedError
 from streamnb.features.words import Tokenizer
+from streamnb.replay import replay_corpus
 from streamnb.replay.build import make_tokenizer
-from streamnb.replay.run import replay, replay_together, skip
-from streamnb.replay.workers import feed
+from streamnb.replay.run import replay_models, skip_or_stop
+from streamnb.replay.workers import stream_features
 
 
 def config(path, **sections):
@@ -78,7 +79,7 @@ def test_a_replay_of_its_own_configuration_is_identical(sample, tmp_path, jobs):
 
 def test_results_do_not_change_by_accident(sample, tmp_path):
     """The scores of the first mails, to the last digit."""
-    replay(config(sample, output={"folder": str(tmp_path)}))
+    replay_corpus(config(sample, output={"folder": str(tmp_path)}))
     lines = (tmp_path / "results.txt").read_text().splitlines()
     assert lines[5:8] == GOLDEN
 
@@ -92,7 +93,7 @@ GOLDEN = [
 
 @pytest.mark.parametrize("kind", ["multinomial", "bernoulli", "complement"])
 def test_every_model_replays(sample, kind):
-    report = replay(config(sample, model={"kind": kind}))
+    report = replay_corpus(config(sample, model={"kind": kind}))
     assert report.summary.accuracy > 0.8
     assert report.learned == report.summary.messages == 300
 
@@ -100,7 +101,7 @@ def test_every_model_replays(sample, kind):
 def test_training_only_and_test_only_messages(tmp_path):
     (tmp_path / "m").write_text("Subject: x\n\nx")
     (tmp_path / "index").write_text("SPAM m\nHAM m\nHam m\nspam m\n")
-    report = replay(config(tmp_path))
+    report = replay_corpus(config(tmp_path))
     assert (report.summary.messages, report.learned) == (2, 3)
 
 
@@ -109,7 +110,7 @@ def test_labels_in_headers_are_not_learned(tmp_path):
         f"From a Mon Jan 5 12:00:00 2026\nX-Kind: {kind}\n\nsame\n\n" for kind in ["a", "b"] * 20
     )
     (tmp_path / "all.mbox").write_text(box)
-    report = replay(
+    report = replay_corpus(
         build({"corpus": {"path": str(tmp_path / "all.mbox"), "label_header": "X-Kind"}})
     )
     assert report.summary.accuracy <= 0.5
@@ -123,7 +124,7 @@ def test_skipping_what_cannot_be_read(tmp_path):
         with pytest.raises(
             StreamNBError, match=r"/6: cannot be read: no such file.*--on-error skip"
         ):
-            replay(config(tmp_path, jobs=jobs))
+            replay_corpus(config(tmp_path, jobs=jobs))
     status, out, error = streamnb_command("replay", tmp_path, "--on-error", "skip", "--json")
     assert (status, json.loads(out)["skipped"], json.loads(out)["messages"]) == (0, 2, 6)
     assert error.count("skipped") == 2
@@ -141,7 +142,7 @@ def test_what_was_measured_survives_an_error(tmp_path):
 
 def test_a_run_that_fails_leaves_the_results_of_an_earlier_one(sample, tmp_path):
     run = tmp_path / "run"
-    replay(config(sample, output={"folder": str(run)}))
+    replay_corpus(config(sample, output={"folder": str(run)}))
     before = {file.name: file.read_bytes() for file in run.iterdir()}
     assert sorted(before) == [
         "checkpoints.jsonl",
@@ -152,7 +153,7 @@ def test_a_run_that_fails_leaves_the_results_of_an_earlier_one(sample, tmp_path)
     ]
     (tmp_path / "index").write_text("ham gone\n")
     with pytest.raises(StreamNBError, match="gone"):
-        replay(config(tmp_path / "index", output={"folder": str(run)}))
+        replay_corpus(config(tmp_path / "index", output={"folder": str(run)}))
     assert {name: (run / name).read_bytes() for name in before} == before
 
 
@@ -219,7 +220,7 @@ def test_ctrl_c_is_heard_at_any_moment(sample):
         signal.raise_signal(signal.SIGINT)
         return False
 
-    report = replay_together([config(sample)], ended=ended)[0]
+    report = replay_models([config(sample)], should_stop=ended)[0]
     assert (report.interrupted, report.summary.messages) == (True, 0)
 
 
@@ -229,14 +230,14 @@ def interrupt(sample, *arguments, after=3):
 import signal, sys
 import streamnb.replay.run as run
 from streamnb.cli import main
-until = run._Interruption.until
+until = run._Interruption.until_interrupted
 def interrupted(self, items):
     for number, item in enumerate(until(self, items), 1):
         if number > {after}:
             signal.raise_signal(signal.SIGINT)
             return
         yield item
-run._Interruption.until = interrupted
+run._Interruption.until_interrupted = interrupted
 main()
 """
     command = [sys.executable, "-P", "-c", program, "replay", sample, *arguments]
@@ -257,19 +258,19 @@ def test_ctrl_c_leaves_earlier_results_and_models_alone(sample, tmp_path):
     error = interrupt(sample, *options, "--plot", plot)
     assert {name: (run / name).read_bytes() for name in before} == before
     assert (model.read_bytes(), plot.read_text()) == (saved, "earlier")
-    assert "model.snb: the model was not written: the run was interrupted" in error
-    assert "run: the earlier results were left alone" in error
+    assert "model.snb: the model was not written because the replay was interrupted" in error
+    assert "run: the earlier results stay as they are" in error
     interrupt(sample, "--out", tmp_path / "none", after=0)
     assert not (tmp_path / "none").exists()
 
 
 def test_ctrl_c_before_anything_is_one_line():
-    for where in ("click", "streamnb.replay.run"):  # while it is imported
+    for location in ("click", "streamnb.replay.run"):  # while it is imported
         program = f"""
 import builtins, signal
 imported = builtins.__import__
 def interrupted(name, *rest):
-    if name == {where!r}:
+    if name == {location!r}:
         signal.raise_signal(signal.SIGINT)
     return imported(name, *rest)
 builtins.__import__ = interrupted
@@ -303,10 +304,10 @@ class Failing:
     """A tokenizer with a fault, in every process but this one."""
 
     def __init__(self):
-        self.here = os.getpid()
+        self.current = os.getpid()
 
     def count(self, message):
-        if os.getpid() != self.here:
+        if os.getpid() != self.current:
             raise KeyError("what is this?")
         return Tokenizer().count(message)
 
@@ -314,7 +315,7 @@ class Failing:
 def test_a_fault_in_another_process_is_told(sample):
     entries = list(open_corpus(sample)) * 20
     with pytest.raises(UnexpectedError, match="KeyError: 'what is this"):
-        list(feed(entries, Failing(), 2))
+        list(stream_features(entries, Failing(), 2))
 
 
 class Mixed:
@@ -334,16 +335,18 @@ def test_feed_is_the_same_for_every_number_of_jobs(sample, tokenizer):
         if isinstance(result, CorpusError):
             return str(result)
         views = result if isinstance(result, tuple) else [result]
-        parts = [(of.fingerprints.tolist(), of.counts.tolist(), of.names) for of in views]
-        ends = [None if of.ends is None else of.ends.tolist() for of in views]
+        parts = [
+            (tokens.fingerprints.tolist(), tokens.counts.tolist(), tokens.names) for tokens in views
+        ]
+        ends = [None if tokens.ends is None else tokens.ends.tolist() for tokens in views]
         return type(result), parts, ends
 
     entries = list(open_corpus(sample))
     empty = [entries[0]._replace(path=os.devnull, name=f"{i}") for i in range(70)]
     entries = [*empty, *entries]
-    alone = [plain(result) for _, result in feed(entries, tokenizer)]
+    alone = [plain(result) for _, result in stream_features(entries, tokenizer)]
     for jobs in (2, 4):
-        together = list(feed(entries, tokenizer, jobs))
+        together = list(stream_features(entries, tokenizer, jobs))
         assert [entry for entry, _ in together] == entries
         assert [plain(result) for _, result in together] == alone
 
@@ -351,26 +354,26 @@ def test_feed_is_the_same_for_every_number_of_jobs(sample, tokenizer):
 @pytest.mark.parametrize("handler", ["signal.SIG_IGN", "lambda *_: None"])
 def test_other_processes_end_whatever_a_program_does_with_sigterm(sample, handler):
     program = (
-        "import signal, sys; from streamnb.config import build; from streamnb.replay import replay;"
+        "import signal, sys; from streamnb.config import build; from streamnb.replay import replay_corpus;"
         f"signal.signal(signal.SIGTERM, {handler});"
-        "replay(build({'corpus': {'path': sys.argv[1], 'limit': 20}, 'jobs': 3}))"
+        "replay_corpus(build({'corpus': {'path': sys.argv[1], 'limit': 20}, 'jobs': 3}))"
     )
     subprocess.run([sys.executable, "-c", program, str(sample)], check=True, timeout=60, cwd="/")
 
 
 def test_names_are_kept_where_somebody_asks_for_them(sample, tmp_path, monkeypatch):
-    kept = []
+    previous = []
 
     def noted(config, corpus):
-        kept.append(config.model.keep_names)
+        previous.append(config.model.keep_names)
         return make_tokenizer(config, corpus)
 
     monkeypatch.setattr("streamnb.replay.run.make_tokenizer", noted)
     figures = []
     for output in ({}, {"folder": str(tmp_path / "run")}, {"model": str(tmp_path / "m.snb")}):
-        report = replay(build({"corpus": {"path": str(sample)}, "output": output}))
+        report = replay_corpus(build({"corpus": {"path": str(sample)}, "output": output}))
         figures.append(report.summary.as_dict())
-    assert kept == [False, True, True]
+    assert previous == [False, True, True]
     assert figures[0] == figures[1] == figures[2]
 
 
@@ -382,17 +385,17 @@ def test_long_messages_do_not_hold_two_processes_up(tmp_path):
         for _ in range(1200)
     ]
     (tmp_path / "long.csv").write_text("label,text\n" + "".join(rows))
-    found = []
+    outcome = []
     for jobs in (1, 2):
         command = [*STREAMNB, "replay", str(tmp_path / "long.csv"), "--jobs", str(jobs), "--json"]
         done = subprocess.run(command, capture_output=True, timeout=60, check=True)
-        found.append(json.loads(done.stdout)["log_loss"])
-    assert found[0] == found[1]
+        outcome.append(json.loads(done.stdout)["log_loss"])
+    assert outcome[0] == outcome[1]
 
 
 def test_feed_can_be_left_early(sample):
     entries = list(open_corpus(sample)) * 20
-    source = feed(entries, Tokenizer(), 3)
+    source = stream_features(entries, Tokenizer(), 3)
     assert [next(source)[0] for _ in range(5)] == entries[:5]
     source.close()
 
@@ -411,7 +414,7 @@ def test_a_reader_that_dies_is_an_error_not_a_hang(sample, monkeypatch):
     monkeypatch.setattr("streamnb.replay.workers.read", dying)
     # The first chunks go to the other process, the one with the fatal message among them.
     with pytest.raises(StreamNBError, match="ended unexpectedly"):
-        list(feed(entries, Tokenizer(), 2))
+        list(stream_features(entries, Tokenizer(), 2))
 
 
 BAD_CONFIGURATIONS = {
@@ -431,7 +434,7 @@ BAD_CONFIGURATIONS = {
     "feedback: {kind: delaied}": "feedback.kind: .*'delaied' is not one of immediate, delayed, partial",
     "feedback: {kind: delayed, mesages: 5}": "feedback.mesages: unknown key; did you mean 'messages'",
     "feedback: [{kind: noisy}, {kind: margin, log_ods: 5}]": r"feedback\[1\].log_ods: unknown key; did you mean",
-    "feedback: {kind: delayed}": "feedback: give one of messages, hours, mean",
+    "feedback: {kind: delayed}": "feedback: set exactly one of messages, hours, mean",
     "feedback: {kind: partial, recipients: []}": r"feedback.recipients: \[\] is not a list of 1 values or more",
     "model: {views: [words, smells]}": r"model.views\[1\]|model.views",
     "model: {views: [words, words]}": "model.views: .*is not a list of some of words, header, body, pairs, bytes",
@@ -450,12 +453,12 @@ BAD_CONFIGURATIONS = {
     "corpus: {on_error: explode}": "corpus.on_error: 'explode' is not one of stop, skip",
     "tokenizer: {kind: post}": "tokenizer.kind: 'post' is not one of auto, text, mail",
     "evaluate: {window: 1e20}": "evaluate.window",
-    "sweep: [{1: 2}]": r"sweep\[0\]: 1 is no name; put it in quotes",
-    "sweep: {1: [2]}": "sweep: 1 is no name; put it in quotes",
-    "'': 1": "c.yaml: '': unknown key; known are corpus",
-    "model: {alpha: !!bool q}": "c.yaml:1: not YAML: 'q' is no bool",
-    "corpus:\n  limit: !!timestamp q": "c.yaml:2: not YAML: 'q' is no timestamp",
-    "model: {alpha: 1:30:00}": "c.yaml:1: not YAML: '1:30:00' is no int: to YAML it is",
+    "sweep: [{1: 2}]": r"sweep\[0\]: 1 is not a name; put it in quotes",
+    "sweep: {1: [2]}": "sweep: 1 is not a name; put it in quotes",
+    "'': 1": "c.yaml: '': unknown key; known keys: corpus",
+    "model: {alpha: !!bool q}": "c.yaml:1: not YAML: 'q' is not a valid bool",
+    "corpus:\n  limit: !!timestamp q": "c.yaml:2: not YAML: 'q' is not a valid timestamp",
+    "model: {alpha: 1:30:00}": "c.yaml:1: not YAML: '1:30:00' is not a valid int: YAML reads it",
     "model: {bound: 1e20}": "model.bound: 1e.20 is not a number from 0.001 to 1e.09",
     "jobs: 0x" + "f" * 6000: "jobs: a number of 24000 bits is not a whole number from 1 to 256",
     "tokenizer: {max_length: 100000000000000000000}": "tokenizer.max_length",
@@ -469,7 +472,7 @@ BAD_CONFIGURATIONS = {
     "just text": "expected a mapping",
     "a: [": ":1: not YAML",
     "a: b: c": ":1: not YAML",
-    "jobs: 1\njobs: 2": ":2: the key 'jobs' is there twice",
+    "jobs: 1\njobs: 2": ":2: the key 'jobs' occurs twice",
     "a: &x [1]\nb: *x": ":2: aliases",
     "a: !!python/object/apply:os.system [ls]": "not YAML",
     "? [1, 2]\n: 3": "YAML|unknown key",
@@ -491,7 +494,7 @@ def test_bad_configurations_are_refused_with_the_key(sample, tmp_path, text):
     def run():
         data = read_yaml(path)
         data.setdefault("corpus", {}).setdefault("path", str(sample))
-        replay(build(data, str(path)))
+        replay_corpus(build(data, str(path)))
 
     with pytest.raises(ConfigError, match=BAD_CONFIGURATIONS[text]) as caught:
         run()
@@ -520,11 +523,11 @@ def test_defaults_are_a_configuration_and_survive_yaml(tmp_path):
 
 def test_a_message_that_cannot_be_read_stops_or_is_noted():
     skipped = []
-    skip(build({"corpus": {"on_error": "skip"}}), "a: empty", skipped, "m1")
+    skip_or_stop(build({"corpus": {"on_error": "skip"}}), "a: empty", skipped, "m1")
     assert skipped == ["a: empty"]
-    for name, told in (("m1", "message m1; "), ("", "")):
-        with pytest.raises(CorpusError, match=rf"^a: empty \({told}--on-error skip goes on"):
-            skip(build({}), "a: empty", skipped, name)
+    for name, calls in (("m1", "message m1; "), ("", "")):
+        with pytest.raises(CorpusError, match=rf"^a: empty \({calls}use --on-error skip"):
+            skip_or_stop(build({}), "a: empty", skipped, name)
 
 
 def test_a_configuration_may_say_where_a_corpus_is_at_home(repository, tmp_path):
@@ -563,7 +566,7 @@ def bad_targets(folder: Path):
     (folder / "broken.yaml").write_text("corpus: [")
     return {
         "missing": ("missing: no such file or folder", 3),
-        "empty": ("not a corpus; looked for", 3),
+        "empty": ("not a corpus; expected", 3),
         "blank": ("the file is empty", 3),
         "binary": ("not a corpus", 3),
         "gone": ("nothing-here: cannot be read", 3),
@@ -636,7 +639,7 @@ def test_a_huge_message(tmp_path):
         (
             "ham m\nspam m\n",
             ["--set", "feedback={kind: partial, recipients: [a@example.org]}"],
-            "no label of a message to one of feedback.recipients came",
+            "no message was sent to one of feedback.recipients",
             3,
         ),
         (
@@ -723,12 +726,12 @@ def test_the_field_with_the_label_is_never_read_as_text(tmp_path):
         for label in ["ham", "spam"] * 5
     )
     (tmp_path / "box").write_text(box)
-    asked = ["replay", tmp_path / "box", "--set", "corpus.label_header=X-Label"]
-    status, _, error = streamnb_command(*asked, "--set", "tokenizer.kind=text")
+    requests = ["replay", tmp_path / "box", "--set", "corpus.label_header=X-Label"]
+    status, _, error = streamnb_command(*requests, "--set", "tokenizer.kind=text")
     assert status == 2
     assert "tokenizer.kind" in error
     assert "X-Label" in error
-    status, out, _ = streamnb_command(*asked, "--json")
+    status, out, _ = streamnb_command(*requests, "--json")
     assert status == 0
     assert json.loads(out)["accuracy"] <= 0.5  # the messages are alike
 

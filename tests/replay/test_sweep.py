@@ -15,7 +15,7 @@ from test_replay import interrupt, streamnb_command
 from streamnb.config import build
 from streamnb.errors import ConfigError, CorpusError
 from streamnb.evaluate.compare import compare, read_run
-from streamnb.replay.run import replay
+from streamnb.replay import replay_corpus
 from streamnb.replay.sweep import sweep
 
 
@@ -37,13 +37,13 @@ GRIDS = [
 )
 def test_a_sweep_gives_what_single_runs_give(sample, tmp_path, grid, feedback):
     sections = {"feedback": feedback} if feedback else {}
-    found = sweep(config(sample, sweep=grid, output={"folder": str(tmp_path / "s")}, **sections))
-    assert len(found) == np.prod([len(values) for values in grid.values()])
+    result = sweep(config(sample, sweep=grid, output={"folder": str(tmp_path / "s")}, **sections))
+    assert len(result) == np.prod([len(values) for values in grid.values()])
     numbered = json.loads((tmp_path / "s" / "sweep.json").read_text())
-    assert [one["settings"] for one in numbered] == [
-        json.loads(json.dumps(one.settings)) for one in found
+    assert [item["settings"] for item in numbered] == [
+        json.loads(json.dumps(item.settings)) for item in result
     ]
-    for number in (1, 2, len(found)):
+    for number in (1, 2, len(result)):
         alone = tmp_path / f"alone{number}"
         streamnb_command("replay", tmp_path / "s" / f"{number}" / "config.yaml", "--out", alone)
         swept = tmp_path / "s" / f"{number}" / "results.txt"
@@ -54,11 +54,11 @@ def test_a_sweep_in_several_processes_gives_the_same(sample, tmp_path):
     grid = {"model.alpha": [0.1, 1.0], "model.kind": ["multinomial", "classifier"]}
     for jobs in (1, 2):
         folder = {"folder": str(tmp_path / f"{jobs}")}
-        found = sweep(config(sample, sweep=grid, output=folder, jobs=jobs))
-        assert len(found) == 4
+        result = sweep(config(sample, sweep=grid, output=folder, jobs=jobs))
+        assert len(result) == 4
     for number in range(1, 5):
-        one, two = (tmp_path / f"{jobs}" / f"{number}" / "results.txt" for jobs in (1, 2))
-        assert one.read_bytes() == two.read_bytes()
+        item, two = (tmp_path / f"{jobs}" / f"{number}" / "results.txt" for jobs in (1, 2))
+        assert item.read_bytes() == two.read_bytes()
 
 
 def test_an_error_in_another_process_is_said_in_a_line(sample, tmp_path):
@@ -74,9 +74,9 @@ def test_an_error_in_another_process_is_said_in_a_line(sample, tmp_path):
 
 def test_settings_can_be_listed(sample):
     listed = [{}, {"model.kind": "multinomial"}, {"feedback": {"kind": "noisy", "share": 0.3}}]
-    found = sweep(config(sample, sweep=listed))
-    assert sorted(map(str, (one.settings for one in found))) == sorted(map(str, listed))
-    noisy = next(one for one in found if "feedback" in one.settings)
+    result = sweep(config(sample, sweep=listed))
+    assert sorted(map(str, (item.settings for item in result))) == sorted(map(str, listed))
+    noisy = next(item for item in result if "feedback" in item.settings)
     assert noisy.report.config.feedback[0].share == 0.3
     status, out, _ = streamnb_command(
         "replay", sample, "--limit", 60, "--set", f"sweep={json.dumps(listed)}"
@@ -95,7 +95,7 @@ def test_sweeps_rank_and_print(sample):
     assert len(ranked) == 4
     assert ranked == sorted(ranked)
     _, out, _ = streamnb_command("replay", sample, "--set", grid, "--limit", 100, "--json")
-    assert [round(one["one_minus_roca_percent"], 4) for one in json.loads(out)] == ranked
+    assert [round(item["one_minus_roca_percent"], 4) for item in json.loads(out)] == ranked
 
 
 @pytest.mark.parametrize(
@@ -125,18 +125,18 @@ def test_bad_sweeps_are_refused(sample, grid, message):
 @pytest.fixture
 def runs(sample, tmp_path):
     for kind in ("classifier", "multinomial"):
-        replay(config(sample, model={"kind": kind}, output={"folder": str(tmp_path / kind)}))
+        replay_corpus(config(sample, model={"kind": kind}, output={"folder": str(tmp_path / kind)}))
     return [tmp_path / "multinomial", tmp_path / "classifier"]
 
 
 def test_compared_figures_are_those_of_the_runs(runs):
-    found = compare([read_run(run) for run in runs], times=50)
+    result = compare([read_run(run) for run in runs], resamples=50)
     for k, run in enumerate(runs):
         summary = json.loads((run / "summary.json").read_text())
-        for name in found.figures:
-            assert found.figures[name][k] == pytest.approx(summary[name])
-    for name, [(value, (low, high))] in found.differences.items():
-        first, second = found.figures[name]
+        for name in result.figures:
+            assert result.figures[name][k] == pytest.approx(summary[name])
+    for name, [(value, (low, high))] in result.differences.items():
+        first, second = result.figures[name]
         assert value == pytest.approx(second - first)
         assert low <= value <= high
 
@@ -148,7 +148,7 @@ def test_compare_prints(runs):
     assert "(1-ROCA)% (lower is better)" in out
     status, out, _ = streamnb_command("compare", *runs, runs[0] / "results.txt", "--json")
     assert status == 0
-    assert [len(of) for of in json.loads(out)["differences"].values()] == [2] * 10
+    assert [len(source) for source in json.loads(out)["differences"].values()] == [2] * 10
     assert json.loads(out)["differences"]["accuracy"][1] == [0, [0, 0]]
 
 
@@ -156,16 +156,16 @@ def test_other_streams_are_refused(runs, tmp_path):
     lines = (runs[0] / "results.txt").read_text().splitlines()
     changes = {
         "line 2 is .* judge=": [lines[0], lines[2], *lines[3:]],
-        "119 messages, there it is 120": lines[:-1],
-        ":3: not 'NAME judge=": [*lines[:2], "what", *lines[3:]],
-        ":1: not 'NAME judge=": [lines[0].replace("score=", "score=nan#"), *lines[1:]],
-        "there are no results": [],
+        "119 messages, expected 120": lines[:-1],
+        ":3: expected 'NAME judge=": [*lines[:2], "what", *lines[3:]],
+        ":1: expected 'NAME judge=": [lines[0].replace("score=", "score=nan#"), *lines[1:]],
+        "the file holds no results": [],
     }
     for message, changed in changes.items():
         (tmp_path / "other.txt").write_text("\n".join(changed) + "\n" * bool(changed))
         with pytest.raises(CorpusError, match=message):
             compare([read_run(runs[0]), read_run(tmp_path / "other.txt")], 2)
-    with pytest.raises(CorpusError, match="scores are for class ham, there for spam"):
+    with pytest.raises(CorpusError, match="scores are for class ham, expected spam"):
         compare([read_run(runs[0]), read_run(runs[1], "ham")], 2)
     with pytest.raises(CorpusError, match="for class spam; eggs is none of its classes"):
         read_run(runs[0], "eggs")
@@ -187,7 +187,7 @@ def test_hostile_results_end_at_once(runs, tmp_path):
     (runs[0] / "summary.json").unlink()
     os.mkfifo(runs[0] / "summary.json")
     assert read_run(runs[0]).positive == "spam"
-    for name, message in (("long", ":1: not 'NAME"), ("pipe", "not a regular file")):
+    for name, message in (("long", ":1: expected 'NAME"), ("pipe", "not a regular file")):
         with pytest.raises(CorpusError, match=message):
             read_run(tmp_path / name)
     with pytest.raises(CorpusError, match="not a regular file"):
@@ -204,8 +204,8 @@ def test_hostile_results_end_at_once(runs, tmp_path):
     ],
 )
 def test_compare_says_what_is_wrong(runs, arguments, status, message):
-    found, _, error = streamnb_command("compare", *(a.format(runs[0]) for a in arguments))
-    assert (found, "Traceback" in error) == (status, False)
+    result, _, error = streamnb_command("compare", *(a.format(runs[0]) for a in arguments))
+    assert (result, "Traceback" in error) == (status, False)
     assert message in error
 
 
@@ -256,8 +256,8 @@ def test_ctrl_c_leaves_an_earlier_sweep_alone(sample, tmp_path):
     before = {file: file.read_bytes() for file in run.rglob("*") if file.is_file()}
     error = interrupt(sample, *sweep)
     assert {file: file.read_bytes() for file in before} == before
-    assert "sweep.json: the earlier ranking was left alone" in error
-    assert "1: the earlier results were left alone" in error
+    assert "sweep.json: the earlier ranking stays as it is" in error
+    assert "1: the earlier results stay as they are" in error
 
 
 @pytest.mark.parametrize("arguments", [["--save", "m"], ["--details"]])
@@ -274,5 +274,5 @@ def test_results_of_other_programs_can_be_compared(tmp_path):
         for n in range(60)
     )
     Path(tmp_path / "jig").write_text(text)
-    found = compare([read_run(tmp_path / "jig")] * 2, 10)
-    assert found.differences["one_minus_roca_percent"] == [(0, (0, 0))]
+    result = compare([read_run(tmp_path / "jig")] * 2, 10)
+    assert result.differences["one_minus_roca_percent"] == [(0, (0, 0))]

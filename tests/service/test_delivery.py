@@ -30,7 +30,7 @@ from streamnb.features.mail_words import MailTokenizer
 from streamnb.mail import parse
 from streamnb.mailbox.digest import digest, header_key
 from streamnb.mailbox.location import socket_path
-from streamnb.mailbox.service.answers import JudgeOptions, Response, answer, header_field
+from streamnb.mailbox.service.response import Response, JudgeOptions, judge, header_field
 from streamnb.mailbox.service.client import MailboxClient
 from streamnb.mailbox.service.passthrough import pass_through
 from streamnb.mailbox.service.protocol import MOST, read_request, write_reply
@@ -108,7 +108,7 @@ def test_hostile_mail_is_read_in_bounded_time(name, trained):
     message = HOSTILE[name]
     begun = time.monotonic()
     with Mailbox(trained) as box:
-        found = answer(box, message, JudgeOptions(3))
+        found = judge(box, message, JudgeOptions(3))
         assert found.mark in "SHU"
         json.dumps(found)
         assert len(digest(message)) == 32
@@ -139,7 +139,7 @@ def test_every_mail_of_the_corpora_passes_byte_for_byte(corpora, name, trained):
                 message = file.read()
 
             def ask(head):
-                found = answer(box, head)
+                found = judge(box, head)
                 marks.add(found.mark)
                 return found
 
@@ -688,7 +688,7 @@ def test_a_server_answers_as_the_database_does(sample, trained, server):
     with MailboxClient(trained, question=JudgeOptions(2)) as asking, Mailbox(trained) as box:
         for entry in list(open_corpus(sample))[:50]:
             message = read(entry)
-            assert asking.classify(message) == answer(box, message, JudgeOptions(2))
+            assert asking.classify(message) == judge(box, message, JudgeOptions(2))
         assert asking._mailbox is None  # it was the server that was asked
         assert asking.classify(HOSTILE["50 MB"]).mark in "SHU"
         assert asking._mailbox is None

@@ -33,8 +33,8 @@ from streamnb.mailbox.digest import digest
 from streamnb.mailbox.service import api, proxy, server
 from streamnb.mailbox.service.client import MailboxClient
 from streamnb.mailbox.service.http import http as talk_http
-from streamnb.mailbox.service.judge import Mailboxes, NoMailboxError
-from streamnb.mailbox.service.listening import Address, accept, listen
+from streamnb.mailbox.service.mailboxes import Mailboxes, NoMailboxError
+from streamnb.mailbox.service.sockets import Address, accept, listen
 from streamnb.mailbox.service.protocol import Request
 from streamnb.mailbox.status import status as status_of
 
@@ -674,7 +674,7 @@ def test_a_fault_of_the_program_is_not_told_as_a_missing_user(tmp_path, monkeypa
     def broken(*arguments):
         raise KeyError("a fault")
 
-    monkeypatch.setattr("streamnb.mailbox.service.server.answer", broken)
+    monkeypatch.setattr("streamnb.mailbox.service.server.judge", broken)
     ours, theirs = Request((0, 0), 0), Request((0, 0), 0, user="ann")
     with Mailbox(tmp_path / "db", create=True) as box:
         mailboxes = Mailboxes(box)

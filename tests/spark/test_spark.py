@@ -48,10 +48,10 @@ from streamnb import (
 )
 from streamnb.config import build
 from streamnb.corpus import open_corpus, read
-from streamnb.evaluate import Judged
-from streamnb.partial import Slices, advance, fresh, learn_shard, merge, plan_of
+from streamnb.evaluate import ScoredPrediction
+from streamnb.partial import ShardPlan, learn_shard, merge, merge_shards, new_model, spec_of
 from streamnb.partial.shards import STATE
-from streamnb.replay.run import replay
+from streamnb.replay import replay_corpus
 from streamnb.spark import fitting
 
 pytestmark = [
@@ -70,7 +70,7 @@ MODELS = {
 @pytest.fixture(scope="session")
 def session(tmp_path_factory):
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    made = (
+    instance = (
         SparkSession.builder.master("local[2,4]")  # a task is tried four times
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
@@ -78,9 +78,9 @@ def session(tmp_path_factory):
         .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
         .getOrCreate()
     )
-    made.sparkContext.setLogLevel("OFF")
-    yield made
-    made.stop()
+    instance.sparkContext.setLogLevel("OFF")
+    yield instance
+    instance.stop()
 
 
 def frame_of(session, rows, partitions=3, seed=0):
@@ -101,7 +101,7 @@ def saved(model):
     return data.getvalue()
 
 
-def taught(classifier, rows):
+def trained(classifier, rows):
     for row in rows:
         classifier.learn_one(row.x, row.label)
     return classifier
@@ -121,11 +121,11 @@ def test_fit_is_learning_in_order(session, kind, seed, n, classes, partitions, p
     rows = stream(seed, n, classes)
     template = Classifier(Tokenizer(), MODELS[kind]())
     frame = frame_of(session, rows, partitions, seed)
-    found = spark.fit(frame, template, parts=parts, memory=memory)
+    result = spark.fit(frame, template, parts=parts, memory=memory)
     assert not template.labels
-    one = taught(template, rows)
-    assert found.labels == one.labels
-    assert saved(found) == saved(one)
+    item = trained(template, rows)
+    assert result.labels == item.labels
+    assert saved(result) == saved(item)
 
 
 @pytest.mark.parametrize("kind", MODELS)
@@ -149,7 +149,7 @@ def test_prequential_is_exact(session, kind, seed, classes, partitions, block, d
 def judged(steps):
     names = ("score", "loss", "brier", "claim", "confidence", "classes")
     for row in steps.toArrow().to_pylist():
-        figures = Judged(*(row[name] for name in names))
+        figures = ScoredPrediction(*(row[name] for name in names))
         yield row["position"], row["judge"], row["given"], figures
 
 
@@ -167,7 +167,7 @@ def test_the_summary_is_that_of_replay(session):
     classifier = Classifier(MailTokenizer(), MultinomialNB())
     steps = spark.prequential(mail_of(session, sample()), classifier, block=50)
     corpus = {"path": "corpora/sample"}
-    report = replay(build({"corpus": corpus, "model": {"kind": "multinomial"}}))
+    report = replay_corpus(build({"corpus": corpus, "model": {"kind": "multinomial"}}))
     assert spark.summary(steps) == report.summary
     assert spark.summary(steps, intervals=False).intervals == {}
 
@@ -177,9 +177,9 @@ def test_scores_are_those_of_the_model(session):
     model = MailClassifier()
     for _, y, x in rows[:200]:
         model.learn_one(x, y)
-    found = spark.score(mail_of(session, rows), model, classes=True, keep=["label"])
-    assert found.columns == ["position", "label", "given", "score", "p_spam", "p_ham"]
-    for row in found.toArrow().to_pylist():
+    result = spark.score(mail_of(session, rows), model, classes=True, keep=["label"])
+    assert result.columns == ["position", "label", "given", "score", "p_spam", "p_ham"]
+    for row in result.toArrow().to_pylist():
         message = rows[row["position"]][2]
         scores = model.joint_log_likelihood(message)
         assert row["label"] == rows[row["position"]][1]
@@ -187,25 +187,25 @@ def test_scores_are_those_of_the_model(session):
         assert row["score"] == scores["spam"] - scores["ham"]
         shares = model.predict_proba_one(message)
         assert shares == {"spam": row["p_spam"], "ham": row["p_ham"]}
-    nothing = spark.score(mail_of(session, rows[:3]), MailClassifier()).toArrow().to_pylist()
-    assert [(row["given"], row["score"]) for row in nothing] == [(None, 0.0)] * 3
+    empty_result = spark.score(mail_of(session, rows[:3]), MailClassifier()).toArrow().to_pylist()
+    assert [(row["given"], row["score"]) for row in empty_result] == [(None, 0.0)] * 3
 
 
 @pytest.mark.parametrize("kind", ["gaussian", "mixed", "aode"])
 def test_models_of_rows(session, kind):
-    made = {"gaussian": GaussianNB, "mixed": MixedNB, "aode": AODE}[kind]
+    instance = {"gaussian": GaussianNB, "mixed": MixedNB, "aode": AODE}[kind]
     rows = table(5, 50, kind)
     data = [{"position": row.position, "label": row.label, **row.x} for row in rows]
     frame = session.createDataFrame(pa.Table.from_pylist(data)).repartition(3)
-    model = taught(made(), rows)
-    found = spark.fit(frame, made())
-    assert found.labels == model.labels
+    model = trained(instance(), rows)
+    result = spark.fit(frame, instance())
+    assert result.labels == model.labels
     expected = [model.joint_log_likelihood(row.x) for row in rows]
-    assert [found.joint_log_likelihood(row.x) for row in rows] == expected
-    scored = spark.score(frame.drop("label"), found).sort("position").toArrow().to_pylist()
-    assert [row["given"] for row in scored] == [max(of, key=of.get) for of in expected]
-    steps = spark.prequential(frame, made(), block=7).sort("position")
-    assert list(judged(steps)) == list(judged_in_sequence(made(), rows))
+    assert [result.joint_log_likelihood(row.x) for row in rows] == expected
+    scored = spark.score(frame.drop("label"), result).sort("position").toArrow().to_pylist()
+    assert [row["given"] for row in scored] == [max(value, key=value.get) for value in expected]
+    steps = spark.prequential(frame, instance(), block=7).sort("position")
+    assert list(judged(steps)) == list(judged_in_sequence(instance(), rows))
 
 
 def test_labels_may_be_numbers_or_truth_values(session):
@@ -226,42 +226,42 @@ def test_labels_may_be_numbers_or_truth_values(session):
 def test_a_model_for_each(session):
     rows = sample()
     frame = mail_of(session, rows).withColumn("user", F.concat(F.lit("u"), F.expr("position % 3")))
-    found = spark.fit_each(frame, MailClassifier(), by="user").toArrow().to_pylist()
-    assert sorted(row["user"] for row in found) == ["u0", "u1", "u2"]
-    for row in found:
-        one = MailClassifier()
-        mine = [(y, x) for i, y, x in rows if f"u{i % 3}" == row["user"]]
-        for y, x in mine:
-            one.learn_one(x, y)
-        assert row["messages"] == len(mine)
-        assert saved(Classifier.load(io.BytesIO(row["model"]))) == saved(one)
+    result = spark.fit_each(frame, MailClassifier(), group="user").toArrow().to_pylist()
+    assert sorted(row["user"] for row in result) == ["u0", "u1", "u2"]
+    for row in result:
+        item = MailClassifier()
+        actual = [(y, x) for i, y, x in rows if f"u{i % 3}" == row["user"]]
+        for y, x in actual:
+            item.learn_one(x, y)
+        assert row["messages"] == len(actual)
+        assert saved(Classifier.load(io.BytesIO(row["model"]))) == saved(item)
 
 
 def test_shards_add_up(session, monkeypatch):
-    monkeypatch.setattr(fitting, "FEWEST", 20)
-    monkeypatch.setattr(fitting, "_HELD_BACK", 30)
+    monkeypatch.setattr(fitting, "MIN_SHARD", 20)
+    monkeypatch.setattr(fitting, "_HELD_OUT", 30)
     rows = stream(3, 600, 2)
     slow = TextClassifier()
-    slices, cut = Slices(0, 599, 3, 2, 20), {}
+    slices, cut = ShardPlan(0, 599, 3, 2, 20), {}
     for row in rows:
-        cut.setdefault(slices.of(row.position), []).append(row)
-    plan = plan_of(slow)
-    for first, last in slices.taken_together():
+        cut.setdefault(slices.slice_of(row.position), []).append(row)
+    plan = spec_of(slow)
+    for first, last in slices.slices_by_round():
         data = saved(slow)
         shards = [
             list(learn_shard(Classifier.load(io.BytesIO(data)), cut[k], 2))
             for k in range(first, last + 1)
         ]
         pieces = [piece for shard in shards for piece in shard if piece.view != STATE]
-        advance(slow, [*merge(plan, pieces), shards[-1][-1]])
+        merge_shards(slow, [*merge(plan, pieces), shards[-1][-1]])
     for partitions in (1, 5):
         frame = frame_of(session, rows, partitions)
-        found = spark.fit(frame, TextClassifier(), shards=3, rounds=2, parts=2)
-        assert saved(found) == saved(slow)
-    assert found.messages() == taught(TextClassifier(), rows).messages()
+        result = spark.fit(frame, TextClassifier(), shards=3, rounds=2, parts=2)
+        assert saved(result) == saved(slow)
+    assert result.messages() == trained(TextClassifier(), rows).messages()
 
 
-def flaky(frame, where, what, attempts):
+def flaky(frame, location, subject, attempts):
     """The frame, whose rows make a task fail in some way when it is tried for the first time."""
 
     def read_on(batches):
@@ -271,28 +271,28 @@ def flaky(frame, where, what, attempts):
         (attempts / f"{TaskContext.get().taskAttemptId()}").touch()
         for batch in batches:
             yield batch
-            if first and where in batch.column("position").to_pylist():
-                if what == "error":
+            if first and location in batch.column("position").to_pylist():
+                if subject == "error":
                     raise OSError("the first attempt")
                 os.kill(os.getpid(), signal.SIGKILL)
 
-    kept = frame.sparkSession.conf.get("spark.sql.execution.arrow.maxRecordsPerBatch")
+    previous = frame.sparkSession.conf.get("spark.sql.execution.arrow.maxRecordsPerBatch")
     frame.sparkSession.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", 10)
-    return frame.mapInArrow(read_on, frame.schema), kept
+    return frame.mapInArrow(read_on, frame.schema), previous
 
 
-@pytest.mark.parametrize("what", ["error", "kill"])
-def test_tasks_that_fail_or_die_change_nothing(session, what, tmp_path):
+@pytest.mark.parametrize("subject", ["error", "kill"])
+def test_tasks_that_fail_or_die_change_nothing(session, subject, tmp_path):
     rows = stream(8, 300, 3)
     template = Classifier(Tokenizer(), MultinomialNB())
-    frame, kept = flaky(frame_of(session, rows, 6), 150, what, tmp_path)
+    frame, previous = flaky(frame_of(session, rows, 6), 150, subject, tmp_path)
     try:
-        assert saved(spark.fit(frame, template)) == saved(taught(template.clone(), rows))
+        assert saved(spark.fit(frame, template)) == saved(trained(template.clone(), rows))
         assert len(list(tmp_path.iterdir())) > 6  # one for each partition, and another one
         steps = spark.prequential(frame, template.clone(), block=40).sort("position")
         assert list(judged(steps)) == list(judged_in_sequence(template.clone(), rows))
     finally:
-        session.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", kept)
+        session.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", previous)
 
 
 EXECUTOR_KILLED = """
@@ -349,7 +349,7 @@ def test_a_killed_executor_changes_nothing(tmp_path):
 def test_what_cannot_be_is_refused(session):
     frame = frame_of(session, stream(1, 20, 2))
     words = Classifier(Tokenizer(), MultinomialNB())
-    for call, why in (
+    for call, cause in (
         (lambda: spark.fit(frame, MailClassifier()), "shards="),
         (lambda: spark.fit(frame, Classifier(Tokenizer(), MultinomialNB(decay=0.9))), "decay"),
         (lambda: spark.fit(frame, MultinomialNB()), "expected a Classifier"),
@@ -364,15 +364,15 @@ def test_what_cannot_be_is_refused(session):
         (lambda: spark.prequential(frame.drop("position"), words), "no column 'position'"),
         (lambda: spark.prequential(frame, TextClassifier()), "one message after the other"),
         (lambda: spark.prequential(frame.where("position != 7"), words, delay=3), "without gaps"),
-        (lambda: spark.fit_each(frame, words, by="user"), "no column 'user'"),
+        (lambda: spark.fit_each(frame, words, group="user"), "no column 'user'"),
         (lambda: spark.score(frame, words, keep=["nothing"]), "'nothing'"),
         (lambda: spark.score(frame, words, keep=["label", "label"]), "a column twice"),
         (lambda: spark.fit(frame, words, rounds=2), "goes with shards"),
         (lambda: spark.fit(frame, words, memory=float("nan")), "memory"),
-        (lambda: spark.fit(frame, words, least=-1), "least"),
-        (lambda: spark.fit_each(frame, words, by="message"), "rename it"),
+        (lambda: spark.fit(frame, words, min_count=-1), "least"),
+        (lambda: spark.fit_each(frame, words, group="message"), "rename it"),
     ):
-        with pytest.raises(ValueError, match=why):
+        with pytest.raises(ValueError, match=cause):
             call()
 
 
@@ -497,23 +497,23 @@ def test_the_command_does_what_a_configuration_says(tmp_path):
     assert command("spark", "table", "corpora/sample", "-o", mail).returncode == 0
     settings = ["--set", f"spark.input={mail}", "--set", f"output.model={model}"]
     assert command("spark", "fit", "configs/spark.yaml", *settings).returncode == 0
-    told = command("spark", "prequential", "configs/spark.yaml", *settings, "--json")
+    calls = command("spark", "prequential", "configs/spark.yaml", *settings, "--json")
     corpus = {"path": "corpora/sample"}
-    report = replay(build({"corpus": corpus, "model": {"kind": "multinomial"}}))
-    assert json.loads(told.stdout) == json.loads(json.dumps(report.summary.as_dict()))
+    report = replay_corpus(build({"corpus": corpus, "model": {"kind": "multinomial"}}))
+    assert json.loads(calls.stdout) == json.loads(json.dumps(report.summary.as_dict()))
     scored = [*settings, "--set", f"spark.output={out}", "--json"]
     assert (
         json.loads(command("spark", "score", "configs/spark.yaml", *scored).stdout)["messages"]
         == 300
     )
-    one = Classifier(MailTokenizer(), MultinomialNB())
+    item = Classifier(MailTokenizer(), MultinomialNB())
     for _, y, x in sample():
-        one.learn_one(x, y)
-    assert saved(Classifier.load(model)) == saved(one)
+        item.learn_one(x, y)
+    assert saved(Classifier.load(model)) == saved(item)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "status", "why"),
+    ("arguments", "status", "cause"),
     [
         (["fit", "configs/sample.yaml"], 2, "spark.input"),
         (["fit", "configs/spark.yaml", "--set", "spark.input=none"], 1, "PATH_NOT_FOUND"),
@@ -546,10 +546,10 @@ def test_the_command_does_what_a_configuration_says(tmp_path):
         ),
     ],
 )
-def test_the_command_says_in_a_line_what_is_wrong(arguments, status, why):
+def test_the_command_says_in_a_line_what_is_wrong(arguments, status, cause):
     done = command("spark", *arguments)
     assert done.returncode == status
-    assert why in done.stderr
+    assert cause in done.stderr
 
 
 def test_what_fails_in_a_task_is_one_line_and_leaves_nothing_in_the_way(tmp_path):
@@ -574,10 +574,10 @@ def test_what_fails_in_a_task_is_one_line_and_leaves_nothing_in_the_way(tmp_path
     assert unknown.returncode == 2
     assert "'nope'" in unknown.stderr
     parquet.write_table(pa.table(table).slice(0, 0), mail)
-    for what in ("fit", "prequential"):
-        nothing = command("spark", what, *settings, "--set", f"output.model={model}")
-        assert nothing.returncode == 3, nothing.stderr
-        assert "there are no messages" in nothing.stderr
+    for subject in ("fit", "prequential"):
+        empty_result = command("spark", subject, *settings, "--set", f"output.model={model}")
+        assert empty_result.returncode == 3, empty_result.stderr
+        assert "there are no messages" in empty_result.stderr
     assert not model.exists()
 
 
@@ -585,14 +585,14 @@ def test_a_table_is_not_replaced_by_nothing(tmp_path):
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "1").write_bytes(b"Subject: a\n\nb")
     (tmp_path / "index").write_text("Spam data/1\n")  # only to be classified
-    kept = tmp_path / "keep.parquet"
-    kept.write_bytes(b"kept")
-    assert command("spark", "table", tmp_path, "-o", kept).returncode == 3
-    assert kept.read_bytes() == b"kept"
+    previous = tmp_path / "keep.parquet"
+    previous.write_bytes(b"kept")
+    assert command("spark", "table", tmp_path, "-o", previous).returncode == 3
+    assert previous.read_bytes() == b"kept"
 
 
 def test_a_plan_is_the_same_for_all():
-    assert plan_of(fresh(plan_of(MailClassifier()))) == plan_of(MailClassifier())
+    assert spec_of(new_model(spec_of(MailClassifier()))) == spec_of(MailClassifier())
 
 
 def test_the_guide_runs_as_it_stands(session, tmp_path, monkeypatch):
@@ -609,14 +609,14 @@ def test_the_guide_runs_as_it_stands(session, tmp_path, monkeypatch):
     done = subprocess.run(["bash", "-euc", blocks[0][1]], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-2000:]
     assert "accuracy" in done.stdout
-    known = {"session": session}
+    existing = {"session": session}
     # The session of the tests was not begun in this folder.
     for _, example in blocks[1:]:
         for name in ("mail.parquet", "incoming", "mail.db", "checkpoint"):
             example = example.replace(f'"{name}"', f'"{tmp_path / name}"')
-        exec(example, known)  # noqa: S102 (it is ours)
-    assert {row["user"] for row in known["each"].toArrow().to_pylist()} == {0, 1, 2}
-    assert known["scores"].count() == 300
+        exec(example, existing)  # noqa: S102 (it is ours)
+    assert {row["user"] for row in existing["each"].toArrow().to_pylist()} == {0, 1, 2}
+    assert existing["scores"].count() == 300
     with Mailbox(tmp_path / "mail.db") as mailbox:
         assert sum(mailbox.classifier.messages().values()) == 300
 
@@ -637,7 +637,7 @@ assert saved(spark.fit(frame, template)) == saved(model)
 steps = spark.prequential(frame, template, block=30)
 assert list(judged(steps.sort("position"))) == list(judged_in_sequence(template.clone(), rows))
 assert spark.summary(steps).messages == spark.score(frame, model).count() == 100
-each = spark.fit_each(frame, template, by="label")
+each = spark.fit_each(frame, template, group="label")
 assert each.count() == 3
 print("same")
 """

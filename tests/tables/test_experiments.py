@@ -28,7 +28,7 @@ from streamnb.config.yaml_files import read_yaml
 from streamnb.errors import ConfigError, CorpusError
 from streamnb.tables.experiment import run
 from streamnb.tables.experiment.data import read_examples
-from streamnb.tables.experiment.splits import shares_of, splits
+from streamnb.tables.experiment.preparation import holdout_fractions, split_rows
 
 
 @pytest.fixture
@@ -75,14 +75,14 @@ def test_splits_are_splits(labels, share, stratified, seed):
     config = made(test=share, trials=3, seed=seed)
     if stratified and max(map(labels.count, labels)) < 2:
         with pytest.raises(ConfigError, match="nothing to test"):
-            list(splits(labels, config, 0))
+            list(split_rows(labels, config, 0))
         return
-    found = list(splits(labels, config, 0))
+    found = list(split_rows(labels, config, 0))
     assert len(found) == 3
     for learned, tested in found:
         assert sorted([*learned.tolist(), *tested.tolist()]) == list(range(len(labels)))
         assert min(len(learned), len(tested)) >= 1
-    again = list(splits(labels, config, 0))
+    again = list(split_rows(labels, config, 0))
     assert all(
         np.array_equal(a, b)
         for one, other in zip(found, again, strict=True)
@@ -93,16 +93,16 @@ def test_splits_are_splits(labels, share, stratified, seed):
 def test_the_weather_splits_are_those_of_the_report():
     """K. Serrano: 10 and 4 rows; stratified 4 and 6 to learn, 1 and 3 to test."""
     labels = ["no"] * 5 + ["yes"] * 9
-    learned, tested = next(splits(labels, RandomConfig(test=0.3), 0))
+    learned, tested = next(split_rows(labels, RandomConfig(test=0.3), 0))
     assert (len(learned), len(tested)) == (10, 4)
-    learned, tested = next(splits(labels, StratifiedConfig(test=0.3), 0))
+    learned, tested = next(split_rows(labels, StratifiedConfig(test=0.3), 0))
     assert [int((part < 5).sum()) for part in (learned, tested)] == [4, 1]
     assert [int((part >= 5).sum()) for part in (learned, tested)] == [6, 3]
 
 
 def test_every_row_is_tested_about_as_often():
     counts = np.zeros(20)
-    for _, tested in splits([0] * 20, RandomConfig(test=0.5, trials=2000), 0):
+    for _, tested in split_rows([0] * 20, RandomConfig(test=0.5, trials=2000), 0):
         counts[tested] += 1
     assert counts.min() > 900
     assert counts.max() < 1100
@@ -185,7 +185,7 @@ def test_which_days_go_wrong(experiments):
 
 def test_the_wheat_experiment_agrees_with_scikit_learn(experiments):
     config = configured(experiments, "wheat", splits={"trials": 10})
-    assert len(shares_of(config.splits)) == 100
+    assert len(holdout_fractions(config.splits)) == 100
     found = run(config)
     ours, theirs = found.models["streamnb"].points, found.models["scikit-learn"].points
     assert (ours[0].test, ours[-1].test, len(ours)) == (0.01, 0.98, 100)
@@ -331,7 +331,7 @@ def test_questions_are_prepared_as_the_table_is(experiments):
             "data": {"kind": "csv", "path": wheat, "label": "variety", **prepared},
             "models": {"m": {"kind": model}},
             "splits": {"kind": "none"},
-            "ask": [row],
+            "queries": [row],
         }
         (answer,) = run(build_experiment(made)).answers
         assert max(answer.probabilities["m"], key=answer.probabilities["m"].get) == "1"
@@ -396,7 +396,7 @@ def test_all_models_answer(experiments):
                 "data": {"kind": "csv", "path": path},
                 "models": models,
                 "splits": {"kind": "none"},
-                "ask": [question],
+                "queries": [question],
             }
         )
     )
@@ -475,10 +475,10 @@ BAD_TABLES = {
     "header only": ("a,y\n", "0 rows"),
     "one row": ("a,y\n1,p\n", "1 rows"),
     "one column": ("a\n1\n", "one column"),
-    "ragged": ("a,y\n1,p\n1,2,3\n", ":3: 3 columns"),
+    "ragged": ("a,y\n1,p\n1,2,3\n", ":3: more columns"),
     "twice": ("a,a,y\n1,2,p\n", "'a' occurs twice"),
     "quote": ('a,y\n"1,p\n2,q\n', "not CSV"),
-    "binary": (b"a,y\n\xff\xfe,p\n", ":2: not UTF-8"),
+    "utf-16": ("a,y\n1,p\n2,q\n".encode("utf-16"), "perhaps UTF-16"),
     "zero": (b"a,y\n1,p\n\0,q\n", ":3: not text"),
     "no label": ("a,y\n1,p\n\n2,?\n", ":4: no label in the column 'y'"),
     "one label": ("a,y\n1,p\n2,p\n", "all labels are 'p'"),
@@ -502,7 +502,7 @@ def test_columns_that_are_not_there(tmp_path):
         ({"label": "z"}, "no column 'z'"),
         ({"columns": ("b",)}, "no column 'b'"),
         ({"text": ("b",)}, "no column 'b'"),
-        ({"columns": ("y",)}, "is what is to be told"),
+        ({"columns": ("y",)}, "is the label column and cannot be a feature"),
         ({"columns": ("a", "a")}, "names that are all different"),
         ({"columns": ()}, "names that are all different"),
         ({"bins": 2, "scale": "min-max"}, "data.scale"),
@@ -574,7 +574,7 @@ def test_the_command_and_its_files(experiments, tmp_path):
 WHEAT = ["{weather}", "--set", "data.path={wheat}", "--set", "data.label=variety", "--set"]
 MISUSES = {
     "missing": (["nothing.yaml"], 2, "nothing.yaml: cannot be read"),
-    "option": (["{weather}", "--colour"], 2, "No such option"),
+    "option": (["{weather}", "--colour"], 2, "no such option"),
     "key": (["{weather}", "--set", "splits.tets=1"], 2, "did you mean 'test'"),
     "plot": (["{weather}", "--plot", "x.gif"], 2, "ends in .svg"),
     "data": (
@@ -608,32 +608,36 @@ MISUSES = {
         "--plot no/such.svg: there is no folder no",
     ),
     "empty": (["/dev/null"], 2, "empty"),
-    "asked": (["{weather}", "--set", "ask=[{wind: 1}]"], 2, "ask: 'wind' is none of the features"),
+    "asked": (
+        ["{weather}", "--set", "queries=[{wind: 1}]"],
+        2,
+        "queries: 'wind' is none of the features",
+    ),
     "transposed": (["{weather}", "--set", "data.transposed=true"], 3, "occurs twice"),
     "asked in numbers": (
-        ["{weather}", "--set", "ask=[{windy: yes}]"],
+        ["{weather}", "--set", "queries=[{windy: yes}]"],
         2,
-        "ask: 'windy': True is not text, as FALSE, TRUE are: put it in quotes",
+        "queries: 'windy': True is not text, as FALSE, TRUE are; put it in quotes",
     ),
     "nothing": (
-        ["{weather}", "--set", "splits={kind: none}", "--set", "ask=[]"],
+        ["{weather}", "--set", "splits={kind: none}", "--set", "queries=[]"],
         2,
-        "'none' tests nothing, and nothing is asked",
+        "'none' tests nothing, and there are no queries",
     ),
     "asked too much": (
-        [*WHEAT, "models={g: {kind: gaussian}}", "--set", "ask=[{area: 1e101}]"],
+        [*WHEAT, "models={g: {kind: gaussian}}", "--set", "queries=[{area: 1e101}]"],
         2,
-        "ask: 'area': 1e+101 is not 1e100 at most",
+        "queries: 'area': 1e+101 is larger than 1e100",
     ),
     "asked of scikit-learn": (
         [
             *WHEAT,
             "models={g: {kind: scikit-learn, estimator: GaussianNB}}",
             "--set",
-            "ask=[{area: 1}]",
+            "queries=[{area: 1}]",
         ],
         2,
-        "models.g: ask: scikit-learn's models know no missing value, and 'perimeter' is one",
+        "models.g: queries: scikit-learn's models take no missing values; 'perimeter' is missing",
     ),
     "parents": (
         ["{weather}", "--set", "models={a: {kind: aode, parents: [wind]}, b: {kind: lazy}}"],
@@ -647,12 +651,12 @@ MISUSES = {
     ),
     "a bad kind": (["{weather}", "--set", "splits={kind: x}"], 2, "splits.kind: 'x' is not one of"),
     "alias": (["{weather}", "--set", "splits.trials=&a [*a]"], 2, "aliases (*name)"),
-    "depth": (["{weather}", "--set", f"splits={'[' * 20000}"], 2, "brackets in each other"),
+    "depth": (["{weather}", "--set", f"splits={'[' * 20000}"], 2, "nested over 50 deep"),
     "no folder": (["{weather}", "--out", ""], 5, "it has no name"),
     "prequential ranges": (
         ["{weather}", "--set", "splits={kind: prequential}", "--set", "data.bins=3"],
         2,
-        "'prequential' has no rows at first",
+        "'prequential' has no learned rows",
     ),
     "prequential text": (
         [
@@ -708,13 +712,13 @@ main()
 
 
 def test_shares_at_equal_distances():
-    assert shares_of(RandomConfig(test=HoldoutFractions(first=0.1, last=0.4, steps=4))) == [
+    assert holdout_fractions(RandomConfig(test=HoldoutFractions(first=0.1, last=0.4, steps=4))) == [
         0.1,
         0.2,
         0.3,
         0.4,
     ]
-    assert shares_of(RandomConfig(test=(0.5, 0.25))) == [0.5, 0.25]
+    assert holdout_fractions(RandomConfig(test=(0.5, 0.25))) == [0.5, 0.25]
 
 
 def test_reading_csv_is_linear(tmp_path):

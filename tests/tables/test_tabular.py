@@ -310,14 +310,14 @@ def test_rows_by_name_are_not_their_names():
     model = GaussianNB()
     model.learn_many([{"a": 1.5}, {"a": 9.5, "b": 1.0}], ["p", "q"])
     assert model.predict_one({"a": 9.0, "b": 1.0}) == "q"
-    assert model.known_of("q", "a")[1] == 9.5
+    assert model.feature_moments("q", "a")[1] == 9.5
     for wrong in ({"a": [1.0, 2.0]}, ["ab", "cd"], pd.Series([{"a": 1.0}, {"a": 2.0}])):
         with pytest.raises(ValueError, match="expected a matrix"):
             model.learn_many(wrong, ["p", "q"])
     masked = np.ma.masked_array([[1.0, 2.0], [3.0, 4.0]], mask=[[1, 0], [0, 0]])
     one = GaussianNB()
     one.learn_many(masked, ["x", "x"])
-    assert one.known_of("x", 0)[:2] == (1, 3.0)
+    assert one.feature_moments("x", 0)[:2] == (1, 3.0)
 
 
 def test_classes_and_levels_that_come_together():
@@ -640,7 +640,7 @@ def test_means_far_from_zero():
         near.learn_one({"x": i % 4 / 8}, i % 2)
         far.learn_one({"x": 2.0**30 + i % 4 / 8}, i % 2)
     for label in (0, 1):
-        assert far.known_of(label, "x").variance == near.known_of(label, "x").variance
+        assert far.feature_moments(label, "x").variance == near.feature_moments(label, "x").variance
     assert far.predict_proba_one({"x": 2.0**30 + 0.2}) == pytest.approx(
         near.predict_proba_one({"x": 0.2}), rel=1e-6
     )
@@ -655,8 +655,8 @@ def test_missing_values_are_left_out():
         ({"a": 5, "b": 7}, "q"),
     ]:
         model.learn_one(x, y)
-    assert model.known_of("p", "a").weight == 2
-    assert model.known_of("p", "b").weight == 0
+    assert model.feature_moments("p", "a").weight == 2
+    assert model.feature_moments("p", "b").weight == 0
     assert model.joint_log_likelihood({"a": 1.5}) == model.joint_log_likelihood(
         {"a": 1.5, "b": None, "c": 4}
     )
@@ -840,12 +840,12 @@ def test_lazy_rules_leave_independent_features_alone():
         model.learn_one(x, y)
         naive.learn_one(x, y)
     for x in ({"a": 1, "b": 1, "c": 0}, {"a": 0, "b": 1}):
-        assert model.rule_of(x) == []
+        assert model.rule_features(x) == []
         assert model.predict_proba_one(x) == pytest.approx(
             naive.predict_proba_one(x), abs=2e-3
         )  # the prior is smoothed
     exclusive_or(model, 100)
-    assert model.rule_of({"a": 1, "b": 0}) in (["a"], ["b"])
+    assert model.rule_features({"a": 1, "b": 0}) in (["a"], ["b"])
 
 
 def test_lazy_rules_leave_one_out():

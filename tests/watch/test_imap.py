@@ -14,9 +14,9 @@ from streamnb import Mailbox
 from streamnb.corpus import open_corpus, read
 from streamnb.errors import ConfigError, MailServerError
 from streamnb.mailbox.digest import digest
-from streamnb.mailbox.watch.access import Access, address_of
+from streamnb.mailbox.watch.access import Access, parse_imap_url
 from streamnb.mailbox.watch.imap import ImapAccount, folder_messages
-from streamnb.mailbox.watch.plan import Plan
+from streamnb.mailbox.watch.plan import FolderPlan
 from streamnb.mailbox.watch.watcher import Watcher
 
 pytestmark = pytest.mark.dovecot
@@ -57,7 +57,7 @@ class Scene:
         self.box = Mailbox(folder / "mail.db")
         self.said = []
         self.account = self.connect()
-        self.plan = Plan("INBOX", {junk: "spam"}, ("Archive",), **plan)
+        self.plan = FolderPlan("INBOX", {junk: "spam"}, ("Archive",), **plan)
         self.watcher = Watcher(self.box, self.account, self.plan, self.said.append)
         self.watcher.look()
 
@@ -69,7 +69,7 @@ class Scene:
         return f"imap://{self.user}@localhost:{self.server.port}/{folder}"
 
     def connect(self):
-        return ImapAccount(address_of(self.url()), self.access)
+        return ImapAccount(parse_imap_url(self.url()), self.access)
 
     def deliver(self, message, folder="INBOX"):
         self.person.append(folder, message)
@@ -202,9 +202,9 @@ def test_mail_goes_to_the_folder_of_its_class(request, tmp_path, kind):
     for i in range(70):
         for label, text in words.items():
             scene.box.learn(mail(1000 + i, text), label)
-    scene.account.make("Work")
-    scene.account.make("Work")  # it is there
-    plan = Plan("INBOX", {"Junk": "spam", "Work": "work"}, ("Archive",), move=True)
+    scene.account.create_folder("Work")
+    scene.account.create_folder("Work")  # it is there
+    plan = FolderPlan("INBOX", {"Junk": "spam", "Work": "work"}, ("Archive",), move=True)
     scene.watcher = Watcher(scene.box, scene.account, plan, scene.said.append)
     scene.watcher.look()
     for i, text in enumerate(words.values(), 1):
@@ -297,7 +297,7 @@ def test_a_connection_cut_in_the_middle_loses_nothing(server, tmp_path, after):
     for number in range(8):
         scene.move(number, "INBOX", "Junk")
     cut = Cut(server.port, after)
-    address = address_of(scene.url())._replace(port=cut.port)
+    address = parse_imap_url(scene.url())._replace(port=cut.port)
 
     def look_until_cut():
         account = ImapAccount(address, scene.access)
@@ -323,11 +323,11 @@ def test_a_folder_of_ten_thousand(server, tmp_path):
     begun = time.monotonic()
     with Mailbox(tmp_path / "db") as box:
         account = ImapAccount(
-            address_of(f"imap://{user}@localhost:{server.port}"),
+            parse_imap_url(f"imap://{user}@localhost:{server.port}"),
             Access(ca_file=str(server.certificate)),
         )
         said = []
-        watcher = Watcher(box, account, Plan("INBOX"), said.append)
+        watcher = Watcher(box, account, FolderPlan("INBOX"), said.append)
         watcher.look()
         assert "INBOX: 10,000 messages are there already" in said
         assert time.monotonic() - begun < 60
@@ -433,13 +433,13 @@ def test_trouble_is_one_line(server, tmp_path, monkeypatch):
     fails(2, "--password-command", "learn", "spam", url, *ca, "--password-command", "false")
     (tmp_path / "secret").chmod(0o600)
     account = ImapAccount(
-        address_of(url), Access(password_file=str(tmp_path / "secret"), ca_file=str(ca[1]))
+        parse_imap_url(url), Access(password_file=str(tmp_path / "secret"), ca_file=str(ca[1]))
     )
     account.close()
-    tls = address_of(f"imaps://ann@localhost:{server.tls_port}")
+    tls = parse_imap_url(f"imaps://ann@localhost:{server.tls_port}")
     command = f"cat {tmp_path / 'secret'}"
     ImapAccount(tls, Access(password_command=command, ca_file=str(ca[1]))).close()
-    plain = address_of(url)
+    plain = parse_imap_url(url)
     ImapAccount(plain, Access(password_command=command, plaintext=True)).close()
 
 
@@ -448,7 +448,7 @@ def test_trouble_is_one_line(server, tmp_path, monkeypatch):
 )
 def test_addresses_that_are_none_are_refused(url):
     with pytest.raises(ConfigError):
-        address_of(url)
+        parse_imap_url(url)
 
 
 def test_there_is_a_server():

@@ -14,15 +14,15 @@ from urllib.parse import urlencode
 import pytest
 from commands import STREAMNB, streamnb_command
 from hostile import hostile
-from test_watch import Dir, mail
+from maildirs import UserMaildir, mail
 
 from streamnb import Mailbox
 from streamnb.mailbox.base import Base
 from streamnb.mailbox.digest import digest
 from streamnb.mailbox.record import Bounds, Record
-from streamnb.mailbox.service.answers import answer
+from streamnb.mailbox.service.response import answer
 from streamnb.mailbox.watch.maildir import MaildirAccount
-from streamnb.mailbox.watch.plan import Plan
+from streamnb.mailbox.watch.plan import FolderPlan
 from streamnb.mailbox.watch.watcher import Watcher
 from streamnb.web.reading import plain_text
 
@@ -105,12 +105,12 @@ def text_of(page):
 @pytest.fixture
 def home(tmp_path):
     """A Maildir that was watched: one mail is unsure, one was moved, one stayed."""
-    home = Dir(tmp_path / "Maildir")
+    home = UserMaildir(tmp_path / "Maildir")
     with Mailbox(tmp_path / "mail.db") as box:
         for i in range(70):
             box.learn(from_("Pills <p@example.com>", mail(1000 + i, SPAM)), "spam")
             box.learn(from_("Ann <a@example.org>", mail(2000 + i, HAM)), "ham")
-        plan = Plan("INBOX", {"Junk": "spam"}, ("Archive",), move=True)
+        plan = FolderPlan("INBOX", {"Junk": "spam"}, ("Archive",), move=True)
         watcher = Watcher(box, MaildirAccount(home.root), plan, lambda line: None)
         watcher.look()
         home.deliver(1, from_("Mixed <m@example.com>", mail(1, UNSURE)))
@@ -259,13 +259,13 @@ ODD = ['<script>alert(1)</script>', '"><img src=x onerror=alert(1)>', "{{ 7*7 }}
 
 
 def test_what_a_message_would_be_is_said_by_the_site_too(tmp_path):
-    home = Dir(tmp_path / "Maildir")
+    home = UserMaildir(tmp_path / "Maildir")
     with Mailbox(tmp_path / "site.db") as site:
         for number in range(30):
             site.learn(mail(number, SPAM), "spam")
             site.learn(mail(number, HAM), "ham")
     with Mailbox(tmp_path / "mail.db", base=Base(tmp_path / "site.db")) as box:
-        plan = Plan("INBOX", {"Junk": "spam"})
+        plan = FolderPlan("INBOX", {"Junk": "spam"})
         watcher = Watcher(box, MaildirAccount(home.root), plan, lambda line: None)
         watcher.look()
         home.deliver(2, mail(2, SPAM))
@@ -284,7 +284,7 @@ def test_what_a_message_would_be_is_said_by_the_site_too(tmp_path):
 
 @pytest.mark.long
 def test_hostile_mail_on_every_page(tmp_path, full):
-    home = Dir(tmp_path / "Maildir")
+    home = UserMaildir(tmp_path / "Maildir")
     mails = [
         f"From: {odd}\nSubject: {odd}\nContent-Type: text/html\n\n{odd}<script src=http://x></script>".encode()
         for odd in ODD
@@ -294,7 +294,7 @@ def test_hostile_mail_on_every_page(tmp_path, full):
             box.learn(mail(i, SPAM) + ODD[i].encode(), "spam")
             box.learn(mail(i, HAM), ODD[0][:20].replace(" ", ""))
         watcher = Watcher(
-            box, MaildirAccount(home.root), Plan("INBOX", {"Junk": "spam"}), lambda line: None
+            box, MaildirAccount(home.root), FolderPlan("INBOX", {"Junk": "spam"}), lambda line: None
         )
         watcher.look()
         for i, message in enumerate(mails):

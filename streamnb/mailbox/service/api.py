@@ -18,8 +18,8 @@ from starlette.routing import Route
 from streamnb.errors import BusyError, StreamNBError, UnexpectedError
 from streamnb.mailbox.digest import of_hex
 from streamnb.mailbox.ledger import HUMAN, PROGRAM, read_label
-from streamnb.mailbox.service.answers import JudgeOptions, answer
-from streamnb.mailbox.service.judge import Mailboxes, NoMailboxError, learn_if_sure
+from streamnb.mailbox.service.response import JudgeOptions, judge
+from streamnb.mailbox.service.mailboxes import Mailboxes, NoMailboxError, learn_if_sure
 from streamnb.mailbox.service.protocol import MOST
 from streamnb.mailbox.sources import is_binary
 from streamnb.mailbox.status import status
@@ -61,7 +61,7 @@ def _one_of(request: Request, name: str, values: tuple[str, ...]) -> str | None:
 
 def _classify(mailbox: Mailbox, request: Request, message: bytes) -> Any:
     reasons = int(_number(request, "reasons", 0, 100) or 0)
-    found = answer(mailbox, message, JudgeOptions(reasons, _number(request, "threshold", 0.5, 1)))
+    found = judge(mailbox, message, JudgeOptions(reasons, _number(request, "threshold", 0.5, 1)))
     if _one_of(request, "learn", ("sure",)):
         learn_if_sure(mailbox, message, found)
     return found._asdict()
@@ -106,7 +106,7 @@ def _done(mailboxes: Mailboxes, act: Act, request: Request, message: bytes) -> t
                 raise _AskedWronglyError(f"{name!r:.40}: no such parameter here")
             if len(request.query_params.getlist(name)) > 1:
                 raise _AskedWronglyError(f"{name}: it is there twice")
-        with mailboxes.of(request.query_params.get("user")) as mailbox:
+        with mailboxes.borrow(request.query_params.get("user")) as mailbox:
             return 200, act(mailbox, request, message)
     except StreamNBError as error:
         return next(code for kind, code in _STATUSES if isinstance(error, kind)), error

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Self
 from streamnb.errors import StateError
 from streamnb.mailbox import location
 from streamnb.mailbox.service import protocol
-from streamnb.mailbox.service.answers import JudgeOptions, Response, answer
+from streamnb.mailbox.service.response import Response, JudgeOptions, judge
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -98,7 +98,7 @@ class MailboxClient:
             base = self.base or location.base_path(self.user)
             new = self.user is not None and base is not None  # the site has a word on their mail
             self._mailbox = with_base(self.database, new, self.wait, base)
-        found = answer(self._mailbox, message, self.question)
+        found = judge(self._mailbox, message, self.question)
         self._later = message, found
         return found
 
@@ -111,7 +111,7 @@ class MailboxClient:
             Where that cannot be.
         """
         if self._later is not None and self._mailbox is not None:
-            from streamnb.mailbox.service.judge import record_verdict
+            from streamnb.mailbox.service.mailboxes import record_verdict
 
             record_verdict(self._mailbox, *self._later, "filter", self.learn)
 

@@ -21,7 +21,7 @@ from uvicorn.server import ServerState
 
 from streamnb.errors import OutputError, convert_os_errors
 from streamnb.mailbox.location import beside
-from streamnb.mailbox.service.listening import ConnectionHandler
+from streamnb.mailbox.service.sockets import ConnectionHandler
 
 Scope = dict[str, Any]
 App = Callable[[Scope, Any, Any], Coroutine[Any, Any, None]]

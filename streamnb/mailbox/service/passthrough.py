@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import BinaryIO
 
-from streamnb.mailbox.service.answers import FIELD, Response, header_field
+from streamnb.mailbox.service.response import FIELD, Response, header_field
 from streamnb.mailbox.service.protocol import MOST
 
 _LINE = 1 << 16  # bytes of a line looked at together

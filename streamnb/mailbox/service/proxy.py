@@ -25,9 +25,9 @@ from aiosmtpd.lmtp import LMTP
 from aiosmtpd.smtp import SMTP, Envelope, Session
 
 from streamnb.errors import StreamNBError, root_cause
-from streamnb.mailbox.service.answers import JudgeOptions, Response
-from streamnb.mailbox.service.judge import Mailboxes
-from streamnb.mailbox.service.listening import Address, ConnectionHandler
+from streamnb.mailbox.service.response import Response, JudgeOptions
+from streamnb.mailbox.service.mailboxes import Mailboxes
+from streamnb.mailbox.service.sockets import Address, ConnectionHandler
 from streamnb.mailbox.service.passthrough import pass_through
 from streamnb.mailbox.service.protocol import MOST
 

@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 from streamnb.errors import StateError
 from streamnb.mailbox.service import protocol
-from streamnb.mailbox.service.answers import answer
-from streamnb.mailbox.service.judge import Mailboxes, NoMailboxError, record_verdict
-from streamnb.mailbox.service.listening import (
+from streamnb.mailbox.service.response import judge
+from streamnb.mailbox.service.mailboxes import Mailboxes, NoMailboxError, record_verdict
+from streamnb.mailbox.service.sockets import (
     Address,
     ConnectionHandler,
     accept,
@@ -164,8 +164,8 @@ def _reply(
     """The reply to a request, and what is to be done when it was sent."""
     file = request.file if any(request.file) else None
     try:
-        with mailboxes.of(request.user, file) as mailbox:
-            found = answer(mailbox, message, request.question)
+        with mailboxes.borrow(request.user, file) as mailbox:
+            found = judge(mailbox, message, request.question)
     except NoMailboxError:
         raise
     except StateError:
@@ -174,7 +174,7 @@ def _reply(
         return protocol.write_trouble(error), None
 
     def later() -> None:
-        with mailboxes.of(request.user, file) as mailbox:
+        with mailboxes.borrow(request.user, file) as mailbox:
             record_verdict(mailbox, message, found, "filter", request.learn)
 
     return protocol.write_reply(found), later if request.record or request.learn else None

@@ -9,13 +9,13 @@ import numpy as np
 
 from streamnb import _core
 from streamnb.classifier import MailClassifier
-from streamnb.corpus.entry import numbered_lines
+from streamnb.corpus.entry import iterate_lines
 from streamnb.counts.memory import MemoryCounts
 from streamnb.errors import StateError
 from streamnb.features.mail_words import MailTokenizer
 from streamnb.features.token_counts import TokenCounts
 from streamnb.mailbox.store import Mailbox
-from streamnb.mailbox.transfer.extract import Extract, digest_of_file, named, of_counts
+from streamnb.mailbox.transfer.extract import LedgerExport, digest_of_file, named, of_counts
 
 # What bogofilter calls the words of header fields, where it differs from us.
 _OURS = {b"subj:": b"subject:", b"rtrn:": b"return-path:", b"rcvd:": b"received:"}
@@ -62,13 +62,13 @@ def write_dump(mailbox: Mailbox, left_out: dict[str, int]) -> Iterator[bytes]:
     yield from sorted(lines)
 
 
-def read_dump(path: str, shown: str) -> Extract:
+def read_dump(path: str, shown: str) -> LedgerExport:
     """What a dump holds; `shown` is its name in errors."""
     classifier = MailClassifier(label_noise=0.0)
     views: dict[str, dict[str, list[float]]] = {name: {} for name in classifier.view_names}
     weights = [0.0, 0.0]
     with open(path, "rb") as file:
-        for number, line in numbered_lines(file, 1 << 16):
+        for number, line in iterate_lines(file, 1 << 16):
             fields = line.split()
             if not fields:
                 continue

@@ -30,7 +30,7 @@ _NAMES = 10_000  # that are written in one statement
 
 
 @dataclass
-class Extract:
+class LedgerExport:
     """Ledger rows, and what goes with them.
 
     Attributes
@@ -54,7 +54,7 @@ class Extract:
     names: Callable[[], Names]
 
 
-class Absorbed(NamedTuple):
+class MergeResult(NamedTuple):
     """How many rows were added, were known, overruled one of ours, or were overruled by it."""
 
     rows_added: int
@@ -63,7 +63,7 @@ class Absorbed(NamedTuple):
     overruled: int
 
 
-def of_mailbox(other: Mailbox) -> Extract:
+def of_mailbox(other: Mailbox) -> LedgerExport:
     """What another mailbox knows; within its `reading`."""
 
     def rows() -> Iterator[Row]:
@@ -81,7 +81,7 @@ def of_mailbox(other: Mailbox) -> Extract:
                     yield view, key % (1 << 64), name
 
     other.check_places()  # or what is damaged in the blocks would be taken over
-    return Extract(str(other.path), other.classifier, list(other.labels), rows, names)
+    return LedgerExport(str(other.path), other.classifier, list(other.labels), rows, names)
 
 
 def digest_of_file(path: str) -> bytes:
@@ -106,7 +106,7 @@ def of_counts(
     views: list[tuple[Any, Any]],
     names: Callable[[], Names],
     identity: bytes,
-) -> Extract:
+) -> LedgerExport:
     """Counts without a ledger: a row for each class, as if it were one long message.
 
     Parameters
@@ -133,10 +133,10 @@ def of_counts(
                 tokens,
             )  # fmt: skip
 
-    return Extract(where, classifier, labels, rows, names)
+    return LedgerExport(where, classifier, labels, rows, names)
 
 
-def absorb(mailbox: Mailbox, extract: Extract) -> Absorbed:
+def merge_export(mailbox: Mailbox, extract: LedgerExport) -> MergeResult:
     """Add what an extract knows: the same as having learned both, exactly.
 
     A message that both know is not added again; of two labels a person's counts before a
@@ -170,7 +170,7 @@ def absorb(mailbox: Mailbox, extract: Extract) -> Absorbed:
         for view, names in groupby(extract.names(), itemgetter(0)):
             while some := [name[1:] for name in islice(names, _NAMES)]:
                 mailbox.counts[view].name_features(some)
-    return Absorbed(*(tally[what] for what in Absorbed._fields))
+    return MergeResult(*(tally[what] for what in MergeResult._fields))
 
 
 @contextmanager
@@ -186,7 +186,7 @@ def _naming(where: str) -> Iterator[None]:
         raise StateError(f"{where}: what it holds is not sound") from None
 
 
-def _check_same(mailbox: Mailbox, extract: Extract) -> None:
+def _check_same(mailbox: Mailbox, extract: LedgerExport) -> None:
     mine, theirs = mailbox.classifier, extract.classifier
     if mine.settings()["tokenizer"] != theirs.settings()["tokenizer"] or [
         type(model) for model in mine.models
@@ -197,7 +197,7 @@ def _check_same(mailbox: Mailbox, extract: Extract) -> None:
         )
 
 
-def _check_retired(mailbox: Mailbox, extract: Extract) -> None:
+def _check_retired(mailbox: Mailbox, extract: LedgerExport) -> None:
     """Refuse messages that we know and whose counts cannot be told from those of others."""
     for row in extract.rows():
         if row.tokens is None and mailbox.ledger.active(row.digest) is not None:
@@ -234,7 +234,7 @@ def _added(mailbox: Mailbox, rows: list[Row]) -> Counter[str]:
 
 
 def _settle(mailbox: Mailbox, row: Row) -> str:
-    """Add a row, unless what we know of its message holds; gives a field of `Absorbed`."""
+    """Add a row, unless what we know of its message holds; gives a field of `MergeResult`."""
     before = mailbox.ledger.active(row.digest)
     if before is None:
         add_row(mailbox, row)

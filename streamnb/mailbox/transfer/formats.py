@@ -90,7 +90,7 @@ def _joined(names: list[bytes | None]) -> tuple[bytes | None, Any]:
     return b"".join(parts), np.cumsum([len(part) for part in parts], dtype=np.uint32)
 
 
-def import_file(mailbox: Mailbox, path: str, kind: str | None = None) -> extract.Absorbed:
+def import_file(mailbox: Mailbox, path: str, kind: str | None = None) -> extract.MergeResult:
     """Add what a file holds that `export`, `streamnb replay --save` or `bogoutil -d` wrote.
 
     Parameters
@@ -112,7 +112,7 @@ def import_file(mailbox: Mailbox, path: str, kind: str | None = None) -> extract
         head = _head(real)
         kind = kind or {b"PK": "model", b'{"': "lines"}.get(head[:2], "bogofilter")
         reader = {"model": _model_extract, "lines": read_lines, "bogofilter": read_dump}
-        return extract.absorb(mailbox, reader[kind](real, path))  # which reads on
+        return extract.merge_export(mailbox, reader[kind](real, path))  # which reads on
 
 
 def _head(path: str) -> bytes:
@@ -126,15 +126,15 @@ def _head(path: str) -> bytes:
         raise OSError(None, str(error)) from None
 
 
-def merge(mailbox: Mailbox, other: Mailbox) -> extract.Absorbed:
+def merge(mailbox: Mailbox, other: Mailbox) -> extract.MergeResult:
     """Add what another mailbox knows."""
     if mailbox.database.file == other.database.file:
         raise StateError(f"{other.path}: a database cannot be merged with itself")
     with other.reading():
-        return extract.absorb(mailbox, extract.of_mailbox(other))
+        return extract.merge_export(mailbox, extract.of_mailbox(other))
 
 
-def _model_extract(path: str, shown: str) -> extract.Extract:
+def _model_extract(path: str, shown: str) -> extract.LedgerExport:
     try:
         classifier = Classifier.load(path)
     except ModelFileError as error:  # which may name a copy of standard input

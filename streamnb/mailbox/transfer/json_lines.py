@@ -17,13 +17,13 @@ from typing import Any
 import numpy as np
 
 from streamnb import _core
-from streamnb.corpus.entry import numbered_lines
+from streamnb.corpus.entry import iterate_lines
 from streamnb.errors import StateError
 from streamnb.mailbox.ledger import Row
 from streamnb.mailbox.memory import check_row, classifier_of
 from streamnb.mailbox.packed import pack_tokens, unpack_tokens
 from streamnb.mailbox.store import Mailbox
-from streamnb.mailbox.transfer.extract import Extract, digest_of_file, of_counts
+from streamnb.mailbox.transfer.extract import LedgerExport, digest_of_file, of_counts
 from streamnb.naive_bayes.base import TextModel
 from streamnb.naive_bayes.receipt import Receipt
 from streamnb.storage import label_from_json, label_to_json
@@ -101,7 +101,7 @@ def _row_line(row: Row, model: TextModel, labels: list[str], alive: list[int]) -
 def _numbered(path: str, shown: str, having: bytes = b"") -> Iterator[tuple[int, Any]]:
     """The lines that have something, read, with their numbers."""
     with open(path, "rb") as file:
-        for number, line in numbered_lines(file, _LINE):
+        for number, line in iterate_lines(file, _LINE):
             if having not in line:
                 continue
             try:
@@ -127,7 +127,7 @@ def _sound(shown: str, number: int) -> Iterator[None]:
         raise StateError(f"{shown}:{number}: not what export writes ({why})") from None
 
 
-def read_lines(path: str, shown: str) -> Extract:
+def read_lines(path: str, shown: str) -> LedgerExport:
     """What a file holds that `write_lines` wrote; `shown` is its name in errors."""
     first: dict[str, Any] = next((line for _, line in _numbered(path, shown)), {})
     with _sound(shown, 1):
@@ -160,7 +160,7 @@ def read_lines(path: str, shown: str) -> Extract:
                 yield row
 
     if sum("digest" in line for _, line in _numbered(path, shown)):  # each line is one
-        return Extract(shown, classifier, labels, rows, names)
+        return LedgerExport(shown, classifier, labels, rows, names)
     tables = _tables(path, shown, place, len(classifier.models))
     return of_counts(shown, classifier, labels, weights, tables, names, digest_of_file(path))
 
@@ -171,7 +171,7 @@ def _check_whole(path: str, shown: str) -> None:
     One that was cut off between two lines would be taken for a smaller mailbox.
     """
     with open(path, "rb") as file:
-        ((number, last),) = deque(numbered_lines(file, _LINE), 1)
+        ((number, last),) = deque(iterate_lines(file, _LINE), 1)
     try:
         whole = json.loads(last) == {"lines": number - 1}
     except (ValueError, RecursionError):

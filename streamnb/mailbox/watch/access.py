@@ -1,4 +1,4 @@
-"""How to reach a mail server: its address, and where the password is."""
+"""Addresses of IMAP accounts, and where their passwords are."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from urllib.parse import unquote, urlsplit
 from streamnb.errors import ConfigError, MailServerError, convert_os_errors, root_cause
 
 
-class Address(NamedTuple):
-    """A mail server's account, and a folder of it.
+class ImapAddress(NamedTuple):
+    """An account on a mail server, and a folder of it.
 
     Attributes
     ----------
     tls
-        Whether the connection begins with TLS (imaps://); else it is upgraded by STARTTLS.
+        True if the connection begins with TLS (imaps://), False if it is upgraded by STARTTLS.
     """
 
     user: str
@@ -35,50 +35,61 @@ class Address(NamedTuple):
         return f"imap://{self.user}@{self.host}:{self.port}"
 
 
-def address_of(url: str) -> Address:
-    """Take an imap:// or imaps:// address apart.
+def parse_imap_url(url: str) -> ImapAddress:
+    """Parse imap://USER@HOST:PORT/FOLDER, or imaps://.
+
+    Everything after the host is the folder's name, also "?" and "#"; %XX stands for a byte.
+
+    Raises
+    ------
+    ConfigError
+        If it is not such an address, or has a password in it.
 
     Examples
     --------
-    >>> address_of("imaps://ann%40example.org@mail.example.org/Spam%20box")[:3]
+    >>> parse_imap_url("imaps://ann%40example.org@mail.example.org/Spam%20box")[:3]
     ('ann@example.org', 'mail.example.org', 993)
-    >>> address_of("imap://ann@localhost").folder
+    >>> parse_imap_url("imap://ann@localhost").folder
     'INBOX'
+    >>> parse_imap_url("imap://ann@localhost/Bills?#1").folder
+    'Bills?#1'
     """
-    if ":" in url.partition("://")[2].rpartition("@")[0]:
+    scheme, _, location = url.partition("://")
+    authority, _, path = location.partition("/")
+    if ":" in authority.rpartition("@")[0]:
         raise ConfigError(
             "a password on the command line can be read by everybody on this machine: use "
             "--password-command, --password-file, STREAMNB_PASSWORD or the keyring"
         )
     try:
-        parts = urlsplit(url)
+        parts = urlsplit(f"{scheme}://{authority}")
         tls = parts.scheme == "imaps"
         port = parts.port or (993 if tls else 143)
     except ValueError as error:
         raise ConfigError(f"{url!r:.200}: not an address ({error})") from None
-    if not parts.username or not parts.hostname:
+    if not parts.username or not parts.hostname or parts.query or parts.fragment:
         raise ConfigError(f"{url!r:.200}: expected imap://USER@HOST/FOLDER (%40 for @ in USER)")
-    folder = unquote(parts.path.removeprefix("/")) or "INBOX"
+    folder = unquote(path) or "INBOX"
     user = unquote(parts.username)
     if any(ord(c) < 32 for c in folder + user):
-        raise ConfigError(f"{url!r:.200}: a control character")
-    return Address(user, parts.hostname, port, tls, folder)
+        raise ConfigError(f"{url!r:.200}: it has a control character; remove it")
+    return ImapAddress(user, parts.hostname, port, tls, folder)
 
 
 @dataclass(frozen=True)
 class Access:
-    """Where the password is, and whom to trust.
+    """Where the password is, and which certificates are trusted.
 
     Attributes
     ----------
     password_command
         A command that prints the password.
     password_file
-        A file that holds it, readable by its owner alone.
+        A file that holds the password and that only its owner can read.
     ca_file
-        Certificates to trust besides the system's.
+        Certificates that are trusted in addition to the system's.
     plaintext
-        Whether to do without TLS, which only this machine itself may be spoken to.
+        Whether TLS is left out, which is allowed only for a server on this machine.
     """
 
     password_command: str | None = None
@@ -86,74 +97,80 @@ class Access:
     ca_file: str | None = None
     plaintext: bool = False
 
-    def context(self) -> ssl.SSLContext:
-        """How TLS is spoken."""
+    def tls_context(self) -> ssl.SSLContext:
+        """Return the settings of TLS. Raise ConfigError if `ca_file` cannot be used."""
         context = ssl.create_default_context()
         if self.ca_file:
             try:
                 context.load_verify_locations(cafile=self.ca_file)
             except OSError as error:
-                why = error.strerror or "it holds no certificate"
-                raise ConfigError(f"{self.ca_file}: cannot be used: {why}") from None
+                reason = error.strerror or "it holds no certificate"
+                raise ConfigError(f"{self.ca_file}: cannot be used: {reason}") from None
         return context
 
-    def password(self, address: Address) -> str:
-        """The password; ConfigError where it cannot be had."""
+    def password(self, address: ImapAddress) -> str:
+        """Return the password of an account.
+
+        Raises
+        ------
+        ConfigError
+            If no source has one, or the source cannot be read.
+        """
         if self.password_command:
-            return _of_command(self.password_command)
+            return _run_password_command(self.password_command)
         if self.password_file:
-            return _from_file(self.password_file)
-        known = os.environ.get("STREAMNB_PASSWORD") or _of_keyring(address)
-        if known is None:
+            return _read_password_file(self.password_file)
+        password = os.environ.get("STREAMNB_PASSWORD") or _keyring_password(address)
+        if password is None:
             raise ConfigError(
                 f"{address.name}: no password: use --password-command, --password-file, "
                 f"STREAMNB_PASSWORD, or `keyring set streamnb {address.user}@{address.host}`"
             )
-        return known
+        return password
 
 
-def _of_command(command: str) -> str:
+def _run_password_command(command: str) -> str:
     try:
-        done = subprocess.run(  # noqa: S603 (what its owner says, and no shell)
+        completed = subprocess.run(  # noqa: S603 (the user's own command, without a shell)
             shlex.split(command), stdout=subprocess.PIPE, check=True, timeout=60
         )
-        return _line(done.stdout, "--password-command")
+        return _first_line(completed.stdout, "--password-command")
     except subprocess.CalledProcessError as error:
         raise ConfigError(f"--password-command: exit status {error.returncode}") from None
     except subprocess.TimeoutExpired:
-        raise ConfigError("--password-command: it did not end within a minute") from None
+        raise ConfigError("--password-command: it did not end within 60 seconds") from None
     except (OSError, ValueError) as error:
         raise ConfigError(f"--password-command: {root_cause(error)}") from None
 
 
-def _from_file(path: str) -> str:
+def _read_password_file(path: str) -> str:
     with (
         convert_os_errors(ConfigError, f"{path}: the password cannot be read", ValueError),
         open(path, "rb") as file,
     ):
         status = os.fstat(file.fileno())
         if stat.S_IMODE(status.st_mode) & 0o077:
-            raise ConfigError(f"{path}: others can read the password: chmod 600 it")
-        return _line(file.read(4096), path)
+            raise ConfigError(f"{path}: other users can read the password: run chmod 600 {path}")
+        return _first_line(file.read(4096), path)
 
 
-def _line(data: bytes, where: str) -> str:
-    first = data.decode("utf-8", "strict").split("\n", 1)[0].rstrip("\r")
-    if not first:
-        raise ConfigError(f"{where}: no password on its first line")
-    return first
+def _first_line(data: bytes, source: str) -> str:
+    line = data.decode("utf-8", "strict").split("\n", 1)[0].rstrip("\r")
+    if not line:
+        raise ConfigError(f"{source}: no password on its first line")
+    return line
 
 
-def _of_keyring(address: Address) -> str | None:
+def _keyring_password(address: ImapAddress) -> str | None:
     try:
         import keyring
         import keyring.errors
     except ImportError:
         return None
     try:
-        found: str | None = keyring.get_password("streamnb", f"{address.user}@{address.host}")
+        password: str | None = keyring.get_password("streamnb", f"{address.user}@{address.host}")
     except keyring.errors.NoKeyringError:
         return None
     except keyring.errors.KeyringError as error:
-        raise MailServerError(f"the keyring cannot be asked: {error}") from None
-    return found
+        raise MailServerError(f"the keyring cannot be read: {error}") from None
+    return password

@@ -1,4 +1,4 @@
-"""An IMAP account, through IMAPClient: nothing is marked as read, and nothing is lost in a move."""
+"""An IMAP account, by IMAPClient. Nothing is marked as read, and no move loses a message."""
 
 from __future__ import annotations
 
@@ -19,48 +19,58 @@ from streamnb.errors import (
     root_cause,
 )
 from streamnb.mailbox.sources import Found
-from streamnb.mailbox.watch.access import Access, Address, address_of
-from streamnb.mailbox.watch.ignored_folders import is_bin
-from streamnb.mailbox.watch.watcher import Listed
+from streamnb.mailbox.watch.access import Access, ImapAddress, parse_imap_url
+from streamnb.mailbox.watch.account import ListedMessage
+from streamnb.mailbox.watch.folder_names import (
+    decode_folder_name,
+    encode_folder_name,
+    names_by_text,
+)
 
-_TIMEOUT = 30.0  # seconds without a word from the server
+_TIMEOUT_S = 30.0  # without an answer of the server
 _HEADERS = "BODY.PEEK[HEADER]<0.65536>"
-_BATCH = 200  # messages asked for together
-_UIDS = 50_000  # UIDs looked for together
-_BYTES = 8 << 20  # bytes of messages asked for together
-_IDLE = 25 * 60.0  # seconds; RFC 2177 allows 29 minutes
-_SPELL = 5.0  # seconds of idling at a time
+_BATCH = 200  # messages fetched by one command
+_UID_RANGE = 50_000  # UIDs searched by one command
+_BATCH_BYTES = 8 << 20  # bytes of messages fetched by one command
+_IDLE_S = 25 * 60.0  # RFC 2177 allows 29 minutes
+_IDLE_STEP_S = 5.0  # seconds of idling at a time
+_MAX_IDLE_REFUSALS = 3  # in a row, after which the server is polled
 _LOCAL = ("localhost", "127.0.0.1", "::1")
-_NEVER = set(rb"\trash \drafts \sent \all \flagged \noselect \nonexistent".split())
+# SPECIAL-USE (RFC 6154) and other attributes of folders whose mail is not listed.
+_UNLISTED = set(rb"\trash \drafts \sent \all \flagged \noselect \nonexistent".split())
+_JUNK = {b"$junk", b"junk", b"$phishing"}  # IANA's, Thunderbird's and KMail's
+_NOT_JUNK = {b"$notjunk", b"notjunk", b"nonjunk"}
 
 
 class ImapAccount:
-    """The folders of an account on a server; connected again when needed.
+    """The folders of an account on a server. A lost connection is made anew when it is needed.
 
     Parameters
     ----------
     address
-        Which account.
+        The account.
     access
-        How to get in.
+        Its password and certificates.
 
     Raises
     ------
     ConfigError
-        Where the library or the password is missing.
+        If IMAPClient or the password is missing.
     MailServerError
-        Where the server cannot be reached or refuses; also by all methods.
+        If the server cannot be reached or refuses. All methods raise it, too.
     """
 
-    def __init__(self, address: Address, access: Access) -> None:
+    def __init__(self, address: ImapAddress, access: Access) -> None:
         self.address = address
         self.access = access
         self.name = address.name
         self._selected: tuple[str, bool] | None = None
-        self._validity = 0
-        self._size: tuple[Any, Any] = None, None  # of the selected folder
-        self._listed: dict[str, tuple[Any, Any]] = {}  # sizes of folders when they were listed
-        self._refusals = 0  # how often in a row it would not idle
+        self._uid_validity = 0
+        self._size: tuple[Any, Any] = None, None  # EXISTS and UIDNEXT of the selected folder
+        self._listed_sizes: dict[str, tuple[Any, Any]] = {}  # the same when it was listed
+        self._idle_refusals = 0  # in a row
+        self._stored_names: dict[str, str] = {}  # of folders, in modified UTF-7
+        self._delimiters: dict[str, str] = {}  # of the hierarchy, by folder
         self._password = access.password(address)
         self._client: Any = None
         self.connect()
@@ -73,14 +83,15 @@ class ImapAccount:
         address = self.address
         if self.access.plaintext and address.host not in _LOCAL:
             raise ConfigError("--plaintext: only for a server on this machine")
-        context = self.access.context()
-        with self._asking():
+        context = self.access.tls_context()
+        with self._translated_errors():
             self._client = imapclient.IMAPClient(
-                address.host, address.port, ssl=address.tls, ssl_context=context, timeout=_TIMEOUT
+                address.host, address.port, ssl=address.tls, ssl_context=context, timeout=_TIMEOUT_S
             )
+            self._client.folder_encode = False  # one codec for all accounts: `folder_names`
             if not address.tls and not self.access.plaintext:
                 if not self._client.has_capability("STARTTLS"):
-                    self._drop()
+                    self._disconnect()
                     hint = "imaps:// begins with it, on another port"
                     if address.host in _LOCAL:
                         hint = "--plaintext does without, on this machine"
@@ -89,329 +100,386 @@ class ImapAccount:
             self._client.login(address.user, self._password)
 
     def close(self) -> None:
-        """Say good-bye, if there is anybody."""
+        """Log out, if connected."""
         if self._client is not None:
             with contextlib.suppress(Exception):
                 self._client.logout()
-            self._drop()
+            self._disconnect()
 
     @contextlib.contextmanager
-    def _asking(self) -> Iterator[None]:
-        """Say the library's errors in our words; a broken connection is not used any more."""
+    def _translated_errors(self) -> Iterator[None]:
+        """Translate the library's errors; a broken connection is closed."""
         from imapclient.exceptions import IMAPClientAbortError, IMAPClientError, LoginError
 
         try:
             yield
         except LoginError as error:
-            self._drop()
-            raise MailServerError(f"{self.name}: the login was refused: {_text(error)}") from None
+            self._disconnect()
+            raise MailServerError(
+                f"{self.name}: the login was refused: {_error_line(error)}"
+            ) from None
         except IMAPClientError as error:
             self._selected = None
-            ended = (IMAPClientAbortError, imaplib.IMAP4.readonly)
-            if isinstance(error, ended) or not self._lives():
-                self._drop()
-                raise MailServerError(f"{self.name}: {_text(error)}") from None
-            raise MailRefusedError(f"{self.name}: {_text(error)}") from None
+            fatal = (IMAPClientAbortError, imaplib.IMAP4.readonly)
+            if isinstance(error, fatal) or not self._is_alive():
+                self._disconnect()
+                raise MailServerError(f"{self.name}: {_error_line(error)}") from None
+            raise MailRefusedError(f"{self.name}: {_error_line(error)}") from None
         except MailServerError:
             raise
         except (OSError, ValueError) as error:
-            self._drop()
-            raise MailServerError(f"{self.name}: {_text(error)}") from None
+            self._disconnect()
+            raise MailServerError(f"{self.name}: {_error_line(error)}") from None
         except (LookupError, AttributeError, TypeError, AssertionError) as error:
-            self._drop()
+            self._disconnect()
             raise MailServerError(
-                f"{self.name}: the server's answer is none that can be read ({_text(error)})"
+                f"{self.name}: the server's answer cannot be read ({_error_line(error)})"
             ) from None
         except BaseException:
-            self._drop()  # in whatever state it was left
+            self._disconnect()  # its state is unknown
             raise
 
     @contextlib.contextmanager
-    def _speaking(self) -> Iterator[None]:
-        """Speak to the server, which is connected to anew where the last connection failed."""
-        with self._asking():
+    def _connected(self) -> Iterator[None]:
+        """Provide a connection, and translate the library's errors."""
+        with self._translated_errors():
             if self._client is None:
                 self.connect()
             yield
 
-    def _lives(self) -> bool:
-        """Whether a server that said no goes on."""
+    def _is_alive(self) -> bool:
+        """Return whether a server that refused a command still answers."""
         try:
             self._client.noop()
-        except Exception:  # whatever it is, it fails
+        except Exception:
             return False
         return True
 
-    def _drop(self) -> None:
+    def _disconnect(self) -> None:
         client, self._client = self._client, None
         self._selected = None
         if client is not None:
             with contextlib.suppress(Exception):
                 client.shutdown()
 
-    def _select(self, folder: str, writing: bool = False) -> None:
-        if self._selected == (folder, writing):
+    def _stored_name(self, folder: str) -> str:
+        """Return a folder's name as the server has it."""
+        return self._stored_names.get(folder) or encode_folder_name(folder)
+
+    def _select(self, folder: str, writable: bool = False) -> None:
+        if self._selected == (folder, writable):
             return
         self._selected = None
-        found = self._client.select_folder(folder, readonly=not writing)
-        self._validity = int(found.get(b"UIDVALIDITY", 0))
-        self._size = found.get(b"EXISTS"), found.get(b"UIDNEXT")
-        self._selected = folder, writing
+        response = self._client.select_folder(self._stored_name(folder), readonly=not writable)
+        self._uid_validity = int(response.get(b"UIDVALIDITY", 0))
+        self._size = response.get(b"EXISTS"), response.get(b"UIDNEXT")
+        self._selected = folder, writable
 
-    def canonical(self, folder: str) -> str:
-        """The name of a folder: only the inbox has several."""
-        return "INBOX" if folder.upper() == "INBOX" else folder
+    def canonical_name(self, folder: str) -> str:
+        """Return the one name of a folder, also for INBOX in lower case and modified UTF-7."""
+        if folder.upper() == "INBOX":
+            return "INBOX"
+        if not self._stored_names:
+            self._list_folders()
+        text = decode_folder_name(folder)
+        is_encoded = folder not in self._stored_names and text in self._stored_names
+        return text if is_encoded else folder
 
-    def folders(self) -> list[str]:
-        """Names of the folders where mail may be moved to, the rubbish bin and such apart."""
-        found = []
-        with self._speaking():
-            for flags, _, name in self._client.list_folders():
-                name = name if isinstance(name, str) else name.decode("utf-8", "replace")
-                if not {flag.lower() for flag in flags} & _NEVER and not is_bin(name):
-                    found.append(name)
-        return found
+    def folder_names(self) -> list[str]:
+        """Return the names of the folders that a person may move mail to.
 
-    def state(self, folder: str) -> object:
-        """What the server says changes with the folder; None where it does not say."""
-        with self._speaking():
+        Folders that the server marks as trash, drafts, sent mail or views of other folders
+        (SPECIAL-USE, RFC 6154) are left out.
+        """
+        self._list_folders()
+        return list(self._delimiters)
+
+    def _list_folders(self) -> None:
+        folders: dict[str, str] = {}
+        listed = []
+        with self._connected():
+            for flags, delimiter, name in self._client.list_folders():
+                stored = name.decode("latin-1") if isinstance(name, bytes) else name
+                folders[stored] = _delimiter(delimiter)
+                if not {flag.lower() for flag in flags} & _UNLISTED:
+                    listed.append(stored)
+        self._stored_names = names_by_text(folders)
+        self._delimiters = {
+            "INBOX" if text.upper() == "INBOX" else text: folders[stored]
+            for text, stored in self._stored_names.items()
+            if stored in set(listed)
+        }
+
+    def is_below(self, folder: str, parent: str) -> bool:
+        """Return whether a folder lies below another one in the server's hierarchy."""
+        if not self._delimiters:
+            self._list_folders()
+        delimiter = self._delimiters.get(folder) or self._delimiters.get(parent) or "/"
+        return folder.startswith(parent + delimiter)
+
+    def folder_state(self, folder: str) -> object:
+        """Return the counters that change with a folder; None without CONDSTORE."""
+        with self._connected():
             if not self._client.has_capability("CONDSTORE"):
                 return None
             if self._selected is not None and self._selected[0] == folder:
-                self._client.noop()  # so that what is told is not what was told before
-            what = ["MESSAGES", "UIDNEXT", "UIDVALIDITY", "HIGHESTMODSEQ"]
-            found = self._client.folder_status(folder, what)
-            return None if b"HIGHESTMODSEQ" not in found else tuple(sorted(found.items()))
+                self._client.noop()  # else a server may report the counters of the last command
+            items = ["MESSAGES", "UIDNEXT", "UIDVALIDITY", "HIGHESTMODSEQ"]
+            status = self._client.folder_status(self._stored_name(folder), items)
+            return None if b"HIGHESTMODSEQ" not in status else tuple(sorted(status.items()))
 
-    def listing(self, folder: str) -> dict[str, Listed]:
-        """All messages of a folder by UIDVALIDITY and UID."""
-        found: dict[str, Listed] = {}
-        with self._speaking():
-            self._selected = None  # a folder that is selected anew is seen as it is now
+    def list_messages(self, folder: str) -> dict[str, ListedMessage]:
+        """Return the messages of a folder by UIDVALIDITY and UID, without deleted ones."""
+        messages: dict[str, ListedMessage] = {}
+        with self._connected():
+            self._selected = None  # selecting anew shows the folder as it is now
             self._select(folder)
-            self._listed[folder] = self._size
-            for some in _batches(self._all(), 10 * _BATCH):
-                for number, data in self._client.fetch(some, ["FLAGS"]).items():
-                    flags = {flag.lower() for flag in data.get(b"FLAGS", ())}
+            self._listed_sizes[folder] = self._size
+            for batch in _batches(self._all_uids(), 10 * _BATCH):
+                for uid, data in self._client.fetch(batch, ["FLAGS"]).items():
+                    flags = _flags(data)
                     if b"\\deleted" not in flags:
-                        found[f"{self._validity}/{number}"] = Listed(
-                            _said(flags), b"\\seen" in flags
+                        messages[f"{self._uid_validity}/{uid}"] = ListedMessage(
+                            _keyword(flags), b"\\seen" in flags
                         )
-        return found
+        return messages
 
-    def _all(self) -> list[int]:
-        """All UIDs of the selected folder, asked for in parts: lines of an answer are limited."""
+    def _all_uids(self) -> list[int]:
+        """Return all UIDs of the selected folder, searched in ranges: a line has a limit."""
         _, end = self._size
-        if end is None or end > 100 * _UIDS:
+        if end is None or end > 100 * _UID_RANGE:
             return list(self._client.search("ALL"))
-        found: list[int] = []
-        for start in range(1, int(end), _UIDS):
-            found += self._client.search(["UID", f"{start}:{start + _UIDS - 1}"])
-        return found
+        uids: list[int] = []
+        for start in range(1, int(end), _UID_RANGE):
+            uids += self._client.search(["UID", f"{start}:{start + _UID_RANGE - 1}"])
+        return uids
 
-    def _numbers(self, uids: list[str]) -> list[int]:
-        """UIDs that still mean what they did."""
+    def _valid_uids(self, uids: list[str]) -> list[int]:
+        """Return the UIDs of the current UIDVALIDITY."""
         return [
-            int(number)
-            for validity, _, number in (uid.partition("/") for uid in uids)
-            if validity == str(self._validity)
+            int(uid)
+            for validity, _, uid in (text.partition("/") for text in uids)
+            if validity == str(self._uid_validity)
         ]
 
-    def headers(self, folder: str, uids: list[str]) -> dict[str, bytes | None]:
-        """Headers of messages."""
-        found: dict[str, bytes | None] = {}
-        with self._speaking():
+    def fetch_headers(self, folder: str, uids: list[str]) -> dict[str, bytes | None]:
+        """Return the headers of messages, each at most 64 KiB."""
+        headers: dict[str, bytes | None] = {}
+        with self._connected():
             self._select(folder)
-            for some in _batches(self._numbers(uids), _BATCH):
-                for number, data in self._client.fetch(some, [_HEADERS]).items():
+            for batch in _batches(self._valid_uids(uids), _BATCH):
+                for uid, data in self._client.fetch(batch, [_HEADERS]).items():
                     header = data.get(b"BODY[HEADER]<0>")
                     if header is not None:
-                        found[f"{self._validity}/{number}"] = header
-        return found
+                        headers[f"{self._uid_validity}/{uid}"] = header
+        return headers
 
-    def fetch(self, folder: str, uid: str) -> bytes | None:
-        """The message; None where it is gone."""
-        with self._speaking():
+    def fetch_message(self, folder: str, uid: str) -> bytes | None:
+        """Return a message; None if it is gone."""
+        with self._connected():
             self._select(folder)
-            numbers = self._numbers([uid])
-            found = self._bodies(numbers) if numbers else {}
-        return found.get(numbers[0]) if numbers else None
+            uids = self._valid_uids([uid])
+            bodies = self._fetch_bodies(uids) if uids else {}
+        return bodies.get(uids[0]) if uids else None
 
-    def _bodies(self, numbers: list[int]) -> dict[int, bytes]:
-        what = f"BODY.PEEK[]<0.{MAX_MESSAGE}>"
+    def _fetch_bodies(self, uids: list[int]) -> dict[int, bytes]:
+        item = f"BODY.PEEK[]<0.{MAX_MESSAGE}>"
         return {
-            number: data[b"BODY[]<0>"]
-            for number, data in self._client.fetch(numbers, [what]).items()
+            uid: data[b"BODY[]<0>"]
+            for uid, data in self._client.fetch(uids, [item]).items()
             if data.get(b"BODY[]<0>") is not None
         }
 
-    def messages(self, folder: str) -> Iterator[tuple[str, bytes]]:
-        """All messages of a folder, a few at a time."""
-        with self._speaking():
+    def iter_messages(self, folder: str) -> Iterator[tuple[str, bytes]]:
+        """Yield name and content of each message of a folder, without deleted ones."""
+        with self._connected():
+            self._list_folders()
             self._select(folder)
-            numbers = self._all()
-        for some in _batches(numbers, _BATCH):
-            with self._speaking():
-                found = self._client.fetch(some, ["RFC822.SIZE"])
-                sizes = {uid: int(data.get(b"RFC822.SIZE", 0)) for uid, data in found.items()}
+            uids = self._all_uids()
+        for some_uids in _batches(uids, _BATCH):
+            with self._connected():
+                response = self._client.fetch(some_uids, ["RFC822.SIZE", "FLAGS"])
+                sizes = {
+                    uid: int(data.get(b"RFC822.SIZE", 0))
+                    for uid, data in response.items()
+                    if b"\\deleted" not in _flags(data)
+                }
             batch: list[int] = []
-            room = _BYTES
-            for number in some:
-                size = min(sizes.get(number, 0), MAX_MESSAGE)
-                if batch and size > room:
-                    yield from self._named(folder, batch)
-                    batch, room = [], _BYTES
-                batch.append(number)
-                room -= size
-            yield from self._named(folder, batch)
+            free_bytes = _BATCH_BYTES
+            for uid in filter(sizes.__contains__, some_uids):
+                size = min(sizes[uid], MAX_MESSAGE)
+                if batch and size > free_bytes:
+                    yield from self._named_bodies(folder, batch)
+                    batch, free_bytes = [], _BATCH_BYTES
+                batch.append(uid)
+                free_bytes -= size
+            if batch:
+                yield from self._named_bodies(folder, batch)
 
-    def _named(self, folder: str, numbers: list[int]) -> Iterator[tuple[str, bytes]]:
-        with self._speaking():
-            bodies = self._bodies(numbers)
-        for number in numbers:
-            if number in bodies:
-                yield f"{self.name}/{folder};UID={number}", bodies[number]
+    def _named_bodies(self, folder: str, uids: list[int]) -> Iterator[tuple[str, bytes]]:
+        with self._connected():
+            self._select(folder)
+            bodies = self._fetch_bodies(uids)
+        for uid in uids:
+            if uid in bodies:
+                yield f"{self.name}/{folder};UID={uid}", bodies[uid]
 
-    def make(self, folder: str) -> None:
-        """Make a folder, where it is missing."""
-        with self._speaking():
-            if not self._client.folder_exists(folder):
-                self._client.create_folder(folder)
-                self._client.subscribe_folder(folder)
+    def create_folder(self, folder: str) -> None:
+        """Create a folder and subscribe to it, unless it exists."""
+        with self._connected():
+            name = self._stored_name(folder)
+            if not self._client.folder_exists(name):
+                self._client.create_folder(name)
+                self._client.subscribe_folder(name)
 
-    def file(self, folder: str, uid: str, target: str, junk: bool) -> bool:
-        """Move a message into another folder, and say $Junk of it where that is for spam.
+    def move_message(self, folder: str, uid: str, target: str, junk: bool) -> bool:
+        """Move a message into another folder, with the keyword $Junk if `junk`.
 
-        With MOVE the server does it as one step. Without, the copy is looked for before the
-        original is marked as deleted; and only that one is expunged, or none.
+        A server with MOVE does it in one step. Without MOVE, the original is marked as deleted
+        only after its copy was found, and no other message is expunged.
         """
-        with self._speaking():
-            self._select(folder, writing=True)
-            numbers = self._numbers([uid])
-            if not numbers or not self._client.fetch(numbers, ["UID"]):
+        with self._connected():
+            self._select(folder, writable=True)
+            uids = self._valid_uids([uid])
+            if not uids or not self._client.fetch(uids, ["UID"]):
                 return False
-            with contextlib.suppress(Exception):  # a server may know no such keyword
+            with contextlib.suppress(Exception):  # a server may refuse keywords
                 if junk:
-                    self._client.add_flags(numbers, [b"$Junk"], silent=True)
+                    self._client.add_flags(uids, [b"$Junk"], silent=True)
             try:
                 if self._client.has_capability("MOVE"):
-                    self._client.move(numbers, target)
+                    self._client.move(uids, self._stored_name(target))
                 else:
-                    self._copy_and_delete(folder, numbers[0], target)
+                    self._copy_and_delete(folder, uids[0], target)
             except Exception:
-                with contextlib.suppress(Exception):  # or it would be taken for its owner's word
-                    self._client.select_folder(folder)
+                with contextlib.suppress(Exception):  # else $Junk looks like a person's word
+                    self._client.select_folder(self._stored_name(folder))
                     if junk:
-                        self._client.remove_flags(numbers, [b"$Junk"], silent=True)
+                        self._client.remove_flags(uids, [b"$Junk"], silent=True)
                 raise
             finally:
                 self._selected = None
         return True
 
-    def _copy_and_delete(self, folder: str, number: int, target: str) -> None:
+    def _copy_and_delete(self, folder: str, uid: int, target: str) -> None:
         client = self._client
-        key = [b"RFC822.SIZE", b"BODY.PEEK[HEADER.FIELDS (MESSAGE-ID DATE FROM SUBJECT)]"]
-        original = client.fetch([number], key).get(number)
+        items = [b"RFC822.SIZE", b"BODY.PEEK[HEADER.FIELDS (MESSAGE-ID DATE FROM SUBJECT)]"]
+        original = client.fetch([uid], items).get(uid)
         if original is None:
             return
-        before = int(client.folder_status(target, ["UIDNEXT"])[b"UIDNEXT"])
-        client.copy([number], target)
-        client.select_folder(target, readonly=True)
+        stored_target = self._stored_name(target)
+        next_uid = int(client.folder_status(stored_target, ["UIDNEXT"])[b"UIDNEXT"])
+        client.copy([uid], stored_target)
+        client.select_folder(stored_target, readonly=True)
         self._selected = None
-        new = [n for n in client.search(["UID", f"{before}:*"]) if n >= before]
-        copies = client.fetch(new, key) if new else {}
-        wanted = _comparable(original)
-        if not any(_comparable(copy) == wanted for copy in copies.values()):
-            raise MailCopyError(
-                f"{self.name}: {target}: the copy of {folder}/{number} is not there"
-            )
-        validity = self._validity
-        self._select(folder, writing=True)
-        if self._validity != validity:
-            raise MailCopyError(f"{self.name}: {folder}: its UIDs have changed meanwhile")
-        client.add_flags([number], [b"\\Deleted"], silent=True)
+        new_uids = [n for n in client.search(["UID", f"{next_uid}:*"]) if n >= next_uid]
+        copies = client.fetch(new_uids, items) if new_uids else {}
+        identity = _identity(original)
+        if not any(_identity(copy) == identity for copy in copies.values()):
+            raise MailCopyError(f"{self.name}: {target}: the copy of {folder}/{uid} is missing")
+        uid_validity = self._uid_validity
+        self._select(folder, writable=True)
+        if self._uid_validity != uid_validity:
+            raise MailCopyError(f"{self.name}: {folder}: its UIDs changed during the move")
+        client.add_flags([uid], [b"\\Deleted"], silent=True)
         if client.has_capability("UIDPLUS"):
-            client.uid_expunge([number])
+            client.uid_expunge([uid])
 
-    def _idled(self) -> bool:
-        """Begin to idle; where that fails, be it that something came just now, connect anew."""
+    def _start_idle(self) -> bool:
+        """Begin to idle. If that fails, disconnect and return False."""
         try:
             self._client.idle()
         except Exception:
-            self._refusals += 1  # a server that never will is asked thrice
-            self._drop()
+            self._idle_refusals += 1
+            self._disconnect()
             return False
-        self._refusals = 0
+        self._idle_refusals = 0
         return True
 
-    def wait(self, folder: str, seconds: float, stopping: Callable[[], bool]) -> None:
-        """Wait until something happens in a folder, or so long."""
-        until = time.monotonic() + min(seconds, _IDLE)
-        with self._speaking():
+    def wait(self, folder: str, seconds: float, should_stop: Callable[[], bool]) -> None:
+        """Wait for a change in a folder, at most so many seconds."""
+        end = time.monotonic() + min(seconds, _IDLE_S)
+        with self._connected():
             self._selected = None
             self._select(folder)
-            if self._size != self._listed.get(folder, self._size):
-                return  # something came while we were looking elsewhere
-            while (left := until - time.monotonic()) > 0 and not stopping():
-                if self._refusals >= 3 or not self._client.has_capability("IDLE"):
-                    time.sleep(min(left, 0.5))
-                elif not self._idled() or self._told(min(left, _SPELL), stopping):
+            if self._size != self._listed_sizes.get(folder, self._size):
+                return  # it changed while other folders were listed
+            while (remaining_s := end - time.monotonic()) > 0 and not should_stop():
+                can_idle = self._idle_refusals < _MAX_IDLE_REFUSALS
+                if not can_idle or not self._client.has_capability("IDLE"):
+                    time.sleep(min(remaining_s, 0.5))
+                elif not self._start_idle() or self._idle(
+                    min(remaining_s, _IDLE_STEP_S), should_stop
+                ):
                     return
 
-    def _told(self, seconds: float, stopping: Callable[[], bool]) -> bool:
-        """Idle for so long; whether the server told anything.
+    def _idle(self, seconds: float, should_stop: Callable[[], bool]) -> bool:
+        """Idle for so many seconds and return whether the server reported a change.
 
-        What it told together with its consent lies in a buffer that nothing looks at until the
-        spell is over, so spells are short.
+        A report that comes together with the server's consent lies in a buffer until idling ends,
+        so steps are short.
         """
-        until = time.monotonic() + seconds
-        told: list[Any] = []
+        end = time.monotonic() + seconds
+        reports: list[Any] = []
         try:
-            while (left := until - time.monotonic()) > 0 and not stopping():
-                begun = time.monotonic()
-                told = self._client.idle_check(timeout=min(left, 1.0))
-                if any(_news(one) for one in told):
+            while (remaining_s := end - time.monotonic()) > 0 and not should_stop():
+                start = time.monotonic()
+                reports = self._client.idle_check(timeout=min(remaining_s, 1.0))
+                if any(map(_is_change, reports)):
                     break
-                if not told and time.monotonic() - begun < min(left, 1.0) / 2:
+                if not reports and time.monotonic() - start < min(remaining_s, 1.0) / 2:
                     raise OSError("the connection is gone")
         finally:
-            _, more = self._client.idle_done()
-        return any(_news(one) for one in [*told, *more])
+            _, last_reports = self._client.idle_done()
+        return any(map(_is_change, [*reports, *last_reports]))
 
 
-def _text(error: BaseException) -> str:
+def _error_line(error: BaseException) -> str:
+    """Return the server's or library's message as one line of at most 200 characters."""
     text = root_cause(error) or type(error).__name__
-    if error.args and isinstance(error.args[0], bytes):  # what the server said, as it said it
+    if error.args and isinstance(error.args[0], bytes):  # the server's own line
         text = error.args[0].decode("utf-8", "replace")
-    elif re.fullmatch(r"b(['\"]).*\1", str(text), re.S):  # imaplib shows bytes as Python does
+    elif re.fullmatch(r"b(['\"]).*\1", str(text), re.S):  # imaplib prints bytes as Python does
         text = str(text)[2:-1]
     return " ".join(str(text).split())[:200]
 
 
-def _news(told: Any) -> bool:
-    """Whether what a server tells while it idles is worth a look."""
-    return len(told) > 1 and told[1] in (b"EXISTS", b"EXPUNGE", b"FETCH", b"RECENT", b"VANISHED")
+def _delimiter(value: Any) -> str:
+    """Return the delimiter of a folder's hierarchy; "/" if the server names none."""
+    return value.decode("latin-1") if isinstance(value, bytes) and value else "/"
 
 
-def _said(flags: set[bytes]) -> str:
-    junk, good = b"$junk" in flags, b"$notjunk" in flags
-    return "" if junk == good else "junk" if junk else "notjunk"
+def _is_change(report: Any) -> bool:
+    """Return whether a report of an idling server is about a change of the folder."""
+    changes = (b"EXISTS", b"EXPUNGE", b"FETCH", b"RECENT", b"VANISHED")
+    return len(report) > 1 and report[1] in changes
 
 
-def _comparable(data: dict[bytes, Any]) -> Any:
-    """The fields that tell a message, or its size where it has none of them."""
+def _flags(data: dict[bytes, Any]) -> set[bytes]:
+    """Return a message's flags and keywords in lower case."""
+    return {flag.lower() for flag in data.get(b"FLAGS", ())}
+
+
+def _keyword(flags: set[bytes]) -> str:
+    """Return "junk" or "notjunk" if keywords of exactly one of these meanings are set; else ""."""
+    is_junk, is_not_junk = bool(flags & _JUNK), bool(flags & _NOT_JUNK)
+    return "" if is_junk == is_not_junk else "junk" if is_junk else "notjunk"
+
+
+def _identity(data: dict[bytes, Any]) -> Any:
+    """Return the header fields that identify a message, or its size if it has none of them."""
     fields = next((value for key, value in data.items() if key.startswith(b"BODY")), b"")
     return bytes(fields or b"").split() or data.get(b"RFC822.SIZE")
 
 
-def _batches(numbers: list[int], size: int) -> Iterator[list[int]]:
-    for start in range(0, len(numbers), size):
-        yield list(numbers[start : start + size])
+def _batches(uids: list[int], size: int) -> Iterator[list[int]]:
+    for start in range(0, len(uids), size):
+        yield list(uids[start : start + size])
 
 
 def folder_messages(url: str, access: Access) -> Iterator[Found]:
-    """The messages of imap://USER@HOST/FOLDER."""
-    address = address_of(url)
+    """Yield the messages of imap://USER@HOST/FOLDER."""
+    address = parse_imap_url(url)
     with contextlib.closing(ImapAccount(address, access)) as account:
-        for name, content in account.messages(address.folder):
+        for name, content in account.iter_messages(address.folder):
             yield Found(name, content)

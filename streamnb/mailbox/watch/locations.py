@@ -1,4 +1,4 @@
-"""Where each message of an account was last seen: what moves are told by."""
+"""Where each message of an account was last seen. Moves are detected by comparing with this."""
 
 from __future__ import annotations
 
@@ -7,116 +7,138 @@ from typing import Any, NamedTuple
 
 from streamnb.mailbox.transactions import Transactions
 
-_KEPT = 90 * 86400.0  # seconds that a message is remembered which is no longer anywhere
+_KEPT_S = 90 * 86400.0  # seconds that a message that is in no folder is remembered
 
 
-class Place(NamedTuple):
-    """A message in a folder, as it was last seen; the columns of `watched`.
+class MessageLocation(NamedTuple):
+    """A message in a folder, as it was last seen: a row of the table `watched`.
 
-    `filed` is the folder that we move it to, or true where a program has put it there.
+    Attributes
+    ----------
+    key
+        Identifies the message (`digest.header_key`).
+    keyword
+        The keyword it had, as in `ListedMessage`.
+    moved_to
+        None if a person may have put the message here; "" if a program did; the folder that
+        streamnb is moving it to; or, in the inbox, the inbox itself after that move was refused.
+    first_seen
+        When it was first seen here, in seconds since 1970.
+    gone_at
+        When it was missing here for the first time; None while it is here.
     """
 
     folder: str
     uid: str
     key: bytes
-    said: str
-    filed: bool | str
-    since: float
-    gone: float | None
+    keyword: str
+    moved_to: str | None
+    first_seen: float
+    gone_at: float | None
 
 
-def _as_text(filed: bool | str) -> str:
-    """`Place.filed` as the database has it: 0, 1, or = and a folder."""
-    return f"={filed}" if isinstance(filed, str) else f"{int(filed)}"
+def _encode_moved_to(moved_to: str | None) -> str:
+    """Return the text of `moved_to` in the database: 0 for None, 1 for "", else = and a folder."""
+    return "0" if moved_to is None else f"={moved_to}" if moved_to else "1"
 
 
-def _place(row: Sequence[Any]) -> Place:
-    place = Place(*row)
-    text = str(place.filed)
-    return place._replace(filed=text[1:] if text.startswith("=") else text == "1")
+def _location(row: Sequence[Any]) -> MessageLocation:
+    location = MessageLocation(*row)
+    text = str(location.moved_to)
+    moved_to = text[1:] if text.startswith("=") else "" if text == "1" else None
+    return location._replace(moved_to=moved_to)
 
 
-class Places:
-    """What is known of the folders of one account.
+class LocationTable:
+    """The locations of one account's messages.
 
     Parameters
     ----------
     database
-        Where it is kept.
+        The database that stores them.
     account
-        Which account.
+        The account's name.
     """
 
     def __init__(self, database: Transactions, account: str) -> None:
         self.database = database
         self.account = account
-        self._name = f"watched {account}"
+        self._listed_key = f"watched {account}"
 
-    def of_folder(self, folder: str) -> dict[str, Place]:
-        """The messages that were there when it was last looked at, by uid."""
-        found = self._find("folder = ? AND gone IS NULL", folder)
-        return {place.uid: place for place in found}
+    def in_folder(self, folder: str) -> dict[str, MessageLocation]:
+        """Return the messages that were in a folder when it was last listed, by uid."""
+        locations = self._select("folder = ? AND gone IS NULL", folder)
+        return {location.uid: location for location in locations}
 
-    def at(self, folder: str, uid: str) -> Place | None:
-        """What was last known of a place in a folder."""
-        return next(iter(self._find("folder = ? AND uid = ?", folder, uid)), None)
+    def at(self, folder: str, uid: str) -> MessageLocation | None:
+        """Return the last known message at a uid of a folder; None if there was none."""
+        return next(iter(self._select("folder = ? AND uid = ?", folder, uid)), None)
 
-    def of_message(self, key: bytes, but: tuple[str, str], recent: float) -> Place | None:
-        """Where a message was seen before, but for where it is now.
+    def previous(
+        self, key: bytes, current: tuple[str, str], recent: float
+    ) -> MessageLocation | None:
+        """Return where a message was seen apart from where it is now; None if nowhere.
 
-        Where it has gone from since `recent` comes first, then where it still is.
+        Parameters
+        ----------
+        current
+            The folder and uid where the message is now.
+        recent
+            A place that the message left since this time comes first, then one where it still is.
         """
-        found = self._find(
+        locations = self._select(
             "key = ? AND NOT (folder = ? AND uid = ? AND gone IS NULL) "
             "ORDER BY coalesce(gone >= ?, FALSE) DESC, gone IS NULL DESC, gone DESC, "
             "since DESC LIMIT 1",
-            *(key, *but, recent),
+            *(key, *current, recent),
         )
-        return next(iter(found), None)
+        return next(iter(locations), None)
 
-    def _find(self, where: str, *values: object) -> list[Place]:
+    def _select(self, condition: str, *values: object) -> list[MessageLocation]:
         with self.database.reading() as connection:
             rows = connection.execute(
-                "SELECT folder, uid, key, said, filed, since, gone FROM watched "  # noqa: S608 (ours)
-                f"WHERE account = ? AND {where}",
+                "SELECT folder, uid, key, said, filed, since, gone FROM watched "  # noqa: S608
+                f"WHERE account = ? AND {condition}",  # the conditions are constants of this file
                 (self.account, *values),
             ).fetchall()
-        return [_place(row) for row in rows]
+        return [_location(row) for row in rows]
 
-    def put(self, place: Place) -> None:
-        """Write where a message is, within a transaction."""
+    def put(self, location: MessageLocation) -> None:
+        """Store where a message is, within a transaction."""
         self.database.connection.execute(
             "INSERT INTO watched(account, folder, uid, key, said, filed, since, gone) "
             "VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (account, folder, uid) DO UPDATE SET "
             "key = excluded.key, said = excluded.said, filed = excluded.filed, "
             "since = excluded.since, gone = excluded.gone",
-            (self.account, *place._replace(filed=_as_text(place.filed))),
+            (self.account, *location._replace(moved_to=_encode_moved_to(location.moved_to))),
         )
 
-    def put_all(self, places: Iterable[Place], looked_at: str | None = None) -> None:
-        """Write where messages are, and that a folder was looked at, all or nothing."""
+    def put_all(
+        self, locations: Iterable[MessageLocation], listed_folder: str | None = None
+    ) -> None:
+        """Store where messages are, and that a folder was listed, in one transaction."""
         with self.database.writing():
-            for place in places:
-                self.put(place)
-            if looked_at is not None:
-                before = self.database.value(self._name) or []
-                self.database.keep(self._name, sorted({*before, looked_at}))
+            for location in locations:
+                self.put(location)
+            if listed_folder is not None:
+                folders = self.database.value(self._listed_key) or []
+                self.database.keep(self._listed_key, sorted({*folders, listed_folder}))
 
-    def drop(self, place: Place) -> None:
-        """Forget a place that another one has taken, within a transaction."""
+    def delete(self, location: MessageLocation) -> None:
+        """Delete a location, within a transaction."""
         self.database.connection.execute(
             "DELETE FROM watched WHERE account = ? AND folder = ? AND uid = ?",
-            (self.account, place.folder, place.uid),
+            (self.account, location.folder, location.uid),
         )
 
     def purge(self, now: float) -> None:
-        """Forget messages that have been nowhere for long."""
+        """Delete the locations of messages that have been in no folder for 90 days."""
         with self.database.writing() as connection:
             connection.execute(
-                "DELETE FROM watched WHERE account = ? AND gone < ?", (self.account, now - _KEPT)
+                "DELETE FROM watched WHERE account = ? AND gone < ?", (self.account, now - _KEPT_S)
             )
 
-    def looked_at(self, folder: str) -> bool:
-        """Whether a folder was ever looked at."""
+    def was_listed(self, folder: str) -> bool:
+        """Return whether a folder was ever listed."""
         with self.database.reading():
-            return folder in (self.database.value(self._name) or [])
+            return folder in (self.database.value(self._listed_key) or [])

@@ -11,116 +11,168 @@ from pathlib import Path
 
 from streamnb.corpus.entry import MAX_MESSAGE
 from streamnb.corpus.folders import is_maildir
+from streamnb.corpus.maildir_flags import split_maildir_flags
 from streamnb.errors import CorpusError, OutputError, convert_os_errors
-from streamnb.mailbox.watch.ignored_folders import is_bin
-from streamnb.mailbox.watch.watcher import Listed, pause
+from streamnb.mailbox.watch.account import ListedMessage, pause
+from streamnb.mailbox.watch.folder_names import (
+    decode_folder_name,
+    encode_folder_name,
+    names_by_text,
+)
 
 INBOX = "INBOX"
-_HEADER = 1 << 16
+_PARTS = ("cur", "new", "tmp")  # folders that make a Maildir
+_HEADER_BYTES = 1 << 16
+_MAX_DEPTH = 8  # levels of folders that are searched for Maildirs
 
 
 class MaildirAccount:
-    """The folders of a Maildir: itself, `.Junk` as Maildir++ has it, and `Junk` beside `cur`.
+    """The folders of a Maildir, or of a folder of Maildirs.
+
+    The layouts are Maildir++ (`.Junk` in the Maildir, as Dovecot and Courier have it), folders in
+    the Maildir (`Junk` beside `cur`), and Maildirs side by side (`Mail/Inbox` and `Mail/Junk`, as
+    mbsync and OfflineIMAP have it).
 
     Parameters
     ----------
     path
-        The Maildir.
+        The Maildir, the inbox of Maildirs side by side, or the folder that has them.
 
     Raises
     ------
     CorpusError
-        Where it is none.
+        If it is none of these.
     """
 
     def __init__(self, path: str | Path) -> None:
         self.root = Path(path)
+        self._inbox = self.root
         if not is_maildir(self.root):
-            raise CorpusError(f"{path}: not a Maildir: it has no folders cur and new")
-        self.name = f"maildir:{os.path.realpath(path)}"
-        self._paths: dict[str, dict[str, str]] = {}
+            self._inbox = self._find_inbox(self.root)
+        elif self.root.name.lower() == "inbox" and not _maildirs_in(self.root):
+            parent = Path(os.path.realpath(self.root)).parent
+            if len(_maildirs_in(parent)) > 1:
+                self.root = parent
+        self._is_nested = self._inbox != self.root  # Maildirs side by side
+        self.name = f"maildir:{os.path.realpath(self.root)}"
+        self._folders: dict[str, Path] = {}
+        self._paths: dict[str, dict[str, str]] = {}  # by folder and uid
+        self._separator = ":2,"
+
+    @staticmethod
+    def _find_inbox(root: Path) -> Path:
+        names = [name for name in _maildirs_in(root) if name.lower() == "inbox"]
+        if not names:
+            raise CorpusError(
+                f"{root}: not a Maildir: it has no folders cur and new, "
+                "nor a folder INBOX that has them"
+            )
+        return root / min(names)  # INBOX before Inbox before inbox
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """Do nothing: no file is held open."""
 
-    def folders(self) -> list[str]:
-        """The names of all folders but the bin and such."""
-        return [INBOX, *(name for name in self._by_name() if not is_bin(name))]
+    def folder_names(self) -> list[str]:
+        """Return the names of all folders, the inbox first."""
+        self._scan()
+        return [INBOX, *(name for name in self._folders if name != INBOX)]
 
-    def _by_name(self) -> dict[str, Path]:
-        """The folders below this one by their names as text."""
-        return {
-            _shown(item.name.removeprefix(".")): item
-            for item in sorted(self.root.iterdir())
-            if item.name not in ("cur", "new", "tmp") and is_maildir(item)
-        }
+    def _scan(self) -> None:
+        """Find all Maildirs below the root, by their names as text."""
+        self._folders = {INBOX: self._inbox}
+        self._scan_below(self.root, "", 0)
+        if self._is_nested:
+            self._folders.pop(_text(self._inbox.name), None)
+            self._folders[INBOX] = self._inbox
 
-    def canonical(self, folder: str) -> str:
-        """The name that `folders` has for a folder: one folder has one name.
+    def _scan_below(self, parent: Path, prefix: str, depth: int) -> None:
+        try:
+            items = sorted(item for item in parent.iterdir() if item.name not in _PARTS)
+        except OSError:
+            if depth == 0:
+                raise
+            return  # a folder that cannot be read holds none that can be watched
+        stored: dict[str, Path] = {}
+        for item in items:  # .Junk comes before Junk
+            stored.setdefault(_text(item.name).removeprefix("."), item)
+        for name, key in names_by_text(stored).items():
+            path = stored[key]
+            is_folder = is_maildir(path)
+            if is_folder:
+                self._folders.setdefault(f"{prefix}{name}", path)
+            is_searched = is_folder or not path.name.startswith(".")
+            if depth < _MAX_DEPTH and is_searched and path.is_dir() and not path.is_symlink():
+                self._scan_below(path, f"{prefix}{name}/", depth + 1)
+
+    def canonical_name(self, folder: str) -> str:
+        """Return the one name that `folder_names` has for a folder, or would have for a new one.
 
         Raises
         ------
         CorpusError
-            For what cannot be a folder's name.
+            If it cannot be the name of a folder.
         """
-        name = folder.removeprefix(".")
-        if name.upper() == INBOX:
+        plain = folder.removeprefix(".")
+        if plain.upper() == INBOX:
             return INBOX
-        shown = _shown(name)
-        if shown in self._by_name():
-            return shown
-        sound = name == shown and name.strip(".") and not any(c in name for c in "/\\\0")
-        if not sound or name in ("cur", "new", "tmp"):
+        self._scan()
+        for name in (folder, plain):
+            for text in (name, _text(name), decode_folder_name(name)):
+                if text in self._folders:
+                    return text
+        parts = plain.split("/") if self._is_nested else [plain]
+        is_sound = plain == _text(plain) and "\\" not in plain and "\0" not in plain
+        if not is_sound or not all(_is_sound_part(part) for part in parts):
             raise CorpusError(f"{self.root}: {folder!r} cannot be the name of a folder")
-        with contextlib.suppress(CorpusError):
-            return _shown(self._folder(name).name.removeprefix("."))
-        return _on_disk(name)
+        return decode_folder_name(plain)
+
+    def is_below(self, folder: str, parent: str) -> bool:
+        """Return whether a folder lies below another one in the hierarchy of names."""
+        return folder.startswith((f"{parent}.", f"{parent}/"))
 
     def _folder(self, folder: str) -> Path:
-        if folder == INBOX:
-            return self.root
-        for name in dict.fromkeys((folder, _on_disk(folder))):
-            for path in (self.root / f".{name}", self.root / name):
-                if is_maildir(path):
-                    return path
-        known = self._by_name()
-        if folder in known:  # its bytes are no UTF-8
-            return known[folder]
-        there = ", ".join(map(repr, self.folders()))
+        for is_scanned in (False, True):
+            if is_scanned:
+                self._scan()
+            path = self._folders.get(folder)
+            if path is not None and is_maildir(path):
+                return path
+        names = ", ".join(map(repr, self.folder_names()))
         raise CorpusError(
-            f"{self.root}: no folder {folder!r}; there are {there}; --create makes those missing"
+            f"{self.root}: no folder {folder!r}; there are {names}; --create makes those missing"
         )
 
-    def state(self, folder: str) -> object:
-        """None: a folder is always listed, which costs little."""
-        self._folder(folder)  # it is there
+    def folder_state(self, folder: str) -> object:
+        """Return None: a folder is always listed, which costs little."""
+        self._folder(folder)  # raises CorpusError if it is missing
         return None
 
-    def listing(self, folder: str) -> dict[str, Listed]:
-        """All messages by their unique names."""
-        here = self._folder(folder)
-        found: dict[str, Listed] = {}
+    def list_messages(self, folder: str) -> dict[str, ListedMessage]:
+        """Return the messages of a folder by their unique names."""
+        folder_path = self._folder(folder)
+        messages: dict[str, ListedMessage] = {}
         paths: dict[str, str] = {}
-        for place in ("cur", "new"):
+        for part in ("cur", "new"):
             with (
-                convert_os_errors(CorpusError, f"{here / place}: cannot be listed"),
-                os.scandir(here / place) as items,
+                convert_os_errors(CorpusError, f"{folder_path / part}: cannot be listed"),
+                os.scandir(folder_path / part) as items,
             ):
                 names = [item.name for item in items if not item.is_dir(follow_symlinks=False)]
             for name in names:
-                unique, _, info = name.partition(":2,")
-                if name.startswith(".") or "T" in info:  # T: deleted, not yet removed
+                unique_name, separator, flags = split_maildir_flags(name)
+                self._separator = separator or self._separator
+                if name.startswith(".") or "T" in flags:  # T: deleted, not yet removed
                     continue
-                unique = _shown(unique)
-                paths[unique] = f"{here}/{place}/{name}"
-                found[unique] = Listed("", "S" in info)
+                uid = _text(unique_name)
+                paths[uid] = f"{folder_path}/{part}/{name}"
+                messages[uid] = ListedMessage("", "S" in flags)
         self._paths[folder] = paths
-        return found
+        return messages
 
-    def _open(self, folder: str, uid: str, most: int) -> bytes | None:
-        for again in (False, True):
-            if again:  # it was read or marked meanwhile, and is called otherwise now
-                self.listing(folder)
+    def _read(self, folder: str, uid: str, max_bytes: int) -> bytes | None:
+        for is_relisted in (False, True):
+            if is_relisted:  # its flags, and so its name, may have changed
+                self.list_messages(folder)
             try:
                 descriptor = os.open(
                     self._paths[folder][uid], os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW
@@ -130,98 +182,110 @@ class MaildirAccount:
             with open(descriptor, "rb") as file:
                 if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                     raise OSError(errno.EINVAL, "not a regular file")
-                return file.read(most)
+                return file.read(max_bytes)
         return None
 
-    def headers(self, folder: str, uids: list[str]) -> dict[str, bytes | None]:
-        """The beginnings of messages."""
-        found: dict[str, bytes | None] = {}
+    def fetch_headers(self, folder: str, uids: list[str]) -> dict[str, bytes | None]:
+        """Return the first 64 KiB of messages; None for one that cannot be read."""
+        headers: dict[str, bytes | None] = {}
         for uid in uids:
             try:
-                head = self._open(folder, uid, _HEADER)
+                header = self._read(folder, uid, _HEADER_BYTES)
             except OSError:
-                found[uid] = None
+                headers[uid] = None
                 continue
-            if head is not None:
-                found[uid] = head
-        return found
+            if header is not None:
+                headers[uid] = header
+        return headers
 
-    def fetch(self, folder: str, uid: str) -> bytes | None:
-        """The message; None where it is gone."""
-        return self._open(folder, uid, MAX_MESSAGE)
+    def fetch_message(self, folder: str, uid: str) -> bytes | None:
+        """Return a message; None if it is gone."""
+        return self._read(folder, uid, MAX_MESSAGE)
 
-    def make(self, folder: str) -> None:
-        """Make a folder as Maildir++ has them, where it is missing."""
+    def create_folder(self, folder: str) -> None:
+        """Create a folder in the layout of the account, unless it exists."""
         with contextlib.suppress(CorpusError):
             self._folder(folder)
             return
-        with convert_os_errors(OutputError, f"{self.root}/.{folder}: cannot be made"):
-            # One by one: a parent that mkdir makes has the mode of the umask.
-            for place in ("", "tmp", "new", "cur"):
-                (self.root / f".{folder}" / place).mkdir(mode=0o700, exist_ok=True)
+        if self._is_nested:
+            path = self.root.joinpath(*map(encode_folder_name, folder.split("/")))
+        else:
+            path = self.root / f".{encode_folder_name(folder)}"
+        with convert_os_errors(OutputError, f"{path}: cannot be made"):
+            # Each with its own mode: a parent that mkdir makes has the mode of the umask.
+            for parent in (*reversed(path.parents), path, *(path / part for part in _PARTS)):
+                if not parent.exists():
+                    parent.mkdir(mode=0o700, exist_ok=True)
 
-    def wait(self, folder: str, seconds: float, stopping: Callable[[], bool]) -> None:
-        """Wait so long: a folder of files tells nothing by itself."""
-        pause(seconds, stopping)
+    def wait(self, folder: str, seconds: float, should_stop: Callable[[], bool]) -> None:
+        """Wait for so many seconds: a folder of files sends no notice."""
+        pause(seconds, should_stop)
 
-    def file(self, folder: str, uid: str, target: str, junk: bool) -> bool:
-        """Move a message, so that at any moment it is in one of both folders, or in both."""
-        goal = self._folder(target) / "cur"
+    def move_message(self, folder: str, uid: str, target: str, junk: bool) -> bool:
+        """Move a message so that it is in one of both folders, or in both, at any moment."""
+        target_path = self._folder(target) / "cur"
         for _ in range(2):
             source = self._paths.get(folder, {}).get(uid)
-            if source is not None and self._moved(source, goal):
+            if source is not None and self._move_file(source, target_path):
                 return True
-            self.listing(folder)  # it was read or marked meanwhile, and is called otherwise now
+            self.list_messages(folder)  # its flags, and so its name, may have changed
         return False
 
-    def _moved(self, source: str, goal: Path) -> bool:
-        unique, mark, info = os.path.basename(source).partition(":2,")
-        for number in range(100):
-            name = f"{unique}{f'.{number}' if number else ''}{mark or ':2,'}{info}"
+    def _move_file(self, source: str, target: Path) -> bool:
+        unique_name, separator, flags = split_maildir_flags(os.path.basename(source))
+        for attempt in range(100):
+            suffix = f".{attempt}" if attempt else ""
+            name = f"{unique_name}{suffix}{separator or self._separator}{flags}"
             try:
-                _move(source, f"{goal}/{name}")
+                _move(source, f"{target}/{name}")
             except FileNotFoundError:
                 return False
             except FileExistsError:
-                continue  # another message's: take another name
+                continue  # another message has this name
             except OSError as error:
-                why = error.strerror
-                raise OutputError(f"{goal}/{name}: the message cannot be moved: {why}") from None
+                raise OutputError(
+                    f"{target}/{name}: the message cannot be moved: {error.strerror}"
+                ) from None
             return True
-        raise OutputError(f"{goal}/{unique}: the message cannot be moved: its names are taken")
+        raise OutputError(f"{target}/{unique_name}: the message cannot be moved: name is taken")
 
 
-def _move(source: str, goal: str) -> None:
-    """Move a file, never over another one; what a kill left half done is finished."""
+def _maildirs_in(path: Path) -> list[str]:
+    """Return the names of the Maildirs in a folder; [] if it cannot be read."""
     try:
-        os.link(source, goal)
+        return [
+            item.name for item in path.iterdir() if item.name not in _PARTS and is_maildir(item)
+        ]
+    except OSError:
+        return []
+
+
+def _is_sound_part(part: str) -> bool:
+    """Return whether a folder can be made whose name has this part."""
+    try:
+        encode_folder_name(part)
+    except UnicodeEncodeError:
+        return False
+    return bool(part.strip(".")) and "/" not in part and part not in _PARTS and part[0] != "."
+
+
+def _move(source: str, target: str) -> None:
+    """Move a file without replacing another one; finish a move that was interrupted."""
+    try:
+        os.link(source, target)
     except FileExistsError:
-        if not os.path.samefile(source, goal):
+        if not os.path.samefile(source, target):
             raise
     except OSError as error:
         if error.errno not in (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS):
             raise
-        if os.path.lexists(goal):  # a file system without links: the names are unique anyway
-            raise FileExistsError(errno.EEXIST, "it exists", goal) from None
-        os.rename(source, goal)
+        if os.path.lexists(target):  # a file system without links: unique names must suffice
+            raise FileExistsError(errno.EEXIST, "it exists", target) from None
+        os.rename(source, target)
         return
     os.unlink(source)
 
 
-def _on_disk(name: str) -> str:
-    """A folder's name as mail servers write it on disk."""
-    if name.isascii():
-        return name
-    try:
-        from imapclient.imap_utf7 import encode
-    except ImportError:
-        return name
-    try:
-        return str(encode(name).decode("ascii"))
-    except UnicodeEncodeError:  # bytes that are no UTF-8
-        return name
-
-
-def _shown(name: str) -> str:
-    """A name as text, whatever its bytes are."""
+def _text(name: str) -> str:
+    r"""Return a file's name as text, with \xNN for bytes that are not UTF-8."""
     return os.fsencode(name).decode("utf-8", "backslashreplace")

@@ -1,4 +1,4 @@
-"""What to do with an account: which folder is which class, and whose mail is never judged."""
+"""The rules of a watched account: which folder is which class, and which senders are pinned."""
 
 from __future__ import annotations
 
@@ -6,17 +6,15 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from streamnb.mailbox.digest import stamped_as
-
 # Quoted names and comments.
-_NO_ADDRESS = re.compile(r'"(?:[^"\\]|\\.)*"|\([^()]*\)')
+_NOT_ADDRESS = re.compile(r'"(?:[^"\\]|\\.)*"|\([^()]*\)')
 _ANGLED = re.compile(r"<\s*([^<>\s]+@[^<>\s]+)\s*>")
 _BARE = re.compile(r"[^<>\s,;:]+@[^<>\s,;:]+")
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What to do with an account.
+class FolderPlan:
+    """The rules of a watched account.
 
     Attributes
     ----------
@@ -25,21 +23,22 @@ class Plan:
     folders
         The class of each folder that is one.
     others
-        Folders where mail is that was moved out of any of these.
+        Further folders that are listed, to know where mail comes from.
     ham
-        The class of what is moved back to the inbox; None where that only takes back what was said
-        before.
+        The class of mail that a person moves back to the inbox; None if that only takes back the
+        label it had.
     unsure
-        The folder for mail that could be of several classes; None where that stays.
+        The folder for mail that could be of several classes; None if such mail stays.
     move
         Whether mail is moved into the folder of its class.
     ham_after
-        Seconds after which what lies read in the inbox is taken for ham; None for never.
+        Seconds after which mail that was read and left in the inbox is learned as ham; None for
+        never.
     existing
-        Whether what lies in the inbox already is classified too.
+        Whether mail that is already in the inbox is classified too.
     pinned
-        The folder for a sender's mail, whatever is in it; "" for mail that is never moved. A sender
-        is an address, or a domain that begins with "@".
+        The folder for a sender's mail, whatever its class; "" for mail that is never moved. A
+        sender is an address, or a domain that begins with "@".
     """
 
     inbox: str
@@ -54,9 +53,10 @@ class Plan:
 
     @property
     def all_folders(self) -> list[str]:
-        """All folders to look at, those of classes last.
+        """All folders to list, those of classes last.
 
-        (What is moved out of them during a look is then not yet seen where it went.)
+        A message that leaves a class's folder while folders are listed is then found in its new
+        folder only by the next look.
         """
         pinned = (folder for folder in self.pinned.values() if folder)
         first = dict.fromkeys((self.inbox, *self.others, *pinned))
@@ -64,46 +64,28 @@ class Plan:
         return [folder for folder in first if folder not in last] + list(last)
 
     def folder_of(self, label: str) -> str | None:
-        """Where mail of a class belongs; None where it stays in the inbox."""
-        return next((folder for folder, of in self.folders.items() if of == label), None)
+        """Return the folder of a class; None if its mail stays in the inbox."""
+        return next((folder for folder, name in self.folders.items() if name == label), None)
 
-    def is_filed(self, folder: str, header: bytes) -> bool:
-        """Whether a message was put into a folder by a filter that said so in its header."""
-        label = self.folders.get(folder)
-        if label is None:
-            return folder == self.unsure and stamped_as(header, "unsure")
-        return stamped_as(header, label)
-
-    def is_retracted(self, before: str, now: str) -> bool:
-        """Whether a move says that a message is not what its folder was for.
-
-        Out of the folder of spam that is anywhere else; out of others only back to the inbox: who
-        takes a letter from Work to Archive has not said that it was something else.
-        """
-        if before == self.unsure:
-            return now == self.inbox
-        label = self.folders.get(before)
-        return label is not None and (now == self.inbox or label == "spam")
-
-    def pin_of(self, sender: str) -> str | None:
-        """Where a sender's mail goes, "" for nowhere; None where that is not said."""
+    def pinned_folder(self, sender: str) -> str | None:
+        """Return the folder of a sender's mail, "" if it is not moved; None if not pinned."""
         domain = "@" + sender.rpartition("@")[2]
         return self.pinned.get(sender, self.pinned.get(domain))
 
 
-def sender_of(value: bytes) -> str:
-    r"""The address in a From field as it stands, in lower case; "" where that is not plain.
+def sender_address(value: bytes) -> str:
+    r"""Return the address in a From field in lower case; "" unless there is exactly one.
 
-    Names in quotes and comments are no addresses, nor is what is encoded.
+    Names in quotes, comments and encoded words are not read as addresses.
 
     Examples
     --------
-    >>> sender_of(b'"Ann, or a@b" <Ann@Example.org>'), sender_of(b"ann@example.org (Ann)")
+    >>> sender_address(b'"Ann, or a@b" <Ann@Example.org>'), sender_address(b"ann@example.org (Ann)")
     ('ann@example.org', 'ann@example.org')
-    >>> sender_of(b"ann@example.org, bob@example.org")
+    >>> sender_address(b"ann@example.org, bob@example.org")
     ''
     """
-    text = _NO_ADDRESS.sub(" ", value[:1000].decode("latin-1"))
+    text = _NOT_ADDRESS.sub(" ", value[:1000].decode("latin-1"))
     angled = _ANGLED.findall(text)
-    found = angled if angled else _BARE.findall(text)
-    return found[0].lower() if len(found) == 1 else ""
+    addresses = angled or _BARE.findall(text)
+    return addresses[0].lower() if len(addresses) == 1 else ""

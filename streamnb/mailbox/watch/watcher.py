@@ -1,7 +1,7 @@
-"""Watching an account: new mail is classified, and what its owner does with mail is learned.
+"""Watching an account: new mail is classified, and a person's moves of mail are learned.
 
-Moves are told by comparing what lies in the folders now with what lay there before, so they are
-noticed also when they were made while nobody watched.
+A move is detected by comparing each folder with the locations stored by the last look. So moves
+made while no watcher ran are detected, too.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple, Protocol
 
 from streamnb.errors import (
     BusyError,
@@ -27,377 +26,375 @@ from streamnb.mail import parse
 from streamnb.mailbox.digest import digest, header_key
 from streamnb.mailbox.ledger import HUMAN, PROGRAM
 from streamnb.mailbox.record import Record
-from streamnb.mailbox.service.answers import Response, answer
+from streamnb.mailbox.service.response import Response, judge
 from streamnb.mailbox.store import Mailbox
-from streamnb.mailbox.watch.locations import Place, Places
-from streamnb.mailbox.watch.plan import Plan, sender_of
+from streamnb.mailbox.watch.account import Account, ListedMessage
+from streamnb.mailbox.watch.locations import LocationTable, MessageLocation
+from streamnb.mailbox.watch.plan import FolderPlan, sender_address
 
-_RECENT = 86400.0  # seconds that a watcher may have been away for while a message was moved
-_AGED = 1e12  # `Place.since` of what has lain there long enough, and was seen to
-
-
-class Listed(NamedTuple):
-    """A message as a folder lists it.
-
-    Attributes
-    ----------
-    said
-        "junk" or "notjunk" where exactly one of the keywords $Junk and $NotJunk is set; else "".
-    read
-        Whether it was read.
-    """
-
-    said: str
-    read: bool
-
-
-class Account(Protocol):
-    """Folders of messages, on a server or a disk."""
-
-    name: str
-
-    def folders(self) -> list[str]:
-        """The names of all folders but the bin and such."""
-
-    def canonical(self, folder: str) -> str:
-        """The name that `folders` has for a folder: one folder has one name."""
-
-    def state(self, folder: str) -> object:
-        """Something that differs when the folder has changed; None where that cannot be told."""
-
-    def listing(self, folder: str) -> dict[str, Listed]:
-        """All messages of a folder by uid; a uid never means another message."""
-
-    def headers(self, folder: str, uids: list[str]) -> dict[str, bytes | None]:
-        """Header fields of messages that are still there; None for one that cannot be read."""
-
-    def fetch(self, folder: str, uid: str) -> bytes | None:
-        """The message, as much of it as is looked at; None where it is gone."""
-
-    def file(self, folder: str, uid: str, target: str, junk: bool) -> bool:
-        """Move a message into another folder, as junk or not; False where it is gone."""
-
-    def make(self, folder: str) -> None:
-        """Make a folder, where it is missing."""
-
-    def wait(self, folder: str, seconds: float, stopping: Callable[[], bool]) -> None:
-        """Wait until something happens in a folder, or so long; asked whether to stop meanwhile."""
-
-    def close(self) -> None:
-        """Let go of what is held open."""
-
-
-def pause(seconds: float, stopping: Callable[[], bool]) -> None:
-    """Wait so long, or until it is to stop."""
-    until = time.monotonic() + seconds
-    while (left := until - time.monotonic()) > 0 and not stopping():
-        time.sleep(min(left, 0.2))
+_AWAY_S = 86400.0  # a move made so long before the first look counts as made since the last look
+_AGED = 1e12  # `first_seen` of a message for which `ham_after` is over and was handled
 
 
 @dataclass(eq=False, repr=False)
 class Watcher:
-    """Looks at an account again and again.
+    """Lists an account's folders again and again, and learns and classifies their mail.
+
+    A person's word is a move between two looks, of a message that was seen where it came from: into
+    the folder of a class, or from one back to the inbox; or a change of a keyword. All other mail
+    in a class's folder was put there by a program and teaches nothing.
 
     Parameters
     ----------
     mailbox
-        What classifies and learns.
-    account, plan
-        What is watched, and how.
-    say
-        Called with a line for everything that is done.
-    stopping
-        Tells whether to stop; asked between messages.
+        Classifies and learns.
+    account
+        The account that is watched.
+    plan
+        Its rules.
+    report
+        Called with a line for each message that is classified, learned or moved.
+    should_stop
+        Polled between messages.
     """
 
     mailbox: Mailbox
     account: Account
-    plan: Plan
-    say: Callable[[str], None]
-    stopping: Callable[[], bool] = lambda: False
+    plan: FolderPlan
+    report: Callable[[str], None]
+    should_stop: Callable[[], bool] = lambda: False
 
     def __post_init__(self) -> None:
-        self.places = Places(self.mailbox.database, self.account.name)
-        self._record = Record(self.mailbox)
+        self.locations = LocationTable(self.mailbox.database, self.account.name)
+        self._verdicts = Record(self.mailbox)
         self._states: dict[str, object] = {}
-        # What was put off, and when it was looked before that: what is gone since then was moved.
-        self._put_off: dict[tuple[str, str], float] = {}
-        self._existing: list[Place] | None = None  # what lies in the inbox and is to be judged
-        self._before = time.time() - _RECENT  # when it was looked at before
-        self._filed: set[bytes] = set()  # the keys of what was filed in this look
+        # When the last look before the first attempt was, of each message that was put off.
+        self._deferred: dict[tuple[str, str], float] = {}
+        self._copies: set[tuple[str, str]] = set()  # messages whose original was still there
+        self._existing: list[MessageLocation] | None = None  # inbox mail still to be classified
+        self._last_look = time.time() - _AWAY_S
+        self._moved_keys: set[bytes] = set()  # of messages moved by this look
 
     def look(self) -> None:
-        """Look at all folders once, and do what there is to do."""
+        """List all folders once, and learn, classify and move what changed."""
         now = self._now()
         if self.mailbox.database.replaced():
             raise StateError(f"{self.mailbox.path}: the database was removed or replaced")
-        appeared: list[Place] = []
+        arrivals: list[MessageLocation] = []
         try:
-            states = {folder: self.account.state(folder) for folder in self.plan.all_folders}
+            states = {folder: self.account.folder_state(folder) for folder in self.plan.all_folders}
             for folder, state in states.items():
-                waiting = folder == self.plan.inbox and self.plan.ham_after is not None
-                if state is not None and self._states.get(folder) == state and not waiting:
+                can_age = folder == self.plan.inbox and self.plan.ham_after is not None
+                if state is not None and self._states.get(folder) == state and not can_age:
                     continue
                 self._states[folder] = state
-                appeared += self._compare(folder, self.account.listing(folder), now)
+                arrivals += self._compare(folder, self.account.list_messages(folder), now)
             if self._existing is None:
-                here = self.places.of_folder(self.plan.inbox) if self.plan.existing else {}
-                self._existing = [place for place in here.values() if not place.filed]
-            self._filed.clear()
-            # The inbox last: of what is in its class's folder it may have got another copy.
-            for place in sorted(appeared, key=lambda place: place.folder == self.plan.inbox):
-                if self.stopping():
+                known = self.locations.in_folder(self.plan.inbox) if self.plan.existing else {}
+                self._existing = [item for item in known.values() if item.moved_to is None]
+            self._moved_keys.clear()
+            # The inbox last: it may have got a second copy of a message in a class's folder.
+            for location in sorted(arrivals, key=lambda item: item.folder == self.plan.inbox):
+                if self.should_stop():
                     return
-                self._attempt(self._new, place)
-            while self._existing and not self.stopping():
-                self._attempt(self._lay_there, self._existing.pop())
+                self._attempt(self._handle_arrival, location)
+            while self._existing and not self.should_stop():
+                self._attempt(self._classify_existing, self._existing.pop())
         except BaseException:
-            self._states.clear()  # look at everything again
+            self._states.clear()  # list everything again
             raise
-        self.places.purge(now)
-        self._before = now
+        self.locations.purge(now)
+        self._last_look = now
 
     def _now(self) -> float:
-        """The time, and never before the last look: what is gone since is told by it."""
-        return max(time.time(), self._before)
+        """Return the time, never before the last look even if the clock was set back."""
+        return max(time.time(), self._last_look)
 
-    def _attempt(self, act: Callable[..., None], place: Place, *rest: object) -> None:
-        """Do something with a message; one that cannot be handled does not stop the others."""
+    def _attempt(
+        self, action: Callable[..., None], location: MessageLocation, *arguments: object
+    ) -> None:
+        """Handle a message. An error of one message does not stop the others."""
         try:
-            act(place, *rest)
-            self._put_off.pop((place.folder, place.uid), None)
+            action(location, *arguments)
+            if (location.folder, location.uid) not in self._copies:
+                self._deferred.pop((location.folder, location.uid), None)
         except MailCopyError as error:
-            self.say(f"{place.folder}/{place.uid}: left alone: {error}")
+            self.report(f"{location.folder}/{location.uid}: left alone: {error}")
         except (BusyError, OutputError, MailRefusedError, OSError) as error:
-            self._later(place.folder, place.uid, root_cause(error))
+            self._defer(location.folder, location.uid, root_cause(error))
         except StreamNBError:
             raise
-        except Exception as error:  # whatever is in a mail must not end the watching
-            self.say(f"{place.folder}/{place.uid}: left alone: {type(error).__name__}: {error}")
-            self.places.put_all([place])
+        except Exception as error:  # no content of a mail may end the watcher
+            self.report(
+                f"{location.folder}/{location.uid}: left alone: {type(error).__name__}: {error}"
+            )
+            self.locations.put_all([location])
 
-    def _later(self, folder: str, uid: str, why: str) -> None:
+    def _defer(self, folder: str, uid: str, reason: str = "") -> None:
         """Put a message off until the next look."""
-        if (folder, uid) not in self._put_off:  # said once
-            self.say(f"{folder}/{uid}: later: {why}")
-            self._put_off[folder, uid] = self._before
+        if (folder, uid) not in self._deferred:
+            if reason:  # reported once
+                self.report(f"{folder}/{uid}: later: {reason}")
+            self._deferred[folder, uid] = self._last_look
         self._states.clear()
 
-    def _compare(self, folder: str, listing: dict[str, Listed], now: float) -> list[Place]:
-        """What has come to a folder; what has gone is noted, and what keywords say is learned."""
-        known = self.places.of_folder(folder)
-        for one in [one for one in self._put_off if one[0] == folder and one[1] not in listing]:
-            del self._put_off[one]
-        gone = [place._replace(gone=now) for uid, place in known.items() if uid not in listing]
-        if gone:
-            self.places.put_all(gone)
-        for uid, place in known.items():
-            if uid in listing and not self.stopping():
-                self._attempt(self._stayed, place, listing[uid], now)
-        new = [uid for uid in listing if uid not in known]
-        seen = self.places.looked_at(folder)
-        appeared = []
-        for uid, header in self.account.headers(folder, new).items():
+    def _compare(
+        self, folder: str, listing: dict[str, ListedMessage], now: float
+    ) -> list[MessageLocation]:
+        """Return the messages new in a folder; store those gone, and learn from keywords."""
+        known = self.locations.in_folder(folder)
+        for key in [key for key in self._deferred if key[0] == folder and key[1] not in listing]:
+            del self._deferred[key]
+            self._copies.discard(key)
+        departed = [item._replace(gone_at=now) for uid, item in known.items() if uid not in listing]
+        if departed:
+            self.locations.put_all(departed)
+        for uid, location in known.items():
+            if uid in listing and not self.should_stop():
+                self._attempt(self._handle_present, location, listing[uid], now)
+        new_uids = [uid for uid in listing if uid not in known]
+        was_listed = self.locations.was_listed(folder)
+        arrivals = []
+        for uid, header in self.account.fetch_headers(folder, new_uids).items():
             if header is None:
-                if seen:
-                    self._later(folder, uid, "it cannot be read")
+                if was_listed:
+                    self._defer(folder, uid, "it cannot be read")
                     continue
                 header = uid.encode()
-            place = Place(folder, uid, header_key(header), listing[uid].said, False, now, None)
-            appeared.append((place, header))
-        if not seen:  # what lay there before tells nothing
-            self.places.put_all((place for place, _ in appeared), folder)
-            self.say(f"{folder}: {len(appeared):,} messages are there already")
-            return []
-        return [
-            place._replace(filed=self.plan.is_filed(folder, header)) for place, header in appeared
-        ]
+            arrivals.append(
+                MessageLocation(
+                    folder, uid, header_key(header), listing[uid].keyword, None, now, None
+                )
+            )
+        if was_listed:
+            return arrivals
+        self.locations.put_all(arrivals, folder)  # mail from before the first look teaches nothing
+        self.report(f"{folder}: {len(arrivals):,} messages are there already")
+        return []
 
-    def _stayed(self, place: Place, listed: Listed, now: float) -> None:
-        """A message is where it was: its keywords may have changed, or it may have aged."""
-        again = place.filed or (place.folder, place.uid) in self._put_off
-        if again and place.folder == self.plan.inbox:  # we were stopped while filing it, or refused
-            self._appeared(place._replace(said=listed.said))
-        elif listed.said != place.said:
-            label = {"junk": "spam", "notjunk": self.plan.ham or "ham"}.get(listed.said)
-            self._teach(place._replace(said=listed.said), label)
+    def _handle_present(self, location: MessageLocation, listed: ListedMessage, now: float) -> None:
+        """Handle a message that is where it was: its keyword or its age may have changed."""
+        is_unfinished = (
+            location.moved_to is not None or (location.folder, location.uid) in self._deferred
+        )
+        if is_unfinished and location.folder == self.plan.inbox:  # its move was interrupted
+            self._handle_new(location._replace(keyword=listed.keyword))
+        elif listed.keyword != location.keyword:
+            label = {"junk": "spam", "notjunk": self.plan.ham or "ham"}.get(listed.keyword)
+            self._learn(location._replace(keyword=listed.keyword), label)
         elif (
             self.plan.ham_after is not None
-            and place.folder == self.plan.inbox
-            and listed.read
-            and now - place.since > self.plan.ham_after
+            and location.folder == self.plan.inbox
+            and listed.is_read
+            and now - location.first_seen > self.plan.ham_after
         ):
-            self._grown_old(place)
+            self._learn_aged(location)
 
-    def _grown_old(self, place: Place) -> None:
-        """Take what was read and kept for ham, unless something was said of it; once."""
-        message = self.account.fetch(place.folder, place.uid)
+    def _learn_aged(self, location: MessageLocation) -> None:
+        """Learn a message that was read and left in the inbox as ham, unless it has a label."""
+        message = self.account.fetch_message(location.folder, location.uid)
         if message is None:
             return
-        done = place._replace(since=_AGED)
+        aged = location._replace(first_seen=_AGED)
         if self.mailbox.label_of(digest(message)) is not None:
-            self._arrive(done, None)
+            self._store(aged)
             return
-        source = f"watch {place.folder}"
+        source = f"watch {location.folder}"
         label = self.plan.ham or "ham"
-        self.mailbox.learn(message, label, PROGRAM, source, also=lambda: self._note(done, None))
-        self.say(f"{place.folder}/{place.uid}: read and kept: {label}")
+        self.mailbox.learn(message, label, PROGRAM, source, also=lambda: self._put(aged))
+        self.report(f"{location.folder}/{location.uid}: read and kept: {label}")
 
-    def _new(self, place: Place) -> None:
-        """A message is where it was not; another watcher may have seen to it meanwhile."""
-        known = self.places.at(place.folder, place.uid)
-        if known is None or known.gone is not None or known.key != place.key:
-            self._appeared(place)
+    def _handle_arrival(self, location: MessageLocation) -> None:
+        """Handle a message that is new in a folder, unless another watcher handled it since."""
+        known = self.locations.at(location.folder, location.uid)
+        if known is None or known.gone_at is not None or known.key != location.key:
+            self._handle_new(location)
 
-    def _appeared(self, place: Place) -> None:
-        """A message has come: by delivery, or by its owner's hand."""
-        plan = self.plan
-        since = self._put_off.get((place.folder, place.uid), self._before)
-        before = self.places.of_message(place.key, (place.folder, place.uid), since)
-        moved = before is not None and before.gone is not None
-        if place.folder in plan.folders:
-            self._into_class(place, before)
-        elif before is not None and moved and before.folder == place.folder:
-            if before.filed and place.folder == plan.inbox:
-                if place.key in self._filed:  # another copy, which was here before that
-                    self._delivered(place._replace(filed=False))
-                else:  # we filed it; here it is again
-                    self._teach(place._replace(filed=False), plan.ham, before)
-            else:  # only its uid is new
-                self._arrive(place._replace(filed=before.filed, since=before.since), before)
-        elif before is not None and moved and plan.is_retracted(_origin(before), place.folder):
-            if before.gone is not None and before.gone >= since:
-                self._teach(place._replace(filed=False), plan.ham, before)
-            else:  # out of the bin, or another mail of the same header
-                self._arrive(place._replace(filed=False), before)
-        elif place.folder == plan.inbox and not moved:
-            self._delivered(place._replace(filed=False))
+    def _handle_new(self, location: MessageLocation) -> None:
+        """Learn from a message that a person moved here, or classify one that was delivered."""
+        uid = (location.folder, location.uid)
+        since = self._deferred.get(uid, self._last_look)
+        previous = self.locations.previous(location.key, uid, since)
+        is_moved = previous is not None and previous.gone_at is not None
+        location = location._replace(moved_to=None)
+        if location.folder in self.plan.folders:
+            self._enter_class_folder(location, previous)
+        elif previous is not None and is_moved and previous.folder == location.folder:
+            if previous.moved_to in (None, location.folder) or location.folder != self.plan.inbox:
+                # Only its uid is new.
+                self._store(
+                    location._replace(moved_to=previous.moved_to, first_seen=previous.first_seen),
+                    previous,
+                )
+            elif location.key in self._moved_keys:  # a second copy, here before that move
+                self._classify(location)
+            else:  # streamnb had moved it; it is back in the inbox
+                self._learn(location, self.plan.ham, previous)
+        elif previous is not None and is_moved and self._is_retraction(previous, location.folder):
+            if previous.gone_at is not None and previous.gone_at >= since:
+                self._learn(location, self.plan.ham, previous)
+            else:  # restored from the trash, or another mail with the same header
+                self._store(location, previous)
+        elif location.folder == self.plan.inbox and not is_moved:
+            self._classify(location)
         else:
-            self._arrive(place._replace(filed=False), before)
+            self._store(location, previous)
 
-    def _lay_there(self, place: Place) -> None:
-        """Classify what lay in the inbox before, unless somebody has ever said what it is."""
-        message = self.account.fetch(place.folder, place.uid)
+    def _is_retraction(self, previous: MessageLocation, folder: str) -> bool:
+        """Return whether a move says that a message does not belong where it was."""
+        # If streamnb was moving it, it came from the folder that streamnb moved it to.
+        return folder == self.plan.inbox and self._class_folder(
+            previous.moved_to or previous.folder
+        ) in (self.plan.unsure, *self.plan.folders)
+
+    def _class_folder(self, folder: str) -> str:
+        """Return the class's folder that a folder is or lies below; else the folder itself."""
+        parents = [
+            parent
+            for parent in (*self.plan.folders, self.plan.unsure)
+            if parent is not None and (folder == parent or self.account.is_below(folder, parent))
+        ]
+        return max(parents, key=len, default=folder)
+
+    def _classify_existing(self, location: MessageLocation) -> None:
+        """Classify a message from before the first look, unless it ever had a label."""
+        message = self.account.fetch_message(location.folder, location.uid)
         if message is not None and not self.mailbox.was_taught(digest(message)):
-            self._delivered(place)
+            self._classify(location)
 
-    def _arrive(self, place: Place, before: Place | None) -> None:
-        """Note where a message is; where it was is not where it is any more."""
+    def _store(self, location: MessageLocation, previous: MessageLocation | None = None) -> None:
+        """Store where a message is, and that it is no longer where it was."""
         with self.mailbox.database.writing():
-            self._note(place, before)
+            self._put(location, previous)
 
-    def _note(self, place: Place, before: Place | None) -> None:
-        if before is not None and before.gone is not None:
-            self.places.drop(before)
-        self.places.put(place)  # last: a file that comes back to a Maildir has its old name
+    def _put(self, location: MessageLocation, previous: MessageLocation | None = None) -> None:
+        if previous is not None and previous.gone_at is not None:
+            self.locations.delete(previous)
+        self.locations.put(location)  # last: a file moved back to a Maildir has its old name
 
-    def _into_class(self, place: Place, before: Place | None) -> None:
-        """Only what its owner moved there is learned, not what a program did."""
-        ours = place.filed
-        if (
-            before is not None
-            and before.gone is None
-            and self.account.fetch(before.folder, before.uid) is None
-        ):  # no copy: it was moved between the listing of that folder and that of this one
-            before = before._replace(gone=self._now())
-        if before is not None:
-            ours = before.folder == self.plan.inbox and before.filed in (1, place.folder)
-        if before is not None and before.folder == place.folder:
-            self._arrive(place._replace(filed=before.filed), before)
-        elif ours:
-            self._arrive(place._replace(filed=True), before)
+    def _enter_class_folder(
+        self, location: MessageLocation, previous: MessageLocation | None
+    ) -> None:
+        """Learn a message that a person moved into the folder of a class.
+
+        A message that was seen nowhere before was put there by a program and teaches nothing,
+        whatever its header says. Neither does a copy whose original stays where it is.
+        """
+        uid = (location.folder, location.uid)
+        if previous is None:
+            self._store(location._replace(moved_to=""))
+            return
+        is_copy = previous.gone_at is None
+        if is_copy and self.account.fetch_message(previous.folder, previous.uid) is None:
+            # It was moved after its old folder was listed and before this one was.
+            previous = previous._replace(gone_at=self._now())
+            is_copy = False
+        is_ours = previous.folder == self.plan.inbox and previous.moved_to in ("", location.folder)
+        if self._class_folder(previous.folder) == location.folder:
+            self._store(location._replace(moved_to=previous.moved_to), previous)
+        elif is_ours:
+            self._store(location._replace(moved_to=""), previous)
+        elif is_copy and uid not in self._copies:
+            self._copies.add(uid)  # a move in two steps deletes the original before the next look
+            self._defer(*uid)
+        elif is_copy:
+            self._copies.discard(uid)
+            self._store(location._replace(moved_to=""))
         else:
-            self._teach(place._replace(filed=False), self.plan.folders[place.folder], before)
+            self._copies.discard(uid)
+            self._learn(location, self.plan.folders[location.folder], previous)
 
-    def _teach(self, place: Place, label: str | None, before: Place | None = None) -> None:
-        """Learn what the owner says of a message; taking back what he said takes it back."""
-        message = self.account.fetch(place.folder, place.uid)
+    def _learn(
+        self,
+        location: MessageLocation,
+        label: str | None,
+        previous: MessageLocation | None = None,
+    ) -> None:
+        """Learn a person's label of a message, or take back an earlier one."""
+        message = self.account.fetch_message(location.folder, location.uid)
         if message is None:
-            return  # it has moved on; where it has come to, it is found
-        where = f"{place.folder}/{place.uid}"
+            return  # it was moved again and will be found there
+        name = f"{location.folder}/{location.uid}"
         key = digest(message)
         known = self.mailbox.label_of(key)
-        ours = known is not None and known[1] == HUMAN and known[2].startswith("watch ")
-        back = label is None or label == self.plan.ham
-        note = partial(self._note, place, before)
-        if known is not None and ours and back and known[0] != label:
-            self.mailbox.retract(key, [label] if label else [], also=note)
-            self.say(f"{where}: taken back: {known[0]}")
+        is_ours = known is not None and known[1] == HUMAN and known[2].startswith("watch ")
+        is_retraction = label is None or label == self.plan.ham
+        put = partial(self._put, location, previous)
+        if known is not None and is_ours and is_retraction and known[0] != label:
+            self.mailbox.retract(key, [label] if label else [], also=put)
+            self.report(f"{name}: taken back: {known[0]}")
         elif label is None:
-            self._arrive(place, before)
+            self._store(location, previous)
         else:
-            source = f"watch {place.folder}"
-            outcome = self.mailbox.learn(message, label, HUMAN, source, also=note)
-            self.say(f"{where}: {label} ({outcome.what})")
+            source = f"watch {location.folder}"
+            outcome = self.mailbox.learn(message, label, HUMAN, source, also=put)
+            self.report(f"{name}: {label} ({outcome.what})")
 
-    def _delivered(self, place: Place) -> None:
-        """Classify new mail, and file it if told so."""
-        message = self.account.fetch(place.folder, place.uid)
+    def _classify(self, location: MessageLocation) -> None:
+        """Classify new mail, move it if the plan says so, and store the verdict."""
+        message = self.account.fetch_message(location.folder, location.uid)
         if message is None:
             return
-        line, target, found = self._judged(place, message)
-        moved = None
-        if target is None or target == place.folder:
-            self._arrive(place, None)
-            self.say(line)
+        line, target, verdict = self._verdict(location, message)
+        moved_to = None
+        if target is None or target == location.folder:
+            self._store(location)
+            self.report(line)
         elif not self.plan.move:
-            self._arrive(place, None)
-            self.say(f"{line}: would be moved to {target} (--move)")
-        elif self._file(place, target, line):
-            moved = target
-        if found is not None:
-            where = json.dumps([self.account.name, moved or place.folder, place.uid])
+            self._store(location)
+            self.report(f"{line}: would be moved to {target} (--move)")
+        elif self._move(location, target, line):
+            moved_to = target
+        if verdict is not None:
+            place = json.dumps([self.account.name, moved_to or location.folder, location.uid])
             with contextlib.suppress(BusyError):
-                self._record.note(message, found, where, moved)
+                self._verdicts.note(message, verdict, place, moved_to)
 
-    def _judged(self, place: Place, message: bytes) -> tuple[str, str | None, Response | None]:
-        """What is said of a message, where it belongs (None where it stays), and the verdict."""
-        where = f"{place.folder}/{place.uid}"
+    def _verdict(
+        self, location: MessageLocation, message: bytes
+    ) -> tuple[str, str | None, Response | None]:
+        """Return a line about a message, its folder (None if it stays) and the verdict."""
+        name = f"{location.folder}/{location.uid}"
         if self.plan.pinned:
             values = [value for name, value in parse(message).fields if name.lower() == b"from"]
-            pin = self.plan.pin_of(sender_of(values[0])) if len(values) == 1 else None
+            pin = self.plan.pinned_folder(sender_address(values[0])) if len(values) == 1 else None
             if pin is not None:
-                return f"{where}: of a sender that is pinned", pin or None, None
-        found = answer(self.mailbox, message)
-        line = f"{where}: {found.mark} {found.score:.4f}"
-        label = found.label or ""
+                return f"{name}: the sender is pinned", pin or None, None
+        verdict = judge(self.mailbox, message)
+        line = f"{name}: {verdict.mark} {verdict.score:.4f}"
+        label = verdict.label or ""
         target = self.plan.folder_of(label)
-        if found.status != 2:
-            return line, target, found
-        if target is not None and not found.ready:
-            return f"{line}: not ready to move {label} yet (streamnb status)", None, found
-        return line, self.plan.unsure if found.ready else None, found
+        if verdict.status != 2:
+            return line, target, verdict
+        if target is not None and not verdict.ready:
+            return f"{line}: not ready to move {label} yet (streamnb status)", None, verdict
+        return line, self.plan.unsure if verdict.ready else None, verdict
 
-    def _file(self, place: Place, target: str, line: str) -> bool:
-        """Move a message; noted before, so that its owner is not taken for having done it."""
-        if not self._note_unless_gone(place._replace(filed=target)):
+    def _move(self, location: MessageLocation, target: str, line: str) -> bool:
+        """Move a message. It is stored before, so that the move is not taken for a person's."""
+        if not self._store_unless_gone(location._replace(moved_to=target)):
             return False
         try:
             junk = self.plan.folders.get(target) == "spam"
-            moved = self.account.file(place.folder, place.uid, target, junk)
+            is_moved = self.account.move_message(location.folder, location.uid, target, junk)
         except (MailRefusedError, OutputError):
-            with self.mailbox.database.writing():
-                self.places.drop(place)  # so that it is new to the next look, whoever looks
+            # The next look of any watcher tries again.
+            self._store(location._replace(moved_to=location.folder))
             raise
-        if moved:
-            self._filed.add(place.key)
-            self._arrive(place._replace(filed=target, gone=self._now()), None)
-            self.say(f"{line}: moved to {target}")
+        if is_moved:
+            self._moved_keys.add(location.key)
+            self._store(location._replace(moved_to=target, gone_at=self._now()))
+            self.report(f"{line}: moved to {target}")
             return True
-        self._note_unless_gone(place)
-        self.say(f"{line}: it was moved meanwhile")
+        self._store_unless_gone(location)
+        self.report(f"{line}: it was moved by another program")
         return False
 
-    def _note_unless_gone(self, place: Place) -> bool:
-        """Note where a message is, unless another watcher noted meanwhile that it has moved it."""
+    def _store_unless_gone(self, location: MessageLocation) -> bool:
+        """Store where a message is, unless another watcher stored that it has moved it."""
         with self.mailbox.database.writing():
-            known = self.places.at(place.folder, place.uid)
-            gone = known is not None and known.key == place.key and known.gone is not None
-            if not gone:
-                self._note(place, None)
-        return not gone
-
-
-def _origin(before: Place) -> str:
-    """The folder that a message came from: if we had moved it meanwhile, the one we moved it to."""
-    return before.filed if isinstance(before.filed, str) else before.folder
+            known = self.locations.at(location.folder, location.uid)
+            is_gone = known is not None and known.key == location.key and known.gone_at is not None
+            if not is_gone:
+                self._put(location)
+        return not is_gone

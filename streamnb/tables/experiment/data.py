@@ -1,12 +1,11 @@
-"""Tables to experiment on: CSV, the files of MNIST, and what scikit-learn brings along."""
+"""Tables for experiments: tabular files, images in MNIST's format, data sets of scikit-learn."""
 
 from __future__ import annotations
 
-import csv
 import gzip
-import io
 import math
-from collections.abc import Hashable, Mapping
+import re
+from collections.abc import Collection, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -14,14 +13,20 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from streamnb.config.experiment import BundledConfig, CsvConfig, IdxConfig
+from streamnb.config.experiment import BundledConfig, IdxConfig, TableConfig
+from streamnb.corpus.detect import spool_input
+from streamnb.corpus.tabular import MISSING, Row, Table, open_table
 from streamnb.errors import ConfigError, CorpusError, convert_os_errors, require_extra
 from streamnb.tables.columns import LARGEST, Columns
-from streamnb.tables.experiment.preparation import Preparation, as_it_is, ranges, scaling
+from streamnb.tables.experiment.preparation import (
+    Preparation,
+    bin_values,
+    keep_values,
+    scale_values,
+)
 
-MAX_BYTES = 1 << 28
 MAX_CELLS = 1 << 28
-_MISSING = ("", "?", "NA", "nan", "NaN")
+_DECIMAL_COMMA = re.compile(r"[-+]?(?:\d{1,3}(?:\.\d{3})+|\d+|(?=,)),?\d*(?:[eE][-+]?\d+)?\Z")
 
 
 @dataclass(frozen=True)
@@ -31,17 +36,19 @@ class Examples:
     Attributes
     ----------
     name
-        What it is, for titles.
+        The name of the table, for titles.
     table
-        n rows.
+        The n rows.
     labels
-        n labels.
+        The n labels.
     shape
-        Height and width, where a row is an image.
+        Height and width if rows are images.
     text
-        For each column that is text, where in the file that shows.
+        For each column of text, the first cell that is not a number, and its location.
     prepare
-        What is made from the rows that are learned, and done to all rows.
+        The preparation of all rows from the rows that are learned.
+    notes
+        What the user should know of the table.
     """
 
     name: str
@@ -49,184 +56,284 @@ class Examples:
     labels: list[Any]
     shape: tuple[int, int] | None = None
     text: Mapping[Hashable, str] = field(default_factory=dict)
-    prepare: Preparation = as_it_is
+    prepare: Preparation = keep_values
+    notes: list[str] = field(default_factory=list)
 
     @property
     def classes(self) -> list[Any]:
         """The labels that occur, sorted."""
         return sorted(set(self.labels), key=lambda label: (type(label).__name__, label))
 
-    def unknown(self, feature: Any) -> str:
-        """What is to be said of a feature that is not there."""
-        known = ", ".join(str(one) for one in self.table.names[:20])
-        return f"{feature!r:.80} is none of the features ({known})"
+    def describe_unknown(self, feature: Any) -> str:
+        """Return the error text for a feature that the table does not have."""
+        names = ", ".join(str(name) for name in self.table.names[:20])
+        return f"{feature!r:.80} is none of the features ({names})"
 
 
-def read_examples(config: CsvConfig | IdxConfig | BundledConfig) -> Examples:
-    """Read what a configuration names.
+def read_examples(config: TableConfig | IdxConfig | BundledConfig) -> Examples:
+    """Read the table of a configuration.
 
     Raises
     ------
     CorpusError
-        Where it cannot be read or is not what it should be; with file and line.
+        If the table cannot be read, naming file and line.
     ConfigError
-        Where a column or class that the configuration names is not there.
+        If a configured column or class does not occur.
     """
-    if isinstance(config, CsvConfig):
-        found = _read_csv(config)
+    if isinstance(config, TableConfig):
+        examples = _read_table(config)
     elif isinstance(config, IdxConfig):
-        found = _read_idx(config)
+        examples = _read_idx(config)
     else:
-        found = _bundled(config)
+        examples = _load_bundled(config)
     if config.classes is not None:
-        found = _only(found, set(config.classes))
+        examples = _select_classes(examples, set(config.classes))
     if config.bins is not None and config.scale != "none":
-        raise ConfigError("data.scale: ranges (data.bins) are the same of scaled numbers")
+        raise ConfigError("data.scale: it does not change bins (data.bins); leave one of them out")
     if config.bins is not None:
-        found = replace(found, prepare=ranges(config.bins))
+        examples = replace(examples, prepare=bin_values(config.bins))
     if config.scale == "min-max":
-        found = replace(found, prepare=scaling)
-    if len(found.labels) < 2:
-        raise CorpusError(f"{found.name}: {len(found.labels)} rows: there is nothing to split")
-    if len(found.classes) < 2:
-        raise CorpusError(f"{found.name}: all labels are {found.labels[0]!r:.80}")
-    return found
+        examples = replace(examples, prepare=scale_values)
+    if len(examples.labels) < 2:
+        raise CorpusError(f"{examples.name}: {len(examples.labels)} rows, too few to split")
+    if len(examples.classes) < 2:
+        raise CorpusError(f"{examples.name}: all labels are {examples.labels[0]!r:.80}")
+    return examples
 
 
-def _only(examples: Examples, wanted: set[str]) -> Examples:
-    there = {str(label) for label in examples.labels}
-    if not wanted <= there:
-        absent = min(wanted - there)
-        known = ", ".join(sorted(there)[:20])
+def _select_classes(examples: Examples, wanted: set[str]) -> Examples:
+    labels = {str(label) for label in examples.labels}
+    if not wanted <= labels:
+        absent = min(wanted - labels)
+        known = ", ".join(sorted(labels)[:20])
         raise ConfigError(f"data.classes: {absent!r:.80} is none of the labels ({known})")
     rows = np.flatnonzero([str(label) in wanted for label in examples.labels])
-    labels = [examples.labels[i] for i in rows.tolist()]
-    return replace(examples, table=examples.table.select(rows), labels=labels)
+    selected = [examples.labels[i] for i in rows.tolist()]
+    return replace(examples, table=examples.table.select(rows), labels=selected)
 
 
-def _read_csv(config: CsvConfig) -> Examples:
-    path = Path(config.path).expanduser()
-    header, rows, lines = _csv_rows(path)
-    of_columns = None
-    if config.transposed:
-        header, rows = _transposed(path, header, rows)
-        of_columns, lines = lines, [1] * len(rows)
-    label = header[-1] if config.label is None else config.label
-    columns = tuple(name for name in header if name != label)
+@dataclass(frozen=True)
+class _Cells:
+    """The cells of a table, and the location of each."""
+
+    path: Path
+    names: list[str]
+    rows: list[list[str]]
+    lines: list[int]
+    is_decimal_comma: bool | None
+    is_transposed: bool = False
+    column_lines: tuple[int, ...] = ()
+
+    def location(self, row: int, column: int) -> str:
+        """Return the file and line of a cell."""
+        line = self.column_lines[column] if self.is_transposed else self.lines[row]
+        return f"{self.path.name}:{line}"
+
+
+def _read_table(config: TableConfig) -> Examples:
+    cells = _read_cells(config)
+    missing = MISSING if config.missing is None else frozenset(config.missing)
+    label, names = _choose_names(config, cells.names)
+    numbers_or_text, text, notes = [], {}, []
+    for name in names:
+        column_index = cells.names.index(name)
+        column = _Column(cells, column_index, missing)
+        values, odd_row = column.read(name in config.text)
+        numbers_or_text.append(values)
+        if odd_row is not None:
+            cell = cells.rows[odd_row][column_index]
+            text[name] = f"{cells.location(odd_row, column_index)}: {cell!r:.80}"
+            if column.number_count and name not in config.text:
+                notes.append(
+                    f"the column {name!r:.80} is read as text: {cell!r:.80} "
+                    f"({cells.location(odd_row, column_index)}) is not a number"
+                )
+    label_index = cells.names.index(label)
+    labels = [row[label_index] for row in cells.rows]
+    for row_index, value in enumerate(labels):
+        if value in missing:
+            location = cells.location(row_index, label_index)
+            found = f"; {value!r} stands for a missing value (data.missing)" if value else ""
+            raise CorpusError(f"{location}: no label in the column {label!r:.80}{found}")
+    table = Columns(list(names), np.column_stack(numbers_or_text))
+    return Examples(cells.path.name, table, labels, text=text, notes=notes)
+
+
+def _choose_names(config: TableConfig, known_names: list[str]) -> tuple[str, tuple[str, ...]]:
+    """Return the name of the label column and those of the features."""
+    label = known_names[-1] if config.label is None else config.label
+    names = tuple(name for name in known_names if name != label)
     if config.columns is not None:
-        columns = config.columns
-        if not columns or len(set(columns)) != len(columns):
+        names = config.columns
+        if not names or len(set(names)) != len(names):
             raise ConfigError("data.columns: expected names that are all different")
-    for key, names in (("label", (label,)), ("columns", columns), ("text", config.text)):
-        for name in names:
-            if name not in header:
-                known = ", ".join(header[:20])
-                raise ConfigError(f"data.{key}: {path} has no column {name!r:.80} (it has {known})")
-    if label in columns:
-        raise ConfigError(f"data.columns: {label!r:.80} is what is to be told")
-    places = [header.index(name) for name in columns]
-    text: dict[Hashable, str] = {}
-    found = []
-    for j in places:
-        cells = [row[j] for row in rows]
-        column, odd = _typed(cells, header[j] in config.text)
-        found.append(column)
-        if odd is not None:
-            line = lines[odd] if of_columns is None else of_columns[j]
-            text[header[j]] = f"{path.name}:{line}: {cells[odd]!r:.80}"
-    values = np.column_stack(found)
-    at = header.index(label)
-    labels = [row[at] for row in rows]
-    for line, one in zip(lines, labels, strict=True):
-        if one in _MISSING:
-            raise CorpusError(f"{path}:{line}: no label in the column {label!r:.80}")
-    return Examples(path.name, Columns(list(columns), values), labels, text=text)
+    for key, wanted in (("label", (label,)), ("columns", names), ("text", config.text)):
+        for name in wanted:
+            if name not in known_names:
+                known = ", ".join(known_names[:20])
+                raise ConfigError(
+                    f"data.{key}: {config.path} has no column {name!r:.80} (it has {known})"
+                )
+    if label in names:
+        raise ConfigError(
+            f"data.columns: {label!r:.80} is the label column and cannot be a feature"
+        )
+    return label, names
 
 
-def _transposed(
-    path: Path, header: list[str], rows: list[list[str]]
-) -> tuple[list[str], list[list[str]]]:
-    """A table whose first column names features, with an example in each other column."""
-    names = [row[0] for row in rows]
-    if len(set(names)) != len(names) or header[0] in names:
+def _read_cells(config: TableConfig) -> _Cells:
+    """Read the cells of one file or of several with the same header."""
+    paths = (config.path,) if isinstance(config.path, str) else config.path
+    parts = []
+    for name in paths:
+        path = spool_input() if name == "-" else Path(name).expanduser()
+        has_header = True if config.transposed else config.header
+        wanted = [name for name in (config.label, *(config.columns or ())) if name is not None]
+        is_numbered = bool(wanted) and all(name.isdecimal() for name in wanted)
+        table = open_table(
+            path,
+            delimiter=config.delimiter,
+            has_header=has_header,
+            required_names=() if is_numbered or config.transposed else wanted,
+        )
+        parts.append((table, _read_rows(table)))
+    first = parts[0][0]
+    for table, _ in parts:
+        if table.names != first.names:
+            raise CorpusError(f"{table.path}: its columns are not those of {first.path}")
+    is_decimal_comma = None if config.decimal is None else config.decimal == ","
+    if is_decimal_comma is None and (first.format != "csv" or first.delimiter == ","):
+        is_decimal_comma = False
+    rows = [row for _, part in parts for row in part]
+    names = _check_names(first)
+    cells = [[cell.strip() for cell in row.cells] for row in rows]
+    lines = [row.line for row in rows]
+    if not config.transposed:
+        return _Cells(first.path, names, cells, lines, is_decimal_comma)
+    return _transpose(first.path, names, cells, lines, is_decimal_comma)
+
+
+def _read_rows(table: Table) -> list[Row]:
+    """Read all rows; raise CorpusError for one that cannot be read."""
+    rows = []
+    cell_count = 0
+    for row in table.rows():
+        if row.problem:
+            raise CorpusError(row.problem)
+        cell_count += len(row.cells)
+        if cell_count > MAX_CELLS:
+            raise CorpusError(f"{table.path}:{row.line}: more than {MAX_CELLS:,} cells")
+        if any("\0" in cell for cell in row.cells):
+            raise CorpusError(f"{table.path}:{row.line}: not text: it contains a zero byte")
+        rows.append(row)
+    return rows
+
+
+def _check_names(table: Table) -> list[str]:
+    names = table.names
+    if len(set(names)) != len(names):
+        duplicate = next(name for name in names if names.count(name) > 1)
+        raise CorpusError(f"{table.path}:1: the column {duplicate!r:.80} occurs twice")
+    if len(names) < 2:
+        raise CorpusError(
+            f"{table.path}:1: one column: expected features and a label; if the delimiter is "
+            "unusual, set data.delimiter"
+        )
+    return names
+
+
+def _transpose(
+    path: Path,
+    names: list[str],
+    rows: list[list[str]],
+    lines: list[int],
+    is_decimal_comma: bool | None,
+) -> _Cells:
+    """Return the cells of a table whose first column names features, one example a column."""
+    features = [row[0] for row in rows]
+    if len(set(features)) != len(features) or names[0] in features:
         raise CorpusError(f"{path}: transposed, a name in its first column occurs twice")
-    turned = [[row[j] for row in rows] + [header[j]] for j in range(1, len(header))]
-    return [*names, header[0]], turned
+    examples = [[row[j] for row in rows] + [names[j]] for j in range(1, len(names))]
+    return _Cells(
+        path,
+        [*features, names[0]],
+        examples,
+        [1] * len(examples),
+        is_decimal_comma,
+        True,
+        (*lines, 1),
+    )
 
 
-def _csv_rows(path: Path) -> tuple[list[str], list[list[str]], list[int]]:
-    """Header, rows, and in which line each row ends."""
-    with (
-        convert_os_errors(CorpusError, f"{path}: cannot be read", ValueError),
-        open(path, "rb") as raw,
-    ):
-        data = raw.read(MAX_BYTES + 1)
-    if len(data) > MAX_BYTES:
-        raise CorpusError(f"{path}: longer than {MAX_BYTES:,} bytes")
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise CorpusError(f"{path}:{line}: not UTF-8 text") from None
-    if "\0" in text:
-        line = text.count("\n", 0, text.index("\0")) + 1
-        raise CorpusError(f"{path}:{line}: not text: it holds a zero byte")
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
-    rows: list[list[str]] = []
-    lines: list[int] = []
-    cells = 0
-    try:
-        for row in reader:
-            if not row:
-                continue
-            row = [cell.strip() for cell in row]
-            cells += len(row)
-            if rows and len(row) != len(rows[0]):
-                why = f"{len(row)} columns, and the header has {len(rows[0])}"
-                raise CorpusError(f"{path}:{reader.line_num}: {why}")
-            if cells > MAX_CELLS:
-                raise CorpusError(f"{path}:{reader.line_num}: more than {MAX_CELLS:,} cells")
-            rows.append(row)
-            lines.append(reader.line_num)
-    except csv.Error as error:
-        raise CorpusError(f"{path}:{reader.line_num}: not CSV: {error}") from None
-    if not rows:
-        raise CorpusError(f"{path}: empty: expected a header and a row for each example")
-    header = rows.pop(0)
-    if len(set(header)) != len(header):
-        twice = next(name for name in header if header.count(name) > 1)
-        raise CorpusError(f"{path}:1: the column {twice!r:.80} occurs twice")
-    if len(header) < 2:
-        raise CorpusError(f"{path}:1: one column: expected features and a label")
-    return header, rows, lines[1:]
+class _Column:
+    """One column of cells, read as numbers or as text."""
 
+    def __init__(self, cells: _Cells, index: int, missing: Collection[str]) -> None:
+        self.cells = cells
+        self.index = index
+        self.missing = missing
+        self.column = [row[index] for row in cells.rows]
+        present = [cell for cell in self.column if cell not in missing]
+        is_comma = cells.is_decimal_comma
+        if is_comma is None:  # decimal commas if there are some, and no decimal points
+            is_comma = any("," in cell for cell in present) and all(
+                _DECIMAL_COMMA.match(cell) for cell in present if "," in cell or "." in cell
+            )
+        self.is_decimal_comma = is_comma
+        self.number_count = sum(self.number(cell) is not None for cell in present)
+        self.present_count = len(present)
 
-def _typed(column: list[str], text: bool) -> tuple[NDArray[Any], int | None]:
-    """A column as numbers if all of it is, else as text, and then which cell is no number.
+    def number(self, cell: str) -> float | None:
+        """Return the number in a cell, None if it is not one."""
+        if self.is_decimal_comma and _DECIMAL_COMMA.match(cell):
+            cell = cell.replace(".", "").replace(",", ".")
+        try:
+            number = float(cell)
+        except ValueError:
+            return None
+        return number if abs(number) <= LARGEST and "_" not in cell else None
 
-    What is missing is NaN or None.
-    """
-    odd = 0 if text else next((i for i, cell in enumerate(column) if not _is_number(cell)), None)
-    if odd is None:
-        numbers = [math.nan if cell in _MISSING else float(cell) for cell in column]
-        return np.array(numbers, dtype=np.float64), None
-    cells = np.empty(len(column), dtype=object)
-    cells[:] = [None if cell in _MISSING else cell for cell in column]
-    return cells, odd
+    def read(self, is_text: bool) -> tuple[NDArray[Any], int | None]:
+        """Return the column as numbers, or as text with the row of the first cell of text.
 
+        Missing values are NaN or None.
 
-def _is_number(cell: str) -> bool:
-    if cell in _MISSING:
-        return True
-    try:
-        return abs(float(cell)) <= LARGEST
-    except ValueError:
-        return False
+        Raises
+        ------
+        CorpusError
+            If most cells are numbers, but not all.
+        """
+        if not is_text and self.number_count == self.present_count:
+            numbers = [
+                math.nan if cell in self.missing else self.number(cell) for cell in self.column
+            ]
+            return np.array(numbers, dtype=np.float64), None
+        odd_row = 0
+        if not is_text:
+            odd_row = next(
+                row
+                for row, cell in enumerate(self.column)
+                if cell not in self.missing and self.number(cell) is None
+            )
+            if 2 * self.number_count > self.present_count:
+                self._refuse(odd_row)
+        values = np.empty(len(self.column), dtype=object)
+        values[:] = [None if cell in self.missing else cell for cell in self.column]
+        return values, odd_row
+
+    def _refuse(self, row: int) -> None:
+        name, cell = self.cells.names[self.index], self.column[row]
+        raise CorpusError(
+            f"{self.cells.location(row, self.index)}: {cell!r:.80} in the column {name!r:.80} is "
+            f"not a number, as {self.number_count:,} of {self.present_count:,} cells are; correct "
+            f"it, list {cell!r:.40} in data.missing, or list {name!r:.40} in data.text to read the "
+            "column as text"
+        )
 
 
 def _read_idx(config: IdxConfig) -> Examples:
     if len(config.images) != len(config.labels):
-        raise ConfigError("data.labels: there must be as many files as of images")
+        raise ConfigError("data.labels: expected as many files as in data.images")
     parts = [
         (_idx(Path(images), 3), _idx(Path(labels), 1))
         for images, labels in zip(config.images, config.labels, strict=True)
@@ -248,15 +355,15 @@ def _images(name: str, images: NDArray[Any], labels: list[Any], shape: tuple[int
 
 
 def _idx(path: Path, dimensions: int) -> NDArray[np.uint8]:
-    """An array of bytes in the IDX format; believed only as far as the file reaches."""
+    """Return the array of bytes in an IDX file, after checking that the file has them all."""
     path = path.expanduser()
     with (
         convert_os_errors(CorpusError, f"{path}: cannot be read", EOFError, ValueError),
         open(path, "rb") as raw,
     ):
-        packed = raw.read(2) == b"\x1f\x8b"
+        is_compressed = raw.read(2) == b"\x1f\x8b"
         raw.seek(0)
-        if packed:
+        if is_compressed:
             with gzip.open(raw) as file:
                 return _idx_values(file, path, dimensions)  # type: ignore[arg-type]
         return _idx_values(raw, path, dimensions)
@@ -281,7 +388,7 @@ def _idx_values(file: BinaryIO, path: Path, dimensions: int) -> NDArray[np.uint8
     return np.frombuffer(data, dtype=np.uint8).reshape([int(n) for n in shape])
 
 
-def _bundled(config: BundledConfig) -> Examples:
+def _load_bundled(config: BundledConfig) -> Examples:
     with require_extra("sklearn", "data.kind: 'bundled' needs scikit-learn"):
         from sklearn import datasets
     bunch = getattr(datasets, f"load_{config.name}")()

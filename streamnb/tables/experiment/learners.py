@@ -1,63 +1,65 @@
-"""Models of an experiment: made from their configuration, fitted, asked."""
+"""The models of an experiment: created from their configuration, fitted, queried."""
 
 from __future__ import annotations
 
 import contextlib
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from streamnb.config.experiment import TABULAR, ScikitConfig
-from streamnb.config.sections import Section
+from streamnb.config.experiment import ScikitConfig
+from streamnb.config.sections import ParameterSection
 from streamnb.errors import ConfigError, require_extra
-from streamnb.naive_bayes import COUNTING
 from streamnb.tables.base import TabularNB
 from streamnb.tables.columns import Columns
 from streamnb.tables.experiment.data import Examples
 
 
 class Learner:
-    """A model, one of ours, that is made anew for each trial."""
+    """Creates, fits and queries one of streamnb's models, a new one for each trial."""
 
-    def __init__(self, make: Callable[[], Any]) -> None:
-        self.make = make
+    def __init__(self, create_model: Callable[[], Any]) -> None:
+        self.create_model = create_model
 
     def fit(self, rows: Columns, labels: list[Any]) -> Any:
-        """A model that has learned these rows."""
+        """Return a model that has learned the rows."""
         return self.learn(None, rows, labels, [])
 
     def learn(self, model: Any, rows: Columns, labels: list[Any], classes: list[Any]) -> Any:
-        """The model (None: a new one) after more rows; `classes` are all that there will be."""
-        model = self.make() if model is None else model
-        return model.partial_fit(_rows_for(model, rows), labels)
+        """Return the model, or a new one for None, after it has learned the rows.
+
+        `classes` are all labels that will occur.
+        """
+        model = self.create_model() if model is None else model
+        return model.partial_fit(_model_input(model, rows), labels)
 
     def predict(self, model: Any, rows: Columns) -> list[Any]:
-        """What it takes rows for."""
-        return model.predict(_rows_for(model, rows)).tolist()
+        """Return the predicted label of each row."""
+        return model.predict(_model_input(model, rows)).tolist()
 
     def joint(self, model: Any, rows: Columns) -> tuple[list[Any], NDArray[np.float64]]:
-        """The classes, and log of prior times likelihood of each for each row."""
-        return model.classes_.tolist(), model.joint_log_likelihood_many(_rows_for(model, rows))
+        """Return the classes (K), and log(prior x likelihood) of each, shape (n, K)."""
+        return model.classes_.tolist(), model.joint_log_likelihood_many(_model_input(model, rows))
 
 
-def _rows_for(model: Any, rows: Columns) -> Any:
-    """Rows as a model takes them; to one of counts a feature that is missing is not there."""
+def _model_input(model: Any, rows: Columns) -> Any:
+    """Return rows as a model takes them; for a model of counts a missing value is 0."""
     return rows if isinstance(model, TabularNB) else np.nan_to_num(rows.numbers())
 
 
-class _Scikit(Learner):
-    """An estimator of scikit-learn."""
+class _ScikitLearner(Learner):
+    """Creates, fits and queries an estimator of scikit-learn."""
 
     def fit(self, rows: Columns, labels: list[Any]) -> Any:
-        model = self.make()
-        with warnings.catch_warnings(action="ignore"):  # of few rows, said a hundred times
+        model = self.create_model()
+        with warnings.catch_warnings(action="ignore"):  # the same warning in each trial
             return model.fit(rows.values, np.array(labels))
 
     def learn(self, model: Any, rows: Columns, labels: list[Any], classes: list[Any]) -> Any:
-        model = self.make() if model is None else model
+        model = self.create_model() if model is None else model
         if not hasattr(model, "partial_fit"):
             raise ValueError(f"scikit-learn's {type(model).__name__} has no partial_fit")
         with warnings.catch_warnings(action="ignore"), np.errstate(all="ignore"):
@@ -68,57 +70,84 @@ class _Scikit(Learner):
             return model.predict(rows.values).tolist()
 
     def joint(self, model: Any, rows: Columns) -> tuple[list[Any], NDArray[np.float64]]:
-        asked = getattr(model, "predict_joint_log_proba", model.predict_log_proba)
+        compute = getattr(model, "predict_joint_log_proba", model.predict_log_proba)
         values = rows.numbers()
         missing = np.flatnonzero(np.isnan(values).any(axis=0))
         if len(missing):
             name = rows.names[int(missing[0])]
             raise ValueError(
-                f"scikit-learn's models know no missing value, and {name!r:.80} is one"
+                f"scikit-learn's models take no missing values; {name!r:.80} is missing"
             )
-        return model.classes_.tolist(), asked(values)
+        return model.classes_.tolist(), compute(values)
 
 
 @contextlib.contextmanager
-def learning(name: str, examples: Examples) -> Iterator[None]:
-    """Say which model cannot take the data, and where those are not what it wants."""
+def training_errors(name: str, examples: Examples) -> Iterator[None]:
+    """Raise the ValueError of a model as ConfigError that names the model and the column."""
     try:
         yield
-    except ValueError as error:  # text for a model of numbers
-        why = str(error).splitlines()[0]
-        if examples.text and ("not a number" in why or "could not convert" in why):
+    except ValueError as error:
+        reason = str(error).splitlines()[0]
+        if examples.text and ("not a number" in reason or "could not convert" in reason):
             column, cell = next(iter(examples.text.items()))
-            why = f"it takes numbers, and the column {column!r:.80} is text ({cell})"
-        raise ConfigError(f"models.{name}: it cannot learn {examples.name}: {why}") from None
+            reason = f"it takes numbers, and the column {column!r:.80} is text ({cell})"
+        raise ConfigError(f"models.{name}: it cannot learn {examples.name}: {reason}") from None
 
 
-def learner_of(config: Section, name: str) -> Learner:
-    """What makes models of a configuration.
+def create_learner(
+    config: ScikitConfig | ParameterSection, name: str, classes: list[Any]
+) -> Learner:
+    """Return the learner of a configured model.
+
+    Parameters
+    ----------
+    config
+        The section of the model.
+    name
+        The name of the model, for errors.
+    classes
+        The labels of the table; a prior must name each of them and no other.
 
     Raises
     ------
     ConfigError
-        Where a parameter is wrong, or scikit-learn is wanted and not installed.
+        If a parameter is wrong, or scikit-learn is needed and not installed.
     """
     if isinstance(config, ScikitConfig):
-        return _Scikit(_estimator(config, name))
-    made: Any = {**COUNTING, **TABULAR}[config.kind]
-    parameters = {name: getattr(config, name) for name in made.parameter_table}
+        return _ScikitLearner(_estimator_factory(config, name))
+    model_class = config.model_class
+    parameters = {name: getattr(config, name) for name in model_class.parameter_table}
+    prior = parameters.get("prior")
+    if isinstance(prior, Mapping):
+        parameters["prior"] = _check_prior(prior, f"models.{name}.prior", classes)
     try:
-        made(**parameters)
+        model_class(**parameters)
     except ValueError as error:
         raise ConfigError(f"models.{name}: {error}") from None
-    return Learner(lambda: made(**parameters))
+    return Learner(lambda: model_class(**parameters))
 
 
-def _estimator(config: ScikitConfig, name: str) -> Callable[[], Any]:
+def _check_prior(prior: Mapping[str, Any], path: str, classes: list[Any]) -> dict[Any, Any]:
+    """Return a prior with the labels as they are in the table."""
+    labels = {str(label): label for label in classes}
+    known = ", ".join(sorted(labels)[:20])
+    for name in prior:
+        if name not in labels:
+            raise ConfigError(f"{path}: {name!r:.80} is not a class; the classes are {known}")
+    for name in labels:
+        if name not in prior:
+            raise ConfigError(f"{path}: no probability for the class {name!r:.80}")
+    return {labels[name]: share for name, share in prior.items()}
+
+
+def _estimator_factory(config: ScikitConfig, name: str) -> Callable[[], Any]:
     with require_extra("sklearn", f"models.{name}: it needs scikit-learn"):
-        from sklearn import discriminant_analysis
-        from sklearn import naive_bayes as theirs
-    home = theirs if hasattr(theirs, config.estimator) else discriminant_analysis
-    made = getattr(home, config.estimator)
+        from sklearn import discriminant_analysis, naive_bayes
+    has_estimator = hasattr(naive_bayes, config.estimator)
+    module = naive_bayes if has_estimator else discriminant_analysis
+    estimator = getattr(module, config.estimator)
     try:
-        made(**config.parameters)
+        estimator(**config.parameters)
     except TypeError as error:
         raise ConfigError(f"models.{name}.parameters: {error}") from None
-    return lambda: made(**config.parameters)
+    return lambda: estimator(**config.parameters)

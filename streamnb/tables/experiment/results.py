@@ -1,27 +1,36 @@
-"""What an experiment gives."""
+"""The results of an experiment, and their files."""
 
 from __future__ import annotations
 
+import csv
+import io
+import json
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from streamnb.config.experiment import ExperimentConfig
+from streamnb.config.yaml_files import to_yaml
+from streamnb.errors import OutputError, convert_os_errors
+from streamnb.storage import replace_file
+
 
 @dataclass(frozen=True)
 class Point:
-    """Trials with one share of the rows tested.
+    """The accuracy of trials that test one fraction of the rows.
 
     Attributes
     ----------
     test
-        The share; of a prequential run, 1.
+        The fraction; 1 for a prequential run.
     learned, tested
-        How many rows each trial learned and tested.
+        The numbers of rows that each trial learned and tested.
     trials
-        How many trials.
+        The number of trials.
     mean, sd
-        Of the accuracies of the trials.
+        Mean and standard deviation of the accuracies.
     accuracies
         The accuracy of each trial.
     """
@@ -37,22 +46,22 @@ class Point:
 
 @dataclass
 class ModelResult:
-    """What one model did.
+    """The results of one model.
 
     Attributes
     ----------
     points
-        For each share that is tested, and each number of trials after which to report.
+        The accuracy for each tested fraction and each number of trials to report.
     tested, wrong
-        How often each row was tested, and taken for another class, over all trials.
+        For each row, how often it was tested and how often misclassified, over all trials.
     confusion
-        How often each class (first key) was taken for which.
+        For each true class, how often each class was predicted.
     fit_seconds, predict_seconds
         Mean time of a trial.
     curve
-        Of a prequential run, the share of trials in which the row at each place was told right.
+        For each position in a prequential run, the fraction of trials with a correct prediction.
     class_means
-        Of images, the mean of each class.
+        For images, the mean image of each class.
     """
 
     points: list[Point] = field(default_factory=list)
@@ -66,17 +75,17 @@ class ModelResult:
 
 
 @dataclass(frozen=True)
-class Answer:
-    """What models that have learned all rows say of a question.
+class QueryAnswer:
+    """The answer of models that have learned all rows to one query.
 
     Attributes
     ----------
     question
-        Features and values.
+        Features and values of the query.
     likelihoods
-        For each model and class, prior times likelihood; 0 where it is below 1e-308.
+        For each model and class, prior x likelihood; 0 if it is below 1e-308.
     probabilities
-        For each model and class, the share of that.
+        For each model and class, the posterior probability.
     """
 
     question: dict[str, Any]
@@ -86,26 +95,28 @@ class Answer:
 
 @dataclass(frozen=True)
 class Experiment:
-    """An experiment and its figures.
+    """The results of an experiment.
 
     Attributes
     ----------
     name, rows, features, classes
-        What it is about.
+        The table: its name, the numbers of rows and features, and its labels.
     kind
-        How rows were split: random, stratified or prequential; "none" where they were not.
+        The kind of splits: random, stratified, prequential or none.
     models
         The result of each model.
     labels
         The label of each row.
     shape
-        Height and width, where rows are images.
-    answers
-        What was asked, and what models that have learned all rows say of it.
+        Height and width if rows are images.
     seconds
-        How long it took.
+        The duration.
     interrupted
-        Whether it was cut short; the figures are of the trials until then.
+        Whether it was interrupted; the figures are of the trials until then.
+    answers
+        The answers to the queries.
+    notes
+        What the user should know of the table, such as cells that are no numbers.
     """
 
     name: str
@@ -118,16 +129,57 @@ class Experiment:
     shape: tuple[int, int] | None
     seconds: float
     interrupted: bool
-    answers: list[Answer] = field(default_factory=list)
+    answers: list[QueryAnswer] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
     def as_dict(self) -> dict[str, Any]:
-        """Everything, as JSON can hold it."""
+        """Return all results as plain data for JSON."""
         return asdict(self)
 
 
-def point_of(share: float, learned: int, tested: int, accuracies: list[float]) -> Point:
-    """The figures of trials with one share."""
+def summarize_trials(fraction: float, learned: int, tested: int, accuracies: list[float]) -> Point:
+    """Return mean and standard deviation of the accuracies for one tested fraction."""
     values = np.array(accuracies)
     sd = float(values.std(ddof=1)) if len(values) > 1 else 0.0
-    mean = float(values.mean())
-    return Point(share, learned, tested, len(accuracies), mean, sd, accuracies)
+    return Point(fraction, learned, tested, len(accuracies), float(values.mean()), sd, accuracies)
+
+
+def make_folder(folder: str) -> None:
+    """Create the folder for results before the experiment runs.
+
+    Raises
+    ------
+    OutputError
+        If it cannot be created.
+    """
+    with convert_os_errors(OutputError, f"{folder}: the folder cannot be made", ValueError):
+        if not folder:
+            raise ValueError("it has no name")
+        Path(folder).mkdir(parents=True, exist_ok=True)
+
+
+def write_experiment(experiment: Experiment, config: ExperimentConfig, folder: str) -> None:
+    """Write `experiment.json`, `rows.csv` and `config.yaml`, each completely or not at all.
+
+    Raises
+    ------
+    OutputError
+        If a file cannot be written.
+    """
+    for name, text in (
+        ("experiment.json", json.dumps(experiment.as_dict())),
+        ("rows.csv", _rows_csv(experiment)),
+        ("config.yaml", to_yaml(config)),
+    ):
+        with replace_file(Path(folder) / name, "the results") as file:
+            file.write(text.encode(errors="replace"))
+
+
+def _rows_csv(experiment: Experiment) -> str:
+    text = io.StringIO(newline="")
+    writer = csv.writer(text)
+    writer.writerow(["row", "label", "model", "tested", "wrong"])
+    for name, result in experiment.models.items():
+        for i, label in enumerate(experiment.labels):
+            writer.writerow([i + 1, label, name, result.tested[i], result.wrong[i]])
+    return text.getvalue()

@@ -1,4 +1,4 @@
-"""Running an experiment: every model over the same splits."""
+"""The run of an experiment: every model over the same splits."""
 
 from __future__ import annotations
 
@@ -17,14 +17,19 @@ from streamnb.config.experiment import (
 )
 from streamnb.errors import ConfigError
 from streamnb.tables.experiment.data import Examples, read_examples
-from streamnb.tables.experiment.learners import Learner, learner_of, learning
-from streamnb.tables.experiment.preparation import as_it_is
-from streamnb.tables.experiment.questions import answers
-from streamnb.tables.experiment.results import Experiment, ModelResult, Point, point_of
-from streamnb.tables.experiment.splits import shares_of, splits, trials_of
+from streamnb.tables.experiment.learners import Learner, create_learner, training_errors
+from streamnb.tables.experiment.preparation import (
+    holdout_fractions,
+    keep_values,
+    split_rows,
+    trial_counts,
+)
+from streamnb.tables.experiment.queries import answer_queries
+from streamnb.tables.experiment.results import Experiment, ModelResult, Point, summarize_trials
 from streamnb.tables.gaussian import GaussianNB
 
 OnTrial = Callable[[int, int], None]
+ClassIndices = NDArray[np.int64]
 
 
 def run(config: ExperimentConfig, on_trial: OnTrial = lambda done, total: None) -> Experiment:
@@ -33,70 +38,76 @@ def run(config: ExperimentConfig, on_trial: OnTrial = lambda done, total: None) 
     Parameters
     ----------
     config
-        What to do.
+        Table, models, splits and queries.
     on_trial
-        Called now and then with the number of trials done, and that of all.
+        Called after each trial with the numbers of trials done and in total.
 
     Raises
     ------
-    CorpusError, ConfigError
-        Where data cannot be read, or are not what a model takes.
+    CorpusError
+        If the table cannot be read.
+    ConfigError
+        If the configuration, or a model, does not fit the table.
     """
-    began = time.perf_counter()
+    start = time.perf_counter()
     examples = read_examples(config.data)
-    learners = {name: learner_of(of, name) for name, of in config.models.items()}
+    learners = {
+        name: create_learner(section, name, examples.classes)
+        for name, section in config.models.items()
+    }
     _check(config, examples)
-    work = _Work(examples, learners)
-    answered = answers(examples, learners, config.ask)
-    interrupted = False
+    trials = _Trials(examples, learners)
+    answers = answer_queries(examples, learners, config.queries)
+    is_interrupted = False
     try:
         if isinstance(config.splits, PrequentialConfig):
-            work.prequential(config.splits, on_trial)
+            trials.run_prequential(config.splits, on_trial)
         elif not isinstance(config.splits, NoSplitsConfig):
-            work.repeated(config.splits, on_trial)
+            trials.run_splits(config.splits, on_trial)
     except KeyboardInterrupt:
-        interrupted = True
+        is_interrupted = True
     return Experiment(
         examples.name,
         len(examples.labels),
         len(examples.table.names),
         [str(label) for label in examples.classes],
         config.splits.kind,
-        work.results(),
+        trials.results(),
         [str(label) for label in examples.labels],
         examples.shape,
-        time.perf_counter() - began,
-        interrupted,
-        answered,
+        time.perf_counter() - start,
+        is_interrupted,
+        answers,
+        examples.notes,
     )
 
 
 def _check(config: ExperimentConfig, examples: Examples) -> None:
-    """What must fit together before anything is done."""
-    for name, of in config.models.items():
+    """Raise ConfigError if models, splits and table do not fit together."""
+    for name, section in config.models.items():
         for key in ("parents", "numeric", "categorical"):
-            named = getattr(of, key, None)
-            for feature in named if isinstance(named, tuple) else ():
+            features = getattr(section, key, None)
+            for feature in features if isinstance(features, tuple) else ():
                 if feature not in examples.table.names:
-                    raise ConfigError(f"models.{name}.{key}: {examples.unknown(feature)}")
-    if isinstance(config.splits, NoSplitsConfig) and not config.ask and examples.shape is None:
-        raise ConfigError("splits.kind: 'none' tests nothing, and nothing is asked (ask)")
-    if isinstance(config.splits, PrequentialConfig) and examples.prepare is not as_it_is:
+                    raise ConfigError(f"models.{name}.{key}: {examples.describe_unknown(feature)}")
+    if isinstance(config.splits, NoSplitsConfig) and not config.queries and examples.shape is None:
+        raise ConfigError("splits.kind: 'none' tests nothing, and there are no queries")
+    if isinstance(config.splits, PrequentialConfig) and examples.prepare is not keep_values:
         raise ConfigError(
-            "splits.kind: 'prequential' has no rows at first to make ranges or a scale from: "
-            "leave out data.bins and data.scale"
+            "splits.kind: 'prequential' has no learned rows at first to compute bins or a scale "
+            "from; leave out data.bins and data.scale"
         )
 
 
-class _Work:
-    """The figures of all models while they are made."""
+class _Trials:
+    """Runs trials and counts the errors of all models."""
 
     def __init__(self, examples: Examples, learners: dict[str, Learner]) -> None:
         self.examples = examples
         self.learners = learners
         classes = examples.classes
-        self.places = {label: k for k, label in enumerate(classes)}
-        self.y = np.array([self.places[label] for label in examples.labels], dtype=np.int64)
+        self.class_indices = {label: k for k, label in enumerate(classes)}
+        self.y = np.array([self.class_indices[y] for y in examples.labels], dtype=np.int64)
         n, k = len(self.y), len(classes)
         self.tested = {name: np.zeros(n, dtype=np.int64) for name in learners}
         self.wrong = {name: np.zeros(n, dtype=np.int64) for name in learners}
@@ -106,113 +117,119 @@ class _Work:
         self.curves: dict[str, list[float]] = {name: [] for name in learners}
         self.trials = 0
 
-    def repeated(self, config: RandomConfig | StratifiedConfig, on_trial: OnTrial) -> None:
-        """Every model over the same repeated splits."""
-        shares, marks = shares_of(config), trials_of(config)
-        total = len(shares) * marks[-1]
-        for number, share in enumerate(shares):
+    def run_splits(self, config: RandomConfig | StratifiedConfig, on_trial: OnTrial) -> None:
+        """Fit and test every model on the same repeated splits."""
+        fractions, counts = holdout_fractions(config), trial_counts(config)
+        total = len(fractions) * counts[-1]
+        for fraction_index, fraction in enumerate(fractions):
             accuracies: dict[str, list[float]] = {name: [] for name in self.learners}
             sizes = (0, 0)
             try:
-                for learned, tested in splits(self.examples.labels, config, number):
+                for learned, tested in split_rows(self.examples.labels, config, fraction_index):
                     sizes = (len(learned), len(tested))
-                    given = self._trial(learned, tested)
-                    for name, places in given.items():
-                        accuracies[name].append(self._count(name, tested, places))
+                    for name, predicted in self._run_trial(learned, tested).items():
+                        accuracies[name].append(self._count(name, tested, predicted))
                     self.trials += 1
                     on_trial(self.trials, total)
             finally:
-                for name, of in accuracies.items():
-                    done = [mark for mark in marks if mark <= len(of)] or ([len(of)] if of else [])
-                    self.points[name] += [point_of(share, *sizes, of[:mark]) for mark in done]
+                for name, values in accuracies.items():
+                    done = [count for count in counts if count <= len(values)]
+                    for count in done or ([len(values)] if values else []):
+                        self.points[name].append(summarize_trials(fraction, *sizes, values[:count]))
 
-    def _trial(
+    def _run_trial(
         self, learned: NDArray[np.int64], tested: NDArray[np.int64]
-    ) -> dict[str, NDArray[np.int64]]:
-        """What each model takes the tested rows for."""
+    ) -> dict[str, ClassIndices]:
+        """Return each model's predictions for the tested rows."""
         table, labels = self.examples.table, self.examples.labels
         transform = self.examples.prepare(table.select(learned))
-        rows, asked = transform(table.select(learned)), transform(table.select(tested))
-        some = [labels[i] for i in learned.tolist()]
-        given = {}
+        learned_rows, tested_rows = (
+            transform(table.select(learned)),
+            transform(table.select(tested)),
+        )
+        learned_labels = [labels[i] for i in learned.tolist()]
+        predictions = {}
         for name, learner in self.learners.items():
-            with learning(name, self.examples):
-                began = time.perf_counter()
-                model = learner.fit(rows, some)
+            with training_errors(name, self.examples):
+                start = time.perf_counter()
+                model = learner.fit(learned_rows, learned_labels)
                 fitted = time.perf_counter()
-                found = learner.predict(model, asked)
-                self.seconds[name] += (fitted - began, time.perf_counter() - fitted)
-            given[name] = np.array([self.places[label] for label in found])
-        return given
+                predicted = learner.predict(model, tested_rows)
+                self.seconds[name] += (fitted - start, time.perf_counter() - fitted)
+            predictions[name] = np.array([self.class_indices[label] for label in predicted])
+        return predictions
 
-    def _count(self, name: str, tested: NDArray[np.int64], given: NDArray[np.int64]) -> float:
-        right = given == self.y[tested]
+    def _count(self, name: str, tested: NDArray[np.int64], predicted: ClassIndices) -> float:
+        """Count the errors of a model, and return its accuracy."""
+        is_right = predicted == self.y[tested]
         self.tested[name][tested] += 1
-        self.wrong[name][tested[~right]] += 1
-        np.add.at(self.confusion[name], (self.y[tested], given), 1)
-        return float(right.mean())
+        self.wrong[name][tested[~is_right]] += 1
+        np.add.at(self.confusion[name], (self.y[tested], predicted), 1)
+        return float(is_right.mean())
 
-    def prequential(self, config: PrequentialConfig, on_trial: OnTrial) -> None:
-        """Every model over the same orders of the rows: classify each, then learn it."""
+    def run_prequential(self, config: PrequentialConfig, on_trial: OnTrial) -> None:
+        """Classify, then learn each row, with the same random orders for every model."""
         n = len(self.examples.labels)
-        rights = {name: np.zeros(n) for name in self.learners}
+        right_counts = {name: np.zeros(n) for name in self.learners}
         accuracies: dict[str, list[float]] = {name: [] for name in self.learners}
         try:
             for trial in range(config.trials):
                 order = np.random.default_rng([config.seed, trial]).permutation(n)
-                given = {name: self._stream(name, order) for name in self.learners}
-                for name, places in given.items():
-                    right = places == self.y[order]
-                    rights[name] += right
-                    accuracies[name].append(float(right.mean()))
-                    self._count(name, order[1:], places[1:])
+                predictions = {name: self._run_stream(name, order) for name in self.learners}
+                for name, predicted in predictions.items():
+                    is_right = predicted == self.y[order]
+                    right_counts[name] += is_right
+                    accuracies[name].append(float(is_right.mean()))
+                    self._count(name, order[1:], predicted[1:])
                 self.trials += 1
                 on_trial(self.trials, config.trials)
         finally:
-            for name, of in accuracies.items() if self.trials else ():
-                self.points[name] = [point_of(1.0, n, n, of)]
-                self.curves[name] = (rights[name] / self.trials).tolist()
+            for name, values in accuracies.items() if self.trials else ():
+                self.points[name] = [summarize_trials(1.0, n, n, values)]
+                self.curves[name] = (right_counts[name] / self.trials).tolist()
 
-    def _stream(self, name: str, order: NDArray[np.int64]) -> NDArray[np.int64]:
-        """What a model takes each row for before it learns it; the first for nothing (-1)."""
+    def _run_stream(self, name: str, order: NDArray[np.int64]) -> ClassIndices:
+        """Return a model's prediction for each row before it learns it; -1 for the first row."""
         learner, labels = self.learners[name], self.examples.labels
-        model, given = None, []
+        model, predictions = None, []
         for i in order.tolist():
             row = self.examples.table.select(np.array([i]))
-            with learning(name, self.examples):
-                began = time.perf_counter()
-                found = -1 if model is None else self.places[learner.predict(model, row)[0]]
-                asked = time.perf_counter()
+            with training_errors(name, self.examples):
+                start = time.perf_counter()
+                predicted = -1
+                if model is not None:
+                    predicted = self.class_indices[learner.predict(model, row)[0]]
+                classified = time.perf_counter()
                 model = learner.learn(model, row, [labels[i]], self.examples.classes)
-                self.seconds[name] += (time.perf_counter() - asked, asked - began)
-            given.append(found)
-        return np.array(given)
+                self.seconds[name] += (time.perf_counter() - classified, classified - start)
+            predictions.append(predicted)
+        return np.array(predictions)
 
     def results(self) -> dict[str, ModelResult]:
-        """The figures of each model."""
+        """Return the results of each model."""
         classes = [str(label) for label in self.examples.classes]
-        means = self._class_means() if self.examples.shape is not None else {}
+        class_means = self._class_means() if self.examples.shape is not None else {}
         return {
             name: ModelResult(
                 self.points[name],
                 self.tested[name].tolist(),
                 self.wrong[name].tolist(),
                 {
-                    true: dict(zip(classes, row, strict=True))
-                    for true, row in zip(classes, self.confusion[name].tolist(), strict=True)
+                    label: dict(zip(classes, row, strict=True))
+                    for label, row in zip(classes, self.confusion[name].tolist(), strict=True)
                 },
                 float(self.seconds[name][0]) / max(self.trials, 1),
                 float(self.seconds[name][1]) / max(self.trials, 1),
                 self.curves[name],
-                means,
+                class_means,
             )
             for name in self.learners
         }
 
     def _class_means(self) -> dict[str, list[float]]:
-        """What a Gaussian model knows of the pixels of each class."""
+        """Return the mean of the pixels of each class."""
         model = GaussianNB().partial_fit(self.examples.table, self.examples.labels)
-        sums, labels = model.statistics.sums, model.labels
         return {
-            str(label): one.moments()[1].tolist() for label, one in zip(labels, sums, strict=True)
+            str(label): sums.moments()[1].tolist()
+            for label, sums in zip(model.labels, model.statistics.sums, strict=True)
         }

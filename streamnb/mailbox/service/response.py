@@ -67,7 +67,7 @@ class Response(NamedTuple):
     ready: bool = True
 
 
-def answer(mailbox: Mailbox, message: bytes, question: JudgeOptions = _PLAIN) -> Response:
+def judge(mailbox: Mailbox, message: bytes, question: JudgeOptions = _PLAIN) -> Response:
     """Ask a mailbox what a message is."""
     costs = question.costs if question.threshold is None else _MOST_PROBABLE
     verdict = mailbox.classify(message, question.reasons, costs)
@@ -99,7 +99,7 @@ def header_field(answer: Response) -> str:
 
     Examples
     --------
-    >>> from streamnb.mailbox.service.answers import Response
+    >>> from streamnb.mailbox.service.response import Response
     >>> header_field(Response("S", 0, 3.25, "spam", 0.9627, []))[:50]
     'X-Streamnb: Spam, score=3.2500, probability=0.9627'
     """

@@ -15,7 +15,7 @@ from streamnb.mailbox.base import Base
 from streamnb.mailbox.ledger import PROGRAM
 from streamnb.mailbox.lessons import Outcome
 from streamnb.mailbox.location import WAIT, user_path
-from streamnb.mailbox.service.answers import JudgeOptions, Response, answer
+from streamnb.mailbox.service.response import Response, JudgeOptions, judge
 from streamnb.mailbox.store import Mailbox
 
 
@@ -82,7 +82,7 @@ class Mailboxes:
         self._lock = threading.Lock()
 
     @contextmanager
-    def of(self, user: str | None, file: tuple[int, int] | None = None) -> Iterator[Mailbox]:
+    def borrow(self, user: str | None, file: tuple[int, int] | None = None) -> Iterator[Mailbox]:
         """The mailbox of a user, or the only one.
 
         Parameters
@@ -113,12 +113,12 @@ class Mailboxes:
 
     def judge(self, user: str | None, message: bytes, question: JudgeOptions | None) -> Response:
         """Ask the mailbox of a user, or the only one, what a message is."""
-        with self.of(user) as mailbox:
-            return answer(mailbox, message, question or JudgeOptions())
+        with self.borrow(user) as mailbox:
+            return judge(mailbox, message, question or JudgeOptions())
 
     def record(self, user: str | None, message: bytes, found: Response, place: str) -> None:
         """Record what `judge` found, when that was told."""
-        with self.of(user) as mailbox:
+        with self.borrow(user) as mailbox:
             record_verdict(mailbox, message, found, place, learn=False)
 
     def _taken(self, user: str) -> Mailbox:

@@ -1,0 +1,592 @@
+"""Rows of tabular files: CSV with any delimiter, JSON Lines, Parquet, `__label__` lines.
+
+Replays, fits and experiments open tables with `open_table`, so that each of them reads every
+format, compression, delimiter and encoding.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import zlib
+from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import count, islice
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple, cast
+
+from streamnb.corpus.entry import iterate_lines
+from streamnb.errors import CorpusError, convert_os_errors, require_extra
+
+FORMATS = ("csv", "jsonl", "parquet", "fasttext")
+SUFFIXES = {
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".tab": "csv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".parquet": "parquet",
+}
+# Suffixes of compressed files, and their first bytes.
+COMPRESSIONS = {
+    ".gz": b"\x1f\x8b",
+    ".bz2": b"BZh",
+    ".xz": b"\xfd7zXZ\0",
+    ".zst": b"\x28\xb5\x2f\xfd",
+}
+MAX_ROW = 1 << 26  # bytes of a line, and characters of a cell; the rest of a longer one is ignored
+HEAD_BYTES = 1 << 18  # the beginning of a file on which format, delimiter and columns are detected
+HEAD_ROWS = 500
+DELIMITERS = "\t;|,"
+# Missing values as pandas.read_csv spells them, and "?" as the UCI repository and Weka do.
+MISSING = frozenset({
+    "", "?", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN",
+    "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null",
+})  # fmt: skip
+
+
+class Row(NamedTuple):
+    """A row of a table.
+
+    Attributes
+    ----------
+    line
+        The number of the line on which the row begins, from 1; in Parquet the number of the row.
+    cells
+        One text for each column; empty if there is a problem.
+    problem
+        Why the row cannot be read, with file and line; "" if it can be read.
+    """
+
+    line: int
+    cells: list[str]
+    problem: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A tabular file and its format.
+
+    Attributes
+    ----------
+    path
+        The file.
+    format
+        One of `FORMATS`.
+    names
+        The names of the columns; "1", "2", ... if the file has no header.
+    has_header
+        Whether the file names its columns.
+    delimiter
+        The delimiter of a CSV file.
+    quoting
+        How double quotes are read in a CSV file: "csv" as RFC 4180 has it, "line" the same within
+        one line and literally where that fails, "none" literally.
+    is_last_wide
+        Whether delimiters in the last column belong to its text.
+    """
+
+    path: Path
+    format: str
+    names: list[str]
+    has_header: bool = True
+    delimiter: str = ","
+    quoting: str = "csv"
+    is_last_wide: bool = False
+
+    def rows(self) -> Iterator[Row]:
+        """Read the rows below the header.
+
+        Raises
+        ------
+        CorpusError
+            If the file cannot be read, naming file and line.
+        """
+        readers = {
+            "csv": _read_csv,
+            "jsonl": _read_json_lines,
+            "parquet": _read_parquet,
+            "fasttext": _read_fasttext,
+        }
+        with convert_os_errors(CorpusError, f"{self.path}: cannot be read", *_BROKEN):
+            for row in readers[self.format](self):
+                if not row.problem and len(row.cells) != len(self.names):
+                    yield row._replace(cells=[], problem=self._count_problem(row))
+                else:
+                    yield row
+
+    def _count_problem(self, row: Row) -> str:
+        count, expected = len(row.cells), len(self.names)
+        amount = "fewer" if count < expected else "more"
+        hint = ""
+        if count > expected and self.quoting == "csv":
+            hint = f"; a text that contains {self.delimiter!r} must be in double quotes"
+        return (
+            f"{self.path}:{row.line}: {amount} columns than the first line has "
+            f"({count}, not {expected}){hint}"
+        )
+
+    def head(self) -> list[list[str]]:
+        """Return the cells of the first rows, without rows that cannot be read."""
+        cells = []
+        size = 0
+        for row in islice(self.rows(), HEAD_ROWS):
+            if not row.problem:
+                cells.append(row.cells)
+            size += sum(map(len, row.cells))
+            if size > HEAD_BYTES:
+                break
+        return cells
+
+    def describe(self) -> str:
+        """Return the format in words."""
+        if self.format != "csv":
+            return {"jsonl": "JSON Lines", "parquet": "Parquet", "fasttext": "fastText lines"}[
+                self.format
+            ]
+        known = {"\t": "tabs", ",": "commas", ";": "semicolons"}
+        delimiter = known.get(self.delimiter, repr(self.delimiter))
+        return f"columns between {delimiter}{'' if self.has_header else ' without header'}"
+
+
+# Exceptions of decompressors and parsers for damaged files.
+_BROKEN = (EOFError, ValueError, zlib.error)
+
+
+def open_table(
+    path: Path,
+    format: str | None = None,  # noqa: A002
+    delimiter: str | None = None,
+    has_header: bool | None = None,
+    known_names: Sequence[Collection[str]] = (),
+    required_names: Collection[str] = (),
+) -> Table:
+    """Detect the format of a tabular file.
+
+    Parameters
+    ----------
+    path
+        The file, compressed or not.
+    format
+        One of `FORMATS`; None to detect it.
+    delimiter
+        The delimiter of a CSV file; None to detect it.
+    has_header
+        Whether the first line of a CSV file names the columns; None to detect it.
+    known_names
+        Sets of names in small letters. A line with one name of each set is a header.
+    required_names
+        Names that the header contains.
+
+    Raises
+    ------
+    CorpusError
+        If the file cannot be read, or is not a table.
+    """
+    head = read_head(path)
+    if not head:
+        raise CorpusError(f"{path}: the file is empty")
+    if format is None:
+        format = detect_format(path, head) or "csv"  # noqa: A001
+    if format == "parquet":
+        names = _parquet_file(path).schema_arrow.names
+        return Table(path, "parquet", _unique_names(list(names), path))
+    if is_utf_16(head):
+        raise CorpusError(f"{path}: not UTF-8 text, perhaps UTF-16; save the file as UTF-8")
+    if format == "fasttext":
+        return Table(path, "fasttext", ["label", "text"], has_header=False)
+    if format == "jsonl":
+        return Table(path, "jsonl", _json_names(path))
+    return _open_csv(path, head, delimiter, has_header, known_names, required_names)
+
+
+def detect_format(path: Path, head: bytes) -> str | None:
+    """Return the format of a tabular file by its content and the end of its name; None if neither.
+
+    Lines between tabs are not detected here: `is_tabbed` does that.
+    """
+    if head.startswith(b"PAR1"):
+        return "parquet"
+    text = head.removeprefix(BOM_UTF8).lstrip()
+    if text.startswith(b"__label__"):
+        return "fasttext"
+    if text.startswith(b"{"):
+        try:
+            is_object = isinstance(json.loads(text.partition(b"\n")[0]), dict)
+        except (ValueError, RecursionError):
+            is_object = False
+        if is_object:
+            return "jsonl"
+    return SUFFIXES.get(bare_suffix(path))
+
+
+def bare_suffix(path: Path) -> str:
+    """Return the suffix of a file name in small letters, without that of a compression.
+
+    Examples
+    --------
+    >>> bare_suffix(Path("reviews.CSV.gz"))
+    '.csv'
+    """
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    if suffixes and suffixes[-1] in COMPRESSIONS:
+        suffixes.pop()
+    return suffixes[-1] if suffixes else ""
+
+
+def is_utf_16(head: bytes) -> bool:
+    """Return whether text has the mark of UTF-16, or zeros in about every second byte only."""
+    zeros = sorted(head[start::2].count(b"\0") for start in (0, 1))
+    has_mark = head.startswith((BOM_UTF16_LE, BOM_UTF16_BE))
+    return has_mark or (4 * zeros[1] > len(head) > 20 * zeros[0])
+
+
+# Files
+
+
+def open_decompressed(path: Path) -> BinaryIO:
+    """Open a file for reading, decompressed if it is compressed by gzip, bzip2, xz or Zstandard."""
+    file = open(path, "rb")  # noqa: SIM115 (the caller closes it)
+    try:
+        magic = file.read(6)
+        file.seek(0)
+        suffix = next((key for key, mark in COMPRESSIONS.items() if magic.startswith(mark)), "")
+        if suffix == ".gz":
+            import gzip
+
+            return cast(BinaryIO, gzip.GzipFile(fileobj=file))
+        if suffix == ".bz2":
+            import bz2
+
+            return cast(BinaryIO, bz2.BZ2File(file))
+        if suffix == ".xz":
+            import lzma
+
+            return cast(BinaryIO, lzma.LZMAFile(file))
+        if suffix == ".zst":
+            return _open_zstandard(file, path)
+    except BaseException:
+        file.close()
+        raise
+    return file
+
+
+def _open_zstandard(file: BinaryIO, path: Path) -> BinaryIO:
+    try:
+        from compression import zstd  # type: ignore[import-not-found]  # Python 3.14
+
+        return cast(BinaryIO, zstd.ZstdFile(file))
+    except ImportError:
+        with require_extra("pyarrow", f"{path}: Zstandard needs pyarrow"):
+            import pyarrow
+        stream = pyarrow.CompressedInputStream(file, "zstd")
+        return io.BufferedReader(cast(io.RawIOBase, stream))
+
+
+def read_head(path: Path, size: int = HEAD_BYTES) -> bytes:
+    """Return the first bytes of a file, decompressed."""
+    with (
+        convert_os_errors(CorpusError, f"{path}: cannot be read", *_BROKEN),
+        open_decompressed(path) as file,
+    ):
+        return file.read(size)
+
+
+def decode_line(line: bytes) -> str:
+    """Decode UTF-8, or Windows-1252 if the bytes are not UTF-8."""
+    try:
+        return line.decode("utf-8")
+    except UnicodeDecodeError:
+        return line.decode("cp1252", "replace")
+
+
+def _read_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Read lines with their numbers, without byte order mark; long lines are cut."""
+    with open_decompressed(path) as file:
+        for number, line in enumerate_whole_lines(file):
+            yield number, decode_line(line)
+
+
+def enumerate_whole_lines(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
+    """Read numbered lines without byte order mark; what exceeds `MAX_ROW` bytes is skipped."""
+    for number, line in iterate_lines(file, MAX_ROW):
+        remainder = line
+        while remainder and not remainder.endswith(b"\n"):
+            remainder = file.readline(1 << 20)
+        yield number, line.removeprefix(BOM_UTF8) if number == 1 else line
+
+
+# CSV
+
+
+def _open_csv(
+    path: Path,
+    head: bytes,
+    delimiter: str | None,
+    has_header: bool | None,
+    known_names: Sequence[Collection[str]],
+    required_names: Collection[str],
+) -> Table:
+    lines = decode_head(head)
+    first_line = next((line for line in lines if line.strip()), "")
+    delimiters = delimiter or ("\t" + DELIMITERS if bare_suffix(path) == ".tsv" else DELIMITERS)
+
+    def is_header(names: list[str]) -> bool:
+        if required_names:
+            return set(required_names) <= set(names)
+        plain = set(normalize_names(names))
+        return bool(known_names) and all(plain & set(group) for group in known_names)
+
+    first_cells = {char: split_line(first_line, char) for char in delimiters}
+    matching = [char for char in delimiters if is_header(first_cells[char])]
+    chosen = matching[0] if matching else _detect_delimiter(lines, delimiters)
+    table = Table(path, "csv", [], delimiter=chosen, quoting=_detect_quoting(lines, chosen))
+    names = next(iter(_read_csv_rows(table)), Row(1, [])).cells
+    if has_header is None:
+        has_header = bool(matching) or not _lacks_header(table)
+    if has_header:
+        return replace(table, names=[name.strip() for name in names])
+    return without_header(table)
+
+
+def without_header(table: Table) -> Table:
+    """Return a CSV table whose first line is a row, too; its columns are called 1, 2, ..."""
+    counts = {len(row.cells) for row in islice(_read_csv_rows(table), HEAD_ROWS)}
+    is_last_wide = len(counts) > 1 and table.quoting != "csv"
+    count = 2 if is_last_wide else max(counts, default=1)
+    names = [str(number) for number in range(1, count + 1)]
+    return replace(table, names=names, has_header=False, is_last_wide=is_last_wide)
+
+
+def decode_head(head: bytes) -> list[str]:
+    """Return the lines at the beginning of a file, without the last one if it may be cut."""
+    lines = split_lines(decode_line(head.removeprefix(BOM_UTF8)))
+    return lines[:-1] if len(head) >= HEAD_BYTES and len(lines) > 1 else lines
+
+
+def split_lines(text: str) -> list[str]:
+    """Return the lines of a text, which end at CR, LF or both and nowhere else."""
+    return list(io.StringIO(text, newline=""))
+
+
+def split_line(line: str, delimiter: str) -> list[str]:
+    """Return the cells of one line of CSV; none if quotes are not closed."""
+    try:
+        return next(csv.reader([line], delimiter=delimiter), [])
+    except csv.Error:
+        return []
+
+
+def normalize_names(names: Iterable[str]) -> list[str]:
+    """Return names in small letters without blanks around them."""
+    return [name.strip().lower() for name in names]
+
+
+def _detect_delimiter(lines: list[str], delimiters: str) -> str:
+    """Return the delimiter that gives most lines the same number of columns, above one."""
+    scores = []
+    for rank, delimiter in enumerate(delimiters):
+        counts = Counter(
+            len(split_line(line, delimiter)) for line in lines[:HEAD_ROWS] if line.strip()
+        )
+        count, lines_with_count = max(counts.items(), key=lambda item: item[1], default=(0, 0))
+        scores.append((lines_with_count if count > 1 else 0, -rank))
+    return delimiters[-max(scores)[1]]
+
+
+def _detect_quoting(lines: list[str], delimiter: str) -> str:
+    """Return how to read double quotes: with tabs, literally unless every quote makes sense."""
+    if delimiter != "\t":
+        return "csv"
+    if not any(cell.startswith('"') for line in lines for cell in line.split("\t")):
+        return "none"
+    try:
+        rows = list(csv.reader(lines, delimiter="\t", strict=True))
+    except csv.Error:
+        return "none"
+    if len({len(row) for row in rows if row}) != 1:
+        return "none"
+    return "csv" if any("\n" in cell.strip() for row in rows for cell in row) else "line"
+
+
+def _lacks_header(table: Table) -> bool:
+    """Return whether the first row looks like the others: a number in it stands above numbers.
+
+    Names of columns are seldom numbers. Where they are (years), the cells of the other columns
+    have to occur again in a table without header.
+    """
+    rows = [row.cells for row in islice(_read_csv_rows(table), HEAD_ROWS)]
+    if len(rows) < 2:
+        return False
+    first, others = rows[0], [row for row in rows[1:] if len(row) == len(rows[0])]
+    if not others or not any(is_number_text(cell) for cell in first):
+        return False
+    for index, cell in enumerate(first):
+        column = [row[index] for row in others]
+        numbers = sum(is_number_text(other) for other in column)
+        if is_number_text(cell):
+            if 2 * numbers < len(column):
+                return False
+        elif cell.strip() not in MISSING and 2 * numbers > len(column):
+            return False
+    texts = [index for index, cell in enumerate(first) if not is_number_text(cell)]
+    short = [index for index in texts if len({row[index] for row in others}) <= len(others) / 2]
+    return all(first[index] in {row[index] for row in others} for index in short)
+
+
+def is_number_text(cell: str) -> bool:
+    """Return whether a cell is a finite number."""
+    try:
+        return abs(float(cell)) < float("inf")
+    except ValueError:
+        return False
+
+
+def _read_csv(table: Table) -> Iterator[Row]:
+    return islice(_read_csv_rows(table), int(table.has_header), None)
+
+
+def _read_csv_rows(table: Table) -> Iterator[Row]:
+    """Read all rows of a CSV file that are not blank, the header first."""
+    if table.quoting == "csv":
+        return _read_quoted(table)
+    return _read_unquoted(table)
+
+
+def _read_unquoted(table: Table) -> Iterator[Row]:
+    for number, line in _read_lines(table.path):
+        if line.strip():
+            yield Row(number, _split_unquoted(line.rstrip("\r\n"), table))
+
+
+def _split_unquoted(line: str, table: Table) -> list[str]:
+    if table.quoting == "line" and '"' in line:
+        try:
+            cells: list[str] = next(csv.reader([line], delimiter=table.delimiter, strict=True))
+            if not table.is_last_wide or len(cells) <= len(table.names):
+                return cells
+        except csv.Error:
+            pass
+    return line.split(table.delimiter, len(table.names) - 1 if table.is_last_wide else -1)
+
+
+def _read_quoted(table: Table) -> Iterator[Row]:
+    """Read CSV with quotes.
+
+    The csv module has one limit of the length of cells for the whole process: it is changed only
+    while a row is read.
+    """
+    lines = (
+        part
+        for _, line in _read_lines(table.path)
+        for part in (split_lines(line) if "\r" in line.rstrip("\r\n") else (line,))
+    )
+    reader = csv.reader(lines, delimiter=table.delimiter, strict=True)
+    while True:
+        number = reader.line_num + 1
+        limit = csv.field_size_limit(MAX_ROW)
+        try:
+            cells = next(reader, None)
+        except csv.Error as error:
+            # A quote that is not closed is noticed at the end of the file.
+            raise CorpusError(
+                f"{table.path}:{number}: not CSV: {error}, in the row that begins here"
+            ) from None
+        finally:
+            csv.field_size_limit(limit)
+        if cells is None:
+            return
+        if cells:
+            yield Row(number, cells)
+
+
+# Other formats
+
+
+def _json_names(path: Path) -> list[str]:
+    """Return the keys of the first objects of a JSON Lines file."""
+    names: dict[str, None] = {}
+    with convert_os_errors(CorpusError, f"{path}: cannot be read", *_BROKEN):
+        for row in islice(_json_objects(path), HEAD_ROWS):
+            if isinstance(row[1], dict):
+                names |= dict.fromkeys(row[1])
+    return list(names)
+
+
+def _json_objects(path: Path) -> Iterator[tuple[int, dict[str, Any] | str]]:
+    """Read the objects of a JSON Lines file with their lines; a problem in place of an object."""
+    for number, line in _read_lines(path):
+        if not line.strip():
+            continue
+        try:
+            value = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            reason = error.msg if isinstance(error, json.JSONDecodeError) else "too long or deep"
+            yield number, f"{path}:{number}: not JSON: {reason}"
+            continue
+        if isinstance(value, dict):
+            yield number, value
+        else:
+            yield number, f"{path}:{number}: expected one JSON object a line, such as {{...}}"
+
+
+def _read_json_lines(table: Table) -> Iterator[Row]:
+    for number, value in _json_objects(table.path):
+        if isinstance(value, str):
+            yield Row(number, [], value)
+        else:
+            yield Row(number, [_to_cell(value.get(name)) for name in table.names])
+
+
+def _to_cell(value: Any) -> str:
+    """Return a value of JSON or Parquet as text; null is the empty text."""
+    if isinstance(value, str):
+        return value
+    if value is None:
+        return ""
+    if isinstance(value, bytes):
+        return decode_line(value)
+    if isinstance(value, (bool, list, dict)):
+        return json.dumps(value, ensure_ascii=False, default=str)
+    return str(value)
+
+
+def _parquet_file(path: Path) -> Any:
+    with require_extra("pyarrow", f"{path}: Parquet needs pyarrow"):
+        from pyarrow import parquet
+    with convert_os_errors(CorpusError, f"{path}: cannot be read", *_BROKEN):
+        return parquet.ParquetFile(path)
+
+
+def _read_parquet(table: Table) -> Iterator[Row]:
+    numbers = count(1)
+    for batch in _parquet_file(table.path).iter_batches(batch_size=1000):
+        columns = [column.to_pylist() for column in batch.columns]
+        for values in zip(*columns, strict=True):
+            yield Row(next(numbers), list(map(_to_cell, values)))
+
+
+def _read_fasttext(table: Table) -> Iterator[Row]:
+    for number, line in _read_lines(table.path):
+        text = line.strip()
+        labels = []
+        while text.startswith("__label__"):
+            label, _, text = text.partition(" ") if " " in text else (text, "", "")
+            labels.append(label.removeprefix("__label__").strip())
+            text = text.lstrip()
+        if len(labels) == 1 and labels[0]:
+            yield Row(number, [labels[0], text])
+        elif line.strip():
+            count = "no label" if not labels else f"{len(labels)} labels"
+            where = f"{table.path}:{number}"
+            yield Row(number, [], f"{where}: {count}; expected one, '__label__LABEL text'")
+
+
+def _unique_names(names: list[str], path: Path) -> list[str]:
+    if len(set(names)) != len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise CorpusError(f"{path}: two columns are called {twice!r}; rename one")
+    return names

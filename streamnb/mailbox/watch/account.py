@@ -1,0 +1,74 @@
+"""The interface of a watched account: folders of messages, on a server or on disk."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+
+class ListedMessage(NamedTuple):
+    """A message in the listing of a folder.
+
+    Attributes
+    ----------
+    keyword
+        "junk" or "notjunk" if the message has a keyword of exactly one of these meanings; else "".
+    is_read
+        Whether the message is marked as read.
+    """
+
+    keyword: str
+    is_read: bool
+
+
+class Account(Protocol):
+    """Folders of messages, on a server or on disk.
+
+    Attributes
+    ----------
+    name
+        Identifies the account in the database.
+    """
+
+    name: str
+
+    def folder_names(self) -> list[str]:
+        """Return the names of all folders that a person may move mail to."""
+
+    def canonical_name(self, folder: str) -> str:
+        """Return the one name that `folder_names` has for a folder."""
+
+    def is_below(self, folder: str, parent: str) -> bool:
+        """Return whether a folder lies below another one in the hierarchy of names."""
+
+    def folder_state(self, folder: str) -> object:
+        """Return a value that differs after the folder has changed; None if unknown."""
+
+    def list_messages(self, folder: str) -> dict[str, ListedMessage]:
+        """Return the messages of a folder by uid. A uid never denotes another message later."""
+
+    def fetch_headers(self, folder: str, uids: list[str]) -> dict[str, bytes | None]:
+        """Return the headers of the messages that still exist; None for an unreadable one."""
+
+    def fetch_message(self, folder: str, uid: str) -> bytes | None:
+        """Return a message, at most its first `MAX_MESSAGE` bytes; None if it is gone."""
+
+    def move_message(self, folder: str, uid: str, target: str, junk: bool) -> bool:
+        """Move a message into another folder, marked as junk or not. Return False if it is gone."""
+
+    def create_folder(self, folder: str) -> None:
+        """Create a folder unless it exists."""
+
+    def wait(self, folder: str, seconds: float, should_stop: Callable[[], bool]) -> None:
+        """Wait for a change in a folder, at most so many seconds, polling `should_stop`."""
+
+    def close(self) -> None:
+        """Release connections."""
+
+
+def pause(seconds: float, should_stop: Callable[[], bool]) -> None:
+    """Sleep for so many seconds, or until `should_stop` returns True."""
+    end = time.monotonic() + seconds
+    while (remaining_s := end - time.monotonic()) > 0 and not should_stop():
+        time.sleep(min(remaining_s, 0.2))

@@ -1,0 +1,421 @@
+"""Partial counts: what some messages add to a model, as bytes that can be merged."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import struct
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from operator import itemgetter
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamnb.counts.memory import MemoryCounts
+from streamnb.counts.protocol import Label
+from streamnb.errors import ModelFileError
+from streamnb.partial.arrays import (
+    Arrays,
+    array_reader,
+    class_totals,
+    join,
+    part_bounds,
+    prune,
+    reorder_classes,
+    slice_rows,
+)
+from streamnb.partial.spec import check_sums, new_model, spec_digest
+from streamnb.storage import label_from_json, label_to_json
+from streamnb.tables.base import TabularNB
+
+_PREFIX = struct.Struct("<II")  # length of the JSON header, CRC-32 of everything after the prefix
+_DTYPES = ("<u8", "<f8", "<u4", "<i8", "|u1")
+_MEGABYTE = 1 << 20
+_MAX_PARTS = 1 << 20
+_MEMORY_CHECK_INTERVAL = 64  # messages between two measurements of the memory taken
+
+Unpacked = tuple[Any, Arrays]  # JSON header and arrays of partial counts
+# Position at which each class occurred first, or None if unknown. It determines the class order.
+FirstPositions = dict[Label, int | None]
+
+
+class LabelledRow(NamedTuple):
+    """A labelled message, or table row, and its position in the stream.
+
+    Attributes
+    ----------
+    position
+        The position. Only `count` accepts None, for data without an order.
+    label
+        The class.
+    x
+        The message as the learner takes it: bytes, a text, a dict.
+    """
+
+    position: int
+    label: Label
+    x: Any
+
+
+class PartialCounts(NamedTuple):
+    """Counts that some messages add to one view of a model, in one range of fingerprints.
+
+    Attributes
+    ----------
+    view
+        Index of the view; 0 for a tabular model.
+    part
+        Index of the range of fingerprints; 0 for a tabular model.
+    data
+        Header and arrays; the header repeats view and part and names the model spec.
+    """
+
+    view: int
+    part: int
+    data: bytes
+
+
+class MergedCounts(NamedTuple):
+    """The sum of partial counts of one view and part.
+
+    Attributes
+    ----------
+    counts
+        The counts, or a whole tabular model.
+    first_positions
+        Position at which each class occurred first.
+    """
+
+    counts: MemoryCounts | TabularNB
+    first_positions: FirstPositions
+
+
+def pack(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> bytes:
+    """Return header and arrays as bytes with a checksum."""
+    types = {
+        name: [array.dtype.newbyteorder("<").str, list(array.shape)]
+        for name, array in arrays.items()
+    }
+    text = json.dumps({**header, "arrays": types}, sort_keys=True).encode()
+    chunks = [text + b" " * (-len(text) % 8)]  # arrays are aligned to 8 bytes
+    header_length = len(chunks[0])
+    for _, array in sorted(arrays.items()):  # the order of the names in the header
+        data = np.ascontiguousarray(array).tobytes()
+        chunks += [data, bytes(-len(data) % 8)]
+    body = b"".join(chunks)
+    return _PREFIX.pack(header_length, zlib.crc32(body)) + body
+
+
+def pack_counts(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> PartialCounts:
+    """Return the partial counts of the view and part that the header names."""
+    return PartialCounts(header["view"], header["part"], pack(header, arrays))
+
+
+def unpack(spec: str, data: bytes) -> Unpacked:
+    """Return the header and arrays that `pack` encoded, after checking them.
+
+    Raises
+    ------
+    ModelFileError
+        If the data is damaged or belongs to another spec.
+    """
+    with convert_errors():
+        header_length, checksum = _PREFIX.unpack_from(data)
+        if zlib.crc32(memoryview(data)[_PREFIX.size :]) != checksum:
+            raise ValueError("the checksum is wrong")
+        header = json.loads(data[_PREFIX.size : _PREFIX.size + header_length])
+        if header["spec"] != spec_digest(spec):
+            raise ModelFileError(
+                "partial counts of another model spec: all must be made with the same parameters"
+            )
+        for name in ("view", "part", "parts"):
+            if type(header[name]) is not int or not 0 <= header[name] <= _MAX_PARTS:
+                raise ValueError(f"{name} is not an integer from 0 to {_MAX_PARTS}")
+        arrays = {}
+        offset = _PREFIX.size + header_length
+        for name, (dtype, shape) in header["arrays"].items():
+            if dtype not in _DTYPES or any(type(n) is not int or n < 0 for n in shape):
+                raise ValueError(f"array {name} has a wrong type or shape")
+            size = int(np.prod(shape, dtype=object)) if shape else 1
+            arrays[name] = np.frombuffer(data, dtype, size, offset).reshape(shape)
+            offset += -(-arrays[name].nbytes // 8) * 8
+        if offset != len(data):
+            raise ValueError("the data is cut off")
+    return header, arrays
+
+
+@contextmanager
+def convert_errors() -> Iterator[None]:
+    """Re-raise any error, such as that of damaged data, as ModelFileError."""
+    try:
+        yield
+    except ModelFileError:
+        raise
+    except Exception as error:
+        raise ModelFileError(f"damaged partial counts ({error!s:.100})") from None
+
+
+def ordered_labels(first_positions: Mapping[Label, int | None]) -> list[Label]:
+    """Return labels by first position; those without one last, by type and name."""
+    return sorted(
+        first_positions,
+        key=lambda y: (
+            first_positions[y] is None,
+            first_positions[y] or 0,
+            type(y).__name__,
+            str(y),
+        ),
+    )
+
+
+def update_first_positions(
+    first_positions: FirstPositions, items: Iterable[tuple[Label, int | None]]
+) -> None:
+    """Lower the first position of each label to the position given, if that is earlier."""
+    for y, position in items:
+        current = first_positions.get(y)
+        if current is None or (position is not None and position < current):
+            first_positions[y] = position
+
+
+def split_counts(
+    spec: str, counts: Any, first_positions: FirstPositions, view: int = 0, parts: int = 1
+) -> Iterator[Unpacked]:
+    """Yield header and arrays of each range of fingerprints of a count table, for `pack_counts`.
+
+    A tabular model is not split.
+
+    Parameters
+    ----------
+    spec : str
+        The model spec.
+    counts : MemoryCounts or tabular model
+        The counts.
+    first_positions : dict
+        Position at which each class occurred first.
+    view : int, default 0
+        Index of the view.
+    parts : int, default 1
+        Number of ranges of fingerprints.
+    """
+    labels = ordered_labels(first_positions)
+    header: dict[str, Any] = {"spec": spec_digest(spec), "view": view, "part": 0, "parts": 1}
+    header["first_positions"] = [[label_to_json(y), first_positions[y]] for y in labels]
+    if isinstance(counts, TabularNB):
+        content, arrays = counts._to_file()
+        sizes = content.pop("arrays")  # `pack` writes its own "arrays"
+        yield {**header, "sum": content, "sizes": sizes}, arrays
+        return
+    content, arrays = counts.file_parts()
+    order = [counts.labels.index(y) for y in labels]
+    if order != list(range(len(order))):
+        reorder_classes(content, arrays, order)
+    bounds = part_bounds(arrays["fingerprints"], parts)
+    for part, (start, end) in enumerate(itertools.pairwise(bounds)):
+        rows = slice_rows(arrays, start, end)
+        content["totals"] = class_totals(rows, len(content["labels"])).tolist()
+        yield {**header, "part": part, "parts": parts, "sum": dict(content)}, rows
+
+
+def view_counts(learner: Any) -> list[Any]:
+    """Return the count table of each view; for a tabular model, the model itself."""
+    if isinstance(learner, TabularNB):
+        return [learner]
+    return [model.counts for model in learner.models]
+
+
+def load_counts(header: Any, arrays: Mapping[str, NDArray[Any]], target: Any) -> MergedCounts:
+    """Load unpacked partial counts into an empty table or tabular model.
+
+    Parameters
+    ----------
+    header, arrays
+        As `unpack` returned them.
+    target : MemoryCounts or tabular model
+        An item of `view_counts` of an untrained learner.
+    """
+    with convert_errors():
+        first_positions = {
+            label_from_json(pair): first for pair, first in header["first_positions"]
+        }
+        if not all(first is None or type(first) is int for first in first_positions.values()):
+            raise ValueError("the position of a class is not an integer")
+        if isinstance(target, TabularNB):
+            content = {**header["sum"], "arrays": header["sizes"]}
+            loaded = type(target)._from_file(content, array_reader(arrays))
+            target._declare(ordered_labels(first_positions))
+            target.merge(loaded)
+        else:
+            loaded = target
+            loaded.load(header["sum"], array_reader(arrays))
+        if set(first_positions) != set(loaded.labels):
+            raise ValueError("the positions are of other classes than the counts")
+    return MergedCounts(target, first_positions)
+
+
+def empty_counts(spec: str, view: int) -> Any:
+    """Return an empty count table (or tabular model) for a view of the spec's model."""
+    views = view_counts(new_model(spec))
+    if not 0 <= view < len(views):
+        raise ModelFileError(f"partial counts of view {view}, but the model has {len(views)} views")
+    return views[view]
+
+
+def count(
+    spec: str,
+    rows: Iterable[LabelledRow],
+    parts: int = 1,
+    memory: float = 512.0,
+) -> Iterator[PartialCounts]:
+    """Count messages, or train a tabular model on rows; yield the partial counts.
+
+    Parameters
+    ----------
+    spec : str
+        The model spec, from `spec_of`.
+    rows : iterable of LabelledRow
+        The messages in any order. The first position of each class determines the class order.
+    parts : int, default 1
+        Number of ranges of fingerprints into which each table is split.
+    memory : float, default 512.0
+        Megabytes of counts after which partial counts are yielded and counting starts afresh.
+
+    Raises
+    ------
+    ValueError
+        For a model that is not a sum (`check_sums`).
+
+    Examples
+    --------
+    >>> from streamnb import Classifier, MultinomialNB, Tokenizer
+    >>> from streamnb.partial import LabelledRow, assemble, count, merge, spec_of
+    >>> spec = spec_of(Classifier(Tokenizer(), MultinomialNB()))
+    >>> first = count(spec, [LabelledRow(0, "spam", "free offer")])
+    >>> second = count(spec, [LabelledRow(1, "ham", "lunch at noon")])
+    >>> assemble(spec, merge(spec, [*first, *second])).predict_one("free lunch offer")
+    'spam'
+    """
+    check_sums(new_model(spec))
+    check_parts(parts)
+    learner: Any = None
+    for index, (position, y, x) in enumerate(rows):
+        if learner is None:
+            learner, first_positions = new_model(spec), FirstPositions()
+        learner.learn_one(x, y)
+        update_first_positions(first_positions, [(y, position)])
+        if index % _MEMORY_CHECK_INTERVAL == 0 and _table_bytes(learner) > memory * _MEGABYTE:
+            yield from _split_learner_counts(spec, learner, first_positions, parts)
+            learner = None
+    if learner is not None:
+        yield from _split_learner_counts(spec, learner, first_positions, parts)
+
+
+def check_parts(parts: int) -> None:
+    """Raise ValueError unless `parts` is an integer from 1 to 2**20."""
+    if isinstance(parts, bool) or not isinstance(parts, int) or not 1 <= parts <= _MAX_PARTS:
+        raise ValueError(f"parts: expected an integer from 1 to {_MAX_PARTS}, not {parts!r}")
+
+
+def _table_bytes(learner: Any) -> int:
+    """Return the memory of the count tables; tabular models are small and count as 0."""
+    tables = (counts.table for counts in view_counts(learner) if isinstance(counts, MemoryCounts))
+    return sum(table.__sizeof__() for table in tables)
+
+
+def _split_learner_counts(
+    spec: str, learner: Any, first_positions: FirstPositions, parts: int
+) -> Iterator[PartialCounts]:
+    for view, counts in enumerate(view_counts(learner)):
+        split = split_counts(spec, counts, first_positions, view, parts)
+        yield from itertools.starmap(pack_counts, split)
+
+
+def merge(
+    spec: str, partial_counts: Iterable[PartialCounts], min_count: float = 0.0
+) -> Iterator[PartialCounts]:
+    """Add up partial counts; yield one for each view and part, in order.
+
+    Parameters
+    ----------
+    spec : str
+        The model spec, from `spec_of`.
+    partial_counts : iterable of PartialCounts
+        In any order.
+    min_count : float, default 0.0
+        Features whose count, summed over classes, is smaller are dropped. Use it only if all
+        partial counts are merged in this call.
+
+    Raises
+    ------
+    ModelFileError
+        If partial counts are damaged or belong to another spec.
+    """
+    merged: dict[tuple[int, int], tuple[int, MergedCounts]] = {}
+    for item in partial_counts:
+        header, arrays = unpack(spec, item.data)
+        key = header["view"], header["part"]
+        counts = load_counts(header, arrays, empty_counts(spec, key[0]))
+        if key not in merged:
+            merged[key] = header["parts"], counts
+            continue
+        parts, total = merged[key]
+        if parts != header["parts"]:
+            raise ModelFileError(
+                f"partial counts of tables split into {parts} and into {header['parts']} parts"
+            )
+        add_counts(total, counts)
+    for (view, part), (parts, total) in sorted(merged.items(), key=itemgetter(0)):
+        ((header, arrays),) = split_counts(spec, total.counts, total.first_positions, view)
+        if min_count > 0 and "fingerprints" in arrays:
+            header, arrays = prune(header, arrays, min_count)
+        yield pack_counts({**header, "part": part, "parts": parts}, arrays)
+
+
+def add_counts(total: MergedCounts, counts: MergedCounts) -> None:
+    """Add counts to a total in place."""
+    total.counts.merge(counts.counts)  # type: ignore[arg-type]  # both have the same spec
+    update_first_positions(total.first_positions, counts.first_positions.items())
+
+
+def assemble(spec: str, partial_counts: Iterable[PartialCounts]) -> Any:
+    """Return the trained classifier or tabular model.
+
+    Parameters
+    ----------
+    spec : str
+        The model spec, from `spec_of`.
+    partial_counts : iterable of PartialCounts
+        The output of `merge`: one for each view and part. Empty for an untrained model.
+
+    Raises
+    ------
+    ModelFileError
+        If partial counts are damaged, missing, duplicate or belong to another spec.
+    """
+    learner = new_model(spec)
+    unpacked = [unpack(spec, item.data) for item in partial_counts]
+    if unpacked:
+        views = view_counts(learner)
+        for counts, parts in zip(views, group_by_view(unpacked, len(views)), strict=True):
+            load_counts(*join_parts(parts), counts)
+    return learner
+
+
+def join_parts(parts: list[Unpacked]) -> Unpacked:
+    """Return the parts of a view as one table; ModelFileError if they do not fit together."""
+    with convert_errors():
+        return join(parts) if len(parts) > 1 else parts[0]
+
+
+def group_by_view(unpacked: list[Unpacked], views: int) -> Iterator[list[Unpacked]]:
+    """Yield the parts of each view, in order; ModelFileError if one is missing or duplicate."""
+    ordered = sorted(unpacked, key=lambda item: (item[0]["view"], item[0]["part"]))
+    parts = ordered[0][0]["parts"]
+    keys = [(header["view"], header["part"], header["parts"]) for header, _ in ordered]
+    if keys != [(view, part, parts) for view in range(views) for part in range(parts)]:
+        raise ModelFileError("partial counts are missing or duplicate: call `merge` first")
+    for view in range(views):
+        yield ordered[view * parts : (view + 1) * parts]
