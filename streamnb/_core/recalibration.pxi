@@ -300,14 +300,14 @@ def noise_rates(
     list rates, list labels, list active, double shared_labels, double max_rate, bint has_floor
 ) -> list:
     """Return the rate of wrong labels of each active class, drawn to the mean as by `shared_labels` labels."""
-    cdef double total = 0, weight = 0, mean, rate, n
+    cdef double hi = 0, lo = 0, weight_hi = 0, weight_lo = 0, mean, rate, n
     cdef Py_ssize_t k
     cdef list drawn = []
-    for k in active:
+    for k in active:  # sums that do not depend on the order of the classes
         n = max(<double> labels[k], 1.0)
-        total += <double> rates[k] * n
-        weight += n
-    mean = total / weight
+        snb_accumulate(&hi, &lo, <double> rates[k] * n)
+        snb_accumulate(&weight_hi, &weight_lo, n)
+    mean = (hi + lo) / (weight_hi + weight_lo)
     for k in active:
         n = max(<double> labels[k], 1.0)
         rate = (n * <double> rates[k] + shared_labels * mean) / (n + shared_labels)
@@ -317,14 +317,15 @@ def noise_rates(
 
 def label_posterior(list proba, list rates, Py_ssize_t position) -> tuple:
     """Return the posterior of each class given the label at `position`, and the label's probability."""
-    cdef double total = 0, value
+    cdef double hi = 0, lo = 0, total, value
     cdef Py_ssize_t i, n = len(proba)
     cdef list posterior = []
     for i in range(n):
         value = 1 - <double> rates[i] if i == position else <double> rates[i] / (n - 1)
         value *= <double> proba[i]
         posterior.append(value)
-        total += value
+        snb_accumulate(&hi, &lo, value)
+    total = hi + lo
     if total <= 0:
         return [1.0 if i == position else 0.0 for i in range(n)], 0.0
     return [<double> value / total for value in posterior], total
@@ -353,23 +354,23 @@ def noise_step(
 def pool_scores(list scores, list weights) -> list:
     """Return log of sum over s of weights[s] * softmax(scores[s])[k], for each class k."""
     cdef list of_system, normalized = [], pooled = []
-    cdef double top, total, value
+    cdef double top, hi, lo
     cdef Py_ssize_t s, k, n_systems = len(scores), n = len(scores[0])
     for s in range(n_systems):
         of_system = scores[s]
-        top, total = -INFINITY, 0
+        top, hi, lo = -INFINITY, 0, 0
         for k in range(n):
             top = max(top, <double> of_system[k])
         for k in range(n):
-            total += snb_exp(<double> of_system[k] - top)
-        normalized.append(top + snb_log(total) - snb_log(max(<double> weights[s], 1e-300)))
+            snb_accumulate(&hi, &lo, snb_exp(<double> of_system[k] - top))
+        normalized.append(top + snb_log(hi + lo) - snb_log(max(<double> weights[s], 1e-300)))
     for k in range(n):
-        top, total = -INFINITY, 0
+        top, hi, lo = -INFINITY, 0, 0
         for s in range(n_systems):
             top = max(top, <double> (<list> scores[s])[k] - <double> normalized[s])
         for s in range(n_systems):
-            total += snb_exp(<double> (<list> scores[s])[k] - <double> normalized[s] - top)
-        pooled.append(top + snb_log(total))
+            snb_accumulate(&hi, &lo, snb_exp(<double> (<list> scores[s])[k] - <double> normalized[s] - top))
+        pooled.append(top + snb_log(hi + lo))
     return pooled
 
 

@@ -64,7 +64,7 @@ class DiscriminativeParameters(CountingParameters):
     length_norm_power: float = parameter(
         Number(0, 2), "teaching", "The power of the number of features, from 0 to 2.", default=2 / 3
     )
-    background: float = parameter(Number(0, 1e6), "teaching", BACKGROUND, default=0.0)
+    background_mass: float = parameter(Number(0, 1e6), "teaching", BACKGROUND, default=0.0)
     min_update: float = parameter(
         Number(0, 1),
         "teaching",
