@@ -22,11 +22,10 @@ from streamnb import naive_bayes
 from streamnb.features.words import ScanningTransformer, Tokenizer
 from streamnb.naive_bayes.bernoulli import BernoulliParameters
 from streamnb.naive_bayes.complement import ComplementParameters
-from streamnb.naive_bayes.counting import CountingNB
 from streamnb.naive_bayes.discriminative import DiscriminativeParameters
-from streamnb.naive_bayes.mini_batches import log_normalised
+from streamnb.naive_bayes.mini_batches import as_weights, log_normalised
 from streamnb.naive_bayes.multinomial import MultinomialParameters
-from streamnb.naive_bayes.rows import as_weights
+from streamnb.naive_bayes.text_model import CountingNB
 from streamnb.parameters import Constraint, parameter, parameter_class
 from streamnb.scores import best_columns
 
@@ -55,6 +54,7 @@ class _Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sciki
     model_: CountingNB
     classes_: NDArray[Any]
     text_: bool
+    _tokenizer: ScanningTransformer | None
 
     def _new_model(self) -> CountingNB:
         return self.made(**{name: getattr(self, name) for name in self.made.parameter_table})
@@ -81,9 +81,18 @@ class _Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sciki
                 f"this {type(self).__name__} learned from {'text' if self.text_ else 'matrices'}"
             )
         if text:
-            tokenizer = Tokenizer() if self.tokenizer is None else self.tokenizer
-            return [tokenizer.count(text) for text in X]
+            return [self._fitted_tokenizer(reset).count(text) for text in X]
         return validation.validate_data(self, X, accept_sparse="csr", dtype="numeric", reset=reset)
+
+    def _fitted_tokenizer(self, reset: bool) -> ScanningTransformer:
+        """Return the tokenizer of `fit`; raise ValueError if the parameter has changed since."""
+        if reset:
+            self._tokenizer = self.tokenizer
+        elif self.tokenizer is not self._tokenizer:
+            raise ValueError(
+                "tokenizer has changed since fit: the counts are of the old tokens; call fit again"
+            )
+        return Tokenizer() if self.tokenizer is None else self.tokenizer
 
     def _learn(
         self, X: Any, y: Any, classes: ArrayLike | None, sample_weight: Any, first: bool
@@ -131,9 +140,7 @@ class _Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sciki
         """Log of prior times likelihood, columns as in `classes_`."""
         validation.check_is_fitted(self, "model_")
         matrix = self._matrix(X, reset=False)
-        if isinstance(matrix, list):
-            return np.array([self._current()._scores(tokens) for tokens in matrix])
-        return self._current()._score_rows(matrix)
+        return self._current()._sorted_scores(matrix)
 
     def _current(self) -> CountingNB:
         """The model with the parameters as they are now: nothing has to be learned again."""

@@ -93,7 +93,7 @@ cdef class GramScanner:
         The header of a part follows a line that begins with two hyphens; that of an attached
         message follows the header that announces it.
         """
-        cdef Py_ssize_t i = 0, j, next_line, used = 0
+        cdef Py_ssize_t i = 0, j, begin, colon = 0, next_line, used = 0
         cdef const uint8_t *newline
         cdef bint keep = True, header = True, attached = False, digest = False
         cdef bytes name
@@ -110,18 +110,14 @@ cdef class GramScanner:
             if p[i] == c"\n":
                 header, attached, keep = attached, False, True
             elif p[i] != c" " and p[i] != c"\t":
-                j = i
-                while j < next_line and 33 <= p[j] <= 126 and p[j] != c":":
-                    j += 1
-                if j > i and j < next_line and p[j] == c":":
-                    name = slice_of(p, i, j)
+                begin = i if p[i] and p[i] != 0xEF else field_start(p, i, next_line)
+                j = field_name_end(p, begin, next_line, &colon)
+                if j > begin:
+                    name = slice_of(p, begin, j)
                     decision = field_is_read.get(name)
                     keep = reads_field(name) if decision is None else decision
-                elif begins(p + i, size - i, b"From ", 5) or begins(p + i, size - i, b">From ", 6):
-                    keep = False  # an mbox separator is no part of the message
-                else:
-                    header = keep = False
-                    continue  # the body begins without a blank line
+                else:  # damaged lines are kept: a mail program may show them
+                    keep = not is_separator(p + i, next_line - i)
             if next_line - i > 8 and memchr(p + i, c"/", next_line - i) != NULL:
                 digest = digest or find_bytes(p, i, next_line, b"multipart/digest") >= 0
                 if find_bytes(p, i, next_line, b"message/") >= 0:
@@ -131,11 +127,11 @@ cdef class GramScanner:
             i = next_line
         return used
 
-    def scan(self, bytes data, dict kept=None, keeps=None):
-        """Give the fingerprints of the distinct grams, and as many ones.
+    def scan(self, bytes data, dict field_is_read=None, reads_field=None):
+        """Return the fingerprints of the distinct n-grams, and as many ones.
 
-        For a mail with LF line ends, `kept` says of header fields' names, as written, whether they
-        are looked at, and `keeps` answers (and remembers) for those it does not know yet.
+        Of a mail with LF line ends, header fields are left out by their names: `field_is_read`
+        caches the decision by name; `reads_field` decides other names.
         """
         cdef const uint8_t *p = <const uint8_t *> PyBytes_AS_STRING(data)
         cdef Py_ssize_t used, i, count = 0, slot, mask = self.slot_count - 1
@@ -144,7 +140,7 @@ cdef class GramScanner:
         cdef cnp.ndarray fingerprints, ones
         cdef uint64_t *out
         cdef double *counts
-        used = self.take(0, p, len(data)) if kept is None else self.take_mail(p, len(data), kept, keeps)
+        used = self.take(0, p, len(data)) if field_is_read is None else self.take_mail(p, len(data), field_is_read, reads_field)
         if self.step:
             return self.nested(used)
         fingerprints = new_array(max(used - self.n + 1, 0), cnp.NPY_UINT64)

@@ -21,56 +21,109 @@ cdef bytes slice_of(const uint8_t *p, Py_ssize_t begin, Py_ssize_t end):
     return PyBytes_FromStringAndSize(<const char *> p + begin, end - begin)
 
 
-def split_header(bytes data, Py_ssize_t start, Py_ssize_t end, Py_ssize_t most):
-    """Take the header at data[start:end] apart; line ends are LF.
+cdef inline Py_ssize_t field_start(const uint8_t *p, Py_ssize_t i, Py_ssize_t n) noexcept nogil:
+    """Return the start of a line behind the NULs and byte order marks that some programs write."""
+    while i < n:
+        if p[i] == 0:
+            i += 1
+        elif p[i] == 0xEF and i + 2 < n and p[i + 1] == 0xBB and p[i + 2] == 0xBF:
+            i += 3
+        else:
+            break
+    return i
 
-    A header is a run of field lines (`Name: value`), folded lines (white space first) and mbox
-    separators (`From `, which are passed over). A line of another kind ends it.
+
+cdef inline Py_ssize_t field_name_end(const uint8_t *p, Py_ssize_t i, Py_ssize_t n, Py_ssize_t *colon) noexcept nogil:
+    """Return the end of the field name at p[i] and set its colon; i if the line is no field.
+
+    A name is one or more of the characters 33 to 126 without a colon; blanks may precede the colon
+    (RFC 5322, 4.5). `streamnb.mail.FIELD_NAME` is the same as a regular expression.
+    """
+    cdef Py_ssize_t j = i, k
+    while j < n and 33 <= p[j] <= 126 and p[j] != c":":
+        j += 1
+    k = j
+    while k < n and (p[k] == c" " or p[k] == c"\t"):
+        k += 1
+    if j == i or k >= n or p[k] != c":":
+        return i
+    colon[0] = k
+    return j
+
+
+cdef inline bint is_separator(const uint8_t *p, Py_ssize_t left) noexcept nogil:
+    """Return True if a line is the separator of an mbox."""
+    return begins(p, left, b"From ", 5) or begins(p, left, b">From ", 6)
+
+
+def split_header(bytes data, Py_ssize_t start, Py_ssize_t end, Py_ssize_t limit):
+    """Split the header at data[start:end] into fields; line ends are LF.
+
+    The header ends at the blank line. Lines in it that are no fields are skipped: mbox separators
+    (`From `) and damaged lines with their continuations. Without any blank line the header ends at
+    its first damaged line. If there is no field at all, the header is empty.
 
     Returns
     -------
-    The fields as (name, value) pairs, values folded as they stand; a dict of the lower-case name
-    to the first value; where the header ends; and whether there were more than `most` fields.
+    fields
+        (name, value) pairs in order; values keep their folding.
+    index
+        The first value by lower-case name.
+    stop
+        The position of the blank line, or of the body if there is none.
+    skipped
+        The damaged lines, at most `limit`, without mbox separators.
+    is_cut
+        True if there were more than `limit` fields.
     """
     cdef const uint8_t *p = <const uint8_t *> PyBytes_AS_STRING(data)
-    cdef Py_ssize_t i = start, j, next_line, name_begin = -1, name_end = 0, value_begin = 0, value_end = 0
+    cdef Py_ssize_t i = start, j, colon = 0, next_line, name_begin = -1, name_end = 0, value_begin = 0, value_end = 0
+    cdef Py_ssize_t damaged_begin = -1, begin
     cdef const uint8_t *newline
-    cdef list fields = []
+    cdef list fields = [], skipped = []
     cdef dict index = {}
-    cdef bint more = False
+    cdef bint is_cut = False, has_blank_line = False
     if not 0 <= start <= end <= len(data):
         raise ValueError("no such slice of the message")
-    while i < end:
+    while i < end and p[i] != c"\n":
         newline = <const uint8_t *> memchr(p + i, c"\n", end - i)
         next_line = end if newline == NULL else newline - p + 1
         if p[i] == c" " or p[i] == c"\t":
             value_end = next_line if newline == NULL else next_line - 1
             i = next_line
             continue
-        j = i
-        while j < end and 33 <= p[j] <= 126 and p[j] != c":":
-            j += 1
-        if j == i or j >= end or p[j] != c":":
-            if not begins(p + i, end - i, b"From ", 5) and not begins(p + i, end - i, b">From ", 6):
-                break
-            j = -1
         if name_begin >= 0:
             keep_field(fields, index, p, name_begin, name_end, value_begin, value_end)
             name_begin = -1
-        if j >= 0:
-            if len(fields) >= most:
-                more = True
+        elif damaged_begin >= 0 and len(skipped) < limit:
+            skipped.append(slice_of(p, damaged_begin, i))
+        damaged_begin = -1
+        begin = i if p[i] and p[i] != 0xEF else field_start(p, i, next_line)
+        j = field_name_end(p, begin, next_line, &colon)
+        if j > begin:
+            if len(fields) >= limit:
+                is_cut = True
             else:
-                name_begin = i
+                name_begin = begin
                 name_end = j
-                value_begin = j + 1
+                value_begin = colon + 1
                 value_end = next_line if newline == NULL else next_line - 1
                 while value_begin < value_end and (p[value_begin] == c" " or p[value_begin] == c"\t"):
                     value_begin += 1
+        elif not is_separator(p + i, next_line - i):
+            if not has_blank_line:
+                has_blank_line = data.find(b"\n\n", i, end) >= 0
+                if not has_blank_line:
+                    break
+            damaged_begin = i
         i = next_line
     if name_begin >= 0:
         keep_field(fields, index, p, name_begin, name_end, value_begin, value_end)
-    return fields, index, i, more
+    elif damaged_begin >= 0 and len(skipped) < limit:
+        skipped.append(slice_of(p, damaged_begin, i))
+    if not fields and skipped:
+        return fields, index, start, [], False
+    return fields, index, i, skipped, is_cut
 
 
 cdef int keep_field(list fields, dict index, const uint8_t *p, Py_ssize_t name_begin, Py_ssize_t name_end,

@@ -6,6 +6,8 @@ _INLINE = frozenset(
 )
 _LINKS = frozenset((b"href", b"src", b"action", b"background"))
 _SEEN_TEXT = frozenset((b"alt", b"title"))
+cdef enum:
+    MAX_COMMENT = 4096  # bytes of a comment that are read
 _entities: dict = {}
 
 
@@ -178,7 +180,7 @@ cdef Py_ssize_t read_tag(Scanner scanner, set unclosed, const uint8_t *p, Py_ssi
 
     `unclosed` holds the elements without an end tag, so that each end is searched once.
     """
-    cdef Py_ssize_t begin = i, end = 0, found
+    cdef Py_ssize_t begin = i, end = 0, stop
     cdef bint closing = p[i] == c"/"
     cdef bytes tag, name
     if closing:
@@ -189,6 +191,8 @@ cdef Py_ssize_t read_tag(Scanner scanner, set unclosed, const uint8_t *p, Py_ssi
     tag = lowered_bytes(p + begin, min(i - begin, 32))
     if tag not in _INLINE:
         buffer_put(&scanner.plain, b" ", 1)
+        if scanner.hidden.size:
+            buffer_put(&scanner.hidden, b" ", 1)
     if not closing:
         scanner.emit(<const uint8_t *> PyBytes_AS_STRING(tag), len(tag), HTML, 5)
     while i < n and p[i] != c">" and p[i] != c"<":
@@ -211,31 +215,38 @@ cdef Py_ssize_t read_tag(Scanner scanner, set unclosed, const uint8_t *p, Py_ssi
     if i < n and p[i] == c">":
         i += 1
     if not closing and (tag == b"script" or tag == b"style") and tag not in unclosed:
-        found = find_bytes(p, i, n, b"</" + tag)
-        if found >= 0:
-            return found
+        stop = find_bytes(p, i, n, b"</" + tag)
+        if stop >= 0:
+            return stop
         unclosed.add(tag)
     return i
 
 
-cdef int html_to_plain(Scanner scanner, const uint8_t *p, Py_ssize_t n) except -1:
-    cdef Py_ssize_t i = 0, run, found
+cdef int html_to_plain(Scanner scanner, const uint8_t *p, Py_ssize_t n, bytes spans) except -1:
+    cdef Py_ssize_t i = 0, run, end, k = 0, count = 0 if spans is None else len(spans) // 16
+    cdef const int64_t *span = NULL if spans is None else <const int64_t *> PyBytes_AS_STRING(spans)
+    cdef Buffer *out = &scanner.plain
     cdef set unclosed = set()
-    scanner.plain.size = 0
+    scanner.plain.size = scanner.hidden.size = 0
     while i < n:
+        while k < count and span[2 * k + 1] <= i:
+            k += 1
+        out = &scanner.hidden if k < count and span[2 * k] <= i else &scanner.plain
         run = i
         while i < n and p[i] != c"<" and p[i] != c"&":
             i += 1
-        buffer_put(&scanner.plain, p + run, i - run)
+        buffer_put(out, p + run, i - run)
         if i >= n:
             break
         if p[i] == c"&":
-            i = read_entity(&scanner.plain, p, i, n)
+            i = read_entity(out, p, i, n)
         elif i + 3 < n and p[i + 1] == c"!" and p[i + 2] == c"-" and p[i + 3] == c"-" and b"<!--" not in unclosed:
-            found = comment_end(p, i + 4, n)
-            if found < 0:
+            end = comment_end(p, i + 4, n)
+            if end < 0:
                 unclosed.add(b"<!--")
-            i = i + 4 if found < 0 else found
+            elif count:
+                count_comment(scanner, p + i + 4, end - i - 4)
+            i = i + 4 if end < 0 else end
         elif i + 1 < n and (is_letter(p[i + 1]) or p[i + 1] == c"/"):
             i = read_tag(scanner, unclosed, p, i + 1, n)
         elif i + 1 < n and (p[i + 1] == c"!" or p[i + 1] == c"?"):
@@ -243,6 +254,16 @@ cdef int html_to_plain(Scanner scanner, const uint8_t *p, Py_ssize_t n) except -
                 i += 1
             i += 1
         else:
-            buffer_put(&scanner.plain, b" ", 1)
+            buffer_put(out, b" ", 1)
             i += 1
+    return 0
+
+
+cdef int count_comment(Scanner scanner, const uint8_t *p, Py_ssize_t n) except -1:
+    """Collect the words of a comment, unless it holds markup: its beginning only."""
+    n = min(n, MAX_COMMENT)
+    if memchr(p, c"<", n) == NULL and memchr(p, c"{", n) == NULL and memchr(p, c"[", n) == NULL:
+        buffer_put(&scanner.hidden, b" ", 1)
+        buffer_put(&scanner.hidden, p, n)
+        buffer_put(&scanner.hidden, b" ", 1)
     return 0

@@ -2,6 +2,7 @@
 
 cdef enum:
     MAX_TOKEN = 40  # bytes; longer runs are cut
+    LEAD = 3        # class of the first byte of a character that may be invisible: part of a word
 
 
 # Class of each byte: 0 white space, 1 part of a word (all non-ASCII bytes), 2 anything else.
@@ -11,12 +12,43 @@ cdef uint8_t[256] token_kind
 cdef void set_token_kinds() noexcept:
     cdef int c
     for c in range(256):
-        token_kind[c] = 1 if chr(c).isalnum() or c >= 0x80 or c == c"_" or c == c"'" else 2
-    for c in (9, 10, 11, 12, 13, 32):
+        token_kind[c] = LEAD if c >= 0xC2 else 1 if chr(c).isalnum() or c >= 0x80 or c == c"_" or c == c"'" else 2
+    for c in (0, 9, 10, 11, 12, 13, 32):  # NULs are skipped
         token_kind[c] = 0
 
 
 set_token_kinds()
+
+
+cdef inline int invisible_size(const uint8_t *p, Py_ssize_t left) noexcept nogil:
+    """Return the size in bytes of the invisible character at p, 0 if it is visible.
+
+    Those of `classify`, but for a few of single scripts.
+    """
+    cdef uint8_t a = p[0], b, c
+    if left < 2 or a < 0xC2:
+        return 0
+    b = p[1]
+    if a < 0xE0:
+        return 2 if (a == 0xC2 and b == 0xAD) or (a == 0xCD and b == 0x8F) or (a == 0xD8 and b == 0x9C) else 0
+    if left < 3:
+        return 0
+    c = p[2]
+    if a == 0xE2:
+        if b == 0x80:
+            return 3 if 0x8B <= c <= 0x8F or 0xAA <= c <= 0xAE else 0
+        return 3 if b == 0x81 and 0xA0 <= c <= 0xAF else 0
+    if a == 0xEF:
+        return 3 if (b == 0xB8 and c <= 0x8F) or (b == 0xBB and c == 0xBF) or (b == 0xBE and c == 0xA0) else 0
+    if a == 0xE1:
+        if b == 0x85:
+            return 3 if c == 0x9F or c == 0xA0 else 0
+        if b == 0x9E:
+            return 3 if c == 0xB4 or c == 0xB5 else 0
+        return 3 if b == 0xA0 and 0x8B <= c <= 0x8F else 0
+    if a == 0xE3:
+        return 3 if b == 0x85 and c == 0xA4 else 0
+    return 4 if a == 0xF3 and b == 0xA0 and left >= 4 else 0
 
 
 cdef class PairScanner:
@@ -100,10 +132,20 @@ cdef class PairScanner:
                 kept += 1
         self.used = kept
 
-    def add(self, bytes data):
-        """Collect the tokens of a piece of text."""
+    def add(self, bytes data, bytes spans=None):
+        """Collect the tokens of a piece of text, without the `hidden_spans`."""
         cdef const uint8_t *p = <const uint8_t *> PyBytes_AS_STRING(data)
-        cdef Py_ssize_t n = len(data), i = 0, end, start, size
+        cdef const int64_t *span
+        cdef Py_ssize_t k, start = 0
+        if spans is not None:
+            span = <const int64_t *> PyBytes_AS_STRING(spans)
+            for k in range(len(spans) // 16):
+                self.add_text(p + start, <Py_ssize_t> span[2 * k] - start)
+                start = <Py_ssize_t> span[2 * k + 1]
+        self.add_text(p + start, len(data) - start)
+
+    cdef int add_text(self, const uint8_t *p, Py_ssize_t n) except -1:
+        cdef Py_ssize_t i = 0, start, size, skipped, end
         cdef uint8_t *to
         cdef int kind
         while i < n and self.tokens < self.max_tokens:
@@ -117,20 +159,45 @@ cdef class PairScanner:
                 self.text.size += 1
             start = self.text.size
             to = self.text.bytes + start
-            end = min(n, i + MAX_TOKEN)
             size = 0
-            while i < end and token_kind[p[i]] == kind:
-                to[size] = lowered(p[i])
-                size += 1
-                i += 1
-            while i < n and token_kind[p[i]] == kind:  # skip the part of a long run that is cut
-                i += 1
+            if kind == LEAD:
+                kind = 1
+            while True:
+                end = min(n, i + MAX_TOKEN - size)
+                while i < end and token_kind[p[i]] == kind:
+                    to[size] = lowered(p[i])
+                    size += 1
+                    i += 1
+                if i == n or (p[i] and token_kind[p[i]] != LEAD):
+                    break
+                skipped = invisible_size(p + i, n - i) if p[i] else 1  # NULs are skipped
+                if skipped == 0:
+                    if size == MAX_TOKEN or kind != 1:
+                        break
+                    to[size] = p[i]
+                    size += 1
+                    skipped = 1
+                i += skipped
+            while i < n and size == MAX_TOKEN:  # skip the part of a long run that is cut
+                skipped = 1
+                if token_kind[p[i]] == LEAD:
+                    skipped = invisible_size(p + i, n - i) or kind == 1
+                elif p[i] and token_kind[p[i]] != kind:
+                    break
+                if skipped == 0:
+                    break
+                i += skipped
+            if size == 0:
+                if self.text.size:
+                    self.text.size -= 1
+                continue
             self.text.size += size
             self.enter(start)
             if self.before >= 0:
                 self.enter(self.before)
             self.before = start
             self.tokens += 1
+        return 0
 
     def fields(self, list fields, dict field_is_read, reads_field, decode):
         """Collect the names and decoded values of the header fields that are read.

@@ -29,15 +29,27 @@ UNSPACED = (
 cdef uint32_t *characters = <uint32_t *> calloc(CODE_POINTS, sizeof(uint32_t))
 
 
+# Characters with the Unicode property Default_Ignorable_Code_Point that are no format characters (Cf):
+# joiners, fillers and variation selectors. Of DerivedCoreProperties.txt, Unicode 16.
+_IGNORABLE = (
+    (0x034F, 0x034F), (0x115F, 0x1160), (0x17B4, 0x17B5), (0x180B, 0x180F), (0x2065, 0x2065), (0x3164, 0x3164),
+    (0xFE00, 0xFE0F), (0xFFA0, 0xFFA0), (0xFFF0, 0xFFF8), (0xE0000, 0xE0FFF),
+)  # fmt: skip
+
+
+cdef bint is_default_ignorable(uint32_t point):
+    return any(first <= point <= last for first, last in _IGNORABLE)
+
+
 cdef uint32_t classify(uint32_t point) except 0:
     cdef uint32_t kind
     character = chr(point)
     category = unicodedata.category(character)
     folded = character.casefold()
-    if character.isspace():
-        kind = SPACE
-    elif category == "Cf":
+    if category == "Cf" or point == 0 or is_default_ignorable(point):
         kind = HIDDEN
+    elif character.isspace():
+        kind = SPACE
     elif category[0] not in "LNM":
         kind = WORD if character == "_" else BREAK
     elif any(first <= point <= last for first, last in UNSPACED):
@@ -125,6 +137,8 @@ cdef inline int buffer_put(Buffer *b, const void *p, Py_ssize_t n) except -1:
 # Prefixes are copied 16 bytes at a time, so they are padded.
 cdef const uint8_t *URL = <const uint8_t *> b"url:            "
 cdef const uint8_t *HTML = <const uint8_t *> b"html:           "
+cdef const uint8_t *HIDDEN_PREFIX = <const uint8_t *> b"hidden:         "
+cdef const uint8_t *INVISIBLE = <const uint8_t *> b"character       "
 
 
 cdef Py_ssize_t pad_prefix(uint8_t *padded, bytes prefix) except -1:
@@ -170,10 +184,12 @@ cdef class Scanner:
         True to return the text of tokens.
     stop
         Words to leave out, as the scanner writes them.
+    mark_invisible
+        True to count `hidden:character` for each word that contains invisible characters.
     """
 
     cdef Key key
-    cdef bint casefold, by_character, urls, keep_names
+    cdef bint casefold, by_character, urls, keep_names, mark_invisible
     cdef double[MOST_STEPS] more  # increment of a token's count, by its count so far
     cdef Py_ssize_t shortest, longest
     cdef int first, last
@@ -192,16 +208,19 @@ cdef class Scanner:
     cdef Py_ssize_t[MAX_NGRAM] starts
     cdef Py_ssize_t words
     cdef Buffer plain           # the visible text of HTML
+    cdef Buffer hidden          # the text of HTML that no reader sees
 
     def __cinit__(self, bytes key=DEFAULT_KEY, bint casefold=True, str inner="", Py_ssize_t shortest=1,
                   Py_ssize_t longest=40, int first=1, int last=1, bint by_character=False, bint urls=False,
-                  bint binary=False, bint sublinear=False, bint keep_names=True, stop=()):
+                  bint binary=False, bint sublinear=False, bint keep_names=True, stop=(),
+                  bint mark_invisible=False):
         cdef int c
         self.key = read_key(key)
         self.casefold = casefold
         self.by_character = by_character
         self.urls = urls
         self.keep_names = keep_names
+        self.mark_invisible = mark_invisible
         self.shortest = shortest
         self.longest = longest
         if not 1 <= first <= last <= MAX_NGRAM:
@@ -225,6 +244,7 @@ cdef class Scanner:
         free(self.names.bytes)
         free(self.line.bytes)
         free(self.plain.bytes)
+        free(self.hidden.bytes)
         free(self.ends)
         free(self.fingerprints)
         free(self.counts)
@@ -367,7 +387,7 @@ cdef class Scanner:
         cdef uint32_t point = 0, known = 0
         cdef int size = 0, kind
         # Without folding and n-grams a token is a slice of the text.
-        cdef bint plain = self.last == 1 and not self.casefold, as_it_stands
+        cdef bint plain = self.last == 1 and not self.casefold, as_it_stands, invisible, split
         self.words = 0
         self.line.size = 0
         while True:
@@ -386,6 +406,7 @@ cdef class Scanner:
             start = self.line.size
             length = 0
             as_it_stands = plain
+            invisible = split = False
             while True:
                 if kind == WORD and point < 128:
                     ahead = self.ascii_run(p, i, n)
@@ -395,6 +416,7 @@ cdef class Scanner:
                     i = ahead
                 else:
                     if kind == HIDDEN:
+                        invisible = True
                         if as_it_stands:  # from here on the token has to be copied
                             as_it_stands = False
                             buffer_put(&self.line, p + begin, i - begin)
@@ -407,6 +429,7 @@ cdef class Scanner:
                     break
                 kind = self.kind_at(p + i, n - i, &point, &known, &size)
                 if kind == WORD or kind == MARK or kind == HIDDEN:
+                    split = split or (invisible and kind == WORD)
                     continue
                 if kind != INNER or i + 1 >= n:
                     break
@@ -425,6 +448,8 @@ cdef class Scanner:
                     self.line.size = start
                     i = self.scan_url(p, ahead, n)
                     continue
+            if split and self.mark_invisible:
+                self.emit(INVISIBLE, 9, HIDDEN_PREFIX, 7, 16)
             if not self.shortest <= length <= self.longest:
                 self.line.size = start
             elif as_it_stands:
@@ -561,7 +586,7 @@ cdef class Scanner:
             i += size
         return 0
 
-    cdef int scan(self, text, bytes prefix, bint html) except -1:
+    cdef int scan(self, text, bytes prefix, bint html, bytes spans=None) except -1:
         cdef Py_ssize_t n = 0
         cdef const uint8_t *p
         cdef uint8_t[MAX_PREFIX + 16] padded
@@ -580,8 +605,11 @@ cdef class Scanner:
             p = <const uint8_t *> PyBytes_AS_STRING(held)
             n = len(held)
         if html:
-            html_to_plain(self, p, n)
-            return self.scan_words(self.plain.bytes, self.plain.size, padded, prefix_size, self.urls)
+            html_to_plain(self, p, n, spans)
+            self.scan_words(self.plain.bytes, self.plain.size, padded, prefix_size, self.urls)
+            if self.hidden.size:
+                self.scan_words(self.hidden.bytes, self.hidden.size, HIDDEN_PREFIX, 7, False)
+            return 0
         if self.by_character:
             return self.scan_characters(p, n, padded, prefix_size)
         return self.scan_words(p, n, padded, prefix_size, self.urls)
@@ -590,9 +618,12 @@ cdef class Scanner:
         """Count the tokens of a str, or of UTF-8 bytes (a bad byte separates tokens)."""
         self.scan(text, prefix, False)
 
-    def html(self, text, bytes prefix=b""):
-        """Count the visible words of HTML, its tags and attributes, and the parts of its links."""
-        self.scan(text, prefix, True)
+    def html(self, text, bytes prefix=b"", bytes spans=None):
+        """Count the words of HTML, its tags and attributes, and the parts of its links.
+
+        `spans` is the result of `hidden_spans`: the words in them get the prefix `hidden:`.
+        """
+        self.scan(text, prefix, True, spans)
 
     def fields(self, list fields, dict prefixes, prefix_of, decode):
         """Count the words of header fields, (name, value) pairs.
@@ -623,6 +654,7 @@ cdef class Scanner:
         buffer_shrink(&self.names)
         buffer_shrink(&self.line)
         buffer_shrink(&self.plain)
+        buffer_shrink(&self.hidden)
         if self.capacity > 65536:
             self.resize(512)
         else:

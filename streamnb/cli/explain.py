@@ -1,8 +1,9 @@
-"""`streamnb explain` and `streamnb top`."""
+"""`streamnb explain` and `streamnb top`: the tokens behind a verdict, and of each class."""
 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -19,33 +20,36 @@ if TYPE_CHECKING:
     from streamnb.mailbox.store import Mailbox
 
 
-def _most_option(default: int) -> Callable[[Command], Command]:
+def _count_option(default: int) -> Callable[[Command], Command]:
     return click.option(
         "-n",
-        "most",
+        "max_tokens",
         type=click.IntRange(1, 10000),
         default=default,
         metavar="N",
-        help=f"How many tokens ({default}).",
+        help=f"Number of tokens. Default: {default}.",
     )
+
+
+_model_option = click.option(
+    "--model",
+    "model_file",
+    metavar="FILE",
+    help="Use a model that `fit` or `replay --save` wrote, not the mailbox.",
+)
 
 
 @click.command()
 @click.argument("message", metavar="MESSAGE")
-@click.option(
-    "--model",
-    "model_file",
-    metavar="FILE",
-    help="A model that `replay --save` wrote; else the mailbox's database is asked.",
-)
-@_most_option(20)
+@_model_option
+@_count_option(20)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @database_options
-def explain(message: str, model_file: str | None, most: int, as_json: bool) -> None:
-    """Say which tokens of MESSAGE (a file, or - for standard input) spoke for which class.
+def explain(message: str, model_file: str | None, max_tokens: int, as_json: bool) -> None:
+    """Show how much each token of MESSAGE (a file, or - for standard input) added to its verdict.
 
-    A positive number speaks for the verdict, a negative one against it; the other columns are the
-    token's counts in each class.
+    Positive log-odds are evidence for the predicted class, negative ones against it. The other
+    columns are the token's counts in each class.
 
     \b
     Examples:
@@ -53,29 +57,29 @@ def explain(message: str, model_file: str | None, most: int, as_json: bool) -> N
       streamnb replay corpora/sample --save model.snb
       streamnb explain corpora/sample/data/005.eml --model model.snb
 
-    Exit status: 0 done, 2 wrong option, 3 the message cannot be read, 4 the model cannot.
-    """  # noqa: D301 (click's mark for lines that stay as they are)
+    Exit status: 0 done, 2 wrong option, 3 unreadable message, 4 unreadable model.
+    """  # noqa: D301 (\b tells click to keep the lines)
     from streamnb.classifier.verdict import feature_name
 
     content = read_one(message)
-    with _asked(model_file) as (where, asked):
-        verdict = asked.classify(content, most)
+    with _open_classifier(model_file) as (name, classifier):
+        verdict = classifier.classify(content, max_tokens)
     if verdict.label is None:
-        raise ModelFileError(f"{where}: it has learned nothing yet")
+        raise ModelFileError(f"{name}: it has learned no message yet")
     if as_json:
-        shown = vars(verdict) | {
+        report = vars(verdict) | {
             "reasons": [
                 {**reason._asdict(), "feature": feature_name(reason.feature)}
                 for reason in verdict.reasons
             ]
         }
-        click.echo(json.dumps(shown))
+        click.echo(json.dumps(report))
         return
     console = new_console()
     unsure = ", unsure" if verdict.unsure else ""
     console.print(printable(f"{verdict.label}{unsure}"))
-    shares = ", ".join(f"{label} {p:.4f}" for label, p in verdict.probabilities.items())
-    console.print(printable(f"probabilities: {shares}; log-odds {verdict.log_odds:.2f}"))
+    probabilities = ", ".join(f"{label} {p:.4f}" for label, p in verdict.probabilities.items())
+    console.print(printable(f"probabilities: {probabilities}; log-odds {verdict.log_odds:.2f}"))
     if not verdict.reasons:
         return
     labels = list(verdict.probabilities)
@@ -87,73 +91,92 @@ def explain(message: str, model_file: str | None, most: int, as_json: bool) -> N
 
 
 @click.command()
-@click.argument("model_file", metavar="[FILE]", required=False)
+@click.argument("target", metavar="[CLASS|MODEL]", required=False)
 @click.option("--class", "label", metavar="CLASS", help="Only this class.")
-@_most_option(15)
+@_model_option
+@_count_option(15)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @database_options
-def top(model_file: str | None, label: str | None, most: int, as_json: bool) -> None:
-    """Show the tokens that speak most for each class, in a model that `replay --save` wrote.
+def top(
+    target: str | None,
+    label: str | None,
+    model_file: str | None,
+    max_tokens: int,
+    as_json: bool,
+) -> None:
+    """Show the tokens with the strongest evidence for each class.
 
-    Without a FILE it is the mailbox's database that is shown.
+    They are those of the mailbox, or of the MODEL file that `fit` or `replay --save` wrote. With a
+    CLASS, only its tokens are shown.
 
     \b
     Examples:
-      streamnb top --class spam
-      streamnb replay corpora/sample --save model.snb
-      streamnb top model.snb --class spam
+      streamnb top spam
+      streamnb fit corpora/sample -o model.snb
+      streamnb top model.snb
+      streamnb top spam --model model.snb
 
-    Exit status: 0 done, 2 wrong option, 4 the model cannot be read.
-    """  # noqa: D301
+    Exit status: 0 done, 2 wrong option, 4 unreadable model.
+    """  # noqa: D301 (\b tells click to keep the lines)
     from streamnb.classifier import Classifier
     from streamnb.classifier.verdict import feature_name
 
-    with _asked(model_file) as (where, asked):
-        classifier = asked if isinstance(asked, Classifier) else asked.classifier
-        labels = classifier.models[0].counts.labels
+    if target is not None:
+        is_file = os.path.exists(target) or os.sep in target or target.endswith(".snb")
+        if is_file and model_file is None:
+            model_file = target
+        elif label is None:
+            label = target
+        else:
+            raise click.UsageError(f"{target!r} and --class {label!r}: name one class")
+    with _open_classifier(model_file) as (name, opened):
+        classifier = opened if isinstance(opened, Classifier) else opened.classifier
+        all_labels = classifier.models[0].counts.labels
+        if not all_labels:
+            raise ModelFileError(f"{name}: it has learned no message yet")
+        labels = [y for y in all_labels if label is None or str(y) == label]
         if not labels:
-            raise ModelFileError(f"{where}: it has learned nothing yet")
-        wanted = [one for one in labels if label is None or str(one) == label]
-        if not wanted:
-            known = ", ".join(str(one) for one in labels)
-            raise click.BadParameter(f"{label!r} is not a class of this model (known: {known})")
-        found: dict[str, list[dict[str, Any]]] = {
-            str(one): [
+            names = ", ".join(map(str, all_labels))
+            raise click.BadParameter(
+                f"{label!r} is neither a class of {name} nor a model file; classes: {names}"
+            )
+        tokens: dict[str, list[dict[str, Any]]] = {
+            str(label): [
                 {
-                    "token": feature_name(name),
-                    "log_odds": gain,
+                    "token": feature_name(feature),
+                    "log_odds": log_odds,
                     "counts": {
                         str(y): n
                         for y, n in classifier.models[view].class_counts(fingerprint).items()
                     },
                 }
-                for name, gain, view, fingerprint in features
+                for feature, log_odds, view, fingerprint in features
             ]
-            for one, features in classifier.strongest(wanted, most).items()
+            for label, features in classifier.strongest(labels, max_tokens).items()
         }
     if as_json:
-        click.echo(json.dumps(found))
+        click.echo(json.dumps(tokens))
         return
     console = new_console()
-    for number, (name, rows) in enumerate(found.items()):
+    for number, (name, rows) in enumerate(tokens.items()):
         if number:
             console.print()
         console.print(printable(f"for {name}"))
-        table = new_table("token", "log-odds", *(printable(f"in {one}") for one in labels))
+        table = new_table("token", "log-odds", *(printable(f"in {y}") for y in all_labels))
         for row in rows:
-            counts = [f"{row['counts'].get(str(one), 0):,.4g}" for one in labels]
+            counts = [f"{row['counts'].get(str(y), 0):,.4g}" for y in all_labels]
             table.add_row(row["token"][:60], f"{row['log_odds']:+.3f}", *counts)
         console.print(table)
 
 
 @contextmanager
-def _asked(model_file: str | None) -> Iterator[tuple[str, Classifier | Mailbox]]:
-    """The classifier of a file, or else the mailbox, and what it is called."""
+def _open_classifier(model_file: str | None) -> Iterator[tuple[str, Classifier | Mailbox]]:
+    """Provide name and classifier of a model file, or of the mailbox if it is None."""
     from streamnb.classifier import Classifier
 
     if model_file is not None:
         classifier = Classifier.load(model_file)
-        classifier.on = None  # here a message is a message
+        classifier.on = None  # data of the command line is one message
         yield model_file, classifier
         return
     with open_mailbox() as mailbox, mailbox.reading():

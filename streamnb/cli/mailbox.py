@@ -116,7 +116,7 @@ def _report(outcomes: Iterable[tuple[str, bytes, Outcome]], as_json: bool) -> No
                 text = _OUTCOMES[first[1].what].format(before=first[1].before)
                 click.echo(printable(f"{first[0]}: {text}"))
             else:
-                summary = ", ".join(f"{n:,} {what}" for what, n in sorted(counts.items()))
+                summary = ", ".join(f"{n:,} {outcome}" for outcome, n in sorted(counts.items()))
                 click.echo(f"{counts.total():,} messages: {summary}")
 
 

@@ -1,4 +1,4 @@
-"""What a mailbox knows: `streamnb status`, `verify`, `undo`, `compact`, `export` and so on."""
+"""`streamnb status`, `verify`, `undo`, `compact`, `export` and other commands on a database."""
 
 from __future__ import annotations
 
@@ -22,82 +22,86 @@ from streamnb.cli.options import (
 from streamnb.errors import ConfigError, StateError, printable
 
 if TYPE_CHECKING:
-    from streamnb.mailbox.transfer.extract import MergeResult
+    from streamnb.mailbox.transfer.ledger_export import MergeResult
 
 _json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-_dry_run = click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+_dry_run = click.option("--dry-run", is_flag=True, help="Print what would be done; change nothing.")
 
 
 @click.command()
 @database_options
 @_json
 def status(as_json: bool) -> None:
-    """Say what was learned: by class and source, with features, size and recent errors.
+    """Show how many messages were learned, which classes are ready, and recent errors.
 
-    For each class it shows how often it was predicted, rightly and wrongly, before the message was
-    learned, and whether that is often enough. Until it is, `classify`, `filter` and `watch` are
-    sure of no message of it.
+    A class is ready once it was predicted correctly often enough before its messages were learned.
+    Until then, `classify` and `filter` call its messages unsure, and `watch` moves none.
 
     \b
     Example:
       streamnb status
-    """  # noqa: D301 (click's mark for lines that stay as they are)
+    """  # noqa: D301 (\b tells click to keep the lines)
     from streamnb.cli.tables import new_console, new_table
     from streamnb.mailbox.status import status as status_of
 
     with open_mailbox() as mailbox:
-        found = status_of(mailbox)
+        report = status_of(mailbox)
     if as_json:
-        click.echo(json.dumps(found.as_json()))
+        click.echo(json.dumps(report.as_json()))
         return
     console = new_console()
-    last = "never" if found.last is None else f"{datetime.fromtimestamp(found.last):%F %T}"
-    words = " + ".join(f"{n:,}" for n in found.features)
-    console.print(printable(f"{found.path}: {found.bytes / 1e6:.1f} MB, {words} features"))
-    console.print(f"last learned: {last}")
-    table = new_table("class", "said by", "source", "messages")
-    for one in found.learned:
+    last_learned = (
+        "never" if report.last is None else f"{datetime.fromtimestamp(report.last):%F %T}"
+    )
+    features = " + ".join(f"{n:,}" for n in report.features)
+    console.print(printable(f"{report.path}: {report.bytes / 1e6:.1f} MB, {features} features"))
+    console.print(f"last learned: {last_learned}")
+    table = new_table("class", "labelled by", "source", "messages")
+    for group in report.learned:
         table.add_row(
-            printable(one.label), one.labelled_by, printable(one.source), f"{one.messages:,}"
+            printable(group.label),
+            group.labelled_by,
+            printable(group.source),
+            f"{group.messages:,}",
         )
     console.print(table)
-    table = new_table("class", "called rightly", "wrongly", "ready")
-    for of in found.classes:
-        called = ["-" if n is None else f"{n:,}" for n in (of.right, of.wrong)]
-        table.add_row(printable(of.label), *called, "yes" if of.ready else "not yet")
+    table = new_table("class", "predicted correctly", "wrongly", "ready")
+    for item in report.classes:
+        counts = ["-" if n is None else f"{n:,}" for n in (item.right, item.wrong)]
+        table.add_row(printable(item.label), *counts, "yes" if item.ready else "not yet")
     console.print(table)
-    if found.one_sided:
+    if report.one_sided:
         console.print(
-            "many messages came in runs of one class: the next `streamnb learn` learns all of them "
-            "anew, mixed"
+            "many messages came in runs of one class: the next `streamnb learn` learns all "
+            "messages again, in mixed order"
         )
-    if found.recent:
+    if report.recent:
         console.print(
-            f"of the last {found.recent:,} labels from a person, {found.wrong:,} "
-            f"({found.wrong / found.recent:.1%}) were not what had been expected"
+            f"of the last {report.recent:,} labels by a person, {report.wrong:,} "
+            f"({report.wrong / report.recent:.1%}) were predicted wrongly"
         )
-    console.print(f"labels corrected: {found.corrected:,}, taken back: {found.taken_back:,}")
+    console.print(f"labels corrected: {report.corrected:,}, removed: {report.taken_back:,}")
 
 
 @click.command()
 @database_options
 def verify() -> None:
-    """Add the whole ledger up again and compare it with the counts; exit status 4 if they differ.
+    """Sum up the ledger and compare it with the counts; exit status 4 if they differ.
 
     \b
     Example:
       streamnb verify
-    """  # noqa: D301 (click's mark for lines that stay as they are)
+    """  # noqa: D301 (\b tells click to keep the lines)
     with open_mailbox() as mailbox:
         problems = mailbox.verify()
         path = mailbox.path
     for problem in problems:
-        named = problem if problem.startswith(f"{path}: ") else f"{path}: {problem}"
-        echo_err(named)
+        line = problem if problem.startswith(f"{path}: ") else f"{path}: {problem}"
+        echo_err(line)
     if problems:
         notify(
-            "the database is damaged; `streamnb recover NEW.db` makes a new one of what the ledger "
-            "still has"
+            "the database is damaged; `streamnb recover NEW.db` copies the sound rows of its "
+            "ledger to a new one"
         )
         raise click.exceptions.Exit(4)
     click.echo(printable(f"{path}: counts and ledger agree"))
@@ -110,148 +114,150 @@ def verify() -> None:
     "classes",
     multiple=True,
     metavar="NAME",
-    help="A class, in the order they were first learned: where the database has lost their names.",
+    help="A class, in the order in which the classes were first learned; needed only if the "
+    "database has lost their names.",
 )
 @database_options
 def recover(new: str, classes: tuple[str, ...]) -> None:
-    """Make the database NEW of every sound row of a damaged one's ledger; the old one is only read.
+    """Copy every sound row of a damaged database's ledger to the database NEW.
 
-    What is left out is said on standard error. Messages whose rows are damaged can be learned again
-    from the mail itself.
+    The damaged database is only read. Each row that is left out is reported on standard error.
+    Learn such messages again from the mail itself.
 
     \b
     Example:
       streamnb recover new.db --db damaged.db
 
-    Exit status: 0 all was kept, 4 something was left out, or nothing could be kept.
-    """  # noqa: D301 (click's mark for lines that stay as they are)
+    Exit status: 0 all rows were kept, 4 some or all rows were left out.
+    """  # noqa: D301 (\b tells click to keep the lines)
     from streamnb.mailbox.location import default_path
-    from streamnb.mailbox.rescue import rescue as rescued
+    from streamnb.mailbox.rescue import rescue
 
     damaged = str(shared_value("db") or default_path())
-    done = rescued(damaged, new, classes, shared_value("wait"))
-    for line in done.left:
+    recovered = rescue(damaged, new, classes, shared_value("wait"))
+    for line in recovered.left:
         echo_err(f"{damaged}: left out: {line}")
-    click.echo(printable(f"{new}: {done.rows_added:,} learnings kept"))
-    if done.left:
+    click.echo(printable(f"{new}: {recovered.rows_added:,} messages kept"))
+    if recovered.left:
         raise click.exceptions.Exit(4)
 
 
-_ASK = 100  # learnings that are taken back without a question
+_MAX_UNCONFIRMED = 100  # changes that `undo` makes without a question
 
 
 @click.command()
-@click.option("--since", metavar="TIME", help="2026-11-20T14:30, or 2h, 3d ago.")
+@click.option("--since", metavar="TIME", help="2026-11-20T14:30, or 2h or 3d for so long ago.")
 @click.option(
     "--last",
     is_flag=False,
     flag_value=1,
     type=click.IntRange(1),
     metavar="[N]",
-    help="Go back to before the last N learnings (default 1). What was forgotten since counts "
-    "again; a merge or import is undone as a whole.",
+    help="Go back to before the last N changes (default 1). A merge or import is one change.",
 )
-@click.option("--redo", is_flag=True, help="Undo the last undo: learn all that again, exactly.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--redo", is_flag=True, help="Reverse the last undo, exactly.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @_dry_run
 @database_options
 def undo(since: str | None, last: int | None, redo: bool, yes: bool, dry_run: bool) -> None:
-    """Go back to what was known at TIME: as if nothing had been learned or corrected since.
+    """Restore the state at TIME: unlearn and restore all labels changed since.
 
-    It asks before more than a hundred learnings are taken back.
+    More than 100 changes need a confirmation.
 
     \b
     Example:
       streamnb undo --since 2h --dry-run
       streamnb undo --last
       streamnb undo --redo
-    """  # noqa: D301 (click's mark for lines that stay as they are)
+    """  # noqa: D301 (\b tells click to keep the lines)
     from streamnb.mailbox.undo import last_learned, moment_of
-    from streamnb.mailbox.undo import redo as redone
+    from streamnb.mailbox.undo import redo as redo_last
 
     if (since is not None) + (last is not None) + redo != 1:
         raise click.UsageError("one of --since TIME, --last [N] and --redo")
     if redo and dry_run:
         raise click.UsageError("--redo has no --dry-run")
-    at = None if since is None else parse_time(since)
+    since_s = None if since is None else parse_time(since)
     with open_mailbox() as mailbox:
         if redo:
-            learned, ended, left = redone(mailbox)
-            said = f"{learned:,} learnings made again, {ended:,} earlier ones ended again"
-            click.echo(said if learned or ended or left else "there is nothing to redo")
-            if left:
-                click.echo(f"{left:,} stay as they are: something else was said of them since")
+            learned, removed, skipped = redo_last(mailbox)
+            text = f"{learned:,} labels learned again, {removed:,} earlier ones removed again"
+            click.echo(text if learned or removed or skipped else "there is nothing to redo")
+            if skipped:
+                click.echo(f"{skipped:,} labels unchanged: these messages were labelled since")
             return
         if last is not None:
-            at = last_learned(mailbox, last)
-        if at is None:
+            since_s = last_learned(mailbox, last)
+        if since_s is None:
             click.echo("nothing was learned")
             return
-        shown = datetime.fromtimestamp(at)
+        start = datetime.fromtimestamp(since_s)
         if since is not None:
-            at = moment_of(mailbox, at)
-        done = mailbox.undo(at, dry_run=True)
+            since_s = moment_of(mailbox, since_s)
+        done = mailbox.undo(since_s, dry_run=True)
         if not dry_run:
-            if done.unlearned + done.restored > _ASK and not yes:
-                _ask(f"{done.unlearned:,} learnings would be taken back and {done.restored:,} "
-                     "earlier ones restored")  # fmt: skip
-            done = mailbox.undo(at)
+            if done.unlearned + done.restored > _MAX_UNCONFIRMED and not yes:
+                _confirm(f"{done.unlearned:,} labels would be removed and {done.restored:,} "
+                         "earlier ones restored")  # fmt: skip
+            done = mailbox.undo(since_s)
     would = "would be " if dry_run else ""
     click.echo(
-        f"since {shown:%F %T}: {done.unlearned:,} learnings {would}taken back"
+        f"since {start:%F %T}: {done.unlearned:,} labels {would}removed"
         f", {done.restored:,} earlier ones {would}restored"
     )
     if done.retired:
-        click.echo(f"{done.retired:,} stay: the ledger no longer has their features (`compact`)")
+        click.echo(f"{done.retired:,} labels unchanged: `compact` dropped their features")
 
 
-def _ask(what: str) -> None:
-    """Go on only if whoever is there says so."""
+def _confirm(change: str) -> None:
+    """Ask for confirmation on a terminal. Raise click.Abort for no, ConfigError without one."""
     if not sys.stdin.isatty():
-        raise ConfigError(f"{what}: --yes does it without a question, --dry-run only says so")
-    if not click.confirm(f"{what}. Go on?", err=True):
+        raise ConfigError(f"{change}: add --yes to do it, or --dry-run to change nothing")
+    if not click.confirm(f"{change}. Continue?", err=True):
         raise click.Abort
 
 
 @click.command()
 @click.option(
     "--once",
+    "rare_days",
     type=FiniteRange(0),
     default=180,
     show_default=True,
     metavar="DAYS",
-    help="Drop features that one message had and none for so long.",
+    help="Drop features that a single message had, at least DAYS ago.",
 )
 @click.option(
     "--ledger",
     type=FiniteRange(0),
     metavar="DAYS",
-    help="Let the ledger reach back so far: older messages cannot be forgotten. Default: for ever.",
+    help="Drop the features of messages learned more than DAYS ago; these cannot be forgotten. "
+    "Default: keep all.",
 )
 @_dry_run
 @database_options
 @_json
-def compact(once: float, ledger: float | None, dry_run: bool, as_json: bool) -> None:
-    """Drop what is rare and old, and make the file smaller.
+def compact(rare_days: float, ledger: float | None, dry_run: bool, as_json: bool) -> None:
+    """Drop rare old features and old history, and shrink the file.
 
     \b
     Example:
       streamnb compact --once 365 --ledger 730 --dry-run
-    """  # noqa: D301 (click's mark for lines that stay as they are)
-    from streamnb.mailbox.compact import compact as compacted
+    """  # noqa: D301 (\b tells click to keep the lines)
+    from streamnb.mailbox.compact import compact as compact_database
 
     with open_mailbox() as mailbox:
-        done = compacted(mailbox, once, ledger, dry_run)
+        result = compact_database(mailbox, rare_days, ledger, dry_run)
     if as_json:
-        click.echo(json.dumps(done._asdict()))
+        click.echo(json.dumps(result._asdict()))
         return
     would = "would be " if dry_run else ""
     click.echo(
-        f"features {would}dropped: {done.features:,}; messages that can no longer be forgotten: "
-        f"{done.retired:,}; earlier learnings {would}dropped: {done.history:,}"
+        f"features {would}dropped: {result.features:,}; messages that cannot be forgotten any "
+        f"more: {result.retired:,}; earlier labels {would}dropped: {result.history:,}"
     )
     if not dry_run:
-        click.echo(f"{done.before / 1e6:.1f} MB before, {done.after / 1e6:.1f} MB after")
+        click.echo(f"{result.before / 1e6:.1f} MB before, {result.after / 1e6:.1f} MB after")
 
 
 _kind = click.option(
@@ -265,32 +271,34 @@ _kind = click.option(
 @click.command()
 @click.argument("file")
 @_kind
-@click.option("--no-messages", is_flag=True, help="Leave out which messages were learned.")
+@click.option(
+    "--no-messages", is_flag=True, help="Export the counts only, without the ledger of messages."
+)
 @database_options
 def export(file: str, kind: str | None, no_messages: bool) -> None:
-    """Write all that is known to FILE; - for standard output.
+    """Write the database to FILE, or to standard output for -.
 
-    The lines are sorted: equal states give equal bytes. They hold the ledger too, so that
-    importing them gives a database that can do all that this one can.
+    JSON lines are sorted, so equal databases give equal bytes. They include the ledger: importing
+    them gives an equivalent database.
 
     \b
     Example:
       streamnb export backup.jsonl
       streamnb export model.snb --format model && streamnb top model.snb --class spam
-    """  # noqa: D301 (click's mark for lines that stay as they are)
-    from streamnb.mailbox.transfer.formats import export as exported
+    """  # noqa: D301 (\b tells click to keep the lines)
+    from streamnb.mailbox.transfer.formats import export as export_mailbox
 
     with open_mailbox() as mailbox:
-        left_out = exported(mailbox, file, kind or "lines", not no_messages)
-    if left_out:
-        classes = ", ".join(f"{label} ({n:,} messages)" for label, n in sorted(left_out.items()))
-        notify(f"{file}: left out, for {kind} knows ham and spam only: {classes}")
+        omitted = export_mailbox(mailbox, file, kind or "lines", not no_messages)
+    if omitted:
+        classes = ", ".join(f"{label} ({n:,} messages)" for label, n in sorted(omitted.items()))
+        notify(f"{file}: left out, since {kind} has ham and spam only: {classes}")
 
 
-def _said(done: MergeResult) -> str:
+def _result_line(result: MergeResult) -> str:
     return (
-        f"added {done.rows_added:,}, known {done.known:,}, overruled ours {done.overruling:,}, "
-        f"overruled by ours {done.overruled:,}"
+        f"added {result.rows_added:,}, unchanged {result.unchanged:,}, replaced our label "
+        f"{result.overruling:,}, kept our label {result.overruled:,}"
     )
 
 
@@ -299,42 +307,42 @@ def _said(done: MergeResult) -> str:
 @_kind
 @database_options
 def import_(file: str, kind: str | None) -> None:
-    """Add what FILE holds: an export, a model of `streamnb replay --save`, `bogoutil -d`'s output.
+    """Add an export, a model file of `streamnb replay --save`, or the output of `bogoutil -d`.
 
-    Messages that are known are not added again; nor is the same file.
+    Known messages are not added again, and neither is the same file.
 
     \b
     Example:
       streamnb import backup.jsonl --db new.db
       bogoutil -d ~/.bogofilter/wordlist.db | streamnb import -
-    """  # noqa: D301 (click's mark for lines that stay as they are)
+    """  # noqa: D301 (\b tells click to keep the lines)
     from streamnb.mailbox.transfer.formats import import_file
 
     if file != "-" and not os.path.exists(file):
         raise StateError(f"{file}: no such file")
     with open_mailbox(create=True) as mailbox:
-        click.echo(_said(import_file(mailbox, file, kind)))
+        click.echo(_result_line(import_file(mailbox, file, kind)))
 
 
 @click.command()
 @click.argument("other")
 @database_options
 def merge(other: str) -> None:
-    """Add what the database OTHER knows, message by message.
+    """Add the messages of the database OTHER.
 
-    A message that both know is not added again. Of two labels a person's counts before a
-    program's, then the later one. Merge the smaller into the larger: what was learned about
-    calibration stays this one's.
+    A message that both databases have is not added again. If its labels differ, a person's label
+    replaces a program's, and a later label an earlier one. Run the command on the larger database:
+    its calibration is kept.
 
     \b
     Example:
       streamnb merge laptop.db
-    """  # noqa: D301 (click's mark for lines that stay as they are)
+    """  # noqa: D301 (\b tells click to keep the lines)
     from streamnb.mailbox.store import Mailbox
-    from streamnb.mailbox.transfer.formats import merge as merged
+    from streamnb.mailbox.transfer.formats import merge as merge_mailboxes
 
     with (
-        Mailbox(other, create=False, wait=shared_value("wait")) as theirs,
+        Mailbox(other, create=False, wait=shared_value("wait")) as other_mailbox,
         open_mailbox(create=True) as mailbox,
     ):
-        click.echo(_said(merged(mailbox, theirs)))
+        click.echo(_result_line(merge_mailboxes(mailbox, other_mailbox)))

@@ -186,7 +186,7 @@ def _option_value(place: str, option: click.Option, value: Any) -> Any:
     metavar="SECONDS",
     help="Time between two looks. A server with IDLE reports changes at once.",
 )
-@click.option("--once", is_flag=True, help="Look once and exit.")
+@click.option("--once", "looks_once", is_flag=True, help="Look once and exit.")
 @server_options
 @database_options
 def watch(
@@ -202,7 +202,7 @@ def watch(
     existing: bool,
     ham_after: float | None,
     every: float,
-    once: bool,
+    looks_once: bool,
 ) -> None:
     """Classify new mail in SOURCE and learn from its owner's moves.
 
@@ -254,7 +254,7 @@ def watch(
                 for folder in set(plan.all_folders) - {inbox}:
                     account.create_folder(folder)
             watcher = Watcher(mailbox, account, plan, _print_line, lambda: bool(signals))
-            _run(watcher, account, every, once, signals, bool(others))
+            _run(watcher, account, every, looks_once, signals, bool(others))
     if signals:
         _print_line("stopped")
 
@@ -314,7 +314,7 @@ def _run(
     watcher: Watcher,
     account: Account,
     every: float,
-    once: bool,
+    looks_once: bool,
     signals: list[int],
     has_fixed_folders: bool,
 ) -> None:
@@ -337,11 +337,11 @@ def _run(
                 _print_line(f"watching {account.name}: {', '.join(watcher.plan.all_folders)}")
                 _print_not_ready(watcher)
             is_started, pause_s = True, 0.0
-            if once:
+            if looks_once:
                 return
             account.wait(watcher.plan.inbox, every, lambda: bool(signals))
         except (MailServerError, BusyError, OutputError, CorpusError, OSError) as error:
-            if once or not is_started:
+            if looks_once or not is_started:
                 raise
             pause_s = min(max(2 * pause_s, 1.0), _MAX_PAUSE_S)
             reason = describe_os_error(error) if isinstance(error, OSError) else error

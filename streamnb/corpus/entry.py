@@ -78,11 +78,11 @@ class Labels:
         """
         words = text.split()
         word, spelling = "-".join(words), " ".join(words)
-        known = self._spellings.setdefault(word, spelling)
-        if known != spelling:
+        known_spelling = self._spellings.setdefault(word, spelling)
+        if known_spelling != spelling:
             raise CorpusError(
-                f"{location}: classes {known!r} and {spelling!r} would both be {word!r} in "
-                "results; rename one"
+                f"{location}: classes {known_spelling!r} and {spelling!r} would both be {word!r} "
+                "in results; rename one"
             )
         return word
 

@@ -12,7 +12,7 @@ from streamnb.features.mail_words import MailTransformer
 from streamnb.features.token_counts import TokenCounts
 from streamnb.features.words import ON
 from streamnb.mail import Mail
-from streamnb.mail.parse import DEFAULT_LIMITS, normalised
+from streamnb.mail.parse import unwrap
 from streamnb.parameters import Boolean, Integer, parameter, parameter_class
 
 
@@ -69,7 +69,7 @@ class ByteGrams(MailTransformer):
         if not isinstance(message, bytes):
             raise TypeError(f"a message must be bytes, str or Mail, not {type(message).__name__}")
         if self.mail:
-            message, _ = normalised(message, DEFAULT_LIMITS)
+            message = unwrap(message[: 64 * self.first + 65536])
             fingerprints, counts = self.scanner.scan(
                 message, self._field_is_read, self._reads_field
             )

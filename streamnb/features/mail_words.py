@@ -9,7 +9,7 @@ from typing import Any
 from streamnb import _core
 from streamnb.features.words import ScanningTransformer, WordParametersMixin
 from streamnb.mail import Limits, Mail, Part, parse
-from streamnb.mail.decode import decode_words
+from streamnb.mail.decode import decode_transfer, first_token
 from streamnb.mail.parse import DEFAULT_LIMITS
 from streamnb.parameters import Boolean, Choice, NameList, parameter, parameter_class
 
@@ -30,6 +30,20 @@ STAMPED = re.compile(
 def is_stamped(name: bytes) -> bool:
     """Return True if filters or mail programs stamp the field with this lower-case name."""
     return STAMPED.match(name) is not None
+
+
+def attachment_tokens(part: Part) -> tuple[bytes, bytes]:
+    r"""Return the size of an attachment, as a power of two, and its first bytes.
+
+    Examples
+    --------
+    >>> attachment_tokens(Part([], "application/zip", b"PK\3\4" * 100))
+    (b'size:8', b'bytes:504b0304')
+    """
+    encoding = first_token(part.index.get(b"content-transfer-encoding", b""))
+    beginning = decode_transfer(part.payload[:80], encoding)[:4]
+    size = len(part.payload) * (3 if encoding == b"base64" else 4) // 4
+    return b"size:%d" % size.bit_length(), b"bytes:" + beginning.hex().encode()
 
 
 def as_mail(x: Any, limits: Limits = DEFAULT_LIMITS) -> Mail:
@@ -85,6 +99,9 @@ class MailTokenizer(MailTransformer, WordParametersMixin):
     | `url:` | parts of a web address |
     | `html:` | tags and attributes of HTML |
     | `type:`, `name:` | types and file names of parts |
+    | `attachment:` | size and first bytes of attachments |
+    | `hidden:` | text of HTML that no reader sees, comments; invisible characters in a word |
+    | `damaged:` | header lines that are no fields |
     | none | the text of bodies |
 
     Fields that filters stamp are never tokens. A mail is bytes, a str or a parsed `Mail`. Words
@@ -112,7 +129,7 @@ class MailTokenizer(MailTransformer, WordParametersMixin):
         self._prefixes: dict[bytes, bytes | None] = {}
 
     def _new_scanner(self) -> _core.Scanner:
-        return _core.Scanner(**self._scanner_options(), urls=True)
+        return _core.Scanner(**self._scanner_options(), urls=True, mark_invisible=True)
 
     def _prefix(self, name: bytes) -> bytes | None:
         """Return the prefix of a field's words; None if the field is not read."""
@@ -122,24 +139,31 @@ class MailTokenizer(MailTransformer, WordParametersMixin):
             self._prefixes[name] = prefix
         return prefix
 
-    def _count_part(self, scanner: _core.Scanner, part: Part) -> None:
+    def _count_part(self, scanner: _core.Scanner, mail: Mail, part: Part) -> None:
+        if part.role == "damaged":
+            if self.part != "body":
+                scanner.text(part.utf8, b"damaged:")
+            return
         if part.role == "message" and self.part != "body":
-            scanner.fields(part.fields, self._prefixes, self._prefix, decode_words)
+            scanner.fields(part.fields, self._prefixes, self._prefix, mail.decode)
         if self.part == "header":
             return
         scanner.token(part.content_type.encode(), b"type:")
         if part.role == "message":
             return  # its content follows as separate parts
-        if part.content_type == "text/html":
-            scanner.html(part.utf8)
+        if part.is_html:
+            scanner.html(part.utf8, b"", part.hidden_spans)
         elif part.is_text:
             scanner.text(part.utf8)
+        elif part.payload:
+            for token in attachment_tokens(part):
+                scanner.token(token, b"attachment:")
         if part.fields and (name := part.filename):
             scanner.text(name, b"name:")
 
     def _scan(self, scanner: _core.Scanner, message: bytes | str | Mail) -> None:
         mail = as_mail(message)
         if self.part != "body":
-            scanner.fields(mail.fields, self._prefixes, self._prefix, decode_words)
+            scanner.fields(mail.fields, self._prefixes, self._prefix, mail.decode)
         for part in mail.parts:
-            self._count_part(scanner, part)
+            self._count_part(scanner, mail, part)

@@ -8,7 +8,7 @@ from streamnb import _core
 from streamnb.features.mail_words import MailTransformer, as_mail
 from streamnb.features.words import KEEP_NAMES, ON
 from streamnb.mail import Mail
-from streamnb.mail.decode import decode_words, normalize_nfc
+from streamnb.mail.decode import normalize_nfc
 from streamnb.parameters import Boolean, Integer, parameter, parameter_class
 
 
@@ -63,9 +63,11 @@ class WordPairs(MailTransformer):
             raise TypeError(f"a text must be a str or bytes, not {type(message).__name__}")
 
     def _scan_mail(self, scanner: _core.PairScanner, mail: Mail) -> None:
-        scanner.fields(mail.fields, self._field_is_read, self._reads_field, decode_words)
+        scanner.fields(mail.fields, self._field_is_read, self._reads_field, mail.decode)
         for part in mail.parts:
             if part.role == "message":
-                scanner.fields(part.fields, self._field_is_read, self._reads_field, decode_words)
-            elif part.is_text or part.content_type == "text/html":
+                scanner.fields(part.fields, self._field_is_read, self._reads_field, mail.decode)
+            elif part.is_html:
+                scanner.add(part.utf8, part.hidden_spans)
+            elif part.is_text:
                 scanner.add(part.utf8)

@@ -1,6 +1,6 @@
-"""Charsets, encoded words and transfer encodings, forgiving of everything.
+"""Charsets, encoded words, transfer encodings and structured fields of mail.
 
-Nothing here raises: bytes that break their own rules are decoded as far as they go.
+Nothing here raises. Damaged bytes are decoded as far as possible.
 """
 
 from __future__ import annotations
@@ -9,43 +9,90 @@ import binascii
 import codecs
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from encodings import normalize_encoding
 from encodings.aliases import aliases
 from functools import lru_cache
 from itertools import islice
 from types import MappingProxyType
-from typing import AnyStr
+from typing import AnyStr, NamedTuple
 
-# Codecs that are no charset of mail, and cost more than linear time or run escapes.
+from webencodings.labels import LABELS  # type: ignore[import-untyped]
+
+# Codecs of Python that are no charsets of mail, or take more than linear time.
 _REFUSED = frozenset(
     ("idna", "punycode", "unicode-escape", "raw-unicode-escape", "undefined", "mbcs", "oem")
 )
+# Python's codecs of the encodings of the WHATWG standard that have another name there, or a
+# superset. The standard decodes none of "replacement", but mail programs do.
+_PYTHON_CODECS = {
+    "big5": "big5hkscs",
+    "euc-jp": "euc_jis_2004",
+    "euc-kr": "cp949",
+    "gbk": "gb18030",
+    "ibm866": "cp866",
+    "iso-2022-jp": "iso2022_jp_ext",
+    "iso-8859-8-i": "iso8859-8",
+    "macintosh": "mac-roman",
+    "replacement": "",
+    "shift_jis": "cp932",
+    "windows-874": "cp874",
+    "x-mac-cyrillic": "mac-cyrillic",
+    "x-user-defined": "cp1252",
+}
 # Charsets in which bytes below 128 are not, or not always, the ASCII characters.
 _NOT_ASCII = re.compile(r"utf-?_?(7|16|32)|iso2022|hz|cp(037|1026|1140|273|424|500|875|864)")
-# The names that Python knows. It remembers each unknown name it was ever asked for.
-_KNOWN = frozenset(aliases) | frozenset(aliases.values())
+# Charsets with several bytes a character: text in them may be valid UTF-8 by chance, if short.
+_DOUBLE_BYTE = re.compile(r"gb|big5|cp9[345]|johab|euc|shift|iso2022|hz|utf")
+_MIN_UTF8 = 8  # characters beyond ASCII that prove UTF-8 against a label of a double-byte charset
+# Python caches each unknown codec name for ever, so only these names are looked up.
+_PYTHON_NAMES = frozenset(aliases) | frozenset(aliases.values())
+_BYTE_ORDER_MARKS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+_UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_META = re.compile(
+    rb"<meta[^>]{0,400}?charset\s{0,9}=\s{0,9}[\"']?\s{0,9}([^\s\"'/>;]{1,40})", re.I
+)
+_META_BYTES = 1024  # bytes in which browsers look for <meta charset>
 
 _BEYOND_ASCII = re.compile(r"[!-~]?[^\x00-\x7f]+")
-_HALF = re.compile("[\ud800-\udfff]")  # of a character, which Python's UTF-7 lets through
-_PIECE = 64  # characters that are normalize_nfc at once
+_SURROGATE = re.compile("[\ud800-\udfff]")  # Python's UTF-7 codec makes them
+_PIECE = 64  # characters that are normalised at once
 _ENCODED_WORD = re.compile(rb"=\?([^?*\s]{1,64})(?:\*[^?\s]*)?\?([bBqQ])\?([^?\n]*)\?=")
 _NOT_BASE64 = bytes(
     set(range(256)) - set(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
 )
 _PADDING = re.compile(rb"=+")
 _PARAMETER = re.compile(
-    rb";\s*+([^\s=;\"]{1,64})\s*+=\s*+(?:\"((?:[^\"\\]|\\.)*+)\"?|([^\s;]*+))", re.S
+    rb";\s*+(?:\([^()]*+\)\s*+)?([^\s=;\"]{1,64})\s*+=\s*+(?:\"((?:[^\"\\]|\\.)*+)\"?|([^\s;]*+))",
+    re.S,
 )
 _QUOTED_PAIR = re.compile(rb"\\(.)", re.S)
 _MAX_PARAMETERS = 64
-_NONE: Mapping[str, str] = MappingProxyType({})
+_NO_PARAMETERS: Mapping[str, str] = MappingProxyType({})
+_TOKEN = re.compile(rb"(?:\s|\([^()]*+\))*+(?:\"([^\"]{0,200})\"?|([^\s;,(\"]{1,200}))")
+
+
+class _Codec(NamedTuple):
+    """A codec of Python, and whether all bytes below 128 are ASCII, a byte is a character."""
+
+    decode: Callable[[bytes, str], tuple[str, int]]
+    name: str
+    has_ascii: bool
+    is_single_byte: bool
 
 
 @lru_cache(maxsize=256)
-def _codec(charset: str) -> codecs.CodecInfo | None:
-    name = normalize_encoding(charset[:40]).lower()
-    if name not in _KNOWN and name.replace(".", "_") not in _KNOWN:
+def _codec(label: str) -> _Codec | None:
+    """Return the codec of a charset's label, or None if the label is unknown."""
+    name = label[:40].strip(" \t\n\f\r\"'").lower()
+    standard = LABELS.get(name) or LABELS.get(name.replace("_", "-"))
+    name = _PYTHON_CODECS.get(standard or name, standard or name) or name
+    name = normalize_encoding(name).lower()
+    if not standard and name not in _PYTHON_NAMES and name.replace(".", "_") not in _PYTHON_NAMES:
         return None
     try:
         codec = codecs.lookup(name)
@@ -54,18 +101,30 @@ def _codec(charset: str) -> codecs.CodecInfo | None:
     # bytes.decode itself refuses codecs that do not make text of bytes (rot13, zlib).
     if codec.name.replace("_", "-") in _REFUSED or not getattr(codec, "_is_text_encoding", True):
         return None
-    return codec
+    return _Codec(
+        codec.decode,
+        codec.name,
+        not _NOT_ASCII.match(codec.name),
+        not _DOUBLE_BYTE.match(codec.name),
+    )
 
 
-def decode_text(data: bytes, charset: str = "") -> str:
-    r"""Decode by the declared charset, else as UTF-8, else as cp1252.
+def decode_text(data: bytes, charset: str = "", fallback: str = "") -> str:
+    r"""Decode text as browsers do, by the superset of the declared charset.
+
+    - Labels are those of the WHATWG encoding standard, and Python's.
+    - Bytes that are UTF-8, and not only ASCII, are decoded as UTF-8 if the label names a charset of
+      one byte a character.
+    - Damaged bytes are replaced one by one.
 
     Parameters
     ----------
     data
-        Bytes of a header or of a text part.
+        Bytes of a header field or a text part.
     charset
-        The declared charset; empty or unknown is no declaration.
+        The declared charset; empty or unknown for no declaration.
+    fallback
+        The charset for undeclared text that is no UTF-8; empty for windows-1252.
 
     Examples
     --------
@@ -75,20 +134,104 @@ def decode_text(data: bytes, charset: str = "") -> str:
     ('naïve', '“quoted”')
     """
     codec = _codec(charset) if charset else None
-    if codec is not None:
+    if data.isascii() and (codec is None or codec.has_ascii):
+        return data.decode("ascii")
+    if codec is not None and codec.name.startswith("utf-16") and data[:2] in _UTF16_MARKS:
+        return data.decode("utf-16", "replace")
+    if codec is None or codec.name == "utf-8" or codec.is_single_byte:
+        has_label = codec is not None and codec.name != "utf-8"
         try:
-            text = codec.decode(data, "strict")[0]
-            return _HALF.sub("\ufffd", text) if codec.name == "utf-7" else text
-        except (UnicodeError, ValueError):
-            pass
+            text = data.decode("utf-8")
+            if not has_label or _is_evident(text, codec):
+                return text
+        except UnicodeDecodeError:
+            if _is_mostly_utf8(data, 0.9 if has_label else 0.5):
+                return data.decode("utf-8", "replace")
+            codec = codec or (_codec(fallback) if fallback else None)
+        if codec is None or codec.name == "utf-8":
+            return data.decode("cp1252", "replace")
+    return _decode_by(codec, data)
+
+
+def _is_evident(text: str, codec: _Codec | None) -> bool:
+    """Return True if a text that is valid UTF-8 is not rather one of a single-byte charset.
+
+    A word in Thai or Hebrew can be a single valid sequence, but hardly three, or one of a letter.
+    """
+    if codec is None or codec.name in _LATIN:
+        return True
+    wide = [character for character in text if character >= "\x80"]
+    return len(wide) >= 3 or all(character.isalnum() for character in wide)
+
+
+def _decode_by(codec: _Codec, data: bytes) -> str:
+    """Decode by a codec; text of a double-byte charset that is evidently UTF-8, as UTF-8."""
+    if not codec.is_single_byte and not codec.name.startswith("utf"):
+        with_utf8 = _utf8_or_none(data)
+        if with_utf8 is not None:
+            return with_utf8
     try:
-        return data.decode("utf-8")
+        text = codec.decode(data, "strict")[0]
+    except (UnicodeError, ValueError):
+        if not codec.is_single_byte:
+            try:  # a valid UTF-8 text that the label does not fit
+                return data.decode("utf-8")
+            except UnicodeDecodeError:
+                pass
+        try:
+            text = codec.decode(data, "replace")[0]
+        except (UnicodeError, ValueError):
+            return data.decode("cp1252", "replace")
+    return _SURROGATE.sub("\ufffd", text) if codec.name == "utf-7" else text
+
+
+def _utf8_or_none(data: bytes) -> str | None:
+    """Return the UTF-8 text with several wide characters beyond ASCII, else None."""
+    try:
+        text = data.decode("utf-8")
     except UnicodeDecodeError:
-        return data.decode("cp1252", "replace")
+        return None
+    wide = sum(1 for character in text if character >= "\u0800")
+    return text if wide >= _MIN_UTF8 else None
 
 
-def to_utf8(data: bytes, charset: str = "") -> bytes:
-    r"""Do as `decode_text`, but give UTF-8, and ASCII as it is, without making a str.
+def _is_mostly_utf8(data: bytes, share: float) -> bool:
+    """Return True if more than this share of the bytes beyond ASCII are in UTF-8 sequences."""
+    data = data[:_SAMPLE]
+    ascii_size = len(data.translate(None, _HIGH_BYTES))
+    valid_size = len(data.decode("utf-8", "ignore").encode())
+    return valid_size - ascii_size > share * (len(data) - ascii_size)
+
+
+_HIGH_BYTES = bytes(range(128, 256))
+_LATIN = frozenset(
+    ("cp1252", "iso8859-1", "iso8859-15", "cp1254", "cp1250", "iso8859-2", "mac-roman")
+)
+_SAMPLE = 1 << 16  # bytes by which undeclared text is judged
+
+
+def decode_part(data: bytes, charset: str = "", is_html: bool = False, fallback: str = "") -> str:
+    r"""Decode a text part: by its byte order mark, its label or, in HTML, its <meta charset>.
+
+    Examples
+    --------
+    >>> decode_part(b'<meta charset="koi8-r">\xd0\xd2\xc9', is_html=True)
+    '<meta charset="koi8-r">при'
+    """
+    for mark, encoding in _BYTE_ORDER_MARKS:
+        if data.startswith(mark):
+            return data[len(mark) :].decode(encoding, "replace")
+    if is_html and (not charset or _codec(charset) is None):
+        match = _META.search(data, 0, _META_BYTES)
+        if match:
+            charset = match[1].decode("latin-1")
+            if charset.lower().startswith("utf-16"):  # it could not have been read otherwise
+                charset = "utf-8"
+    return decode_text(data, charset, fallback)
+
+
+def to_utf8(data: bytes, charset: str = "", is_html: bool = False, fallback: str = "") -> bytes:
+    r"""Return what `decode_part` decodes, normalize_nfc (NFC), as UTF-8. ASCII text is not copied.
 
     Examples
     --------
@@ -97,15 +240,16 @@ def to_utf8(data: bytes, charset: str = "") -> bytes:
     """
     if data.isascii():
         codec = _codec(charset) if charset else None
-        if codec is None or not _NOT_ASCII.match(codec.name):
+        if codec is None or codec.has_ascii:
             return data
-    return normalize_nfc(decode_text(data, charset)).encode("utf-8", "surrogatepass")
+    text = decode_part(data, charset, is_html, fallback)
+    return normalize_nfc(text).encode("utf-8", "surrogatepass")
 
 
 def normalize_nfc(text: AnyStr) -> AnyStr:
-    r"""Give letters and their marks as one character where there is one (NFC): they look alike.
+    r"""Compose letters and their marks (NFC), so that texts which look alike are alike.
 
-    Of bytes, what is no UTF-8 stays as it is.
+    Bytes that are no UTF-8 stay unchanged.
 
     Examples
     --------
@@ -120,22 +264,22 @@ def normalize_nfc(text: AnyStr) -> AnyStr:
         )
     if _is_composed(text):
         return text
-    return _BEYOND_ASCII.sub(lambda found: _nfc(found[0]), text)
+    return _BEYOND_ASCII.sub(lambda match: _nfc(match[0]), text)
 
 
 def _is_composed(text: str) -> bool:
-    """Whether a text is NFC already, as nearly all are; slices overlap by the longest piece."""
+    """Return True if a text is NFC, as nearly all are. Slices overlap by the longest piece."""
     return all(
-        unicodedata.is_normalized("NFC", text[max(at - 4 * _PIECE, 0) : at + 8 * _PIECE])
-        for at in range(0, len(text), 8 * _PIECE)
+        unicodedata.is_normalized("NFC", text[max(start - 4 * _PIECE, 0) : start + 8 * _PIECE])
+        for start in range(0, len(text), 8 * _PIECE)
     )
 
 
 def _nfc(run: str) -> str:
-    """Compose a run of characters beyond ASCII, in pieces: to sort marks takes quadratic time.
+    """Compose a run of characters beyond ASCII in pieces, because sorting marks is quadratic.
 
-    A piece ends where the next character does not join those before it, or after so many marks that
-    no reader could tell them apart.
+    A piece ends before a character that does not combine with its predecessors, or after
+    4 * _PIECE characters.
     """
     pieces, start = [], 0
     while start < len(run):
@@ -148,7 +292,7 @@ def _nfc(run: str) -> str:
 
 
 def _joins(before: str, character: str) -> bool:
-    """Whether a character may be normalize_nfc with those before it."""
+    """Return True if a character may combine with the preceding ones."""
     if unicodedata.combining(character):
         return True
     apart = unicodedata.normalize("NFC", before) + unicodedata.normalize("NFC", character)
@@ -161,11 +305,12 @@ def _encoded_word(kind: bytes, text: bytes) -> bytes:
     return _base64(text)
 
 
-def decode_words(value: bytes) -> str:
-    """Decode a header field's value: RFC 2047 words, raw 8-bit text, folding.
+def decode_words(value: bytes, fallback: str = "") -> str:
+    """Decode the value of a header field: RFC 2047 words, raw 8-bit text, folding.
 
-    White space between two encoded words is not part of the text; words of one charset are joined
-    before decoding, for a character may be cut in two.
+    White space between two encoded words is dropped. Adjacent words of one charset are joined
+    before decoding, because a character may be cut in two. Raw 8-bit text is UTF-8 or else in the
+    charset `fallback`, which should be that of the body.
 
     Examples
     --------
@@ -174,11 +319,11 @@ def decode_words(value: bytes) -> str:
     """
     value = value.replace(b"\n", b"")
     if b"=?" not in value:
-        return normalize_nfc(decode_text(value))
+        return normalize_nfc(decode_text(value, "", fallback))
     runs: list[tuple[str, list[bytes]]] = []  # (charset, "" for plain text; pieces)
-    at = 0
+    position = 0
     for word in _ENCODED_WORD.finditer(value):
-        between = value[at : word.start()]
+        between = value[position : word.start()]
         if between.strip() or not runs:
             runs.append(("", [between]))
         charset = word[1].decode("ascii", "replace").lower()
@@ -187,26 +332,26 @@ def decode_words(value: bytes) -> str:
             runs[-1][1].append(decoded)
         else:
             runs.append((charset, [decoded]))
-        at = word.end()
-    runs.append(("", [value[at:]]))
+        position = word.end()
+    runs.append(("", [value[position:]]))
     return normalize_nfc(
-        "".join(decode_text(b"".join(pieces), charset) for charset, pieces in runs)
+        "".join(decode_text(b"".join(pieces), charset, fallback) for charset, pieces in runs)
     )
 
 
 def _base64(data: bytes) -> bytes:
-    if b"=" not in data.rstrip().rstrip(b"="):  # what follows padding would be lost
+    if b"=" not in data.rstrip().rstrip(b"="):  # a2b_base64 would drop data behind padding
         try:
             return binascii.a2b_base64(data)
         except binascii.Error:
             pass
-    # Bad padding, or a mailing list's footer after the end: lines that are no base64 are text, of
-    # the others the whole groups of what letters there are.
+    # Bad padding, or a mailing list's footer behind the data: lines that are no base64 are text; of
+    # the other lines, whole groups of letters are decoded.
     letters: list[bytes] = []
     text: list[bytes] = []
     for line in data.split(b"\n"):
-        kept = line.translate(None, _NOT_BASE64)
-        (letters if len(kept) >= 0.9 * len(line.rstrip(b"=")) else text).append(line)
+        base64_letters = line.translate(None, _NOT_BASE64)
+        (letters if len(base64_letters) >= 0.9 * len(line.rstrip(b"=")) else text).append(line)
     decoded = [_whole_groups(run) for run in _PADDING.split(b"".join(letters))]
     return b"".join(decoded + [b"\n" + line for line in text])
 
@@ -233,7 +378,7 @@ def _uuencoded(data: bytes) -> bytes:
 
 
 def decode_transfer(data: bytes, encoding: bytes) -> bytes:
-    r"""Undo a content transfer encoding; an unknown one leaves the bytes as they are.
+    r"""Undo a content transfer encoding. An unknown encoding leaves the bytes unchanged.
 
     Examples
     --------
@@ -253,11 +398,27 @@ def _plain(text: bytes) -> bool:
     return text.isascii() and b"=?" not in text and b"\n" not in text
 
 
-def boundary(value: bytes) -> bytes:
-    """The boundary of a multipart Content-Type, b"" where it has none.
+@lru_cache(maxsize=1024)
+def _first_token(value: bytes) -> bytes:
+    match = _TOKEN.match(value)
+    return (match[1] or match[2] or b"").strip().lower() if match else b""
 
-    It is compared with lines of the body, so it is taken as it stands: one that looks like an
-    encoded word is none.
+
+def first_token(value: bytes) -> bytes:
+    """Return the first token of a structured field, in lower case, without comments and quotes.
+
+    Examples
+    --------
+    >>> first_token(b' (x) "Base64" (y);'), first_token(b"base64;"), first_token(b"")
+    (b'base64', b'base64', b'')
+    """
+    return _first_token(value[:400])
+
+
+def boundary(value: bytes) -> bytes:
+    """Return the boundary of a multipart Content-Type, or b"".
+
+    It is compared with lines of the body, so encoded words in it are not decoded.
 
     Examples
     --------
@@ -271,13 +432,13 @@ def boundary(value: bytes) -> bytes:
 
 
 def _value(parameter: re.Match[bytes]) -> bytes:
-    """The value of a parameter, out of its quotes."""
+    """Return the value of a parameter without its quotes."""
     quoted: bytes | None = parameter[2]
     return parameter[3] if quoted is None else _QUOTED_PAIR.sub(rb"\1", quoted)
 
 
 def parameters(value: bytes) -> Mapping[str, str]:
-    """Read the parameters of a Content-Type or Content-Disposition, RFC 2231 pieces joined.
+    """Return the parameters of a Content-Type or Content-Disposition; RFC 2231 pieces are joined.
 
     Examples
     --------
@@ -285,7 +446,7 @@ def parameters(value: bytes) -> Mapping[str, str]:
     mappingproxy({'charset': 'utf-8', 'name': 'café.txt'})
     """
     if b";" not in value:
-        return _NONE
+        return _NO_PARAMETERS
     return _common_parameters(value) if len(value) <= 200 else _read_parameters(value)
 
 
@@ -300,14 +461,14 @@ def _read_parameters(value: bytes) -> Mapping[str, str]:
         name, _, order = name.partition("*")
         encoded = name.endswith("*") or order.endswith("*") or order == ""
         digits = order.rstrip("*")
-        place = int(digits) if digits.isdecimal() and len(digits) < 5 else 0
-        pieces.setdefault(name, []).append((place, encoded, text))
-    for name, found in pieces.items():
+        order_index = int(digits) if digits.isdecimal() and len(digits) < 5 else 0
+        pieces.setdefault(name, []).append((order_index, encoded, text))
+    for name, numbered in pieces.items():
         charset = ""
         joined = b""
-        for place, encoded, text in sorted(found):
+        for order_index, encoded, text in sorted(numbered):
             if encoded:
-                if place == 0 and text.count(b"'") >= 2:
+                if order_index == 0 and text.count(b"'") >= 2:
                     declared, _, text = text.split(b"'", 2)
                     charset = declared.decode("latin-1")
                 text = _percent(text)
@@ -316,7 +477,7 @@ def _read_parameters(value: bytes) -> Mapping[str, str]:
     return MappingProxyType(plain)
 
 
-# Most messages say one of a few things.
+# Most messages have one of a few values.
 _common_parameters = lru_cache(maxsize=1024)(_read_parameters)
 
 

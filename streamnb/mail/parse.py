@@ -6,38 +6,64 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
-from streamnb._core import split_header
+from streamnb._core import hidden_spans, split_header
 from streamnb.mail.decode import (
     boundary,
-    decode_text,
+    decode_part,
     decode_transfer,
     decode_words,
+    first_token,
     parameters,
     to_utf8,
 )
 
-_TYPE = re.compile(rb"\s*+([^\s/;\"]{1,64})/([^\s;\"]{1,64})")
+_TYPE = re.compile(rb"(?:\s|\([^()]*+\))*+\"?([^\s/;\"(]{1,64})\s*/\s*([^\s;\"(]{1,64})")
+# The name of a header field, in a line of a header; a line of a header without it is no field.
+FIELD_NAME = rb"(?:\0|\xef\xbb\xbf)*+([!-9;-~]+)[ \t]*:"
+_LINE_ENDS = re.compile(rb"\r+\n|\r")
+_BEFORE_HEADER = re.compile(rb"(?:\0|\xef\xbb\xbf)+")
+# Apple Mail's .emlx: the size of the message on a line, the message, a property list.
+_EMLX = re.compile(rb"([0-9]{1,10})[ \t]*\r?\n(?=[!-9;-~]+[ \t]*:|From )")
+_ENCODED = (b"base64", b"quoted-printable")
+# Types whose text no part of streamnb can read, and their names in defects.
+_OPAQUE = {
+    "application/ms-tnef": "TNEF (winmail.dat)",
+    "application/vnd.ms-tnef": "TNEF (winmail.dat)",
+    "application/pkcs7-mime": "S/MIME",
+    "application/x-pkcs7-mime": "S/MIME",
+    "application/pgp-encrypted": "PGP",
+}
+
+# A slice that is still to be parsed: bytes, start, end, depth, default content type, and "part" or
+# the role of a leaf.
+_Slice = tuple[bytes, int, int, int, str, str]
+_HTML = frozenset(("text/html", "application/xhtml+xml"))
+_OTHER_TEXT = frozenset(("application/xhtml+xml", "message/delivery-status"))
+# A container that is quoted-printable as a whole encodes the `=` in its fields, too.
+_ENCODED_FIELD = re.compile(rb"(?:charset|boundary|name)=3D", re.I)
+_ENCODED_BODY = re.compile(
+    rb"^content-transfer-encoding[ \t]*:[ \t]*(?:base64|quoted)", re.I | re.M
+)
+_FIELD = re.compile(rb"\s*[!-9;-~]+[ \t]*:")
+_UNSHOWN_SHARE = 16  # text that no reader shows gets at most 1/16 of `Limits.size`
 
 Fields = list[tuple[bytes, bytes]]
 Index = dict[bytes, bytes]  # lower-case name -> the first value
 
-# A slice still to look at: start, end, depth, default content type, what it is.
-Slice = tuple[int, int, int, str, str]
-
 
 class Limits(NamedTuple):
-    """Bounds of what is read of one message; what lies beyond is left out and recorded.
+    """Bounds on what is read of one message; anything beyond is left out and noted as a defect.
 
     Attributes
     ----------
     size
-        Bytes of the message.
+        Bytes of header fields and text. Attachments do not count: they are skipped.
     parts
         Parts, containers included.
     depth
-        Containers within containers.
+        Nested containers.
     fields
         Header fields of the message, and of each part.
     """
@@ -58,14 +84,20 @@ class Part:
     Attributes
     ----------
     fields
-        The header fields, as (name, value) in bytes. For an attached message, those of the message.
+        Header fields as (name, value) in bytes. For an attached message, those of the message.
     content_type
         In lower case, such as "text/html".
     payload
-        The bytes as they stand in the message, transfer encoding included.
+        The raw bytes, transfer encoding included.
     role
-        "body", "message" (an attached message: its header only, its parts follow), or "preamble"
-        and "epilogue": text around the parts of a container, which no reader shows.
+        - "body": a part with content.
+        - "message": the header of an attached message; its parts follow.
+        - "preamble", "epilogue": text around the parts of a container; no reader shows it.
+        - "damaged": lines of a header that are no fields.
+    fallback
+        The charset of undeclared text: that of the first part that declares one, or "".
+    is_cut
+        True if the payload was cut at the limit of `Limits.size`.
     """
 
     fields: Fields
@@ -73,52 +105,76 @@ class Part:
     payload: bytes
     role: str = "body"
     index: Index = field(default_factory=dict, repr=False)
+    fallback: str = ""
+    is_cut: bool = False
     _utf8: bytes | None = field(default=None, init=False, repr=False, compare=False)
-    _declared: Mapping[str, str] | None = field(default=None, init=False, repr=False, compare=False)
+    _hidden_spans: bytes | Literal[False] | None = field(
+        default=False, init=False, repr=False, compare=False
+    )
+    _parameters: Mapping[str, str] | None = field(
+        default=None, init=False, repr=False, compare=False
+    )
 
     @property
-    def declared(self) -> Mapping[str, str]:
+    def parameters(self) -> Mapping[str, str]:
         """The parameters of its Content-Type."""
-        if self._declared is None:
+        if self._parameters is None:
             value = self.index.get(b"content-type")
-            self._declared = parameters(value) if value else {}
-        return self._declared
+            self._parameters = parameters(value) if value else {}
+        return self._parameters
 
     @property
     def charset(self) -> str:
         """The declared charset, or ""."""
-        return self.declared.get("charset", "")
+        return self.parameters.get("charset", "")
 
     @property
     def filename(self) -> str:
-        """The name a reader would save the part under, or ""."""
+        """The file name of the part, or ""."""
         disposition = self.index.get(b"content-disposition")
-        found = parameters(disposition).get("filename") if disposition else None
-        return found or self.declared.get("name", "")
+        name = parameters(disposition).get("filename") if disposition else None
+        return name or self.parameters.get("name", "")
 
     @property
     def is_text(self) -> bool:
-        """Whether the payload is text."""
-        return (
-            self.content_type.startswith("text/") or self.content_type == "message/delivery-status"
-        )
+        """True if the payload is text."""
+        return _is_text(self.content_type)
+
+    @property
+    def is_html(self) -> bool:
+        """True if the payload is HTML."""
+        return self.content_type in _HTML
+
+    @property
+    def hidden_spans(self) -> bytes | None:
+        """The spans of `utf8` that no reader of HTML sees; cached."""
+        if self._hidden_spans is False:
+            self._hidden_spans = hidden_spans(self.utf8) if self.is_html else None
+        return self._hidden_spans
 
     @property
     def content(self) -> bytes:
         """The payload without its transfer encoding."""
         encoding = self.index.get(b"content-transfer-encoding")
-        return decode_transfer(self.payload, encoding.strip().lower()) if encoding else self.payload
+        content = decode_transfer(self.payload, first_token(encoding)) if encoding else self.payload
+        return _without_cut_character(content) if self.is_cut else content
 
     @property
     def text(self) -> str:
-        """The decoded text; "" for a part that is no text."""
-        return decode_text(self.content, self.charset) if self.is_text else ""
+        """The decoded text; "" if the part is no text."""
+        if not self.is_text:
+            return ""
+        return decode_part(self.content, self.charset, self.is_html, self.fallback)
 
     @property
     def utf8(self) -> bytes:
-        """The text as UTF-8; several views ask for it."""
+        """The text as normalize_nfc UTF-8; cached, because several views read it."""
         if self._utf8 is None:
-            self._utf8 = to_utf8(self.content, self.charset) if self.is_text else b""
+            self._utf8 = (
+                to_utf8(self.content, self.charset, self.is_html, self.fallback)
+                if self.is_text
+                else b""
+            )
         return self._utf8
 
 
@@ -129,13 +185,15 @@ class Mail:
     Attributes
     ----------
     fields
-        Header fields in their order, as (name, value) in bytes; folded lines as they stand.
+        Header fields in order, as (name, value) in bytes; values keep their folding.
     parts
-        What the message is made of, in its order.
+        The leaves of the message, in order.
     defects
-        What was wrong, and which bounds were crossed.
+        What is wrong with the message, which limits it exceeds and what could not be read.
     source
-        The message's bytes as far as they were read, with LF line ends.
+        The bytes of the message, with LF line ends.
+    charset
+        The first charset that a part declares, or "": that of raw 8-bit header fields.
     """
 
     fields: Fields = field(default_factory=list)
@@ -143,20 +201,41 @@ class Mail:
     defects: list[str] = field(default_factory=list)
     index: Index = field(default_factory=dict, repr=False)
     source: bytes = field(default=b"", repr=False)
+    charset: str = ""
 
     @cached_property
     def headers(self) -> list[tuple[str, str]]:
-        """The header fields decoded: names as written, values unfolded."""
-        return [(name.decode("ascii"), decode_words(value)) for name, value in self.fields]
+        """The decoded header fields: names as written, values unfolded."""
+        return [(name.decode("ascii"), self.decode(value)) for name, value in self.fields]
+
+    def decode(self, value: bytes) -> str:
+        """Return the decoded value of a header field of this message."""
+        return decode_words(value, self.charset)
 
     def get(self, name: str) -> str:
-        """The decoded value of the first field of that name, or ""."""
-        return decode_words(self.index.get(name.encode("latin-1", "replace").lower(), b""))
+        """Return the decoded value of the first field of that name, or ""."""
+        return self.decode(self.index.get(name.encode("latin-1", "replace").lower(), b""))
 
     @property
     def text(self) -> str:
         """The decoded text of all text parts."""
-        return "\n".join(part.text for part in self.parts if part.is_text)
+        return "\n".join(p.text for p in self.parts if p.is_text and p.role != "damaged")
+
+
+def _is_text(content_type: str) -> bool:
+    return content_type.startswith("text/") or content_type in _OTHER_TEXT
+
+
+def _without_cut_character(content: bytes) -> bytes:
+    """Drop an incomplete UTF-8 sequence from the end of a text that was cut."""
+    for size in range(1, min(4, len(content)) + 1):
+        byte = content[-size]
+        if byte >= 0xC0:
+            wanted = 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
+            return content[:-size] if size < wanted else content
+        if byte < 0x80:
+            break
+    return content
 
 
 def _content_type(value: bytes, default: str) -> str:
@@ -167,146 +246,246 @@ def _content_type(value: bytes, default: str) -> str:
 
 
 def _delimiters(
-    data: bytes, start: int, end: int, marked: bytes, limit: int
+    data: bytes, start: int, end: int, boundary_text: bytes, limit: int
 ) -> list[tuple[int, int, bool]]:
-    """Find lines that are --marked or --marked--: (line start, next line, closing)."""
-    mark = b"--" + marked
-    out: list[tuple[int, int, bool]] = []
-    at = data.find(mark, start, end)
-    while at >= 0 and len(out) < limit:
-        after = at + len(mark)
-        if at == start or data[at - 1] == 10:
+    """Return the delimiter lines of a container: (line start, next line, is closing)."""
+    mark = b"--" + boundary_text
+    lines: list[tuple[int, int, bool]] = []
+    position = data.find(mark, start, end)
+    while position >= 0 and len(lines) < limit:
+        after = position + len(mark)
+        if position == start or data[position - 1] == 10:
             line_end = data.find(b"\n", after, end)
             line_end = end if line_end < 0 else line_end
-            rest = data[after : min(line_end, after + 1000)].strip(b" \t")
-            if rest in (b"", b"--"):
-                out.append((at, min(line_end + 1, end), rest == b"--"))
+            suffix = data[after : min(line_end, after + 1000)].strip(b" \t")
+            if suffix in (b"", b"--"):
+                lines.append((position, min(line_end + 1, end), suffix == b"--"))
             after = line_end
-        at = data.find(mark, after, end)
-    return out
+        position = data.find(mark, after, end)
+    return lines
 
 
 class _Parser:
-    """One message being taken apart: a stack of slices still to look at."""
+    """The parsing of one message: a stack of slices that are still to be parsed."""
 
     def __init__(self, data: bytes, limits: Limits) -> None:
-        self.data = data
         self.limits = limits
         self.mail = Mail(source=data)
-        self.seen = 0
+        self.part_count = 0
+        self.budget = limits.size  # bytes of header fields and text that may still be read
+        self.decoded_budget = max(limits.size, len(data))  # bytes of containers still decoded
+        self.stack: list[_Slice] = [(data, 0, len(data), 0, "text/plain", "part")]
 
-    def defect(self, text: str) -> None:
+    def add_defect(self, text: str) -> None:
         if text not in self.mail.defects:
             self.mail.defects.append(text)
 
-    def header(self, start: int, end: int) -> tuple[Fields, Index, int]:
-        """Read the header fields of a slice, and where its body begins."""
-        fields, index, stop, more = split_header(self.data, start, end, self.limits.fields)
-        if more:
-            self.defect(f"more than {self.limits.fields} header fields")
-        if stop < end and self.data.startswith(b"\n", stop):
+    def spend(self, size: int, role: str = "body") -> int:
+        """Return how many of `size` bytes may be read, and take them off the budget.
+
+        A part that others follow gets half of what is left, so it cannot hide them.
+        """
+        limit = self.budget // 2 if self.stack else self.budget
+        if role not in ("body", "message"):
+            limit = min(limit, self.limits.size // _UNSHOWN_SHARE)
+        granted = min(size, limit)
+        self.budget -= granted
+        if granted < size:
+            self.add_defect(f"more than {self.limits.size} bytes of text")
+        return granted
+
+    def header(self, data: bytes, start: int, end: int) -> tuple[Fields, Index, int]:
+        """Read the header fields of a slice; return the start of its body, too."""
+        cut = min(end, start + self.budget // 2)
+        fields, index, stop, damaged, is_cut = split_header(data, start, cut, self.limits.fields)
+        if stop == cut < end:  # too long a header: its end is looked for
+            self.spend(end - start)
+            blank = data.find(b"\n\n", max(stop - 1, start), end)
+            stop = end if blank < 0 else blank + 1
+        else:
+            self.budget -= stop - start
+        if is_cut:
+            self.add_defect(f"more than {self.limits.fields} header fields")
+        if damaged:
+            self.add_defect("header lines that are no fields")
+            self.leaf([], {}, "text/plain", b"".join(damaged), "damaged")
+        if stop < end and data.startswith(b"\n", stop):
             return fields, index, stop + 1
         if stop < end:
-            self.defect("no blank line after the header")
+            self.add_defect("no blank line after the header")
         return fields, index, stop
 
     def leaf(
-        self, fields: Fields, index: Index, kind: str, start: int, end: int, role: str = "body"
+        self,
+        fields: Fields,
+        index: Index,
+        content_type: str,
+        payload: bytes,
+        role: str = "body",
+        is_cut: bool = False,
     ) -> None:
-        self.mail.parts.append(Part(fields, kind, self.data[start:end], role, index))
+        self.mail.parts.append(Part(fields, content_type, payload, role, index, is_cut=is_cut))
+
+    def text_leaf(
+        self,
+        fields: Fields,
+        index: Index,
+        content_type: str,
+        data: bytes,
+        start: int,
+        end: int,
+        role: str = "body",
+    ) -> None:
+        """Add a leaf; of text only as many bytes as the budget allows."""
+        size = end - start
+        granted = self.spend(size, role) if _is_text(content_type) else size
+        payload = data[start : start + granted]
+        self.leaf(fields, index, content_type, payload, role, granted < size)
+        if content_type in _OPAQUE:
+            self.add_defect(f"{_OPAQUE[content_type]} content is not read")
 
     def run(self) -> Mail:
-        """Take slices off the stack until none is left."""
-        stack: list[Slice] = [(0, len(self.data), 0, "text/plain", "part")]
-        while stack:
-            start, end, depth, default, what = stack.pop()
-            if what != "part":
-                self.leaf([], {}, "text/plain", start, end, what)
+        """Parse slices until none is left."""
+        while self.stack:
+            data, start, end, depth, default_type, role = self.stack.pop()
+            if role != "part":
+                self.text_leaf([], {}, "text/plain", data, start, end, role)
                 continue
-            self.seen += 1
-            if self.seen > self.limits.parts:
-                self.defect(f"more than {self.limits.parts} parts")
+            self.part_count += 1
+            if self.part_count > self.limits.parts:
+                self.add_defect(f"more than {self.limits.parts} parts")
                 break
-            fields, index, body = self.header(start, end)
-            if start == 0 and depth == 0:
+            fields, index, body = self.header(data, start, end)
+            if self.part_count == 1:
                 self.mail.fields = fields
                 self.mail.index = index
             value = index.get(b"content-type", b"")
-            kind = _content_type(value, default)
-            nested = kind.startswith("multipart/") or kind == "message/rfc822"
-            if nested and depth >= self.limits.depth:
-                self.defect(f"nested more than {self.limits.depth} deep")
-                nested, kind = False, "text/plain"
-            if not nested:
-                self.leaf(fields, index, kind, body, end)
-            elif kind == "message/rfc822":
-                self.attached(fields, index, body, end, depth, stack)
-            elif not self.container(kind, value, body, end, depth, stack):
-                self.leaf(fields, index, "text/plain", body, end)
+            content_type = _content_type(value, default_type)
+            is_container = content_type.startswith("multipart/")
+            if is_container or content_type in ("message/rfc822", "message/global"):
+                if depth < self.limits.depth:
+                    if is_container:
+                        self.container(fields, index, content_type, value, data, body, end, depth)
+                    else:
+                        self.attached(index, data, body, end, depth)
+                    continue
+                self.add_defect(f"nested more than {self.limits.depth} deep")
+                content_type = "text/plain"
+            self.text_leaf(fields, index, content_type, data, body, end)
+        self.set_charsets()
         return self.mail
 
-    def attached(
-        self, fields: Fields, index: Index, body: int, end: int, depth: int, stack: list[Slice]
-    ) -> None:
-        """Look at a message within the message; one that is encoded stays as it is."""
-        encoding = index.get(b"content-transfer-encoding", b"").strip().lower()
-        if encoding in (b"base64", b"quoted-printable"):
-            self.defect("an attached message is encoded")
-            self.leaf(fields, index, "text/plain", body, end)
-            return
-        inner, inner_index, _ = self.header(body, end)
-        self.leaf(inner, inner_index, "message/rfc822", body, body, "message")
-        stack.append((body, end, depth + 1, "text/plain", "part"))
+    def attached(self, index: Index, data: bytes, body: int, end: int, depth: int) -> None:
+        """Read the header of an attached message, and put the message on the stack."""
+        data, body, end = self.decoded(index, data, body, end, b"")
+        cut = min(end, body + self.budget // 2)
+        inner, inner_index, *_ = split_header(data, body, cut, self.limits.fields)
+        self.leaf(inner, inner_index, "message/rfc822", b"", "message")
+        self.stack.append((data, body, end, depth + 1, "text/plain", "part"))
+
+    def decoded(
+        self, index: Index, data: bytes, body: int, end: int, mark: bytes
+    ) -> tuple[bytes, int, int]:
+        """Undo the transfer encoding of a container or attached message, unless the label is wrong.
+
+        Standards forbid such an encoding; both real ones and wrong labels occur.
+        """
+        encoding = first_token(index.get(b"content-transfer-encoding", b""))
+        if encoding not in _ENCODED:
+            return data, body, end
+        self.add_defect("a container with a transfer encoding")
+        payload = data[body : min(end, body + self.decoded_budget)]
+        if encoding == b"base64":
+            is_wrong = b"--" + mark in payload if mark else _FIELD.match(payload) is not None
+        elif mark:
+            is_wrong = b"--" + mark in payload and not _ENCODED_FIELD.search(payload)
+        else:
+            is_wrong = bool(_ENCODED_BODY.search(payload)) and not _ENCODED_FIELD.search(payload)
+        if is_wrong:
+            return data, body, end
+        self.decoded_budget -= len(payload)
+        data = decode_transfer(payload, encoding)
+        data = _LINE_ENDS.sub(b"\n", data) if b"\r" in data else data
+        return data, 0, len(data)
 
     def container(
-        self, kind: str, value: bytes, body: int, end: int, depth: int, stack: list[Slice]
-    ) -> bool:
-        """Put the parts of a container on the stack; False where it has none."""
+        self,
+        fields: Fields,
+        index: Index,
+        content_type: str,
+        value: bytes,
+        data: bytes,
+        body: int,
+        end: int,
+        depth: int,
+    ) -> None:
+        """Put the parts of a container on the stack; without parts it is a leaf."""
         mark = boundary(value)
-        marks = _delimiters(self.data, body, end, mark, self.limits.parts + 2) if mark else []
-        if not marks:
-            self.defect("multipart without a boundary" if not mark else "boundary not found")
-            return False
-        pieces: list[Slice] = []
-        if marks[0][0] > body:
-            pieces.append((body, marks[0][0], depth, "", "preamble"))
-        default = "message/rfc822" if kind == "multipart/digest" else "text/plain"
-        closed = False
-        for number, (_, begin, closing) in enumerate(marks):
-            stop = marks[number + 1][0] if number + 1 < len(marks) else end
-            if closing:
-                if begin < end:  # what follows is shown by no reader, parts included
-                    pieces.append((begin, end, depth, "", "epilogue"))
-                closed = True
+        data, body, end = self.decoded(index, data, body, end, mark)
+        lines = _delimiters(data, body, end, mark, self.limits.parts + 2) if mark else []
+        if not lines:
+            self.add_defect("multipart without a boundary" if not mark else "boundary not found")
+            self.text_leaf(fields, index, "text/plain", data, body, end)
+            return
+        slices: list[_Slice] = []
+        if lines[0][0] > body:
+            slices.append((data, body, lines[0][0], depth, "", "preamble"))
+        default = "message/rfc822" if content_type == "multipart/digest" else "text/plain"
+        is_closed = False
+        for number, (_, begin, is_closing) in enumerate(lines):
+            stop = lines[number + 1][0] if number + 1 < len(lines) else end
+            if is_closing:
+                if begin < end:  # readers do not show the epilogue, not even parts in it
+                    slices.append((data, begin, end, depth, "", "epilogue"))
+                is_closed = True
                 break
             # The line end before a delimiter belongs to the delimiter.
-            if stop < end and stop > begin and self.data[stop - 1] == 10:
+            if stop < end and stop > begin and data[stop - 1] == 10:
                 stop -= 1
-            pieces.append((begin, stop, depth + 1, default, "part"))
-        if not closed:
-            self.defect("the last boundary is missing")
-        stack.extend(reversed(pieces))
-        return True
+            slices.append((data, begin, stop, depth + 1, default, "part"))
+        if not is_closed:
+            self.add_defect("the last boundary is missing")
+        self.stack.extend(reversed(slices))
+
+    def set_charsets(self) -> None:
+        """Let parts and header fields without a charset use that of the first part with one."""
+        for part in self.mail.parts:
+            if b"content-type" in part.index and part.charset:
+                self.mail.charset = charset = part.charset
+                for part in self.mail.parts:
+                    part.fallback = charset
+                return
 
 
-def normalised(data: bytes, limits: Limits = DEFAULT_LIMITS) -> tuple[bytes, list[str]]:
-    """The message as far as it is read, line ends LF, and what was wrong with it."""
-    defects = []
-    if len(data) > limits.size:
-        data = data[: limits.size]
-        defects.append(f"longer than {limits.size} bytes")
+def unwrap(data: bytes) -> bytes:
+    r"""Return a message with LF line ends, without the wrapping of programs around it.
+
+    Removes byte order marks and NULs before the header, and the envelope of Apple's .emlx files.
+    CRLF, CR CR LF and bare CR become LF.
+
+    Examples
+    --------
+    >>> unwrap(b"\xef\xbb\xbfSubject: hi\r\r\n\r\r\nHello\r")
+    b'Subject: hi\n\nHello\n'
+    """
+    if data[:1] in (b"\0", b"\xef") and (match := _BEFORE_HEADER.match(data)):
+        data = data[match.end() :]
+    if data[:1].isdigit() and (match := _EMLX.match(data)):
+        data = data[match.end() : match.end() + int(match[1])]
     if b"\r" in data:
-        data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-    return data, defects
+        data = data.replace(b"\r\n", b"\n")
+        if b"\r" in data:
+            data = _LINE_ENDS.sub(b"\n", data)
+    return data
 
 
 def parse(data: bytes, limits: Limits = DEFAULT_LIMITS) -> Mail:
-    r"""Take a message apart.
+    r"""Parse a message.
 
     Parameters
     ----------
     data
-        The message as it was stored or received: any bytes at all, with LF, CRLF or CR line ends.
+        The message: any bytes, with LF, CRLF or CR line ends.
     limits
         Bounds on what is read.
 
@@ -325,7 +504,4 @@ def parse(data: bytes, limits: Limits = DEFAULT_LIMITS) -> Mail:
     >>> mail.get("subject"), mail.parts[0].content_type, mail.parts[0].text
     ('café', 'text/html', '<b>hi</b>\n')
     """
-    data, defects = normalised(data, limits)
-    mail = _Parser(data, limits).run()
-    mail.defects[:0] = defects
-    return mail
+    return _Parser(unwrap(data), limits).run()

@@ -8,11 +8,12 @@ from collections.abc import Iterable
 
 from streamnb.corpus.entry import MAX_MESSAGE
 from streamnb.features.mail_words import is_stamped
+from streamnb.mail import FIELD_NAME, unwrap
 
 # What the last steps of a delivery add; a copy of the message that was sorted before has them not.
 _DELIVERY = {b"return-path", b"delivered-to", b"x-original-to", b"envelope-to", b"x-delivered-to"}
 # A field with its continuation lines, or a line of the header that is none.
-_FIELD = re.compile(rb"(?:([!-9;-~]+)[ \t]*:)?[^\n]*\n(?:[ \t][^\n]*\n)*")
+_FIELD = re.compile(rb"(?:" + FIELD_NAME + rb")?[^\n]*\n(?:[ \t][^\n]*\n)*")
 
 
 def _fields(header: bytes) -> Iterable[tuple[bytes, bytes]]:
@@ -23,7 +24,7 @@ def _fields(header: bytes) -> Iterable[tuple[bytes, bytes]]:
 
 def _split(message: bytes) -> tuple[bytes, bytes]:
     """Header and body, without the separator line of an mbox, line ends LF."""
-    message = message[:MAX_MESSAGE].replace(b"\r\n", b"\n")
+    message = unwrap(message[:MAX_MESSAGE])
     if message.startswith(b"From "):
         message = message.partition(b"\n")[2]
     if message.startswith(b"\n"):

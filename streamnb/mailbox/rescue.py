@@ -26,8 +26,8 @@ from streamnb.mailbox.location import WAIT, is_url
 from streamnb.mailbox.memory import check_row, classifier_of
 from streamnb.mailbox.store import Mailbox
 from streamnb.mailbox.transactions import STATE
-from streamnb.mailbox.transfer.extract import MergeResult, LedgerExport, merge_export
-from streamnb.naive_bayes.base import TextModel
+from streamnb.mailbox.transfer.ledger_export import LedgerExport, MergeResult, merge_export
+from streamnb.naive_bayes.text_model import TextModel
 from streamnb.storage import label_from_json
 
 _PROBES = 20_000  # numbers that are tried in a row where no page can be read
@@ -95,8 +95,8 @@ def rescue(
     finally:
         _remove(making)
         database.close()
-    if done.known or done.overruled:
-        left["a message that is in the ledger twice"] += done.known + done.overruled
+    if done.unchanged or done.overruled:
+        left["a message that is in the ledger twice"] += done.unchanged + done.overruled
     return Rescued(
         done.rows_added + done.overruling,
         [f"{why}: {times:,} times" if times > 1 else why for why, times in sorted(left.items())],

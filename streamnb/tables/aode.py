@@ -13,12 +13,12 @@ from streamnb._core import CountTable
 from streamnb.counts.protocol import Floats, Ints, Keys
 from streamnb.parameters import POSITIVE, Boolean, NameList, Number, parameter, parameter_class
 from streamnb.tables.base import TabularNB
-from streamnb.tables.level_counts import LevelCounts, Levels, log_shares
+from streamnb.tables.level_counts import LevelCounts, Levels, log_probabilities
 from streamnb.tables.parameters import PriorParameter
 
 
 class _Coded(NamedTuple):
-    """The levels of one row: their numbers, in rising order, and those of their features."""
+    """The levels of one row: their indices, in rising order, and those of their features."""
 
     levels: Ints
     features: Ints
@@ -28,27 +28,27 @@ _FEATURE = 1 << 31  # in a key: what follows is the number of a feature, not of 
 
 
 def _key(a: Ints, b: Ints) -> Keys:
-    """Keys of parents' levels and others, or features marked as such."""
+    """Return keys of a parent's level with another level, or with a feature."""
     return ((a << 32) | b).astype(np.uint64)
 
 
 def _parts(keys: Keys) -> tuple[Ints, Ints]:
-    """Both numbers of keys."""
+    """Return both indices of each key."""
     low = (keys & np.uint64(0xFFFFFFFF)).astype(np.int64)
     return (keys >> np.uint64(32)).astype(np.int64), low
 
 
 def _renumbered(keys: Keys, levels: Ints, features: Ints) -> Keys:
-    """Keys with other numbers: of level n that of levels[n], and so for features."""
+    """Return keys with remapped indices: level n becomes levels[n], feature n features[n]."""
     a, b = _parts(keys)
-    known = b >= _FEATURE
-    b[known] = _FEATURE | features[b[known] - _FEATURE]
-    b[~known] = levels[b[~known]]
+    is_feature = b >= _FEATURE
+    b[is_feature] = _FEATURE | features[b[is_feature] - _FEATURE]
+    b[~is_feature] = levels[b[~is_feature]]
     return _key(levels[a], b)
 
 
 class PairCounts(LevelCounts):
-    """Counts of levels, and of pairs of a parent's level and another level of the same row.
+    """Counts of levels, and of pairs of a parent's level with another level of the same row.
 
     A pair is one entry of a count table. How often a parent's level was there together with a
     feature, at whatever level, is counted too: that is what pairs are divided by. Of sparse rows
@@ -71,12 +71,12 @@ class PairCounts(LevelCounts):
         self._ranks: list[tuple[int, str]] = []
 
     def add_classes(self, classes: int) -> None:
-        """Have room for so many classes."""
+        """Make room for a number of classes."""
         super().add_classes(classes)
         self.pairs.widen(classes)
 
     def parents_of(self, row: _Coded) -> Ints:
-        """Which levels of a row are parents', by their places in it."""
+        """Return the positions in a row of the levels that are parents."""
         if self.parents is None:
             return np.arange(len(row.features))
         if isinstance(self.parents, set):
@@ -89,42 +89,42 @@ class PairCounts(LevelCounts):
         return np.array(sorted(order[: self.parents]), dtype=np.int64)
 
     def coded(self, rows: Levels) -> list[_Coded]:
-        """The known levels of each row."""
+        """Return the known levels of each row."""
         features, codes = self.codes(rows)
-        found = []
+        coded_rows = []
         for row in codes:
-            known = np.flatnonzero(row >= 0)
-            order = known[np.argsort(row[known])]
-            found.append(_Coded(row[order], features[order]))
-        return found
+            known_positions = np.flatnonzero(row >= 0)
+            order = known_positions[np.argsort(row[known_positions])]
+            coded_rows.append(_Coded(row[order], features[order]))
+        return coded_rows
 
     def pair_keys(self, row: _Coded, parents: Ints) -> Keys:
-        """Keys of parents with all levels of the row, (p, n)."""
+        """Return keys of parents with all levels of the row, shape (p, n)."""
         return _key(row.levels[parents, None], row.levels[None])
 
     def known_keys(self, row: _Coded, parents: Ints) -> Keys:
-        """Keys of parents with all features of the row, (p, n)."""
+        """Return keys of parents with all features of the row, shape (p, n)."""
         return _key(row.levels[parents, None], _FEATURE | row.features[None])
 
     def own_keys(self, row: _Coded, parents: Ints) -> Keys:
-        """Keys of parents with their own feature, (p,): how often each was a parent."""
+        """Return keys of parents with their own feature, shape (p,), which count the parents."""
         return _key(row.levels[parents], _FEATURE | row.features[parents])
 
     def _entries(self, row: _Coded) -> tuple[Keys, Floats]:
-        """Keys of all that a row adds to, each once, and how much."""
+        """Return the distinct keys that a row adds to, and the amounts."""
         parents = self.parents_of(row)
         pairs = self.pair_keys(row, parents)
         amounts = np.ones(pairs.shape)
         if not self.sparse:
-            known = self.known_keys(row, parents)
-            return np.concatenate((pairs.ravel(), known.ravel())), np.ones(2 * pairs.size)
+            feature_keys = self.known_keys(row, parents)
+            return np.concatenate((pairs.ravel(), feature_keys.ravel())), np.ones(2 * pairs.size)
         amounts[np.arange(len(parents)), parents] = len(row.levels) - 1
-        some = amounts > 0
-        keys = np.concatenate((pairs[some], self.own_keys(row, parents)))
-        return keys, np.concatenate((amounts[some], np.ones(len(parents))))
+        is_counted = amounts > 0
+        keys = np.concatenate((pairs[is_counted], self.own_keys(row, parents)))
+        return keys, np.concatenate((amounts[is_counted], np.ones(len(parents))))
 
     def learn(self, rows: Levels, places: Ints, weights: Floats) -> None:
-        """Add rows of classes `places`."""
+        """Add rows, with the index of the class of each."""
         super().learn(rows, places, weights)
         for row, place, weight in zip(
             self.coded(rows), places.tolist(), weights.tolist(), strict=True
@@ -132,9 +132,9 @@ class PairCounts(LevelCounts):
             if weight:
                 self.pairs.add(*self._entries(row), place, weight)
 
-    def unlearn(self, rows: Levels, place: int, weight: float, left: float) -> None:
-        """Take a row away."""
-        self.check_unlearn(rows, place, weight, left)
+    def unlearn(self, rows: Levels, place: int, weight: float, remaining_weight: float) -> None:
+        """Subtract a row."""
+        self.check_unlearn(rows, place, weight, remaining_weight)
         (row,) = self.coded(rows)
         try:
             self.pairs.subtract(*self._entries(row), place, weight)
@@ -143,36 +143,38 @@ class PairCounts(LevelCounts):
         self.take(rows, place, weight)
 
     def check_merge(self, other: Any) -> None:
-        """Raise ValueError where others count different pairs."""
+        """Raise ValueError if the other statistics count other pairs."""
         if self.parents != other.parents:
             raise ValueError("cannot merge: the models have other parents")
         if self.sparse != other.sparse:
             raise ValueError("cannot merge: one model is of sparse rows, and the other is not")
 
     def merge(self, other: Any, places: list[int]) -> None:
-        """Add what others know."""
+        """Add other statistics."""
         super().merge(other, places)
-        features, ids = self.translated(other)
+        features, ids = self.translate(other)
         keys, cells, _, _ = other.pairs.arrays()
-        ours = _renumbered(keys, ids, features)
-        self.pairs.add_matrix(ours, np.ascontiguousarray(cells), np.array(places, dtype=np.int64))
+        own_keys = _renumbered(keys, ids, features)
+        self.pairs.add_matrix(
+            own_keys, np.ascontiguousarray(cells), np.array(places, dtype=np.int64)
+        )
 
     def state(self) -> tuple[Any, dict[str, NDArray[Any]]]:
-        """Levels, and the table of pairs with numbers as they are in there."""
+        """Return the levels, and the table of pairs with indices in saved order."""
         described, arrays = super().state()
         keys, cells, _, _ = self.pairs.arrays()
-        saved = _renumbered(keys, np.argsort(self.saved_order()), np.arange(len(self.ids)))
+        saved = _renumbered(keys, np.argsort(self.saved_order()), np.arange(len(self.level_ids)))
         rising = np.argsort(saved)
         return described, {**arrays, "pairs": saved[rising], "pair_counts": cells[rising]}
 
     def restore(self, described: Any, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Take over what `state` gave."""
+        """Restore what `state` returned."""
         super().restore(described, arrays)
         keys, cells = arrays["pairs"], arrays["pair_counts"]
         a, b = _parts(keys)
-        known = np.where(b < _FEATURE, b < self._size, b < _FEATURE + len(self.ids))
-        sound = known & (a < self._size)
-        if cells.shape != (len(keys), self._counts.shape[1]) or not sound.all():
+        is_known = np.where(b < _FEATURE, b < self._size, b < _FEATURE + len(self.level_ids))
+        is_sound = is_known & (a < self._size)
+        if cells.shape != (len(keys), self._counts.shape[1]) or not is_sound.all():
             raise ValueError("pairs and levels do not belong together")
         if not ((cells >= 0) & (cells <= 1e300)).all():
             raise ValueError("a count is negative or not finite")
@@ -194,7 +196,7 @@ class _Parents(NameList):
         self.what = "a number of features >= 1, or a list of their names, or None"
 
     def plain(self, value: Any) -> Any:
-        """A number as it is, names as a list."""
+        """Return a number as it is, names as a list."""
         return value if isinstance(value, int) else super().plain(value)
 
 
@@ -240,7 +242,7 @@ class AODE(PriorParameter, TabularNB):
         "on text.",
         default=None,
     )
-    least: float = parameter(
+    min_count: float = parameter(
         Number(),
         "formula",
         "Only a parent whose level was a parent's this often counts (by weight); where there is "
@@ -267,24 +269,24 @@ class AODE(PriorParameter, TabularNB):
         return PairCounts(self.parents, self.sparse)
 
     def _evidence(self, rows: Levels) -> Floats:
-        scores = [self._of_row(row) for row in self.statistics.coded(rows)]
+        scores = [self._row_scores(row) for row in self.statistics.coded(rows)]
         return np.array(scores).reshape(len(scores), len(self.labels))
 
-    def _of_row(self, row: _Coded) -> Floats:
-        known = self.statistics
-        cells = known.counts[row.levels]
+    def _row_scores(self, row: _Coded) -> Floats:
+        statistics = self.statistics
+        cells = statistics.counts[row.levels]
         alive = cells.any(axis=1)
         row, cells = _Coded(row.levels[alive], row.features[alive]), cells[alive]
         if not len(row.levels):
             return np.zeros(len(self.labels))
-        single = self._single(row, cells)
-        parents = known.parents_of(row)
-        often = known.pairs.get_counts(known.own_keys(row, parents))[0].sum(axis=1)
-        parents = parents[(often >= self.least) & (often > 0)]
+        single_logs = self._single_logs(row, cells)
+        parents = statistics.parents_of(row)
+        often = statistics.pairs.get_counts(statistics.own_keys(row, parents))[0].sum(axis=1)
+        parents = parents[(often >= self.min_count) & (often > 0)]
         if not len(parents):
-            return single.sum(axis=0)
-        logs = self._given(row, parents, single)
-        logs[np.arange(len(parents)), parents] = single[parents]  # the parent itself
+            return single_logs.sum(axis=0)
+        logs = self._pair_logs(row, parents, single_logs)
+        logs[np.arange(len(parents)), parents] = single_logs[parents]  # the parent itself
         joint = logs.sum(axis=1)
         top = joint.max(axis=0)
         top = np.where(np.isneginf(top), 0.0, top)
@@ -292,27 +294,35 @@ class AODE(PriorParameter, TabularNB):
             mean: Floats = np.log(np.exp(joint - top).mean(axis=0)) + top
         return mean
 
-    def _single(self, row: _Coded, cells: Floats) -> Floats:
-        """Log P(x_j | c) of each feature of a row, (n, K)."""
-        known = self.statistics
+    def _single_logs(self, row: _Coded, cells: Floats) -> Floats:
+        """Return log P(x_j | c) of each feature of a row, shape (n, K)."""
+        statistics = self.statistics
         if self.sparse:
-            every = np.broadcast_to(known.totals, cells.shape)
-            living = np.full((len(cells), 1), float(known.alive.sum()))
-            return log_shares(cells, every, self.alpha, living)
-        levels = known.alive[row.features, None]
-        return log_shares(cells, known.known[row.features], self.alpha, levels)
+            totals = np.broadcast_to(statistics.totals, cells.shape)
+            level_count = np.full((len(cells), 1), float(statistics.alive.sum()))
+            return log_probabilities(cells, totals, self.alpha, level_count)
+        levels = statistics.alive[row.features, None]
+        return log_probabilities(
+            cells, statistics.feature_weights[row.features], self.alpha, levels
+        )
 
-    def _given(self, row: _Coded, parents: Ints, single: Floats) -> Floats:
-        """Log P(x_j | c, x_i) for each parent i and feature j, (p, n, K)."""
-        known = self.statistics
-        shape = (len(parents), *single.shape)
-        pairs = known.pairs.get_counts(known.pair_keys(row, parents).ravel())[0].reshape(shape)
+    def _pair_logs(self, row: _Coded, parents: Ints, single_logs: Floats) -> Floats:
+        """Return log P(x_j | c, x_i) for each parent i and feature j, shape (p, n, K)."""
+        statistics = self.statistics
+        shape = (len(parents), *single_logs.shape)
+        pairs = statistics.pairs.get_counts(statistics.pair_keys(row, parents).ravel())[0].reshape(
+            shape
+        )
         if self.sparse:
-            beside = pairs[np.arange(len(parents)), parents][:, None]
-            shares = (pairs + self.back_off * np.exp(single)) / (beside + self.back_off)
+            pair_totals = pairs[np.arange(len(parents)), parents][:, None]
+            shares = (pairs + self.back_off * np.exp(single_logs)) / (pair_totals + self.back_off)
             return np.log(np.maximum(shares, _SMALLEST))
-        given = known.pairs.get_counts(known.known_keys(row, parents).ravel())[0].reshape(shape)
-        return log_shares(pairs, given, self.alpha, known.alive[row.features, None][None])
+        feature_counts = statistics.pairs.get_counts(statistics.known_keys(row, parents).ravel())[
+            0
+        ].reshape(shape)
+        return log_probabilities(
+            pairs, feature_counts, self.alpha, statistics.alive[row.features, None][None]
+        )
 
 
 _SMALLEST = 1e-300  # instead of a probability of 0

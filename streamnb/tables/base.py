@@ -1,4 +1,4 @@
-"""What all models of tables share: classes, priors, and learning that is adding."""
+"""Base class of the models of tables: classes, priors, learning and unlearning."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ from numpy.typing import NDArray
 
 from streamnb._core import ExactSums
 from streamnb.counts.protocol import Floats, Ints, Label, check_labels, checked_weight
-from streamnb.naive_bayes.base import ScorerMixin
-from streamnb.naive_bayes.mini_batches import MiniBatchMixin
+from streamnb.naive_bayes.mini_batches import MiniBatchMixin, as_labels, as_weights
 from streamnb.naive_bayes.model_files import ReadArray, SaveLoadMixin
-from streamnb.naive_bayes.prior import log_prior
 from streamnb.naive_bayes.receipt import Receipt
-from streamnb.naive_bayes.rows import as_labels, as_weights
+from streamnb.naive_bayes.text_model import log_prior
 from streamnb.parameters import Prior, parameters_from_json, parameters_to_json
+from streamnb.scores import ScorerMixin
 from streamnb.storage import label_from_json, label_to_json
 from streamnb.tables.columns import Columns, plain_value
 
@@ -24,57 +23,57 @@ SMALLEST_WEIGHT = 1e-100  # sums of weights lose nothing where sums are cut off,
 
 
 def arrival_independent(names: Sequence[Hashable]) -> list[int]:
-    """An order of features that does not depend on which came first, nor do roundings and ties."""
+    """Return an order of features that does not depend on their order of arrival."""
     return sorted(range(len(names)), key=lambda j: (type(names[j]).__name__, repr(names[j])))
 
 
 class Statistics(Protocol):
-    """What is known of the examples: sums that add, subtract and merge, for K classes.
+    """Sufficient statistics of the examples of K classes: sums that add, subtract and merge.
 
-    Subclasses are what models are made of; none of them knows a formula's parameters.
+    Models compute their formulas from them; statistics do not depend on a formula's parameters.
     """
 
     def add_classes(self, classes: int) -> None:
-        """Have room for so many classes."""
+        """Make room for a number of classes."""
 
     def read(self, table: Columns) -> Any:
-        """Rows as `learn` and the formulas want them, checked; nothing is changed by reading.
+        """Return rows as `learn` and the formulas take them; reading changes nothing.
 
         Raises
         ------
         ValueError
-            For a value that cannot be.
+            If a value is not valid.
         """
 
     def learn(self, rows: Any, places: Ints, weights: Floats) -> None:
-        """Add rows of classes `places`."""
+        """Add rows, with the index of the class of each."""
 
-    def unlearn(self, rows: Any, place: int, weight: float, left: float) -> None:
-        """Take one row away again, which leaves its class the weight `left`.
+    def unlearn(self, rows: Any, place: int, weight: float, remaining_weight: float) -> None:
+        """Subtract one row; its class then has the weight `remaining_weight`.
 
         Raises
         ------
         ValueError
-            Where it was never learned. Nothing has changed.
+            If it was never learned. Nothing has changed then.
         """
 
     def check_merge(self, other: Any) -> None:
-        """Raise ValueError where `merge` cannot be."""
+        """Raise ValueError if the statistics cannot be merged."""
 
     def merge(self, other: Any, places: list[int]) -> None:
-        """Add what others know; class k of theirs is class places[k] of ours."""
+        """Add other statistics; their class k is class places[k] here."""
 
     def state(self) -> tuple[Any, dict[str, NDArray[Any]]]:
-        """All of it, as JSON and arrays."""
+        """Return everything, as plain data for JSON and arrays."""
 
     def restore(self, described: Any, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Take over what `state` gave; any exception where it is not sound."""
+        """Restore what `state` returned; raises any exception if it is not sound."""
 
 
 class TabularNB(ScorerMixin, SaveLoadMixin, MiniBatchMixin):
     """A generative classifier of rows with named values.
 
-    What it knows is `statistics`; what it makes of that is `_evidence`, a formula with parameters
+    `statistics` holds what was learned; `_log_likelihoods` is a formula over it, whose parameters
     that can change after training. Threads can share a model: each call of a public method is done
     as a whole.
     """
@@ -95,7 +94,7 @@ class TabularNB(ScorerMixin, SaveLoadMixin, MiniBatchMixin):
         self._cache = None
 
     def _reset(self) -> None:
-        """Forget everything."""
+        """Reset the model to its state before training."""
         self._labels: list[Label] = []
         self._places: dict[Label, int] = {}
         self._weights: list[ExactSums] = []
@@ -104,32 +103,32 @@ class TabularNB(ScorerMixin, SaveLoadMixin, MiniBatchMixin):
 
     @property
     def labels(self) -> list[Label]:
-        """The classes, in the order they came."""
+        """The labels, in their order of arrival."""
         return self._labels
 
     def _new_statistics(self) -> Statistics:
         raise NotImplementedError
 
     def _evidence(self, rows: Any) -> Floats:
-        """What rows say for each class, (n, K), the prior apart."""
+        """Return the log-likelihood of rows for each class, shape (n, K), without the prior."""
         raise NotImplementedError
 
     @property
     def class_weights(self) -> dict[Label, float]:
-        """The weight of the examples learned of each class."""
-        return {label: one.weight for label, one in zip(self.labels, self._weights, strict=True)}
+        """The total weight of the learned examples of each class."""
+        return {label: sums.weight for label, sums in zip(self.labels, self._weights, strict=True)}
 
-    def _found(
+    def _find_indices(
         self, features: Mapping[Hashable, int], label: Label, feature: Hashable
     ) -> tuple[int, int]:
-        """The places of a class and of a feature; ValueError where one was never learned."""
+        """Return the indices of a class and a feature; ValueError if one was never learned."""
         place, j = self._places.get(label), features.get(feature)
         if place is None or j is None:
             raise ValueError(f"nothing was ever learned of {feature!r:.80} in class {label!r:.80}")
         return place, j
 
     def as_tokens(self, x: Mapping[Any, Any]) -> dict[Any, Any]:
-        """An example, good for as long as one likes."""
+        """Return a copy of an example that can be kept."""
         return dict(x)
 
     def _declare(self, labels: Iterable[Label]) -> None:
@@ -148,10 +147,10 @@ class TabularNB(ScorerMixin, SaveLoadMixin, MiniBatchMixin):
             raise ValueError(f"a weight is neither 0 nor from {SMALLEST_WEIGHT:g} to 1e100")
         self._declare([*classes, *labels])
         places = np.array([self._places[label] for label in labels], dtype=np.int64)
-        nothing = np.empty((len(labels), 0))
+        no_values = np.empty((len(labels), 0))
         self.statistics.learn(rows, places, weights)
         for place in set(places.tolist()):
-            self._weights[place].add(nothing, places, place, weights)
+            self._weights[place].add(no_values, places, place, weights)
         self._cache = None
 
     def learn_one(self, x: Mapping[Any, Any], y: Label, w: float = 1.0) -> None:
@@ -173,7 +172,7 @@ class TabularNB(ScorerMixin, SaveLoadMixin, MiniBatchMixin):
             For a value or weight that cannot be. Nothing has changed.
         """
         with self.lock:
-            rows = self.statistics.read(Columns.of_one(x))
+            rows = self.statistics.read(Columns.from_dict(x))
             self._learn(rows, [y], np.array([checked_weight(w)]), ())
 
     def unlearn_one(
@@ -193,31 +192,31 @@ class TabularNB(ScorerMixin, SaveLoadMixin, MiniBatchMixin):
         """
         weight = checked_weight(w)
         with self.lock:
-            rows = self.statistics.read(Columns.of_one(x))
+            rows = self.statistics.read(Columns.from_dict(x))
             place = self._places.get(y)
-            known = -1.0 if place is None else self._weights[place].weight
-            if place is None or known < weight or 0 < weight < SMALLEST_WEIGHT:
+            class_weight = -1.0 if place is None else self._weights[place].weight
+            if place is None or class_weight < weight or 0 < weight < SMALLEST_WEIGHT:
                 raise ValueError(f"cannot unlearn: this was never learned of class {y!r:.80}")
-            self.statistics.unlearn(rows, place, weight, known - weight)
+            self.statistics.unlearn(rows, place, weight, class_weight - weight)
             self._lighten(place, weight)
             self._cache = None
 
     def _lighten(self, place: int, weight: float) -> None:
-        """Take weight away from a class."""
-        one = np.zeros(1, dtype=np.int64)
-        self._weights[place].add(np.empty((1, 0)), one, 0, np.array([weight]), -1.0)
+        """Subtract weight from a class."""
+        sums = np.zeros(1, dtype=np.int64)
+        self._weights[place].add(np.empty((1, 0)), sums, 0, np.array([weight]), -1.0)
 
     def learn(self, x: Mapping[Any, Any], y: Label, w: float = 1.0) -> Receipt:
-        """Learn an example; the receipt is what `unlearn` wants."""
+        """Learn an example, and return the receipt for `unlearn`."""
         self.learn_one(x, y, w)
         return self._default_receipt(w)
 
     def unlearn(self, x: Mapping[Any, Any], y: Label, receipt: Receipt) -> None:
-        """Take back what a receipt says, or raise ValueError and change nothing."""
+        """Undo what a receipt records; if that fails, raise ValueError and change nothing."""
         self.unlearn_one(x, y, receipt.class_weight)
 
     def reapply(self, x: Mapping[Any, Any], y: Label, receipt: Receipt) -> None:
-        """Do again what a receipt says, exactly."""
+        """Repeat exactly what a receipt records."""
         self.learn_one(x, y, receipt.class_weight)
 
     takes_views = False
@@ -227,7 +226,7 @@ class TabularNB(ScorerMixin, SaveLoadMixin, MiniBatchMixin):
         return Receipt(0, checked_weight(w), ())
 
     def _learn_rows(self, X: Any, y: Any, w: Any, classes: Iterable[Label] = ()) -> None:
-        table = Columns.of(X)
+        table = Columns.from_data(X)
         labels = as_labels(y)
         if any(issubclass(kind, np.generic) for kind in set(map(type, labels))):
             labels = [plain_value(label) for label in labels]
@@ -237,26 +236,26 @@ class TabularNB(ScorerMixin, SaveLoadMixin, MiniBatchMixin):
         self._learn(self.statistics.read(table), labels, weights, classes)
 
     def _score(self, rows: Any) -> Floats:
-        weights = [one.weight for one in self._weights]
+        weights = [sums.weight for sums in self._weights]
         prior = np.array(log_prior(self.prior, self.labels, weights))
         return prior + self._evidence(rows)
 
     def _score_rows(self, X: Any) -> Floats:
-        return self._score(self.statistics.read(Columns.of(X)))
+        return self._score(self.statistics.read(Columns.from_data(X)))
 
     def _scores(self, x: Any) -> list[float]:
-        return self._score(self.statistics.read(Columns.of_one(x)))[0].tolist()
+        return self._score(self.statistics.read(Columns.from_dict(x)))[0].tolist()
 
     def _merge(self, other: TabularNB) -> None:
         self._declare(other.labels)
         places = [self._places[label] for label in other.labels]
-        for place, theirs in zip(places, other._weights, strict=True):
-            self._weights[place].merge(theirs)
+        for place, other_weight in zip(places, other._weights, strict=True):
+            self._weights[place].merge(other_weight)
         self.statistics.merge(other.statistics, places)
         self._cache = None
 
     def check_merge(self, other: Any) -> None:
-        """Raise ValueError where another model is of another kind."""
+        """Raise ValueError if the other model cannot be merged into this one."""
         if type(other) is not type(self):
             raise ValueError(f"cannot merge a {type(other).__name__} into a {type(self).__name__}")
         self.statistics.check_merge(other.statistics)
@@ -264,8 +263,8 @@ class TabularNB(ScorerMixin, SaveLoadMixin, MiniBatchMixin):
     def _to_file(self) -> tuple[dict[str, Any], dict[str, Any]]:
         described, arrays = self.statistics.state()
         lows = []
-        for k, one in enumerate(self._weights):
-            low, arrays[f"weight{k}"] = one.arrays()
+        for k, sums in enumerate(self._weights):
+            low, arrays[f"weight{k}"] = sums.arrays()
             lows.append(low)
         return {
             "parameters": parameters_to_json(self),
@@ -287,9 +286,9 @@ class TabularNB(ScorerMixin, SaveLoadMixin, MiniBatchMixin):
                 raise ValueError(f"{name} is not what it should be")
             arrays[name] = np.array(array(name, dtype, ndim))
         model._declare(labels)
-        for k, (one, low) in enumerate(zip(model._weights, header["lows"], strict=True)):
-            one.load(0, low, arrays[f"weight{k}"])
-            if one.weight < 0:
+        for k, (sums, low) in enumerate(zip(model._weights, header["lows"], strict=True)):
+            sums.load(0, low, arrays[f"weight{k}"])
+            if sums.weight < 0:
                 raise ValueError("a class has a weight below zero")
         model.statistics.restore(header["statistics"], arrays)
         return model

@@ -50,20 +50,20 @@ class CategoricalNB(PriorParameter, LevelParameters, TabularNB):
         return total_logs(*self.statistics.logs(rows, self.alpha, self.unseen == "smooth"))
 
     def likelihoods(self, label: Label, feature: Hashable) -> dict[Hashable, float]:
-        """P(level | class) of every level of a feature, smoothed.
+        """Return the smoothed P(level | class) of every level of a feature.
 
         Raises
         ------
         ValueError
-            Where class or feature were never learned.
+            If the class or the feature was never learned.
         """
-        place, j = self._found(self.statistics.features, label, feature)
-        levels = list(self.statistics.ids[j])
+        place, j = self._find_indices(self.statistics.features, label, feature)
+        levels = list(self.statistics.level_ids[j])
         rows = Levels.of_feature(feature, levels)
         logs, valid = self.statistics.logs(rows, self.alpha, False)
-        shares = np.exp(logs[:, 0, place])
+        probabilities = np.exp(logs[:, 0, place])
         return {
-            level: float(share)
-            for level, share, some in zip(levels, shares, valid[:, 0], strict=True)
-            if some
+            level: float(probability)
+            for level, probability, is_valid in zip(levels, probabilities, valid[:, 0], strict=True)
+            if is_valid
         }

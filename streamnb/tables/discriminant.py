@@ -14,7 +14,7 @@ from streamnb.tables.parameters import VAR_SMOOTHING, PriorParameter
 
 
 class _Normals(NamedTuple):
-    """Which features are known (d), in order; means (K, d), and covariances (K or 1, d, d)."""
+    """The features with data (d), in order, their means (K, d) and covariances (K or 1, d, d)."""
 
     columns: list[int]
     means: Floats
@@ -78,23 +78,25 @@ class GaussianDiscriminantAnalysis(PriorParameter, TabularNB):
         return NumericSums(pairs=True)
 
     def _normals(self) -> _Normals:
-        """The distribution of each class as the parameters have it."""
+        """Return the normal distribution of each class for the current parameters."""
         sums = self.statistics.sums
         d = len(self.statistics.features)
-        products = np.array([one.products() for one in sums]).reshape(len(sums), 2, d, d)
-        n, about = products[:, 0], products[:, 1]
+        products = np.array([sums_of_class.products() for sums_of_class in sums]).reshape(
+            len(sums), 2, d, d
+        )
+        n, class_products = products[:, 0], products[:, 1]
         total = self.statistics.total()
-        weight, around = total.products()
-        every = _ratio(around, weight - self.ddof)
-        largest = np.diag(_ratio(around, weight)).max(initial=0.0)
+        weight, total_products = total.products()
+        overall = _divide(total_products, weight - self.ddof)
+        largest = np.diag(_divide(total_products, weight)).max(initial=0.0)
         if self.covariance == "shared":
-            alike = _ratio(about.sum(axis=0), (n - self.ddof * (n > 0)).sum(axis=0))
-            covariances = alike[None]
+            shared = _divide(class_products.sum(axis=0), (n - self.ddof * (n > 0)).sum(axis=0))
+            covariances = shared[None]
         else:
-            covariances = _ratio(about, n - self.ddof)
+            covariances = _divide(class_products, n - self.ddof)
             # Of a feature that a class never had, it takes what all classes have together.
-            covariances = np.where(n > 0, covariances, every * np.eye(d))
-        means = np.array([one.means() for one in sums]).reshape(len(sums), d)
+            covariances = np.where(n > 0, covariances, overall * np.eye(d))
+        means = np.array([sums_of_class.means() for sums_of_class in sums]).reshape(len(sums), d)
         means = np.where(np.isnan(means), total.means(), means)
         order = arrival_independent(list(self.statistics.features))
         columns = [j for j in order if weight[j, j] > 0]
@@ -103,7 +105,9 @@ class GaussianDiscriminantAnalysis(PriorParameter, TabularNB):
         for k, matrix in enumerate(covariances):
             spread = np.trace(matrix) / d if d else 0.0
             shrunk = (1 - self.shrinkage) * matrix + self.shrinkage * spread * identity
-            covariances[k] = _lifted(shrunk) + (self.var_smoothing * largest or _TINY) * identity
+            covariances[k] = (
+                _lift_eigenvalues(shrunk) + (self.var_smoothing * largest or _TINY) * identity
+            )
         return _Normals(columns, means, covariances)
 
     def _evidence(self, rows: Numeric) -> Floats:
@@ -111,21 +115,21 @@ class GaussianDiscriminantAnalysis(PriorParameter, TabularNB):
             self._cache = (self._normals(), {})
         normals, factors = self._cache
         values = self.statistics.aligned(rows)[:, normals.columns]
-        there = ~np.isnan(values)
+        is_present = ~np.isnan(values)
         scores = np.zeros((len(values), len(normals.means)))
-        for key, mine in _alike(there).items():
-            present = there[mine[0]]
+        for key, indices in _rows_by_pattern(is_present).items():
+            present = is_present[indices[0]]
             if key not in factors:
                 if len(factors) >= _PATTERNS:
                     factors.clear()
-                factors[key] = _whitened(normals.covariances, present)
-            known, means = values[mine][:, present], normals.means[:, present]
+                factors[key] = _whitening_factors(normals.covariances, present)
+            known_values, means = values[indices][:, present], normals.means[:, present]
             middle = means.sum(axis=0) / max(len(means), 1)  # nothing is lost far from zero
-            for number, (whiten, constant) in enumerate(factors[key]):
-                white, centres = (known - middle) @ whiten, (means - middle) @ whiten
-                for k in range(len(means)) if len(factors[key]) == 1 else (number,):
+            for class_index, (whiten, constant) in enumerate(factors[key]):
+                white, centres = (known_values - middle) @ whiten, (means - middle) @ whiten
+                for k in range(len(means)) if len(factors[key]) == 1 else (class_index,):
                     away = white - centres[k]
-                    scores[mine, k] = constant - 0.5 * np.einsum("ij,ij->i", away, away)
+                    scores[indices, k] = constant - 0.5 * np.einsum("ij,ij->i", away, away)
         return scores
 
 
@@ -133,23 +137,23 @@ _TINY = 1e-200
 _PATTERNS = 64  # of missing values whose factors are kept
 
 
-def _alike(there: Bools) -> dict[bytes, Ints]:
-    """The rows that have the same features, by which those are."""
-    if len(there) and there.all():
-        return {np.packbits(there[0]).tobytes(): np.arange(len(there))}
-    rows: dict[bytes, list[int]] = {}
-    for i, row in enumerate(np.packbits(there, axis=1)):
-        rows.setdefault(row.tobytes(), []).append(i)
-    return {key: np.array(mine) for key, mine in rows.items()}
+def _rows_by_pattern(is_present: Bools) -> dict[bytes, Ints]:
+    """Return the indices of the rows with each pattern of present features."""
+    if len(is_present) and is_present.all():
+        return {np.packbits(is_present[0]).tobytes(): np.arange(len(is_present))}
+    rows_by_pattern: dict[bytes, list[int]] = {}
+    for i, row in enumerate(np.packbits(is_present, axis=1)):
+        rows_by_pattern.setdefault(row.tobytes(), []).append(i)
+    return {key: np.array(indices) for key, indices in rows_by_pattern.items()}
 
 
-def _ratio(sums: Floats, n: Floats) -> Floats:
-    """Sums by weights; 0 where there is too little weight to tell."""
+def _divide(sums: Floats, n: Floats) -> Floats:
+    """Return sums divided by weights; 0 if a weight is not positive."""
     return np.divide(sums, n, out=np.zeros_like(sums), where=n > 0)
 
 
-def _lifted(matrix: Floats) -> Floats:
-    """The matrix without negative eigenvalues, which pairs with missing values can make."""
+def _lift_eigenvalues(matrix: Floats) -> Floats:
+    """Return the matrix with negative eigenvalues set to 0; missing values can cause them."""
     if not len(matrix) or not np.isfinite(matrix).all():
         return matrix
     values, vectors = np.linalg.eigh(matrix)
@@ -158,14 +162,14 @@ def _lifted(matrix: Floats) -> Floats:
     return (vectors * np.maximum(values, 0.0)) @ vectors.T
 
 
-def _whitened(covariances: Floats, present: Bools) -> list[tuple[Floats, float]]:
-    """What makes features independent, and the constant of the density, of each class."""
+def _whitening_factors(covariances: Floats, present: Bools) -> list[tuple[Floats, float]]:
+    """Return, for each class, the whitening matrix and the constant of the log density."""
     d = int(present.sum())
-    found = []
+    factors = []
     for matrix in covariances:
-        part = matrix[np.ix_(present, present)]
-        values, vectors = np.linalg.eigh(part) if d else (np.empty(0), np.empty((0, 0)))
+        submatrix = matrix[np.ix_(present, present)]
+        values, vectors = np.linalg.eigh(submatrix) if d else (np.empty(0), np.empty((0, 0)))
         values = np.maximum(values, max(1e-15 * values.max(initial=0.0), _TINY))
         constant = -0.5 * (d * np.log(2 * np.pi) + np.log(values).sum())
-        found.append((vectors / np.sqrt(values), float(constant)))
-    return found
+        factors.append((vectors / np.sqrt(values), float(constant)))
+    return factors

@@ -20,21 +20,21 @@ _SMALLEST_UNIT = 2.0**-320  # of whose squares nothing lies below 2^-640, where 
 
 
 def _slices(X: Floats) -> list[Floats] | None:
-    """What adds up to X, each of few bits; None where it would take too many."""
+    """Return slices of few bits that add up to X; None if there would be too many."""
     unit = np.exp2(np.frexp(np.abs(X).max(initial=0.0))[1] - float(_BITS))
-    rest, found = X, list[Floats]()
-    while rest.any():
-        if len(found) == _MOST_SLICES or unit < _SMALLEST_UNIT:
+    remainder, slices = X, list[Floats]()
+    while remainder.any():
+        if len(slices) == _MOST_SLICES or unit < _SMALLEST_UNIT:
             return None
-        part = np.rint(rest / unit) * unit
-        found.append(part)
-        rest = rest - part
+        piece = np.rint(remainder / unit) * unit
+        slices.append(piece)
+        remainder = remainder - piece
         unit *= 2.0**-_BITS
-    return found
+    return slices
 
 
 def cells_of_rows(X: Floats, pairs: bool) -> Iterator[Floats] | None:
-    """What to add to the cells of an `ExactSums` for rows of weight 1, one array after the other.
+    """Yield arrays to add to the cells of an `ExactSums` for rows of weight 1.
 
     Parameters
     ----------
@@ -45,44 +45,44 @@ def cells_of_rows(X: Floats, pairs: bool) -> Iterator[Floats] | None:
 
     Returns
     -------
-    None where the numbers are of too different sizes for this.
+    None if the magnitudes of the numbers differ too much.
     """
-    there = ~np.isnan(X)
-    parts = _slices(np.where(there, X, 0.0))
-    if parts is None:
+    is_present = ~np.isnan(X)
+    slices = _slices(np.where(is_present, X, 0.0))
+    if slices is None:
         return None
-    return _pairs(parts, there) if pairs else _squares(parts, there)
+    return _pair_cells(slices, is_present) if pairs else _square_cells(slices, is_present)
 
 
-def _squares(parts: list[Floats], there: Bools) -> Iterator[Floats]:
-    n, d = there.shape
-    first = np.zeros(1 + 3 * d)
-    first[0], first[1::3] = n, there.sum(axis=0)
-    yield first
-    for a, part in enumerate(parts):
-        for other in parts[a:]:
+def _square_cells(slices: list[Floats], is_present: Bools) -> Iterator[Floats]:
+    n, d = is_present.shape
+    counts = np.zeros(1 + 3 * d)
+    counts[0], counts[1::3] = n, is_present.sum(axis=0)
+    yield counts
+    for a, piece in enumerate(slices):
+        for other_piece in slices[a:]:
             cells = np.zeros(1 + 3 * d)
-            cells[3::3] = (part * other).sum(axis=0)
-            if other is part:
-                cells[2::3] = part.sum(axis=0)
+            cells[3::3] = (piece * other_piece).sum(axis=0)
+            if other_piece is piece:
+                cells[2::3] = piece.sum(axis=0)
             else:
                 cells[3::3] *= 2  # each product of two different slices is there twice
             yield cells
 
 
-def _pairs(parts: list[Floats], there: Bools) -> Iterator[Floats]:
-    n, d = there.shape
+def _pair_cells(slices: list[Floats], is_present: Bools) -> Iterator[Floats]:
+    n, d = is_present.shape
     j, i = np.tril_indices(d)  # for each j all i <= j, as the cells are
-    some = there.astype(np.float64)
-    first = np.zeros(1 + 4 * len(i))
-    first[0], first[1::4] = n, (some.T @ some)[i, j]
-    yield first
-    for part in parts:
-        beside = part.T @ some  # of x_i where x_j is there
+    presence = is_present.astype(np.float64)
+    counts = np.zeros(1 + 4 * len(i))
+    counts[0], counts[1::4] = n, (presence.T @ presence)[i, j]
+    yield counts
+    for piece in slices:
+        paired_sums = piece.T @ presence  # of x_i where x_j is there
         cells = np.zeros(1 + 4 * len(i))
-        cells[2::4], cells[3::4] = beside[i, j], beside[j, i]
+        cells[2::4], cells[3::4] = paired_sums[i, j], paired_sums[j, i]
         yield cells
-        for other in parts:
+        for other_piece in slices:
             cells = np.zeros(1 + 4 * len(i))
-            cells[4::4] = (part.T @ other)[i, j]
+            cells[4::4] = (piece.T @ other_piece)[i, j]
             yield cells

@@ -14,7 +14,7 @@ from streamnb.tables.parameters import NormalParameters, PriorParameter
 
 
 class Normal(NamedTuple):
-    """What is known of one feature in one class."""
+    """Weight, mean and variance of one feature in one class."""
 
     weight: float
     mean: float
@@ -72,14 +72,14 @@ class GaussianNB(NormalParameters, PriorParameter, TabularNB):
         return gaussian_rows(self.statistics.aligned(rows), *self._cache)
 
     def feature_moments(self, label: Label, feature: Hashable) -> Normal:
-        """Weight, mean and variance (before smoothing) of a feature in a class.
+        """Return weight, mean and variance (before smoothing) of a feature in a class.
 
         Raises
         ------
         ValueError
-            Where class or feature were never learned.
+            If the class or the feature was never learned.
         """
-        place, j = self._found(self.statistics.features, label, feature)
+        place, j = self._find_indices(self.statistics.features, label, feature)
         weight, mean, squares = self.statistics.sums[place].moments()[:, j].tolist()
         variance = squares / (weight - self.ddof) if weight > self.ddof else 0.0
         return Normal(weight, mean, max(variance, 0.0))

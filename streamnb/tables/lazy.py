@@ -13,7 +13,7 @@ from streamnb.counts.protocol import Bools, Floats, Ints, Label
 from streamnb.parameters import Integer, Number, parameter, parameter_class
 from streamnb.tables.base import TabularNB, arrival_independent
 from streamnb.tables.columns import Columns
-from streamnb.tables.level_counts import MISSING, LevelCounts, Levels, log_shares
+from streamnb.tables.level_counts import MISSING, LevelCounts, Levels, log_probabilities
 
 
 class _Examples(NamedTuple):
@@ -24,12 +24,12 @@ class _Examples(NamedTuple):
     weights: Floats
 
     def select(self, rows: Bools, columns: NDArray[np.intp]) -> _Examples:
-        """Some of the rows and columns."""
+        """Return a selection of the rows and columns."""
         return _Examples(self.codes[rows][:, columns], self.places[rows], self.weights[rows])
 
 
 class WindowOfRows(LevelCounts):
-    """The last examples themselves, beside the counts of their levels.
+    """The last examples, and the counts of their levels.
 
     Parameters
     ----------
@@ -50,15 +50,15 @@ class WindowOfRows(LevelCounts):
         ]
 
     def learn(self, rows: Levels, places: Ints, weights: Floats) -> None:
-        """Add rows of classes `places`."""
+        """Add rows, with the index of the class of each."""
         super().learn(rows, places, weights)
         coded = self._coded(rows)
         for row, place, weight in zip(coded, places.tolist(), weights.tolist(), strict=True):
             if weight:
                 self.rows.append((row, place, weight))
 
-    def unlearn(self, rows: Levels, place: int, weight: float, left: float) -> None:
-        """Take the last row away that is like this one."""
+    def unlearn(self, rows: Levels, place: int, weight: float, remaining_weight: float) -> None:
+        """Subtract the last row that equals this one."""
         (row,) = self._coded(rows)
         if weight:
             for i in range(len(self.rows) - 1, -1, -1):
@@ -66,32 +66,34 @@ class WindowOfRows(LevelCounts):
                     break
             else:
                 raise ValueError("cannot unlearn: this is not among the last examples")
-            super().unlearn(rows, place, weight, left)
+            super().unlearn(rows, place, weight, remaining_weight)
             del self.rows[i]
 
     def shrink(self) -> list[tuple[int, float]]:
-        """Let go of what is too much: the classes and weights of what went."""
-        gone = self.rows[: max(len(self.rows) - self.size, 0)]
-        del self.rows[: len(gone)]
-        for row, place, weight in gone:
+        """Drop the oldest rows above `size`; return their classes and weights."""
+        dropped = self.rows[: max(len(self.rows) - self.size, 0)]
+        del self.rows[: len(dropped)]
+        for row, place, weight in dropped:
             for feature, level in row.items():
                 self._counts[level, place] = max(self._counts[level, place] - weight, 0.0)
-                self.known[feature, place] = max(self.known[feature, place] - weight, 0.0)
+                self.feature_weights[feature, place] = max(
+                    self.feature_weights[feature, place] - weight, 0.0
+                )
                 if not self._counts[level].any():
                     self.bury(np.array([level]))
             self.totals[place] = max(self.totals[place] - weight * len(row), 0.0)
-        return [(place, weight) for _, place, weight in gone]
+        return [(place, weight) for _, place, weight in dropped]
 
     def merge(self, other: Any, places: list[int]) -> None:
-        """Add the rows of others, as the later ones."""
+        """Append the rows of other statistics."""
         super().merge(other, places)
-        features, ids = self.translated(other)
+        features, ids = self.translate(other)
         for row, place, weight in list(other.rows):  # which may be ours
-            ours = {int(features[f]): int(ids[v]) for f, v in row.items()}
-            self.rows.append((ours, places[place], weight))
+            own_row = {int(features[f]): int(ids[v]) for f, v in row.items()}
+            self.rows.append((own_row, places[place], weight))
 
     def examples(self, columns: list[int]) -> _Examples:
-        """The rows as arrays, of some features."""
+        """Return the rows as arrays, for some features."""
         codes = np.full((len(self.rows), len(columns)), MISSING, dtype=np.int64)
         for i, (row, _, _) in enumerate(self.rows):
             codes[i] = [row.get(feature, MISSING) for feature in columns]
@@ -113,7 +115,7 @@ class WindowOfRows(LevelCounts):
         return described, arrays
 
     def restore(self, described: Any, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Take over what `state` gave."""
+        """Restore what `state` returned."""
         super().restore(described, arrays)
         classes, weights = arrays["row_classes"], arrays["row_weights"]
         if classes.shape != weights.shape or not (weights > 0).all():
@@ -185,110 +187,121 @@ class LazyBayesianRules(TabularNB):
         self, rows: Any, labels: list[Label], weights: Floats, classes: Iterable[Label]
     ) -> None:
         super()._learn(rows, labels, weights, classes)
-        self._let_go()
+        self._drop_oldest()
 
-    def _let_go(self) -> None:
+    def _drop_oldest(self) -> None:
         for place, weight in self.statistics.shrink():
             self._lighten(place, weight)
 
     def _merge(self, other: TabularNB) -> None:
-        """Add what another model knows, as if it came after; the oldest examples are let go."""
+        """Append the examples of another model, and drop the oldest ones."""
         super()._merge(other)
-        self._let_go()
+        self._drop_oldest()
 
     def rule_features(self, x: Mapping[Any, Any]) -> list[Any]:
-        """The features whose values are fixed for this question, in the order they were chosen."""
-        rows = self.statistics.read(Columns.of_one(x))
-        return self._answers(rows)[0][1]
+        """Return the features that the rule for x fixes, in the order of their choice."""
+        rows = self.statistics.read(Columns.from_dict(x))
+        return self._apply_rules(rows)[0][1]
 
     def _score(self, rows: Levels) -> Floats:
         if not self.labels:
             return np.zeros((len(rows.places), 0))
-        return np.array([scores for scores, _ in self._answers(rows)]).reshape(-1, len(self.labels))
+        return np.array([scores for scores, _ in self._apply_rules(rows)]).reshape(
+            -1, len(self.labels)
+        )
 
-    def _answers(self, rows: Levels) -> list[tuple[Floats, list[Any]]]:
-        known = self.statistics
-        features, codes = known.codes(rows)
+    def _apply_rules(self, rows: Levels) -> list[tuple[Floats, list[Any]]]:
+        statistics = self.statistics
+        features, codes = statistics.codes(rows)
         answers = []
         for row in codes:
-            there = np.flatnonzero(row >= 0)
-            there = there[known.counts[row[there]].any(axis=1)]
-            names = [known.names[j] for j in features[there].tolist()]
-            there = there[arrival_independent(names)]
-            columns = features[there].tolist()
-            examples = known.examples(columns)
-            levels = known.alive[features[there]].astype(np.float64)
-            scores, fixed = self._rule(examples, row[there], levels)
-            answers.append((scores, [known.names[columns[j]] for j in fixed]))
+            present = np.flatnonzero(row >= 0)
+            present = present[statistics.counts[row[present]].any(axis=1)]
+            names = [statistics.names[j] for j in features[present].tolist()]
+            present = present[arrival_independent(names)]
+            columns = features[present].tolist()
+            examples = statistics.examples(columns)
+            levels = statistics.alive[features[present]].astype(np.float64)
+            scores, fixed_indices = self._rule(examples, row[present], levels)
+            answers.append((scores, [statistics.names[columns[j]] for j in fixed_indices]))
         return answers
 
-    def _rule(self, examples: _Examples, asked: Ints, levels: Floats) -> tuple[Floats, list[int]]:
-        """Scores of the classes, and the places of the features that were fixed."""
-        left, fixed = np.arange(len(asked)), list[int]()
-        errors = self._left_out(examples, levels)
-        while len(left) > 1:
+    def _rule(
+        self, examples: _Examples, query_codes: Ints, levels: Floats
+    ) -> tuple[Floats, list[int]]:
+        """Return the scores of the classes, and the indices of the fixed features."""
+        free_features, fixed = np.arange(len(query_codes)), list[int]()
+        is_error = self._leave_one_out_errors(examples, levels)
+        while len(free_features) > 1:
             best: tuple[float, int, Bools, Bools] | None = None
-            for j in range(len(left)):
-                alike = examples.codes[:, j] == asked[left[j]]
-                others = np.delete(np.arange(len(left)), j)
-                wrong = self._left_out(examples.select(alike, others), levels[left[others]])
-                better = float(examples.weights[alike][errors[alike] & ~wrong].sum())
-                worse = float(examples.weights[alike][~errors[alike] & wrong].sum())
+            for j in range(len(free_features)):
+                is_same = examples.codes[:, j] == query_codes[free_features[j]]
+                other_features = np.delete(np.arange(len(free_features)), j)
+                is_wrong = self._leave_one_out_errors(
+                    examples.select(is_same, other_features), levels[free_features[other_features]]
+                )
+                better = float(examples.weights[is_same][is_error[is_same] & ~is_wrong].sum())
+                worse = float(examples.weights[is_same][~is_error[is_same] & is_wrong].sum())
                 gain = better - worse
                 if (best is None or gain > best[0]) and _sign_test(better, worse) < self.level:
-                    best = gain, j, alike, wrong
+                    best = gain, j, is_same, is_wrong
             if best is None:
                 break
-            _, j, alike, errors = best
-            fixed.append(int(left[j]))
-            others = np.delete(np.arange(len(left)), j)
-            examples, left = examples.select(alike, others), left[others]
-        return self._naive(examples, asked[left], levels[left]), fixed
+            _, j, is_same, is_error = best
+            fixed.append(int(free_features[j]))
+            other_features = np.delete(np.arange(len(free_features)), j)
+            examples, free_features = (
+                examples.select(is_same, other_features),
+                free_features[other_features],
+            )
+        return self._naive(examples, query_codes[free_features], levels[free_features]), fixed
 
-    def _naive(self, examples: _Examples, asked: Ints, levels: Floats) -> Floats:
-        """Joint log-likelihoods of naive Bayes over these examples."""
+    def _naive(self, examples: _Examples, query_codes: Ints, levels: Floats) -> Floats:
+        """Return the joint log-likelihoods of naive Bayes over these examples."""
         classes = len(self.labels)
-        of_class = np.eye(classes)[examples.places] * examples.weights[:, None]
-        same = (examples.codes == asked).astype(np.float64)
-        known = (examples.codes != MISSING).astype(np.float64)
-        logs = self._logs(same.T @ of_class, known.T @ of_class, levels[:, None])
-        weights = of_class.sum(axis=0)
-        alive = self._alive()
+        class_weights = np.eye(classes)[examples.places] * examples.weights[:, None]
+        is_same = (examples.codes == query_codes).astype(np.float64)
+        is_present = (examples.codes != MISSING).astype(np.float64)
+        logs = self._logs(is_same.T @ class_weights, is_present.T @ class_weights, levels[:, None])
+        weights = class_weights.sum(axis=0)
+        alive = self._has_examples()
         prior = self._logs(weights, weights.sum(), float(alive.sum()))
         return np.where(alive, prior + logs.sum(axis=0), -np.inf)
 
-    def _left_out(self, examples: _Examples, levels: Floats) -> Bools:
-        """Which examples naive Bayes over all the others takes for another class."""
+    def _leave_one_out_errors(self, examples: _Examples, levels: Floats) -> Bools:
+        """Return whether naive Bayes, trained on all other examples, misclassifies each example."""
         classes = len(self.labels)
-        own = np.eye(classes)[examples.places] * examples.weights[:, None]
-        weights = own.sum(axis=0)
+        own_weights = np.eye(classes)[examples.places] * examples.weights[:, None]
+        weights = own_weights.sum(axis=0)
         others = weights.sum() - examples.weights[:, None]
-        alive = self._alive()
-        scores = self._logs(weights - own, others, float(alive.sum()))
+        alive = self._has_examples()
+        scores = self._logs(weights - own_weights, others, float(alive.sum()))
         scores = np.where(alive, scores, -np.inf)
-        for column, many in zip(examples.codes.T, levels, strict=True):
+        for column, level_count in zip(examples.codes.T, levels, strict=True):
             values, places = np.unique(column, return_inverse=True)
             counts = np.zeros((len(values), classes))
-            np.add.at(counts, places, own)
-            there = column != MISSING
-            known = counts[values != MISSING].sum(axis=0)
-            logs = self._logs(counts[places] - own, known - own, many)
-            scores = scores + np.where(there[:, None], logs, 0.0)
-        wrong: Bools = scores.argmax(axis=1) != examples.places
-        return wrong
+            np.add.at(counts, places, own_weights)
+            is_present = column != MISSING
+            present_counts = counts[values != MISSING].sum(axis=0)
+            logs = self._logs(
+                counts[places] - own_weights, present_counts - own_weights, level_count
+            )
+            scores = scores + np.where(is_present[:, None], logs, 0.0)
+        is_wrong: Bools = scores.argmax(axis=1) != examples.places
+        return is_wrong
 
-    def _alive(self) -> Bools:
-        """Which classes there is an example of."""
-        return np.array([one.weight > 0 for one in self._weights], dtype=bool)
+    def _has_examples(self) -> Bools:
+        """Return whether each class has an example, shape (K,)."""
+        return np.array([sums.weight > 0 for sums in self._weights], dtype=bool)
 
     def _logs(self, n: Any, whole: Any, levels: Any) -> Floats:
         # An example that is left out can leave less than nothing, by a rounding.
         n, whole = np.maximum(n, 0.0), np.maximum(whole, 0.0)
-        return log_shares(n, whole, self.alpha, np.asarray(levels))
+        return log_probabilities(n, whole, self.alpha, np.asarray(levels))
 
 
 def _sign_test(better: float, worse: float) -> float:
-    """Probability of so many or more improvements of all changes, were both kinds as likely."""
+    """Return the probability of at least this many improvements among equally likely changes."""
     n, k = round(better + worse), round(better)
     if n == 0 or better <= worse:
         return 1.0

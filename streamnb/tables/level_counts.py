@@ -41,7 +41,7 @@ class Levels(NamedTuple):
 
 
 class LevelCounts(Statistics):
-    """How often each level of each feature was there in each class.
+    """Counts of the levels of each feature in each class.
 
     Attributes
     ----------
@@ -60,7 +60,7 @@ class LevelCounts(Statistics):
     def __init__(self) -> None:
         self.features: dict[Hashable, int] = {}
         self.names: list[Hashable] = []
-        self.ids: list[dict[Hashable, int]] = []
+        self.level_ids: list[dict[Hashable, int]] = []
         self._size = 0
         self._classes = 0
         # With room for more levels and classes.
@@ -72,7 +72,7 @@ class LevelCounts(Statistics):
 
     @property
     def counts(self) -> Floats:
-        """Weight of the examples of each class (K) that have each level (V)."""
+        """Weight of the examples with each level (V) in each class (K)."""
         return self._counts[: self._size]
 
     @property
@@ -80,12 +80,12 @@ class LevelCounts(Statistics):
         return self._of_levels[:, : self._classes]
 
     @property
-    def known(self) -> Floats:
-        """Weight of the examples of each class (K) that have any level of each feature (F)."""
+    def feature_weights(self) -> Floats:
+        """Weight of the examples with any level of each feature (F) in each class (K)."""
         return self._of_features[:, : self._classes]
 
     def add_classes(self, classes: int) -> None:
-        """Have room for so many classes."""
+        """Make room for a number of classes."""
         room = self._of_levels.shape[1]
         if classes > room:
             room = max(classes, room + room // 2)
@@ -97,136 +97,142 @@ class LevelCounts(Statistics):
             self.totals = np.pad(self.totals, (0, classes - len(self.totals)))
 
     def read(self, table: Columns) -> Levels:
-        """Rows of levels; ValueError where one is not hashable."""
+        """Return rows of levels; ValueError if one is not hashable."""
         places = np.empty(table.values.shape, dtype=np.int64)
         levels = []
         for j, name in enumerate(table.names):
             column = table.values[:, j]
-            found, places[:, j] = (
-                _factors(column, name) if column.dtype == object else _sorted(column)
+            column_levels, places[:, j] = (
+                _object_levels(column, name) if column.dtype == object else _number_levels(column)
             )
-            levels.append(found)
+            levels.append(column_levels)
         return Levels(table.names, levels, places)
 
     def codes(self, rows: Levels) -> tuple[Ints, Ints]:
-        """Numbers of the features (d,) and of the levels (n, d); what has none is below 0."""
+        """Return the indices of features (d,) and of levels (n, d); < 0 if missing or unseen."""
         places = np.array([self.features.get(name, -1) for name in rows.names], dtype=np.int64)
         codes = np.full(rows.places.shape, MISSING, dtype=np.int64)
         for j, place in enumerate(places.tolist()):
             if place >= 0:
-                ids = self.ids[place]
-                numbers = [ids.get(level, UNSEEN) for level in rows.levels[j]]
+                level_ids = self.level_ids[place]
+                numbers = [level_ids.get(level, UNSEEN) for level in rows.levels[j]]
                 codes[:, j] = np.array([*numbers, MISSING])[rows.places[:, j]]
         return places, codes
 
     def enter(self, rows: Levels) -> None:
-        """Give features and levels that are new their numbers."""
+        """Assign indices to new features and levels."""
         new: list[int] = []
         for j, name in enumerate(rows.names):
-            place = self.features.setdefault(name, len(self.ids))
-            if place == len(self.ids):
+            place = self.features.setdefault(name, len(self.level_ids))
+            if place == len(self.level_ids):
                 self.names.append(name)
-                self.ids.append({})
-            ids = self.ids[place]
+                self.level_ids.append({})
+            level_ids = self.level_ids[place]
             for level in rows.levels[j]:
-                if level not in ids:
-                    ids[level] = self._size + len(new)
+                if level not in level_ids:
+                    level_ids[level] = self._size + len(new)
                     new.append(place)
         self._size += len(new)
         if self._size > len(self._of_levels):
-            more = np.zeros((self._size, self._of_levels.shape[1]))
-            self._of_levels = np.vstack((self._of_levels, more))
-            self.feature_of = np.concatenate((self.feature_of, np.zeros(len(more), np.int64)))
+            new_cells = np.zeros((self._size, self._of_levels.shape[1]))
+            self._of_levels = np.vstack((self._of_levels, new_cells))
+            self.feature_of = np.concatenate((self.feature_of, np.zeros(len(new_cells), np.int64)))
         self.feature_of[self._size - len(new) : self._size] = new
-        if len(self.ids) > len(self._of_features):
-            more = np.zeros((len(self.ids) - len(self._of_features), self._of_features.shape[1]))
-            self._of_features = np.vstack((self._of_features, more))
-            self.alive = np.concatenate((self.alive, np.zeros(len(more), np.int64)))
+        if len(self.level_ids) > len(self._of_features):
+            new_cells = np.zeros(
+                (len(self.level_ids) - len(self._of_features), self._of_features.shape[1])
+            )
+            self._of_features = np.vstack((self._of_features, new_cells))
+            self.alive = np.concatenate((self.alive, np.zeros(len(new_cells), np.int64)))
 
     def learn(self, rows: Levels, places: Ints, weights: Floats) -> None:
-        """Add rows of classes `places`."""
+        """Add rows, with the index of the class of each."""
         self.enter(rows)
         features, codes = self.codes(rows)
-        some = (codes >= 0) & (weights[:, None] > 0)
-        levels, often = codes[some], some.sum(axis=1)
-        columns = np.broadcast_to(features, codes.shape)[some]
+        is_counted = (codes >= 0) & (weights[:, None] > 0)
+        levels, levels_per_row = codes[is_counted], is_counted.sum(axis=1)
+        columns = np.broadcast_to(features, codes.shape)[is_counted]
         touched = _distinct(levels, self._size)
         dead = touched[~self._counts[touched].any(axis=1)]
-        of_class, amounts = np.repeat(places, often), np.repeat(weights, often)
-        _add(self._counts, levels, of_class, amounts)
-        _add(self.known, columns, of_class, amounts)
-        np.add.at(self.totals, places, weights * often)
+        row_classes, amounts = np.repeat(places, levels_per_row), np.repeat(weights, levels_per_row)
+        _add(self._counts, levels, row_classes, amounts)
+        _add(self.feature_weights, columns, row_classes, amounts)
+        np.add.at(self.totals, places, weights * levels_per_row)
         self.revive(dead)
 
-    def unlearn(self, rows: Levels, place: int, weight: float, left: float) -> None:
-        """Take a row away."""
-        self.check_unlearn(rows, place, weight, left)
+    def unlearn(self, rows: Levels, place: int, weight: float, remaining_weight: float) -> None:
+        """Subtract a row."""
+        self.check_unlearn(rows, place, weight, remaining_weight)
         self.take(rows, place, weight)
 
     def take(self, rows: Levels, place: int, weight: float) -> None:
-        """Take a row away of which `check_unlearn` has said that it was learned."""
+        """Subtract a row that passed `check_unlearn`."""
         if not weight:
             return
         features, codes = self.codes(rows)
         features, levels = features[codes[0] >= 0], codes[0, codes[0] >= 0]
         self._counts[levels, place] = subtract_exactly(self._counts[levels, place], weight)
-        self.known[features, place] = subtract_exactly(self.known[features, place], weight)
+        self.feature_weights[features, place] = subtract_exactly(
+            self.feature_weights[features, place], weight
+        )
         dead = levels[~self._counts[levels].any(axis=1)]
         self.totals[place] = max(self.totals[place] - weight * len(levels), 0.0)
         self.bury(dead)
 
-    def check_unlearn(self, rows: Levels, place: int, weight: float, left: float) -> None:
-        """Raise ValueError where this row was never learned, as far as the counts tell."""
+    def check_unlearn(
+        self, rows: Levels, place: int, weight: float, remaining_weight: float
+    ) -> None:
+        """Raise ValueError if the counts show that this row was never learned."""
         features, codes = self.codes(rows)
-        there = rows.places[0] != MISSING
-        lost = weight > 0 and (codes[0, there] < 0).any()
-        if not lost:
-            features, levels = features[there], codes[0, there]
-            rest = self.known[:, place].copy()
-            rest[features] -= weight
+        is_present = rows.places[0] != MISSING
+        is_unknown = weight > 0 and (codes[0, is_present] < 0).any()
+        if not is_unknown:
+            features, levels = features[is_present], codes[0, is_present]
+            other_weights = self.feature_weights[:, place].copy()
+            other_weights[features] -= weight
             # Of weights that are not whole numbers counts may be some roundings off.
-            lost = (subtract_exactly(self._counts[levels, place], weight) < 0).any() or (
-                rest > left + 1e-9 * (left + weight)
+            is_unknown = (subtract_exactly(self._counts[levels, place], weight) < 0).any() or (
+                other_weights > remaining_weight + 1e-9 * (remaining_weight + weight)
             ).any()
-        if lost:
+        if is_unknown:
             raise ValueError("cannot unlearn: this was never learned")
 
     def revive(self, levels: Ints) -> None:
-        """Note levels that have a count now and had none."""
+        """Count levels that have become positive."""
         np.add.at(self.alive, self.feature_of[levels], 1)
 
     def bury(self, levels: Ints) -> None:
-        """Note levels that had a count and have none now."""
+        """Count levels that have become 0."""
         np.subtract.at(self.alive, self.feature_of[levels], 1)
 
     def check_merge(self, other: Any) -> None:
-        """Levels of any others can be added."""
+        """Do nothing: counts of levels can always be merged."""
 
     def merge(self, other: LevelCounts, places: list[int]) -> None:
-        """Add what others know."""
-        features, ids = self.translated(other)
-        if len(ids):
-            dead = ids[~self._counts[ids].any(axis=1) & other.counts.any(axis=1)]
+        """Add other statistics."""
+        features, level_ids = self.translate(other)
+        if len(level_ids):
+            dead = level_ids[~self._counts[level_ids].any(axis=1) & other.counts.any(axis=1)]
             self.revive(dead)
-        for theirs, ours in enumerate(places):
-            self._counts[ids, ours] += other.counts[:, theirs]
-            self.totals[ours] += other.totals[theirs]
-            self.known[features, ours] += other.known[:, theirs]
+        for other_index, own_index in enumerate(places):
+            self._counts[level_ids, own_index] += other.counts[:, other_index]
+            self.totals[own_index] += other.totals[other_index]
+            self.feature_weights[features, own_index] += other.feature_weights[:, other_index]
 
-    def translated(self, other: LevelCounts) -> tuple[Ints, Ints]:
-        """Our numbers of others' features and levels; those that are new are entered."""
-        features = np.zeros(len(other.ids), dtype=np.int64)
-        ids = np.zeros(other._size, dtype=np.int64)
-        for place, (name, theirs) in enumerate(zip(other.names, other.ids, strict=True)):
-            self.enter(Levels.of_feature(name, list(theirs)))
+    def translate(self, other: LevelCounts) -> tuple[Ints, Ints]:
+        """Return the own indices of another's features and levels; new ones are entered."""
+        features = np.zeros(len(other.level_ids), dtype=np.int64)
+        level_ids = np.zeros(other._size, dtype=np.int64)
+        for place, (name, other_ids) in enumerate(zip(other.names, other.level_ids, strict=True)):
+            self.enter(Levels.of_feature(name, list(other_ids)))
             features[place] = self.features[name]
-            ours = self.ids[self.features[name]]
-            for level, number in theirs.items():
-                ids[number] = ours[level]
-        return features, ids
+            own_ids = self.level_ids[self.features[name]]
+            for level, number in other_ids.items():
+                level_ids[number] = own_ids[level]
+        return features, level_ids
 
     def logs(self, rows: Levels, alpha: float, smooth_unseen: bool) -> tuple[Floats, Bools]:
-        """Log of (n_kv + alpha) / (n_k + alpha L) for each value: (n, d, K); and what takes part.
+        """Return log((n_kv + alpha) / (n_k + alpha L)), shape (n, d, K), and their validity.
 
         L is the number of levels of the feature, n_k the weight of the examples of the class that
         have it. A class that has none of them has all levels alike.
@@ -240,45 +246,53 @@ class LevelCounts(Statistics):
         if not smooth_unseen:  # a level of which nothing is left is as one that never was
             valid &= cells.any(axis=2)
         levels = self.alive[features, None].astype(np.float64)
-        return log_shares(cells, self.known[features], alpha, levels), valid
+        return log_probabilities(cells, self.feature_weights[features], alpha, levels), valid
 
     def state(self) -> tuple[Any, dict[str, NDArray[Any]]]:
-        """Names and levels as JSON, counts as an array."""
+        """Return names and levels as plain data for JSON, counts as arrays."""
         described = []
-        for name, ids in zip(self.names, self.ids, strict=True):
-            levels = [label_to_json(level, "a level") for level in ids]
+        for name, level_ids in zip(self.names, self.level_ids, strict=True):
+            levels = [label_to_json(level, "a level") for level in level_ids]
             described.append([label_to_json(name, "a feature"), levels])
-        known = self.known.copy()  # what is saved must not change
-        return {"features": described}, {"levels": self.counts[self.saved_order()], "known": known}
+        feature_weights = self.feature_weights.copy()  # what is saved must not change
+        return {"features": described}, {
+            "levels": self.counts[self.saved_order()],
+            "known": feature_weights,
+        }
 
     def saved_order(self) -> Ints:
-        """The levels (V,), those of a feature after one another, as `state` has them."""
-        numbers = [number for ids in self.ids for number in ids.values()]
+        """Return the levels (V,) in the order of `state`: feature by feature."""
+        numbers = [number for level_ids in self.level_ids for number in level_ids.values()]
         return np.array(numbers, dtype=np.int64)
 
     def restore(self, described: Any, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Take over what `state` gave."""
+        """Restore what `state` returned."""
         classes = self._counts.shape[1]
         for name, levels in described["features"]:
-            found = [label_from_json(level) for level in levels]
-            self.enter(Levels.of_feature(label_from_json(name), found))
-        counts, known = arrays["levels"], arrays["known"]
-        if counts.shape != (self._size, classes) or known.shape != (len(self.ids), classes):
+            level_list = [label_from_json(level) for level in levels]
+            self.enter(Levels.of_feature(label_from_json(name), level_list))
+        counts, feature_weights = arrays["levels"], arrays["known"]
+        if counts.shape != (self._size, classes) or feature_weights.shape != (
+            len(self.level_ids),
+            classes,
+        ):
             raise ValueError("levels and counts do not belong together")
-        for numbers in (counts, known):
+        for numbers in (counts, feature_weights):
             if not ((numbers >= 0) & (numbers <= 1e300)).all():
                 raise ValueError("a count is negative or not finite")
-        sums = np.zeros_like(known)
+        sums = np.zeros_like(feature_weights)
         np.add.at(sums, self.feature_of[: self._size], counts)
         # Of weights of very different sizes there may be roundings in one and not in the other.
         self._counts[: self._size] = counts
-        self.known[:] = np.where(np.isclose(sums, known, rtol=1e-6, atol=1e-6), known, sums)
+        self.feature_weights[:] = np.where(
+            np.isclose(sums, feature_weights, rtol=1e-6, atol=1e-6), feature_weights, sums
+        )
         self.totals = counts.sum(axis=0)
         self.revive(np.flatnonzero(counts.any(axis=1)))
 
 
-def _factors(column: NDArray[Any], name: Hashable) -> tuple[list[Hashable], list[int]]:
-    """The different levels of a column of objects, and which of them each row has."""
+def _object_levels(column: NDArray[Any], name: Hashable) -> tuple[list[Hashable], list[int]]:
+    """Return the distinct levels of a column of objects, and the index of each row's level."""
     numbers: dict[Hashable, int] = {}
     places = []
     for i, value in enumerate(column.tolist()):
@@ -296,7 +310,7 @@ def _factors(column: NDArray[Any], name: Hashable) -> tuple[list[Hashable], list
 
 
 def _add(table: Floats, rows: Ints, columns: Ints, amounts: Floats) -> None:
-    """Add amounts to cells, which may occur more than once."""
+    """Add amounts to cells, which may be repeated."""
     if len(rows) < table.size:
         np.add.at(table, (rows, columns), amounts)
     else:  # several times as fast
@@ -304,27 +318,27 @@ def _add(table: Floats, rows: Ints, columns: Ints, amounts: Floats) -> None:
         table += np.bincount(cells, amounts, table.size).reshape(table.shape)
 
 
-def _distinct(numbers: Ints, most: int) -> Ints:
-    """Which numbers below `most` occur, in rising order."""
-    if len(numbers) < most:
+def _distinct(numbers: Ints, limit: int) -> Ints:
+    """Return the distinct numbers, all below `limit`, in rising order."""
+    if len(numbers) < limit:
         return np.unique(numbers)
-    there = np.zeros(most, dtype=bool)
-    there[numbers] = True
-    return np.flatnonzero(there)
+    is_present = np.zeros(limit, dtype=bool)
+    is_present[numbers] = True
+    return np.flatnonzero(is_present)
 
 
-def _sorted(column: NDArray[Any]) -> tuple[list[Hashable], Ints]:
-    """The same for a column of numbers."""
+def _number_levels(column: NDArray[Any]) -> tuple[list[Hashable], Ints]:
+    """Return the distinct levels of a numeric column, and the index of each row's level."""
     if column.dtype.kind in "bui" and len(column):
         low, high = int(column.min()), int(column.max())
         if high - low < len(column):  # no need to sort
             whole = column.view(np.uint8) if column.dtype == bool else column
             offsets = (whole - whole.min()).astype(np.int64)
-            there = _distinct(offsets, high - low + 1)
+            present = _distinct(offsets, high - low + 1)
             places = np.zeros(high - low + 1, dtype=np.int64)
-            places[there] = np.arange(len(there))
+            places[present] = np.arange(len(present))
             kind = bool if column.dtype == bool else int
-            return [kind(low + number) for number in there.tolist()], places[offsets]
+            return [kind(low + number) for number in present.tolist()], places[offsets]
     levels, places = np.unique(column, return_inverse=True)
     if len(levels) and levels[-1] != levels[-1]:  # NaN comes last
         levels = levels[:-1]
@@ -332,26 +346,28 @@ def _sorted(column: NDArray[Any]) -> tuple[list[Hashable], Ints]:
     return levels.tolist(), places.reshape(-1)
 
 
-def log_shares(n: Floats, whole: Floats, alpha: float, levels: NDArray[Any]) -> Floats:
-    """Log of (n + alpha) / (N + alpha L), of shapes that go together; of nothing, all alike."""
-    bottom = np.ascontiguousarray(whole + alpha * levels)
-    nothing = bottom == 0
-    some = np.where(nothing, 1.0, bottom)
+def log_probabilities(n: Floats, totals: Floats, alpha: float, levels: NDArray[Any]) -> Floats:
+    """Return log of (n + alpha) / (N + alpha L); 1 / L if the denominator is 0."""
+    raw_denominators = np.ascontiguousarray(totals + alpha * levels)
+    is_empty = raw_denominators == 0
+    denominators = np.where(is_empty, 1.0, raw_denominators)
     logs: Floats = _core.log_cells(np.ascontiguousarray(n), alpha)
-    logs = logs - _core.log_cells(some)
-    if nothing.any():
-        alike = np.ascontiguousarray(np.maximum(np.broadcast_to(levels, bottom.shape), 1.0))
-        logs = np.where(nothing, -_core.log_cells(alike), logs)
+    logs = logs - _core.log_cells(denominators)
+    if is_empty.any():
+        equal_shares = np.ascontiguousarray(
+            np.maximum(np.broadcast_to(levels, raw_denominators.shape), 1.0)
+        )
+        logs = np.where(is_empty, -_core.log_cells(equal_shares), logs)
     return logs
 
 
 def subtract_exactly(before: Floats, weight: float) -> Floats:
-    """What is left of counts; exact for whole numbers, see `_core.subtract_exactly`."""
+    """Return counts after subtraction; exact for whole numbers, see `_core.subtract_exactly`."""
     return np.array([_core.subtract_exactly(count, weight) for count in before.tolist()])
 
 
 def total_logs(logs: Floats, valid: Bools) -> Floats:
-    """Sum (n, d, K) over the features that take part: (n, K), in an order that does not matter."""
+    """Return the sum over valid features, (n, d, K) to (n, K), independent of their order."""
     n, d, classes = logs.shape
     impossible = np.isneginf(logs)
     entries = np.flatnonzero(valid.ravel())

@@ -24,12 +24,12 @@ class _Mixed(NamedTuple):
 
 
 class MixedStatistics(Statistics):
-    """Sums of what is numeric, counts of what is not.
+    """Sums of numeric features, counts of categorical ones.
 
     Parameters
     ----------
     numeric, categorical
-        Features that are settled; of all others each value goes by its type.
+        Features whose kind is fixed; other values are treated by their type.
     """
 
     def __init__(self, numeric: Collection[Hashable], categorical: Collection[Hashable]) -> None:
@@ -38,12 +38,12 @@ class MixedStatistics(Statistics):
         self.levels = LevelCounts()
 
     def add_classes(self, classes: int) -> None:
-        """Have room for so many classes."""
+        """Make room for a number of classes."""
         self.numbers.add_classes(classes)
         self.levels.add_classes(classes)
 
     def read(self, table: Columns) -> _Mixed:
-        """Both kinds of columns; a column with values of both types is in both."""
+        """Return numeric and categorical columns; a column with both types is in both."""
         numeric: list[int] = []
         levels: list[int] = []
         values = table.values.astype(object)
@@ -67,33 +67,33 @@ class MixedStatistics(Statistics):
         )
 
     def learn(self, rows: _Mixed, places: Ints, weights: Floats) -> None:
-        """Add rows of classes `places`."""
+        """Add rows, with the index of the class of each."""
         self.numbers.learn(rows.numeric, places, weights)
         self.levels.learn(rows.levels, places, weights)
 
-    def unlearn(self, rows: _Mixed, place: int, weight: float, left: float) -> None:
-        """Take a row away."""
-        self.levels.check_unlearn(rows.levels, place, weight, left)
-        self.numbers.unlearn(rows.numeric, place, weight, left)
+    def unlearn(self, rows: _Mixed, place: int, weight: float, remaining_weight: float) -> None:
+        """Subtract a row."""
+        self.levels.check_unlearn(rows.levels, place, weight, remaining_weight)
+        self.numbers.unlearn(rows.numeric, place, weight, remaining_weight)
         self.levels.take(rows.levels, place, weight)
 
     def check_merge(self, other: MixedStatistics) -> None:
-        """Raise ValueError where others count different things."""
+        """Raise ValueError if the other statistics have other kinds of features."""
         if self.is_settled != other.is_settled:
             raise ValueError("cannot merge: other features are numeric or categorical")
 
     def merge(self, other: MixedStatistics, places: list[int]) -> None:
-        """Add what others know."""
+        """Add other statistics."""
         self.numbers.merge(other.numbers, places)
         self.levels.merge(other.levels, places)
 
     def state(self) -> tuple[Any, dict[str, NDArray[Any]]]:
-        """Both parts."""
+        """Return the state of both parts."""
         (numbers, sums), (levels, counts) = self.numbers.state(), self.levels.state()
         return {"numbers": numbers, "levels": levels}, {**sums, **counts}
 
     def restore(self, described: Any, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Take over what `state` gave."""
+        """Restore what `state` returned."""
         self.numbers.restore(described["numbers"], arrays)
         self.levels.restore(described["levels"], arrays)
 
@@ -136,9 +136,9 @@ class MixedNB(PriorParameter, NormalParameters, LevelParameters, TabularNB):
     )
 
     def __post_init__(self) -> None:
-        both = set(self.numeric or ()) & set(self.categorical or ())
-        if both:
-            raise ValueError(f"{both.pop()!r:.80} is said to be numeric and categorical")
+        duplicates = set(self.numeric or ()) & set(self.categorical or ())
+        if duplicates:
+            raise ValueError(f"{duplicates.pop()!r:.80} is listed as numeric and as categorical")
         super().__post_init__()
 
     def _new_statistics(self) -> MixedStatistics:

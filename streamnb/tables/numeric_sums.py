@@ -41,51 +41,51 @@ class NumericSums(Statistics):
         self.sums: list[ExactSums] = []
 
     def add_classes(self, classes: int) -> None:
-        """Have room for so many classes."""
+        """Make room for a number of classes."""
         while len(self.sums) < classes:
             self.sums.append(ExactSums(self.pairs))
             self.sums[-1].grow(len(self.features))
 
     def read(self, table: Columns) -> Numeric:
-        """Rows of numbers; ValueError where they would make too many pairs."""
+        """Return rows of numbers; ValueError if they would make too many pairs."""
         self._check_room(table.names)
         return Numeric(table.names, table.numbers())
 
     def _check_room(self, names: Iterable[Hashable]) -> None:
         if self.pairs:
-            found = len(self.features.keys() | set(names))
-            if found > MAX_PAIRED_FEATURES:
+            feature_count = len(self.features.keys() | set(names))
+            if feature_count > MAX_PAIRED_FEATURES:
                 raise ValueError(
-                    f"{found:,} features: at most {MAX_PAIRED_FEATURES:,} can be paired"
+                    f"{feature_count:,} features: at most {MAX_PAIRED_FEATURES:,} can be paired"
                 )
 
     def _enter(self, names: list[Hashable]) -> None:
         new = [name for name in names if name not in self.features]
         if not new:
             return
-        known = len(self.features)
+        known_count = len(self.features)
         try:
-            for one in self.sums:
-                one.grow(known + len(new))
+            for class_sums in self.sums:
+                class_sums.grow(known_count + len(new))
         except MemoryError:
-            for one in self.sums:
-                one.cut(known)
+            for class_sums in self.sums:
+                class_sums.cut(known_count)
             raise
         for name in new:
             self.features[name] = len(self.features)
 
     def aligned(self, rows: Numeric) -> Floats:
-        """The values in the order of `features`; what is not known is left out."""
+        """Return the values in the order of `features`, without unknown features."""
         if rows.names == list(self.features):
             return rows.values
         places = [self.features.get(name, -1) for name in rows.names]
-        known = [j for j, place in enumerate(places) if place >= 0]
+        known_columns = [j for j, place in enumerate(places) if place >= 0]
         values = np.full((len(rows.values), len(self.features)), np.nan)
-        values[:, [places[j] for j in known]] = rows.values[:, known]
+        values[:, [places[j] for j in known_columns]] = rows.values[:, known_columns]
         return values
 
     def learn(self, rows: Numeric, places: Ints, weights: Floats) -> None:
-        """Add rows of classes `places`."""
+        """Add rows, with the index of the class of each."""
         self._enter(rows.names)
         values = self.aligned(rows)
         for place in set(places.tolist()):
@@ -94,61 +94,61 @@ class NumericSums(Statistics):
             ):
                 self.sums[place].add(values, places, place, weights)
 
-    def _add_at_once(self, values: Floats, mine: Bools, weights: Floats, place: int) -> bool:
-        """Add many rows of weight 1 by matrix products, where that pays; the sums are the same."""
-        n = int(mine.sum())
+    def _add_at_once(self, values: Floats, is_of_class: Bools, weights: Floats, place: int) -> bool:
+        """Add many rows of weight 1 by matrix products, and return whether that was done."""
+        n = int(is_of_class.sum())
         d = values.shape[1]
-        few = n * d * d < _MANY_PRODUCTS if self.pairs else n * d < _MANY_VALUES
-        if few or n > MOST_ROWS or (weights[mine] != 1).any():
+        is_small = n * d * d < _MANY_PRODUCTS if self.pairs else n * d < _MANY_VALUES
+        if is_small or n > MOST_ROWS or (weights[is_of_class] != 1).any():
             return False
-        found = cells_of_rows(values[mine], self.pairs)
-        if found is None:
+        cell_arrays = cells_of_rows(values[is_of_class], self.pairs)
+        if cell_arrays is None:
             return False
-        for cells in found:
+        for cells in cell_arrays:
             self.sums[place].add_cells(cells)
         return True
 
-    def unlearn(self, rows: Numeric, place: int, weight: float, left: float) -> None:
-        """Take a row away; what shows that it was never there is a sum that cannot be."""
+    def unlearn(self, rows: Numeric, place: int, weight: float, remaining_weight: float) -> None:
+        """Subtract a row; ValueError if a sum would become impossible."""
         values = self.aligned(rows)
-        known = set(self.features)
+        known_names = set(self.features)
         new = [
             name
             for j, name in enumerate(rows.names)
-            if name not in known and rows.values[0, j] == rows.values[0, j]
+            if name not in known_names and rows.values[0, j] == rows.values[0, j]
         ]
         if new and weight:
             raise ValueError(f"cannot unlearn: the feature {new[0]!r:.80} was never learned")
-        sums, at = self.sums[place], np.zeros(1, dtype=np.int64)
-        sums.add(values, at, 0, np.array([weight]), -1.0)
+        sums, first_row = self.sums[place], np.zeros(1, dtype=np.int64)
+        sums.add(values, first_row, 0, np.array([weight]), -1.0)
         if not sums.possible():
-            sums.add(values, at, 0, np.array([weight]))
+            sums.add(values, first_row, 0, np.array([weight]))
             raise ValueError("cannot unlearn: this was never learned")
 
     def check_merge(self, other: NumericSums) -> None:
-        """Raise ValueError where there would be too many pairs."""
+        """Raise ValueError if there would be too many pairs."""
         self._check_room(other.features)
 
     def merge(self, other: NumericSums, places: list[int]) -> None:
-        """Add what others know."""
+        """Add other statistics."""
         self._enter(list(other.features))
         order = [self.features[name] for name in other.features]
-        for place, theirs in zip(places, other.sums, strict=True):
-            self.sums[place].merge(theirs, order)
+        for place, other_sums in zip(places, other.sums, strict=True):
+            self.sums[place].merge(other_sums, order)
 
     def total(self) -> ExactSums:
-        """Sums over all classes."""
+        """Return the sums over all classes."""
         total = ExactSums(self.pairs)
         total.grow(len(self.features))
-        for one in self.sums:
-            total.merge(one)
+        for class_sums in self.sums:
+            total.merge(class_sums)
         return total
 
     def state(self) -> tuple[Any, dict[str, NDArray[Any]]]:
-        """Names as JSON, limbs as arrays."""
+        """Return names as plain data for JSON, limbs as arrays."""
         lows, limbs = [], {}
-        for k, one in enumerate(self.sums):
-            low, limbs[f"sums{k}"] = one.arrays()
+        for k, class_sums in enumerate(self.sums):
+            low, limbs[f"sums{k}"] = class_sums.arrays()
             lows.append(low)
         return {
             "features": [label_to_json(name, "a feature") for name in self.features],
@@ -156,15 +156,15 @@ class NumericSums(Statistics):
         }, limbs
 
     def restore(self, described: Any, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Take over what `state` gave."""
+        """Restore what `state` returned."""
         names = [label_from_json(name) for name in described["features"]]
         self.features = {name: j for j, name in enumerate(names)}
         if len(self.features) != len(names):
             raise ValueError("a feature occurs twice")
         self.sums = []
         for k, low in enumerate(described["lows"]):
-            one = ExactSums(self.pairs)
-            one.load(len(names), low, arrays[f"sums{k}"])
-            if not one.possible():
+            class_sums = ExactSums(self.pairs)
+            class_sums.load(len(names), low, arrays[f"sums{k}"])
+            if not class_sums.possible():
                 raise ValueError("no examples have such sums")
-            self.sums.append(one)
+            self.sums.append(class_sums)

@@ -27,7 +27,7 @@ class PriorParameter:
 
 @parameter_class(kw_only=True)
 class NormalParameters:
-    """What is made of sums of numbers."""
+    """Parameters of models of numeric features."""
 
     ddof: int = parameter(
         Choice((0, 1)),
@@ -44,7 +44,7 @@ class NormalParameters:
 
 @parameter_class()
 class LevelParameters:
-    """What is made of counts of levels."""
+    """Parameters of models of categorical features."""
 
     alpha: float = parameter(
         Number(),

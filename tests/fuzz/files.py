@@ -34,9 +34,9 @@ from streamnb.corpus.delimited import LABEL_COLUMNS, TEXT_COLUMNS
 from streamnb.errors import ConfigError, CorpusError, ModelFileError, StreamNBError
 from streamnb.mailbox.transfer.formats import export, import_file
 from streamnb.mailbox.watch.maildir import MaildirAccount
-from streamnb.naive_bayes.base import TextModel
 from streamnb.naive_bayes.model_files import read as read_model
 from streamnb.naive_bayes.model_files import save
+from streamnb.naive_bayes.text_model import TextModel
 from streamnb.partial import LabelledRow, PartialCounts, assemble, count, merge, new_model, spec_of
 from streamnb.partial.partial_counts import _PREFIX, pack, unpack
 from streamnb.partial.spec import spec_digest
@@ -380,7 +380,7 @@ def maildir(data: bytes) -> None:
     for source, target in (("INBOX", "Junk"), ("Junk", "INBOX")):
         for _ in range(number):  # of two files with one unique name, one is listed at a time
             listing = account.list_messages(source)
-            assert set(account.headers(source, list(listing))) == set(listing)
+            assert set(account.fetch_headers(source, list(listing))) == set(listing)
             for uid in listing:
                 uid.encode("utf-8")
                 assert account.fetch_message(source, uid) is not None

@@ -22,8 +22,8 @@ from streamnb.features.word_pairs import WordPairs
 from streamnb.mail import parse
 from streamnb.mail.decode import normalize_nfc
 from streamnb.mailbox.digest import digest
-from streamnb.mailbox.service.response import Response, header_field
 from streamnb.mailbox.service.passthrough import pass_through
+from streamnb.mailbox.service.response import Response, header_field
 
 __all__ = ["TARGETS", "mails"]
 
@@ -117,42 +117,48 @@ def pages(data: bytes) -> None:
     _scan(data, html=True)
 
 
-def slow_header(data: bytes, start: int, end: int, most: int) -> tuple:
-    """The fields of a header, a line at a time."""
+def slow_header(data: bytes, start: int, end: int, limit: int) -> tuple:
+    """Return what `split_header` returns, a line at a time."""
     fields: list[list] = []  # name, begin and end of its value
-    current, is_cut, position = None, False, start
-    while position < end:
+    damaged: list[list[int]] = []  # begin and end of a line with its continuations
+    current: list | None = None
+    is_cut, position = False, start
+    while position < end and data[position : position + 1] != b"\n":
         newline = data.find(b"\n", position, end)
         stop, following = (end, end) if newline < 0 else (newline, newline + 1)
         line = data[position:stop]
         if line[:1] in (b" ", b"\t"):
             if current is not None:
-                current[2] = stop
-        elif match := re.match(rb"([!-9;-~]+):[ \t]*", line):
-            if len(fields) < most:
-                current = [match[1], position + match.end(), stop]
-                fields.append(current)
-            else:
-                current, is_cut = None, True
+                current[-1] = stop if len(current) == 3 else following
+        elif match := re.match(rb"(?:\0|\xef\xbb\xbf)*+([!-9;-~]+)[ \t]*:[ \t]*", line):
+            is_cut = is_cut or len(fields) >= limit
+            current = [match[1], position + match.end(), stop]
+            fields.append(current)
         elif line.startswith((b"From ", b">From ")):
             current = None
-        else:
+        elif data.find(b"\n\n", position, end) < 0:
             break
+        else:
+            current = [position, following]
+            damaged.append(current)
         position = following
-    tokens = [(name, data[begin:last]) for name, begin, last in fields]
+    readable = [(name, data[begin:last]) for name, begin, last in fields[:limit]]
     index: dict[bytes, bytes] = {}
-    for name, value in tokens:
+    for name, value in readable:
         index.setdefault(name.lower(), value)
-    return tokens, index, position, is_cut
+    lines = [data[begin:last] for begin, last in damaged[:limit]]
+    if lines and not readable:
+        return [], {}, start, [], False
+    return readable, index, position, lines, is_cut
 
 
 def header(data: bytes) -> None:
     choice = Choices(data)
-    most, start, short = choice.below(256), choice.below(16), choice.below(16)
+    limit, start, short = choice.below(256), choice.below(16), choice.below(16)
     text = choice.remaining_bytes()
     start = min(start, len(text))
     end = max(start, len(text) - short)
-    assert split_header(text, start, end, most) == slow_header(text, start, end, most)
+    assert split_header(text, start, end, limit) == slow_header(text, start, end, limit)
 
 
 GRAMS = {

@@ -14,11 +14,14 @@ def slow_words(text):
                           "\u3040-\u30ff\u3100-\u312f\u31a0-\u31bf\u31f0-\u31ff\u3400-\u4dbf"
                           "\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff]")  # fmt: skip
 
+    ignorable = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u3164\ufe00-\ufe0f"
+                           "\uffa0\ufff0-\ufff8\U000e0000-\U000e0fff]")  # fmt: skip
+
     def kind(c):
         if c in "'-.$!":
             return "inner"
         category = unicodedata.category(c)
-        if category == "Cf":
+        if category == "Cf" or c == "\0" or ignorable.match(c):
             return "hidden"
         if c.isspace() or (category[0] not in "LNM" and c != "_"):
             return "break"
@@ -68,7 +71,16 @@ def slow_nested(text, n, step):
     return dict(counts)
 
 
+INVISIBLE = re.compile(
+    rb"\0|\xc2\xad|\xcd\x8f|\xd8\x9c|\xe1(?:\x85[\x9f\xa0]|\x9e[\xb4\xb5]|\xa0[\x8b-\x8f])"
+    rb"|\xe2(?:\x80[\x8b-\x8f\xaa-\xae]|\x81[\xa0-\xaf])|\xe3\x85\xa4"
+    rb"|\xef(?:\xb8[\x80-\x8f]|\xbb\xbf|\xbe\xa0)|\xf3\xa0..",
+    re.S,
+)
+
+
 def slow_pairs(text, most):
+    text = INVISIBLE.sub(b"", text)
     tokens = re.findall(rb"[a-z0-9_\x80-\xff']+|[^a-z0-9_\x80-\xff'\x09-\x0d ]+", text.lower())[
         :most
     ]

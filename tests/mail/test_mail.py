@@ -174,7 +174,7 @@ def test_names_of_attachments():
 @pytest.mark.parametrize(
     ("data", "limits", "defect"),
     [
-        (b"A: 1\n\n" + b"x" * 5000, {"size": 1000}, "longer than 1000 bytes"),
+        (b"A: 1\n\n" + b"x" * 5000, {"size": 1000}, "more than 1000 bytes of text"),
         (b"A: 1\n" * 50, {"fields": 10}, "more than 10 header fields"),
         (multipart(["\na"] * 50).encode(), {"parts": 10}, "more than 10 parts"),
         (b"Content-Type: message/rfc822\n\n" * 50, {"depth": 10}, "nested more than 10 deep"),

@@ -187,7 +187,7 @@ def test_a_full_disk_loses_nothing_that_was_acknowledged(sample, tmp_path):
 EDITS = [
     "UPDATE ledger SET tokens = x'00'", "UPDATE ledger SET label = 99", "UPDATE ledger SET label = 'x'",
     "UPDATE ledger SET receipt = '[]'", "UPDATE ledger SET receipt = 'null'", "UPDATE ledger SET time = 'x'",
-    "UPDATE ledger SET labelled_by = 'x'", "UPDATE ledger SET expected = 99", "UPDATE ledger SET digest = 'x' WHERE id = 1",
+    "UPDATE ledger SET labelled_by = 'x'", "UPDATE ledger SET predicted = 99", "UPDATE ledger SET digest = 'x' WHERE id = 1",
     "UPDATE state SET value = '[]' WHERE name = 'known'", "UPDATE state SET value = '{' WHERE name = 'known'",
     "UPDATE blocks_0 SET cells = 'x'", "UPDATE blocks_0 SET cells = x'00'", "DELETE FROM blocks_0",
     "UPDATE features_0 SET place = 10000000", "UPDATE features_0 SET place = -1",
@@ -259,7 +259,7 @@ def test_what_is_sound_of_a_damaged_database_is_rescued(tmp_path, statement):
     lost = "ledger" in statement
     left = lost or "features" in statement
     assert (status, "left out" in error) == ((4, True) if left else (0, False))
-    assert f"{10 - lost} learnings kept" in out
+    assert f"{10 - lost} messages kept" in out
     with Mailbox(new) as mailbox:
         assert mailbox.verify() == []
         assert mailbox.labels == ["spam", "ham"]

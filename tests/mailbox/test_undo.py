@@ -159,10 +159,10 @@ def test_undo_by_the_hour_where_the_clock_was_ahead_takes_back_that_hour(tmp_pat
     status, out, _ = streamnb_command("undo", "--since", "1h", "--db", tmp_path / "db")
     assert (status, out.partition(": ")[2]) == (
         0,
-        "1 learnings taken back, 0 earlier ones restored\n",
+        "1 labels removed, 0 earlier ones restored\n",
     )
     status, out, _ = streamnb_command("undo", "--since", "1h", "--db", tmp_path / "db")
-    assert "0 learnings taken back" in out
+    assert "0 labels removed" in out
     with Mailbox(tmp_path / "db") as box:
         assert exported(box) == before
 
@@ -174,11 +174,11 @@ def test_undo_asks_before_much_is_taken_back(tmp_path):
             box.learn(SPAM + b"%d" % i, "spam")
     status, _, error = streamnb_command("undo", "--since", "1h", *db)
     assert status == 2
-    assert "101 learnings would be taken back" in error
-    assert "1 learnings taken back" in streamnb_command("undo", "--last", *db)[1]
-    assert "3 learnings taken back" in streamnb_command("undo", "--last", 3, *db)[1]
-    assert streamnb_command("undo", "--redo", *db)[1].startswith("3 learnings made again")
-    assert "100 learnings taken back" in streamnb_command("undo", "--since", "1h", "--yes", *db)[1]
+    assert "101 labels would be removed" in error
+    assert "1 labels removed" in streamnb_command("undo", "--last", *db)[1]
+    assert "3 labels removed" in streamnb_command("undo", "--last", 3, *db)[1]
+    assert streamnb_command("undo", "--redo", *db)[1].startswith("3 labels learned again")
+    assert "100 labels removed" in streamnb_command("undo", "--since", "1h", "--yes", *db)[1]
     assert streamnb_command("undo", "--last", *db)[1] == "nothing was learned\n"
     streamnb_command("undo", "--redo", *db)
     assert streamnb_command("undo", "--redo", *db)[1] == "there is nothing to redo\n"

@@ -30,10 +30,10 @@ from streamnb.features.mail_words import MailTokenizer
 from streamnb.mail import parse
 from streamnb.mailbox.digest import digest, header_key
 from streamnb.mailbox.location import socket_path
-from streamnb.mailbox.service.response import Response, JudgeOptions, judge, header_field
 from streamnb.mailbox.service.client import MailboxClient
 from streamnb.mailbox.service.passthrough import pass_through
 from streamnb.mailbox.service.protocol import MOST, read_request, write_reply
+from streamnb.mailbox.service.response import JudgeOptions, Response, header_field, judge
 from streamnb.mailbox.sources import messages
 
 ANSWER = Response("S", 0, 3.25, "spam", 0.96, [])
@@ -290,16 +290,16 @@ def test_commands_learn_and_forget_from_all_sources(sample, tmp_path):
     status, out, _ = streamnb_command("learn", "spam", data / "005.eml", *db)
     assert (status, out) == (0, f"{data}/005.eml: learned\n")
     status, out, _ = streamnb_command("learn", "ham", data / "005.eml", *db)
-    assert (status, out) == (0, f"{data}/005.eml: corrected: spam was taken back\n")
+    assert (status, out) == (0, f"{data}/005.eml: learned; its earlier label spam was removed\n")
     status, out, _ = streamnb_command("learn", "spam", data / "005.eml", "--program", *db)
-    assert (status, out) == (0, f"{data}/005.eml: not learned: a person said ham\n")
+    assert (status, out) == (0, f"{data}/005.eml: unchanged: a person labelled it ham\n")
     box = tmp_path / "box.mbox"
     messages = [(data / f"{i:03}.eml").read_bytes() for i in range(3)]
     box.write_bytes(b"".join(b"From a Mon Jan  1 00:00:00 2026\n" + m + b"\n" for m in messages))
     status, out, _ = streamnb_command("learn", "ham", box, *db)
     assert (status, out) == (0, "3 messages: 3 learned\n")
     status, out, _ = streamnb_command("learn", "ham", data / "000.eml", *db)
-    assert "nothing to do" in out
+    assert "unchanged" in out
     (tmp_path / "maildir" / "tmp").mkdir(parents=True)
     for place in ("cur", "new"):
         (tmp_path / "maildir" / place).mkdir()
@@ -329,7 +329,7 @@ def test_commands_learn_and_forget_from_all_sources(sample, tmp_path):
     status, out, _ = streamnb_command("verify", *db)
     assert (status, out) == (0, f"{tmp_path}/db: counts and ledger agree\n")
     status, out, _ = streamnb_command("status", *db)
-    assert "labels corrected: 1, taken back: 2" in out
+    assert "labels corrected: 1, removed: 2" in out
     status, out, _ = streamnb_command("undo", "--since", "1h", *db)
     assert status == 0
     assert json.loads(streamnb_command("status", *db, "--json")[1])["features"] == [0] * 4

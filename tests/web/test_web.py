@@ -337,18 +337,18 @@ def test_the_record_is_bounded_and_can_be_turned_off(tmp_path):
         assert record.entries() == []
     db = ("--db", tmp_path / "mail.db")
     assert (
-        streamnb_command("verdicts", "--most", 0, *db)[1] == "0 messages; at most 0, for 0 days\n"
+        streamnb_command("verdicts", "--most", 0, *db)[1] == "0 verdicts; at most 0, for 0 days\n"
     )
     done = subprocess.run(
         [*STREAMNB, "filter", *map(str, db)], input=mail(1), capture_output=True, check=True
     )
     assert done.stderr == b""
-    assert streamnb_command("verdicts", *db)[1].startswith("0 messages")
+    assert streamnb_command("verdicts", *db)[1].startswith("0 verdicts")
     streamnb_command("verdicts", "--most", 9, "--days", 9, *db)
     subprocess.run(
         [*STREAMNB, "filter", *map(str, db)], input=mail(1), capture_output=True, check=True
     )
-    assert streamnb_command("verdicts", *db)[1].startswith("1 messages")
+    assert streamnb_command("verdicts", *db)[1].startswith("1 verdicts")
     assert '"subject": "m1"' in streamnb_command("verdicts", "--json", *db)[1]
 
 
@@ -363,7 +363,7 @@ def test_what_is_erased_leaves_no_trace(tmp_path, home):
     )
     assert b"zanzibarxyz" in (tmp_path / "mail.db").read_bytes()
     status, out, _ = streamnb_command("forget", "--erase", tmp_path / "one.eml", *db)
-    assert (status, out) == (0, "1 messages erased, of 1 that were named\n")
+    assert (status, out) == (0, "1 messages of 1 named erased\n")
     for name in ("mail.db", "mail.db-wal"):
         if (tmp_path / name).exists():
             assert b"zanzibarxyz" not in (tmp_path / name).read_bytes()

@@ -1,1 +1,1 @@
-"""What a mailbox knows, as files and back: JSON lines, model files, bogofilter's dump, merging."""
+"""Exports, imports and merging of mailboxes: JSON lines, model files, bogofilter's dump."""

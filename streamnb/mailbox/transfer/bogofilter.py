@@ -1,4 +1,4 @@
-"""bogofilter's dump (`bogoutil -d`): in how many messages of spam and ham each word was."""
+"""bogofilter's word list (`bogoutil -d`): the numbers of spam and ham that have each word."""
 
 from __future__ import annotations
 
@@ -15,29 +15,36 @@ from streamnb.errors import StateError
 from streamnb.features.mail_words import MailTokenizer
 from streamnb.features.token_counts import TokenCounts
 from streamnb.mailbox.store import Mailbox
-from streamnb.mailbox.transfer.extract import LedgerExport, digest_of_file, named, of_counts
+from streamnb.mailbox.transfer.ledger_export import (
+    LedgerExport,
+    export_of_counts,
+    file_digest,
+    split_names,
+)
 
-# What bogofilter calls the words of header fields, where it differs from us.
-_OURS = {b"subj:": b"subject:", b"rtrn:": b"return-path:", b"rcvd:": b"received:"}
-_THEIRS = {ours: theirs for theirs, ours in _OURS.items()}
-_OF_BODIES = ("url", "html", "type", "name")  # prefixes of words that stand in no header field
+# bogofilter's prefixes of words in header fields, and ours, where they differ.
+_OUR_PREFIXES = {b"subj:": b"subject:", b"rtrn:": b"return-path:", b"rcvd:": b"received:"}
+_BOGOFILTER_PREFIXES = {prefix: original for original, prefix in _OUR_PREFIXES.items()}
+_BODY_PREFIXES = ("url", "html", "type", "name")  # of words outside the header
 
 
-def _renamed(token: bytes, prefixes: Mapping[bytes, bytes]) -> bytes:
-    """A token with another prefix."""
-    for before, after in prefixes.items():
-        if token.startswith(before):
-            return after + token.removeprefix(before)
+def _rename_prefix(token: bytes, prefixes: Mapping[bytes, bytes]) -> bytes:
+    """Return a token with its prefix replaced."""
+    for old, new in prefixes.items():
+        if token.startswith(old):
+            return new + token.removeprefix(old)
     return token
 
 
-def write_dump(mailbox: Mailbox, left_out: dict[str, int]) -> Iterator[bytes]:
-    """In how many messages of ham and spam each word was: recounted from the ledger.
+def write_dump(mailbox: Mailbox, omitted: dict[str, int]) -> Iterator[bytes]:
+    """Yield the lines of a dump, counted from the ledger.
 
-    How many messages other classes have, for which a dump has no place, is added to `left_out`.
+    The number of messages of each class other than ham and spam is added to `omitted`.
     """
     tokenizers = mailbox.classifier.tokenizer.tokenizers
-    views = [view for view, of in enumerate(tokenizers) if isinstance(of, MailTokenizer)]
+    views = [
+        view for view, tokenizer in enumerate(tokenizers) if isinstance(tokenizer, MailTokenizer)
+    ]
     words = MemoryCounts(keep_names=False)
     words.add_classes(["spam", "ham"])
     messages: defaultdict[str, float] = defaultdict(float)
@@ -47,9 +54,7 @@ def write_dump(mailbox: Mailbox, left_out: dict[str, int]) -> Iterator[bytes]:
         if label in ("ham", "spam") and row.tokens is not None:
             for view in views:
                 words.add(row.tokens[view], label, 1.0)
-    left_out |= {
-        label: round(messages[label]) for label in messages if label not in ("ham", "spam")
-    }
+    omitted |= {label: round(messages[label]) for label in messages if label not in ("ham", "spam")}
     yield b".MSG_COUNT %d %d\n" % (round(messages["spam"]), round(messages["ham"]))
     lines = []
     for view in views:
@@ -58,12 +63,14 @@ def write_dump(mailbox: Mailbox, left_out: dict[str, int]) -> Iterator[bytes]:
         for name, counts in zip(names, cells.round().astype(int).tolist(), strict=True):
             word = None if name is None else _core.decode_name(name)
             if isinstance(word, str) and any(counts) and word.split() == [word]:
-                lines.append(b"%s %d %d\n" % (_renamed(word.encode(), _THEIRS), *counts))
+                lines.append(
+                    b"%s %d %d\n" % (_rename_prefix(word.encode(), _BOGOFILTER_PREFIXES), *counts)
+                )
     yield from sorted(lines)
 
 
-def read_dump(path: str, shown: str) -> LedgerExport:
-    """What a dump holds; `shown` is its name in errors."""
+def read_dump(path: str, name: str) -> LedgerExport:
+    """Return the counts of a dump; `name` is the file's name in errors."""
     classifier = MailClassifier(label_noise=0.0)
     views: dict[str, dict[str, list[float]]] = {name: {} for name in classifier.view_names}
     weights = [0.0, 0.0]
@@ -78,24 +85,28 @@ def read_dump(path: str, shown: str) -> LedgerExport:
                     raise ValueError
             except (ValueError, OverflowError):
                 raise StateError(
-                    f"{shown}:{number}: expected 'token spam-count ham-count'"
+                    f"{name}:{number}: expected 'token spam-count ham-count'"
                 ) from None
             if token == b".MSG_COUNT":
                 weights = counts
             elif not token.startswith(b"."):
-                word = _renamed(token, _OURS).decode("utf-8", "replace")
+                word = _rename_prefix(token, _OUR_PREFIXES).decode("utf-8", "replace")
                 prefix, colon, _ = word.partition(":")
-                views["header" if colon and prefix not in _OF_BODIES else "body"][word] = counts
+                views["header" if colon and prefix not in _BODY_PREFIXES else "body"][word] = counts
     if min(weights) <= 0:
-        raise StateError(f"{shown}: no line '.MSG_COUNT spam ham' with messages of both")
+        raise StateError(f"{name}: no line '.MSG_COUNT spam ham' with messages of both")
     tokens = [TokenCounts.from_dict(dict.fromkeys(words, 1)) for words in views.values()]
     cells = [np.array(list(words.values())).reshape(-1, 2) for words in views.values()]
 
     def names() -> Iterator[tuple[int, int, bytes]]:
-        for view, of in enumerate(tokens):
-            yield from named(view, of.fingerprints, of.names or b"", of.ends)
+        for view, features in enumerate(tokens):
+            yield from split_names(
+                view, features.fingerprints, features.names or b"", features.ends
+            )
 
-    counts_of = [(of.fingerprints, counts) for of, counts in zip(tokens, cells, strict=True)]
-    return of_counts(
-        shown, classifier, ["spam", "ham"], weights, counts_of, names, digest_of_file(path)
+    counts_of_views = [
+        (features.fingerprints, counts) for features, counts in zip(tokens, cells, strict=True)
+    ]
+    return export_of_counts(
+        name, classifier, ["spam", "ham"], weights, counts_of_views, names, file_digest(path)
     )

@@ -1,4 +1,4 @@
-"""A mailbox as a file and back: JSON lines, a model file, bogofilter's dump."""
+"""Exports and imports of a mailbox: JSON lines, a model file, bogofilter's dump."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from streamnb.counts.memory import NO_NAME, MemoryCounts
 from streamnb.errors import ModelFileError, OutputError, StateError, convert_os_errors
 from streamnb.features.token_counts import TokenCounts
 from streamnb.mailbox.store import Mailbox
-from streamnb.mailbox.transfer import extract
+from streamnb.mailbox.transfer import ledger_export
 from streamnb.mailbox.transfer.bogofilter import read_dump, write_dump
 from streamnb.mailbox.transfer.json_lines import read_lines, write_lines
-from streamnb.naive_bayes.base import TextModel
+from streamnb.naive_bayes.text_model import TextModel
 from streamnb.storage import open_output
 
 FORMATS = ("lines", "model", "bogofilter")
@@ -30,37 +30,39 @@ FORMATS = ("lines", "model", "bogofilter")
 def export(
     mailbox: Mailbox, path: str, kind: str = "lines", messages: bool = True
 ) -> dict[str, int]:
-    """Write what a mailbox knows.
+    """Write a mailbox to a file.
 
     Parameters
     ----------
     path
         The file, "-" for standard output.
     kind
-        One of `FORMATS`: "lines" is JSON, sorted, and holds everything; equal states give equal
-        bytes. "model" is a model file, for `streamnb explain` and programs. "bogofilter" is what
-        `bogoutil -l` reads: in how many messages each word was.
+        One of `FORMATS`. "lines" is sorted JSON with everything; equal mailboxes give equal bytes.
+        "model" is a model file for `streamnb explain` and programs. "bogofilter" is a word list
+        for `bogoutil -l`, with the number of messages that have each word.
     messages
-        Whether "lines" holds the ledger too: which messages were learned, when, from where.
+        Whether "lines" includes the ledger.
 
     Returns
     -------
     dict
-        The classes that the format has no place for, and how many messages they have.
+        The number of messages of each class that the format cannot hold.
     """
-    left_out: dict[str, int] = {}
-    ours = {os.path.realpath(mailbox.path) + ending for ending in ("", "-wal", "-shm", ".sock")}
-    if path != "-" and os.path.realpath(path) in ours:
-        raise OutputError(f"{path}: this is the database itself: export to another file")
+    omitted: dict[str, int] = {}
+    database_files = {
+        os.path.realpath(mailbox.path) + ending for ending in ("", "-wal", "-shm", ".sock")
+    }
+    if path != "-" and os.path.realpath(path) in database_files:
+        raise OutputError(f"{path}: it is the database itself; export to another file")
     with mailbox.reading():
         if kind == "model":
             _export_model(mailbox, path)
-            return left_out
-        lines = write_lines(mailbox, messages) if kind == "lines" else write_dump(mailbox, left_out)
+            return omitted
+        lines = write_lines(mailbox, messages) if kind == "lines" else write_dump(mailbox, omitted)
         with open_output(path, "the export", private=True) as file:
             for line in lines:
                 file.write(line)
-    return left_out
+    return omitted
 
 
 def _export_model(mailbox: Mailbox, path: str) -> None:
@@ -73,12 +75,12 @@ def _export_model(mailbox: Mailbox, path: str) -> None:
             TokenCounts.unchecked(fingerprints, np.ones(len(cells)), text, ends),
             cells, counts.labels, counts.weights,
         )  # fmt: skip
-    made = Classifier.from_settings(model, mailbox.classifier.settings())
+    classifier = Classifier.from_settings(model, mailbox.classifier.settings())
     with (
         tempfile.TemporaryDirectory(prefix="streamnb-") as folder,
         open_output(path, "the export", private=True) as target,
     ):
-        made.save(f"{folder}/model")
+        classifier.save(f"{folder}/model")
         with open(f"{folder}/model", "rb") as file:
             shutil.copyfileobj(file, target)
 
@@ -86,19 +88,19 @@ def _export_model(mailbox: Mailbox, path: str) -> None:
 def _joined(names: list[bytes | None]) -> tuple[bytes | None, Any]:
     if not any(names):
         return None, None
-    parts = [NO_NAME if name is None else name for name in names]
-    return b"".join(parts), np.cumsum([len(part) for part in parts], dtype=np.uint32)
+    texts = [NO_NAME if name is None else name for name in names]
+    return b"".join(texts), np.cumsum([len(text) for text in texts], dtype=np.uint32)
 
 
-def import_file(mailbox: Mailbox, path: str, kind: str | None = None) -> extract.MergeResult:
-    """Add what a file holds that `export`, `streamnb replay --save` or `bogoutil -d` wrote.
+def import_file(mailbox: Mailbox, path: str, kind: str | None = None) -> ledger_export.MergeResult:
+    """Add a file that `export`, `streamnb replay --save` or `bogoutil -d` wrote.
 
     Parameters
     ----------
     path
         The file, "-" for standard input.
     kind
-        One of `FORMATS`; None to find out.
+        One of `FORMATS`; None to detect it.
     """
     with contextlib.ExitStack() as stack, convert_os_errors(StateError, f"{path}: cannot be read"):
         real = path
@@ -111,34 +113,34 @@ def import_file(mailbox: Mailbox, path: str, kind: str | None = None) -> extract
             real = copy.name
         head = _head(real)
         kind = kind or {b"PK": "model", b'{"': "lines"}.get(head[:2], "bogofilter")
-        reader = {"model": _model_extract, "lines": read_lines, "bogofilter": read_dump}
-        return extract.merge_export(mailbox, reader[kind](real, path))  # which reads on
+        reader = {"model": _model_export, "lines": read_lines, "bogofilter": read_dump}
+        return ledger_export.merge_export(mailbox, reader[kind](real, path))  # which reads on
 
 
 def _head(path: str) -> bytes:
-    """How a regular file begins."""
+    """Return the first bytes of a regular file."""
     try:
         with open(path, "rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 raise OSError(None, "not a regular file")
             return file.read(4)
-    except ValueError as error:  # a name that no file can have
+    except ValueError as error:  # a NUL in the name
         raise OSError(None, str(error)) from None
 
 
-def merge(mailbox: Mailbox, other: Mailbox) -> extract.MergeResult:
-    """Add what another mailbox knows."""
+def merge(mailbox: Mailbox, other: Mailbox) -> ledger_export.MergeResult:
+    """Add the messages of another mailbox."""
     if mailbox.database.file == other.database.file:
         raise StateError(f"{other.path}: a database cannot be merged with itself")
     with other.reading():
-        return extract.merge_export(mailbox, extract.of_mailbox(other))
+        return ledger_export.merge_export(mailbox, ledger_export.export_of_mailbox(other))
 
 
-def _model_extract(path: str, shown: str) -> extract.LedgerExport:
+def _model_export(path: str, name: str) -> ledger_export.LedgerExport:
     try:
         classifier = Classifier.load(path)
-    except ModelFileError as error:  # which may name a copy of standard input
-        raise ModelFileError(str(error).replace(path, shown)) from None
+    except ModelFileError as error:  # it may name a copy of standard input
+        raise ModelFileError(str(error).replace(path, name)) from None
     tables = [model.counts for model in classifier.models]
 
     def names() -> Iterator[tuple[int, int, bytes]]:
@@ -147,10 +149,10 @@ def _model_extract(path: str, shown: str) -> extract.LedgerExport:
                 continue
             fingerprints, _, text, ends = counts.table.arrays()
             if text is not None:
-                found = extract.named(view, fingerprints, text, ends)
-                yield from (one for one in found if one[2] != NO_NAME)
+                named_features = ledger_export.split_names(view, fingerprints, text, ends)
+                yield from (item for item in named_features if item[2] != NO_NAME)
 
-    return extract.of_counts(
-        shown, classifier, list(tables[0].labels), list(tables[0].weights),
-        [counts.items() for counts in tables], names, extract.digest_of_file(path),
+    return ledger_export.export_of_counts(
+        name, classifier, list(tables[0].labels), list(tables[0].weights),
+        [counts.items() for counts in tables], names, ledger_export.file_digest(path),
     )  # fmt: skip

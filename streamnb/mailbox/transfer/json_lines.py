@@ -1,8 +1,8 @@
-"""A mailbox as JSON lines: sorted, so that equal states give equal bytes.
+"""A mailbox as sorted JSON lines: equal mailboxes give equal bytes.
 
-The first line is the classifier; a line a feature, with its counts for people to read; a line a
-message with what it added, which is what is added up again when they are read; the last says how
-many lines there are before it.
+The first line is the classifier. A line for each feature has its counts, for people to read. A line
+for each message has its receipt and features, which an import adds up. The last line has the number
+of lines before it.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from streamnb.mailbox.ledger import Row
 from streamnb.mailbox.memory import check_row, classifier_of
 from streamnb.mailbox.packed import pack_tokens, unpack_tokens
 from streamnb.mailbox.store import Mailbox
-from streamnb.mailbox.transfer.extract import LedgerExport, digest_of_file, of_counts
-from streamnb.naive_bayes.base import TextModel
+from streamnb.mailbox.transfer.ledger_export import LedgerExport, export_of_counts, file_digest
 from streamnb.naive_bayes.receipt import Receipt
+from streamnb.naive_bayes.text_model import TextModel
 from streamnb.storage import label_from_json, label_to_json
 
 _HEAD = "streamnb mailbox"
-_LINE = 1 << 28  # bytes of a line: one import may be a whole model
+_MAX_LINE = 1 << 28  # bytes of a line: a row of an import may be a whole model
 
 
 def _json(value: Any) -> bytes:
@@ -37,53 +37,53 @@ def _json(value: Any) -> bytes:
 
 
 def write_lines(mailbox: Mailbox, messages: bool) -> Iterator[bytes]:
-    """All lines; without `messages`, only what is counted."""
+    """Yield all lines, without `messages` only those of the counts."""
     labels = [str(label) for label in mailbox.labels]
     weights = mailbox.counts[0].weights
-    alive = [k for k in sorted(range(len(labels)), key=labels.__getitem__) if weights[k] > 0]
+    active = [k for k in sorted(range(len(labels)), key=labels.__getitem__) if weights[k] > 0]
     head: dict[str, Any] = {
         "format": _HEAD,
-        "ends": True,  # the last line says how many there are before it
+        "ends": True,  # the last line has the number of lines
         "version": 1,
-        "model": mailbox.classifier.model.reordered_header(alive),
+        "model": mailbox.classifier.model.reordered_header(active),
         "settings": mailbox.classifier.settings(),
-        "classes": [[label_to_json(mailbox.labels[k]), weights[k]] for k in alive],
+        "classes": [[label_to_json(mailbox.labels[k]), weights[k]] for k in active],
     }
     yield _json(head)
     lines = 1
     for view, counts in enumerate(mailbox.counts):
         fingerprints, cells, _, names = counts.rows()
         for i in np.argsort(fingerprints).tolist():
-            found = {labels[k]: cells[i, k] for k in alive if cells[i, k]}
-            line: dict[str, Any] = {"view": view, "counts": found}
+            class_counts = {labels[k]: cells[i, k] for k in active if cells[i, k]}
+            line: dict[str, Any] = {"view": view, "counts": class_counts}
             line["fingerprint"] = f"{int(fingerprints[i]):016x}"
             if names[i] is not None:
-                line["name"] = _shown(names[i])
+                line["name"] = _format_name(names[i])
             yield _json(line)
         lines += len(fingerprints)
     if messages:
         for number in mailbox.ledger.numbers("removed_at IS NULL", order="digest"):
             row = mailbox.ledger.row(number)
-            yield _json(_row_line(row, mailbox.classifier.model, labels, alive))
+            yield _json(_row_line(row, mailbox.classifier.model, labels, active))
             lines += 1
     yield _json({"lines": lines})
 
 
-def _shown(name: Any) -> str:
-    """A name as text, or, after a NUL, in hexadecimal."""
+def _format_name(name: Any) -> str:
+    """Return a feature's name as text, or after a NUL in hexadecimal if it is none."""
     decoded = _core.decode_name(name)
-    plain = isinstance(decoded, str) and not decoded.startswith("\0")
-    return decoded if plain else f"\0{name.hex()}"
+    is_text = isinstance(decoded, str) and not decoded.startswith("\0")
+    return decoded if is_text else f"\0{name.hex()}"
 
 
 def _read_name(text: str) -> bytes:
-    """What `_shown` showed."""
+    """Return the name that `_format_name` formatted."""
     return bytes.fromhex(text[1:]) if text.startswith("\0") else _core.encode_name(text)
 
 
-def _row_line(row: Row, model: TextModel, labels: list[str], alive: list[int]) -> dict[str, Any]:
-    # Classes by our order, so that histories make no difference.
-    receipt = model.remap_classes(row.receipt, alive)
+def _row_line(row: Row, model: TextModel, labels: list[str], active: list[int]) -> dict[str, Any]:
+    # Class indices in the order of labels, whatever the order of learning was.
+    receipt = model.remap_classes(row.receipt, active)
     tokens = None if row.tokens is None else base64.b64encode(pack_tokens(row.tokens)).decode()
     return {
         "digest": row.digest.hex(),
@@ -91,18 +91,18 @@ def _row_line(row: Row, model: TextModel, labels: list[str], alive: list[int]) -
         "labelled_by": row.labelled_by,
         "source": row.source,
         "time": row.time,
-        "predicted": labels[row.predicted] if row.predicted in alive else None,
+        "predicted": labels[row.predicted] if row.predicted in active else None,
         "tokenizer": row.tokenizer,
         "receipt": receipt.to_json(),
         "tokens": tokens,
     }
 
 
-def _numbered(path: str, shown: str, having: bytes = b"") -> Iterator[tuple[int, Any]]:
-    """The lines that have something, read, with their numbers."""
+def _numbered(path: str, name: str, containing: bytes = b"") -> Iterator[tuple[int, Any]]:
+    """Yield number and object of each line that contains certain bytes."""
     with open(path, "rb") as file:
-        for number, line in iterate_lines(file, _LINE):
-            if having not in line:
+        for number, line in iterate_lines(file, _MAX_LINE):
+            if containing not in line:
                 continue
             try:
                 value = json.loads(line.decode("utf-8-sig"))
@@ -110,124 +110,129 @@ def _numbered(path: str, shown: str, having: bytes = b"") -> Iterator[tuple[int,
                     raise ValueError("not an object")
             except (ValueError, RecursionError) as error:
                 raise StateError(
-                    f"{shown}:{number}: not what export writes ({error!s:.100})"
+                    f"{name}:{number}: not a line of streamnb export ({error!s:.100})"
                 ) from None
             yield number, value
 
 
 @contextlib.contextmanager
-def _sound(shown: str, number: int) -> Iterator[None]:
-    """Say which line is not what `export` writes."""
+def _checked(name: str, number: int) -> Iterator[None]:
+    """Re-raise errors as StateError that names the line."""
     try:
         yield
     except StateError:
         raise
     except Exception as error:
-        why = f"{'no such thing' if isinstance(error, LookupError) else 'unsound'}: {error!s:.100}"
-        raise StateError(f"{shown}:{number}: not what export writes ({why})") from None
+        reason = "unknown name" if isinstance(error, LookupError) else "inconsistent"
+        raise StateError(
+            f"{name}:{number}: not a line of streamnb export ({reason}: {error!s:.100})"
+        ) from None
 
 
-def read_lines(path: str, shown: str) -> LedgerExport:
-    """What a file holds that `write_lines` wrote; `shown` is its name in errors."""
-    first: dict[str, Any] = next((line for _, line in _numbered(path, shown)), {})
-    with _sound(shown, 1):
-        if first.get("format") != _HEAD or first.get("version") != 1:
-            raise StateError(f"{shown}:1: not what `streamnb export` of this version wrote")
-        classifier = classifier_of(first)
-        labels = [label_from_json(label) for label, _ in first["classes"]]
-        weights = [float(weight) for _, weight in first["classes"]]
+def read_lines(path: str, name: str) -> LedgerExport:
+    """Return the export that `write_lines` wrote; `name` is the file's name in errors."""
+    header: dict[str, Any] = next((line for _, line in _numbered(path, name)), {})
+    with _checked(name, 1):
+        if header.get("format") != _HEAD or header.get("version") != 1:
+            raise StateError(f"{name}:1: not an export of this version of streamnb")
+        classifier = classifier_of(header)
+        labels = [label_from_json(label) for label, _ in header["classes"]]
+        weights = [float(weight) for _, weight in header["classes"]]
         if len(set(map(str, labels))) != len(labels) or not all(0 <= w < 1e100 for w in weights):
-            raise ValueError("the classes are not sound")
-        if first.get("ends"):
-            _check_whole(path, shown)
-    place = {str(label): k for k, label in enumerate(labels)}
+            raise ValueError("duplicate classes or impossible weights")
+        if header.get("ends"):
+            _check_whole(path, name)
+    label_index = {str(label): k for k, label in enumerate(labels)}
 
     def names() -> Iterator[tuple[int, int, bytes]]:
-        for number, line in _numbered(path, shown, b'"name"'):
-            with _sound(shown, number):
+        for number, line in _numbered(path, name, b'"name"'):
+            with _checked(name, number):
                 if isinstance(line.get("name"), str):
-                    name = _read_name(line["name"])
+                    feature_name = _read_name(line["name"])
                     view, fingerprint = int(line["view"]), int(line["fingerprint"], 16)
                     if not 0 <= view < len(classifier.models) or not 0 <= fingerprint < 1 << 64:
                         raise ValueError("no such feature")
-                    yield view, fingerprint, name
+                    yield view, fingerprint, feature_name
 
     def rows() -> Iterator[Row]:
-        for number, line in _numbered(path, shown, b'"digest"'):
+        for number, line in _numbered(path, name, b'"digest"'):
             if "digest" in line:
-                with _sound(shown, number):
-                    row = _row_of(line, place, classifier.model)
+                with _checked(name, number):
+                    row = _row_of(line, label_index, classifier.model)
                 yield row
 
-    if sum("digest" in line for _, line in _numbered(path, shown)):  # each line is one
-        return LedgerExport(shown, classifier, labels, rows, names)
-    tables = _tables(path, shown, place, len(classifier.models))
-    return of_counts(shown, classifier, labels, weights, tables, names, digest_of_file(path))
+    if sum("digest" in line for _, line in _numbered(path, name)):  # each line is one
+        return LedgerExport(name, classifier, labels, rows, names)
+    tables = _tables(path, name, label_index, len(classifier.models))
+    return export_of_counts(name, classifier, labels, weights, tables, names, file_digest(path))
 
 
-def _check_whole(path: str, shown: str) -> None:
-    """Raise StateError for a file without all its lines.
+def _check_whole(path: str, name: str) -> None:
+    """Raise StateError unless the last line has the number of lines.
 
-    One that was cut off between two lines would be taken for a smaller mailbox.
+    A file that was cut off between two lines would be read as a smaller mailbox.
     """
     with open(path, "rb") as file:
-        ((number, last),) = deque(iterate_lines(file, _LINE), 1)
+        ((number, last),) = deque(iterate_lines(file, _MAX_LINE), 1)
     try:
-        whole = json.loads(last) == {"lines": number - 1}
+        is_whole = json.loads(last) == {"lines": number - 1}
     except (ValueError, RecursionError):
-        whole = False
-    if not whole:
+        is_whole = False
+    if not is_whole:
         raise StateError(
-            f"{shown}:{number}: it is cut off, or lines were taken out or added; where that is "
-            'meant, take "ends" out of its first line and its last line away'
+            f"{name}:{number}: the file is cut off, or lines were added or removed; to import it "
+            'all the same, remove "ends" from its first line, and its last line'
         )
 
 
-def _row_of(line: dict[str, Any], place: dict[str, int], model: TextModel) -> Row:
+def _row_of(line: dict[str, Any], label_index: dict[str, int], model: TextModel) -> Row:
     tokens = line["tokens"]
     receipt = Receipt.from_json(line["receipt"])
     if receipt.class_weight < 0 or min(receipt.view_weights, default=-1.0) < 0:
         raise ValueError("a weight below zero")
     if not abs(float(line["time"])) < 1e12:
         raise ValueError("no such time")
-    key = bytes.fromhex(line["digest"])
-    if len(key) != 32:
+    digest = bytes.fromhex(line["digest"])
+    if len(digest) != 32:
         raise ValueError("no such message")
     predicted = line["predicted"]
     row = Row(
         id=0,
-        digest=key,
-        label=place[line["label"]],
+        digest=digest,
+        label=label_index[line["label"]],
         labelled_by=line["labelled_by"],
         source=str(line["source"]),
         time=float(line["time"]),
         added_at=0.0,
         removed_at=None,
-        predicted=None if predicted is None else place.get(predicted),
+        predicted=None if predicted is None else label_index.get(predicted),
         tokenizer=str(line["tokenizer"]),
         receipt=receipt,
         tokens=None if tokens is None else unpack_tokens(base64.b64decode(tokens, validate=True)),
     )
-    check_row(row, model, len(place))
+    check_row(row, model, len(label_index))
     return row
 
 
-def _tables(path: str, shown: str, place: dict[str, int], views: int) -> list[tuple[Any, Any]]:
+def _tables(path: str, name: str, label_index: dict[str, int], views: int) -> list[tuple[Any, Any]]:
     keys: list[list[int]] = [[] for _ in range(views)]
     cells: list[list[list[float]]] = [[] for _ in range(views)]
-    for number, line in _numbered(path, shown):
+    for number, line in _numbered(path, name):
         if "fingerprint" in line:
-            with _sound(shown, number):
-                found = [0.0] * len(place)
+            with _checked(name, number):
+                class_counts = [0.0] * len(label_index)
                 for label, count in line["counts"].items():
                     if not 0 <= float(count) < 1e100:
                         raise ValueError("a count below zero, or too large")
-                    found[place[label]] = float(count)
+                    class_counts[label_index[label]] = float(count)
                 keys[line["view"]].append(int(line["fingerprint"], 16))
-                cells[line["view"]].append(found)
-    if any(len(set(some)) != len(some) for some in keys):
-        raise StateError(f"{shown}: a feature occurs twice")
+                cells[line["view"]].append(class_counts)
+    if any(len(set(fingerprints)) != len(fingerprints) for fingerprints in keys):
+        raise StateError(f"{name}: a feature occurs twice")
     return [
-        (np.array(mine, np.uint64), np.array(rows, np.float64).reshape(len(mine), len(place)))
-        for mine, rows in zip(keys, cells, strict=True)
+        (
+            np.array(fingerprints, np.uint64),
+            np.array(rows, np.float64).reshape(len(fingerprints), len(label_index)),
+        )
+        for fingerprints, rows in zip(keys, cells, strict=True)
     ]

@@ -78,7 +78,7 @@ def parse_imap_url(url: str) -> ImapAddress:
 
 @dataclass(frozen=True)
 class Access:
-    """Where the password is, and which certificates are trusted.
+    """The source of the password, and the certificates that are trusted.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Where each message of an account was last seen. Moves are detected by comparing with this."""
+"""The folder in which each message of an account was last seen. Moves are detected by comparing with this."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class LocationTable:
         locations = self._select("folder = ? AND gone IS NULL", folder)
         return {location.uid: location for location in locations}
 
-    def at(self, folder: str, uid: str) -> MessageLocation | None:
+    def get(self, folder: str, uid: str) -> MessageLocation | None:
         """Return the last known message at a uid of a folder; None if there was none."""
         return next(iter(self._select("folder = ? AND uid = ?", folder, uid)), None)
 

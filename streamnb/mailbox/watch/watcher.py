@@ -90,8 +90,8 @@ class Watcher:
                 self._states[folder] = state
                 arrivals += self._compare(folder, self.account.list_messages(folder), now)
             if self._existing is None:
-                known = self.locations.in_folder(self.plan.inbox) if self.plan.existing else {}
-                self._existing = [item for item in known.values() if item.moved_to is None]
+                stored = self.locations.in_folder(self.plan.inbox) if self.plan.existing else {}
+                self._existing = [item for item in stored.values() if item.moved_to is None]
             self._moved_keys.clear()
             # The inbox last: it may have got a second copy of a message in a class's folder.
             for location in sorted(arrivals, key=lambda item: item.folder == self.plan.inbox):
@@ -142,17 +142,19 @@ class Watcher:
         self, folder: str, listing: dict[str, ListedMessage], now: float
     ) -> list[MessageLocation]:
         """Return the messages new in a folder; store those gone, and learn from keywords."""
-        known = self.locations.in_folder(folder)
+        stored = self.locations.in_folder(folder)
         for key in [key for key in self._deferred if key[0] == folder and key[1] not in listing]:
             del self._deferred[key]
             self._copies.discard(key)
-        departed = [item._replace(gone_at=now) for uid, item in known.items() if uid not in listing]
+        departed = [
+            item._replace(gone_at=now) for uid, item in stored.items() if uid not in listing
+        ]
         if departed:
             self.locations.put_all(departed)
-        for uid, location in known.items():
+        for uid, location in stored.items():
             if uid in listing and not self.should_stop():
                 self._attempt(self._handle_present, location, listing[uid], now)
-        new_uids = [uid for uid in listing if uid not in known]
+        new_uids = [uid for uid in listing if uid not in stored]
         was_listed = self.locations.was_listed(folder)
         arrivals = []
         for uid, header in self.account.fetch_headers(folder, new_uids).items():
@@ -206,8 +208,8 @@ class Watcher:
 
     def _handle_arrival(self, location: MessageLocation) -> None:
         """Handle a message that is new in a folder, unless another watcher handled it since."""
-        known = self.locations.at(location.folder, location.uid)
-        if known is None or known.gone_at is not None or known.key != location.key:
+        stored = self.locations.get(location.folder, location.uid)
+        if stored is None or stored.gone_at is not None or stored.key != location.key:
             self._handle_new(location)
 
     def _handle_new(self, location: MessageLocation) -> None:
@@ -316,13 +318,13 @@ class Watcher:
             return  # it was moved again and will be found there
         name = f"{location.folder}/{location.uid}"
         key = digest(message)
-        known = self.mailbox.label_of(key)
-        is_ours = known is not None and known[1] == HUMAN and known[2].startswith("watch ")
+        current = self.mailbox.label_of(key)
+        is_ours = current is not None and current[1] == HUMAN and current[2].startswith("watch ")
         is_retraction = label is None or label == self.plan.ham
         put = partial(self._put, location, previous)
-        if known is not None and is_ours and is_retraction and known[0] != label:
+        if current is not None and is_ours and is_retraction and current[0] != label:
             self.mailbox.retract(key, [label] if label else [], also=put)
-            self.report(f"{name}: taken back: {known[0]}")
+            self.report(f"{name}: taken back: {current[0]}")
         elif label is None:
             self._store(location, previous)
         else:
@@ -393,8 +395,10 @@ class Watcher:
     def _store_unless_gone(self, location: MessageLocation) -> bool:
         """Store where a message is, unless another watcher stored that it has moved it."""
         with self.mailbox.database.writing():
-            known = self.locations.at(location.folder, location.uid)
-            is_gone = known is not None and known.key == location.key and known.gone_at is not None
+            stored = self.locations.get(location.folder, location.uid)
+            is_gone = (
+                stored is not None and stored.key == location.key and stored.gone_at is not None
+            )
             if not is_gone:
                 self._put(location)
         return not is_gone

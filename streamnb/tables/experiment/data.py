@@ -105,8 +105,8 @@ def _select_classes(examples: Examples, wanted: set[str]) -> Examples:
     labels = {str(label) for label in examples.labels}
     if not wanted <= labels:
         absent = min(wanted - labels)
-        known = ", ".join(sorted(labels)[:20])
-        raise ConfigError(f"data.classes: {absent!r:.80} is none of the labels ({known})")
+        label_list = ", ".join(sorted(labels)[:20])
+        raise ConfigError(f"data.classes: {absent!r:.80} is none of the labels ({label_list})")
     rows = np.flatnonzero([str(label) in wanted for label in examples.labels])
     selected = [examples.labels[i] for i in rows.tolist()]
     return replace(examples, table=examples.table.select(rows), labels=selected)
@@ -134,7 +134,8 @@ def _read_table(config: TableConfig) -> Examples:
     cells = _read_cells(config)
     missing = MISSING if config.missing is None else frozenset(config.missing)
     label, names = _choose_names(config, cells.names)
-    numbers_or_text, text, notes = [], {}, []
+    text: dict[Hashable, str] = {}
+    numbers_or_text, notes = [], []
     for name in names:
         column_index = cells.names.index(name)
         column = _Column(cells, column_index, missing)
@@ -153,8 +154,8 @@ def _read_table(config: TableConfig) -> Examples:
     for row_index, value in enumerate(labels):
         if value in missing:
             location = cells.location(row_index, label_index)
-            found = f"; {value!r} stands for a missing value (data.missing)" if value else ""
-            raise CorpusError(f"{location}: no label in the column {label!r:.80}{found}")
+            hint = f"; {value!r} stands for a missing value (data.missing)" if value else ""
+            raise CorpusError(f"{location}: no label in the column {label!r:.80}{hint}")
     table = Columns(list(names), np.column_stack(numbers_or_text))
     return Examples(cells.path.name, table, labels, text=text, notes=notes)
 
@@ -170,9 +171,9 @@ def _choose_names(config: TableConfig, known_names: list[str]) -> tuple[str, tup
     for key, wanted in (("label", (label,)), ("columns", names), ("text", config.text)):
         for name in wanted:
             if name not in known_names:
-                known = ", ".join(known_names[:20])
+                name_list = ", ".join(known_names[:20])
                 raise ConfigError(
-                    f"data.{key}: {config.path} has no column {name!r:.80} (it has {known})"
+                    f"data.{key}: {config.path} has no column {name!r:.80} (it has {name_list})"
                 )
     if label in names:
         raise ConfigError(

@@ -130,10 +130,10 @@ def create_learner(
 def _check_prior(prior: Mapping[str, Any], path: str, classes: list[Any]) -> dict[Any, Any]:
     """Return a prior with the labels as they are in the table."""
     labels = {str(label): label for label in classes}
-    known = ", ".join(sorted(labels)[:20])
+    label_list = ", ".join(sorted(labels)[:20])
     for name in prior:
         if name not in labels:
-            raise ConfigError(f"{path}: {name!r:.80} is not a class; the classes are {known}")
+            raise ConfigError(f"{path}: {name!r:.80} is not a class; the classes are {label_list}")
     for name in labels:
         if name not in prior:
             raise ConfigError(f"{path}: no probability for the class {name!r:.80}")

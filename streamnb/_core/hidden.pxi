@@ -1,0 +1,458 @@
+# Text of HTML that no reader sees, by the styles of its elements: one linear pass over the tags.
+
+import re
+
+cdef enum:
+    HIDES = 1        # display:none, opacity:0, no size, off-screen
+    SHRINKS = 2      # font-size:0
+    ENLARGES = 4     # any other font-size
+    CONCEALS = 8     # visibility:hidden
+    REVEALS = 16     # visibility:visible
+
+    INHERITED = -1   # of a colour: not set
+    UNKNOWN = -2     # set to something that is not understood
+    SAME_COLOUR = 24 # largest difference of a channel (0 to 255) at which no reader sees text
+
+    VOID = 1         # of a tag: it has no content
+    INLINE = 2       # it does not end a paragraph
+    RAW = 4          # script and style
+    UNSHOWN = 8      # template
+    LINK = 16        # a
+    PARAGRAPH = 32   # ends an open p
+    ITEM = 64        # li, dt, dd, option: ends another one
+    CELL = 128       # td, th: ends another one
+    TABLE_ROW = 256  # tr: ends a cell and another one
+    IS_P = 512
+    TAG_SLOTS = 512
+
+    MAX_ELEMENTS = 1024  # open elements that are tracked
+    MAX_SEARCH = 128     # open elements among which an end tag looks for its start tag
+    MAX_STYLE = 2000     # bytes of a style attribute that are read
+    MAX_VALUE = 80       # bytes of a value in it
+    MAX_SHEET = 65536    # bytes of a style sheet that are read
+
+cdef struct Element:
+    uint64_t tag
+    int32_t colour
+    int32_t background
+    uint8_t hides      # inherited and final
+    uint8_t shrinks
+    uint8_t conceals
+    uint32_t kind
+
+_VOID = frozenset(
+    b"area base br col embed hr img input link meta param source track wbr basefont bgsound frame keygen".split()
+)
+_INLINE_ELEMENTS = _INLINE | {b"a", b"label", b"nobr"}
+cdef struct TagKind:
+    uint64_t tag
+    uint32_t kind
+
+cdef TagKind[TAG_SLOTS] tag_kinds  # open addressing; 0 for none
+
+
+cdef int set_tag_kinds() except -1:
+    cdef uint64_t tag_id
+    cdef Py_ssize_t slot
+    kinds = {}
+    for kind, tags in (
+        (VOID, _VOID), (INLINE, _INLINE_ELEMENTS), (RAW, (b"script", b"style")), (UNSHOWN, (b"template", b"datalist")),
+        (LINK, (b"a",)), (ITEM, (b"li", b"dt", b"dd", b"option")), (CELL, (b"td", b"th")), (TABLE_ROW, (b"tr",)), (IS_P, (b"p",)),
+        (PARAGRAPH, b"p div table ul ol dl h1 h2 h3 h4 h5 h6 form hr pre center blockquote".split()),
+    ):
+        for tag in tags:
+            kinds[tag] = kinds.get(tag, 0) | kind
+    for tag, kind in kinds.items():
+        tag_id = tag_hash(tag)
+        slot = tag_id & (TAG_SLOTS - 1)
+        while tag_kinds[slot].tag:
+            slot = (slot + 1) & (TAG_SLOTS - 1)
+        tag_kinds[slot].tag, tag_kinds[slot].kind = tag_id, kind
+    return 0
+
+
+cdef inline uint32_t kind_of_tag(uint64_t tag_id) noexcept nogil:
+    cdef Py_ssize_t slot = tag_id & (TAG_SLOTS - 1)
+    while tag_kinds[slot].tag and tag_kinds[slot].tag != tag_id:
+        slot = (slot + 1) & (TAG_SLOTS - 1)
+    return tag_kinds[slot].kind
+
+
+_STYLE_COMMENT = re.compile(rb"/\*(?:[^*]|\*(?!/))*+(?:\*/)?")
+_ZERO = re.compile(rb"[+-]?0*\.?0*(?:px|pt|em|rem|ex|ch|%|vw|vh|in|cm|mm|pc)?\Z")
+_TINY = re.compile(rb"(?:0?\.\d+|1)px|0?\.\d+(?:pt|em|rem)|[0-5](?:\.\d+)?%\Z")
+_FAR = re.compile(rb"-\s*\d{3,}(?:\.\d+)?(?:px|pt|em|rem|%|vw|vh)|-\d{2,}(?:em|rem)|-\d{3,}%")
+_CLASS = re.compile(rb"[a-z0-9]*[.#]([\w-]+)\Z")
+_COLOUR = re.compile(rb"#([0-9a-f]{3,8})\b|rgba?\(([^)]{1,60})\)|([a-z]+)")
+_COLOURS = {
+    b"white": 0xFFFFFF, b"black": 0, b"red": 0xFF0000, b"lime": 0xFF00, b"green": 0x8000, b"blue": 0xFF,
+    b"yellow": 0xFFFF00, b"gray": 0x808080, b"grey": 0x808080, b"silver": 0xC0C0C0, b"navy": 0x80,
+    b"maroon": 0x800000, b"purple": 0x800080, b"fuchsia": 0xFF00FF, b"magenta": 0xFF00FF, b"aqua": 0xFFFF,
+    b"cyan": 0xFFFF, b"teal": 0x8080, b"olive": 0x808000, b"orange": 0xFFA500, b"snow": 0xFFFAFA,
+    b"ivory": 0xFFFFF0, b"whitesmoke": 0xF5F5F5, b"ghostwhite": 0xF8F8FF, b"floralwhite": 0xFFFAF0,
+    b"azure": 0xF0FFFF, b"mintcream": 0xF5FFFA, b"lightyellow": 0xFFFFE0, b"beige": 0xF5F5DC,
+}
+cdef dict _styles = {}
+cdef dict _colours = {}
+
+
+def read_colour(bytes text) -> int:
+    """Return a colour as 0xRRGGBB; -1 for none, -2 for one that is not understood.
+
+    A transparent colour of text is -3.
+    """
+    colour = _colours.get(text)
+    if colour is None:
+        colour = _read_colour(text.strip().lower())
+        if len(_colours) < 4096:
+            _colours[text] = colour
+    return colour
+
+
+def _read_colour(text):
+    match = _COLOUR.match(text)
+    if match is None:
+        digits = text[:6]
+        return int(digits, 16) if len(digits) == 6 and re.match(rb"[0-9a-f]{6}", digits) else UNKNOWN
+    if match[1]:
+        digits = match[1]
+        if len(digits) in (4, 8) and int(digits[len(digits) // 4 * 3:], 16) == 0:
+            return -3
+        if len(digits) < 6:
+            digits = bytes(c for digit in digits[:3] for c in (digit, digit))
+        return int(digits[:6], 16)
+    if match[2]:
+        parts = match[2].replace(b",", b" ").replace(b"/", b" ").split()
+        try:
+            numbers = [float(part.rstrip(b"%")) * (2.55 if part.endswith(b"%") and i < 3 else 1) for i, part in enumerate(parts)]
+        except ValueError:
+            return UNKNOWN
+        if len(numbers) < 3 or not all(0 <= number <= 1e6 for number in numbers):
+            return UNKNOWN
+        if len(numbers) > 3 and numbers[3] == 0:
+            return -3
+        red, green, blue = (min(int(number), 255) for number in numbers[:3])
+        return red << 16 | green << 8 | blue
+    name = match[3]
+    if name == b"transparent":
+        return -3
+    if re.match(rb"[0-9a-f]{6}\Z", text):  # an attribute without its #
+        return int(text, 16)
+    return INHERITED if name in (b"inherit", b"none", b"initial", b"unset", b"auto") else _COLOURS.get(name, UNKNOWN)
+
+
+def read_style(bytes style) -> tuple:
+    """Return what a style attribute does to text: a sum of flags, its colour and its background."""
+    result = _styles.get(style)
+    if result is None:
+        result = _read_style(style[:MAX_STYLE].lower())
+        if len(_styles) < 4096:
+            _styles[style] = result
+    return result
+
+
+def _read_style(style):
+    flags, colour, background = 0, INHERITED, INHERITED
+    size, positioned, clipped = {}, False, False
+    if b"&" in style:
+        style = unescaped(<const uint8_t *> PyBytes_AS_STRING(style), len(style)).lower()
+    for declaration in _STYLE_COMMENT.sub(b"", style).replace(b"\\", b"").split(b";"):
+        name, _, value = declaration.partition(b":")
+        name, value = name.strip(), value.replace(b"!important", b"").strip()[:MAX_VALUE]
+        if name == b"display":
+            flags |= HIDES if value == b"none" else 0
+        elif name == b"visibility":
+            flags |= CONCEALS if value in (b"hidden", b"collapse") else REVEALS if value == b"visible" else 0
+        elif name == b"font-size" or name == b"font":
+            first = value.split(b"/")[0].split() if name == b"font" else [value]
+            if first and any(_ZERO.match(part) or _TINY.match(part) for part in first if part[:1].isdigit() or part[:1] == b"."):
+                flags = flags & ~ENLARGES | SHRINKS
+            elif name == b"font-size" or any(part[:1].isdigit() for part in first):
+                flags = flags & ~SHRINKS | ENLARGES
+        elif name == b"opacity":
+            flags |= HIDES if _ZERO.match(value) else 0
+        elif name == b"color":
+            colour = read_colour(value)
+        elif name == b"background-color":
+            background = read_colour(value)
+        elif name == b"background":
+            background = UNKNOWN if b"url(" in value or b"gradient" in value else _background(value)
+        elif name == b"background-image":
+            background = background if value == b"none" else UNKNOWN
+        elif name in (b"width", b"height", b"max-width", b"max-height"):
+            size[name[-5:]] = _ZERO.match(value) is not None or size.get(name[-5:], False)
+        elif name in (b"overflow", b"overflow-x", b"overflow-y"):
+            clipped = clipped or value in (b"hidden", b"clip")
+        elif name == b"position":
+            positioned = value in (b"absolute", b"fixed", b"relative")
+        elif name in (b"text-indent", b"margin-left", b"margin-top", b"margin", b"left", b"top", b"right", b"bottom"):
+            if _FAR.match(value):
+                flags |= HIDES
+        elif name == b"clip" or name == b"clip-path":
+            if re.match(rb"rect\((?:[01]?(?:px)?[\s,]*){4}\)|inset\((?:50|100)%\)", value):
+                flags |= HIDES
+        elif name == b"transform" and re.search(rb"scale\(0\)|translate[xy]?\(-\d{4,}", value):
+            flags |= HIDES
+    if clipped and any(size.values()):
+        flags |= HIDES
+    return flags, HIDDEN_COLOUR if colour == -3 else colour, INHERITED if background == -3 else background
+
+
+HIDDEN_COLOUR = -4
+
+
+def _background(value):
+    colours = [read_colour(part) for part in value.split()]
+    known = [colour for colour in colours if colour >= 0]
+    return known[0] if known else UNKNOWN if UNKNOWN in colours else INHERITED
+
+
+def read_style_sheet(bytes sheet) -> tuple:
+    """Return the classes and ids that a style sheet hides everywhere, and whether it sets backgrounds."""
+    text = _STYLE_COMMENT.sub(b"", sheet[:MAX_SHEET].lower())
+    hidden = set()
+    depth, start, selectors = 0, 0, b""
+    for brace in re.finditer(rb"[{}]", text):
+        if brace[0] == b"{":
+            depth += 1
+            selectors = text[start:brace.start()] if depth == 1 else b"@"
+            start = brace.end()
+        elif depth:
+            depth -= 1
+            # A rule at the top level: one in @media may hold for a few readers only.
+            if b"@" not in selectors and read_style(text[start:brace.start()])[0] & (HIDES | CONCEALS | SHRINKS):
+                for selector in selectors.split(b","):
+                    match = _CLASS.match(selector.strip())
+                    if match:
+                        hidden.add(match[1])
+            start, selectors = brace.end(), b"@" if depth else b""
+    return frozenset(hidden), b"background" in text or b"bgcolor" in text
+
+
+cdef inline bint similar(int32_t a, int32_t b) noexcept nogil:
+    cdef int shift, difference
+    if a < 0 or b < 0:
+        return False
+    for shift in range(0, 24, 8):
+        difference = (a >> shift & 255) - (b >> shift & 255)
+        if difference > SAME_COLOUR or difference < -SAME_COLOUR:
+            return False
+    return True
+
+
+cdef inline bint is_hidden(const Element *e) noexcept nogil:
+    return e.hides or e.shrinks or e.conceals or e.colour == -4 or similar(e.colour, e.background)
+
+
+cdef int32_t attribute_colour(const uint8_t *p, Py_ssize_t n) except? -3:
+    """Return the colour of an attribute; #rrggbb without a call into Python."""
+    cdef Py_ssize_t i
+    cdef int32_t colour = 0
+    cdef uint8_t c
+    if n == 7 and p[0] == c"#":
+        for i in range(1, 7):
+            c = lowered(p[i])
+            if c"0" <= c <= c"9":
+                colour = colour << 4 | (c - c"0")
+            elif c"a" <= c <= c"f":
+                colour = colour << 4 | (c - c"a" + 10)
+            else:
+                return UNKNOWN
+        return colour
+    return read_colour(PyBytes_FromStringAndSize(<const char *> p, min(n, 64)))
+
+
+cdef int style_element(Element *e, const uint8_t *name, Py_ssize_t size, const uint8_t *value, Py_ssize_t n, bint is_body,
+                       frozenset classes) except -1:
+    """Change an element by one of its attributes."""
+    cdef int flags
+    cdef int32_t colour, background
+    if size == 5 and same(name, b"style", 5):
+        flags, colour, background = read_style(PyBytes_FromStringAndSize(<const char *> value, min(n, MAX_STYLE)))
+        if flags & HIDES:
+            e.hides = 1
+        if flags & (SHRINKS | ENLARGES):
+            e.shrinks = flags & SHRINKS != 0
+        if flags & (CONCEALS | REVEALS):
+            e.conceals = flags & CONCEALS != 0
+        if colour != INHERITED:
+            e.colour = colour
+        if background != INHERITED:
+            e.background = background
+    elif size == 5 and same(name, b"color", 5):
+        e.colour = attribute_colour(value, n)
+    elif size == 7 and same(name, b"bgcolor", 7):
+        e.background = attribute_colour(value, n)
+    elif size == 4 and is_body and same(name, b"text", 4):
+        e.colour = attribute_colour(value, n)
+    elif size == 4 and same(name, b"size", 4):
+        e.shrinks = 0
+    elif size == 6 and same(name, b"hidden", 6):
+        e.hides = 1
+    elif size == 10 and same(name, b"background", 10):
+        e.background = UNKNOWN
+    elif classes and ((size == 5 and same(name, b"class", 5)) or (size == 2 and same(name, b"id", 2))):
+        for part in PyBytes_FromStringAndSize(<const char *> value, min(n, MAX_STYLE)).lower().split():
+            if part in classes:
+                e.hides = 1
+    return 0
+
+
+cdef inline bint same(const uint8_t *p, const char *name, Py_ssize_t n) noexcept nogil:
+    """Return True if the n bytes at p are the lower-case name, in any case."""
+    cdef Py_ssize_t i
+    for i in range(n):
+        if lowered(p[i]) != <uint8_t> name[i]:
+            return False
+    return True
+
+
+def hidden_spans(bytes page):
+    """Return the spans of a page of HTML that no reader sees, or None if there are none.
+
+    The spans are (start, end) pairs in rising order, as the bytes of an int64 array. They cover
+    comments and the text of elements that are hidden by `hidden`, `style`, a class of a style sheet,
+    or a colour like that of the background.
+    """
+    cdef const uint8_t *p = <const uint8_t *> PyBytes_AS_STRING(page)
+    cdef const uint8_t *next_tag
+    cdef Py_ssize_t n = len(page), i = 0, begin, end, name_begin, name_end, value_begin = 0, value_end = 0, k, tag_start
+    cdef Py_ssize_t used = 0, region = -1
+    cdef Element *stack = NULL
+    cdef Element element
+    cdef Buffer spans
+    cdef bint closing, hidden
+    cdef uint32_t kind, open_kind
+    cdef set unclosed = set()
+    cdef frozenset classes = None
+    cdef bytes tag
+    cdef uint64_t tag_id
+    cdef int64_t[2] span
+    memset(&spans, 0, sizeof(Buffer))
+    try:
+        stack = <Element *> grown(NULL, (MAX_ELEMENTS + 1) * sizeof(Element))
+        memset(stack, 0, sizeof(Element))
+        stack[0].colour, stack[0].background = 0, 0xFFFFFF
+        while i < n:
+            next_tag = <const uint8_t *> memchr(p + i, c"<", n - i)
+            if next_tag == NULL:
+                break
+            i = tag_start = next_tag - p
+            if i + 3 < n and p[i + 1] == c"!" and p[i + 2] == c"-" and p[i + 3] == c"-" and b"<!--" not in unclosed:
+                end = comment_end(p, i + 4, n)
+                if end < 0:
+                    unclosed.add(b"<!--")
+                    i += 4
+                    continue
+                if region < 0:
+                    span[0], span[1] = i, end
+                    buffer_put(&spans, span, sizeof(span))
+                i = end
+                continue
+            if i + 1 >= n or not (is_letter(p[i + 1]) or p[i + 1] == c"/"):
+                if i + 1 < n and (p[i + 1] == c"!" or p[i + 1] == c"?"):
+                    while i < n and p[i] != c">":
+                        i += 1
+                i += 1
+                continue
+            i += 1
+            closing = p[i] == c"/"
+            if closing:
+                i += 1
+            begin = i
+            while i < n and (is_letter(p[i]) or c"0" <= p[i] <= c"9" or p[i] == c":" or p[i] == c"-"):
+                i += 1
+            end = min(i, begin + 32)
+            tag_id = 0
+            for k in range(begin, end):
+                tag_id = (tag_id ^ lowered(p[k])) * <uint64_t> 0x100000001B3
+            kind = kind_of_tag(tag_id)
+            if not closing:
+                open_kind = stack[used].kind
+                if (kind & PARAGRAPH and open_kind & IS_P) or kind & open_kind & (ITEM | CELL):
+                    used -= 1
+                elif kind & TABLE_ROW:
+                    if stack[used].kind & CELL:
+                        used -= 1
+                    if stack[used].kind & TABLE_ROW:
+                        used -= 1
+                element = stack[used]
+                element.tag, element.kind = tag_id, kind
+                if kind & UNSHOWN:
+                    element.hides = 1
+            while i < n and p[i] != c">" and p[i] != c"<":
+                if not is_letter(p[i]):
+                    i += 1
+                    continue
+                name_begin = i
+                while i < n and (is_letter(p[i]) or p[i] == c"-"):
+                    i += 1
+                name_end = i
+                while i < n and is_space(p[i]):
+                    i += 1
+                value_begin = value_end = i
+                if i < n and p[i] == c"=":
+                    i += 1
+                    while i < n and is_space(p[i]):
+                        i += 1
+                    i = read_value(p, i, n, &value_begin, &value_end)
+                k = name_end - name_begin
+                if not closing and (4 <= k <= 7 or k == 10 or k == 2):
+                    style_element(&element, p + name_begin, k, p + value_begin, value_end - value_begin, tag_id == BODY, classes)
+            if i < n and p[i] == c">":
+                i += 1
+            if closing:
+                for k in range(used, max(used - MAX_SEARCH, 0), -1):
+                    if stack[k].tag == tag_id:
+                        used = k - 1
+                        break
+                    if kind & INLINE and not stack[k].kind & INLINE:
+                        break  # an inline element does not end a block within it
+            elif kind & RAW:
+                tag = lowered_bytes(p + begin, end - begin)
+                if tag not in unclosed:
+                    end = find_bytes(p, i, n, b"</" + tag)
+                    if end < 0:
+                        unclosed.add(tag)
+                    else:
+                        if tag == b"style":
+                            more, sets_background = read_style_sheet(page[i:min(end, i + MAX_SHEET)])
+                            classes = more if classes is None else classes | more
+                            if sets_background:
+                                stack[0].background = UNKNOWN
+                                for k in range(1, used + 1):
+                                    stack[k].background = UNKNOWN
+                        i = end
+            elif not kind & VOID and used < MAX_ELEMENTS:
+                if kind & LINK and element.colour == stack[used].colour and element.colour >= 0:
+                    element.colour = 0x0000EE  # browsers' colour of links
+                used += 1
+                stack[used] = element
+            hidden = is_hidden(&stack[used])
+            if hidden and region < 0:
+                region = i
+            elif not hidden and region >= 0:
+                if tag_start > region:
+                    span[0], span[1] = region, tag_start
+                    buffer_put(&spans, span, sizeof(span))
+                region = -1
+        if 0 <= region < n:
+            span[0], span[1] = region, n
+            buffer_put(&spans, span, sizeof(span))
+        if spans.size == 0:
+            return None
+        return PyBytes_FromStringAndSize(<const char *> spans.bytes, spans.size)
+    finally:
+        free(stack)
+        free(spans.bytes)
+
+
+cdef uint64_t tag_hash(bytes tag):
+    cdef uint64_t tag_id = 0
+    for c in tag:
+        tag_id = (tag_id ^ <uint64_t> <int> c) * <uint64_t> 0x100000001B3
+    return tag_id
+
+
+set_tag_kinds()
+cdef uint64_t BODY = tag_hash(b"body")

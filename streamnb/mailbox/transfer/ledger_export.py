@@ -1,0 +1,267 @@
+"""Ledger rows from a database or file, and merging them into another database."""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import groupby, islice
+from operator import itemgetter
+from typing import Any, NamedTuple
+
+from streamnb.classifier import Classifier
+from streamnb.counts.memory import column_of
+from streamnb.counts.protocol import Label
+from streamnb.errors import StateError
+from streamnb.mailbox.groups import grouped, in_order
+from streamnb.mailbox.ledger import HUMAN, IMPORT, PROGRAM, Row
+from streamnb.mailbox.lessons import add_row, confirm, take_back
+from streamnb.mailbox.memory import check_kind
+from streamnb.mailbox.store import Mailbox
+from streamnb.naive_bayes.receipt import Receipt
+
+# Features that have a name: view, fingerprint and encoded name.
+Names = Iterable[tuple[int, int, bytes]]
+_NAME_BATCH = 10_000  # names written by one statement
+
+
+@dataclass
+class LedgerExport:
+    """Ledger rows with their classifier, classes and names of features.
+
+    Attributes
+    ----------
+    origin
+        The file or database, for errors.
+    classifier
+        The classifier without counts. Its calibration is the sum of the rows' updates.
+    labels
+        The classes, by the indices in the rows.
+    rows
+        Returns an iterator over the rows.
+    names
+        Returns an iterator over view, fingerprint and name of each named feature.
+    """
+
+    origin: str
+    classifier: Classifier
+    labels: list[Label]
+    rows: Callable[[], Iterator[Row]]
+    names: Callable[[], Names]
+
+
+class MergeResult(NamedTuple):
+    """Numbers of rows by what became of them.
+
+    Attributes
+    ----------
+    rows_added
+        Rows of messages that the database did not have.
+    unchanged
+        Rows whose message had the same label.
+    overruling
+        Rows that replaced another label.
+    overruled
+        Rows that lost to another label.
+    """
+
+    rows_added: int
+    unchanged: int
+    overruling: int
+    overruled: int
+
+
+def export_of_mailbox(other: Mailbox) -> LedgerExport:
+    """Return the ledger of another mailbox, to be used within its `reading`."""
+
+    def rows() -> Iterator[Row]:
+        with other.database.speaking():
+            yield from other.ledger.rows()
+
+    def names() -> Iterator[tuple[int, int, bytes]]:
+        with other.database.speaking():
+            for view in range(len(other.counts)):
+                for fingerprint, name in other.database.connection.execute(
+                    f"SELECT fingerprint, name FROM features_{view} WHERE name IS NOT NULL"  # noqa: S608
+                ):
+                    if not isinstance(name, bytes):
+                        raise StateError(f"{other.path}: the database is damaged: a name")
+                    yield view, fingerprint % (1 << 64), name
+
+    other.check_places()  # else damaged blocks would be copied
+    return LedgerExport(str(other.path), other.classifier, list(other.labels), rows, names)
+
+
+def file_digest(path: str) -> bytes:
+    """Return the SHA-256 digest of a file."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").digest()
+
+
+def split_names(view: int, fingerprints: Any, text: bytes, ends: Any) -> Names:
+    """Yield the named features of a view from their concatenated names and the ends of these."""
+    start = 0
+    for fingerprint, end in zip(fingerprints.tolist(), ends.tolist(), strict=True):
+        yield view, fingerprint, text[start:end]
+        start = end
+
+
+def export_of_counts(
+    origin: str,
+    classifier: Classifier,
+    labels: list[Label],
+    weights: list[float],
+    views: list[tuple[Any, Any]],
+    names: Callable[[], Names],
+    identity: bytes,
+) -> LedgerExport:
+    """Return counts without a ledger as one row for each class, like one long message.
+
+    Parameters
+    ----------
+    weights
+        Weight of the messages of each class.
+    views
+        Fingerprints (V,) and counts (V, K) of each view.
+    identity
+        Identifies the import: importing it twice adds it once.
+    """
+    parts = classifier.model.deltas_since(classifier.model.clone())
+
+    def rows() -> Iterator[Row]:
+        deltas = parts
+        for k in range(len(labels)):
+            if not weights[k]:
+                continue
+            tokens = tuple(column_of(*view, k) for view in views)
+            receipt = Receipt(0, weights[k], (1.0,) * len(views), deltas)
+            deltas = {}  # the first row carries the calibration
+            key = hashlib.sha256(identity + str(labels[k]).encode()).digest()
+            yield Row(
+                0, key, k, IMPORT, f"import {origin}", time.time(), 0.0, None, None, "", receipt,
+                tokens,
+            )  # fmt: skip
+
+    return LedgerExport(origin, classifier, labels, rows, names)
+
+
+def merge_export(mailbox: Mailbox, export: LedgerExport) -> MergeResult:
+    """Add an export's rows to a mailbox, with the same result as learning both, exactly.
+
+    A message that both have is not added again. If its labels differ, a person's label replaces a
+    program's, and a later label an earlier one. An empty mailbox takes over the calibration;
+    another one keeps its own.
+    """
+    check_kind(export.classifier, export.origin)
+    counts_by_outcome: Counter[str] = Counter()
+    with _blaming(export.origin), mailbox.absorbing(export.classifier) as new:
+        _check_same(mailbox, export)
+        now = mailbox.moment()
+        if not new:
+            _check_retired(mailbox, export)
+        indices = _label_indices(mailbox, export.labels)
+        order = [
+            indices.index(k) if k in indices else None for k in range(max(indices, default=-1) + 1)
+        ]
+        model = mailbox.classifier.model
+
+        def convert(row: Row) -> Row:
+            if new:
+                receipt = model.remap_classes(row.receipt, order)
+            else:
+                receipt = row.receipt._replace(deltas={})
+            predicted = None if row.predicted is None else indices[row.predicted]
+            label = indices[row.label]
+            return row._replace(label=label, predicted=predicted, receipt=receipt, added_at=now)
+
+        for rows in grouped(mailbox, map(convert, export.rows()), mailbox.views_of):
+            counts_by_outcome += _added(mailbox, rows)
+        for view, names in groupby(export.names(), itemgetter(0)):
+            while batch := [name[1:] for name in islice(names, _NAME_BATCH)]:
+                mailbox.counts[view].name_features(batch)
+    return MergeResult(*(counts_by_outcome[outcome] for outcome in MergeResult._fields))
+
+
+@contextmanager
+def _blaming(origin: str) -> Iterator[None]:
+    """Re-raise the database's errors that an import causes as errors in that import."""
+    try:
+        yield
+    except StateError as error:
+        if isinstance(error.__cause__, sqlite3.IntegrityError):
+            raise StateError(f"{origin}: inconsistent rows ({error.__cause__})") from None
+        if "the database is damaged: its state" not in str(error):
+            raise
+        raise StateError(f"{origin}: inconsistent rows") from None
+
+
+def _check_same(mailbox: Mailbox, export: LedgerExport) -> None:
+    current, other = mailbox.classifier, export.classifier
+    if current.settings()["tokenizer"] != other.settings()["tokenizer"] or [
+        type(model) for model in current.models
+    ] != [type(model) for model in other.models]:
+        raise StateError(
+            f"{export.origin}: it has other tokenizers or models than {mailbox.path}; "
+            "import it into a new database (--db)"
+        )
+
+
+def _check_retired(mailbox: Mailbox, export: LedgerExport) -> None:
+    """Raise StateError if a message without features is in the mailbox, too."""
+    for row in export.rows():
+        if row.tokens is None and mailbox.ledger.active(row.digest) is not None:
+            raise StateError(
+                f"{export.origin}: `compact --ledger` dropped the features of messages that "
+                f"{mailbox.path} has, too, so they would be counted twice; import it into a new "
+                "database (--db)"
+            )
+
+
+def _label_indices(mailbox: Mailbox, labels: list[Label]) -> list[int]:
+    """Return the mailbox's index of each class of the export, adding new classes."""
+    labels_by_name = {str(label): label for label in mailbox.labels}
+    merged_labels = [labels_by_name.setdefault(str(label), label) for label in labels]
+    for counts in mailbox.counts:
+        counts.add_classes(merged_labels)
+    return [mailbox.labels.index(label) for label in merged_labels]
+
+
+def _added(mailbox: Mailbox, rows: list[Row]) -> Counter[str]:
+    counts_by_outcome: Counter[str] = Counter()
+    seen_digests = set(mailbox.ledger.labels_of([row.digest for row in rows], mailbox.labels))
+
+    def is_new(row: Row) -> bool:
+        is_seen = row.digest in seen_digests
+        seen_digests.add(row.digest)
+        return not is_seen
+
+    def settle(row: Row) -> None:
+        counts_by_outcome[_settle(mailbox, row)] += 1
+
+    in_order(mailbox, rows, is_new, mailbox.views_of, settle)
+    return counts_by_outcome
+
+
+def _settle(mailbox: Mailbox, row: Row) -> str:
+    """Add a row unless the mailbox's label wins. Return the field of `MergeResult` to count."""
+    current = mailbox.ledger.active(row.digest)
+    if current is None:
+        add_row(mailbox, row)
+        return "rows_added"
+    if current.label == row.label:
+        if row.labelled_by == HUMAN and current.labelled_by == PROGRAM:
+            confirm(mailbox, current, row.source, row.added_at)
+        return "unchanged"
+    is_stronger = (row.labelled_by == HUMAN, row.time) > (
+        current.labelled_by == HUMAN,
+        current.time,
+    )
+    if not is_stronger or current.tokens is None or row.tokens is None:
+        return "overruled"
+    take_back(mailbox, current, row.added_at)
+    add_row(mailbox, row)
+    return "overruling"

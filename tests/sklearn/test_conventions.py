@@ -1,0 +1,103 @@
+"""Columns, classes and parameters as scikit-learn's own scorers and meta-estimators read them."""
+
+import numpy as np
+import pytest
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.ensemble import VotingClassifier
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import get_scorer
+
+import streamnb
+from streamnb import sklearn as estimators
+from streamnb import tables
+
+COUNTS = ["MultinomialNB", "BernoulliNB", "ComplementNB", "DiscriminativeMultinomialNB"]
+# Each entrance by which a class comes to a model of matrices.
+MODELS = {
+    **{f"sklearn.{name}": getattr(estimators, name) for name in COUNTS},
+    **{f"streamnb.{name}": getattr(streamnb, name) for name in COUNTS},
+    "tables.GaussianNB": tables.GaussianNB,
+}
+LABELS = {
+    "text": ("spam", "ham", "work"),
+    "integers": (7, -1, 3),
+}
+
+
+def examples(labels, n=300, seed=5):
+    """Rows of counts in which column k is high for class k, sorted so that labels[0] comes first."""
+    rng = np.random.default_rng(seed)
+    index = np.sort(rng.integers(0, len(labels), n))
+    X = rng.poisson(0.3, (n, 2 * len(labels)))
+    X[np.arange(n), index] += rng.poisson(2.0, n)
+    return X.astype(float), np.array(labels)[index]
+
+
+def learned_in_chunks(model, X, y, size=37):
+    for start in range(0, len(y), size):
+        model.partial_fit(X[start : start + size], y[start : start + size])
+    return model
+
+
+@pytest.mark.parametrize("labels", LABELS.values(), ids=LABELS)
+@pytest.mark.parametrize("name", MODELS)
+def test_columns_are_sorted_however_classes_arrive(name, labels):
+    X, y = examples(labels)
+    model = learned_in_chunks(MODELS[name](), X, y)
+    whole = MODELS[name]().fit(X, y)
+    assert list(model.classes_) == sorted(labels)
+    for method in ("predict_proba", "predict_log_proba"):
+        columns = getattr(model, method)(X)
+        assert columns.shape == (len(y), len(labels))
+        np.testing.assert_allclose(
+            np.exp(columns).sum(axis=1) if "log" in method else columns.sum(axis=1), 1
+        )
+    if "Discriminative" not in name:  # which depends on the order
+        np.testing.assert_allclose(model.predict_proba(X), whole.predict_proba(X), rtol=1e-9)
+    assert (model.predict(X) == model.classes_[model.predict_proba(X).argmax(axis=1)]).all()
+
+
+@pytest.mark.parametrize("name", [name for name in MODELS if name.startswith("sklearn.")])
+@pytest.mark.parametrize("labels", [("spam", "ham"), (1, 0), ("b", "a", "c")], ids=str)
+def test_scorers_read_the_right_columns(name, labels):
+    X, y = examples(labels)
+    model = learned_in_chunks(MODELS[name](), X, y)
+    scorer = "roc_auc" if len(labels) == 2 else "roc_auc_ovr"
+    assert get_scorer(scorer)(model, X, y) > 0.8
+    assert get_scorer("accuracy")(model, X, y) > 0.7
+    assert -1.0 < get_scorer("neg_log_loss")(model, X, y) < 0
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_meta_estimators_take_a_model_of_partial_fit(name):
+    X, y = examples(("spam", "ham"))
+    model = learned_in_chunks(getattr(estimators, name)(), X, y)
+    calibrated = CalibratedClassifierCV(FrozenEstimator(model)).fit(X, y)
+    assert calibrated.score(X, y) > 0.7
+    voting = VotingClassifier(
+        [("nb", FrozenEstimator(model)), ("lr", LogisticRegression())], voting="soft"
+    ).fit(X, y)
+    assert voting.score(X, y) > 0.8
+
+
+@pytest.mark.parametrize("name", [f"streamnb.{name}" for name in COUNTS])
+def test_many_and_one_agree_on_labels_and_probabilities(name):
+    X, y = examples(LABELS["text"], 60)
+    model = learned_in_chunks(MODELS[name](), X, y)
+    proba = model.predict_proba_many(X)
+    messages = [{int(j): row[j] for j in np.flatnonzero(row)} for row in X]
+    for row, message in zip(proba, messages, strict=True):
+        one = model.predict_proba_one(message)
+        np.testing.assert_allclose(row, [one[label] for label in model.classes_], rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_another_tokenizer_after_fit_is_refused(name):
+    texts, labels = ["free offer now", "lunch at noon"], ["spam", "ham"]
+    model = getattr(estimators, name)().fit(texts, labels)
+    model.set_params(tokenizer=streamnb.Tokenizer(ngrams=(1, 2)))
+    for call in (lambda: model.predict(texts), lambda: model.partial_fit(texts, labels)):
+        with pytest.raises(ValueError, match="tokenizer has changed since fit"):
+            call()
+    assert list(model.fit(texts, labels).predict(texts)) == labels
