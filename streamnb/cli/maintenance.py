@@ -42,10 +42,13 @@ def status(as_json: bool) -> None:
       streamnb status
     """  # noqa: D301 (\b tells click to keep the lines)
     from streamnb.cli.tables import new_console, new_table
+    from streamnb.mailbox.readiness import readiness
     from streamnb.mailbox.status import status as status_of
 
     with open_mailbox() as mailbox:
         report = status_of(mailbox)
+        with mailbox.reading():
+            missing = {str(label): readiness(mailbox.classifier, label) for label in mailbox.labels}
     if as_json:
         click.echo(json.dumps(report.as_json()))
         return
@@ -68,7 +71,7 @@ def status(as_json: bool) -> None:
     table = new_table("class", "predicted correctly", "wrongly", "ready")
     for item in report.classes:
         counts = ["-" if n is None else f"{n:,}" for n in (item.right, item.wrong)]
-        table.add_row(printable(item.label), *counts, "yes" if item.ready else "not yet")
+        table.add_row(printable(item.label), *counts, printable(missing[item.label]))
     console.print(table)
     if report.one_sided:
         console.print(

@@ -412,7 +412,7 @@ def test_readiness_is_told_from_what_was_called_before_it_was_learned(box, tmp_p
     assert (code, out[:2]) == (2, "U ")
     assert "not ready to be sure of spam" in err
     code, out, _ = streamnb_command("status", "--db", box.path)
-    assert "not yet" in out
+    assert "sure after about" in out
     for i in range(15, 90):
         for message, label in pair(i):
             box.learn(message, label)

@@ -310,3 +310,30 @@ def test_unknown_commands_and_options_have_a_suggestion(arguments, suggestion):
     assert suggestion in error
     assert "--help" in error
     assert suggestion or "did you mean" not in error
+
+
+def test_top_takes_a_class_or_a_model_in_any_place(mail_model, tmp_path):
+    db = ["--db", tmp_path / "db"]
+    for label in ("ham", "spam"):
+        (tmp_path / label).write_bytes(b"Subject: %s\n\nwords of %s" % ((label.encode(),) * 2))
+        assert streamnb_command("learn", label, tmp_path / label, *db)[0] == 0
+    for arguments, titles in (
+        ([], ["for ham", "for spam"]),
+        (["spam"], ["for spam"]),
+        (["--class", "spam"], ["for spam"]),
+        (["spam", "--model", mail_model], ["for spam"]),
+        ([mail_model, "--class", "spam"], ["for spam"]),
+        ([mail_model], ["for spam", "for ham"]),
+    ):
+        status, out, error = streamnb_command("top", *arguments, *db)
+        assert (status, error) == (0, "")
+        assert [line for line in out.splitlines() if line.startswith("for ")] == titles
+    for arguments, expected, message in (
+        (["eggs"], 2, "'eggs' is neither a class of"),
+        (["eggs", "--model", mail_model], 2, "classes: spam, ham"),
+        (["none.snb"], 4, "none.snb: the model cannot be read"),
+        (["spam", "--class", "ham"], 2, "name one class"),
+    ):
+        status, out, error = streamnb_command("top", *arguments, *db)
+        assert (status, out, error.count("\n")) == (expected, "", 1)
+        assert message in error

@@ -21,7 +21,7 @@ from streamnb.mailbox.store import Mailbox
 from streamnb.mailbox.transfer import ledger_export
 from streamnb.mailbox.transfer.bogofilter import read_dump, write_dump
 from streamnb.mailbox.transfer.json_lines import read_lines, write_lines
-from streamnb.naive_bayes.base import TextModel
+from streamnb.naive_bayes.text_model import TextModel
 from streamnb.storage import open_output
 
 FORMATS = ("lines", "model", "bogofilter")
