@@ -398,7 +398,10 @@ def test_what_is_replaced_must_be_clear(box, tmp_path):
 @pytest.mark.parametrize(
     ("content", "name"),
     [
-        (b"v\t3\tdb_version # this must be the first line!!!\nv\t10\tnum_spam\n", "sa-learn --backup"),
+        (
+            b"v\t3\tdb_version # this must be the first line!!!\nv\t10\tnum_spam\n",
+            "sa-learn --backup",
+        ),
         (b'"120","340"\r\n"subject:cheap","1","20"\r\n', "SpamBayes"),
         (b"120,340\nsubject:cheap,1,20\n", "SpamBayes"),
         (b"nothing of the kind\n", "expected 'token"),
