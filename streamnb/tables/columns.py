@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamnb.counts.protocol import Floats, Ints, is_missing
-from streamnb.naive_bayes.rows import frame_of, is_frame, values_of
+from streamnb.naive_bayes.mini_batches import frame_of, is_frame, values_of
 
 LARGEST = 1e100  # squares and their sums stay finite
 _LARGEST_DENSE = 10**8  # cells that a sparse matrix may have

@@ -22,8 +22,8 @@ from streamnb.features.word_pairs import WordPairs
 from streamnb.mail import parse
 from streamnb.mail.decode import normalize_nfc
 from streamnb.mailbox.digest import digest
-from streamnb.mailbox.service.response import Response, header_field
 from streamnb.mailbox.service.passthrough import pass_through
+from streamnb.mailbox.service.response import Response, header_field
 
 __all__ = ["TARGETS", "mails"]
 
