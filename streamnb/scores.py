@@ -1,21 +1,22 @@
-"""From joint log-likelihoods to probabilities and log-odds."""
+"""Scores of classes: their probabilities, the best of them, and the mix-in of models that have them."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from streamnb import _core
+from streamnb.parameters import ParametersMixin
 
 LabelT = TypeVar("LabelT")
 
 
 def probabilities(scores: list[float]) -> list[float]:
-    """Turn joint log-likelihoods into probabilities; uniform where all are -inf."""
+    """Return the probabilities of joint log-likelihoods, (K,); uniform if all are -inf."""
     return _core.probabilities(scores)
 
 
@@ -49,7 +50,9 @@ def best_columns(scores: NDArray[np.float64]) -> NDArray[np.intp]:
 
 
 def log_odds(scores: dict[Any, float], label: Any) -> float:
-    """Log-odds of a class against all others, given joint log-likelihoods; 0 for an only class.
+    """Return the log-odds of a class against all others, given joint log-likelihoods.
+
+    Return 0 if there is one class only.
 
     Examples
     --------
@@ -59,9 +62,70 @@ def log_odds(scores: dict[Any, float], label: Any) -> float:
     """
     if len(scores) < 2:
         return 0.0
-    mine = scores[label]
-    others = [score for other, score in scores.items() if other != label]
+    score = scores[label]
+    others = [value for key, value in scores.items() if key != label]
     top = max(others)
     if len(others) > 1 and top > -math.inf:
-        top += _core.log(math.fsum(_core.exp(score - top) for score in others))
-    return mine - top if mine != top else 0.0
+        top += _core.log(math.fsum(_core.exp(value - top) for value in others))
+    return score - top if score != top else 0.0
+
+
+class ScorerMixin(ParametersMixin):
+    """Mix-in of models that give each class a score: the logarithm of prior times likelihood."""
+
+    @property
+    def labels(self) -> list[Any]:
+        """The classes, in the order in which they were first seen."""
+        raise NotImplementedError
+
+    def _scores(self, x: Any) -> list[float]:
+        """Return the joint log-likelihood of each class, (K,)."""
+        raise NotImplementedError
+
+    def joint_log_likelihood(self, x: Any) -> dict[Any, float]:
+        """Return the logarithm of prior times likelihood of each class."""
+        with self.lock:
+            return dict(zip(self.labels, self._scores(x), strict=True))
+
+    def predict_proba_one(self, x: Any, **kwargs: Any) -> dict[Any, float]:
+        """Return the probability of each class; {} if nothing was learned."""
+        with self.lock:
+            if not self.labels:
+                return {}
+            return dict(zip(self.labels, probabilities(self._scores(x)), strict=True))
+
+    def predict_one(self, x: Any, **kwargs: Any) -> Any:
+        """Return the most probable class, the first seen of equals; None if nothing was learned."""
+        with self.lock:
+            return self.labels[best_index(self._scores(x))] if self.labels else None
+
+    @property
+    def order_dependence_reason(self) -> str:
+        """Return why the result depends on the order of examples, or "" if it does not."""
+        return ""
+
+    def check_merge(self, other: Any) -> None:
+        """Raise ValueError if another model counts other things."""
+        raise NotImplementedError
+
+    def _merge(self, other: Any) -> None:
+        """Add what another model learned."""
+        raise NotImplementedError
+
+    def merge(self, other: Self) -> None:
+        """Add what another model learned.
+
+        If the order of examples makes no difference (`order_dependence_reason` is empty), the
+        result is that of having learned both streams.
+
+        Raises
+        ------
+        ValueError
+            If the models count different things. Nothing has changed.
+        """
+        if not isinstance(other, ScorerMixin):
+            raise ValueError(f"cannot merge a {type(other).__name__} into a {type(self).__name__}")
+        first, second = sorted((self, other), key=id)  # one order of locks: no deadlock
+        with first.lock, second.lock:
+            self.check_merge(other)
+            self._merge(other)

@@ -22,11 +22,10 @@ from streamnb import naive_bayes
 from streamnb.features.words import ScanningTransformer, Tokenizer
 from streamnb.naive_bayes.bernoulli import BernoulliParameters
 from streamnb.naive_bayes.complement import ComplementParameters
-from streamnb.naive_bayes.counting import CountingNB
 from streamnb.naive_bayes.discriminative import DiscriminativeParameters
-from streamnb.naive_bayes.mini_batches import log_normalised
+from streamnb.naive_bayes.mini_batches import as_weights, log_normalised
 from streamnb.naive_bayes.multinomial import MultinomialParameters
-from streamnb.naive_bayes.rows import as_weights
+from streamnb.naive_bayes.text_model import CountingNB
 from streamnb.parameters import Constraint, parameter, parameter_class
 from streamnb.scores import best_columns
 

@@ -93,7 +93,7 @@ cdef class GramScanner:
         The header of a part follows a line that begins with two hyphens; that of an attached
         message follows the header that announces it.
         """
-        cdef Py_ssize_t i = 0, j, colon = 0, next_line, used = 0
+        cdef Py_ssize_t i = 0, j, begin, colon = 0, next_line, used = 0
         cdef const uint8_t *newline
         cdef bint keep = True, header = True, attached = False, digest = False
         cdef bytes name
@@ -110,9 +110,10 @@ cdef class GramScanner:
             if p[i] == c"\n":
                 header, attached, keep = attached, False, True
             elif p[i] != c" " and p[i] != c"\t":
-                j = field_name_end(p, i, next_line, &colon)
-                if j > i:
-                    name = slice_of(p, i, j)
+                begin = i if p[i] and p[i] != 0xEF else field_start(p, i, next_line)
+                j = field_name_end(p, begin, next_line, &colon)
+                if j > begin:
+                    name = slice_of(p, begin, j)
                     decision = field_is_read.get(name)
                     keep = reads_field(name) if decision is None else decision
                 else:  # damaged lines are kept: a mail program may show them

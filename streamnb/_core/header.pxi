@@ -21,11 +21,23 @@ cdef bytes slice_of(const uint8_t *p, Py_ssize_t begin, Py_ssize_t end):
     return PyBytes_FromStringAndSize(<const char *> p + begin, end - begin)
 
 
+cdef inline Py_ssize_t field_start(const uint8_t *p, Py_ssize_t i, Py_ssize_t n) noexcept nogil:
+    """Return the start of a line behind the NULs and byte order marks that some programs write."""
+    while i < n:
+        if p[i] == 0:
+            i += 1
+        elif p[i] == 0xEF and i + 2 < n and p[i + 1] == 0xBB and p[i + 2] == 0xBF:
+            i += 3
+        else:
+            break
+    return i
+
+
 cdef inline Py_ssize_t field_name_end(const uint8_t *p, Py_ssize_t i, Py_ssize_t n, Py_ssize_t *colon) noexcept nogil:
     """Return the end of the field name at p[i] and set its colon; i if the line is no field.
 
     A name is one or more of the characters 33 to 126 without a colon; blanks may precede the colon
-    (RFC 5322, 4.5).
+    (RFC 5322, 4.5). `streamnb.mail.FIELD_NAME` is the same as a regular expression.
     """
     cdef Py_ssize_t j = i, k
     while j < n and 33 <= p[j] <= 126 and p[j] != c":":
@@ -49,7 +61,8 @@ def split_header(bytes data, Py_ssize_t start, Py_ssize_t end, Py_ssize_t limit)
 
     The header ends at the blank line. Lines in it that are no fields are skipped: mbox separators
     (`From `) and damaged lines with their continuations. Without any blank line the header ends at
-    its first damaged line. If there is no field at all, the header is empty.
+    its first damaged line, or at one with a blank before its colon. If there is no field at all, the
+    header is empty.
 
     Returns
     -------
@@ -66,7 +79,7 @@ def split_header(bytes data, Py_ssize_t start, Py_ssize_t end, Py_ssize_t limit)
     """
     cdef const uint8_t *p = <const uint8_t *> PyBytes_AS_STRING(data)
     cdef Py_ssize_t i = start, j, colon = 0, next_line, name_begin = -1, name_end = 0, value_begin = 0, value_end = 0
-    cdef Py_ssize_t damaged_begin = -1
+    cdef Py_ssize_t damaged_begin = -1, begin
     cdef const uint8_t *newline
     cdef list fields = [], skipped = []
     cdef dict index = {}
@@ -86,12 +99,17 @@ def split_header(bytes data, Py_ssize_t start, Py_ssize_t end, Py_ssize_t limit)
         elif damaged_begin >= 0 and len(skipped) < limit:
             skipped.append(slice_of(p, damaged_begin, i))
         damaged_begin = -1
-        j = field_name_end(p, i, next_line, &colon)
-        if j > i:
+        begin = i if p[i] and p[i] != 0xEF else field_start(p, i, next_line)
+        j = field_name_end(p, begin, next_line, &colon)
+        if j > begin and colon > j and not has_blank_line:
+            has_blank_line = data.find(b"\n\n", i, end) >= 0
+            if not has_blank_line:
+                break  # "hi : )" in a text that begins without a blank line
+        if j > begin:
             if len(fields) >= limit:
                 is_cut = True
             else:
-                name_begin = i
+                name_begin = begin
                 name_end = j
                 value_begin = colon + 1
                 value_end = next_line if newline == NULL else next_line - 1

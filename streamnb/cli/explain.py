@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -30,14 +31,17 @@ def _count_option(default: int) -> Callable[[Command], Command]:
     )
 
 
-@click.command()
-@click.argument("message", metavar="MESSAGE")
-@click.option(
+_model_option = click.option(
     "--model",
     "model_file",
     metavar="FILE",
-    help="A model file of `replay --save`. Default: the mailbox's database.",
+    help="Use a model that `fit` or `replay --save` wrote, not the mailbox.",
 )
+
+
+@click.command()
+@click.argument("message", metavar="MESSAGE")
+@_model_option
 @_count_option(20)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @database_options
@@ -87,27 +91,44 @@ def explain(message: str, model_file: str | None, max_tokens: int, as_json: bool
 
 
 @click.command()
-@click.argument("model_file", metavar="[FILE]", required=False)
+@click.argument("target", metavar="[CLASS|MODEL]", required=False)
 @click.option("--class", "label", metavar="CLASS", help="Only this class.")
+@_model_option
 @_count_option(15)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @database_options
-def top(model_file: str | None, label: str | None, max_tokens: int, as_json: bool) -> None:
+def top(
+    target: str | None,
+    label: str | None,
+    model_file: str | None,
+    max_tokens: int,
+    as_json: bool,
+) -> None:
     """Show the tokens with the strongest evidence for each class.
 
-    FILE is a model of `replay --save`. Default: the mailbox's database.
+    They are those of the mailbox, or of the MODEL file that `fit` or `replay --save` wrote. With a
+    CLASS, only its tokens are shown.
 
     \b
     Examples:
-      streamnb top --class spam
-      streamnb replay corpora/sample --save model.snb
-      streamnb top model.snb --class spam
+      streamnb top spam
+      streamnb fit corpora/sample -o model.snb
+      streamnb top model.snb
+      streamnb top spam --model model.snb
 
     Exit status: 0 done, 2 wrong option, 4 unreadable model.
     """  # noqa: D301 (\b tells click to keep the lines)
     from streamnb.classifier import Classifier
     from streamnb.classifier.verdict import feature_name
 
+    if target is not None:
+        is_file = os.path.exists(target) or os.sep in target or target.endswith(".snb")
+        if is_file and model_file is None:
+            model_file = target
+        elif label is None:
+            label = target
+        else:
+            raise click.UsageError(f"{target!r} and --class {label!r}: name one class")
     with _open_classifier(model_file) as (name, opened):
         classifier = opened if isinstance(opened, Classifier) else opened.classifier
         all_labels = classifier.models[0].counts.labels
@@ -116,7 +137,9 @@ def top(model_file: str | None, label: str | None, max_tokens: int, as_json: boo
         labels = [y for y in all_labels if label is None or str(y) == label]
         if not labels:
             names = ", ".join(map(str, all_labels))
-            raise click.BadParameter(f"{label!r} is not a class of this model; it has {names}")
+            raise click.BadParameter(
+                f"{label!r} is neither a class of {name} nor a model file; classes: {names}"
+            )
         tokens: dict[str, list[dict[str, Any]]] = {
             str(label): [
                 {

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from streamnb.cli.options import on_error_option, set_option
+from streamnb.cli.replay import column_options, make_config, print_skipped
 from streamnb.cli.tables import progress_bar
 from streamnb.errors import ConfigError, printable
 
@@ -18,6 +19,7 @@ from streamnb.errors import ConfigError, printable
 @click.option("-o", "--output", required=True, metavar="FILE", help="Write the model to FILE.")
 @click.option("--config", "config_file", metavar="FILE", help="Read the settings from a YAML file.")
 @set_option("model.kind=multinomial")
+@column_options
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Stop after N messages.")
 @click.option(
     "--order",
@@ -45,6 +47,9 @@ def fit(
     each class, an mbox, a Maildir or a TREC index. `streamnb predict` then labels new messages,
     and `streamnb evaluate` measures the model on labelled ones.
 
+    If the columns of a table have other names than label and text, or similar ones, name them with
+    --label-column and --text-column.
+
     The default model learns the messages one after the other, shuffled. The models multinomial,
     bernoulli and complement are counted by all processes of --jobs, with the same result for any
     number of them. Use --jobs from about 10,000 mails on; it does not pay for short texts.
@@ -52,13 +57,13 @@ def fit(
     \b
     Examples:
       streamnb fit tickets.csv -o tickets.snb
+      streamnb fit tickets.csv --label-column topic --text-column subject -o tickets.snb
       streamnb fit corpora/sample -o mail.snb
       streamnb fit 2024/ 2025/ --set model.kind=multinomial --jobs 8 -o mail.snb
 
     Exit status: 0 success, 2 wrong option or configuration, 3 a corpus cannot be read, 5 the model
     cannot be written, 130 interrupted (nothing is written).
     """  # noqa: D301 (\b is click's mark for preformatted lines)
-    from streamnb.cli.replay import make_config, print_skipped
     from streamnb.replay.fit import fit_corpora
 
     config = make_config("", config_file, settings, options)

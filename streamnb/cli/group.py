@@ -41,6 +41,8 @@ SECTIONS: dict[str, dict[str, _Entry]] = {
     },
     "Models": {
         "fit": _Entry("fit", "Train a model on labelled data and save it."),
+        "predict": _Entry("predict", "Label new data with a saved model."),
+        "evaluate": _Entry("predict", "Measure a saved model on labelled data."),
         "explain": _Entry("explain", "Show which tokens decided the class of a message."),
         "top": _Entry("explain", "Show the tokens with the largest weight for each class."),
         "merge-models": _Entry("fit", "Merge models trained on different messages."),
@@ -71,7 +73,9 @@ COMMANDS = {name: entry for section in SECTIONS.values() for name, entry in sect
 # Names that users of other programs try, and the commands to use.
 _SYNONYMS = {
     "train": ("learn", "fit"),
-    "test": ("replay",),
+    "test": ("evaluate", "replay"),
+    "score": ("predict", "evaluate"),
+    "label": ("predict",),
     "unlearn": ("forget",),
     "info": ("status",),
     "server": ("serve",),
@@ -149,6 +153,9 @@ def commands() -> None:
     \b
     Measure accuracy on a corpus:
       streamnb replay corpora/sample
+    Train a model on a file, and label another file with it:
+      streamnb fit tickets.csv -o tickets.snb
+      streamnb predict tickets.snb new.csv --out labelled.csv
     Train your mailbox, and classify a message:
       streamnb learn spam ~/Maildir/.Junk
       streamnb classify message.eml

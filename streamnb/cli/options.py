@@ -15,8 +15,8 @@ import click
 from streamnb.errors import StreamNBError, printable
 
 if TYPE_CHECKING:
-    from streamnb.mailbox.service.response import JudgeOptions
     from streamnb.mailbox.service.client import MailboxClient
+    from streamnb.mailbox.service.response import JudgeOptions
     from streamnb.mailbox.store import Mailbox
 
 

@@ -10,7 +10,7 @@ import sys
 from contextlib import suppress
 from typing import NoReturn
 
-from streamnb.errors import BusyError, StreamNBError, describe_os_error, printable, error_text
+from streamnb.errors import BusyError, StreamNBError, describe_os_error, error_text, printable
 from streamnb.mailbox.service.client import MailboxClient
 from streamnb.mailbox.service.passthrough import pass_through
 

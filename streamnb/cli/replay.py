@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from streamnb.cli.options import notify, on_error_option, plot_option, set_option
+from streamnb.cli.options import (
+    combine_options,
+    notify,
+    on_error_option,
+    plot_option,
+    set_option,
+)
 from streamnb.cli.tables import new_console, new_table, progress_bar
 from streamnb.errors import ConfigError, printable
 
@@ -29,10 +35,17 @@ _MAX_NOTICES = 3  # lines printed of a list of similar notices
 _INTERRUPTED = "interrupted; the figures are of the messages until then"
 
 
+column_options = combine_options(
+    click.option("--text-column", metavar="NAME", help="Column of the texts in a table."),
+    click.option("--label-column", metavar="NAME", help="Column of the labels in a table."),
+)
+
+
 @click.command()
 @click.argument("target")
 @click.option("--config", "config_file", metavar="FILE", help="Read the settings from a YAML file.")
 @set_option("model.alpha=0.1")
+@column_options
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Stop after N messages.")
 @click.option(
     "--order",
@@ -100,16 +113,38 @@ def replay(
                 )
         _run_sweep(config, no_progress, as_json, quiet)
         return
+    run_and_print(config, replay_corpus, as_json=as_json, details=details, quiet=quiet, plot=plot)
+
+
+def run_and_print(
+    config: Config,
+    run: Callable[[Config, OnStep | None], Report],
+    *,
+    as_json: bool,
+    details: bool,
+    quiet: bool,
+    plot: str | None,
+) -> None:
+    """Run a replay or an evaluation, draw and print its report; exit 130 if it was interrupted.
+
+    Parameters
+    ----------
+    config
+        The configuration.
+    run
+        Function of the configuration and a callback for progress.
+    as_json, details, quiet, plot
+        Options of the command.
+    """
+    no_progress = as_json or quiet or not sys.stderr.isatty()
     with _with_results_folder(config, plot) as run_config:
-        report = (
-            replay_corpus(run_config) if no_progress else _with_progress(run_config, replay_corpus)
-        )
+        report = run(run_config, None) if no_progress else _with_progress(run_config, run)
         if plot is not None:
             _draw(run_config, report, plot)
     if as_json:
         click.echo(json.dumps(report.as_dict()))
     elif not quiet:
-        title = f"{report.config.corpus.path}: {report.corpus}"
+        title = f"{_path_text(config)}: {report.corpus}"
         print_summary(title, report.summary, _run_rows(report), details)
         if not no_progress and config.output.folder is not None and not report.interrupted:
             notify(f"for a page of pictures run: streamnb report {config.output.folder}")
@@ -146,7 +181,13 @@ def _draw(config: Config, report: Report, plot: str) -> None:
     ):
         report.not_written.append(f"{plot}: not drawn because the replay was interrupted")
     else:
-        draw_run(folder, str(config.corpus.path or ""), plot)
+        draw_run(folder, _path_text(config), plot)
+
+
+def _path_text(config: Config) -> str:
+    """Return the path of the corpus; several are separated by commas."""
+    path = config.corpus.path or ""
+    return path if isinstance(path, str) else ", ".join(path)
 
 
 def print_skipped(errors: list[str]) -> None:
@@ -163,6 +204,8 @@ def _print_notices(lines: list[str], summary: str) -> None:
 
 # The configuration key of each option.
 _KEYS = {
+    "label_column": ("corpus", "label_column"),
+    "text_column": ("corpus", "text_column"),
     "limit": ("corpus", "limit"),
     "order": ("corpus", "order"),
     "on_error": ("corpus", "on_error"),

@@ -18,11 +18,11 @@ from streamnb.errors import ConfigError, require_extra
 if TYPE_CHECKING:
     import ssl
 
-    from streamnb.mailbox.service.response import JudgeOptions
     from streamnb.mailbox.service.mailboxes import Mailboxes
-    from streamnb.mailbox.service.sockets import Address, ConnectionHandler
     from streamnb.mailbox.service.proxy import NextHop
+    from streamnb.mailbox.service.response import JudgeOptions
     from streamnb.mailbox.service.server import Listener
+    from streamnb.mailbox.service.sockets import Address, ConnectionHandler
 
 _MAIL = 20  # connections that bring mail, at once: each can hold a message of 50 MB
 
@@ -81,8 +81,8 @@ def serve(
     from streamnb.mailbox.base import Base
     from streamnb.mailbox.location import base_path, users_folder
     from streamnb.mailbox.service.mailboxes import Mailboxes
-    from streamnb.mailbox.service.sockets import inherited
     from streamnb.mailbox.service.server import serve as served
+    from streamnb.mailbox.service.sockets import inherited
 
     gc.set_threshold(20_000, 10, 10)  # what lives for months looks for cycles more often (`group`)
     wanted = {"lmtp": lmtp, "smtp": smtp, "milter": milter, "http": http}
@@ -184,8 +184,8 @@ def _listeners(
 ) -> list[Listener]:
     """All listeners that are asked for; the stack closes them."""
     from streamnb.mailbox.location import is_url, socket_path
-    from streamnb.mailbox.service.sockets import parse_address, listen
     from streamnb.mailbox.service.server import Listener
+    from streamnb.mailbox.service.sockets import listen, parse_address
 
     one = mailboxes.one
     asking = socket_path("", "all") if one is None else socket_path(one.location)

@@ -44,9 +44,9 @@ def web(account: str | None, listen: str) -> None:
         from streamnb.web.app import pages
     from streamnb.cli.watch import open_account
     from streamnb.mailbox.service.mailboxes import Mailboxes
+    from streamnb.mailbox.service.server import Listener, serve
     from streamnb.mailbox.service.sockets import listen as listening_at
     from streamnb.mailbox.service.sockets import parse_address
-    from streamnb.mailbox.service.server import Listener, serve
 
     address = parse_address(listen)
     if not address.here or address.path is not None:

@@ -24,7 +24,7 @@ from streamnb.naive_bayes import (
     DiscriminativeMultinomialNB,
     MultinomialNB,
 )
-from streamnb.parameters import MIN_POSITIVE, Boolean, Choice, Constraint, Integer, Number, Text
+from streamnb.parameters import MIN_POSITIVE, Boolean, Choice, Constraint, Integer, Number
 from streamnb.tables import (
     AODE,
     CategoricalNB,
@@ -64,6 +64,11 @@ class _DataSection(Section):
     bins: int | None = key(Integer(2, 1000, none=True), default=None)
 
 
+def _convert_missing(path: str, value: Any) -> str:
+    """Return the spelling of a missing value, which may be the empty text."""
+    return value if value == "" else convert_name(path, value)
+
+
 class TableConfig(_DataSection, kind="table"):
     """A tabular file, or several with one header. If transposed, each column is an example."""
 
@@ -75,7 +80,7 @@ class TableConfig(_DataSection, kind="table"):
     delimiter: str | None = key(DELIMITER, default=None)
     header: bool | None = key(OPTIONAL_BOOLEAN, default=None)
     decimal: str | None = key(Choice((".", ","), none=True), default=None)
-    missing: tuple[str, ...] | None = key(list_type(Text(), none=True), default=None)
+    missing: tuple[str, ...] | None = key(list_type(_convert_missing, none=True), default=None)
 
 
 class CsvConfig(TableConfig, kind="csv"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from streamnb.classifier.ready import PresetClassifier
+from streamnb.classifier.presets import PresetClassifier
 from streamnb.config.sections import (
     ParameterSection,
     Section,

@@ -9,16 +9,19 @@ from pathlib import Path
 
 from streamnb.corpus.entry import Corpus, Entry, Labels
 from streamnb.corpus.tabular import (
+    DELIMITERS,
     Table,
     decode_head,
     normalize_names,
     open_table,
+    split_line,
     without_header,
 )
 from streamnb.errors import CorpusError
 
 MAX_FIELD = 1 << 20  # characters of a text that are read
 MAX_LABEL = 64  # characters of a label of lines between tabs, where they are detected
+HEADER_BYTES = 1 << 14  # bytes in which the names of columns are looked for
 MIN_ROWS = 5  # fewer rows say too little about a column
 # Names of columns in data sets of texts, the most specific first.
 LABEL_COLUMNS = (
@@ -116,6 +119,16 @@ def is_tabbed(head: bytes) -> bool:
     )
 
 
+def has_known_header(head: bytes) -> bool:
+    """Return whether the first line names columns of labels and texts, between any delimiter."""
+    if b"\0" in head[:HEADER_BYTES]:
+        return False
+    lines = decode_head(head[:HEADER_BYTES].lstrip())
+    return bool(lines) and any(
+        _is_known_header(split_line(lines[0], delimiter)) for delimiter in DELIMITERS
+    )
+
+
 def _last_length(line: str) -> int:
     """Return the length of the last cell of a line; 0 without a tab."""
     return len(line) - 1 - line.rfind("\t") if "\t" in line else 0
@@ -153,7 +166,8 @@ def _choose_columns(
     raise CorpusError(
         f"{table.path}:1: cannot tell which columns hold label and text "
         f"(columns: {', '.join(table.names)[:200]}); set corpus.label_column and "
-        "corpus.text_column to their names, or to their numbers if there is no header"
+        "corpus.text_column (--label-column, --text-column) to their names, or to their numbers "
+        "if there is no header"
     )
 
 
@@ -199,7 +213,7 @@ def _detect_columns(table: Table) -> tuple[Table, int, int] | None:
     label_index = 0
     if len(rows) >= MIN_ROWS and 2 <= distinct[1] < distinct[0] and words[0] >= words[1]:
         label_index = int(words[0] > words[1] or 4 * distinct[1] <= distinct[0])
-    elif distinct[0] == distinct[1] and words[0] > 1.5 * words[1]:
+    elif distinct[1] <= distinct[0] and words[0] > 1.5 * words[1]:
         label_index = 1
     labels = columns[label_index]
     repeats = len(rows) >= MIN_ROWS and distinct[label_index] <= len(rows) / 2

@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from streamnb.corpus.delimited import is_tabbed, open_delimited
+from streamnb.corpus.delimited import has_known_header, is_tabbed, open_delimited
 from streamnb.corpus.entry import Corpus, Entry
 from streamnb.corpus.folders import is_maildir, open_class_folders, open_maildir
 from streamnb.corpus.mbox import is_mbox, open_mbox
@@ -188,7 +188,8 @@ class _Opener:
         delimiter = self.delimiter
         if kind == "tabs" or (table_format is None and kind is None and is_tabbed(head)):
             table_format, delimiter = "csv", delimiter or "\t"
-        elif table_format is None and (kind == "csv" or delimiter is not None or any(self.columns)):
+        has_options = kind == "csv" or delimiter is not None or any(self.columns)
+        if table_format is None and (has_options or has_known_header(head)):
             table_format = "csv"
         if table_format is None:
             return None
@@ -217,7 +218,7 @@ class _Opener:
         tables = [
             item
             for item, head in heads.items()
-            if detect_format(item, head) is not None or is_tabbed(head)
+            if detect_format(item, head) is not None or is_tabbed(head) or has_known_header(head)
         ]
         corpora = [self.open_table(item, path, heads[item]) for item in tables]
         opened = [corpus for corpus in corpora if corpus is not None]

@@ -13,6 +13,7 @@ import zlib
 from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import count, islice
 from pathlib import Path
@@ -247,43 +248,45 @@ def is_utf_16(head: bytes) -> bool:
 # Files
 
 
-def open_decompressed(path: Path) -> BinaryIO:
+@contextmanager
+def open_decompressed(path: Path) -> Iterator[BinaryIO]:
     """Open a file for reading, decompressed if it is compressed by gzip, bzip2, xz or Zstandard."""
-    file = open(path, "rb")  # noqa: SIM115 (the caller closes it)
-    try:
+    with open(path, "rb") as file:
         magic = file.read(6)
         file.seek(0)
         suffix = next((key for key, mark in COMPRESSIONS.items() if magic.startswith(mark)), "")
-        if suffix == ".gz":
-            import gzip
-
-            return cast(BinaryIO, gzip.GzipFile(fileobj=file))
-        if suffix == ".bz2":
-            import bz2
-
-            return cast(BinaryIO, bz2.BZ2File(file))
-        if suffix == ".xz":
-            import lzma
-
-            return cast(BinaryIO, lzma.LZMAFile(file))
-        if suffix == ".zst":
-            return _open_zstandard(file, path)
-    except BaseException:
-        file.close()
-        raise
-    return file
+        if not suffix:
+            yield file
+            return
+        with _decompressor(file, suffix, path) as stream:
+            yield stream
 
 
-def _open_zstandard(file: BinaryIO, path: Path) -> BinaryIO:
-    try:
-        from compression import zstd  # type: ignore[import-not-found]  # Python 3.14
+def _decompressor(file: BinaryIO, suffix: str, path: Path) -> BinaryIO:
+    """Return a stream that decompresses a file; modules are imported when they are needed."""
+    stream: Any
+    if suffix == ".gz":
+        import gzip
 
-        return cast(BinaryIO, zstd.ZstdFile(file))
-    except ImportError:
-        with require_extra("pyarrow", f"{path}: Zstandard needs pyarrow"):
-            import pyarrow
-        stream = pyarrow.CompressedInputStream(file, "zstd")
-        return io.BufferedReader(cast(io.RawIOBase, stream))
+        stream = gzip.GzipFile(fileobj=file)
+    elif suffix == ".bz2":
+        import bz2
+
+        stream = bz2.BZ2File(file)
+    elif suffix == ".xz":
+        import lzma
+
+        stream = lzma.LZMAFile(file)  # noqa: SIM115 (the caller closes it)
+    else:
+        try:
+            from compression import zstd  # type: ignore[import-not-found]  # Python 3.14
+
+            stream = zstd.ZstdFile(file)
+        except ImportError:
+            with require_extra("parquet", f"{path}: Zstandard needs pyarrow"):
+                import pyarrow
+            stream = io.BufferedReader(pyarrow.CompressedInputStream(file, "zstd"))
+    return cast(BinaryIO, stream)
 
 
 def read_head(path: Path, size: int = HEAD_BYTES) -> bytes:
@@ -555,7 +558,7 @@ def _to_cell(value: Any) -> str:
 
 
 def _parquet_file(path: Path) -> Any:
-    with require_extra("pyarrow", f"{path}: Parquet needs pyarrow"):
+    with require_extra("parquet", f"{path}: Parquet needs pyarrow"):
         from pyarrow import parquet
     with convert_os_errors(CorpusError, f"{path}: cannot be read", *_BROKEN):
         return parquet.ParquetFile(path)

@@ -1,9 +1,10 @@
 """E-mail: bytes to header fields and decoded text parts.
 
-`parse` never raises and takes time linear in the bytes; what is wrong with a message, and which
-bound it crossed, is recorded in `Mail.defects`.
+`parse` never raises and takes linear time. `Mail.defects` lists damage, exceeded limits and parts that
+could not be read. `FIELD_NAME` and `unwrap` define a header field and the start of a message, for all
+code that reads headers.
 """
 
-from streamnb.mail.parse import Limits, Mail, Part, parse
+from streamnb.mail.parse import FIELD_NAME, Limits, Mail, Part, parse, unwrap
 
-__all__ = ["Limits", "Mail", "Part", "parse"]
+__all__ = ["FIELD_NAME", "Limits", "Mail", "Part", "parse", "unwrap"]

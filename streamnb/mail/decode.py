@@ -138,17 +138,30 @@ def decode_text(data: bytes, charset: str = "", fallback: str = "") -> str:
         return data.decode("ascii")
     if codec is not None and codec.name.startswith("utf-16") and data[:2] in _UTF16_MARKS:
         return data.decode("utf-16", "replace")
-    is_undeclared = codec is None
     if codec is None or codec.name == "utf-8" or codec.is_single_byte:
+        has_label = codec is not None and codec.name != "utf-8"
         try:
-            return data.decode("utf-8")
+            text = data.decode("utf-8")
+            if not has_label or _is_evident(text, codec):
+                return text
         except UnicodeDecodeError:
-            codec = codec or (_codec(fallback) if fallback else None)
-            if (is_undeclared or (codec and codec.name == "utf-8")) and _is_mostly_utf8(data):
+            if _is_mostly_utf8(data, 0.9 if has_label else 0.5):
                 return data.decode("utf-8", "replace")
+            codec = codec or (_codec(fallback) if fallback else None)
         if codec is None or codec.name == "utf-8":
             return data.decode("cp1252", "replace")
     return _decode_by(codec, data)
+
+
+def _is_evident(text: str, codec: _Codec | None) -> bool:
+    """Return True if a text that is valid UTF-8 is not rather one of a single-byte charset.
+
+    A word in Thai or Hebrew can be a single valid sequence, but hardly three, or one of a letter.
+    """
+    if codec is None or codec.name in _LATIN:
+        return True
+    wide = [character for character in text if character >= "\x80"]
+    return len(wide) >= 3 or all(character.isalnum() for character in wide)
 
 
 def _decode_by(codec: _Codec, data: bytes) -> str:
@@ -182,15 +195,18 @@ def _utf8_or_none(data: bytes) -> str | None:
     return text if wide >= _MIN_UTF8 else None
 
 
-def _is_mostly_utf8(data: bytes) -> bool:
-    """Return True if more bytes beyond ASCII are in UTF-8 sequences than are not."""
+def _is_mostly_utf8(data: bytes, share: float) -> bool:
+    """Return True if more than this share of the bytes beyond ASCII are in UTF-8 sequences."""
     data = data[:_SAMPLE]
     ascii_size = len(data.translate(None, _HIGH_BYTES))
     valid_size = len(data.decode("utf-8", "ignore").encode())
-    return 2 * (valid_size - ascii_size) > len(data) - ascii_size
+    return valid_size - ascii_size > share * (len(data) - ascii_size)
 
 
 _HIGH_BYTES = bytes(range(128, 256))
+_LATIN = frozenset(
+    ("cp1252", "iso8859-1", "iso8859-15", "cp1254", "cp1250", "iso8859-2", "mac-roman")
+)
 _SAMPLE = 1 << 16  # bytes by which undeclared text is judged
 
 

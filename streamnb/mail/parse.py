@@ -20,6 +20,8 @@ from streamnb.mail.decode import (
 )
 
 _TYPE = re.compile(rb"(?:\s|\([^()]*+\))*+\"?([^\s/;\"(]{1,64})\s*/\s*([^\s;\"(]{1,64})")
+# The name of a header field, in a line of a header; a line of a header without it is no field.
+FIELD_NAME = rb"(?:\0|\xef\xbb\xbf)*+([!-9;-~]+)[ \t]*:"
 _LINE_ENDS = re.compile(rb"\r+\n|\r")
 _BEFORE_HEADER = re.compile(rb"(?:\0|\xef\xbb\xbf)+")
 # Apple Mail's .emlx: the size of the message on a line, the message, a property list.

@@ -32,7 +32,7 @@ def digest(message: bytes) -> bytes:
     --------
     >>> from streamnb.mailbox.digest import digest
     >>> stored = b"X-Streamnb: Spam, score=3\r\nSubject: hi\r\nStatus: RO\r\n\r\nHello\r\n\r\n"
-    >>> digest(stored) == digest(b"Subject: hi\n\nHello\n")
+    >>> digest(stored) == digest(b"Subject:\n hi\n\nHello\n")
     True
     """
     if not isinstance(message, bytes):

@@ -24,8 +24,7 @@ from streamnb.mailbox.database import opened
 from streamnb.mailbox.ledger import LABELLERS, Ledger, Row
 from streamnb.mailbox.location import WAIT
 from streamnb.mailbox.transactions import STATE, TransientError
-from streamnb.naive_bayes.base import TextModel
-from streamnb.naive_bayes.counting import CountingNB
+from streamnb.naive_bayes.text_model import CountingNB, TextModel
 
 if TYPE_CHECKING:
     from streamnb.mailbox.base import Base

@@ -11,8 +11,8 @@ from streamnb.counts.memory import MemoryCounts
 from streamnb.features.token_counts import TokenCounts
 from streamnb.mailbox.ledger import IS_MESSAGE
 from streamnb.mailbox.store import Mailbox
-from streamnb.naive_bayes.base import TextModel
 from streamnb.naive_bayes.receipt import Receipt
+from streamnb.naive_bayes.text_model import TextModel
 
 # When so many messages, and these shares of all, came in runs of one class since it was done last:
 # of few, of many. (What runs do: tests/benchmarks/regimes.py, with and without --mailbox.)

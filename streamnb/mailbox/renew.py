@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from streamnb.classifier.ready import PresetClassifier
+from streamnb.classifier.presets import PresetClassifier
 from streamnb.errors import StateError
 from streamnb.features.views import tokenizer_config
 from streamnb.mailbox.carry import carry

@@ -26,8 +26,8 @@ from streamnb.mailbox.location import WAIT, is_url
 from streamnb.mailbox.memory import check_row, classifier_of
 from streamnb.mailbox.store import Mailbox
 from streamnb.mailbox.transactions import STATE
-from streamnb.mailbox.transfer.ledger_export import MergeResult, LedgerExport, merge_export
-from streamnb.naive_bayes.base import TextModel
+from streamnb.mailbox.transfer.ledger_export import LedgerExport, MergeResult, merge_export
+from streamnb.naive_bayes.text_model import TextModel
 from streamnb.storage import label_from_json
 
 _PROBES = 20_000  # numbers that are tried in a row where no page can be read

@@ -1,29 +1,32 @@
-"""Why a message scored as it did."""
+"""Explanations: contributions of features to scores, and the features with the largest ones."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
-from streamnb.counts.protocol import Label
+import numpy as np
+
+from streamnb.counts.protocol import Floats, Keys, Label
 from streamnb.features.token_counts import Feature
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why a message scored as it did.
+    """The score of a message as a sum over its features.
 
     Attributes
     ----------
     scores
         Joint log-likelihood of each class.
     base
-        What each class had before any feature was looked at: the prior, and for Bernoulli the
-        absence of every feature.
+        Score of each class without any feature: the prior, and for Bernoulli the absence of every
+        feature.
     contributions
-        For each feature that took part, what it added to each class. With the base they add up to
-        the scores.
+        What each feature with a count added to each class. Base and contributions add up to the
+        scores.
     """
 
     scores: dict[Label, float]
@@ -32,32 +35,128 @@ class Explanation:
 
     @classmethod
     def summed(
-        cls, views: Sequence[Explanation], parts: dict[Feature, dict[Label, float]]
+        cls, views: Sequence[Explanation], contributions: dict[Feature, dict[Label, float]]
     ) -> Explanation:
-        """One explanation of several views: their sums, and the contributions as given."""
+        """Return the sum of several views, with the contributions that are passed."""
         labels = list(views[0].scores)
         scores = {label: math.fsum(view.scores[label] for view in views) for label in labels}
         base = {label: math.fsum(view.base[label] for view in views) for label in labels}
-        return cls(scores, base, parts)
+        return cls(scores, base, contributions)
 
-    def scaled(self, gain: float, bias: dict[Label, float]) -> Explanation:
-        """The same times a gain, for the classes that have a bias."""
+    def scaled(self, slope: float, intercepts: dict[Label, float]) -> Explanation:
+        """Return slope times this explanation plus an intercept for each class.
 
-        def weighed(of: dict[Label, float]) -> dict[Label, float]:
-            return {label: gain * of[label] + bias[label] for label in bias}
+        Classes without an intercept are left out.
+        """
 
-        parts = {
-            feature: {label: gain * of[label] for label in bias}
-            for feature, of in self.contributions.items()
+        def calibrate(by_class: dict[Label, float]) -> dict[Label, float]:
+            return {label: slope * by_class[label] + intercepts[label] for label in intercepts}
+
+        contributions = {
+            feature: {label: slope * by_class[label] for label in intercepts}
+            for feature, by_class in self.contributions.items()
         }
-        return Explanation(weighed(self.scores), weighed(self.base), parts)
+        return Explanation(calibrate(self.scores), calibrate(self.base), contributions)
 
     def top_features(self, label: Label, n: int = 10) -> list[tuple[Feature, float]]:
-        """The n features that spoke most for a class, over the best of the others."""
-        others = [other for other in self.scores if other != label]
+        """Return the n features that added most to a class, compared with the best other class.
 
-        def speaks(of: dict[Label, float]) -> float:
-            return of[label] - max((of[other] for other in others), default=0.0)
+        Returns
+        -------
+        list
+            Pairs of feature and log-odds, the largest first.
+        """
+        others = [key for key in self.scores if key != label]
 
-        found = [(feature, speaks(of)) for feature, of in self.contributions.items()]
-        return sorted(found, key=lambda item: -item[1])[:n]
+        def margin(by_class: dict[Label, float]) -> float:
+            return by_class[label] - max((by_class[key] for key in others), default=0.0)
+
+        pairs = [(feature, margin(by_class)) for feature, by_class in self.contributions.items()]
+        return sorted(pairs, key=lambda pair: -pair[1])[:n]
+
+
+def margin_over_runner_up(weights: Floats) -> Floats:
+    """Return weights (n, K) less the largest of the other classes in each row.
+
+    With one class the weights are returned as they are.
+
+    Examples
+    --------
+    >>> margin_over_runner_up(np.array([[3.0, 1.0, 2.0]])).tolist()
+    [[1.0, -2.0, -1.0]]
+    """
+    best = np.full(len(weights), -np.inf)
+    second = best if weights.shape[1] > 1 else np.zeros(len(weights))
+    for column in weights.T:
+        second = np.maximum(second, np.minimum(best, column))
+        best = np.maximum(best, column)
+    is_best = weights == best[:, None]
+    return weights - np.where(is_best, second[:, None], best[:, None])
+
+
+class TopFeatures:
+    """The n features with the largest gains for each of K classes, of blocks of features.
+
+    Of equal gains, the smaller fingerprints are taken, so that the order of blocks makes no
+    difference. At most a few times the result and one block are held in memory.
+
+    Parameters
+    ----------
+    classes : int
+        Number of classes.
+    n : int
+        Number of features for each class.
+
+    Examples
+    --------
+    >>> top = TopFeatures(classes=2, n=1)
+    >>> top.add(np.array([7, 9], np.uint64), np.array([[1.0, -1.0], [-2.0, 2.0]]))
+    >>> top.result()
+    [[(7, 1.0)], [(9, 2.0)]]
+    """
+
+    def __init__(self, classes: int, n: int) -> None:
+        self.n = max(n, 0)
+        self.max_held = 2 * self.n * classes
+        # For each class: gain and fingerprint of the n-th feature so far.
+        self.min_gains = np.full(classes, -np.inf)
+        self.last_fingerprints = np.full(classes, np.iinfo(np.uint64).max, dtype=np.uint64)
+        # The features held: class index, fingerprint, gain.
+        self.columns = np.empty(0, np.int64)
+        self.fingerprints = np.empty(0, np.uint64)
+        self.gains = np.empty(0)
+
+    def add(self, fingerprints: Keys, gains: Floats) -> None:
+        """Add a block of features (m,) with their gains for each class (m, K)."""
+        min_gains = self.min_gains
+        if len(gains) > self.n > 0 and np.isneginf(min_gains).any():
+            # A feature that is not among the n largest of its block is not among those of all.
+            min_gains = np.maximum(min_gains, np.partition(gains, -self.n, axis=0)[-self.n])
+        rows, columns = np.nonzero(gains >= min_gains)
+        keys, values = fingerprints[rows], gains[rows, columns]
+        is_top = (values > self.min_gains[columns]) | (keys <= self.last_fingerprints[columns])
+        self.columns = np.append(self.columns, columns[is_top])
+        self.fingerprints = np.append(self.fingerprints, keys[is_top])
+        self.gains = np.append(self.gains, values[is_top])
+        if len(self.columns) > self.max_held:
+            self._sort()
+
+    def result(self) -> list[list[tuple[int, float]]]:
+        """Return fingerprints and gains of each class, the largest gain first."""
+        self._sort()
+        pairs = list(zip(self.fingerprints.tolist(), self.gains.tolist(), strict=True))
+        ends = np.searchsorted(self.columns, np.arange(len(self.min_gains) + 1)).tolist()
+        return [pairs[start:end] for start, end in pairwise(ends)]
+
+    def _sort(self) -> None:
+        """Sort the features held, and drop all but the first n of each class."""
+        order = np.lexsort((self.fingerprints, -self.gains, self.columns))
+        columns = self.columns[order]
+        starts = np.searchsorted(columns, np.arange(len(self.min_gains)))
+        rank = np.arange(len(columns)) - starts[columns]
+        top = order[rank < self.n]
+        last = order[rank == self.n - 1]
+        self.min_gains[self.columns[last]] = self.gains[last]
+        self.last_fingerprints[self.columns[last]] = self.fingerprints[last]
+        self.columns, self.fingerprints = self.columns[top], self.fingerprints[top]
+        self.gains = self.gains[top]

@@ -1,35 +1,277 @@
-"""Predictions for many examples at once: river's mini-batches and scikit-learn's matrices."""
+"""Many examples at once: matrices, data frames and lists, as river and scikit-learn pass them."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from river import base
 
-from streamnb.counts.protocol import Floats
-from streamnb.naive_bayes.rows import are_messages, as_labels, frame_of, is_frame, listed
+from streamnb import _core
+from streamnb.counts.protocol import Floats, Ints, Label, checked_weight
+from streamnb.features.token_counts import TokenCounts
 from streamnb.scores import best_columns
 
 if TYPE_CHECKING:
-    from streamnb.counts.protocol import Label
+    import narwhals.stable.v2 as narwhals
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Many examples: a CSR matrix, and the features of its columns.
+
+    Attributes
+    ----------
+    indptr, indices, data
+        int64, int32 or int64, float64. Values are not checked yet.
+    columns
+        Index of each column in the caller's matrix; None if they are the same.
+    features
+        The columns' features: fingerprints and names. Their counts are not used.
+    """
+
+    indptr: Ints
+    indices: NDArray[Any]
+    data: Floats
+    columns: Ints | None
+    features: TokenCounts
+
+    def __len__(self) -> int:
+        return len(self.indptr) - 1
+
+    @classmethod
+    def from_matrix(cls, X: Any, keep_names: bool, canonical: bool) -> Rows:
+        """Return the rows of a scipy sparse matrix, a dense one, or a pandas, polars or pyarrow frame.
+
+        Parameters
+        ----------
+        X
+            The matrix.
+        keep_names
+            Whether to store the features' names.
+        canonical
+            Whether to sum entries that occur twice. Learning adds them anyway.
+
+        Raises
+        ------
+        ValueError
+            If X is not two-dimensional or not numeric.
+        """
+        names: list[Any] | None = None
+        if is_frame(X):
+            names, X = _frame_values(X)
+        indptr, indices, data, width = _compressed(X, canonical)
+        used: Ints | None = None
+        if width > len(indices):  # a few rows of a wide matrix: only the columns that occur
+            distinct, inverse = np.unique(indices, return_inverse=True)
+            used, indices = distinct.astype(np.int64), inverse.astype(np.int64)
+        columns = np.arange(width, dtype=np.int64) if used is None else used
+        return cls(indptr, indices, data, used, _features(columns, names, keep_names))
+
+    def messages(self) -> Iterator[TokenCounts]:
+        """Yield the features above zero of each row."""
+        for start, end in zip(self.indptr[:-1].tolist(), self.indptr[1:].tolist(), strict=True):
+            columns, inverse = np.unique(self.indices[start:end], return_inverse=True)
+            values = np.bincount(inverse, self.data[start:end], len(columns)).astype(np.float64)
+            row = self.features.select(columns[values > 0])
+            yield TokenCounts.unchecked(row.fingerprints, values[values > 0], row.names, row.ends)
+
+    def check_counts(self) -> None:
+        """Raise ValueError with row and column of the first value that is not a count."""
+        bad = np.flatnonzero(~((self.data >= 0) & (self.data <= 1e100)))
+        self.check(int(bad[0]) if len(bad) else -1, signed=False)
+
+    def check(self, entry: int, signed: bool) -> None:
+        """Raise ValueError with row and column of a bad entry; do nothing if `entry` is -1."""
+        if entry < 0:
+            return
+        row = int(np.searchsorted(self.indptr, entry, side="right")) - 1
+        column = int(self.indices[entry])
+        if not 0 <= column < len(self.features):
+            raise ValueError(f"row {row}: the matrix is damaged: it has no column {column}")
+        if self.columns is not None:
+            column = int(self.columns[column])
+        condition = "finite and at most 1e100" if signed else "finite, >= 0 and at most 1e100"
+        raise ValueError(
+            f"row {row}, column {column}: the value is {self.data[entry]}: it must be {condition}"
+        )
+
+
+def is_frame(X: Any) -> bool:
+    """Return whether X is a data frame that narwhals supports. No library is imported for it."""
+    if isinstance(X, (np.ndarray, list)) or hasattr(X, "tocsr"):
+        return False
+    from narwhals.dependencies import is_into_dataframe
+
+    return is_into_dataframe(X)
+
+
+def frame_of(X: Any) -> narwhals.DataFrame[Any]:
+    """Return a data frame of any library behind one interface.
+
+    Raises
+    ------
+    ValueError
+        If two columns have the same name.
+    """
+    import narwhals.stable.v2 as narwhals
+    from narwhals.exceptions import DuplicateError
+
+    try:
+        return narwhals.from_native(X, eager_only=True)
+    except DuplicateError as error:
+        raise ValueError(f"column names: {' '.join(str(error).split())}") from error
+
+
+def is_matrix(X: Any) -> bool:
+    """Return whether X is a matrix or a data frame, and not an iterable of messages."""
+    return hasattr(X, "tocsr") or getattr(X, "ndim", 0) == 2 or is_frame(X)
+
+
+def are_messages(X: Any) -> bool:
+    """Return whether X is a list of feature dicts or TokenCounts, and not of rows of numbers."""
+    return isinstance(X, list) and (not X or isinstance(X[0], (Mapping, TokenCounts)))
+
+
+def as_list(X: Any) -> Any:
+    """Return a tuple or iterator as a list, and anything else as it is."""
+    return list(X) if isinstance(X, (tuple, Iterator)) else X
+
+
+def _frame_values(frame: Any) -> tuple[list[Any], Any]:
+    """Return column names, and values as a dense matrix, or sparse if pandas columns are."""
+    table = frame_of(frame)
+    if hasattr(frame, "sparse") and table.columns:
+        try:
+            return table.columns, frame.sparse.to_coo()
+        except (AttributeError, ValueError):
+            # pandas has the accessor on every frame; it works on sparse columns filled with 0.
+            pass
+    columns = [values_of(column) for column in table.iter_columns()]
+    return table.columns, np.column_stack(columns) if columns else np.empty(table.shape)
+
+
+def values_of(column: Any) -> NDArray[Any]:
+    """Return the values of a frame's column: Python objects unless they are numbers or texts.
+
+    pyarrow's own arrays can turn a missing category into another one, and drop time zones.
+    """
+    from narwhals.stable.v2 import Boolean, String
+
+    kind = column.dtype
+    if kind.is_numeric() or kind in (Boolean, String):
+        return column.to_numpy()
+    values = np.empty(len(column), dtype=object)
+    values[:] = column.to_list()
+    return values
+
+
+def _compressed(X: Any, canonical: bool) -> tuple[Ints, NDArray[Any], Floats, int]:
+    X = X if hasattr(X, "tocsr") else np.asarray(X)
+    if len(X.shape) != 2:
+        raise ValueError(f"expected a matrix with a row for each example, got shape {X.shape}")
+    if hasattr(X, "tocsr"):
+        csr = X.tocsr()
+        if csr.dtype.kind not in "biuf":
+            raise ValueError(f"the matrix holds {csr.dtype}, not real numbers")
+        if canonical and not csr.has_canonical_format:
+            csr = csr.copy()
+            csr.sum_duplicates()
+        kind = np.int32 if csr.indices.dtype == np.int32 else np.int64
+        return (
+            csr.indptr.astype(np.int64, copy=False),
+            np.ascontiguousarray(csr.indices, dtype=kind),
+            np.ascontiguousarray(csr.data, dtype=np.float64),
+            csr.shape[1],
+        )
+    dense = _numbers(X, "the matrix")
+    rows, columns = np.nonzero(dense)  # NaN is not zero
+    indptr = np.searchsorted(rows, np.arange(len(dense) + 1)).astype(np.int64)
+    return indptr, columns.astype(np.int64), dense[rows, columns], dense.shape[1]
+
+
+def _numbers(values: NDArray[Any], what: str) -> Floats:
+    """Return the values as float64. Text is refused, even if it looks like a number."""
+    if values.dtype.kind not in "biufO":
+        raise ValueError(f"{what} holds {values.dtype}, not real numbers")
+    if values.dtype.kind == "O":
+        for value in values.flat:
+            if isinstance(value, (str, bytes)):
+                raise ValueError(f"{what} holds a value that is not a number: {value!r:.80}")
+    try:
+        return values.astype(np.float64, copy=False)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ValueError(f"{what} holds a value that is not a number: {error}") from None
+
+
+def _features(used: Ints, names: list[Any] | None, keep_names: bool) -> TokenCounts:
+    if names is not None:
+        features = TokenCounts.from_dict(
+            dict.fromkeys((names[i] for i in used), 1), None, keep_names
+        )
+        if len(features) != len(used):
+            duplicate = Counter(names).most_common(1)[0][0]
+            raise ValueError(f"the column {duplicate!r:.80} occurs twice")
+        return features
+    fingerprints = _core.fingerprint_columns(used)
+    if not keep_names:
+        return TokenCounts.unchecked(fingerprints, np.ones(len(used)), None, None)
+    # Encoded names of integers: one tag byte and eight bytes each.
+    text = np.empty((len(used), 9), dtype=np.uint8)
+    text[:, 0] = _core.encode_name(0)[0]
+    text[:, 1:] = used.astype("<i8").view(np.uint8).reshape(-1, 8)
+    ends = np.arange(9, 9 * len(used) + 1, 9, dtype=np.uint32)
+    return TokenCounts.unchecked(fingerprints, np.ones(len(used)), text.tobytes(), ends)
+
+
+def as_labels(y: Any) -> list[Any]:
+    """Return the labels of a list, array, series or single column as Python objects."""
+    if is_frame(y):
+        columns = list(frame_of(y).iter_columns())
+        if len(columns) != 1:
+            raise ValueError(f"the labels are a frame of {len(columns)} columns, not of one")
+        return columns[0].to_list()
+    if isinstance(y, Mapping | str | bytes):
+        raise ValueError(f"the labels are a {type(y).__name__}, not a list, array or series")
+    for method in ("to_pylist", "to_list", "tolist"):
+        if hasattr(y, method):
+            return getattr(y, method)()
+    return [label.item() if isinstance(label, np.generic) else label for label in y]
+
+
+def as_weights(w: Any, n: int) -> Floats:
+    """Return the weights (n,) of n examples, from a number, a sequence or None for 1."""
+    if w is None or np.isscalar(w):
+        return np.full(n, 1.0 if w is None else checked_weight(w))
+    weights = _numbers(np.asarray(as_labels(w)), "the weights")
+    if weights.shape != (n,):
+        raise ValueError(f"{n} examples, but weights of shape {weights.shape}")
+    bad = ~((weights >= 0) & (weights <= 1e100))
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise ValueError(
+            f"row {row}: the weight is {weights[row]}: it must be finite, >= 0 and at most 1e100"
+        )
+    return weights
 
 
 def log_normalised(joint: Floats) -> Floats:
-    """Logarithms of the probabilities, (n, K), of joint log-likelihoods."""
+    """Return the logarithms of the probabilities, (n, K), of joint log-likelihoods (n, K)."""
     if not joint.size:
         return joint
     top = joint.max(axis=1, keepdims=True)
-    # A message that no class can have said (priors of zero all over): every class alike.
+    # All scores are -inf if all priors are zero: then all classes are equally probable.
     joint = np.where(np.isneginf(top), 0.0, joint - np.where(np.isneginf(top), 0.0, top))
     return joint - np.log(np.exp(joint).sum(axis=1, keepdims=True))
 
 
 class PredictManyMixin(base.MiniBatchClassifier):
-    """River's methods that ask for many examples at once, for a model that scores them."""
+    """Mix-in of river's prediction methods for many examples."""
 
     lock: threading.RLock
 
@@ -44,11 +286,11 @@ class PredictManyMixin(base.MiniBatchClassifier):
 
     @property
     def _scoring(self) -> threading.RLock:
-        """What keeps scores and labels as they are."""
+        """Return the lock that keeps scores and labels unchanged."""
         return self.lock
 
     def _scores_of(self, X: Any) -> Floats:
-        """Joint log-likelihoods (n, K) of rows, or of a sequence of examples."""
+        """Return joint log-likelihoods (n, K) of a matrix or a sequence of examples."""
         raise NotImplementedError
 
     def _class_order(self) -> list[int]:
@@ -69,7 +311,7 @@ class PredictManyMixin(base.MiniBatchClassifier):
         return scores if order == list(range(len(order))) else scores[:, order]
 
     def _most_probable(self, X: Any) -> NDArray[Any]:
-        """The most probable class of each example, the first of equals."""
+        """Return the most probable class of each example, the first of equals."""
         return self._label_array(best_columns(self._scores_of(X)))
 
     def _label_array(self, columns: NDArray[np.intp]) -> NDArray[Any]:
@@ -77,7 +319,7 @@ class PredictManyMixin(base.MiniBatchClassifier):
         kinds = {type(label) for label in labels}
         if len(kinds) == 1 and kinds <= {str, int, bool, float}:
             array = np.array(labels)
-            same = array.tolist()  # not of large int, or of text that ends in a zero byte
+            same = array.tolist()  # False for large int, and for text that ends in a zero byte
             if same == labels and {type(label) for label in same} == kinds:
                 return array[columns]
         array = np.empty(len(labels), dtype=object)
@@ -85,48 +327,51 @@ class PredictManyMixin(base.MiniBatchClassifier):
         return array[columns]
 
     def predict_proba_many(self, X: Any) -> Any:
-        """Probabilities, a row for each of X and a column for each class, as a frame like X.
+        """Return probabilities: a row for each example of X, a column for each class.
 
-        A frame keeps its library and its index. Polars and pyarrow want str for column names, so
-        there labels are written out; a matrix or a list of messages gives an array.
+        If X is a frame, the result is one of the same library with the same index. Columns of
+        polars and pyarrow are named by the label as text. Otherwise the result is an array.
         """
-        X = listed(X)
+        X = as_list(X)
         with self._scoring:
             labels = [self.labels[k] for k in self._class_order()]
             return _frame_like(X, labels, np.exp(log_normalised(self._sorted_scores(X))))
 
     def predict_many(self, X: Any) -> Any:
-        """The most probable class of each row, as a series like X; empty if nothing was learned."""
-        X = listed(X)
+        """Return the most probable class of each row, as a series of X's library or an array.
+
+        The result is empty if nothing was learned.
+        """
+        X = as_list(X)
         with self._scoring:
-            found = self._most_probable(X) if self.labels else np.empty(0, dtype=object)
-        return _series_like(X, found)
+            predicted = self._most_probable(X) if self.labels else np.empty(0, dtype=object)
+        return _series_like(X, predicted)
 
     def joint_log_likelihood_many(self, X: Any) -> Any:
-        """Log of prior times likelihood: a row for each of X, a column for each class."""
-        X = listed(X)
+        """Return log of prior times likelihood: a row for each of X, a column for each class."""
+        X = as_list(X)
         with self._scoring:
             labels = [self.labels[k] for k in self._class_order()]
             return _frame_like(X, labels, self._sorted_scores(X))
 
 
 class MiniBatchMixin(PredictManyMixin):
-    """River's and scikit-learn's methods for many examples, for a model that scores rows."""
+    """Mix-in of river's and scikit-learn's methods for many examples."""
 
     if TYPE_CHECKING:
 
         def _scores(self, x: Any) -> list[float]: ...
 
     def _learn_rows(self, X: Any, y: Any, w: Any, classes: Iterable[Label] = ()) -> None:
-        """Learn the rows of X; all of them or none."""
+        """Learn the rows of X: all of them, or none if there is an error."""
         raise NotImplementedError
 
     def _score_rows(self, X: Any) -> Floats:
-        """Joint log-likelihoods (n, K)."""
+        """Return joint log-likelihoods (n, K)."""
         raise NotImplementedError
 
     def _reset(self) -> None:
-        """Forget everything."""
+        """Remove everything that was learned."""
         raise NotImplementedError
 
     def _scores_of(self, X: Any) -> Floats:
@@ -170,14 +415,14 @@ class MiniBatchMixin(PredictManyMixin):
         Raises
         ------
         ValueError
-            Where a value, weight or length is wrong. Nothing has changed.
+            If a value, weight or length is wrong. Nothing has changed.
         """
         with self.lock:
             self._learn_rows(X, y, sample_weight, () if classes is None else as_labels(classes))
         return self
 
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
-        """Forget everything and learn the rows of X, with the classes in sorted order."""
+        """Remove everything that was learned, then learn the rows of X."""
         labels = as_labels(y)
         try:
             classes = sorted(set(labels))
@@ -193,7 +438,7 @@ class MiniBatchMixin(PredictManyMixin):
                 raise
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """The most probable class of each row, the first of equals."""
+        """Return the most probable class of each row, the first of equals."""
         with self.lock:
             if not self.labels:
                 raise ValueError(
@@ -211,14 +456,15 @@ class MiniBatchMixin(PredictManyMixin):
             return log_normalised(self._sorted_scores(X))
 
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
-        """Accuracy over the rows of X."""
-        right = [a == b for a, b in zip(as_labels(self.predict(X)), as_labels(y), strict=True)]
+        """Return the accuracy over the rows of X."""
+        pairs = zip(as_labels(self.predict(X)), as_labels(y), strict=True)
+        right = [predicted == label for predicted, label in pairs]
         weights = None if sample_weight is None else np.asarray(sample_weight)
         return float(np.average(right, weights=weights))
 
 
 def _frame_like(X: Any, labels: list[Label], values: Floats) -> Any:
-    """A column of values (n, K) for each label, as X has its columns, or the texts of a series."""
+    """Return values (n, K) as a frame of X's library with a column for each label, or as they are."""
     X = X.to_frame() if hasattr(X, "to_frame") else X
     if not is_frame(X):
         return values
@@ -228,7 +474,9 @@ def _frame_like(X: Any, labels: list[Label], values: Floats) -> Any:
         return library.DataFrame(columns, index=X.index)
     named = {str(label): values for label, values in columns.items()}
     if len(named) < len(columns):
-        raise ValueError("labels that are written alike cannot be columns of a frame like X")
+        raise ValueError(
+            "two labels have the same text, so they cannot both name a column; pass a pandas frame"
+        )
     return library.DataFrame(named) if hasattr(library, "DataFrame") else library.table(named)
 
 
@@ -239,5 +487,5 @@ def _series_like(X: Any, values: NDArray[Any]) -> Any:
     library = frame_of(X).__native_namespace__()
     if hasattr(X, "index"):
         return library.Series(values, index=X.index if len(values) else X.index[:0])
-    plain = values.tolist()
-    return library.Series(plain) if hasattr(library, "Series") else library.array(plain)
+    items = values.tolist()
+    return library.Series(items) if hasattr(library, "Series") else library.array(items)

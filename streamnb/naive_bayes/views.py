@@ -9,7 +9,6 @@ from typing import Any, NamedTuple, Self
 from streamnb import _core
 from streamnb.counts.protocol import Label, checked_weight
 from streamnb.features.token_counts import TokenCounts
-from streamnb.naive_bayes.base import TextModel
 from streamnb.naive_bayes.calibration import (
     ClassReliability,
     ClassRuns,
@@ -18,10 +17,10 @@ from streamnb.naive_bayes.calibration import (
     Recalibration,
     SelectiveFeedback,
 )
-from streamnb.naive_bayes.counting import CountingNB, LastResultCache
 from streamnb.naive_bayes.discriminative import DiscriminativeMultinomialNB, residuals
 from streamnb.naive_bayes.explanation import Explanation
 from streamnb.naive_bayes.receipt import Receipt
+from streamnb.naive_bayes.text_model import CountingNB, LastResultCache, TextModel
 from streamnb.parameters import Boolean, Constraint, Number, attribute, parameter, parameter_class
 from streamnb.scores import best_index, probabilities
 

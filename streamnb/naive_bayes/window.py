@@ -1,21 +1,25 @@
-"""Forgetting by a window: what leaves it is unlearned, exactly."""
+"""A sliding window: messages that leave it are unlearned exactly."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
 from streamnb.counts.protocol import Label, checked_weight
 from streamnb.errors import OutputError
-from streamnb.naive_bayes.base import TextModel
+from streamnb.features.token_counts import TokenCounts
+from streamnb.naive_bayes.explanation import Explanation
 from streamnb.naive_bayes.multinomial import MultinomialNB
 from streamnb.naive_bayes.receipt import Receipt
+from streamnb.naive_bayes.text_model import CountingNB, TextModel
 from streamnb.parameters import Integer, attribute, has_method, parameter, parameter_class
 
+_WEIGHT_GRID = 2.0**-16  # weights are multiples of it, so that sums and unlearning are exact
 
-class _Learned(NamedTuple):
-    """A message in the window, and what takes it out again."""
+
+class _WindowEntry(NamedTuple):
+    """A message in the window, with the arguments that unlearn it."""
 
     tokens: Any
     label: Label
@@ -24,12 +28,12 @@ class _Learned(NamedTuple):
 
 @parameter_class()
 class WindowNB(TextModel):
-    """A model that knows only the last messages it learned.
+    """A model of the last `size` messages.
 
-    The features of as many messages are held in memory. What the evidence is worth (recalibration),
-    whose turn it is, the record and how far labels can be believed are learned for good. It is not
-    written to files: save the model inside, which then knows what the window holds. Around a model
-    of tables it learns and is asked an example at a time; what takes many at once is for texts.
+    The features of all messages in the window are held in memory. Calibration, reliability and
+    label noise are learned from all messages; only counts leave the window. Save the model inside,
+    since the window itself is not written to files. A model of tables inside learns and predicts
+    single examples.
 
     Examples
     --------
@@ -44,101 +48,166 @@ class WindowNB(TextModel):
     model: TextModel = parameter(
         has_method("unlearn", "a model of texts or tables"),
         "counts",
-        "Any model of texts or tables. It must learn through this object alone.",
+        "Any model of texts or tables. Train it through the window only.",
         default=None,
     )
-    size: int = parameter(Integer(), "teaching", "How many messages it knows.", default=1000)
+    size: int = parameter(Integer(), "teaching", "Number of messages in the window.", default=1000)
     receipt: Receipt | None = attribute(init=False)
+
+    order_dependence_reason = "the messages in a window depend on the order of the stream"
 
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
         yield {"model": MultinomialNB()}
 
     def __post_init__(self) -> None:
-        self._window: deque[_Learned] = deque()
+        self._window: deque[_WindowEntry] = deque()
         self.receipt = None
 
-    def _more_tags(self) -> set[str]:
-        return self.model._more_tags()
-
-    order_dependence_reason = "a window: which messages are the last depends on their order"
+    # Learning
 
     def learn(self, x: Any, y: Label, w: float = 1.0) -> Receipt:
         """Learn a message, and unlearn the one that leaves the window.
 
-        Weights are rounded to multiples of 2^-16, so that what is added can be taken away exactly.
+        Weights are rounded to multiples of 2^-16, so that unlearning is exact.
         """
         tokens = self.as_tokens(x)
-        w = _rounded(w)
+        w = _round_weight(w)
         with self.lock:
             receipt = self.model.learn(tokens, y, w)
-            self._take_in(tokens, y, receipt)
+            self._append(tokens, y, receipt)
         return receipt
 
-    def _take_in(self, tokens: Any, y: Label, receipt: Receipt) -> None:
-        self._window.append(_Learned(tokens, y, receipt._replace(deltas={})))
+    def _append(self, tokens: Any, y: Label, receipt: Receipt) -> None:
+        """Append a learned message, and unlearn those that leave the window."""
+        self._window.append(_WindowEntry(tokens, y, receipt._replace(deltas={})))
         while len(self._window) > self.size:
             self.model.unlearn(*self._window.popleft())
 
     def unlearn(self, x: Any, y: Label, receipt: Receipt) -> None:
-        """Take a message out of the window; of one that has left it, what it left behind."""
+        """Unlearn a message in the window; raise ValueError if it is not in it."""
         with self.lock:
-            inside = _Learned(self.as_tokens(x), y, receipt._replace(deltas={}))
-            at = next((i for i, one in enumerate(self._window) if one == inside), None)
-            if at is None:
+            target = _WindowEntry(self.as_tokens(x), y, receipt._replace(deltas={}))
+            matches = (i for i, entry in enumerate(self._window) if entry == target)
+            position = next(matches, None)
+            if position is None:
                 raise ValueError("cannot unlearn: the message is not in the window")
             self.model.unlearn(x, y, receipt)
-            del self._window[at]
+            del self._window[position]
 
     def reapply(self, x: Any, y: Label, receipt: Receipt) -> None:
-        """Do again what a receipt says, as the newest message of the window."""
+        """Make the changes of a receipt again, as the newest message of the window."""
         with self.lock:
             self.model.reapply(x, y, receipt)
-            self._take_in(self.as_tokens(x), y, receipt)
-
-    def deltas_since(self, before: WindowNB) -> dict[str, Any]:
-        """What a receipt would say that leads from another window's state to this one's."""
-        return self.model.deltas_since(before.model)
+            self._append(self.as_tokens(x), y, receipt)
 
     def _default_receipt(self, w: float) -> Receipt:
-        return self.model._default_receipt(_rounded(w))
+        return self.model._default_receipt(_round_weight(w))
 
     def _is_taught(self) -> bool:
         return bool(vars(self).get("_window"))
 
+    # Not supported by a window
+
     def check_merge(self, other: Any) -> None:
-        """Raise ValueError: which messages are the last of two streams, nothing tells."""
-        raise ValueError("cannot merge: windows over two streams are no window over both")
+        """Raise ValueError: windows over different streams cannot be merged."""
+        raise ValueError("windows over different streams cannot be merged")
 
     def check_storable(self) -> None:
-        """Raise ValueError: which messages are in the window is not kept."""
-        raise ValueError("a window cannot be kept in a database")
+        """Raise ValueError: a window cannot be kept in a database."""
+        raise ValueError("a WindowNB cannot be kept in a database; use the model inside")
 
     @classmethod
-    def _from_view_models(cls, members: list[Any], outlined: Mapping[str, Any]) -> Self:
-        raise ValueError("a window is not read from files")
+    def _from_view_models(cls, view_models: list[Any], header: Mapping[str, Any]) -> Self:
+        raise ValueError("a WindowNB is not read from files")
 
     def _to_file(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        raise OutputError("a window is not written to files: save the model inside (model.model)")
+        raise OutputError(
+            "a WindowNB is not written to files; save the model inside (window.model.save)"
+        )
+
+    # Delegated to the model
+
+    @property
+    def discriminative(self) -> bool:  # type: ignore[override]  # a class variable of models
+        """Return whether update weights depend on the model's own predictions."""
+        return self.model.discriminative
+
+    @property
+    def takes_views(self) -> bool:
+        """Return whether a message is a sequence of views."""
+        return self.model.takes_views
+
+    @property
+    def view_models(self) -> Sequence[CountingNB]:
+        """The counting models, one for each view of a message."""
+        return self.model.view_models
+
+    @property
+    def labels(self) -> list[Label]:
+        """The classes, in the order in which they were first seen."""
+        return self.model.labels
+
+    def as_tokens(self, x: Any) -> Any:
+        """Convert a message to the form that the model counts."""
+        return self.model.as_tokens(x)
+
+    def views_of(self, tokens: Any) -> tuple[TokenCounts, ...]:
+        """Return the features of each view of a message that `as_tokens` returned."""
+        return self.model.views_of(tokens)
+
+    def join_views(self, views: tuple[TokenCounts, ...]) -> Any:
+        """Return the message with these views."""
+        return self.model.join_views(views)
+
+    def explain_views(self, x: Any) -> list[Explanation]:
+        """Return an explanation for each view."""
+        return self.model.explain_views(x)
+
+    def _scores(self, x: Any) -> list[float]:
+        return self.model._scores(x)
+
+    @property
+    def _needs_receipt(self) -> bool:
+        return self.model._needs_receipt
+
+    def state(self) -> dict[str, Any]:
+        """Return what the model learned besides the counts, as JSON values."""
+        return self.model.state()
+
+    def restore(self, state: Any) -> None:
+        """Set the state that `state` returned."""
+        self.model.restore(state)
+
+    @property
+    def messages_in_runs(self) -> float:
+        """Number of messages learned in runs of one class."""
+        return self.model.messages_in_runs
+
+    def reliability_counts(self, y: Label) -> tuple[int, int] | None:
+        """Return how many predictions of a class were right and wrong."""
+        return self.model.reliability_counts(y)
+
+    def is_ready(self, y: Label) -> bool:
+        """Return whether predictions of a class were reliable enough to act on without review."""
+        return self.model.is_ready(y)
+
+    def deltas_since(self, before: WindowNB) -> dict[str, Any]:
+        """Return the deltas of a receipt that lead from the state of another window to this one."""
+        return self.model.deltas_since(before.model)
+
+    def check_receipt(self, receipt: Receipt, classes: int) -> None:
+        """Raise ValueError if a receipt does not fit the model's views or its classes."""
+        self.model.check_receipt(receipt, classes)
+
+    def remap_classes(self, receipt: Receipt, order: Sequence[int | None]) -> Receipt:
+        """Return a receipt for other class indices."""
+        return self.model.remap_classes(receipt, order)
+
+    def _more_tags(self) -> set[str]:
+        return self.model._more_tags()
 
 
-def _of_model(name: str) -> property:
-    """What a window has of its model, be it a method."""
-    said = getattr(TextModel, name).__doc__
-    return property(lambda window: getattr(window.model, name), doc=said)
-
-
-# What is made of other methods, which are the window's own or its model's. All the rest, also what
-# a model of texts will have one day, is the model's: a base's default would be wrong unnoticed.
-_MADE_OF_OTHERS = {
-    *("learn_one", "unlearn_one", "learn_many", "relearn_one", "explain_one", "_scores_of"),
-    *("features", "to_header", "reordered_header", "from_header", "_from_file"),
-}
-for _name in {*vars(TextModel), "_scores"} - vars(WindowNB).keys() - _MADE_OF_OTHERS:
-    if not _name.startswith("__"):
-        setattr(WindowNB, _name, _of_model(_name))
-
-
-def _rounded(w: float) -> float:
-    """A weight of which sums are exact."""
-    return w if w == 1 else round(checked_weight(w) * 65536) / 65536
+def _round_weight(w: float) -> float:
+    """Return a weight rounded to the grid of 2^-16."""
+    return w if w == 1 else round(checked_weight(w) / _WEIGHT_GRID) * _WEIGHT_GRID

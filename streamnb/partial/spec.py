@@ -10,8 +10,8 @@ from typing import Any
 
 from streamnb.classifier import Classifier
 from streamnb.errors import ModelFileError
-from streamnb.naive_bayes.base import TextModel
 from streamnb.naive_bayes.model_files import SaveLoadMixin
+from streamnb.naive_bayes.text_model import TextModel
 from streamnb.parameters import parameters_from_json, parameters_to_json
 from streamnb.tables.base import TabularNB
 

@@ -68,6 +68,12 @@ def make_classifier(config: Config, tokenizer: MailTokenizer | Tokenizer) -> Cla
         raise ConfigError(f"model.{error}") from None
 
 
+def is_for_mail(classifier: Classifier) -> bool:
+    """Return whether a classifier reads whole mails, not plain text."""
+    tokenizers = getattr(classifier.tokenizer, "tokenizers", [classifier.tokenizer])
+    return any(isinstance(tokenizer, MailTokenizer) for tokenizer in tokenizers)
+
+
 def make_prequential_run(config: Config, classifier: Classifier) -> PrequentialRun:
     """Return the evaluation of a classifier's model, with the window and feedback configured."""
     model: Any = classifier.model

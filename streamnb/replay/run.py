@@ -19,8 +19,15 @@ from streamnb.config import Config
 from streamnb.config.schema import NoisyConfig
 from streamnb.corpus import Corpus, open_corpus, order_entries
 from streamnb.corpus.entry import Entry, message_envelope
-from streamnb.errors import ConfigError, CorpusError, StreamNBError
-from streamnb.evaluate import Example, ResultFiles, RunningMetrics, Step, Summary
+from streamnb.errors import ConfigError, CorpusError, StreamNBError, printable
+from streamnb.evaluate import (
+    Example,
+    PrequentialRun,
+    ResultFiles,
+    RunningMetrics,
+    Step,
+    Summary,
+)
 from streamnb.replay.build import (
     make_classifier,
     make_prequential_run,
@@ -191,6 +198,105 @@ def replay_models(
     return [run.report for run in runs]
 
 
+def evaluate_model(
+    config: Config, classifier: Classifier, name: str, on_step: OnStep | None = None
+) -> Report:
+    """Classify a corpus with a trained classifier, which does not learn.
+
+    Parameters
+    ----------
+    config
+        The corpus and the output; the model and the feedback are not used.
+    classifier
+        The trained classifier.
+    name
+        Name of the model, for errors and config.yaml.
+    on_step
+        As for `replay_corpus`.
+
+    Returns
+    -------
+    Report
+        As of `replay_corpus`, with 0 messages learned.
+
+    Raises
+    ------
+    StreamNBError
+        If corpus or output are at fault, or no label of the corpus is a class of the model.
+    """
+    corpus = open_configured_corpus(config)
+    skipped: list[str] = []
+    report = Report(config, corpus.description, features=classifier.features, skipped=skipped)
+    metrics = RunningMetrics(
+        config.evaluate.positive, config.evaluate.window, config.evaluate.fading
+    )
+    _check_label_headers(corpus, classifier, name)
+    run = PrequentialRun(classifier.model)
+    config_text = f"# {printable(f'streamnb evaluate {name} {corpus.path}')}\n"
+    start = time.perf_counter()
+    with (
+        ResultFiles(config.output.folder, config_text) as files,
+        _Interruption(bool) as interruption,
+    ):
+        labelled = labelled_entries(corpus, config, skipped)
+        entries = order_entries(labelled, config.corpus.order, config.corpus.limit)
+        features = stream_features(entries, classifier.tokenizer, config.jobs)
+        stream = interruption.until_interrupted(features)
+        for example in _examples(stream, config, skipped, with_envelope=False):
+            step = run.classify(example._replace(classify=True))
+            assert step is not None  # noqa: S101 (for the type checker)
+            scores = {str(label): score for label, score in step.scores.items()}
+            step = Step(step.y, str(step.predicted), scores, step.tag)
+            files.write_step(step, metrics.record(step))
+            if metrics.messages % config.evaluate.every == 0:
+                files.write_checkpoint(metrics.checkpoint())
+            if on_step is not None:
+                on_step(metrics, corpus.size)
+        report.seconds = time.perf_counter() - start
+        report.interrupted = interruption.requested
+        if not metrics.messages and not report.interrupted:
+            reason = "every message failed" if skipped else "there are no messages"
+            raise CorpusError(f"{corpus.path}: nothing to evaluate: {reason}")
+        report.summary = metrics.summary(config.evaluate.intervals)
+        report.peak_memory_bytes = _peak_memory()
+        _check_known_labels(corpus, classifier, report)
+        if report.interrupted and not metrics.messages:
+            files.discard()
+        elif report.interrupted and files.has_earlier_results:
+            report.not_written.append(f"{files.folder}: the earlier results stay as they are")
+        else:
+            if metrics.messages:
+                files.write_checkpoint(metrics.checkpoint())
+            tokens = {} if files.folder is None else _top_tokens(classifier)
+            files.finish(report.as_dict(), tokens)
+    return report
+
+
+def _check_label_headers(corpus: Corpus, classifier: Classifier, name: str) -> None:
+    """Raise ConfigError if the model would read the header field that holds the label."""
+    tokenizers = getattr(classifier.tokenizer, "tokenizers", [classifier.tokenizer])
+    for tokenizer in tokenizers:
+        dropped = {header.lower() for header in getattr(tokenizer, "drop_headers", None) or ()}
+        for header in corpus.drop_headers:
+            if header.lower() not in dropped:
+                raise ConfigError(
+                    f"corpus.label_header: {name} reads the field {header}, which holds the label; "
+                    f"fit the model with --set corpus.label_header={header}"
+                )
+
+
+def _check_known_labels(corpus: Corpus, classifier: Classifier, report: Report) -> None:
+    """Raise CorpusError if no message has a label that the model knows."""
+    summary = report.summary
+    labels = [label for label, row in summary.classes.items() if row.messages]
+    classes = [str(label) for label in classifier.labels]
+    if summary.messages and not set(labels) & set(classes):
+        raise CorpusError(
+            f"{corpus.path}: no label is a class of the model; labels: {', '.join(labels[:10])}; "
+            f"classes: {', '.join(classes[:10])}"
+        )
+
+
 class _ModelRun:
     """One model of a replay, with its figures and result files.
 
@@ -215,6 +321,7 @@ class _ModelRun:
         model_config = _without_unused_names(config)
         tokenizer = make_tokenizer(model_config, corpus)
         self.config = config
+        self._corpus_path = corpus.path
         self.classifier = make_classifier(model_config, tokenizer)
         self.prequential = make_prequential_run(config, self.classifier)
         key = training_key(config)
@@ -258,7 +365,7 @@ class _ModelRun:
         report.seconds = seconds
         if report.learned == 0 and metrics.messages == 0 and not interrupted:
             reason = "every message failed" if report.skipped else "there are no messages"
-            raise CorpusError(f"{self.config.corpus.path}: nothing to replay: {reason}")
+            raise CorpusError(f"{self._corpus_path}: nothing to replay: {reason}")
         if metrics.messages:
             self.files.write_checkpoint(metrics.checkpoint())
         report.summary = metrics.summary(with_intervals)
@@ -342,7 +449,7 @@ def _find_problem(
 
 
 class _Interruption:
-    """Handler of Ctrl-C: the first ends the stream after the current message, the second the program.
+    """Handler of Ctrl-C: the first ends the stream after a message, the second the program.
 
     An exception could fall between recording a message and writing its results.
     """

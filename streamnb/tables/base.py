@@ -10,13 +10,12 @@ from numpy.typing import NDArray
 
 from streamnb._core import ExactSums
 from streamnb.counts.protocol import Floats, Ints, Label, check_labels, checked_weight
-from streamnb.naive_bayes.base import ScorerMixin
-from streamnb.naive_bayes.mini_batches import MiniBatchMixin
+from streamnb.naive_bayes.mini_batches import MiniBatchMixin, as_labels, as_weights
 from streamnb.naive_bayes.model_files import ReadArray, SaveLoadMixin
-from streamnb.naive_bayes.prior import log_prior
 from streamnb.naive_bayes.receipt import Receipt
-from streamnb.naive_bayes.rows import as_labels, as_weights
+from streamnb.naive_bayes.text_model import log_prior
 from streamnb.parameters import Prior, parameters_from_json, parameters_to_json
+from streamnb.scores import ScorerMixin
 from streamnb.storage import label_from_json, label_to_json
 from streamnb.tables.columns import Columns, plain_value
 

@@ -6,13 +6,14 @@ import math
 import numbers
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from streamnb.counts.protocol import Floats, Ints, is_missing
-from streamnb.naive_bayes.rows import frame_of, is_frame, values_of
+from streamnb.naive_bayes.mini_batches import frame_of, is_frame, values_of
 
 LARGEST = 1e100  # squares and their sums stay finite
 _LARGEST_DENSE = 10**8  # cells that a sparse matrix may have
@@ -25,7 +26,7 @@ def plain_value(value: Any) -> Any:
 
 def is_number(value: Any) -> bool:
     """Return whether a value is a real number; truth values are levels, not numbers."""
-    return isinstance(value, numbers.Real) and not isinstance(value, bool)
+    return isinstance(value, (numbers.Real, Decimal)) and not isinstance(value, bool)
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ from streamnb import (
     _core,
 )
 from streamnb.classifier import Costs
-from streamnb.classifier.general import _chances_of_others
+from streamnb.classifier.classifier import _chances_of_others
 from streamnb.errors import ModelFileError, OutputError
 from streamnb.features.byte_grams import ByteGrams
 from streamnb.features.views import Views
@@ -42,9 +42,8 @@ from streamnb.features.word_pairs import WordPairs
 from streamnb.mail import parse
 from streamnb.mail.decode import normalize_nfc
 from streamnb.naive_bayes import ContextNB
-from streamnb.naive_bayes.base import TextModel
 from streamnb.naive_bayes.calibration import ClassReliability, LabelNoise, Recalibration
-from streamnb.naive_bayes.window import _MADE_OF_OTHERS
+from streamnb.naive_bayes.text_model import TextModel
 from streamnb.scores import best_columns, best_index, best_label, probabilities
 
 WORDS = ["a", "b", "c", "d", "e", "f"]
@@ -1352,7 +1351,7 @@ HOSTILE = {
     ),
     "huge grams": lambda h: h["extra"]["tokenizer"]["views"][1]["options"].update(first=1 << 40),
     "another option": lambda h: h["extra"]["tokenizer"]["views"][1]["options"].update(colour="x"),
-    "counts without messages": lambda h: h["members"][0].update(weights=[0, 0]),
+    "counts without messages": lambda h: h["view_models"][0].update(weights=[0, 0]),
     "a huge number of labels": lambda h: h["noise"].update(labels=10**400),
     "a noise of nan": lambda h: h["noise"].update(rate=math.nan),
     "a rate of nan": lambda h: h["recalibration"].update(rate=math.nan),
@@ -1530,7 +1529,10 @@ def test_a_window_has_no_defaults_where_its_model_says_something():
     assert model.discriminative
     assert not WindowNB(MultinomialNB()).discriminative
     copied = {name for name in vars(TextModel) if name not in vars(WindowNB)}
-    assert {name for name in copied if not name.startswith("__")} == _MADE_OF_OTHERS
+    assert {name for name in copied if not name.startswith("__")} == {
+        *("learn_one", "unlearn_one", "learn_many", "relearn_one", "explain_one", "_scores_of"),
+        *("features", "to_header", "reordered_header", "from_header", "_from_file"),
+    }
 
 
 def test_merged_models_take_back_what_both_have_learned(tmp_path):

@@ -28,11 +28,9 @@ import streamnb.mailbox.service.server
 from streamnb import Mailbox
 from streamnb.errors import StreamNBError
 from streamnb.mailbox.record import Record
-from streamnb.mailbox.service.response import JudgeOptions, Response, judge
 from streamnb.mailbox.service.api import api
 from streamnb.mailbox.service.http import COOKIE, AuthMiddleware, http
 from streamnb.mailbox.service.mailboxes import Mailboxes
-from streamnb.mailbox.service.sockets import parse_address
 from streamnb.mailbox.service.milter import milter
 from streamnb.mailbox.service.protocol import (
     Request,
@@ -42,7 +40,9 @@ from streamnb.mailbox.service.protocol import (
     write_request,
 )
 from streamnb.mailbox.service.proxy import NextHop, proxy
+from streamnb.mailbox.service.response import JudgeOptions, Response, judge
 from streamnb.mailbox.service.server import asked
+from streamnb.mailbox.service.sockets import parse_address
 from streamnb.web.app import pages as pages_of
 
 __all__ = ["TARGETS"]

@@ -95,7 +95,7 @@ def test_curves_show_the_checkpoints(runs):
     axes = Figure().subplots()
     draw.curves(axes, [run])
     drawn = lines(axes)
-    assert set(drawn) == {"window", "fading", "so far"}
+    assert set(drawn) == {"window", "fading", "total"}
     assert drawn["window"].get_ydata().tolist() == [
         item["window_accuracy"] for item in run.checkpoints
     ]
@@ -223,7 +223,7 @@ def test_the_page_holds_everything(page, runs):
     for title in (
         "Accuracy over the stream",
         "Errors at every threshold",
-        "Can probabilities be believed?",
+        "Reliability of the probabilities",
         "What was taken for what",
         "What speaks for spam",
         "Accuracy by the share that is tested",

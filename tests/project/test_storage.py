@@ -117,7 +117,7 @@ def member(**changes):
         if name != "header.npy":
             return data
         header_fields = json.loads(np.load(io.BytesIO(data)).tobytes())
-        return header(members=[{**header_fields["members"][0], **changes}])(name, data)
+        return header(view_models=[{**header_fields["view_models"][0], **changes}])(name, data)
 
     return change
 

@@ -30,10 +30,10 @@ from streamnb.features.mail_words import MailTokenizer
 from streamnb.mail import parse
 from streamnb.mailbox.digest import digest, header_key
 from streamnb.mailbox.location import socket_path
-from streamnb.mailbox.service.response import Response, JudgeOptions, judge, header_field
 from streamnb.mailbox.service.client import MailboxClient
 from streamnb.mailbox.service.passthrough import pass_through
 from streamnb.mailbox.service.protocol import MOST, read_request, write_reply
+from streamnb.mailbox.service.response import JudgeOptions, Response, header_field, judge
 from streamnb.mailbox.sources import messages
 
 ANSWER = Response("S", 0, 3.25, "spam", 0.96, [])

@@ -34,8 +34,8 @@ from streamnb.mailbox.service import api, proxy, server
 from streamnb.mailbox.service.client import MailboxClient
 from streamnb.mailbox.service.http import http as talk_http
 from streamnb.mailbox.service.mailboxes import Mailboxes, NoMailboxError
-from streamnb.mailbox.service.sockets import Address, accept, listen
 from streamnb.mailbox.service.protocol import Request
+from streamnb.mailbox.service.sockets import Address, accept, listen
 from streamnb.mailbox.status import status as status_of
 
 FIELD = re.compile(rb"\AX-Streamnb: (Spam|Ham|Unsure), [^\r\n]*\r\n")

@@ -430,6 +430,91 @@ def test_columns_are_numbers_or_text(tmp_path):
     assert levels.values.tolist() == [[0, "x"], [1, None], [None, "2"]]
 
 
+MISSING_SPELLINGS = [
+    "", "?", "NA", "N/A", "n/a", "NULL", "null", "None", "nan", "NaN", "<NA>", "#N/A", "-nan",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("spelling", MISSING_SPELLINGS)
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+def test_missing_values_are_spelled_as_in_pandas(tmp_path, spelling, delimiter):
+    rows = [("a", "b", "y"), ("1.5", "x", "p"), (spelling, spelling, "q"), ("3", "z", "p")]
+    text = "\n".join(map(delimiter.join, rows)) + "\n"
+    values = read_examples(written(tmp_path / "t.csv", text)).table.values
+    assert [values[0, 0], values[2, 0], values[0, 1], values[2, 1]] == [1.5, 3, "x", "z"]
+    assert np.isnan(values[1, 0])
+    assert values[1, 1] is None
+    with pytest.raises(CorpusError, match=r"t\.csv:2: no label in the column 'y'"):
+        read_examples(written(tmp_path / "t.csv", f"b,y\nx,{spelling}\nx,p\nz,q\n"))
+
+
+@pytest.mark.parametrize("cell", ["unknown", "1.2.3", "12a", "1_000", "1e999", "-", "1,5", "true"])
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+def test_an_odd_cell_among_numbers_is_refused(tmp_path, cell, delimiter):
+    if "," in cell:
+        cell = {",": '"1,234,5"'}.get(delimiter, "1,234,5")
+    lines = [f"a{delimiter}y", *(f"{i}.5{delimiter}{'pq'[i % 2]}" for i in range(8))]
+    lines.insert(5, cell + delimiter + "p")
+    config = written(tmp_path / "t.csv", "\n".join(lines) + "\n")
+    with pytest.raises(
+        CorpusError, match=r"t\.csv:6: .* in the column 'a' is not a number"
+    ) as error:
+        read_examples(config)
+    assert "8 of 9 cells are" in str(error.value)
+    assert "data.text" in str(error.value)
+    assert "data.missing" in str(error.value)
+    examples = read_examples(CsvConfig(path=config.path, text=("a",)))
+    assert examples.table.values[4, 0] == cell.strip('"')
+    examples = read_examples(CsvConfig(path=config.path, missing=(cell.strip('"'),)))
+    assert np.isnan(examples.table.values[4, 0])
+
+
+def test_a_column_with_few_numbers_is_text_and_that_is_said(tmp_path):
+    config = written(tmp_path / "t.csv", "a,y\nx,p\n2,q\nz,p\n")
+    examples = read_examples(config)
+    assert examples.table.values.ravel().tolist() == ["x", "2", "z"]
+    assert examples.notes == ["the column 'a' is read as text: 'x' (t.csv:2) is not a number"]
+    assert read_examples(CsvConfig(path=config.path, text=("a",))).notes == []
+
+
+@pytest.mark.parametrize(
+    ("cells", "numbers"),
+    [
+        (["1,5", "2", "3,25"], [1.5, 2, 3.25]),
+        (["1.234,5", "2,5", "-0,5"], [1234.5, 2.5, -0.5]),
+        (["1.5", "2", "3.25"], [1.5, 2, 3.25]),
+        (["1,5e3", ",5", "NA"], [1500, 0.5, None]),
+    ],
+)
+def test_decimal_commas(tmp_path, cells, numbers):
+    text = "a;y\n" + "".join(f"{cell};{y}\n" for cell, y in zip(cells, "pqp", strict=True))
+    values = read_examples(written(tmp_path / "t.csv", text)).table.values[:, 0].tolist()
+    assert [None if value != value else value for value in values] == numbers
+    quoted = "a,y\n" + "".join(f'"{cell}",{y}\n' for cell, y in zip(cells, "pqp", strict=True))
+    path = written(tmp_path / "t.csv", quoted).path
+    if "." not in cells[0] or "," in cells[0]:
+        values = read_examples(CsvConfig(path=path, decimal=",")).table.values[:, 0].tolist()
+        assert [None if value != value else value for value in values] == numbers
+
+
+@pytest.mark.parametrize("kind", ["categorical", "mixed", "aode", "bernoulli"])
+@pytest.mark.parametrize(
+    ("prior", "message"),
+    [
+        ({"p": 1, "qq": 3}, "models.m.prior: 'qq' is not a class; the classes are p, q"),
+        ({"p": 1}, "models.m.prior: no probability for the class 'q'"),
+    ],
+)
+def test_a_prior_must_name_the_classes(tmp_path, kind, prior, message):
+    path = written(tmp_path / "t.csv", "a,y\n1,p\n2,q\n1,p\n0,q\n").path
+    data = {"kind": "csv", "path": path, "text": [] if kind == "bernoulli" else ["a"]}
+    models = {"m": {"kind": kind, "prior": prior}}
+    with pytest.raises(ConfigError, match=message):
+        run(build_experiment({"data": data, "models": models, "splits": {"trials": 1}}))
+    models = {"m": {"kind": kind, "prior": {"p": 1, "q": 3}}}
+    run(build_experiment({"data": data, "models": models, "splits": {"trials": 1}}))
+
+
 def test_lines_end_where_csv_has_them_end(tmp_path):
     text = "a,y\nx\u2028z,p\r\nw\x0cv,q\r'\x1c',p\n"
     found = read_examples(written(tmp_path / "t.csv", text))

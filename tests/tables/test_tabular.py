@@ -923,3 +923,18 @@ def test_levels_of_every_whole_type(column, levels):
     for value in column.tolist():
         one.learn_one({0: value}, "p")
     assert one.likelihoods("p", 0) == model.likelihoods("p", 0)
+
+
+@pytest.mark.parametrize("model_class", [GaussianNB, MixedNB, GaussianDiscriminantAnalysis])
+def test_decimals_are_numbers(model_class):
+    from decimal import Decimal
+
+    decimals, floats = model_class(), model_class()
+    for value, label in (("1.5", "p"), ("2.5", "q"), ("1.25", "p"), ("3", "q")):
+        decimals.learn_one({"a": Decimal(value)}, label)
+        floats.learn_one({"a": float(value)}, label)
+    decimals.learn_one({"a": Decimal("NaN")}, "p")
+    floats.learn_one({"a": float("nan")}, "p")
+    assert decimals.predict_proba_one({"a": Decimal(2)}) == floats.predict_proba_one({"a": 2.0})
+    with pytest.raises(ValueError, match="at most 1e100"):
+        decimals.learn_one({"a": Decimal("1e101")}, "p")

@@ -18,9 +18,9 @@ from starlette.routing import Route
 from streamnb.errors import BusyError, StreamNBError, UnexpectedError
 from streamnb.mailbox.digest import of_hex
 from streamnb.mailbox.ledger import HUMAN, PROGRAM, read_label
-from streamnb.mailbox.service.response import JudgeOptions, judge
 from streamnb.mailbox.service.mailboxes import Mailboxes, NoMailboxError, learn_if_sure
 from streamnb.mailbox.service.protocol import MOST
+from streamnb.mailbox.service.response import JudgeOptions, judge
 from streamnb.mailbox.sources import is_binary
 from streamnb.mailbox.status import status
 from streamnb.mailbox.store import Mailbox

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Self
 from streamnb.errors import StateError
 from streamnb.mailbox import location
 from streamnb.mailbox.service import protocol
-from streamnb.mailbox.service.response import Response, JudgeOptions, judge
+from streamnb.mailbox.service.response import JudgeOptions, Response, judge
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -15,7 +15,7 @@ from streamnb.mailbox.base import Base
 from streamnb.mailbox.ledger import PROGRAM
 from streamnb.mailbox.lessons import Outcome
 from streamnb.mailbox.location import WAIT, user_path
-from streamnb.mailbox.service.response import Response, JudgeOptions, judge
+from streamnb.mailbox.service.response import JudgeOptions, Response, judge
 from streamnb.mailbox.store import Mailbox
 
 

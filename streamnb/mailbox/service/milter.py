@@ -17,10 +17,10 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from streamnb.errors import StreamNBError
-from streamnb.mailbox.service.response import FIELD, Response, JudgeOptions, header_field
 from streamnb.mailbox.service.mailboxes import Mailboxes
-from streamnb.mailbox.service.sockets import ConnectionHandler
 from streamnb.mailbox.service.protocol import MOST
+from streamnb.mailbox.service.response import FIELD, JudgeOptions, Response, header_field
+from streamnb.mailbox.service.sockets import ConnectionHandler
 
 _LARGEST = 1 << 20  # bytes of a packet: mail servers send bodies in parts of 64 KiB
 _IDLE = 3600.0  # seconds: mail servers give their clients up earlier

@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable
 from typing import BinaryIO
 
-from streamnb.mailbox.service.response import FIELD, Response, header_field
 from streamnb.mailbox.service.protocol import MOST
+from streamnb.mailbox.service.response import FIELD, Response, header_field
 
 _LINE = 1 << 16  # bytes of a line looked at together
 _FIRST_END = re.compile(rb"\r?\n")

@@ -20,7 +20,7 @@ import struct
 from typing import TYPE_CHECKING, NamedTuple
 
 from streamnb.errors import BusyError, StreamNBError
-from streamnb.mailbox.service.response import Response, JudgeOptions, header_field
+from streamnb.mailbox.service.response import JudgeOptions, Response, header_field
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

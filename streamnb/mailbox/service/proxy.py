@@ -25,11 +25,11 @@ from aiosmtpd.lmtp import LMTP
 from aiosmtpd.smtp import SMTP, Envelope, Session
 
 from streamnb.errors import StreamNBError, root_cause
-from streamnb.mailbox.service.response import Response, JudgeOptions
 from streamnb.mailbox.service.mailboxes import Mailboxes
-from streamnb.mailbox.service.sockets import Address, ConnectionHandler
 from streamnb.mailbox.service.passthrough import pass_through
 from streamnb.mailbox.service.protocol import MOST
+from streamnb.mailbox.service.response import JudgeOptions, Response
+from streamnb.mailbox.service.sockets import Address, ConnectionHandler
 
 LARGEST = 50 << 20  # bytes of a message
 _LONGEST_LINE = 1 << 20

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from streamnb.errors import StateError
 from streamnb.mailbox.service import protocol
-from streamnb.mailbox.service.response import judge
 from streamnb.mailbox.service.mailboxes import Mailboxes, NoMailboxError, record_verdict
+from streamnb.mailbox.service.response import judge
 from streamnb.mailbox.service.sockets import (
     Address,
     ConnectionHandler,

@@ -24,8 +24,8 @@ from streamnb.mailbox.memory import check_row, classifier_of
 from streamnb.mailbox.packed import pack_tokens, unpack_tokens
 from streamnb.mailbox.store import Mailbox
 from streamnb.mailbox.transfer.ledger_export import LedgerExport, export_of_counts, file_digest
-from streamnb.naive_bayes.base import TextModel
 from streamnb.naive_bayes.receipt import Receipt
+from streamnb.naive_bayes.text_model import TextModel
 from streamnb.storage import label_from_json, label_to_json
 
 _HEAD = "streamnb mailbox"

@@ -18,14 +18,18 @@ from streamnb.errors import ModelFileError, OutputError
 from streamnb.features.token_counts import Feature
 from streamnb.features.views import Views, tokenizer_config, tokenizer_from_config
 from streamnb.features.words import ScanningTransformer, Tokenizer
-from streamnb.naive_bayes.base import TextModel
-from streamnb.naive_bayes.counting import CountingNB
 from streamnb.naive_bayes.explanation import Explanation
-from streamnb.naive_bayes.mini_batches import PredictManyMixin
+from streamnb.naive_bayes.mini_batches import (
+    PredictManyMixin,
+    as_labels,
+    as_weights,
+    frame_of,
+    is_frame,
+)
 from streamnb.naive_bayes.model_files import not_ours, read, save
 from streamnb.naive_bayes.multinomial import MultinomialNB
 from streamnb.naive_bayes.receipt import Receipt
-from streamnb.naive_bayes.rows import as_labels, as_weights, frame_of, is_frame
+from streamnb.naive_bayes.text_model import CountingNB, TextModel
 from streamnb.parameters import (
     Constraint,
     ParametersMixin,

@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
-from streamnb.classifier.general import Classifier
+from streamnb.classifier.classifier import Classifier
 from streamnb.features.byte_grams import ByteGrams
 from streamnb.features.mail_words import MailTokenizer
 from streamnb.features.views import Views, tokenizer_config, tokenizer_from_config
 from streamnb.features.word_pairs import WordPairs
 from streamnb.features.words import ScanningTransformer, Tokenizer
-from streamnb.naive_bayes.base import TextModel
 from streamnb.naive_bayes.contexts import ContextNB
-from streamnb.naive_bayes.counting import DECAY
 from streamnb.naive_bayes.discriminative import DiscriminativeMultinomialNB
 from streamnb.naive_bayes.multinomial import MultinomialNB
+from streamnb.naive_bayes.text_model import DECAY, TextModel
 from streamnb.naive_bayes.views import ViewsNB
 from streamnb.parameters import (
     MIN_POSITIVE,

@@ -1,0 +1,288 @@
+"""Tabular files of every format, at every entrance that reads tables."""
+
+import bz2
+import gzip
+import io
+import json
+import lzma
+
+import pytest
+from commands import streamnb_process
+
+from streamnb.config.experiment import build_experiment
+from streamnb.corpus import open_corpus, read
+from streamnb.corpus.tabular import open_table
+from streamnb.errors import ConfigError, CorpusError
+from streamnb.tables.experiment.data import read_examples
+
+pyarrow = pytest.importorskip("pyarrow")
+
+ROWS = [
+    ("spam", 'buy "now", cheap; pills', 9.5),
+    ("ham", "lunch at noon", 1.25),
+    ("spam", "win a prize", 8.0),
+    ("ham", "see you | then", 2.0),
+    ("ham", "the report is done", 1.5),
+    ("spam", "cheap loans", 7.5),
+]
+
+
+def csv_bytes(delimiter=",", header=True, decimal="."):
+    import csv
+
+    text = io.StringIO()
+    writer = csv.writer(text, delimiter=delimiter)
+    if header:
+        writer.writerow(["label", "text", "length"])
+    for label, message, length in ROWS:
+        writer.writerow([label, message, str(length).replace(".", decimal)])
+    return text.getvalue().encode()
+
+
+def json_lines():
+    rows = [dict(zip(("label", "text", "length"), row, strict=True)) for row in ROWS]
+    return "".join(json.dumps(row) + "\n" for row in rows).encode()
+
+
+def parquet():
+    from pyarrow import parquet as format_
+
+    columns = dict(
+        zip(("label", "text", "length"), map(list, zip(*ROWS, strict=True)), strict=True)
+    )
+    buffer = io.BytesIO()
+    format_.write_table(pyarrow.table(columns), buffer)
+    return buffer.getvalue()
+
+
+def zstandard(data):
+    return pyarrow.compress(data, codec="zstd", asbytes=True)
+
+
+FILES = {
+    "t.csv": csv_bytes(),
+    "semicolons.csv": csv_bytes(";"),
+    "semicolons and decimal commas.csv": csv_bytes(";", decimal=","),
+    "bars.csv": csv_bytes("|"),
+    "t.tsv": csv_bytes("\t"),
+    "decimal commas.tsv": csv_bytes("\t", decimal=","),
+    "t.csv.gz": gzip.compress(csv_bytes()),
+    "t.csv.bz2": bz2.compress(csv_bytes()),
+    "t.csv.xz": lzma.compress(csv_bytes()),
+    "t.csv.zst": zstandard(csv_bytes()),
+    "compressed under another name.csv": gzip.compress(csv_bytes()),
+    "t.jsonl": json_lines(),
+    "t.ndjson": json_lines(),
+    "t.jsonl.gz": gzip.compress(json_lines()),
+    "json lines without suffix": json_lines(),
+    "t.parquet": parquet(),
+    "parquet without suffix": parquet(),
+    "byte order mark.csv": b"\xef\xbb\xbf" + csv_bytes(),
+    "windows.csv": csv_bytes().replace(b"\n", b"\r\n"),
+}
+
+
+def corpus_rows(path):
+    return [(entry.label, read(entry)) for entry in open_corpus(path)]
+
+
+def experiment_rows(path):
+    config = build_experiment(
+        {"data": {"kind": "table", "path": str(path), "label": "label", "text": ["text"]}}
+    )
+    examples = read_examples(config.data)
+    assert examples.table.names == ["text", "length"]
+    assert examples.table.values[:, 1].tolist() == [length for _, _, length in ROWS]
+    return list(zip(examples.labels, examples.table.values[:, 0].tolist(), strict=True))
+
+
+# The functions that replays (and fits), and experiments, read tables with.
+ENTRANCES = {"corpus": corpus_rows, "experiment": experiment_rows}
+EXPECTED = [(label, text) for label, text, _ in ROWS]
+
+
+@pytest.mark.parametrize("entrance", ENTRANCES)
+@pytest.mark.parametrize("name", FILES)
+def test_every_entrance_reads_every_format(tmp_path, name, entrance):
+    path = tmp_path / name
+    path.write_bytes(FILES[name])
+    assert ENTRANCES[entrance](path) == EXPECTED
+
+
+@pytest.mark.parametrize("entrance", ENTRANCES)
+@pytest.mark.parametrize("count", [1, 2])
+def test_several_files_are_read_one_after_the_other(tmp_path, entrance, count):
+    paths = [tmp_path / f"{i}.csv.gz" for i in range(count)]
+    for path in paths:
+        path.write_bytes(gzip.compress(csv_bytes()))
+    if entrance == "corpus":
+        assert corpus_rows(paths) == EXPECTED * count
+    else:
+        data = {"kind": "csv", "path": [str(path) for path in paths], "label": "label"}
+        examples = read_examples(build_experiment({"data": data}).data)
+        assert examples.labels == [label for label, _ in EXPECTED] * count
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.csv.gz", "t.jsonl", "t.parquet"])
+def test_commands_read_standard_input(tmp_path, name):
+    (tmp_path / "e.yaml").write_text(
+        "data: {kind: table, path: '-', label: label, columns: [length]}\n"
+        "models: {g: {kind: gaussian}}\nsplits: {trials: 2}\n"
+    )
+    for command in (
+        ("replay", "-", "--json"),
+        ("fit", "-", "-o", tmp_path / "m.snb", "--json"),
+        ("experiment", tmp_path / "e.yaml", "--json"),
+    ):
+        done = streamnb_process(*command, input=FILES[name], cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        result = json.loads(done.stdout)
+        assert 6 in (result.get("messages"), result.get("learned"), result.get("rows"))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "rows"),
+    [
+        ("a.txt", "__label__spam buy now\n\n__label__ham lunch, at noon\n", None),
+        ("a.csv", "__label__2 buy now\n__label__1 lunch\n", [("2", "buy now"), ("1", "lunch")]),
+        ("a.txt", "lunch at noon\tham\nbuy now\tspam\nthe report is in\tham\n", None),
+        ("a.txt", "sentence\tlabel\nit is fine\t1\nall bad\t0\n", [("1", "it is fine"), ("0", "all bad")]),
+        ("a.csv", "v1,v2,,\nham,lunch,,\nspam,buy now,,\n", [("ham", "lunch"), ("spam", "buy now")]),
+        ("a.csv", "id,review,sentiment\n1,good one,pos\n2,bad,neg\n", [("pos", "good one"), ("neg", "bad")]),
+        ("a.csv", "comment,toxic\nyou fool,1\nthank you,0\n", [("1", "you fool"), ("0", "thank you")]),
+        ("a.tsv", 'label\ttext\nham\t"so he said\nspam\t5" screens\n', [("ham", '"so he said'), ("spam", '5" screens')]),
+        ("a.tsv", 'label\ttext\nham\t"two\nlines"\nspam\t"a ""b"""\n', [("ham", "two\nlines"), ("spam", 'a "b"')]),
+    ],
+)  # fmt: skip
+def test_files_that_people_have(tmp_path, name, content, rows):
+    (tmp_path / name).write_text(content)
+    found = corpus_rows(tmp_path / name)
+    if rows is None:
+        assert {label for label, _ in found} == {"ham", "spam"}
+        assert dict(found)["spam"] == "buy now"
+    else:
+        assert found == rows
+
+
+TEXTS = [f"a text of some words, number {i}" for i in range(12)]
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+@pytest.mark.parametrize("suffix", [".csv", ".txt"])
+def test_tables_without_header_are_read_by_their_content(tmp_path, delimiter, order, suffix):
+    if suffix == ".txt" and delimiter != "\t":
+        pytest.skip("other delimiters need a name that ends in .csv, or corpus.delimiter")
+    rows = [(("ham", "spam")[i % 2], text.replace(",", "")) for i, text in enumerate(TEXTS)]
+    lines = [delimiter.join(row[k] for k in order) for row in rows]
+    (tmp_path / f"a{suffix}").write_text("\n".join(lines) + "\n")
+    assert corpus_rows(tmp_path / f"a{suffix}") == rows
+    header = delimiter.join(("Intention", "Utterances")[k] for k in order)
+    (tmp_path / f"a{suffix}").write_text("\n".join([header, *lines]) + "\n")
+    assert corpus_rows(tmp_path / f"a{suffix}") == rows
+
+
+@pytest.mark.parametrize("delimiter", [",", "\t", ";"])
+def test_columns_can_be_named_or_numbered_in_every_table(tmp_path, delimiter):
+    lines = [
+        ("id", "verdict", "words"),
+        *((str(i), ["no", "yes"][i % 2], f"w {i}") for i in range(8)),
+    ]
+    path = tmp_path / "a.txt"
+    path.write_text("\n".join(map(delimiter.join, lines)) + "\n")
+    expected = [(["no", "yes"][i % 2], f"w {i}") for i in range(8)]
+    options = {"label_column": "verdict", "text_column": "words"}
+    assert [(e.label, e.text) for e in open_corpus(path, **options)] == expected
+    path.write_text("\n".join(map(delimiter.join, lines[1:])) + "\n")
+    options = {"label_column": "2", "text_column": "3"}
+    assert [(e.label, e.text) for e in open_corpus(path, **options)] == expected
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.jsonl"])
+@pytest.mark.parametrize(
+    ("rows", "columns", "message"),
+    [
+        ([(f"id{i}", text) for i, text in enumerate(TEXTS)], {}, "are different"),
+        ([(f"w{i}", text) for i, text in enumerate(TEXTS)], {"label_column": "text", "text_column": "label"}, "are different"),
+        (
+            [(("ham", "spam")[i % 2], TEXTS[i % 8]) for i in range(12)],
+            {"label_column": "text", "text_column": "label"},
+            "longer than the texts",
+        ),
+        ([("ham", text) for text in TEXTS], {"label_column": "class"}, "no column 'class'"),
+        ([("ham", text) for text in TEXTS], {"label_column": "text"}, "same column"),
+    ],
+)  # fmt: skip
+def test_columns_that_cannot_be_labels_and_texts_are_refused(
+    tmp_path, name, rows, columns, message
+):
+    path = tmp_path / name
+    if name == "a.jsonl":
+        path.write_text("".join(json.dumps({"label": y, "text": x}) + "\n" for y, x in rows))
+    else:
+        delimiter = "," if name == "a.csv" else "\t"
+        text = [("label", "text"), *((y, x.replace(",", "")) for y, x in rows)]
+        path.write_text("\n".join(map(delimiter.join, text)) + "\n")
+    with pytest.raises(CorpusError, match=message) as error:
+        list(open_corpus(path, **columns))
+    if "column '" not in message:
+        assert "corpus.label_column" in str(error.value)
+
+
+@pytest.mark.parametrize("options", [{"label_column": "label"}, {"text_column": "text"}])
+def test_options_of_tables_are_refused_for_mail(tmp_path, options):
+    for name in ("ham/1", "spam/2"):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_text("Subject: x\n\ny")
+    with pytest.raises(ConfigError, match="label_column"):
+        open_corpus(tmp_path, **options)
+    (tmp_path / "t.csv").write_bytes(csv_bytes())
+    with pytest.raises(ConfigError, match="label_header"):
+        open_corpus(tmp_path / "t.csv", label_header="X-Label")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.csv.gz", gzip.compress(csv_bytes())[:-20], "cannot be read"),
+        ("a.csv.xz", lzma.compress(csv_bytes())[:-20], "cannot be read"),
+        ("a.csv.bz2", bz2.compress(csv_bytes())[:-20], "cannot be read"),
+        ("a.csv.zst", zstandard(csv_bytes())[:-4], "cannot be read"),
+        ("a.parquet", parquet()[:-9], "cannot be read"),
+        ("a.parquet", b"PAR1", "cannot be read"),
+        ("a.jsonl", b'{"label": "a", "text": "b"}\n{"label": \n', ":2: not JSON"),
+        ("a.jsonl", b'{"label": "a", "text": "b"}\n[1]\n', ":2: expected one JSON object"),
+        ("a.jsonl", b'{"label": "a", "text": "b"}\n' + b"[" * 100_000, ":2: not JSON"),
+        ("a.txt", b"__label__a b\nc\n", ":2: no label"),
+        ("a.txt", b"__label__a __label__b c\n", ":1: 2 labels"),
+        ("a.csv", b'label,text\nham,"two\nlines"\nspam\n', ":4: fewer columns"),
+    ],
+)
+def test_damaged_tables_are_one_line(tmp_path, name, content, message):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(CorpusError, match=message) as error:
+        corpus_rows(tmp_path / name)
+    assert "\n" not in str(error.value)
+    assert name in str(error.value)
+
+
+def test_a_decompression_bomb_is_read_in_pieces(tmp_path):
+    (tmp_path / "a.csv.gz").write_bytes(gzip.compress(b"label,text\nham," + b"x" * 200_000_000))
+    (entry,) = open_corpus(tmp_path / "a.csv.gz")
+    assert len(entry.text) == 1 << 20
+
+
+@pytest.mark.parametrize(
+    ("content", "has_header", "names"),
+    [
+        ("5.1,3.5,setosa\n4.9,3.0,setosa\n7.0,3.2,versicolor\n6.4,3.2,versicolor\n", False, ["1", "2", "3"]),
+        ("length,width,kind\n4.9,3.0,setosa\n7.0,3.2,versicolor\n", True, ["length", "width", "kind"]),
+        ("kind,2001,2002\nsetosa,1,2\nsetosa,3,4\nvirginica,3,4\nvirginica,3,4\n", True, ["kind", "2001", "2002"]),
+    ],
+)  # fmt: skip
+def test_headers_are_detected(tmp_path, content, has_header, names):
+    (tmp_path / "t.csv").write_text(content)
+    table = open_table(tmp_path / "t.csv")
+    assert (table.has_header, table.names) == (has_header, names)
+    for choice in (True, False):
+        assert open_table(tmp_path / "t.csv", has_header=choice).has_header == choice

@@ -1,0 +1,203 @@
+"""A table of shapes of messages: the text that a mail program shows becomes tokens, whatever the shape."""
+
+import base64
+import email
+import email.policy
+import itertools
+import quopri
+
+import pytest
+
+from streamnb import MailTokenizer
+from streamnb.mail import parse, unwrap
+from streamnb.mailbox.digest import digest
+
+WORDS = "naïve crème lottery"
+HEADER_ODDITIES = {
+    "none": b"",
+    "no colon": b"this line is no field\n",
+    "no colon, folded": b"this line is no field\n\tand goes on\n",
+    "blank in a name": b"Reply To: x@y\n",
+    "blank before the colon": b"Reply-To : x@y\n",
+    "8 bits in a name": b"Gr\xfc\xdfe: x\n",
+    "empty name": b": x\n",
+    "NUL in a line": b"X-A: a\0b\n",
+    "separator": b">From x@y Mon Jan  1 00:00:00 2024\n",
+    "BOM": b"\xef\xbb\xbf",
+    "NULs": b"\0\0",
+    "BOM in a line": b"X-A: b\n\xef\xbb\xbfX-B: c\n",
+}
+LINE_ENDS = {"LF": b"\n", "CRLF": b"\r\n", "CR CR LF": b"\r\r\n", "CR": b"\r"}
+CHARSETS = ("utf-8", "iso-8859-1", "windows-1252", "us-ascii", "no-such", '"utf-8"', "utf-8 (x)")
+ENCODINGS = {
+    "8bit": lambda data: (b"8bit", data),
+    "qp": lambda data: (b"quoted-printable", quopri.encodestring(data)),
+    "base64": lambda data: (b"base64", base64.encodebytes(data)),
+    "base64;": lambda data: (b"base64;", base64.encodebytes(data)),
+    '"base64"': lambda data: (b'"base64"', base64.encodebytes(data)),
+    "base64 (x)": lambda data: (b" (y) Base64 (x)", base64.encodebytes(data)),
+}
+
+
+def part(charset: str, encoding: str, subtype: bytes = b"plain") -> bytes:
+    codec = "latin-1" if charset in ("iso-8859-1", "windows-1252") else "utf-8"
+    label, body = ENCODINGS[encoding](WORDS.encode(codec))
+    return (
+        b"Content-Type: text/%b; charset=%b\nContent-Transfer-Encoding: %b\n\n%b\n"
+        % (subtype, charset.encode(), label, body.rstrip(b"\n"))
+    )  # fmt: skip
+
+
+def mixed(*parts: bytes, mark: bytes = b"b1") -> bytes:
+    body = b"".join(b"--%b\n%b\n" % (mark, item) for item in parts)
+    return b'Content-Type: multipart/mixed; boundary="%b"\n\npreamble\n%b--%b--\n' % (
+        mark,
+        body,
+        mark,
+    )
+
+
+def encoded(content: bytes, kind: bytes, encoding: bytes) -> bytes:
+    data = base64.encodebytes(content) if encoding == b"base64" else quopri.encodestring(content)
+    return b"Content-Type: %b\nContent-Transfer-Encoding: %b\n\n%b" % (kind, encoding, data)
+
+
+def picture(size: int) -> bytes:
+    data = base64.encodebytes(b"\x89PNG" + bytes(range(256)) * (size // 256))
+    return b"Content-Type: image/png\nContent-Transfer-Encoding: base64\n\n" + data
+
+
+STRUCTURES = {
+    "single": lambda text: text,
+    "mixed": lambda text: mixed(text),
+    "nested": lambda text: mixed(mixed(text, mark=b"b2")),
+    "alternative": lambda text: mixed(b"\nother", text),
+    "forwarded": lambda text: mixed(b"Content-Type: message/rfc822\n\nSubject: x\n" + text),
+    "after a picture": lambda text: mixed(picture(900_000), text),
+    "after three pictures": lambda text: mixed(*[picture(900_000)] * 3, text),
+    "encoded multipart": lambda text: encoded(
+        mixed(text, mark=b"in").partition(b"\n\n")[2], b"multipart/mixed; boundary=in", b"base64"
+    ),
+    "encoded message": lambda text: mixed(
+        encoded(b"Subject: x\n" + text, b"message/rfc822", b"base64")
+    ),
+    "wrong label": lambda text: mixed(text).replace(
+        b"\n\npreamble", b"\nContent-Transfer-Encoding: base64\n\npreamble"
+    ),
+}
+
+
+def message(oddity: str, line_end: str, charset: str, encoding: str, structure: str) -> bytes:
+    head, body = HEADER_ODDITIES[oddity], STRUCTURES[structure](part(charset, encoding))
+    first, rest = (head, b"") if oddity in ("BOM", "NULs") else (b"", head)
+    whole = first + b"From: a@b\n" + rest + b"Subject: s\n" + body
+    return whole.replace(b"\n", LINE_ENDS[line_end])
+
+
+# Each pair of values of two columns occurs in some row.
+SHAPES = sorted(
+    {
+        (oddity, line_end, CHARSETS[(i + j) % len(CHARSETS)], encoding, structure)
+        for (i, (oddity, line_end)), (j, (encoding, structure)) in itertools.product(
+            enumerate(itertools.product(HEADER_ODDITIES, LINE_ENDS)),
+            enumerate(itertools.product(ENCODINGS, STRUCTURES)),
+        )
+        if (i + j) % 5 == 0 or "none" in (oddity,)
+    }
+)
+
+
+@pytest.mark.parametrize("structure", STRUCTURES)
+@pytest.mark.parametrize("oddity", HEADER_ODDITIES)
+def test_shown_text_becomes_tokens(oddity, structure):
+    tokenizer = MailTokenizer()
+    for shape in SHAPES:
+        if (shape[0], shape[4]) != (oddity, structure) or (
+            "pictures" in structure and shape[1] != "LF"
+        ):
+            continue
+        raw = message(*shape)
+        tokens = tokenizer.transform_one(raw)
+        assert set(WORDS.split()) <= set(tokens), shape
+        assert tokens.get("from:a") == 1, shape
+        assert parse(raw).get("subject") == "s", shape
+
+
+@pytest.mark.parametrize("structure", [name for name in STRUCTURES if "encoded" not in name])
+@pytest.mark.parametrize("line_end", ["LF", "CRLF"])
+def test_texts_of_the_standard_library_are_read(line_end, structure):
+    raw = message("none", line_end, "utf-8", "base64", structure)
+    library = email.message_from_bytes(raw, policy=email.policy.default)
+    texts = [
+        item.get_content().split()
+        for item in library.walk()
+        if item.get_content_type() == "text/plain"
+    ]
+    read = [item.text.split() for item in parse(raw).parts if item.role == "body" and item.is_text]
+    if structure != "wrong label":  # which the library takes for one text
+        assert read == texts
+
+
+@pytest.mark.parametrize("oddity", [name for name in HEADER_ODDITIES if name != "separator"])
+def test_digest_and_tokens_stay_whatever_hops_do(oddity):
+    raw = message(oddity, "LF", "utf-8", "8bit", "mixed")
+    tokens = MailTokenizer().transform_one(raw)
+    for changed in (
+        raw.replace(b"\n", b"\r\n"),
+        raw.replace(b"\n", b"\r\r\n"),
+        b"From a@b Mon Jan  1 00:00:00 2024\n" + raw,
+        b"\xef\xbb\xbf" + raw,
+        b"X-Spam-Flag: YES\n" + raw,
+        b"X-Spam-Flag : YES\n" + raw,
+        b"X-Streamnb: Spam, score=1\n" + raw,
+    ):
+        assert MailTokenizer().transform_one(changed) == tokens
+        if oddity not in ("BOM", "NULs") and not changed.startswith(b"\xef"):
+            assert digest(changed) == digest(raw)
+
+
+def test_damaged_lines_of_a_header_are_defects_and_evidence():
+    mail = parse(b"A: 1\nbuy pills now\nB: 2\n\nbody\n")
+    assert mail.headers == [("A", "1"), ("B", "2")]
+    assert mail.defects == ["header lines that are no fields"]
+    assert mail.text == "body\n"
+    tokens = MailTokenizer().transform_one(b"A: 1\nbuy pills now\nB: 2\n\nbody\n")
+    assert {"damaged:buy", "damaged:pills", "body"} <= set(tokens)
+
+
+def test_apple_mail_files_are_recognised():
+    mail = b"Subject: hi\n\nlottery\n"
+    wrapped = b"%-10d\n" % len(mail) + mail + b'<?xml version="1.0"?><plist><dict/></plist>\n'
+    assert unwrap(wrapped) == mail
+    assert digest(wrapped) == digest(mail)
+    assert MailTokenizer().transform_one(wrapped) == MailTokenizer().transform_one(mail)
+    for other in (b"12\nhello\n", b"12", b"123456789012\nA: b\n\n"):
+        assert unwrap(other) == other
+
+
+@pytest.mark.parametrize(
+    ("content_type", "name"),
+    [
+        (b"application/ms-tnef", "TNEF (winmail.dat)"),
+        (b"application/pkcs7-mime; smime-type=signed-data", "S/MIME"),
+        (b"application/x-pkcs7-mime", "S/MIME"),
+    ],
+)
+def test_content_that_is_not_read_is_a_defect(content_type, name):
+    mail = parse(b"Content-Type: " + content_type + b"\n\nx\n")
+    assert mail.defects == [f"{name} content is not read"]
+
+
+def test_attachments_leave_size_and_first_bytes():
+    tokens = MailTokenizer().transform_one(mixed(picture(100_000)))
+    assert {"attachment:bytes:89504e47", "attachment:size:17", "type:image/png"} <= set(tokens)
+
+
+@pytest.mark.parametrize(
+    "filler", [b"\nx" * 600_000, b"Content-Type: text/html\n\n" + b"y " * 600_000]
+)
+def test_no_text_hides_the_text_behind_it(filler):
+    mail = parse(mixed(filler, part("utf-8", "base64")))
+    assert WORDS in mail.text
+    assert "more than 1048576 bytes of text" in mail.defects
+    assert sum(len(item.payload) for item in mail.parts) <= 1 << 20

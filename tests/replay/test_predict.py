@@ -1,0 +1,339 @@
+"""`streamnb predict` and `evaluate`: every form of data, every column kept, hostile input refused."""
+
+import bz2
+import csv
+import gzip
+import io
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+from commands import STREAMNB, streamnb_command
+
+from streamnb import Classifier, MultinomialNB, Tokenizer
+
+LOGIN = ["cannot log in", "password reset does not work", "login page broken", "wrong password"]
+REFUND = ["please refund my order", "money back please", "refund for invoice", "I want my money"]
+NEW = ['refund, "please"', "password again", "money\nback"]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("model")
+    rows = [(text, "login") for text in LOGIN] + [(text, "refund") for text in REFUND]
+    table = io.StringIO()
+    csv.writer(table).writerows(
+        [("id", "subject", "topic"), *((i, *row) for i, row in enumerate(rows))]
+    )
+    (folder / "tickets.csv").write_text(table.getvalue())
+    columns = ["--label-column", "topic", "--text-column", "subject"]
+    status, out, error = streamnb_command(
+        "fit", folder / "tickets.csv", *columns, "-o", folder / "tickets.snb"
+    )
+    assert (status, error) == (0, "")
+    assert "8 messages" in out
+    return folder / "tickets.snb"
+
+
+@pytest.fixture(scope="module")
+def mail_model(tmp_path_factory):
+    path = tmp_path_factory.mktemp("mail") / "mail.snb"
+    command = ["fit", "corpora/sample", "--limit", "200", "--quiet", "-o", path]
+    assert streamnb_command(*command) == (0, "", "")
+    return path
+
+
+def table_text(delimiter, names=("id", "text")):
+    out = io.StringIO()
+    csv.writer(out, delimiter=delimiter).writerows([names, *enumerate(NEW)])
+    return out.getvalue()
+
+
+def json_text():
+    rows = [{"id": i, "text": text, "extra": [i, None]} for i, text in enumerate(NEW)]
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+def rows_of(text, delimiter=","):
+    return list(csv.DictReader(io.StringIO(text), delimiter=delimiter))
+
+
+# The content of the file, its name, and the delimiter of the output.
+TABLES = {
+    "commas": (table_text(",").encode(), "new.csv", ","),
+    "semicolons": (table_text(";").encode(), "new.csv", ";"),
+    "tabs": (table_text("\t").encode(), "new.tsv", "\t"),
+    "no suffix": (table_text(",").encode(), "new", ","),
+    "byte order mark": (b"\xef\xbb\xbf" + table_text(",").encode(), "new.csv", ","),
+    "gzip": (gzip.compress(table_text(",").encode()), "new.csv.gz", ","),
+    "bzip2": (bz2.compress(table_text(",").encode()), "new.csv.bz2", ","),
+}
+
+
+@pytest.mark.parametrize("kind", TABLES)
+def test_every_column_of_a_table_is_kept(model, tmp_path, kind):
+    data, name, delimiter = TABLES[kind]
+    (tmp_path / name).write_bytes(data)
+    status, out, error = streamnb_command("predict", model, tmp_path / name)
+    assert (status, error) == (0, "")
+    rows = rows_of(out, delimiter)
+    assert list(rows[0]) == ["id", "text", "label", "probability", "unsure"]
+    assert [row["text"].replace("\r", "") for row in rows] == NEW
+    assert [row["label"] for row in rows] == ["refund", "login", "refund"]
+    classifier = Classifier.load(model)
+    for row in rows:
+        verdict = classifier.classify(row["text"], 0)
+        assert float(row["probability"]) == pytest.approx(verdict.probability, rel=1e-5)
+        assert row["unsure"] == str(verdict.unsure).lower()
+
+
+def test_json_lines_keep_their_types(model, tmp_path):
+    (tmp_path / "new.jsonl").write_text(json_text())
+    status, out, error = streamnb_command("predict", model, tmp_path / "new.jsonl")
+    assert (status, error) == (0, "")
+    rows = [json.loads(line) for line in out.splitlines()]
+    assert [(row["id"], row["extra"], row["text"]) for row in rows] == [
+        (i, [i, None], text) for i, text in enumerate(NEW)
+    ]
+    assert {type(row["unsure"]) for row in rows} == {bool}
+    status, out, _ = streamnb_command("predict", model, tmp_path / "new.jsonl", "--format", "csv")
+    assert rows_of(out)[1]["extra"] == "[1, null]"
+
+
+def test_parquet_is_read(model, tmp_path):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet.write_table(pyarrow.table({"id": [0, 1, 2], "text": NEW}), tmp_path / "new.parquet")
+    status, out, error = streamnb_command("predict", model, tmp_path / "new.parquet")
+    assert (status, error) == (0, "")
+    assert [row["label"] for row in rows_of(out)] == ["refund", "login", "refund"]
+
+
+@pytest.mark.parametrize("source", ["file", "stdin"])
+def test_lines_of_text(model, tmp_path, source):
+    path = tmp_path / "lines.txt"
+    path.write_bytes(b"refund, please\n\ncannot log in\r\nmoney \xff back")
+    data = str(path) if source == "file" else "-"
+    text = path.read_bytes().decode("cp1252")
+    status, out, error = streamnb_command("predict", model, data, input=text)
+    assert (status, error) == (0, "")
+    rows = rows_of(out)
+    assert [row["text"] for row in rows] == ["refund, please", "cannot log in", "money ÿ back"]
+    assert [row["label"] for row in rows] == ["refund", "login", "refund"]
+
+
+def test_a_folder_of_texts(model, tmp_path):
+    (tmp_path / "sub").mkdir()
+    for name, text in (("b.txt", "refund"), ("sub/a.txt", "password"), (".hidden", "x")):
+        (tmp_path / name).write_text(text)
+    (tmp_path / "link").symlink_to(tmp_path / "b.txt")
+    status, out, error = streamnb_command("predict", model, tmp_path)
+    assert (status, error) == (0, "")
+    assert [(row["name"], row["label"]) for row in rows_of(out)] == [
+        ("b.txt", "refund"),
+        ("sub/a.txt", "login"),
+    ]
+
+
+def test_mail_of_every_form(mail_model, tmp_path):
+    messages = [f"corpora/sample/data/{number}.eml" for number in ("005", "001")]
+    contents = [Path(message).read_bytes() for message in messages]
+    box = b"".join(b"From x Mon Jan  1 00:00:00 2024\n" + content + b"\n" for content in contents)
+    (tmp_path / "box").write_bytes(box)
+    (tmp_path / "folder").mkdir()
+    for index, content in enumerate(contents):
+        (tmp_path / "folder" / f"{index}").write_bytes(content)
+    for source, expected in (
+        (messages[0], ["spam"]),
+        (tmp_path / "box", ["spam", "ham"]),
+        (tmp_path / "folder", ["spam", "ham"]),
+    ):
+        status, out, error = streamnb_command("predict", mail_model, source)
+        assert (status, error) == (0, "")
+        assert [row["label"] for row in rows_of(out)] == expected
+
+
+def test_names_that_are_taken_are_not_overwritten(model, tmp_path):
+    (tmp_path / "a.csv").write_text("text,label,predicted_label,unsure\nrefund,x,y,z\n")
+    status, out, _ = streamnb_command("predict", model, tmp_path / "a.csv")
+    assert status == 0
+    names = ["text", "label", "predicted_label", "unsure"]
+    added = ["predicted_predicted_label", "probability", "predicted_unsure"]
+    assert list(rows_of(out)[0]) == names + added
+    (tmp_path / "a.jsonl").write_text('{"text": "refund"}\n{"text": "refund", "label": "x"}\n')
+    status, out, _ = streamnb_command("predict", model, tmp_path / "a.jsonl")
+    last = json.loads(out.splitlines()[1])
+    assert (last["label"], last["predicted_label"]) == ("x", "refund")
+
+
+def test_a_file_is_written_whole_or_not_at_all(model, tmp_path):
+    (tmp_path / "new.csv").write_text("id,text\n1,refund\n2\n3,password\n")
+    out = tmp_path / "out.jsonl"
+    out.write_text("earlier")
+    status, printed, error = streamnb_command("predict", model, tmp_path / "new.csv", "-o", out)
+    assert (status, printed) == (3, "")
+    assert "new.csv:3: fewer columns" in error
+    assert "--on-error skip" in error
+    assert out.read_text() == "earlier"
+    skip = ["--on-error", "skip"]
+    status, printed, error = streamnb_command(
+        "predict", model, tmp_path / "new.csv", "--out", out, *skip
+    )
+    assert status == 0
+    assert printed.startswith(f"{out}: 2 messages (")
+    assert error.startswith("streamnb: skipped: ")
+    assert [json.loads(line)["id"] for line in out.read_text().splitlines()] == ["1", "3"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["new.csv", "out.jsonl"]
+
+
+# Content of the file, further options, exit status and a part of the error.
+HOSTILE = {
+    "empty": (b"", [], 3, "the file is empty"),
+    "only blank lines": (b"\n\n \n", [], 3, "there are no messages"),
+    "binary": (b"\x7fELF\0\0\0\0" * 9, [], 3, "zero bytes"),
+    "UTF-16": ("text\nrefund\n".encode("utf-16"), [], 3, "UTF-16"),
+    "no text column": (b"a,b,c\n1,2,3\n", ["--text-column", "text"], 3, "no column 'text'"),
+    "number of no column": (b"a,text\n1,2\n", ["--text-column", "9"], 3, "no column '9'"),
+    "huge number": (b"a,text\n1,2\n", ["--text-column", "9" * 99], 3, "no column"),
+    "broken JSON": (b'{"text": "a"}\n{"text": \n', [], 3, "new:2: not a JSON object"),
+    "deep JSON": (b'{"text": "a"}\n' + b"[" * 99_999 + b"\n", [], 3, "new:2: not a JSON object"),
+    "no text in JSON": (b'{"text": "a"}\n{"text": 3}\n', [], 3, "new:2: no text in the key 'text'"),
+    "output as Parquet": (b"text\nrefund\n", ["-o", "x.parquet"], 2, "Parquet cannot be written"),
+    "two formats": (b"text\nrefund\n", ["--json", "--format", "csv"], 2, "choose one"),
+    "no folder": (b"text\nrefund\n", ["-o", "/no/such/out.csv"], 5, "cannot be written"),
+}
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_hostile_data_is_one_line_and_a_status(model, tmp_path, kind):
+    data, options, expected, message = HOSTILE[kind]
+    (tmp_path / "new").write_bytes(data)
+    status, _, error = streamnb_command("predict", model, tmp_path / "new", *options)
+    assert (status, error.count("\n")) == (expected, 1)
+    assert error.startswith("streamnb: ")
+    assert message in error
+
+
+def test_what_a_model_must_be(tmp_path):
+    (tmp_path / "new.csv").write_text("text\nrefund\n")
+    Classifier(Tokenizer(), MultinomialNB()).save(tmp_path / "untrained.snb")
+    MultinomialNB().save(tmp_path / "no-tokenizer.snb")
+    for name, message in (
+        ("untrained.snb", "it has learned nothing yet; train it with `streamnb fit`"),
+        ("no-tokenizer.snb", "without its tokenizer"),
+        ("new.csv", "not a streamnb model"),
+        ("none.snb", "cannot be read"),
+    ):
+        for command in ("predict", "evaluate"):
+            status, out, error = streamnb_command(command, tmp_path / name, tmp_path / "new.csv")
+            assert (status, out, error.count("\n")) == (4, "", 1)
+            assert message in error
+
+
+def test_a_closed_pipe_ends_predict(model, tmp_path):
+    (tmp_path / "new.txt").write_text("refund please\n" * 20_000)
+    command = [*STREAMNB, "predict", str(model), str(tmp_path / "new.txt")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 141
+
+
+def test_evaluate_gives_the_figures_of_the_frozen_model(mail_model, tmp_path):
+    classifier = Classifier.load(mail_model)
+    before = mail_model.read_bytes()
+    command = ["evaluate", mail_model, "corpora/sample", "--out", tmp_path / "run", "--json"]
+    status, out, error = streamnb_command(*command)
+    assert (status, error) == (0, "")
+    report = json.loads(out)
+    assert (report["messages"], report["learned"]) == (300, 0)
+    assert mail_model.read_bytes() == before
+    for line in (tmp_path / "run" / "results.txt").read_text().splitlines()[::30]:
+        name, _, predicted, score = line.split()
+        scores = classifier.joint_log_likelihood(Path("corpora/sample", name).read_bytes())
+        assert predicted == f"class={max(scores, key=scores.get)}"
+        assert score == f"score={scores['spam'] - scores['ham']!r}"
+    status, out, _ = streamnb_command("compare", tmp_path / "run", tmp_path / "run")
+    assert status == 0
+    _, two_jobs, _ = streamnb_command(*command[:3], "--json", "--jobs", "2")
+    assert json.loads(two_jobs)["log_loss"] == report["log_loss"]
+
+
+def test_evaluate_refuses_what_means_nothing(model, mail_model, tmp_path):
+    (tmp_path / "other.csv").write_text("label,text\n" + "a,refund\nb,login\n" * 5)
+    status, _, error = streamnb_command("evaluate", model, tmp_path / "other.csv")
+    assert (status, error.count("\n")) == (3, 1)
+    assert "no label is a class of the model; labels: a, b; classes: " in error
+    feedback = ["--set", "feedback.kind=on_error"]
+    status, _, error = streamnb_command("evaluate", model, tmp_path / "other.csv", *feedback)
+    assert (status, "the model does not learn" in error) == (2, True)
+    message = b"From x Mon Jan  1 00:00:00 2024\nX-Kind: %s\nSubject: a\n\nb\n\n"
+    (tmp_path / "box").write_bytes(message % b"spam" + message % b"ham")
+    header = ["--set", "corpus.label_header=X-Kind"]
+    status, _, error = streamnb_command("evaluate", mail_model, tmp_path / "box", *header)
+    assert (status, "reads the field X-Kind, which holds the label" in error) == (2, True)
+
+
+def test_the_help_has_a_line_for_each_command():
+    from streamnb.cli.group import COMMANDS, SECTIONS
+
+    assert list(SECTIONS["Start here"]) == ["replay", "learn", "classify"]
+    assert len(COMMANDS) == sum(map(len, SECTIONS.values()))
+    status, out, _ = streamnb_command("--help")
+    assert status == 0
+    for name, entry in COMMANDS.items():
+        assert len(entry.summary) <= 60
+        assert entry.summary.endswith(".")
+        assert any(line.split(maxsplit=1) == [name, entry.summary] for line in out.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "suggestion"),
+    [
+        (["repaly", "x"], "did you mean 'replay'?"),
+        (["TRAIN", "x"], "did you mean 'learn' or 'fit'?"),
+        (["corpora/sample"], "streamnb replay corpora/sample"),
+        (["replay", "x", "--ordr", "name"], "did you mean --order?"),
+        (["replay", "x", "-jobs", "2"], ""),
+        (["replay", "x", "--on_error", "skip"], "did you mean --on-error?"),
+        (["fit", "x", "--OUTPUT", "y"], "did you mean --output?"),
+        (["predict", "m", "--text-colum", "y"], "did you mean --text-column?"),
+        (["--jobs", "2", "replay", "x"], "options of a command come after its name"),
+        (["status", "--nothing-like-it"], ""),
+    ],
+)
+def test_unknown_commands_and_options_have_a_suggestion(arguments, suggestion):
+    status, out, error = streamnb_command(*arguments)
+    assert (status, out, error.count("\n")) == (2, "", 1)
+    assert suggestion in error
+    assert "--help" in error
+    assert suggestion or "did you mean" not in error
+
+
+def test_top_takes_a_class_or_a_model_in_any_place(mail_model, tmp_path):
+    db = ["--db", tmp_path / "db"]
+    for label in ("ham", "spam"):
+        (tmp_path / label).write_bytes(b"Subject: %s\n\nwords of %s" % ((label.encode(),) * 2))
+        assert streamnb_command("learn", label, tmp_path / label, *db)[0] == 0
+    for arguments, titles in (
+        ([], ["for ham", "for spam"]),
+        (["spam"], ["for spam"]),
+        (["--class", "spam"], ["for spam"]),
+        (["spam", "--model", mail_model], ["for spam"]),
+        ([mail_model, "--class", "spam"], ["for spam"]),
+        ([mail_model], ["for spam", "for ham"]),
+    ):
+        status, out, error = streamnb_command("top", *arguments, *db)
+        assert (status, error) == (0, "")
+        assert [line for line in out.splitlines() if line.startswith("for ")] == titles
+    for arguments, expected, message in (
+        (["eggs"], 2, "'eggs' is neither a class of"),
+        (["eggs", "--model", mail_model], 2, "classes: spam, ham"),
+        (["none.snb"], 4, "none.snb: the model cannot be read"),
+        (["spam", "--class", "ham"], 2, "name one class"),
+    ):
+        status, out, error = streamnb_command("top", *arguments, *db)
+        assert (status, out, error.count("\n")) == (expected, "", 1)
+        assert message in error
