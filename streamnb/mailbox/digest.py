@@ -1,32 +1,70 @@
-"""The identity of a message: equal for every copy of it, whatever the hops on its way did."""
+"""The identity of a message: what stays the same of it on every way and in every folder."""
 
 from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterator
 
-from streamnb.features.mail_words import is_stamped
-from streamnb.mail import Limits, Mail, Part, parse
+from streamnb.corpus.entry import MAX_MESSAGE
+from streamnb.mail import Limits, Mail, parse
 
-# The sender writes these fields, and no hop changes what they say.
+# The fields that a sender writes and no hop rewrites. The second row counts only in a message
+# without Message-ID.
 _SENDER_FIELDS = ("message-id", "date", "from", "subject")
-# Fields of delivery agents, which not every copy of a message has.
-_DELIVERY = {b"return-path", b"delivered-to", b"x-original-to", b"envelope-to", b"x-delivered-to"}
-_MAX_PARTS = 10_000
-_MAX_FIELDS = 10_000
-# The separator line of an mbox, and byte order marks before it.
-_MBOX_LINE = re.compile(rb"(?:(?:\0|\xef\xbb\xbf)*+>?From [^\n]*\n)+")
+_FURTHER_FIELDS = ("to", "cc", "reply-to")
+# Parts that no reader shows: mail programs and lists change the text around the parts.
+_UNSHOWN_ROLES = frozenset(("preamble", "epilogue", "damaged"))
+# A mailbox file quotes lines that look like its separator.
 _QUOTED_FROM = re.compile(rb"^>+(?=From )", re.M)
+# The content of all parts counts, not only the text that the classifier reads.
+_LIMITS = Limits(size=MAX_MESSAGE, parts=5000, depth=50)
+
+
+def _identity_fields(mail: Mail) -> Iterator[bytes]:
+    """Yield the decoded fields that identify a message, white space normalised."""
+    names = _SENDER_FIELDS if mail.index.get(b"message-id") else _SENDER_FIELDS + _FURTHER_FIELDS
+    for name in names:
+        value = " ".join(mail.get(name).split())
+        yield f"{name}:{value}".encode("utf-8", "surrogatepass")
+
+
+def _content(mail: Mail) -> Iterator[bytes]:
+    """Yield type and content of each part, decoded: text as UTF-8 with LF line ends."""
+    for part in mail.parts:
+        if part.role in _UNSHOWN_ROLES:
+            continue
+        if part.role == "message":
+            yield from _identity_fields(Mail(part.fields, index=part.index, charset=part.charset))
+            continue
+        yield part.content_type.encode("utf-8", "surrogateescape")
+        if part.is_text:
+            text = _QUOTED_FROM.sub(b"", part.utf8.replace(b"\r\n", b"\n"))
+            yield text.rstrip(b"\n")
+        else:
+            yield part.content
+
+
+def _hash(pieces: Iterator[bytes]) -> hashlib._Hash:
+    sha = hashlib.sha256()
+    for piece in pieces:
+        sha.update(len(piece).to_bytes(8, "little"))
+        sha.update(piece)
+    return sha
 
 
 def digest(message: bytes) -> bytes:
-    r"""Return the SHA-256 of a message's identity.
+    r"""Return the SHA-256 that identifies a message, 32 bytes.
 
-    The identity is the sender's Message-ID, Date, From and Subject, decoded, and the decoded
-    content of each part. Copies of one message are therefore equal, even if hops added fields,
-    folded fields anew, changed the transfer encoding, line ends or white space at line ends, or
-    quoted "From " lines for an mbox. Two messages that differ in their text, an attachment, its
-    name or one of the four fields are different.
+    It covers what the sender wrote: Message-ID, Date, From and Subject, decoded, and the decoded
+    content of all parts. Without a Message-ID it covers To, Cc and Reply-To, too. Fields that hops,
+    filters and mail programs add make no difference; nor do folding, transfer encodings, line ends,
+    the quoting of mailbox files and empty lines at the end.
+
+    Raises
+    ------
+    ValueError
+        If `message` is not bytes.
 
     Examples
     --------
@@ -37,94 +75,28 @@ def digest(message: bytes) -> bytes:
     """
     if not isinstance(message, bytes):
         raise ValueError(f"a message is bytes, not {type(message).__name__}")
-    mail = _parse(message)
-    sha = hashlib.sha256()
-    fields = _sender_fields(mail)
-    _update(sha, *fields)
-    for part in mail.parts:
-        # No reader shows preambles, epilogues and lines of the header that are not fields.
-        if part.role in ("body", "message") or (part.role == "damaged" and not any(fields)):
-            _update_part(sha, part)
-    if any(defect.startswith(("more than", "nested")) for defect in mail.defects):
-        _update(sha, _normalize(mail.source.partition(b"\n\n")[2]))
+    mail = parse(message[:MAX_MESSAGE], _LIMITS)
+    sha = _hash(_identity_fields(mail))
+    sha.update(_hash(_content(mail)).digest())
     return sha.digest()
 
 
 def header_key(header: bytes) -> bytes:
-    r"""Return 16 bytes that identify a message by its header alone.
-
-    It is made of the Message-ID, Date, From and Subject. Without a Message-ID it is made of all
-    fields except those that filters, mail programs and delivery agents add.
+    r"""Return 16 bytes that identify a message by its header alone, to follow it between folders.
 
     Examples
     --------
     >>> from streamnb.mailbox.digest import header_key
     >>> key = header_key(b"Message-ID: <1@a>\r\nSubject: hi\r\n")
-    >>> key == header_key(b"message-id:\n <1@a>\nX-Streamnb: Ham\nSubject: hi\n\nHello")
+    >>> key == header_key(b"Message-ID: <1@a>\nX-Streamnb: Ham\nSubject: hi\n\nHello")
     True
     """
-    end = re.search(rb"\n\r*\n", header)
-    mail = _parse(header if end is None else header[: end.end()])
-    fields = _sender_fields(mail)
-    sha = hashlib.sha256()
-    _update(sha, *fields)
-    if not fields[0]:
-        for name, value in mail.fields:
-            lower = name.lower()
-            if lower not in _DELIVERY and not is_stamped(lower):
-                _update(sha, lower, _one_line(mail.decode(value)))
-        for part in mail.parts:
-            if part.role == "damaged":
-                _update(sha, _normalize(part.payload))
-    return sha.digest()[:16]
+    return _hash(_identity_fields(parse(header[:MAX_MESSAGE], _LIMITS))).digest()[:16]
 
 
 def of_hex(text: str) -> bytes:
-    """Return the digest written as 64 hexadecimal digits; ValueError if it is not one."""
+    """A digest as it is written; ValueError where it is none."""
     key = bytes.fromhex(text)
     if len(key) != 32:
         raise ValueError("not 64 hexadecimal digits")
     return key
-
-
-def _parse(message: bytes) -> Mail:
-    """Parse a message, without the separator line of an mbox, and read all of it."""
-    mbox_line = _MBOX_LINE.match(message)
-    if mbox_line is not None:
-        message = message[mbox_line.end() :]
-    size = 4 * len(message) + (1 << 20)  # a part that others follow gets half of what is left
-    return parse(message, Limits(size=size, parts=_MAX_PARTS, fields=_MAX_FIELDS))
-
-
-def _sender_fields(mail: Mail) -> list[bytes]:
-    return [_one_line(mail.get(name)) for name in _SENDER_FIELDS]
-
-
-def _one_line(value: str) -> bytes:
-    """Return a decoded field with its white space collapsed and without quotation marks."""
-    return " ".join(value.replace('"', "").split()).encode("utf-8", "surrogatepass")
-
-
-def _update_part(sha: hashlib._Hash, part: Part) -> None:
-    if part.role == "message":  # its parts follow
-        message = Mail(fields=part.fields, index=part.index)
-        _update(sha, b"message", *_sender_fields(message))
-        return
-    content = _normalize(part.utf8 if part.is_text else part.content)
-    filename = _one_line(part.filename)
-    if content or filename:
-        kind = b"html" if part.is_html else b"text" if part.is_text else b"file"
-        _update(sha, kind, filename, content)
-
-
-def _normalize(content: bytes) -> bytes:
-    """Return content as LF lines without white space at their ends and without mbox quoting."""
-    content = b"\n".join([line.rstrip(b" \t\r") for line in content.split(b"\n")]).rstrip(b"\n")
-    return _QUOTED_FROM.sub(b"", content) if b"From " in content else content
-
-
-def _update(sha: hashlib._Hash, *values: bytes) -> None:
-    """Hash values with their lengths, so that no two lists of values are hashed alike."""
-    for value in values:
-        sha.update(b"%d:" % len(value))
-        sha.update(value)
