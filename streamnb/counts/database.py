@@ -135,7 +135,8 @@ class SqlCounts(Places):
     ) -> None:
         """Learn a message: all of it or nothing, as the transaction has it.
 
-        Its counts go in `weight` times, and it adds `class_weight` (None: as much) to the class's weight.
+        Its counts are multiplied by `weight`. `class_weight` is added to the weight of the class;
+        None stands for `weight`.
         """
         self.add_classes((label,)) if label not in self.labels else None
         k = self.labels.index(label)

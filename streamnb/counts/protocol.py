@@ -96,7 +96,8 @@ class Counts(Protocol):
     ) -> None:
         """Learn a message: all of it or nothing.
 
-        Its counts go in `weight` times, and it adds `class_weight` (None: as much) to the class's weight.
+        Its counts are multiplied by `weight`. `class_weight` is added to the weight of the class;
+        None stands for `weight`.
         """
 
     def subtract(

@@ -879,7 +879,7 @@ class ClassReliability(OnlineEstimator):
     delta_names = ("record",)
 
     MIN_CORRECT = 20
-    _CORRECT_PER_WRONG = 4
+    CORRECT_PER_WRONG = 4
     _MAX_WRONG = 10
 
     def __init__(self) -> None:
@@ -895,7 +895,7 @@ class ClassReliability(OnlineEstimator):
     def is_ready(self, class_index: int | None) -> bool:
         """Return whether predictions of a class can be acted on without review."""
         correct, wrong = self.counts(class_index)
-        return correct >= self.MIN_CORRECT and correct >= self._CORRECT_PER_WRONG * wrong
+        return correct >= self.MIN_CORRECT and correct >= self.CORRECT_PER_WRONG * wrong
 
     def learn(self, predicted: int, class_index: int) -> dict[str, list[int]]:
         """Count a prediction, and return the change for the receipt."""

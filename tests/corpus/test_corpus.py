@@ -99,10 +99,50 @@ def test_an_mbox_may_have_no_blank_lines_between_messages(tmp_path, end, zone):
     bodies = (b"A: 1\n\nx\n", b"A: 2\n\n" + line + b"is how a message begins\n", b"A: 3\n\nlast\n")
     box = b"".join(line + body for body in bodies)
     write(tmp_path, {"spam.mbox": box.replace(b"\n", end)})
-    # After a blank line it does begin one, whatever follows.
-    assert [data[:4] for _, _, data in listed(tmp_path)[1]] == [b"A: 1", b"A: 2", b"is h", b"A: 3"]
-    write(tmp_path, {"spam.mbox": box.replace(b"\n\nFrom", b"\n\nAs: From").replace(b"\n", end)})
     assert [data[:4] for _, _, data in listed(tmp_path)[1]] == [b"A: 1", b"A: 2", b"A: 3"]
+
+
+DATED = b"From me@x Mon Jan  5 12:00:00 2026\n"
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"From \n", b"From me\n", b"From me@x\n", DATED, b"From - Mon Jan 05 12:00:00 2026\n",
+        b"From MAILER-DAEMON Mon Jan  5 12:00:00 2026 +0100\n", b"From me@x 2026-01-05\n",
+    ],
+)  # fmt: skip
+def test_a_separator_is_followed_by_a_header_field(tmp_path, end, line):
+    body = (
+        b"Subject: %d\n\nx\n\nFrom here on in 2024 we meet\nat noon.\n\nFrom 12:30 on, 2026\n\n"
+        b"From time to time\n"
+    )
+    messages = [body % n for n in range(3)]
+    write(tmp_path, {"ham.mbox": b"\n".join(line + text for text in messages).replace(b"\n", end)})
+    contents = [data for _, _, data in listed(tmp_path / "ham.mbox")[1]]
+    assert [data.replace(b"\r\n", b"\n").strip() for data in contents] == [
+        text.strip() for text in messages
+    ]
+
+
+@pytest.mark.parametrize(
+    "first_line", [b"X-A : 1\n", b">From me\nA: 1\n", b"A:\n", b"\nno header\n"]
+)
+def test_messages_may_begin_oddly(tmp_path, first_line):
+    write(tmp_path, {"ham.mbox": 2 * (DATED + first_line + b"\nx\n\n")})
+    assert len(listed(tmp_path / "ham.mbox")[1]) == 2
+
+
+def test_separators_across_chunks_are_found(tmp_path):
+    """A separator, and the field after it, may lie in two chunks of the file."""
+    message = DATED + b"X-" + b"y" * 180 + b": 1\n\nx\n\n"
+    size = 1 << 20
+    for offset in (0, 1, 7, len(DATED) - 1, len(DATED), len(DATED) + 100, len(message)):
+        first = DATED + b"A: 1\n\n"
+        padding = b"p" * (size - len(first) - 2 - offset) + b"\n\n"
+        write(tmp_path, {"ham.mbox": first + padding + message + message})
+        assert len(listed(tmp_path / "ham.mbox")[1]) == 3
 
 
 @given(st.lists(st.text("aF\n>: rom", max_size=60), min_size=1, max_size=5))
