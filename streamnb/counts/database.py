@@ -116,6 +116,20 @@ class SqlCounts(Places):
             cells, mask, tokens.counts, self.totals, self.features, alpha, background
         )
 
+    def log_likelihood_grid(
+        self, tokens: TokenCounts, alphas: list[float], background: float, unseen: bool
+    ) -> tuple[list[list[float]], int]:
+        """Return `log_likelihood_sums` for each alpha, as the protocol says."""
+        cells, seen = self.get_counts(tokens.fingerprints)
+        mask = None if unseen else seen
+        grid, used = [], 0
+        for alpha in alphas:
+            values, used = _core.log_likelihood_sums(
+                cells, mask, tokens.counts, self.totals, self.features, alpha, background
+            )
+            grid.append(values)
+        return grid, used
+
     def add(
         self, tokens: TokenCounts, label: Label, weight: float, class_weight: float | None = None
     ) -> None:

@@ -178,6 +178,14 @@ class MemoryCounts:
             tokens.fingerprints, tokens.counts, alpha, background, unseen
         )
 
+    def log_likelihood_grid(
+        self, tokens: TokenCounts, alphas: list[float], background: float, unseen: bool
+    ) -> tuple[list[list[float]], int]:
+        """Return `log_likelihood_sums` for each alpha, as the protocol says."""
+        return self.table.log_likelihood_grid(
+            tokens.fingerprints, tokens.counts, alphas, background, unseen
+        )
+
     def count_histogram(self) -> tuple[Floats, Floats]:
         """Counts that occur (m,), and how many features have each of them in each class (m, K)."""
         return self.table.count_histogram()

@@ -124,6 +124,11 @@ class Counts(Protocol):
         so; how many did comes with the sums.
         """
 
+    def log_likelihood_grid(
+        self, tokens: TokenCounts, alphas: list[float], background: float, unseen: bool
+    ) -> tuple[list[list[float]], int]:
+        """Return `log_likelihood_sums` for each of several alphas, in one look-up."""
+
     def items(self) -> tuple[Keys, Floats]:
         """Every feature (V,) and its counts (V, K): not for a single message."""
 
