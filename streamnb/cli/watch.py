@@ -350,13 +350,12 @@ def _run(
 
 
 def _print_not_ready(watcher: Watcher) -> None:
-    """Print the classes whose mail is not moved yet, and why."""
+    """Print the classes whose mail is not moved yet, and what is missing."""
+    from streamnb.mailbox.readiness import readiness
+
     with watcher.mailbox.reading():
-        is_ready = watcher.mailbox.classifier.is_ready
-        ready = {str(label): is_ready(label) for label in watcher.mailbox.labels}
-    waiting = [label for label in watcher.plan.folders.values() if not ready.get(label, False)]
+        classifier = watcher.mailbox.classifier
+        missing = {label: readiness(classifier, label) for label in watcher.plan.folders.values()}
+    waiting = [f"{label} ({text})" for label, text in missing.items() if text != "ready"]
     if waiting and watcher.plan.move:
-        _print_line(
-            f"not ready to move {', '.join(waiting)} yet: each must first have been predicted "
-            "correctly often enough (streamnb status shows the counts)"
-        )
+        _print_line(f"not ready to move {', '.join(waiting)} yet")

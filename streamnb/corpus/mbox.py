@@ -12,22 +12,24 @@ from streamnb.corpus.folders import check_class_names, class_name
 from streamnb.errors import CorpusError, convert_os_errors
 
 _CHUNK = 1 << 20
-# A separator follows a blank line or the start of the file. It begins with "From " and has a year
-# or a time of day: without that, a sentence that begins with "From" would cut its message in two.
-# Some programs write no blank line; the separator is then a complete line of RFC 4155, followed by
-# a header field. Editors and shells write byte order marks and empty lines before the first one.
+# A separator is a line that begins "From ", after a blank line or at the start of the file, and
+# before a header field: that is how mail programs tell it from a sentence that begins with "From".
+# A message without header follows a complete separator of RFC 4155, with sender and date. Some
+# programs write no blank line; then the separator must be complete. Editors and shells write byte
+# order marks and empty lines before the first separator.
 _START = rb"\A(?:\xef\xbb\xbf)?[\r\n]{0,64}"
-_LINE = rb"From (?=[^\r\n]*(?:\d\d:\d\d|\b[12]\d{3}\b))[^\r\n]*+\r?\n"
-_COMPLETE_LINE = (
-    rb"From \S+ +(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) [A-Z][a-z]{2} [ \d]\d "
-    rb"\d\d:\d\d:\d\d(?: [A-Z+-]\w{2,4})? \d{4}\r?\n(?=[A-Za-z][A-Za-z\d-]*:)"
+_FIELD = rb"(?=[!-9;-~]{1,200}+[ \t]{0,20}+:|>From )"
+_DATE = (
+    rb"From \S{1,500}+ {1,20}+(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) [A-Z][a-z]{2} [ \d]\d "
+    rb"\d\d:\d\d(?::\d\d)?(?: [A-Z+-]\w{2,4})? \d{4}(?: [A-Z+-]\w{2,4})?\r?\n"
 )
+_LINE = rb"(?:From [^\r\n]{0,1000}+\r?\n%b|%b(?=\r?\n))" % (_FIELD, _DATE)
 _SEPARATOR = re.compile(
-    rb"(?:%b|\r?\n\r?\n|(?<=\n)\n)(?P<line>%b)|(?<=\n)(?P<complete>%b)"
-    % (_START, _LINE, _COMPLETE_LINE)
+    rb"(?:%b|\r?\n\r?\n|(?<=\n)\n)(?P<line>%b)|(?<=\n)(?P<complete>%b%b)"
+    % (_START, _LINE, _DATE, _FIELD)
 )
 _FIRST = re.compile(_START + rb"From [^\r\n]*\d\d:\d\d[^\r\n]*\b[12]\d{3}\b[^\r\n]*\r?\n")
-_OVERLAP = 2048  # bytes; the longest separator
+_OVERLAP = 2048  # bytes; longer than a separator and the name of a field
 
 
 def is_mbox(head: bytes) -> bool:

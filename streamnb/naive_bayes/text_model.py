@@ -523,7 +523,7 @@ class CountingNB(LastResultCache[_LogLikelihoods], CountingParameters, MiniBatch
 
     track_values: ClassVar[bool] = False
     unpickled_attributes = ("lock", "_cache")
-    smoothing_scale: float = 1.0  # factor of alpha: above 1 if many labels are wrong
+    smoothing_scale: float = 1.0  # factor of alpha while `system_log_likelihoods` computes a system
 
     def __post_init__(self) -> None:
         self._reset()
@@ -621,6 +621,19 @@ class CountingNB(LastResultCache[_LogLikelihoods], CountingParameters, MiniBatch
         if type(x) is TokenCounts:
             object.__setattr__(self, "_cache", (x, counts, version, tuple(result)))
         return result
+
+    def system_log_likelihoods(
+        self, tokens: TokenCounts, factors: Sequence[float]
+    ) -> list[list[float]]:
+        """Return the log-likelihoods of each class for each of several factors of alpha."""
+        systems = []
+        try:
+            for factor in factors:
+                object.__setattr__(self, "smoothing_scale", factor)
+                systems.append(self.compute_log_likelihoods(tokens))
+        finally:
+            object.__setattr__(self, "smoothing_scale", 1.0)
+        return systems
 
     def compute_log_likelihoods(self, tokens: TokenCounts) -> list[float]:
         """Compute `log_likelihoods` without the cache."""

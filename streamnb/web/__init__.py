@@ -1,1 +1,1 @@
-"""A page for the owner of a mailbox: what to look at, how well it does, what it knows."""
+"""The page of a mailbox in a browser."""

@@ -1,4 +1,4 @@
-"""The pages, and what is done by their buttons."""
+"""The pages of the mailbox, and the actions of their buttons."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ from starlette.routing import Route
 
 from streamnb.classifier.verdict import Verdict, feature_name
 from streamnb.errors import StreamNBError, UnexpectedError
+from streamnb.mailbox.readiness import readiness
 from streamnb.mailbox.record import WEB, Entry, Record
 from streamnb.mailbox.service.http import COOKIE
 from streamnb.mailbox.status import status
 from streamnb.mailbox.store import Mailbox
 from streamnb.mailbox.watch.account import Account
-from streamnb.web.figures import lessons, mistakes, reliability
-from streamnb.web.reading import fetched, tinted
+from streamnb.web.figures import ledger_rows, mistakes, reliability
+from streamnb.web.reading import fetch_recorded, tint
 
 _HERE = Path(__file__).parent
 _PAGE = 50  # messages on a page
@@ -39,20 +40,19 @@ _SECURITY = {
     "X-Frame-Options": "DENY",
     "Cache-Control": "no-store",
 }
-_MOST_FORM = 1 << 20
+_MAX_FORM_BYTES = 1 << 20
+_TOP_WORDS = 25  # shown for each class
 
 
 def pages(mailbox: Mailbox, session: str, account: Account | None = None) -> Starlette:
-    """An application that shows a mailbox to its owner.
+    """Return the web application of a mailbox, for its owner.
 
     Parameters
     ----------
-    mailbox
-        The mailbox.
     session
-        The secret that a browser gets for its cookie.
+        The secret in the browser's cookie.
     account
-        Where messages can be fetched from; None where they cannot.
+        The account that has the messages; None if their text is not shown.
     """
     site = _Site(mailbox, session, account)
     routes = [
@@ -93,17 +93,19 @@ class _Site:
         )
         self.templates.filters["time"] = _time
         self.templates.filters["feature"] = feature_name
+        self.templates.filters["count"] = _count
+        self.templates.filters["strength"] = _strength
 
-    # What answers
+    # Endpoints
 
     def page(self, make: Callable[[Request], Response]) -> Callable[[Request], Awaitable[Response]]:
-        """An endpoint that shows something."""
+        """Return an endpoint that renders a page."""
 
         async def endpoint(request: Request) -> Response:
-            if "token" in request.query_params:  # the address that was printed: once
-                rest = [one for one in request.query_params.multi_items() if one[0] != "token"]
-                where = f"{request.url.path}?{urlencode(rest)}".rstrip("?")
-                response = RedirectResponse(where, 303, _SECURITY)
+            if "token" in request.query_params:  # the printed address, opened for the first time
+                query = [item for item in request.query_params.multi_items() if item[0] != "token"]
+                address = f"{request.url.path}?{urlencode(query)}".rstrip("?")
+                response = RedirectResponse(address, 303, _SECURITY)
                 response.set_cookie(COOKIE, self.session, httponly=True, samesite="strict")
                 return response
             return await asyncio.to_thread(self._guarded, make, request)
@@ -113,25 +115,27 @@ class _Site:
     def action(
         self, act: Callable[[dict[str, list[str]]], dict[str, Any]]
     ) -> Callable[[Request], Awaitable[Response]]:
-        """An endpoint that does something, and goes back to where it was asked for."""
+        """Return an endpoint that runs an action and redirects to the page it came from."""
 
         async def endpoint(request: Request) -> Response:
             body = bytearray()
             async for part in request.stream():
                 body += part
-                if len(body) > _MOST_FORM:
-                    return self._told("The form is too long.", 413)
+                if len(body) > _MAX_FORM_BYTES:
+                    return self._error_page("The form is too long.", 413)
             try:
                 form = parse_qs(body.decode("utf-8", "replace"), max_num_fields=10_000)
             except ValueError:
-                return self._told("The form is too long.", 413)
-            given = form.get("form", [""])[0]
-            if not hmac.compare_digest(given.encode(), self.form_token.encode()):
-                return self._told("The form is not from here, or too old.", 403)
+                return self._error_page("The form is too long.", 413)
+            token = form.get("form", [""])[0]
+            if not hmac.compare_digest(token.encode(), self.form_token.encode()):
+                return self._error_page(
+                    "The form is not from this page, or too old. Reload the page.", 403
+                )
 
             def done(_: Request) -> Response:
-                where = _address(form.get("where", ["/"])[0], act(form))
-                return RedirectResponse(where, 303, _SECURITY)
+                address = _address(form.get("where", ["/"])[0], act(form))
+                return RedirectResponse(address, 303, _SECURITY)
 
             return await asyncio.to_thread(self._guarded, done, request)
 
@@ -141,99 +145,103 @@ class _Site:
         try:
             return make(request)
         except _MissingError:
-            return self._told("There is no such thing here.", 404)
+            return self._error_page("No such page or message.", 404)
         except StreamNBError as error:
-            return self._told(str(error), 500)
-        except Exception as error:  # whatever is in a message must not end the server
-            return self._told(str(UnexpectedError(error)), 500)
+            return self._error_page(str(error), 500)
+        except Exception as error:  # no content of a message may end the server
+            return self._error_page(str(UnexpectedError(error)), 500)
 
     async def missing(self, request: Request, error: Exception) -> Response:
-        """The page for what is not there."""
-        return self._told("There is no such thing here.", 404)
+        """Return the page for an unknown address."""
+        return self._error_page("No such page or message.", 404)
 
-    def _told(self, what: str, code: int) -> Response:
-        return self._shown("told.html", code, what=what)
+    def _error_page(self, text: str, code: int) -> Response:
+        return self._render("error.html", code, text=text)
 
-    def _shown(self, template: str, code: int = 200, **values: Any) -> Response:
+    def _render(self, template: str, code: int = 200, **values: Any) -> Response:
         values |= {"form": self.form_token, "name": str(self.mailbox.path).rpartition("/")[2]}
-        shown = self.templates.get_template(template).render(values)
-        data = shown.encode("utf-8", "replace")  # texts of mail can hold half a character
+        text = self.templates.get_template(template).render(values)
+        data = text.encode("utf-8", "replace")  # mail may have half a surrogate pair
         return Response(data, code, _SECURITY, media_type="text/html")
 
     def _classes(self) -> list[str]:
-        known = [str(label) for label in self.mailbox.labels]
-        return list(dict.fromkeys([*known, "spam", "ham"]))
+        labels = [str(label) for label in self.mailbox.labels]
+        return list(dict.fromkeys([*labels, "spam", "ham"]))
 
     # The pages
 
     def look(self, request: Request) -> Response:
-        """What to look at."""
-        asked = request.query_params
-        kind = asked.get("kind", "unsure")
-        search = asked.get("search", "")[:100]
-        before = _number(asked["before"]) if "before" in asked else None
+        """Return the page of mail to check."""
+        query = request.query_params
+        kind = query.get("kind", "unsure")
+        search = query.get("search", "")[:100]
+        before = _number(query["before"]) if "before" in query else None
         if kind not in _KINDS:
             raise _MissingError
-        found = self.record.entries(kind, search, _PAGE + 1, before)
-        rows = [(entry, self._words(entry)) for entry in found[:_PAGE]]
-        return self._shown(
+        entries = self.record.entries(kind, search, _PAGE + 1, before)
+        rows = [(entry, self._words(entry)) for entry in entries[:_PAGE]]
+        return self._render(
             "look.html",
             kind=kind,
             kinds=_KINDS,
             search=search,
             rows=rows,
-            more=found[_PAGE - 1].id if len(found) > _PAGE else None,
+            more=entries[_PAGE - 1].id if len(entries) > _PAGE else None,
             classes=self._classes(),
             where=f"/?{urlencode({'kind': kind, 'search': search})}",
             bounds=self.record.bounds,
-            **self._did(asked),
+            is_empty=not any(self.mailbox.classifier.messages().values()),
+            **self._did(query),
         )
 
-    def _did(self, asked: Any) -> dict[str, Any]:
-        """What was done just now, so that it can be taken back."""
-        did, label = asked.get("did", ""), asked.get("as", "")
-        words = asked.get("ids", "")[:20_000].split(",")
+    def _did(self, query: Any) -> dict[str, Any]:
+        """Return the last action of the user, which the page offers to take back."""
+        did, label = query.get("did", ""), query.get("as", "")
+        words = query.get("ids", "")[:20_000].split(",")
         ids = [_number(word) for word in words if word.isdecimal() and len(word) < 18]
-        known = did in ("taught", "back") and (did == "back" or label in self._classes())
-        gone = asked.get("gone", "0")
+        is_known = did in ("taught", "back") and (did == "back" or label in self._classes())
+        missing = query.get("gone", "0")
         return {
-            "did": did if known else "",
+            "did": did if is_known else "",
             "did_as": label,
             "did_ids": ids[:1000],
-            "did_gone": int(gone) if gone.isascii() and gone.isdecimal() and len(gone) < 18 else 0,
+            "did_gone": int(missing)
+            if missing.isascii() and missing.isdecimal() and len(missing) < 18
+            else 0,
         }
 
-    def _words(self, entry: Entry, most: int = 4) -> list[tuple[str, float]]:
-        """The words that a verdict rests on, as it would be given now."""
+    def _words(self, entry: Entry, max_words: int = 4) -> list[tuple[str, float]]:
+        """Return the words with the strongest evidence in a message, and their log-odds."""
         try:
-            counted = self.record.counted(entry.id)
-        except (StreamNBError, LookupError):  # another process has dropped it meanwhile
+            features = self.record.counted(entry.id)
+        except (StreamNBError, LookupError):  # another process deleted it
             return []
         with self.mailbox.reading():
-            verdict = self.mailbox.classifier.classify_features(counted, most)
+            verdict = self.mailbox.classifier.classify_features(features, max_words)
         return [(feature_name(reason.feature)[:40], reason.log_odds) for reason in verdict.reasons]
 
     def message(self, request: Request) -> Response:
-        """One message."""
+        """Return the page of one message."""
         entry = self.record.entry(_number(request.path_params["number"]))
         if entry is None:
             raise _MissingError
-        text = fetched(self.mailbox, self.account, entry)
+        text = fetch_recorded(self.mailbox, self.account, entry)
         label = entry.taught or entry.label
         verdict = self._verdict(entry, text)
-        return self._shown(
+        return self._render(
             "message.html",
             entry=entry,
             verdict=verdict,
-            pieces=None if text is None or label is None else tinted(self.mailbox, text, label),
+            pieces=None if text is None or label is None else tint(self.mailbox, text, label),
             label=label,
+            missing="" if verdict.label is None else self._readiness(verdict.label),
             classes=self._classes(),
             where=f"/message/{entry.id}",
             **self._did(request.query_params),
         )
 
     def _verdict(self, entry: Entry, text: bytes | None) -> Verdict:
-        """What a message would be: by the site, too, where it and the message can be read."""
+        """Return the current verdict, with the site's model if the message can be read."""
         if text is not None and self.mailbox.base is not None:
             with contextlib.suppress(StreamNBError):
                 return self.mailbox.classify(text, 20)
@@ -241,94 +249,116 @@ class _Site:
             return self.mailbox.classifier.classify_features(self.record.counted(entry.id), 20)
 
     def figures(self, request: Request) -> Response:
-        """How well it does."""
-        return self._shown(
+        """Return the page of accuracy."""
+        report = status(self.mailbox)
+        return self._render(
             "figures.html",
-            status=status(self.mailbox),
+            status=report,
             mistakes=mistakes(self.mailbox),
             reliability=reliability(self.mailbox),
-            lessons=lessons(self.mailbox),
+            rows=ledger_rows(self.mailbox),
+            readiness={item.label: self._readiness(item.label) for item in report.classes},
             where="/figures",
         )
 
     def words(self, request: Request) -> Response:
-        """What it knows."""
-        wanted = request.query_params.get("word", "").strip()[:100]
+        """Return the page of words."""
+        word = request.query_params.get("word", "").strip()[:100]
         with self.mailbox.reading():
             classifier = self.mailbox.classifier
-            found = self._counts_of(wanted) if wanted else []
+            counts = self._counts_of(word) if word else []
             strongest = {
                 str(label): [
                     (
                         feature_name(name)[:60],
-                        gain,
+                        log_odds,
                         classifier.models[view].class_counts(fingerprint),
                     )
-                    for name, gain, view, fingerprint in features
-                    if not isinstance(name, bytes)
-                ][:25]
-                for label, features in classifier.strongest(self.mailbox.labels, 100).items()
+                    for name, log_odds, view, fingerprint in features
+                ]
+                for label, features in self._top_words().items()
             }
         labels = [str(label) for label in self.mailbox.labels]
-        return self._shown(
-            "words.html", word=wanted, found=found, strongest=strongest, labels=labels
+        return self._render(
+            "words.html", word=word, found=counts, strongest=strongest, labels=labels
         )
 
+    def _top_words(self) -> dict[Any, list[tuple[Any, float, int, int]]]:
+        """Return the strongest features of each class that can be shown as text."""
+        classifier, count = self.mailbox.classifier, 4 * _TOP_WORDS
+        most_features = sum(table.features for table in self.mailbox.counts)
+        while True:
+            top = classifier.strongest(self.mailbox.labels, count)
+            words = {
+                label: [item for item in features if not isinstance(item[0], bytes)][:_TOP_WORDS]
+                for label, features in top.items()
+            }
+            is_complete = all(len(rows) == _TOP_WORDS for rows in words.values())
+            if is_complete or count >= most_features:
+                return words
+            count *= 8
+
+    def _readiness(self, label: Any) -> str:
+        """Return what is missing until a class is ready; "ready" if nothing is."""
+        with self.mailbox.reading():
+            labels = {str(y): y for y in self.mailbox.labels}
+            return readiness(self.mailbox.classifier, labels.get(str(label), label))
+
     def _counts_of(self, word: str) -> list[tuple[str, dict[str, float]]]:
-        """How much of a word, or of one with a prefix, was learned in each class."""
+        """Return the counts of a word in each class, also with the prefixes of header fields."""
         from streamnb.features.token_counts import TokenCounts
 
         rows = []
         prefixes = ("", "subject:", "from:", "to:", "url:")
         for name in dict.fromkeys(f"{prefix}{word}" for prefix in prefixes):
             fingerprint = int(TokenCounts.from_dict({name: 1}).fingerprints[0])
-            summed: dict[str, float] = {}
+            totals: dict[str, float] = {}
             for model in self.mailbox.models:
                 for label, count in model.class_counts(fingerprint).items():
-                    summed[str(label)] = summed.get(str(label), 0.0) + count
-            if any(summed.values()):
-                rows.append((name, summed))
+                    totals[str(label)] = totals.get(str(label), 0.0) + count
+            if any(totals.values()):
+                rows.append((name, totals))
         return rows
 
-    # The buttons
+    # Actions
 
     def teach(self, form: dict[str, list[str]]) -> dict[str, Any]:
-        """Learn one message, or those that are marked."""
-        one = form.get("one", [""])[0]
-        if one:
-            first, _, label = one.partition(":")
-            numbers = [_number(first)]
+        """Learn one message, or the marked ones."""
+        single = form.get("one", [""])[0]
+        if single:
+            number, _, label = single.partition(":")
+            numbers = [_number(number)]
         else:
             label = form.get("many", [""])[0]
             numbers = [_number(text) for text in form.get("id", [])]
-        # Some may have left the record since the page was shown.
-        here = [number for number in dict.fromkeys(numbers) if self.record.entry(number)]
-        if label not in self._classes() or not here:
+        # Some verdicts may have been deleted since the page was shown.
+        stored = [number for number in dict.fromkeys(numbers) if self.record.entry(number)]
+        if label not in self._classes() or not stored:
             raise _MissingError
-        taught = [
+        learned = [
             number
-            for number in here
+            for number in stored
             if self.record.teach(number, label).what in ("learned", "corrected", "confirmed")
         ]
-        gone = len(set(numbers)) - len(here)
-        return {"did": "taught", "as": label, "ids": ",".join(map(str, taught)), "gone": gone}
+        missing = len(set(numbers)) - len(stored)
+        return {"did": "taught", "as": label, "ids": ",".join(map(str, learned)), "gone": missing}
 
     def back(self, form: dict[str, list[str]]) -> dict[str, Any]:
-        """Take back what was said here of messages: what held before holds again.
+        """Remove labels that were set on this page; earlier labels hold again.
 
-        Only what the form was about: a second press takes nothing older back.
+        Only the labels in the form are removed: a second click removes no older ones.
         """
-        taken, label = [], form.get("as", [""])[0]
+        removed, label = [], form.get("as", [""])[0]
         for number in dict.fromkeys(_number(text) for text in form.get("id", [])):
             entry = self.record.entry(number)
-            known = None if entry is None else self.mailbox.label_of(entry.digest)
-            if entry is not None and known is not None and known[::2] == (label, WEB):
+            current = None if entry is None else self.mailbox.label_of(entry.digest)
+            if entry is not None and current is not None and current[::2] == (label, WEB):
                 self.mailbox.retract(entry.digest)
-                taken.append(number)
-        return {"did": "back", "ids": ",".join(map(str, taken))}
+                removed.append(number)
+        return {"did": "back", "ids": ",".join(map(str, removed))}
 
     def unlearn(self, form: dict[str, list[str]]) -> dict[str, Any]:
-        """Take a lesson of the ledger back."""
+        """Remove a label in the ledger."""
         number = _number(form.get("id", [""])[0])
         with self.mailbox.reading():
             rows = list(self.mailbox.ledger.rows("id = ? AND removed_at IS NULL", (number,)))
@@ -338,7 +368,7 @@ class _Site:
 
 
 class _MissingError(Exception):
-    """There is no such thing."""
+    """A page or message that does not exist."""
 
 
 def _number(text: str) -> int:
@@ -347,16 +377,27 @@ def _number(text: str) -> int:
     return int(text)
 
 
-def _address(where: str, more: dict[str, Any]) -> str:
-    """An address of this site with other parameters; "/" for one that is elsewhere."""
-    path, _, query = where.partition("?")
+def _address(address: str, changes: dict[str, Any]) -> str:
+    """Return an address of this site with changed parameters; "/" for any other address."""
+    path, _, query = address.partition("?")
     if not path.startswith("/") or path[1:2] in ("/", "\\"):
         path = "/"
-    kept = {name: values[0] for name, values in parse_qs(query).items()}
+    query_values = {name: values[0] for name, values in parse_qs(query).items()}
     for name in ("did", "ids", "as", "gone"):
-        kept.pop(name, None)
-    return f"{path}?{urlencode({**kept, **more})}"
+        query_values.pop(name, None)
+    return f"{path}?{urlencode({**query_values, **changes})}"
 
 
 def _time(seconds: float) -> str:
     return f"{datetime.fromtimestamp(seconds):%F %H:%M}"
+
+
+def _count(value: float) -> str:
+    """Return a count as a whole number; "<1" for less than half of one."""
+    return "<1" if 0 < value < 0.5 else f"{value:,.0f}"
+
+
+def _strength(log_odds: float) -> str:
+    """Return a word for the size of log-odds, in nats."""
+    size = abs(log_odds)
+    return "strong" if size >= 2 else "moderate" if size >= 0.5 else "weak"

@@ -1,4 +1,4 @@
-"""How well a mailbox does, by the labels that came later."""
+"""Accuracy of a mailbox: its predictions compared with labels that came later."""
 
 from __future__ import annotations
 
@@ -10,37 +10,37 @@ from streamnb.mailbox.ledger import HUMAN
 from streamnb.mailbox.record import Record
 from streamnb.mailbox.store import Mailbox
 
-_GROUPS = 12
+_MAX_PERIODS = 12  # points of the chart
 _BINS = (0.0, 0.5, 0.8, 0.9, 0.95, 0.99, 1.0)
 
 
-class Share(NamedTuple):
-    """How many of some, with a 95 % interval (Wilson's).
+class Proportion(NamedTuple):
+    """A proportion with its 95 % interval (Wilson's).
 
     Attributes
     ----------
     name
-        Of what.
-    hits, of
-        How many, of how many.
+        The period or the probabilities.
+    hits, total
+        Numerator and denominator.
     low, high
-        Bounds of the share.
+        Bounds of the interval.
     """
 
     name: str
     hits: int
-    of: int
+    total: int
     low: float
     high: float
 
     @property
     def share(self) -> float:
-        """The share itself."""
-        return self.hits / self.of if self.of else 0.0
+        """The proportion; 0 if the total is 0."""
+        return self.hits / self.total if self.total else 0.0
 
 
-class Lesson(NamedTuple):
-    """Something that was learned."""
+class LedgerRow(NamedTuple):
+    """A label in the ledger, with the subject of its message."""
 
     id: int
     time: float
@@ -51,61 +51,78 @@ class Lesson(NamedTuple):
     subject: str | None
 
 
-def _share(name: str, count: int, of: int) -> Share:
+def _proportion(name: str, count: int, total: int) -> Proportion:
     from scipy.stats import binomtest
 
-    if of == 0:
-        return Share(name, 0, 0, 0.0, 1.0)
-    found = binomtest(count, of).proportion_ci(method="wilson")
-    return Share(name, count, of, float(found.low), float(found.high))
+    if total == 0:
+        return Proportion(name, 0, 0, 0.0, 1.0)
+    interval = binomtest(count, total).proportion_ci(method="wilson")
+    return Proportion(name, count, total, float(interval.low), float(interval.high))
 
 
-def mistakes(mailbox: Mailbox) -> list[Share]:
-    """How many of a person's labels were not what had been predicted, in groups over time."""
+def mistakes(mailbox: Mailbox) -> list[Proportion]:
+    """Return the proportion of a person's labels that were predicted wrongly, by period."""
     with mailbox.reading():
         rows = mailbox.database.connection.execute(
-            "SELECT time, predicted != label FROM ledger WHERE removed_at IS NULL AND labelled_by = ? "
-            "AND predicted IS NOT NULL ORDER BY id DESC LIMIT 10000",
+            "SELECT time, predicted != label FROM ledger WHERE removed_at IS NULL "
+            "AND labelled_by = ? AND predicted IS NOT NULL ORDER BY id DESC LIMIT 10000",
             (HUMAN,),
         ).fetchall()[::-1]
-    groups = min(_GROUPS, max(len(rows) // 10, 1))
-    found = []
+    is_one_day = bool(rows) and _day(rows[0][0]) == _day(rows[-1][0])
+    groups = min(_MAX_PERIODS, max(len(rows) // 10, 1))
+    periods = []
     for i in range(groups):
-        some = rows[i * len(rows) // groups : (i + 1) * len(rows) // groups]
-        if some:
-            until = f"{datetime.fromtimestamp(some[-1][0]):%F}"
-            found.append(_share(until, sum(wrong for _, wrong in some), len(some)))
-    return found
+        period = rows[i * len(rows) // groups : (i + 1) * len(rows) // groups]
+        if period:
+            end = _period_end(period[-1][0], is_one_day)
+            periods.append(_proportion(end, sum(wrong for _, wrong in period), len(period)))
+    return periods
 
 
-def reliability(mailbox: Mailbox) -> list[Share]:
-    """Of recorded verdicts of about some probability, how many were right by a later label."""
-    taught = [
+def reliability(mailbox: Mailbox) -> list[Proportion]:
+    """Return the proportion of correct verdicts, by their probability."""
+    labelled = [
         entry
         for entry in Record(mailbox).entries("taught", most=100_000)
         if entry.labelled_by == HUMAN and entry.label is not None
     ]
-    found = []
+    proportions = []
     for low, high in pairwise(_BINS):
-        some = [
-            one for one in taught if low <= one.probability < high or one.probability == high == 1
+        matches = [
+            entry
+            for entry in labelled
+            if low <= entry.probability < high or entry.probability == high == 1
         ]
-        right = sum(one.label == one.taught for one in some)
-        found.append(_share(f"{low:.0%} to {high:.0%}", right, len(some)))
-    return found
+        correct = sum(entry.label == entry.taught for entry in matches)
+        proportions.append(_proportion(f"{low:.0%} to {high:.0%}", correct, len(matches)))
+    return proportions
 
 
-def lessons(mailbox: Mailbox, most: int = 25) -> list[Lesson]:
-    """What was learned last."""
+def ledger_rows(mailbox: Mailbox, limit: int = 25) -> list[LedgerRow]:
+    """Return the last labels in the ledger, the newest first."""
     with mailbox.reading():
         labels = dict(enumerate(map(str, mailbox.labels)))
         rows = mailbox.database.connection.execute(
             "SELECT id, digest, time, label, labelled_by, source, predicted FROM ledger "
-            "WHERE removed_at IS NULL AND labelled_by IN ('human', 'program') ORDER BY id DESC LIMIT ?",
-            (most,),
+            "WHERE removed_at IS NULL AND labelled_by IN ('human', 'program') "
+            "ORDER BY id DESC LIMIT ?",
+            (limit,),
         ).fetchall()
-        subjects = {one.digest: one.subject for one in Record(mailbox).entries("taught", most=1000)}
+        entries = Record(mailbox).entries("taught", most=1000)
+    subjects = {entry.digest: entry.subject for entry in entries}
     return [
-        Lesson(number, at, labels[y], labelled_by, source, labels.get(predicted), subjects.get(key))
-        for number, key, at, y, labelled_by, source, predicted in rows
-    ]
+        LedgerRow(
+            row_id, time_s, labels[label], labelled_by, source, labels.get(predicted),
+            subjects.get(digest),
+        )
+        for row_id, digest, time_s, label, labelled_by, source, predicted in rows
+    ]  # fmt: skip
+
+
+def _day(time_s: float) -> str:
+    return f"{datetime.fromtimestamp(time_s):%F}"
+
+
+def _period_end(time_s: float, is_one_day: bool) -> str:
+    """Return the end of a period: its time of day if all periods are within one day."""
+    return f"{datetime.fromtimestamp(time_s):%H:%M}" if is_one_day else _day(time_s)

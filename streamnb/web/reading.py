@@ -1,4 +1,4 @@
-"""A message as plain text, each word with what it says: never its HTML, nothing from elsewhere."""
+"""The plain text of a message with the evidence of each word. HTML is never rendered."""
 
 from __future__ import annotations
 
@@ -14,36 +14,36 @@ from streamnb.mailbox.record import Entry
 from streamnb.mailbox.store import Mailbox
 from streamnb.mailbox.watch.account import Account
 
-_MOST = 100_000  # characters of a text that are shown
+_MAX_CHARS = 100_000  # of a text that is shown
 _TAG = re.compile(r"<[^<>]*>")
 _BLANK = re.compile(r"\n\n\s*")
 _HIDDEN = re.compile(r"<(style|script).*?(?:(?=</\1)|\Z)", re.A | re.I | re.S)
-_HUGE = re.compile(r"&#[0-9a-fx]{100,}", re.I)  # Python reads no number that is very long
+_HUGE = re.compile(r"&#[0-9a-fx]{100,}", re.I)  # Python refuses very long numbers
 _LEVELS = 5  # of tint, either way
 
 
-class Piece(NamedTuple):
-    """A piece of text, and what it says of the class: from -5 (against it) to 5."""
+class TintedText(NamedTuple):
+    """A part of a text, its evidence for a class from -5 (against it) to 5, and its log-odds."""
 
     text: str
     level: int
-    gain: float
+    log_odds: float
 
 
-def fetched(mailbox: Mailbox, account: Account | None, entry: Entry) -> bytes | None:
-    """A recorded message, where it still is; None where it cannot be reached."""
+def fetch_recorded(mailbox: Mailbox, account: Account | None, entry: Entry) -> bytes | None:
+    """Return the message of a stored verdict; None if it cannot be reached."""
     try:
         name, folder, uid = json.loads(entry.place)
     except (ValueError, TypeError):
         return None
     if account is None or name != account.name:
         return None
-    for where in [(folder, uid), *_later_places(mailbox, name, uid)]:
+    for location in [(folder, uid), *_later_locations(mailbox, name, uid)]:
         try:
-            message = account.fetch_message(*where)
-            if message is None:  # an account knows the files of what it has listed
-                account.list_messages(where[0])
-                message = account.fetch_message(*where)
+            message = account.fetch_message(*location)
+            if message is None:  # a Maildir must be listed first
+                account.list_messages(location[0])
+                message = account.fetch_message(*location)
         except StreamNBError:
             continue
         if message is not None and digest(message) == entry.digest:
@@ -51,8 +51,8 @@ def fetched(mailbox: Mailbox, account: Account | None, entry: Entry) -> bytes | 
     return None
 
 
-def _later_places(mailbox: Mailbox, account: str, uid: str) -> list[tuple[str, str]]:
-    """Where the watcher has seen a message since."""
+def _later_locations(mailbox: Mailbox, account: str, uid: str) -> list[tuple[str, str]]:
+    """Return folder and uid where the watcher has seen a message since."""
     with mailbox.database.reading() as connection:
         return connection.execute(
             "SELECT folder, uid FROM watched WHERE account = ? AND gone IS NULL AND key IN "
@@ -62,43 +62,47 @@ def _later_places(mailbox: Mailbox, account: str, uid: str) -> list[tuple[str, s
 
 
 def plain_text(message: bytes) -> str:
-    r"""The text of a message, tags left out, so much as is shown.
+    r"""Return the text of a message without tags, at most `_MAX_CHARS` characters.
 
     Examples
     --------
     >>> plain_text(b"Content-Type: text/html\n\n<style>p {}</style><p>Cheap &amp; <b>good</b>")
     'Cheap & good'
     """
-    shown = []
-    left = _MOST
+    texts = []
+    free_chars = _MAX_CHARS
     for part in parse(message).parts:
-        if not part.is_text or left <= 0:
+        if not part.is_text or free_chars <= 0:
             continue
-        text = part.text[: 4 * _MOST]
+        text = part.text[: 4 * _MAX_CHARS]
         if part.content_type == "text/html":
             text = html.unescape(_HUGE.sub("\ufffd", _TAG.sub(" ", _HIDDEN.sub("", text))))
             text = re.sub(r"[^\S\n]+", " ", text)
         text = "\n".join([line.rstrip() for line in text.split("\n")])
-        text = _BLANK.sub("\n\n", text).strip()[:left]
-        left -= len(text)
-        shown.append(text)
-    return "\n\n".join(filter(None, shown))
+        text = _BLANK.sub("\n\n", text).strip()[:free_chars]
+        free_chars -= len(text)
+        texts.append(text)
+    return "\n\n".join(filter(None, texts))
 
 
-def tinted(mailbox: Mailbox, message: bytes, label: str) -> list[Piece]:
-    """The text of a message in pieces, each with what it says of a class."""
+def tint(mailbox: Mailbox, message: bytes, label: str) -> list[TintedText]:
+    """Return the text of a message in parts, each with its evidence for a class."""
     with mailbox.reading():
-        why = mailbox.classifier.explain_one(message)
-    wanted = next((known for known in why.scores if str(known) == label), None)
-    gains = {} if wanted is None else dict(why.top_features(wanted, len(why.contributions)))
-    words = {name: gain for name, gain in gains.items() if isinstance(name, str)}
-    loudest = max((abs(gain) for gain in words.values()), default=0.0) or 1.0
-    pieces: list[Piece] = []
+        explanation = mailbox.classifier.explain_one(message)
+    target = next((y for y in explanation.scores if str(y) == label), None)
+    evidence = (
+        {}
+        if target is None
+        else dict(explanation.top_features(target, len(explanation.contributions)))
+    )
+    words = {name: value for name, value in evidence.items() if isinstance(name, str)}
+    largest = max((abs(value) for value in words.values()), default=0.0) or 1.0
+    parts: list[TintedText] = []
     for text in re.findall(r"\w+|\W+", plain_text(message)):
-        gain = words.get(text, words.get(text.lower(), 0.0))
-        level = round(_LEVELS * min(1.0, abs(gain) / loudest) ** 0.5) * (1 if gain >= 0 else -1)
-        if pieces and level == 0 == pieces[-1].level:
-            pieces[-1] = Piece(pieces[-1].text + text, 0, 0.0)
+        value = words.get(text, words.get(text.lower(), 0.0))
+        level = round(_LEVELS * min(1.0, abs(value) / largest) ** 0.5) * (1 if value >= 0 else -1)
+        if parts and level == 0 == parts[-1].level:
+            parts[-1] = TintedText(parts[-1].text + text, 0, 0.0)
         else:
-            pieces.append(Piece(text, level, gain))
-    return pieces
+            parts.append(TintedText(text, level, value))
+    return parts

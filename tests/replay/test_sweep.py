@@ -235,12 +235,16 @@ def test_ctrl_c_ends_a_sweep_with_what_it_has(sample, tmp_path):
     }
     command = [sys.executable, "-P", "-c", "from streamnb.cli import main; main()", "replay"]
     command += [str(sample), "--jobs", "2", "--set", f"sweep={json.dumps(grid)}"]
+    command += ["--out", str(tmp_path)]
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     )
-    time.sleep(3)
+    deadline = time.monotonic() + 300
+    while not any(path.stat().st_size for path in tmp_path.glob("*/results.txt*")):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
     os.killpg(process.pid, signal.SIGINT)
-    out, error = process.communicate(timeout=60)
+    out, error = process.communicate(timeout=300)
     assert process.returncode == 130, error
     assert "Traceback" not in error
     assert "the figures are of the messages until then" in error

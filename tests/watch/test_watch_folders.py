@@ -317,7 +317,7 @@ def test_the_command_makes_folders_and_reads_yaml(tmp_path):
     assert {path.stat().st_mode & 0o777 for path in made} == {0o700}
     assert "watching maildir:" in out
     assert "INBOX, Look, Work, Junk" in out
-    assert "not ready to move work, spam yet" in out
+    assert "not ready to move work (sure after about 20 more work" in out
     home.deliver(1, b"From: boss@example.org\n" + mail(1))
     home.deliver(2)
     status, out, _ = streamnb_command("watch", home.root, *options)

@@ -20,10 +20,11 @@ from streamnb import Mailbox
 from streamnb.mailbox.base import Base
 from streamnb.mailbox.digest import digest
 from streamnb.mailbox.record import Bounds, Record
-from streamnb.mailbox.service.response import answer
+from streamnb.mailbox.service.response import judge
 from streamnb.mailbox.watch.maildir import MaildirAccount
 from streamnb.mailbox.watch.plan import FolderPlan
 from streamnb.mailbox.watch.watcher import Watcher
+from streamnb.web.app import _count, _Site
 from streamnb.web.reading import plain_text
 
 SPAM, HAM = "cheap pills buy now", "lunch at noon with ann"
@@ -188,10 +189,10 @@ def test_a_message_is_shown_as_plain_text(page, home, tmp_path):
     text = page.get(f"/message/{number}")
     assert '<span class="w5"' in text
     assert "cheap" in text_of(text)
-    assert "It was taken for spam" in text_of(text)
+    assert "Verdict on arrival: spam" in text_of(text)
     (path,) = home.find(2)
     path.rename(home.folder("Archive") / "cur" / path.name)
-    assert "Its text cannot be reached" in text_of(page.get(f"/message/{number}"))
+    assert "The text is not available" in text_of(page.get(f"/message/{number}"))
     assert page.ask("GET", "/message/999")[0] == 404
     assert page.ask("GET", "/message/x")[0] == 404
 
@@ -258,7 +259,7 @@ ODD = ['<script>alert(1)</script>', '"><img src=x onerror=alert(1)>', "{{ 7*7 }}
        "javascript:alert(1)", "a" * 5000, "\x00\x1b[31m", "=?utf-8?q?=3Cscript=3E?=", "%s%n%d", "'; DROP TABLE verdicts; --"]  # fmt: skip
 
 
-def test_what_a_message_would_be_is_said_by_the_site_too(tmp_path):
+def test_the_verdict_now_includes_the_sites_model(tmp_path):
     home = UserMaildir(tmp_path / "Maildir")
     with Mailbox(tmp_path / "site.db") as site:
         for number in range(30):
@@ -274,10 +275,10 @@ def test_what_a_message_would_be_is_said_by_the_site_too(tmp_path):
     page = Page(home.root, "--db", tmp_path / "mail.db", "--base", tmp_path / "site.db")
     try:
         text = page.get(f"/message/{number}")
-        assert "Now it would be spam" in text_of(text)
-        assert "pills" in text_of(text).partition("What it rests on")[2]
+        assert "Verdict now: spam" in text_of(text)
+        assert "pills" in text_of(text).partition("Evidence")[2]
         (tmp_path / "site.db").write_bytes(b"damaged" * 1000)
-        assert "It was taken for spam" in text_of(page.get(f"/message/{number}"))
+        assert "Verdict on arrival: spam" in text_of(page.get(f"/message/{number}"))
     finally:
         page.close()
 
@@ -327,9 +328,9 @@ def test_the_record_is_bounded_and_can_be_turned_off(tmp_path):
         record = Record(box)
         record.limit(Bounds(5, 30))
         for i in range(12):
-            record.note(mail(i), answer(box, mail(i)), "here")
+            record.note(mail(i), judge(box, mail(i)), "here")
         assert [one.subject for one in record.entries()] == ["m11", "m10", "m9", "m8", "m7"]
-        record.note(mail(8), answer(box, mail(8)), "again")
+        record.note(mail(8), judge(box, mail(8)), "again")
         assert [one.subject for one in record.entries()] == ["m8", "m11", "m10", "m9", "m7"]
         assert [one.subject for one in record.entries(search="m1")] == ["m11", "m10"]
         assert record.entries(search="%") == []
@@ -456,7 +457,7 @@ def test_a_person_sorts_her_mail_in_a_browser(page, browser, tmp_path, scripts):
     tab.wait_for_selector("text=3 messages learned as")
     tab.get_by_role("link", name="m2").click()
     assert "cheap pills" in tab.locator("pre.text").inner_text()
-    for name in ("How well it does", "What it knows"):
+    for name in ("Accuracy", "Words"):
         tab.get_by_role("link", name=name).click()
         assert tab.locator("h1").inner_text() == name
         tab.wait_for_load_state()  # with its style
@@ -470,7 +471,7 @@ def test_hostile_mail_does_nothing_in_a_browser(browser, tmp_path):
         box.learn(mail(1, SPAM), "spam")
         for i, odd in enumerate(ODD):
             message = f"From: {odd}\nSubject: {odd}\n\n{odd} {i}".encode()
-            Record(box).note(message, answer(box, message), odd, odd)
+            Record(box).note(message, judge(box, message), odd, odd)
     page = Page("--db", tmp_path / "mail.db")
     try:
         tab = browser(page.url)
@@ -481,3 +482,30 @@ def test_hostile_mail_does_nothing_in_a_browser(browser, tmp_path):
     finally:
         page.close()
     assert os.listdir(tmp_path)
+
+
+def test_words_of_each_class_are_shown_beyond_its_bytes(box, monkeypatch):
+    """Of a class whose strongest features are all bytes, the strongest words are shown."""
+    site = _Site(box, "session", None)
+    for i in range(40):
+        box.learn(mail(i, "cheap pills buy now"), "spam")
+        box.learn(mail(100 + i, "lunch at noon with ann"), "ham")
+    real = type(box.classifier).strongest
+
+    def with_bytes_first(classifier, labels, n):
+        return {
+            label: ([(b"x%d" % i, 9.0, 0, i) for i in range(500)] + rows)[:n]
+            for label, rows in real(classifier, labels, n).items()
+        }
+
+    monkeypatch.setattr(type(box.classifier), "strongest", with_bytes_first)
+    with box.reading():
+        words = site._top_words()
+    assert all(len(rows) == 25 for rows in words.values())
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(0, "0"), (0.2, "<1"), (0.8281, "1"), (7.4, "7"), (12345.6, "12,346")]
+)
+def test_counts_are_whole_numbers(value, text):
+    assert _count(value) == text

@@ -1,29 +1,29 @@
-// Keys for those who have a keyboard; everything works without.
+// Keyboard shortcuts. The page works without them.
 "use strict";
 
 const rows = [...document.querySelectorAll(".messages li")];
-let here = -1;
+let current = -1;
 
 function go(to) {
   if (rows.length === 0) return;
-  rows[here]?.classList.remove("here");
-  here = Math.max(0, Math.min(rows.length - 1, to));
-  rows[here].classList.add("here");
-  rows[here].querySelector("a").focus();
+  rows[current]?.classList.remove("current");
+  current = Math.max(0, Math.min(rows.length - 1, to));
+  rows[current].classList.add("current");
+  rows[current].querySelector("a").focus();
 }
 
 function press(label) {
-  const place = rows[here] ?? (rows.length === 0 ? document : null);
+  const place = rows[current] ?? (rows.length === 0 ? document : null);
   place?.querySelector(`button[data-class="${label}"]`)?.click();
 }
 
 const actions = {
-  j: () => go(here + 1),
-  k: () => go(here - 1),
+  j: () => go(current + 1),
+  k: () => go(current - 1),
   s: () => press("spam"),
   h: () => press("ham"),
-  x: () => rows[here]?.querySelector("input[type=checkbox]").click(),
-  o: () => rows[here]?.querySelector("a").click(),
+  x: () => rows[current]?.querySelector("input[type=checkbox]").click(),
+  o: () => rows[current]?.querySelector("a").click(),
 };
 
 document.addEventListener("keydown", (event) => {

@@ -1,0 +1,74 @@
+"""The messages that a class still needs until its verdicts can be sure, in words."""
+
+from __future__ import annotations
+
+from streamnb.classifier import Classifier
+from streamnb.counts.protocol import Label
+from streamnb.naive_bayes.calibration import ClassReliability
+
+_MAX_MESSAGES = 1 << 20  # of other classes; more cannot make a class sure
+_CERTAIN = 1e3  # nats by which a message of the class is told from others
+
+
+def readiness(classifier: Classifier, label: Label) -> str:
+    """Return what is missing until a class is ready; "ready" if nothing is.
+
+    Two conditions must hold: enough correct predictions of the class, counted before each message
+    was learned, and enough messages of other classes, so that a new kind of those is improbable.
+
+    Examples
+    --------
+    >>> from streamnb import MailClassifier
+    >>> classifier = MailClassifier()
+    >>> for label in ("spam", "ham"):
+    ...     _ = classifier.learn_one(b"Subject: " + label.encode(), label)
+    >>> readiness(classifier, "spam")
+    'sure after about 20 more spam and 45 more ham messages'
+    """
+    with classifier.model.lock:
+        if classifier.is_ready(label):
+            return "ready"
+        messages = classifier.messages()
+        record = classifier.model.reliability_counts(label) if label in messages else (0, 0)
+        others = {y: n for y, n in messages.items() if y != label and n > 0}
+        other_count = _missing_others(classifier, label, messages, others)
+    own_count = 0
+    if record is not None:
+        correct, wrong = record
+        needed = max(ClassReliability.MIN_CORRECT, ClassReliability.CORRECT_PER_WRONG * wrong)
+        own_count = max(needed - correct, 0)
+    if not messages.get(label):
+        own_count = max(own_count, 1)
+    other_name = next(iter(others)) if len(others) == 1 else None
+    if other_name is None and not others and label in ("spam", "ham"):
+        other_name = "ham" if label == "spam" else "spam"
+    counts = [(own_count, str(label)), (other_count, str(other_name or "other"))]
+    parts = [f"{count:,} more {name}" for count, name in counts if count]
+    if not parts:  # costs that no number of messages can meet
+        return "never sure with these costs"
+    last_count = next(count for count, _ in reversed(counts) if count)
+    return f"sure after about {' and '.join(parts)} message{'s' if last_count > 1 else ''}"
+
+
+def _missing_others(
+    classifier: Classifier, label: Label, messages: dict[Label, float], others: dict[Label, float]
+) -> int:
+    """Return how many more messages of other classes are needed; 0 if more do not help."""
+    largest = max(others, key=others.__getitem__, default=None)
+    if largest is None:
+        largest = "ham" if label == "spam" else "spam" if label == "ham" else "other"
+
+    def is_sure(extra: int) -> bool:
+        counts = dict(messages)
+        counts[label] = max(counts.get(label, 0.0), float(ClassReliability.MIN_CORRECT))
+        counts[largest] = counts.get(largest, 0.0) + extra
+        scores = {y: 0.0 if y == label else -_CERTAIN for y, n in counts.items() if n}
+        return not classifier.decide(scores, classifier.costs, counts)[2]
+
+    if is_sure(0) or not is_sure(_MAX_MESSAGES):
+        return 0
+    low, high = 0, _MAX_MESSAGES  # not sure, and sure
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if is_sure(middle) else (middle, high)
+    return high

@@ -1,0 +1,147 @@
+"""One message is one message, whatever hops, filters and mail programs do to it."""
+
+import base64
+import quopri
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamnb.mailbox.digest import digest, header_key
+
+ADDED = [
+    b"Received: from a by b;\n\tMon, 1 Jan 2024 00:00:00 +0000\n",
+    b"X-Streamnb: Spam, score=3\n",
+    b"X-Spam-Status: Yes,\n score=9\n",
+    b"X-Gmail-Labels: Inbox\n",
+    b"Delivered-To: ann@example.org\n",
+    b"Return-Path: <x@example.com>\n",
+    b"Authentication-Results: example.org; dkim=pass\n",
+    b"ARC-Seal: i=1\n",
+    b"List-Unsubscribe: <https://example.com/u>\n",
+    b"Status: RO\n",
+    b"X-Keywords: work\n",
+    b"X-UID: 17\n",
+    b"X-Never-Seen-Before: 1\n",
+]
+LINES = st.sampled_from(
+    ["Buy cheap pills now", "From here on", "", "Grüße", "日本語", "a " * 50, ">From x"]
+)
+WORDS = st.lists(st.sampled_from(["pills", "Lunch", "für", "日本", "now"]), min_size=1, max_size=12)
+
+
+def encoded_word(text):
+    return b"=?utf-8?b?" + base64.b64encode(text.encode()) + b"?="
+
+
+@st.composite
+def messages(draw):
+    """Return header fields as (name, value) pairs, and the text of the body."""
+    fields = [
+        (b"From", b"Ann <ann@example.com>"),
+        (b"To", b"bob@example.org"),
+        (b"Date", b"Mon, 1 Jan 2024 00:00:00 +0000"),
+        (b"Subject", draw(WORDS)),
+    ]
+    if draw(st.booleans()):
+        fields.append((b"Message-ID", b"<%d@example.com>" % draw(st.integers(0, 9))))
+    return fields, "\n".join(draw(st.lists(LINES, min_size=1, max_size=6))) + "\n"
+
+
+def written(fields, text, encoding="8bit", fold=b" ", case=bytes, added=(), mbox=False, ends=b"\n"):
+    """Return the message as one of the ways that hops write it."""
+    out = b"From ann Mon Jan  1 00:00:00 2024\n" * mbox + b"".join(added)
+    for name, value in fields:
+        if isinstance(value, list):
+            words = " ".join(value)
+            value = (
+                encoded_word(words) if not words.isascii() else fold.join(map(str.encode, value))
+            )
+        else:
+            value = value.replace(b" ", fold)
+        out += case(name) + b": " + value + b"\n"
+    body = text.encode()
+    if encoding == "base64":
+        body = base64.encodebytes(body.replace(b"\n", b"\r\n"))
+    elif encoding == "quoted-printable":
+        body = quopri.encodestring(body)
+    if mbox:
+        body = re.sub(rb"^(>*From )", rb">\1", body, flags=re.M) + b"\n"
+    out += (
+        b"Content-Type: text/plain; charset=utf-8\nContent-Transfer-Encoding: %s\n\n"
+        % encoding.encode()
+    )
+    return (out + body).replace(b"\n", ends)
+
+
+WAYS = st.tuples(
+    st.sampled_from(["8bit", "base64", "quoted-printable"]),
+    st.sampled_from([b" ", b"\n ", b"\n\t", b"  "]),
+    st.sampled_from([bytes, bytes.lower, bytes.upper]),
+    st.lists(st.sampled_from(ADDED), max_size=6),
+    st.booleans(),
+    st.sampled_from([b"\n", b"\r\n"]),
+)
+
+
+@given(messages(), WAYS)
+def test_hops_make_no_other_message(message, way):
+    fields, text = message
+    bare = written(fields, text)
+    assert digest(written(fields, text, *way)) == digest(bare)
+    assert header_key(written(fields, text, *way)) == header_key(bare)
+
+
+DIFFERENCES = {
+    "the text": lambda fields, text: (fields, text + "x"),
+    "a line": lambda fields, text: (fields, "P.S. no\n" + text),
+    "the subject": lambda fields, text: ([*fields[:3], (b"Subject", ["other"]), *fields[4:]], text),
+    "the sender": lambda fields, text: ([(b"From", b"eve@example.com"), *fields[1:]], text),
+    "the date": lambda fields, text: (
+        [*fields[:2], (b"Date", b"Tue, 2 Jan 2024"), *fields[3:]],
+        text,
+    ),
+    "the identifier": lambda fields, text: ([*fields[:4], (b"Message-ID", b"<new@x>")], text),
+}
+
+
+@pytest.mark.parametrize("change", DIFFERENCES.values(), ids=DIFFERENCES)
+@given(messages())
+def test_what_a_reader_can_tell_apart_stays_two(change, message):
+    assert digest(written(*change(*message))) != digest(written(*message))
+
+
+def multipart(*attachments, preamble=b"", encoding=b"base64"):
+    parts = b"".join(
+        b"--b\nContent-Type: image/png\nContent-Transfer-Encoding: %s\n\n%s\n" % (encoding, data)
+        for data in attachments
+    )
+    return (
+        b"Message-ID: <1@a>\nContent-Type: multipart/mixed; boundary=b\n\n"
+        + preamble
+        + b"--b\n\nhello\n"
+        + parts
+        + b"--b--\n"
+    )
+
+
+def test_attachments_tell_messages_apart_and_preambles_do_not():
+    one, two = (base64.encodebytes(byte * 5000) for byte in (b"a", b"b"))
+    assert digest(multipart(one)) != digest(multipart(two))
+    assert digest(multipart(one)) != digest(multipart(one, one))
+    assert digest(multipart(one)) == digest(multipart(one, preamble=b"This is MIME.\n"))
+    assert digest(multipart(one)) == digest(
+        multipart(one.replace(b"\n", b""), encoding=b"BASE64 (x)")
+    )
+
+
+def test_parts_behind_two_megabytes_count():
+    picture = base64.encodebytes(bytes(2_000_000))
+    assert digest(multipart(picture, b"YQ==")) != digest(multipart(picture, b"Yg=="))
+
+
+@given(st.binary(max_size=300))
+def test_anything_has_a_digest(data):
+    assert len(digest(data)) == 32
+    assert len(header_key(data)) == 16

@@ -1,0 +1,200 @@
+"""Names of folders, layouts of Maildirs and moves between any folders."""
+
+import pytest
+from maildirs import UserMaildir, mail
+
+from streamnb import Mailbox
+from streamnb.cli.watch import _split_pairs
+from streamnb.corpus.maildir_flags import split_maildir_flags
+from streamnb.errors import CorpusError
+from streamnb.mailbox.digest import digest
+from streamnb.mailbox.watch.access import parse_imap_url
+from streamnb.mailbox.watch.folder_names import decode_folder_name, encode_folder_name
+from streamnb.mailbox.watch.imap import _keyword
+from streamnb.mailbox.watch.maildir import MaildirAccount
+from streamnb.mailbox.watch.plan import FolderPlan
+from streamnb.mailbox.watch.watcher import Watcher
+
+TRASH_NAMES = (
+    "Trash", "Trash.2024", "Papierkorb", "Gelöscht", "Corbeille", "Papelera", "Cestino", "Prullenbak",
+    "Kosz", "Koš", "Roskakori", "Papirkurv", "Çöp Kutusu", "Κάδος", "Корзина", "سلة المهملات",
+    "אשפה", "ゴミ箱", "휴지통", "已删除", "Old spam", "Archive",
+)  # fmt: skip
+
+
+@pytest.fixture
+def box(tmp_path):
+    with Mailbox(tmp_path / "mail.db") as box:
+        yield box
+
+
+def watcher_of(box, account, folders, **plan):
+    others = tuple(account.folder_names())
+    return Watcher(box, account, FolderPlan("INBOX", folders, others, **plan), lambda line: None)
+
+
+def label(box, number):
+    current = box.label_of(digest(mail(number)))
+    return None if current is None else current[0]
+
+
+@pytest.mark.parametrize("encode", [str, encode_folder_name])
+@pytest.mark.parametrize("name", TRASH_NAMES)
+def test_a_move_out_of_spam_to_any_other_folder_teaches_nothing(tmp_path, box, name, encode):
+    home = UserMaildir(tmp_path / "m", ("Junk", encode(name)))
+    account = MaildirAccount(home.root)
+    watcher = watcher_of(box, account, {"Junk": "spam"})
+    home.deliver(1, folder="Junk")
+    home.deliver(2)
+    watcher.look()
+    home.move(2, "Junk")
+    watcher.look()
+    for number in (1, 2):
+        home.move(number, encode(name))
+    watcher.look()
+    assert (label(box, 1), label(box, 2)) == (None, "spam")
+    assert name in account.folder_names()
+
+
+@pytest.mark.parametrize("below", ["Junk.2024", "Junk.old.2024"])
+def test_a_folder_below_a_classs_folder_is_no_move_and_out_of_it_is_one(tmp_path, box, below):
+    home = UserMaildir(tmp_path / "m", ("Junk", below))
+    watcher = watcher_of(box, MaildirAccount(home.root), {"Junk": "spam"})
+    home.deliver(1)
+    home.deliver(2, folder="Junk")
+    watcher.look()
+    home.move(1, "Junk")
+    watcher.look()
+    for folder, labels in ((below, ("spam", None)), ("Junk", ("spam", None)), (below, ("spam", None)),
+                           ("INBOX", (None, "ham"))):  # fmt: skip
+        for number in (1, 2):
+            home.move(number, folder)
+        watcher.look()
+        assert (label(box, 1), label(box, 2)) == labels, folder
+
+
+def test_a_copy_is_no_move_until_its_original_is_gone(tmp_path, box):
+    home = UserMaildir(tmp_path / "m")
+    watcher = watcher_of(box, MaildirAccount(home.root), {"Junk": "spam"})
+    for number in (1, 2):
+        home.deliver(number)
+    watcher.look()
+    for number in (1, 2):
+        (home.root / ".Junk" / "cur" / f"copy{number}:2,").write_bytes(mail(number))
+    watcher.look()
+    assert (label(box, 1), label(box, 2)) == (None, None)
+    home.find(1)[0].unlink()  # the second step of a move
+    watcher.look()
+    watcher.look()
+    assert (label(box, 1), label(box, 2)) == ("spam", None)
+
+
+@pytest.mark.parametrize(
+    ("name", "encoded"),
+    [
+        ("Junk", "Junk"), ("Müll", "M&APw-ll"), ("Спам", "&BCEEPwQwBDw-"), ("ゴミ箱", "&MLQw33ux-"),
+        ("a&b", "a&-b"), ("a,b?#", "a,b?#"), ("👍", "&2D3cTQ-"), ("&", "&-"),
+    ],
+)  # fmt: skip
+def test_names_are_encoded_as_imap_has_them(name, encoded):
+    assert encode_folder_name(name) == encoded
+    assert decode_folder_name(encoded) == name
+
+
+@pytest.mark.parametrize(
+    "name", ["a&b", "AT&T-x", "&AGE-", "&2D0-", "&APw", "Müll", "&AAo-", "&&&"]
+)
+def test_a_name_that_is_not_encoded_stays_as_it_is(name):
+    assert decode_folder_name(name) == name
+
+
+@pytest.mark.parametrize("name", ["Спам", "a,b", "what?", "#1", "a&b", "100%", "it's", "a b"])
+def test_any_name_can_be_a_folder_of_spam(tmp_path, box, name):
+    home = UserMaildir(tmp_path / "m", ())
+    account = MaildirAccount(home.root)
+    account.create_folder(account.canonical_name(name))
+    assert (home.root / f".{encode_folder_name(name)}" / "cur").is_dir()
+    assert account.canonical_name(name) == name == account.canonical_name(encode_folder_name(name))
+    watcher = watcher_of(box, account, {name: "spam"})
+    home.deliver(1)
+    watcher.look()
+    home.move(1, encode_folder_name(name))
+    watcher.look()
+    assert label(box, 1) == "spam"
+
+
+def test_a_folder_whose_name_begins_with_dots_is_found(tmp_path):
+    UserMaildir(tmp_path / "m", (".dots",))
+    account = MaildirAccount(tmp_path / "m")
+    assert account.canonical_name("..dots") == account.canonical_name(".dots") == ".dots"
+    assert account.list_messages(".dots") == {}
+
+
+def test_a_comma_can_be_part_of_a_folders_name():
+    assert _split_pairs("spam=Junk, old,ham=INBOX") == ["spam=Junk, old", "ham=INBOX"]
+
+
+@pytest.mark.parametrize("folder", ["Bills?", "a#b", "a?b#c", "x&y", "a,b", "Lists/py"])
+def test_an_address_takes_any_folders_name(folder):
+    assert parse_imap_url(f"imap://ann@localhost:1143/{folder}").folder == folder
+
+
+@pytest.mark.parametrize("inbox", ["Inbox", "INBOX", "inbox"])
+@pytest.mark.parametrize("is_inbox_named", [False, True])
+def test_maildirs_side_by_side_are_watched(tmp_path, box, inbox, is_inbox_named):
+    root = tmp_path / "Mail"
+    for folder in (inbox, "Junk", "Junk/2024", "Lists/python"):
+        for part in ("cur", "new", "tmp"):
+            (root / folder / part).mkdir(parents=True)
+    account = MaildirAccount(root / inbox if is_inbox_named else root)
+    assert account.folder_names() == ["INBOX", "Junk", "Junk/2024", "Lists/python"]
+    assert account.canonical_name(inbox) == "INBOX"
+    account.create_folder(account.canonical_name("Work"))
+    assert (root / "Work" / "new").is_dir()
+    watcher = watcher_of(box, account, {"Junk": "spam"})
+    (root / inbox / "new" / "1.host").write_bytes(mail(1))
+    watcher.look()
+    (root / inbox / "new" / "1.host").rename(root / "Junk" / "cur" / "1.host:2,S")
+    watcher.look()
+    assert label(box, 1) == "spam"
+    (root / "Junk" / "cur" / "1.host:2,S").rename(root / "Junk/2024" / "cur" / "1.host:2,S")
+    watcher.look()
+    assert label(box, 1) == "spam"
+    (root / "Junk/2024" / "cur" / "1.host:2,S").rename(root / inbox / "cur" / "1.host:2,S")
+    watcher.look()
+    assert label(box, 1) is None
+    assert account.move_message("INBOX", "1.host", "Junk", True)
+
+
+def test_a_folder_without_an_inbox_is_refused(tmp_path):
+    UserMaildir(tmp_path / "Mail" / "Junk", ())
+    with pytest.raises(CorpusError, match="not a Maildir"):
+        MaildirAccount(tmp_path / "Mail")
+
+
+@pytest.mark.parametrize("separator", [":2,", ";2,", "!2,"])
+def test_flags_are_read_after_each_separator(tmp_path, separator):
+    assert split_maildir_flags(f"1.host{separator}ST") == ("1.host", separator, "ST")
+    home = UserMaildir(tmp_path / "m")
+    for name, flags in (("1.host", "S"), ("2.host", "ST"), ("3.host", "")):
+        (home.root / "cur" / f"{name}{separator}{flags}").write_bytes(mail(1))
+    account = MaildirAccount(home.root)
+    messages = account.list_messages("INBOX")
+    assert {uid: message.is_read for uid, message in messages.items()} == {
+        "1.host": True,
+        "3.host": False,
+    }
+    account.move_message("INBOX", "3.host", "Junk", True)
+    assert (home.root / ".Junk" / "cur" / f"3.host{separator}").exists()
+
+
+@pytest.mark.parametrize(
+    ("flags", "keyword"),
+    [
+        ("$Junk", "junk"), ("Junk", "junk"), ("$Phishing", "junk"), ("$NotJunk", "notjunk"),
+        ("NotJunk", "notjunk"), ("NonJunk", "notjunk"), ("Junk NonJunk", ""), ("$Junk Junk", "junk"),
+        ("\\Seen $label1", ""), ("$Phishing $NotJunk", ""),
+    ],
+)  # fmt: skip
+def test_keywords_of_mail_programs_are_known(flags, keyword):
+    assert _keyword({flag.lower().encode() for flag in flags.split()}) == keyword
