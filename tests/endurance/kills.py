@@ -27,9 +27,9 @@ from functools import partial
 from pathlib import Path
 from urllib.parse import quote
 
-sys.path[:0] = [
-    str(Path(__file__).parents[1] / folder) for folder in ("helpers", "service", "watch", "web")
-]
+sys.path.extend(
+    str(Path(__file__).parents[1] / name) for name in ("helpers", "service", "watch", "web")
+)
 import servers
 from postgres import Server, served
 from stream import stream

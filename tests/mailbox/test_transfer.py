@@ -280,7 +280,8 @@ def test_steps_that_lead_nowhere_are_refused(sample, box, tmp_path, size, why):
         head, *lines = unended(exported(other))
     for number in (-1, -2):  # each of them would do, both are too much
         last = json.loads(lines[number])
-        last["receipt"][3] = [[size] * 4, [0.0] * 4, [size, 0.0], [0.0, 0.0]]
+        step = [[size] * 4, [0.0] * 4, [size, 0.0], [0.0, 0.0]]
+        last["receipt"][3] = [step, step]
         lines[number] = json.dumps(last).encode() + b"\n"
     (tmp_path / "x").write_bytes(b"".join([head, *lines]))
     with pytest.raises(StateError, match=f"x.*{why}"):
