@@ -362,7 +362,7 @@ def test_what_cannot_be_is_refused(session):
         (lambda: spark.fit(frame, GaussianNB(), shards=2), "models of tables are sums"),
         (lambda: spark.fit(frame, words, parts=0), "parts"),
         (lambda: spark.prequential(frame.drop("position"), words), "no column 'position'"),
-        (lambda: spark.prequential(frame, TextClassifier()), "one message after the other"),
+        (lambda: spark.prequential(frame, TextClassifier()), "depends on the order of messages"),
         (lambda: spark.prequential(frame.where("position != 7"), words, delay=3), "without gaps"),
         (lambda: spark.fit_each(frame, words, group="user"), "no column 'user'"),
         (lambda: spark.score(frame, words, keep=["nothing"]), "'nothing'"),
