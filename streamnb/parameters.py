@@ -381,6 +381,9 @@ class ParametersMixin:
         """Whether something was learned, so that what is counted is settled."""
         return False
 
+    def _check_change(self, name: str, value: Any) -> None:
+        """Raise ValueError if a valid value does not fit what was learned."""
+
     def _changed(self, name: str) -> None:
         """Called after a parameter was set."""
 
@@ -395,6 +398,7 @@ class ParametersMixin:
             return
         known.check(name, value)
         with self.lock:
+            self._check_change(name, value)
             if known.role == "counts" and name in vars(self) and self._is_taught():
                 raise ValueError(
                     f"{name}: it is settled once something was learned: make a new model"
@@ -439,19 +443,3 @@ def parameters_to_json(of: ParametersMixin, but: Collection[str] = ()) -> dict[s
 def parameters_from_json(plain: Mapping[str, Any], made: type[ParametersMixin]) -> dict[str, Any]:
     """What `parameters_to_json` gave, as a constructor takes it."""
     return {name: made.parameter_table[name].check.of_plain(value) for name, value in plain.items()}
-
-
-# Old names, until everybody's branch is renamed.
-Constraint = Constraint
-Integer = Integer
-IntegerRange = IntegerRange
-Choice = Choice
-ClassPrior = ClassPrior
-Boolean = Boolean
-Names = NameList
-having = has_method
-MIN_POSITIVE = MIN_POSITIVE
-parameter_class = parameter_class
-ParametersMixin = ParametersMixin
-parameters_to_json = parameters_to_json
-parameters_from_json = parameters_from_json

@@ -105,6 +105,14 @@ class CountTable:
     def subtract(self, fingerprints: U64, counts: F64, k: int, weight: float = 1.0) -> None: ...
     def rescale(self, factor: float, least: float) -> None: ...
     def get_counts(self, fingerprints: U64) -> tuple[F64, U8]: ...
+    def log_likelihood_grid(
+        self,
+        fingerprints: U64,
+        counts: F64,
+        alphas: list[float],
+        background: float = 0.0,
+        unseen: bool = False,
+    ) -> tuple[list[list[float]], int]: ...
     def log_likelihood_sums(
         self,
         fingerprints: U64,
@@ -210,6 +218,7 @@ def calibration_step(
     sampling_weight: float,
     predicted: int,
     rate: float,
+    targets: list[float] | None = None,
 ) -> list[tuple[tuple[float, ...], ...]]: ...
 def class_run_step(
     class_credits: list[float],
@@ -225,17 +234,38 @@ def add_scaled(numbers: list[float], changes: Sequence[float], times: float) -> 
 def best_index(scores: list[float]) -> int: ...
 def probabilities(scores: list[float]) -> list[float]: ...
 def divide(numbers: list[float], divisor: float) -> list[float]: ...
-def label_trust(
-    proba: float, rate: float, n_classes: int, class_weight: float, other_weight: float
-) -> float: ...
-def noise_step(
-    trust: float,
-    rate: float,
-    variance: float,
-    labels: int,
+def noise_rates(
+    rates: list[float],
+    labels: list[float],
+    active: list[int],
+    shared_labels: float,
     max_rate: float,
+    has_floor: bool,
+) -> list[float]: ...
+def label_posterior(
+    proba: list[float], rates: list[float], position: int
+) -> tuple[list[float], float]: ...
+def noise_step(
+    rates: list[float],
+    labels: list[float],
+    posterior: list[float],
+    active: list[int],
+    position: int,
     step_size: float,
-) -> tuple[float, int, float]: ...
+) -> list[float]: ...
+def clip_views(
+    by_view: list[list[list[float]]], active: list[int], bound: float | None
+) -> list[list[list[float]]]: ...
+def system_posteriors(
+    system_scores: list[list[float]], rates: list[float], position: int, belief_weight: float
+) -> tuple[list[list[float]], list[list[float]], list[float], list[float]]: ...
+def pool_scores(scores: list[list[float]], weights: list[float]) -> list[float]: ...
+def pool_step(
+    log_weights: list[float], label_proba: list[float], weight: float, switch_rate: float
+) -> list[float]: ...
+def mix_views(
+    log_likelihoods: list[list[list[float]]], weights: list[float]
+) -> list[list[float]]: ...
 def log_prior_shares(weights: list[float], total: float, n_views: int) -> list[float]: ...
 def residuals(
     log_likelihoods: list[list[float]], log_prior: list[float], class_index: int

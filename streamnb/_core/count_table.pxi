@@ -464,6 +464,43 @@ cdef class CountTable:
                 sums.add(NULL, NULL, 0, c[i])
         return sums.finish()
 
+    def log_likelihood_grid(self, fingerprints, counts, list alphas, double background=0.0, bint unseen=False):
+        """Return `log_likelihood_sums` for each of several alphas: a list of lists, and the number of features used."""
+        cdef Py_ssize_t i, k, used, n = len(fingerprints), n_used = 0, width = self.k
+        cdef uint64_t *f = <uint64_t *> cnp.PyArray_DATA(checked(fingerprints, cnp.NPY_UINT64, n, "fingerprints"))
+        cdef double *c = <double *> cnp.PyArray_DATA(checked(counts, cnp.NPY_FLOAT64, n, "counts"))
+        cdef uint32_t *columns
+        cdef double *numbers
+        cdef double alpha
+        cdef LogSums sums = self.logs
+        cdef GridSums grid
+        if self.table.rows + self.unloaded == 0:
+            return [[0.0] * self.k for _ in alphas], 0
+        # Keep the interpreter's lock: an update by another thread could move the table.
+        self.find(f, n)
+        if width > DENSE:
+            rows = []
+            for alpha in alphas:
+                sums.prepare(self.sums, width, self.table.rows + self.unloaded, alpha, background)
+                for i in range(n):
+                    if self.rows[i] >= 0:
+                        used = row_cells(&self.table, table_at(&self.table, self.rows[i]), &columns, &numbers)
+                        sums.add(numbers, columns, used, c[i])
+                    elif unseen:
+                        sums.add(NULL, NULL, 0, c[i])
+                values, n_used = sums.finish()
+                rows.append(values)
+            return rows, n_used
+        grid = GridSums(alphas, width)
+        grid.prepare(self.sums, self.table.rows + self.unloaded, background)
+        for i in range(n):
+            if self.rows[i] >= 0:
+                used = row_cells(&self.table, table_at(&self.table, self.rows[i]), &columns, &numbers)
+                grid.add(numbers, used, c[i])
+            elif unseen:
+                grid.add(NULL, 0, c[i])
+        return grid.finish()
+
     def count_histogram(self):
         """Return the distinct counts, float64, shape (m,), and the number of features with each, (m, K)."""
         cdef Py_ssize_t row, rows = self.values.rows

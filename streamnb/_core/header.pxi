@@ -61,7 +61,8 @@ def split_header(bytes data, Py_ssize_t start, Py_ssize_t end, Py_ssize_t limit)
 
     The header ends at the blank line. Lines in it that are no fields are skipped: mbox separators
     (`From `) and damaged lines with their continuations. Without any blank line the header ends at
-    its first damaged line. If there is no field at all, the header is empty.
+    its first damaged line, or at one with a blank before its colon. If there is no field at all, the
+    header is empty.
 
     Returns
     -------
@@ -100,6 +101,10 @@ def split_header(bytes data, Py_ssize_t start, Py_ssize_t end, Py_ssize_t limit)
         damaged_begin = -1
         begin = i if p[i] and p[i] != 0xEF else field_start(p, i, next_line)
         j = field_name_end(p, begin, next_line, &colon)
+        if j > begin and colon > j and not has_blank_line:
+            has_blank_line = data.find(b"\n\n", i, end) >= 0
+            if not has_blank_line:
+                break  # "hi : )" in a text that begins without a blank line
         if j > begin:
             if len(fields) >= limit:
                 is_cut = True

@@ -89,6 +89,7 @@ def combine_scores(tuple shared, tuple by_length, list log_likelihoods, list act
 def calibration_step(
     tuple shared, tuple by_length, list log_likelihoods, list active, list proba, Py_ssize_t class_index,
     double label_trust, double mix_weight, double sampling_weight, Py_ssize_t predicted, double rate,
+    list targets=None,
 ) -> list:
     """Take a step of AdaGrad on all weights, in place, for a message of a class.
 
@@ -110,6 +111,8 @@ def calibration_step(
         Position in `active` of the predicted class.
     rate
         Step size.
+    targets
+        Posterior probabilities of the active classes, given the label; None to use `label_trust`.
 
     Returns
     -------
@@ -121,7 +124,10 @@ def calibration_step(
     cdef double total, along = 0, square = 0, slope, common
     for i in range(len(active)):
         k = active[i]
-        errors[k] = label_trust * (<double> proba[i] - (k == class_index))
+        if targets is None:
+            errors[k] = label_trust * (<double> proba[i] - (k == class_index))
+        else:
+            errors[k] = <double> proba[i] - <double> targets[i]
     if sampling_weight != 1:
         slope_errors = selected_errors(errors, active, proba, class_index, label_trust, sampling_weight, predicted)
     for v in range(n_views):
@@ -286,47 +292,118 @@ def add_runs(dict runs, changes, double factor):
 
 
 # Label noise (see `LabelNoise`).
-cdef enum:
-    LABELS_PER_FACTOR = 200   # labels: the step of label n is multiplied by n / 200 at most
-cdef double UNSEEN_KINDS = 0.002  # probability left open of a class of one message, for each message of others
-cdef double MIN_PROBA = 0.03      # least probability of a label, as a fraction of the noise rate
-cdef double MIN_CLASS_WEIGHT = 2.0**-60  # of a class that has all but decayed
-cdef double NEWTON_PART = 0.5     # part of the factor of Newton's step
+cdef double LABEL_STEP = 2.0**-30     # sums of posteriors are multiples of this
+cdef double MIN_POSTERIOR = 1e-4      # a class with less learns nothing, which keeps receipts short
 
 
-def label_trust(double proba, double rate, Py_ssize_t n_classes, double class_weight, double other_weight) -> float:
-    """Return the probability that a label is correct, given its probability and the rate of wrong labels."""
-    cdef double doubt, right, wrong
-    if n_classes < 2:
-        raise ValueError("label noise needs two classes")
-    class_weight = max(class_weight, MIN_CLASS_WEIGHT)
-    proba = max(proba, MIN_PROBA * rate)
-    doubt = (1 - proba) / (1 + UNSEEN_KINDS * other_weight / class_weight / class_weight)
-    right, wrong = (1 - rate) * (1 - doubt), rate * doubt / (n_classes - 1)
-    return right / (right + wrong) if right + wrong > 0 else 1.0
+def noise_rates(
+    list rates, list labels, list active, double shared_labels, double max_rate, bint has_floor
+) -> list:
+    """Return the rate of wrong labels of each active class, drawn to the mean as by `shared_labels` labels."""
+    cdef double hi = 0, lo = 0, weight_hi = 0, weight_lo = 0, mean, rate, n
+    cdef Py_ssize_t k
+    cdef list drawn = []
+    for k in active:  # sums that do not depend on the order of the classes
+        n = max(<double> labels[k], 1.0)
+        snb_accumulate(&hi, &lo, <double> rates[k] * n)
+        snb_accumulate(&weight_hi, &weight_lo, n)
+    mean = (hi + lo) / (weight_hi + weight_lo)
+    for k in active:
+        n = max(<double> labels[k], 1.0)
+        rate = (n * <double> rates[k] + shared_labels * mean) / (n + shared_labels)
+        drawn.append(min(max(rate, 1 / n if has_floor else 0.0), max_rate))
+    return drawn
+
+
+def label_posterior(list proba, list rates, Py_ssize_t position) -> tuple:
+    """Return the posterior of each class given the label at `position`, and the label's probability."""
+    cdef double hi = 0, lo = 0, total, value
+    cdef Py_ssize_t i, n = len(proba)
+    cdef list posterior = []
+    for i in range(n):
+        value = 1 - <double> rates[i] if i == position else <double> rates[i] / (n - 1)
+        value *= <double> proba[i]
+        posterior.append(value)
+        snb_accumulate(&hi, &lo, value)
+    total = hi + lo
+    if total <= 0:
+        return [1.0 if i == position else 0.0 for i in range(n)], 0.0
+    return [<double> value / total for value in posterior], total
 
 
 def noise_step(
-    double trust, double rate, double variance, Py_ssize_t labels, double max_rate, double step_size
-) -> tuple:
-    """Return the changes that the trust in a label makes to the rate of wrong labels, their number, the variance.
+    list rates, list labels, list posterior, list active, Py_ssize_t position, double step_size
+) -> list:
+    """Return triples of class index, change of its labels, and change of its rate of wrong labels."""
+    cdef double p, n, change
+    cdef Py_ssize_t i, k
+    cdef list changes = []
+    for i in range(len(active)):
+        k, p = active[i], posterior[i]
+        if p < MIN_POSTERIOR:
+            continue
+        p = round_to(LABEL_STEP, p)
+        n = max(<double> labels[k], 1.0) + p
+        # x^-.75 by operations that give the same result on every machine.
+        change = p / sqrt(n * sqrt(n)) * ((i != position) - <double> rates[k])
+        changes += [<double> k, p, round_to(step_size, change)]
+    return changes
 
-    The rate stays within 0 and `max_rate`. Changes are multiples of `step_size`.
-    """
-    if not 0 <= trust <= 1:
-        raise ValueError(f"the trust in a label is from 0 to 1, not {trust}")
-    # x^-.75 by operations that give the same result on every machine.
-    cdef double n = labels + 1, step = 1 / sqrt(n * sqrt(n)), factor = 1, moved, change, newton, soft_clip
-    soft_clip = min(max(rate, 1 / <double> labels), max_rate)
-    change = 1 - trust - soft_clip
-    change = step * (change * change - variance)
-    if variance + change > 0:  # otherwise much was undone, and the rest shows nothing
-        newton = soft_clip * (1 - soft_clip) / (variance + change)
-        factor = max(min(NEWTON_PART * newton, n / LABELS_PER_FACTOR), 1.0)
-    moved = step * factor * (1 - trust - rate)
-    # A step ends at the bounds. It does not return to them from beyond, where undoing can lead.
-    moved = min(max(moved, -max(rate, 0.0)), max(max_rate - rate, 0.0))
-    return round_to(step_size, moved), 1, round_to(step_size, change)
+
+# Systems (see `SystemPool`).
+def pool_scores(list scores, list weights) -> list:
+    """Return log of sum over s of weights[s] * softmax(scores[s])[k], for each class k."""
+    cdef list of_system, normalized = [], pooled = []
+    cdef double top, hi, lo
+    cdef Py_ssize_t s, k, n_systems = len(scores), n = len(scores[0])
+    for s in range(n_systems):
+        of_system = scores[s]
+        top, hi, lo = -INFINITY, 0, 0
+        for k in range(n):
+            top = max(top, <double> of_system[k])
+        for k in range(n):
+            snb_accumulate(&hi, &lo, snb_exp(<double> of_system[k] - top))
+        normalized.append(top + snb_log(hi + lo) - snb_log(max(<double> weights[s], 1e-300)))
+    for k in range(n):
+        top, hi, lo = -INFINITY, 0, 0
+        for s in range(n_systems):
+            top = max(top, <double> (<list> scores[s])[k] - <double> normalized[s])
+        for s in range(n_systems):
+            snb_accumulate(&hi, &lo, snb_exp(<double> (<list> scores[s])[k] - <double> normalized[s] - top))
+        pooled.append(top + snb_log(hi + lo))
+    return pooled
+
+
+def pool_step(list log_weights, list label_proba, double weight, double switch_rate) -> list:
+    """Return the changes of the log-weights for the probability that each system gave a label."""
+    cdef double top = -INFINITY, total = 0, value
+    cdef Py_ssize_t s, n = len(log_weights)
+    cdef list values = []
+    for s in range(n):
+        value = <double> log_weights[s] + weight * snb_log(max(<double> label_proba[s], 1e-12))
+        values.append(value)
+        top = max(top, value)
+    for s in range(n):
+        total += snb_exp(<double> values[s] - top)
+    for s in range(n):
+        value = (1 - switch_rate) * snb_exp(<double> values[s] - top) / total + switch_rate / n
+        values[s] = round_to(WEIGHT_STEP, snb_log(max(value, 1e-300)) - <double> log_weights[s])
+    return values
+
+
+def mix_views(list log_likelihoods, list weights) -> list:
+    """Return sum over systems s of weights[s] * log_likelihoods[s][v][k], for each view v and class k."""
+    cdef list mixed = [], row, of_view
+    cdef double weight
+    cdef Py_ssize_t s, v, k
+    for v in range(len(log_likelihoods[0])):
+        row = [0.0] * len(log_likelihoods[0][v])
+        for s in range(len(weights)):
+            of_view, weight = (<list> log_likelihoods[s])[v], weights[s]
+            for k in range(len(row)):
+                row[k] = <double> row[k] + weight * <double> of_view[k]
+        mixed.append(row)
+    return mixed
 
 
 # Probabilities
@@ -399,3 +476,132 @@ def residuals(list log_likelihoods, list log_prior, Py_ssize_t class_index) -> l
         hi += lo
         values.append(hi / (hi + own))
     return values
+
+
+# Log-likelihoods of several alphas.
+cdef enum:
+    GRID_ROWS = 32  # rows whose logarithms are computed at a time
+
+
+cdef class GridSums:
+    """`LogSums` for several alphas at once, and up to DENSE classes.
+
+    The alphas of a row lie next to each other, so that their sums do not wait for one another.
+    """
+
+    cdef Py_ssize_t n_alphas, width, held, used
+    cdef double per_count
+    cdef double *alphas   # [n_alphas]
+    cdef double *factors  # [n_alphas]
+    cdef double *less     # [n_alphas * width], like hi and lo
+    cdef double *hi
+    cdef double *lo
+    cdef double *cells    # [GRID_ROWS * n_alphas * width], like logs
+    cdef double *logs
+    cdef double *amounts  # [GRID_ROWS]
+
+    def __cinit__(self, list alphas, Py_ssize_t width):
+        cdef Py_ssize_t s, n = len(alphas), cells = len(alphas) * width
+        self.n_alphas, self.width = n, width
+        self.alphas = <double *> calloc(2 * n + 3 * cells + 2 * GRID_ROWS * cells + GRID_ROWS, sizeof(double))
+        if self.alphas == NULL:
+            raise MemoryError
+        self.factors = self.alphas + n
+        self.less = self.factors + n
+        self.hi, self.lo = self.less + cells, self.less + 2 * cells
+        self.cells = self.less + 3 * cells
+        self.logs = self.cells + GRID_ROWS * cells
+        self.amounts = self.logs + GRID_ROWS * cells
+        for s in range(n):
+            self.alphas[s] = alphas[s]
+
+    def __dealloc__(self):
+        free(self.alphas)
+
+    cdef void prepare(self, const double *totals, Py_ssize_t features, double background):
+        """Start with the totals N of the classes, V features and the background."""
+        cdef Py_ssize_t s, k
+        cdef double hi = 0, lo = 0, alpha_sum
+        if background != 0:
+            for k in range(self.width):
+                snb_accumulate(&hi, &lo, totals[k])
+        for s in range(self.n_alphas):
+            alpha_sum = self.alphas[s] * features
+            if hi + lo > 0:
+                self.factors[s] = alpha_sum * background / (hi + lo)
+                self.per_count = 1
+                alpha_sum *= 1 + background
+            snb_logs(totals, alpha_sum, self.less + s * self.width, self.width)
+
+    cdef inline void add(self, const double *numbers, Py_ssize_t n, double amount) noexcept nogil:
+        """Add a row of n counts (all classes, or 0 for a row of zeros)."""
+        cdef Py_ssize_t s, k, width = self.width
+        cdef double total = 0, alpha
+        cdef double *cell
+        if self.held == GRID_ROWS:
+            self.flush()
+        cell = self.cells + self.held * self.n_alphas * width
+        self.amounts[self.held] = amount
+        self.held += 1
+        self.used += 1
+        if self.per_count != 0:
+            for k in range(n):
+                total += numbers[k]
+        for s in range(self.n_alphas):
+            alpha = self.alphas[s] + self.factors[s] * total
+            for k in range(width):
+                cell[k] = alpha + numbers[k] if k < n else alpha
+            cell += width
+
+    cdef void flush(self) noexcept nogil:
+        cdef Py_ssize_t i, j, cells = self.n_alphas * self.width
+        cdef double amount
+        cdef double *logs = self.logs
+        snb_logs(self.cells, 0.0, self.logs, self.held * cells)
+        for i in range(self.held):
+            amount = self.amounts[i]
+            for j in range(cells):
+                snb_accumulate(&self.hi[j], &self.lo[j], amount * (logs[j] - self.less[j]))
+            logs += cells
+        self.held = 0
+
+    cdef tuple finish(self):
+        """Return a list of sums for each alpha, and the number of rows."""
+        cdef Py_ssize_t s, k
+        self.flush()
+        return [
+            [self.hi[s * self.width + k] + self.lo[s * self.width + k] for k in range(self.width)]
+            for s in range(self.n_alphas)
+        ], self.used
+
+
+def clip_views(list by_view, list active, bound) -> list:
+    """Return log-likelihoods [s][v][k] of [v][s][k], through `soft_clip` unless `bound` is None."""
+    cdef Py_ssize_t s, v
+    cdef list of_view
+    return [
+        [of_view[s] if bound is None else soft_clip(of_view[s], active, bound) for of_view in by_view]
+        for s in range(len(by_view[0]))
+    ]
+
+
+def system_posteriors(list system_scores, list rates, Py_ssize_t position, double belief_weight) -> tuple:
+    """Return lists over systems: probabilities, posteriors, label probabilities, largest errors.
+
+    `belief_weight` is the weight of the posterior; the rest is the label.
+    """
+    cdef list probas = [], targets = [], label_probas = [], errors = [], proba, posterior
+    cdef double error, label_proba
+    cdef Py_ssize_t i
+    for scores in system_scores:
+        proba = probabilities(scores)
+        posterior, label_proba = label_posterior(proba, rates, position)
+        error = 0
+        for i in range(len(proba)):
+            posterior[i] = belief_weight * <double> posterior[i] + (1 - belief_weight) * (i == position)
+            error = max(error, fabs(<double> proba[i] - <double> posterior[i]))
+        probas.append(proba)
+        targets.append(posterior)
+        label_probas.append(label_proba)
+        errors.append(error)
+    return probas, targets, label_probas, errors

@@ -118,6 +118,13 @@ class PresetClassifier(Classifier):
         "What would be learned less than so many times is not counted; 0 counts all.",
         default=0.03,
     )
+    systems: int = parameter(
+        Integer(1, 4),
+        "counts",
+        "Number of systems over the same counts, weighted by how well they predict: 1 for alpha "
+        "alone; 2 for 1 and 10 times alpha; 3 for 1, 3.2 and 10 times; 4 for .32 times, too.",
+        default=2,
+    )
     label_noise: float | None = parameter(
         Number(0, 0.5, below=True, none=True),
         "teaching",
@@ -160,6 +167,7 @@ class PresetClassifier(Classifier):
             self.label_noise,
             self.bound,
             self.by_length,
+            self.systems,
         )
 
     @property

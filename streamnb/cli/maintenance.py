@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
@@ -308,23 +309,47 @@ def _result_line(result: MergeResult) -> str:
 @click.command("import")
 @click.argument("file")
 @_kind
+@click.option(
+    "--replace",
+    is_flag=True,
+    help="Then remove the earlier import of this file, or of the only imported file: for a newer "
+    "word list of bogofilter.",
+)
 @database_options
-def import_(file: str, kind: str | None) -> None:
+def import_(file: str, kind: str | None, replace: bool) -> None:
     """Add an export, a model file of `streamnb replay --save`, or the output of `bogoutil -d`.
 
-    Known messages are not added again, and neither is the same file.
+    Known messages are not added again, and neither is the same file. After the import of a word
+    list or a model, messages stay unsure until each class is ready, as the command prints.
 
     \b
     Example:
       streamnb import backup.jsonl --db new.db
       bogoutil -d ~/.bogofilter/wordlist.db | streamnb import -
     """  # noqa: D301 (\b tells click to keep the lines)
+    from streamnb.mailbox.location import default_path
     from streamnb.mailbox.transfer.formats import import_file
 
     if file != "-" and not os.path.exists(file):
         raise StateError(f"{file}: no such file")
-    with open_mailbox(create=True) as mailbox:
-        click.echo(_result_line(import_file(mailbox, file, kind)))
+    from streamnb.mailbox.readiness import readiness
+
+    path = str(shared_value("db") or default_path())
+    is_new = "://" not in path and not os.path.exists(path)
+    try:
+        with open_mailbox(create=True) as mailbox:
+            click.echo(_result_line(import_file(mailbox, file, kind, replace)))
+            with mailbox.reading():
+                for label in mailbox.labels:
+                    text = readiness(mailbox.classifier, label)
+                    if text != "ready":
+                        click.echo(printable(f"{label}: unsure at first, {text}"))
+    except BaseException:
+        if is_new:  # a failed import leaves no empty database
+            for ending in ("", "-wal", "-shm"):
+                with contextlib.suppress(OSError):
+                    os.unlink(path + ending)
+        raise
 
 
 @click.command()

@@ -166,7 +166,8 @@ def _choose_columns(
     raise CorpusError(
         f"{table.path}:1: cannot tell which columns hold label and text "
         f"(columns: {', '.join(table.names)[:200]}); set corpus.label_column and "
-        "corpus.text_column to their names, or to their numbers if there is no header"
+        "corpus.text_column (--label-column, --text-column) to their names, or to their numbers "
+        "if there is no header"
     )
 
 

@@ -41,8 +41,8 @@ class _Kind(NamedTuple):
     unit: float
 
 
-# The first that holds all numbers of a block exactly is taken. (Discriminative models, and those
-# that weigh labels by trust, count multiples of 2^-10: `round_to_grid` in naive_bayes/text_model.py.)
+# A block is stored in the first kind that holds all its numbers exactly. Discriminative models
+# count multiples of 2^-10 (`round_to_grid` in naive_bayes/text_model.py).
 _KINDS = (
     _Kind("u1", "u1", 1.0),
     _Kind("<u2", "u1", 2.0**-10),

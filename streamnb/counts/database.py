@@ -116,12 +116,27 @@ class SqlCounts(Places):
             cells, mask, tokens.counts, self.totals, self.features, alpha, background
         )
 
+    def log_likelihood_grid(
+        self, tokens: TokenCounts, alphas: list[float], background: float, unseen: bool
+    ) -> tuple[list[list[float]], int]:
+        """Return `log_likelihood_sums` for each alpha, as the protocol says."""
+        cells, seen = self.get_counts(tokens.fingerprints)
+        mask = None if unseen else seen
+        grid, used = [], 0
+        for alpha in alphas:
+            values, used = _core.log_likelihood_sums(
+                cells, mask, tokens.counts, self.totals, self.features, alpha, background
+            )
+            grid.append(values)
+        return grid, used
+
     def add(
         self, tokens: TokenCounts, label: Label, weight: float, class_weight: float | None = None
     ) -> None:
         """Learn a message: all of it or nothing, as the transaction has it.
 
-        Its counts go in `weight` times, and it adds `class_weight` (None: as much) to the class's weight.
+        Its counts are multiplied by `weight`. `class_weight` is added to the weight of the class;
+        None stands for `weight`.
         """
         self.add_classes((label,)) if label not in self.labels else None
         k = self.labels.index(label)

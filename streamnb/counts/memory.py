@@ -107,7 +107,8 @@ class MemoryCounts:
     ) -> None:
         """Learn a message: all of it or nothing.
 
-        Its counts go in `weight` times, and it adds `class_weight` (None: as much) to the class's weight.
+        Its counts are multiplied by `weight`. `class_weight` is added to the weight of the class;
+        None stands for `weight`.
         """
         k = self._index.get(label)
         if k is None:
@@ -142,7 +143,8 @@ class MemoryCounts:
         left = _core.subtract_exactly(self.weights[k], class_weight)
         if left < 0:
             raise ValueError(
-                f"cannot unlearn weight {class_weight:g} of class {label!r:.80}: it has {self.weights[k]:g}"
+                f"cannot unlearn weight {class_weight:g} of class {label!r:.80}: "
+                f"it has {self.weights[k]:g}"
             )
         if weight:
             self.table.subtract(tokens.fingerprints, tokens.counts, k, weight)
@@ -174,6 +176,14 @@ class MemoryCounts:
         """As the protocol says."""
         return self.table.log_likelihood_sums(
             tokens.fingerprints, tokens.counts, alpha, background, unseen
+        )
+
+    def log_likelihood_grid(
+        self, tokens: TokenCounts, alphas: list[float], background: float, unseen: bool
+    ) -> tuple[list[list[float]], int]:
+        """Return `log_likelihood_sums` for each alpha, as the protocol says."""
+        return self.table.log_likelihood_grid(
+            tokens.fingerprints, tokens.counts, alphas, background, unseen
         )
 
     def count_histogram(self) -> tuple[Floats, Floats]:

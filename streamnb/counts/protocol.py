@@ -96,7 +96,8 @@ class Counts(Protocol):
     ) -> None:
         """Learn a message: all of it or nothing.
 
-        Its counts go in `weight` times, and it adds `class_weight` (None: as much) to the class's weight.
+        Its counts are multiplied by `weight`. `class_weight` is added to the weight of the class;
+        None stands for `weight`.
         """
 
     def subtract(
@@ -122,6 +123,11 @@ class Counts(Protocol):
         over the V features. Features that were never learned take part only where `unseen` says
         so; how many did comes with the sums.
         """
+
+    def log_likelihood_grid(
+        self, tokens: TokenCounts, alphas: list[float], background: float, unseen: bool
+    ) -> tuple[list[list[float]], int]:
+        """Return `log_likelihood_sums` for each of several alphas, in one look-up."""
 
     def items(self) -> tuple[Keys, Floats]:
         """Every feature (V,) and its counts (V, K): not for a single message."""

@@ -37,6 +37,16 @@ class Found(NamedTuple):
 
 
 _LOOKED_AT = 1 << 13
+# Files of mail programs that hold no mail: Thunderbird's indexes and rules, Dovecot's and Cyrus'.
+_PROGRAM_FILES = re.compile(
+    r".*\.(?:msf|mozmsgs|sbd\.lock)|msgFilterRules\.dat|filterlog\.html|popstate\.dat"
+    r"|dovecot[.-].*|subscriptions|maildirsize|maildirfolder|cyrus\.(?:header|index|cache|squat)",
+    re.I,
+)
+# A message that c-client and UW IMAP put first into an mbox; it is no mail.
+_FOLDER_DATA = re.compile(
+    rb"^subject:[^\n]*DON'T DELETE THIS MESSAGE -- FOLDER INTERNAL DATA", re.I | re.M
+)
 _FIELD = re.compile(rb"(?:>?From [^\r\n]*\r?\n)?[!-9;-~]+:")
 
 
@@ -146,10 +156,17 @@ def _is_mail(item: tuple[Path, bool]) -> bool:
 
 
 def _listed(path: Path) -> list[tuple[Path, bool]]:
-    """What lies in a folder, and whether it is a folder itself; hidden files left out."""
+    """Return the entries of a folder, and whether each is a folder itself.
+
+    Hidden files and the files that mail programs keep beside their mail are left out.
+    """
     with convert_os_errors(CorpusError, f"{path}: cannot be listed"), os.scandir(path) as found:
         items = sorted((item.name, item.is_dir(follow_symlinks=False)) for item in found)
-    return [(path / name, folder) for name, folder in items if not name.startswith(".")]
+    return [
+        (path / name, folder)
+        for name, folder in items
+        if not name.startswith(".") and (folder or not _PROGRAM_FILES.fullmatch(name))
+    ]
 
 
 def _file(path: Path, follow: bool = True) -> Iterator[Found]:
@@ -168,11 +185,18 @@ def _file(path: Path, follow: bool = True) -> Iterator[Found]:
         entries = iter(open_mbox([path], path))
         first, second = next(entries), next(entries, None)
         if second is None:  # a message with the line that an mbox puts before it
-            yield _read(first._replace(name=str(path)), follow)
-            return
-        for entry in chain([first, second], entries):
-            name = f"{path}:{entry.name.rpartition(':')[2]}"
-            yield _read(entry._replace(name=name), follow)
+            entries = iter([first._replace(name=str(path))])
+        else:
+            entries = (
+                entry._replace(name=f"{path}:{entry.name.rpartition(':')[2]}")
+                for entry in chain([first, second], entries)
+            )
+        for entry in entries:
+            message = _read(entry, follow)
+            if isinstance(message.content, StreamNBError) or not _FOLDER_DATA.search(
+                message.content, 0, _LOOKED_AT
+            ):
+                yield message
     except StreamNBError as error:
         yield Found(str(path), error)
 

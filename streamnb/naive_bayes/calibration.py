@@ -154,6 +154,8 @@ class CalibrationWeights:
     def widen(self, n_classes: int) -> None:
         """Add intercepts of 0 up to `n_classes`."""
         missing = n_classes - len(self.intercepts)
+        if missing <= 0:
+            return
         self.intercepts += [0.0] * missing
         self.intercept_squares += [1.0] * missing
 
@@ -282,6 +284,7 @@ class Recalibration(OnlineEstimator):
         length_bin: int | None = None,
         sampling_weight: float = 1.0,
         predicted: int = 0,
+        targets: list[float] | None = None,
     ) -> dict[str, Any]:
         """Take one gradient step for a message, and return the changes for its receipt.
 
@@ -302,6 +305,9 @@ class Recalibration(OnlineEstimator):
             (`SelectiveFeedback`).
         predicted
             Position in `active` of the predicted class; read if `sampling_weight` is below 1.
+        targets
+            Posterior probabilities of the active classes, given the label; None to derive them
+            from `label_trust`.
         """
         self.shared.widen(active[-1] + 1)
         lists = None
@@ -321,6 +327,7 @@ class Recalibration(OnlineEstimator):
             sampling_weight,
             predicted,
             self.rate,
+            targets,
         )
         deltas: dict[str, Any] = {"recalibration": WeightDelta(*steps[0])}
         if lists is not None:
@@ -417,33 +424,23 @@ def _check_length_bin(length_bin: Any) -> int:
 
 
 class LabelNoise(OnlineEstimator):
-    r"""Online estimate of the fraction of wrong labels, and of the trust in each label.
+    r"""Online estimate of the fraction of wrong labels of each true class.
 
-    If a fraction e of the labels is wrong and a calibrated model gives a label probability p among
-    K classes, the label is correct with probability (Dawid and Skene 1979)
+    A message of class t gets a wrong label with probability e_t, each of the other K - 1 classes
+    with the same. So with Q[t][y] = 1 - e_t if t = y, else e_t / (K - 1), and P the probabilities
+    before the label y is known, the posterior of the true class is (Dawid and Skene 1979)
 
-        trust = (1 - e) p / ((1 - e) p + e (1 - p) / (K - 1))
+        posterior_t proportional to Q[t][y] P_t
 
-    The estimate of e is the mean of 1 - trust: online expectation maximisation with step
-    (10 + n)^-.75 for label n (Cappé and Moulines 2009). It starts at .1, so that a stream must
-    show for a few dozen messages that its labels are good.
+    and the estimate of e_t is the mean of posterior_t over labels other than t: online expectation
+    maximisation with step n_t^-.75, where n_t is 10 plus the sum of posterior_t (Cappé and Moulines
+    2009). It starts at .1, so that a stream must show for a few dozen messages that its labels are
+    good. Classes share their estimates: each has 30 messages more of the common rate.
 
-    Four corrections:
-
-    - A class with n of N messages has met few of its kinds, so p is replaced by (p + d) / (1 + d),
-      d = .002 (N - n) / n^2. Chosen on spamassassin, sms and 20 Newsgroups, clean and with 10 to
-      30 % of labels flipped; .001 and .004 differ little.
-    - Where classes overlap, 1 - trust is about e whatever e is, and the mean stays at its start. So
-      a step is multiplied by half the factor of Newton's, e (1 - e) / E[(1 - trust - e)^2]
-      (Titterington 1984), at most n / 200 and at least 1. Longer steps end in a model that believes
-      itself.
-    - After n correct labels the next is wrong with a chance of about 1 / n, so e is at least
-      1 / n. Otherwise ten wrong labels after 1,000 good ones are learned in full.
-    - A model whose stream has changed is certain and wrong, so p is at least .03 e. Otherwise a
-      model without a bound trusts no label of the new stream (enron1, then spamassassin: 82.6 %
-      instead of 97.4 %).
-
-    Bad labels make bad counts: models multiply alpha by `smoothing_scale` = 1 + 10 e.
+    A class with n of N messages has met few of its kinds. So P_y is replaced by (P_y + d) / (1 + d)
+    with d = .002 (N - n) / n^2 in the posterior. Chosen on spamassassin, sms and 20 Newsgroups;
+    .001 and .004 differ little. After n correct labels the next is wrong with a chance of about
+    1 / n, so e_t is at least 1 / n_t there.
 
     Parameters
     ----------
@@ -454,30 +451,28 @@ class LabelNoise(OnlineEstimator):
     ----------
     Dawid, A. P. and Skene, A. M. (1979). Maximum likelihood estimation of observer error-rates
     using the EM algorithm. Applied Statistics 28. Cappé, O. and Moulines, E. (2009). On-line
-    expectation-maximization algorithm for latent data models. JRSS B 71. Titterington, D. M.
-    (1984). Recursive parameter estimation using incomplete data. JRSS B 46.
+    expectation-maximization algorithm for latent data models. JRSS B 71.
 
     Examples
     --------
     >>> from streamnb.naive_bayes.calibration import LabelNoise
     >>> noise = LabelNoise()
-    >>> [round(noise.trust(p, 2), 3) for p in (0.9, 0.5, 0.01)]
-    [0.988, 0.9, 0.083]
-    >>> round(noise.trust(0.01, 20, class_weight=3, other_weight=60), 3)  # a class that is new
-    0.801
-    >>> for _ in range(1000):
-    ...     _ = noise.learn(0.999)
-    >>> round(noise.rate, 4), round(noise.trust(0.01, 2), 3)  # these labels are good
-    (0.001, 0.91)
+    >>> noise.rates([0, 1])
+    [0.1, 0.1]
+    >>> for _ in range(500):
+    ...     posterior, _ = noise.posterior([0.999, 0.001], [0, 1], 0)
+    ...     _ = noise.learn(posterior, [0, 1], 0)
+    >>> [round(rate, 3) for rate in noise.rates([0, 1])]  # no label of class 1 was seen
+    [0.002, 0.027]
     """
 
     delta_names = ("noise",)
 
     _INITIAL_RATE = round(0.1 / _NOISE_STEP) * _NOISE_STEP
-    _INITIAL_LABELS = 10
-    # The variance if each message showed whether its label is correct.
-    _INITIAL_VARIANCE = round(0.09 / _NOISE_STEP) * _NOISE_STEP
+    _INITIAL_LABELS = 10.0
+    _SHARED_LABELS = 30.0  # 0 and 100 differ little on texts; 0 is worse on one-sided noise
     _MAX_RATE = 0.49  # with more wrong labels, a class would be the other one
+    _UNSEEN_KINDS = 0.002  # d for a class of one message, for each message of another class
     _LARGEST_SUM = 2.0**8  # sums of multiples of the step are exact up to this
 
     def __init__(self, rate: float | None = None) -> None:
@@ -486,88 +481,143 @@ class LabelNoise(OnlineEstimator):
                 f"label_noise: {rate!r} is neither None nor a number from 0 to below .5"
             )
         self.fixed = rate
-        self._rate, self._labels = self._INITIAL_RATE, self._INITIAL_LABELS
-        self._variance = self._INITIAL_VARIANCE  # mean of (1 - trust - rate)^2
+        self._rates: list[float] = []
+        self._labels: list[float] = []
+
+    def _widen(self, n_classes: int) -> None:
+        missing = n_classes - len(self._rates)
+        self._rates += [self._INITIAL_RATE] * missing
+        self._labels += [self._INITIAL_LABELS] * missing
 
     @property
     def rate(self) -> float:
-        """Fraction of wrong labels."""
-        return min(max(self._rate, 0.0), self._MAX_RATE) if self.fixed is None else self.fixed
+        """Fraction of wrong labels, over all classes."""
+        if self.fixed is not None:
+            return self.fixed
+        labels = math.fsum(self._labels)
+        if not labels:
+            return self._INITIAL_RATE
+        pairs = zip(self._rates, self._labels, strict=True)
+        mean = math.fsum(rate * weight for rate, weight in pairs) / labels
+        return min(max(mean, 0.0), self._MAX_RATE)
 
-    @property
-    def smoothing_scale(self) -> float:
-        """Factor of alpha, which grows with the noise."""
-        return 1 + 10 * self.rate
+    def rates(self, active: list[int], *, has_floor: bool = False) -> list[float]:
+        """Return the rate e of each active class, with `has_floor` at least 1 / n."""
+        if self.fixed is not None:
+            return [self.fixed] * len(active)
+        self._widen(active[-1] + 1)
+        return _core.noise_rates(
+            self._rates, self._labels, active, self._SHARED_LABELS, self._MAX_RATE, has_floor
+        )
 
-    def trust(
+    def posterior(
         self,
-        proba: float,
-        n_classes: int,
+        proba: list[float],
+        active: list[int],
+        position: int,
         class_weight: float = math.inf,
         other_weight: float = 0.0,
-    ) -> float:
-        """Return the probability that a label is correct.
+    ) -> tuple[list[float], list[float]]:
+        """Return the posterior of the active classes given the label, and their rates.
 
         Parameters
         ----------
         proba
-            Probability that the model gives the label.
-        n_classes
-            Number of active classes, 2 or more.
+            Probabilities of the active classes before the label is known.
+        active
+            Indices of the classes that have messages.
+        position
+            Position of the label in `active`.
         class_weight, other_weight
             Weight of the messages learned of its class, and of all other classes.
         """
-        rate = max(self.rate, 1 / self._labels) if self.fixed is None else self.rate
-        return _core.label_trust(proba, rate, n_classes, class_weight, other_weight)
+        rates = self.rates(active, has_floor=True)
+        unseen = self._UNSEEN_KINDS * other_weight / max(class_weight, 2.0**-60) ** 2
+        values = [p / (1 + unseen) for p in proba]
+        values[position] = (proba[position] + unseen) / (1 + unseen)
+        return _core.label_posterior(values, rates, position)[0], rates
 
-    def learn(self, trust: float) -> dict[str, tuple[float, int, float]]:
-        """Update the estimate with the trust in a label, and return the change for its receipt."""
-        delta = _core.noise_step(
-            trust, self._rate, self._variance, self._labels, self._MAX_RATE, _NOISE_STEP
+    def learn(self, posterior: list[float], active: list[int], position: int) -> dict[str, Any]:
+        """Update the rates with a label, and return the changes for its receipt."""
+        if self.fixed is not None:
+            return {}
+        self._widen(active[-1] + 1)
+        changes = _core.noise_step(
+            self._rates, self._labels, posterior, active, position, _NOISE_STEP
         )
-        self._add(delta, 1)
-        return {"noise": delta}
+        self._add(changes, 1)
+        return {"noise": changes}
 
     def apply(self, deltas: Mapping[str, Any], sign: int) -> None:
         """Apply the updates of a receipt (`sign` 1), or undo them (-1)."""
-        if "noise" in deltas:
-            self._add(deltas["noise"], sign)
+        self._add(deltas.get("noise", ()), sign)
 
-    def _add(self, delta: Sequence[float], sign: int) -> None:
-        rate, labels, variance = delta
-        self._rate += sign * rate
-        self._variance += sign * variance
-        # A merged model can be asked to undo labels that it never counted.
-        self._labels = max(self._labels + sign * int(labels), self._INITIAL_LABELS)
+    def _add(self, changes: Sequence[float], sign: int) -> None:
+        """Add triples of class index, change of its labels, and change of its rate."""
+        for k, labels, rate in zip(changes[::3], changes[1::3], changes[2::3], strict=True):
+            self._widen(int(k) + 1)
+            self._labels[int(k)] += sign * labels
+            self._rates[int(k)] += sign * rate
 
     def check(self, deltas: Mapping[str, Any], n_classes: int) -> None:
-        """Raise ValueError unless a model can have given these updates."""
-        delta = deltas.get("noise", (0.0, 0, 0.0))
-        check_numbers(delta)
-        if len(delta) != 3 or type(delta[1]) is not int:
+        """Raise ValueError unless a model of `n_classes` classes can have given these updates."""
+        changes = deltas.get("noise", ())
+        check_numbers(changes)
+        if len(changes) % 3 or not all(k == int(k) and 0 <= k < n_classes for k in changes[::3]):
             raise ValueError("receipt: its label noise is not valid")
 
+    def remap_deltas(self, deltas: Mapping[str, Any], index_map: IndexMap) -> Mapping[str, Any]:
+        """Return the updates with class indices changed, as in `OnlineEstimator`."""
+        if "noise" not in deltas:
+            return deltas
+        old = deltas["noise"]
+        changes = {int(old[i]): old[i + 1 : i + 3] for i in range(0, len(old), 3)}
+        remapped: list[float] = []
+        for new, k in enumerate(index_map):
+            if k in changes:
+                remapped += [float(new), *changes[k]]
+        return {**deltas, "noise": remapped}
+
     def diff(self, before: Self) -> dict[str, Any]:
-        """Return the updates that lead from `before` to this state."""
-        rate, labels = self._rate - before._rate, self._labels - before._labels
-        return {"noise": (rate, labels, self._variance - before._variance)}
+        """Return the updates that lead from `before`, which has no more classes, to this state."""
+        before._widen(len(self._rates))
+        changes: list[float] = []
+        for k, (rate, labels) in enumerate(zip(self._rates, self._labels, strict=True)):
+            changes += [float(k), labels - before._labels[k], rate - before._rates[k]]
+        return {"noise": changes}
+
+    def remap_classes(self, index_map: IndexMap) -> Self:
+        """Return a copy with class indices changed, as in `OnlineEstimator`."""
+        copied = type(self)(self.fixed)
+        copied._widen(len(index_map))
+        for new, k in enumerate(index_map):
+            if k is not None and k < len(self._rates):
+                copied._rates[new], copied._labels[new] = self._rates[k], self._labels[k]
+        return copied
 
     def state(self) -> dict[str, Any]:
-        """Return the state as JSON values."""
-        values = {"rate": self._rate, "labels": self._labels, "variance": self._variance}
-        return {"noise": {"fixed": self.fixed, **values}}
+        """Return the state as JSON values, without classes that have no labels."""
+        n = len(self._labels)
+        while n and (self._labels[n - 1], self._rates[n - 1]) == (
+            self._INITIAL_LABELS,
+            self._INITIAL_RATE,
+        ):
+            n -= 1
+        return {
+            "noise": {"fixed": self.fixed, "rates": self._rates[:n], "labels": self._labels[:n]}
+        }
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Self:
         """Create the estimate from `state`. Raise any exception if it is not valid."""
         values = state["noise"]
-        rate, labels, fixed = float(values["rate"]), values["labels"], values["fixed"]
-        variance = float(values["variance"])
-        is_small = abs(rate) <= cls._LARGEST_SUM and abs(variance) <= cls._LARGEST_SUM
-        if not is_small or type(labels) is not int or not 10 <= labels <= _LARGEST_NUMBER:
+        rates, labels, fixed = values["rates"], values["labels"], values["fixed"]
+        check_numbers(rates)
+        check_numbers(labels)
+        if len(rates) != len(labels) or any(abs(rate) > cls._LARGEST_SUM for rate in rates):
             raise ValueError("the estimate of label noise is not valid")
         noise = cls(None if fixed is None else float(fixed))
-        noise._rate, noise._labels, noise._variance = rate, labels, variance
+        noise._rates, noise._labels = list(map(float, rates)), list(map(float, labels))
         return noise
 
 

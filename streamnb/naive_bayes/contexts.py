@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -90,6 +90,12 @@ class ContextNB(DiscriminativeMultinomialNB):
     def _sums(self, tokens: TokenCounts) -> tuple[list[float], int]:
         # Log P of a gram depends on others, so the single call of the multinomial formula is of no use.
         return CountingNB._sums(self, tokens)
+
+    def system_log_likelihoods(
+        self, tokens: TokenCounts, factors: Sequence[float]
+    ) -> list[list[float]]:
+        """Return the log-likelihoods of each class for each of several factors of alpha."""
+        return CountingNB.system_log_likelihoods(self, tokens, factors)
 
     def _length_divisor(self, used: int) -> float:
         return self.step * super()._length_divisor(used)

@@ -123,7 +123,7 @@ class DiscriminativeMultinomialNB(DiscriminativeParameters, MultinomialNB):
         A wrong label does more harm than a correct one does good, since it always has a large
         residual. With a tenth of the labels wrong, the square ranks a sixth better than trust alone.
         """
-        weight = round_to_grid(trust * trust * residual)
+        weight = round_to_grid(max(0.0, residual - (1 - trust)))
         return weight if weight >= self.min_update else 0.0
 
     def _next_update_weight(self, tokens: TokenCounts, y: Label) -> float:

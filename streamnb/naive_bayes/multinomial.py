@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from operator import mul
 from typing import Any
 
@@ -113,6 +114,19 @@ class MultinomialNB(MultinomialParameters, CountingNB):
         entropy = _core.log(total) - math.fsum(map(mul, weights, logs)) / total
         classes = _core.exp(entropy)
         return self.background_mass * (classes - 2) / (classes - 1) if classes > 2 else 0.0
+
+    def system_log_likelihoods(
+        self, tokens: TokenCounts, factors: Sequence[float]
+    ) -> list[list[float]]:
+        """Return the log-likelihoods of each class for each of several factors of alpha."""
+        alphas = [self._smoothing * factor for factor in factors]
+        grid, used = self.counts.log_likelihood_grid(
+            tokens, alphas, self._background, self.unseen == "smooth"
+        )
+        if not self.length_norm or not used:
+            return grid
+        divisor = self._length_divisor(used)
+        return [_core.divide(sums, divisor) for sums in grid]
 
     def _sums(self, tokens: TokenCounts) -> tuple[list[float], int]:
         unseen = self.unseen == "smooth"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Generic, Self, TypeVar
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from streamnb import _core
 from streamnb.counts.memory import MemoryCounts
 from streamnb.counts.protocol import Counts, Floats, Keys, Label, check_labels, checked_weight
-from streamnb.errors import OutputError
+from streamnb.errors import ConfigError, OutputError
 from streamnb.features.token_counts import Feature, TokenCounts
 from streamnb.naive_bayes.explanation import Explanation, TopFeatures, margin_over_runner_up
 from streamnb.naive_bayes.mini_batches import (
@@ -381,6 +382,30 @@ def round_to_grid(factor: float) -> float:
     return round(factor / _GRID) * _GRID
 
 
+class PriorError(ConfigError, ValueError):
+    """A class prior without a share for a class."""
+
+
+def check_prior(prior: Prior, labels: Iterable[Label]) -> None:
+    """Raise PriorError if a prior that is a mapping has no share for one of the classes.
+
+    It may name further classes, which are perhaps yet to come.
+    """
+    if not isinstance(prior, Mapping):
+        return
+    missing = next((label for label in labels if label not in prior), None)
+    if missing is None:
+        return
+    hint = "give each class a share"
+    near = difflib.get_close_matches(str(missing), map(str, prior), n=1)
+    if near:
+        hint = f"did you mean {str(missing)!r} instead of {near[0]!r}?"
+    elif isinstance(missing, str) and not any(isinstance(label, str) for label in prior):
+        hint = "a label that is text must be quoted in YAML (yes, no, on, off, 1)"
+    named = ", ".join(f"{label!r:.80}" for label in list(prior)[:20])
+    raise PriorError(f"prior: no share for class {missing!r:.80}, only for {named}; {hint}")
+
+
 def log_prior(prior: Prior, labels: list[Label], weights: list[float]) -> list[float]:
     """Return the log prior of each class, shape (K,).
 
@@ -393,18 +418,24 @@ def log_prior(prior: Prior, labels: list[Label], weights: list[float]) -> list[f
     weights : list of float
         Weight of the messages learned of each class. A class of weight 0 has the prior -inf,
         unless a mapping gives it another or nothing was learned at all.
+
+    Raises
+    ------
+    ValueError
+        If a mapping has no share for one of the classes.
     """
+    check_prior(prior, labels)
     has_messages = [weight > 0 for weight in weights]
     if not any(has_messages):
         has_messages, weights = [True] * len(labels), [1.0] * len(labels)
     if prior == "none":
         return [0.0 if is_seen else -math.inf for is_seen in has_messages]
     if isinstance(prior, Mapping):
-        shares = [float(prior.get(label, 0.0)) for label in labels]
+        shares = [float(prior[label]) for label in labels]
     else:
         shares = weights if prior == "learned" else [float(is_seen) for is_seen in has_messages]
     total = math.fsum(shares)
-    if total == 0:  # the mapping names none of the classes: uniform
+    if total == 0:  # every class so far has a share of 0: uniform
         return [0.0] * len(labels)
     return [_core.log(share / total) for share in shares]
 
@@ -492,7 +523,7 @@ class CountingNB(LastResultCache[_LogLikelihoods], CountingParameters, MiniBatch
 
     track_values: ClassVar[bool] = False
     unpickled_attributes = ("lock", "_cache")
-    smoothing_scale: float = 1.0  # factor of alpha: above 1 if many labels are wrong
+    smoothing_scale: float = 1.0  # factor of alpha while `system_log_likelihoods` computes a system
 
     def __post_init__(self) -> None:
         self._reset()
@@ -500,6 +531,10 @@ class CountingNB(LastResultCache[_LogLikelihoods], CountingParameters, MiniBatch
     def _reset(self) -> None:
         self.counts = MemoryCounts(self.keep_names, self.track_values)
         self.receipt = None
+
+    def _check_change(self, name: str, value: Any) -> None:
+        if name == "prior" and "counts" in vars(self):
+            check_prior(value, self.counts.labels)
 
     def _changed(self, name: str) -> None:
         self._params_version += 1
@@ -587,6 +622,19 @@ class CountingNB(LastResultCache[_LogLikelihoods], CountingParameters, MiniBatch
             object.__setattr__(self, "_cache", (x, counts, version, tuple(result)))
         return result
 
+    def system_log_likelihoods(
+        self, tokens: TokenCounts, factors: Sequence[float]
+    ) -> list[list[float]]:
+        """Return the log-likelihoods of each class for each of several factors of alpha."""
+        systems = []
+        try:
+            for factor in factors:
+                object.__setattr__(self, "smoothing_scale", factor)
+                systems.append(self.compute_log_likelihoods(tokens))
+        finally:
+            object.__setattr__(self, "smoothing_scale", 1.0)
+        return systems
+
     def compute_log_likelihoods(self, tokens: TokenCounts) -> list[float]:
         """Compute `log_likelihoods` without the cache."""
         sums, used = self._sums(tokens)
@@ -614,6 +662,7 @@ class CountingNB(LastResultCache[_LogLikelihoods], CountingParameters, MiniBatch
 
     def learn(self, x: Any, y: Label, w: float = 1.0) -> Receipt:
         """Learn a message and return the receipt that `unlearn` needs."""
+        check_prior(self.prior, (y,))
         tokens = self.as_tokens(x)
         weight = 1.0 if w == 1 else checked_weight(w)
         with self.lock:
@@ -717,6 +766,7 @@ class CountingNB(LastResultCache[_LogLikelihoods], CountingParameters, MiniBatch
             raise ValueError(f"{len(rows)} examples, but {len(labels)} labels")
         weights = as_weights(w, len(rows))
         distinct = list(dict.fromkeys(labels))
+        check_prior(self.prior, [*classes, *distinct])
         class_indices = {label: k for k, label in enumerate(distinct)}
         columns = np.array([class_indices[label] for label in labels], dtype=np.int64)
         sums, bad_entry = _core.column_sums(

@@ -14,19 +14,24 @@ from streamnb.naive_bayes.calibration import (
     ClassRuns,
     LabelNoise,
     OnlineEstimator,
-    Recalibration,
     SelectiveFeedback,
 )
 from streamnb.naive_bayes.discriminative import DiscriminativeMultinomialNB, residuals
 from streamnb.naive_bayes.explanation import Explanation
 from streamnb.naive_bayes.receipt import Receipt
+from streamnb.naive_bayes.systems import MIN_ERROR, SystemPool, alpha_factors
 from streamnb.naive_bayes.text_model import CountingNB, LastResultCache, TextModel
-from streamnb.parameters import Boolean, Constraint, Number, attribute, parameter, parameter_class
+from streamnb.parameters import (
+    Boolean,
+    Constraint,
+    Integer,
+    Number,
+    attribute,
+    parameter,
+    parameter_class,
+)
 from streamnb.scores import best_index, probabilities
 
-# Nats added to the log prior of the true class inside a run of it; without them the class learned
-# last dominates. Chosen on streams sorted by class.
-_RUN_PRIOR = 1.0
 # Calibration counts each message once, whatever its weight. A message whose weight is at most this
 # fraction of all learned weight is skipped.
 _NEGLIGIBLE_WEIGHT = 1e-10
@@ -37,14 +42,26 @@ _CORRECTED = "corrected"
 
 
 class _Prediction(NamedTuple):
-    """A cached prediction: bounded log-likelihoods of each view, scores of the active classes."""
+    """A cached prediction of a message.
+
+    `log_likelihoods` are bounded, of each system, view and class; `system_scores` of each system
+    and active class; `scores` of the pool, for each active class.
+    """
 
     views: tuple[TokenCounts, ...]
     version_key: list[int]
     active: list[int]
     length_bin: int | None
-    log_likelihoods: list[list[float]]
+    log_likelihoods: list[list[list[float]]]
+    system_scores: list[list[float]]
     scores: list[float]
+
+
+def _mixed(posterior: list[float], position: int, weight: float) -> list[float]:
+    """Return a posterior, drawn to the label at `position` as far as `weight` is below 1."""
+    mixed = [weight * p for p in posterior]
+    mixed[position] += 1 - weight
+    return mixed
 
 
 def _are_models(value: Any) -> bool:
@@ -114,8 +131,16 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
         "weights of their own, added to the shared ones.",
         default=False,
     )
+    systems: int = parameter(
+        Integer(1, 4),
+        "counts",
+        "Number of systems over the same counts, weighted by how well they predict (`SystemPool`): "
+        "1 for the alpha of the models alone; 2 for 1 and 10 times that; 3 for 1, 3.2 and 10 times; "
+        "4 for .32 times, too.",
+        default=1,
+    )
     receipt: Receipt | None = attribute(init=False)
-    recalibration: Recalibration = attribute(init=False)
+    recalibration: SystemPool = attribute(init=False)
     noise: LabelNoise = attribute(init=False)
     class_runs: ClassRuns = attribute(init=False)
     feedback: SelectiveFeedback = attribute(init=False)
@@ -134,12 +159,12 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
             raise ValueError("models: all views must have the same decay")
         object.__setattr__(self, "models", models)
         self._view_models = models
-        self.recalibration = Recalibration(len(models), self.rate)
+        self.recalibration = SystemPool(self.systems, len(models), self.rate)
+        self._factors = alpha_factors(self.systems)
         self.noise = LabelNoise(self.label_noise)
         self.class_runs = ClassRuns()
         self.feedback = SelectiveFeedback()
         self.reliability = ClassReliability()
-        self._update_smoothing()
         self.receipt = None
 
     @property
@@ -161,7 +186,6 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
         if "noise" in vars(self):
             self.recalibration.rate = self.rate
             self.noise.fixed = self.label_noise
-            self._update_smoothing()
 
     def clone(
         self, new_params: dict[str, Any] | None = None, include_attributes: bool = False
@@ -223,18 +247,19 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
         length_bin = None
         if self.by_length:
             length_bin = sum([len(view.fingerprints) for view in views]).bit_length()
-        log_likelihoods = [
-            model.compute_log_likelihoods(view)
+        by_view = [
+            model.system_log_likelihoods(view, self._factors)
             for model, view in zip(self._view_models, views, strict=True)
         ]
+        log_likelihoods = _core.clip_views(by_view, active, self.bound if len(active) > 1 else None)
+        system_scores: list[list[float]] = []
         scores: list[float] = []
         if len(active) > 1:  # with a single class there is nothing to compare
-            if self.bound is not None:
-                log_likelihoods = [
-                    _core.soft_clip(values, active, self.bound) for values in log_likelihoods
-                ]
-            scores = self.recalibration.scores(log_likelihoods, active, length_bin)
-        prediction = _Prediction(views, key, active, length_bin, log_likelihoods, scores)
+            system_scores = self.recalibration.scores(log_likelihoods, active, length_bin)
+            scores = self.recalibration.pooled(system_scores)
+        prediction = _Prediction(
+            views, key, active, length_bin, log_likelihoods, system_scores, scores
+        )
         object.__setattr__(self, "_cache", prediction)
         return prediction
 
@@ -250,6 +275,26 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
         for k, score in zip(active, prediction.scores, strict=True):
             scores[k] = score
         return scores
+
+    def label_proba_one(self, x: Any) -> dict[Label, float]:
+        """Return the probability of each label, wrong labels included; {} before any learning.
+
+        `predict_proba_one` gives the probability of the true class.
+        """
+        with self.lock:
+            proba = self.predict_proba_one(x)
+            active = self._predict(self.as_tokens(x)).active
+            if len(active) < 2:
+                return proba
+            labels = self.labels
+            rates = self.noise.rates(active)
+            wrong = [
+                e * proba[labels[k]] / (len(active) - 1) for k, e in zip(active, rates, strict=True)
+            ]
+            total = math.fsum(wrong)
+            for k, e, share in zip(active, rates, wrong, strict=True):
+                proba[labels[k]] = (1 - e) * proba[labels[k]] + total - share
+            return proba
 
     # Learning
 
@@ -311,8 +356,10 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
                 prediction, class_index, total_weight, mix_weight, is_correction, deltas
             )
         log_prior = _core.log_prior_shares(counts.weights, total, len(views))
-        log_prior[class_index] += _RUN_PRIOR * (1 - mix_weight)
-        view_residuals = residuals(prediction.log_likelihoods, log_prior, active, class_index)
+        by_view = prediction.log_likelihoods[0]
+        if len(self._factors) > 1:
+            by_view = _core.mix_views(prediction.log_likelihoods, self.recalibration.weights())
+        view_residuals = residuals(by_view, log_prior, active, class_index)
         update_weights = [
             model.update_weight(residual, trust)
             for model, residual in zip(self._view_models, view_residuals, strict=True)
@@ -340,34 +387,38 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
         class_weight = (
             self._view_models[0].counts.weights[class_index] / self._view_models[0].counts.scale
         )
-        doubt = 1 - self.noise.trust(
-            proba[active.index(class_index)],
-            len(active),
-            class_weight,
-            total_weight - class_weight,
+        position = active.index(class_index)
+        belief_weight = mix_weight * self._noise_weight(noise_weight)
+        posterior, rates = self.noise.posterior(
+            proba, active, position, class_weight, total_weight - class_weight
         )
-        trust = 1 - mix_weight * self._noise_weight(noise_weight) * doubt
+        posterior = _mixed(posterior, position, belief_weight)
         if not is_correction:
             deltas |= self.feedback.learn(is_correct, proba[best])
         if is_correction or sampling_weight < 1:
             deltas[_CORRECTED] = 1
         if mix_weight == 1:
             deltas |= self.reliability.learn(predicted, class_index)
-        if sampling_weight == 1:
-            deltas |= self.noise.learn(trust)
-            self._update_smoothing()
-        deltas |= self.recalibration.learn(
-            prediction.log_likelihoods,
-            proba,
-            class_index,
-            active,
-            trust,
-            mix_weight,
-            prediction.length_bin,
-            sampling_weight,
-            best,
+        system_proba, targets, label_proba, errors = _core.system_posteriors(
+            prediction.system_scores, rates, position, belief_weight
         )
-        return trust
+        if max(errors) >= MIN_ERROR:
+            deltas |= self.recalibration.learn(
+                prediction.log_likelihoods,
+                system_proba,
+                targets,
+                errors,
+                class_index,
+                active,
+                posterior[position],
+                mix_weight,
+                prediction.length_bin,
+                sampling_weight,
+            )
+        if sampling_weight == 1:
+            deltas |= self.noise.learn(posterior, active, position)
+            deltas |= self.recalibration.learn_weights(label_proba, mix_weight)
+        return posterior[position]
 
     def _noise_weight(self, noise_weight: float) -> float:
         """Return how much label noise counts, given its weight of `SelectiveFeedback`.
@@ -380,11 +431,6 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
         return (
             noise_weight * min(1.0, 1 / (1 - decay) / _SHORT_MEMORY) if decay < 1 else noise_weight
         )
-
-    def _update_smoothing(self) -> None:
-        """Set the smoothing of the view models to what the label noise asks for."""
-        for model in self._view_models:
-            object.__setattr__(model, "smoothing_scale", self.noise.smoothing_scale)
 
     def unlearn(self, x: Any, y: Label, receipt: Receipt) -> None:
         """Undo the changes of a receipt, or raise ValueError and change nothing."""
@@ -420,7 +466,6 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
     def _apply(self, receipt: Receipt, sign: int) -> None:
         for estimator in self._estimators.values():
             estimator.apply(receipt.deltas, sign)
-        self._update_smoothing()
 
     def _default_receipt(self, w: float) -> Receipt:
         raise ValueError("a model of several views cannot unlearn without a receipt")
@@ -464,6 +509,7 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
             "label_noise": estimators["noise"].fixed,
             "bound": state["bound"],
             "by_length": state["by_length"],
+            "systems": len(estimators["recalibration"].systems),
         }
         for name, value in settings.items():
             self.parameter_table[name].check(name, value)
@@ -473,7 +519,7 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
             self._params_version += 1
             for name, value in {**settings, **estimators}.items():
                 object.__setattr__(self, name, value)
-            self._update_smoothing()
+            self._factors = alpha_factors(self.systems)
 
     def deltas_since(self, before: ViewsNB) -> dict[str, Any]:
         """Return the changes from the state of `before` to this one, as a receipt has them."""
@@ -503,36 +549,48 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
     def explain_views(self, x: Any) -> list[Explanation]:
         """Return an explanation for each view: what each feature adds to each class.
 
-        Contributions are multiplied by the slope of their view. The scores of the views add up to
-        those of the message. The base of the first view includes the intercepts; the base of each
-        view includes what its bound takes off.
+        Contributions are those of the system with the largest weight, multiplied by the slope of
+        their view. The scores of the views add up to those of the message. The base of the first
+        view includes the intercepts and the difference to the pool; the base of each view includes
+        what its bound takes off.
         """
         prediction = self._predict(self.as_tokens(x))
         active, length_bin = prediction.active, prediction.length_bin
         if len(active) < 2:  # with a single class there is nothing to compare
             zeros = dict.fromkeys(self.labels, 0.0)
             return [Explanation(zeros, zeros, {}) for _ in self._view_models]
-        base = {self.labels[k]: self.recalibration.intercept(k, length_bin) for k in active}
-        slopes = self.recalibration.slopes(length_bin)
+        best = self.recalibration.best()
+        system = self.recalibration.systems[best]
+        base = {
+            self.labels[k]: system.intercept(k, length_bin) + score - own
+            for k, score, own in zip(
+                active, prediction.scores, prediction.system_scores[best], strict=True
+            )
+        }
+        slopes = system.slopes(length_bin)
         explanations: list[Explanation] = []
         for j, (model, view) in enumerate(zip(self._view_models, prediction.views, strict=True)):
-            slope = slopes[j]
+            slope, factor = slopes[j], self._factors[best]
             if self.bound is not None:
-                clipped, unclipped = (
-                    prediction.log_likelihoods[j],
-                    model.compute_log_likelihoods(view),
-                )
+                clipped = prediction.log_likelihoods[best][j]
+                unclipped = model.system_log_likelihoods(view, [factor])[0]
                 base = {
                     label: value + slope * (clipped[k] - unclipped[k])
                     for k, (label, value) in zip(active, base.items(), strict=True)
                 }
-            no_prior = [0.0] * len(self.labels)
-            explanations.append(model.explain_tokens(view, no_prior).scaled(slope, base))
+            object.__setattr__(model, "smoothing_scale", factor)
+            try:
+                explanation = model.explain_tokens(view, [0.0] * len(self.labels))
+            finally:
+                object.__setattr__(model, "smoothing_scale", 1.0)
+            explanations.append(explanation.scaled(slope, base))
             base = dict.fromkeys(base, 0.0)
         return explanations
 
     def check_merge(self, other: Any) -> None:
         """Raise ValueError if the other model has other views, or counts something else."""
+        if type(other) is type(self) and other.systems != self.systems:
+            raise ValueError("cannot merge: the models have different systems")
         if type(other) is not type(self) or len(other.view_models) != len(self._view_models):
             raise ValueError("cannot merge: the models have different views")
         for model, other_model in zip(self._view_models, other.view_models, strict=True):
@@ -552,7 +610,6 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
                 object.__setattr__(self, name, estimator.remap_classes(index_map))
             self.reliability = reliability
             self.recalibration.rate, self.noise.fixed = self.rate, self.label_noise
-            self._update_smoothing()
 
     @classmethod
     def _from_view_models(cls, members: list[Any], outlined: Mapping[str, Any]) -> Self:

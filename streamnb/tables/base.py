@@ -13,7 +13,7 @@ from streamnb.counts.protocol import Floats, Ints, Label, check_labels, checked_
 from streamnb.naive_bayes.mini_batches import MiniBatchMixin, as_labels, as_weights
 from streamnb.naive_bayes.model_files import ReadArray, SaveLoadMixin
 from streamnb.naive_bayes.receipt import Receipt
-from streamnb.naive_bayes.text_model import log_prior
+from streamnb.naive_bayes.text_model import check_prior, log_prior
 from streamnb.parameters import Prior, parameters_from_json, parameters_to_json
 from streamnb.scores import ScorerMixin
 from streamnb.storage import label_from_json, label_to_json
@@ -145,7 +145,9 @@ class TabularNB(ScorerMixin, SaveLoadMixin, MiniBatchMixin):
     ) -> None:
         if weights[weights < SMALLEST_WEIGHT].any():
             raise ValueError(f"a weight is neither 0 nor from {SMALLEST_WEIGHT:g} to 1e100")
-        self._declare([*classes, *labels])
+        coming = [*classes, *labels]
+        check_prior(self.prior, coming)
+        self._declare(coming)
         places = np.array([self._places[label] for label in labels], dtype=np.int64)
         no_values = np.empty((len(labels), 0))
         self.statistics.learn(rows, places, weights)

@@ -21,9 +21,9 @@ from pathlib import Path
 
 import numpy as np
 
-sys.path[:0] = [
-    str(Path(__file__).parents[1] / folder) for folder in ("helpers", "service", "watch", "web")
-]
+sys.path.extend(
+    str(Path(__file__).parents[1] / name) for name in ("helpers", "service", "watch", "web")
+)
 from postgres import served as served_by
 
 from streamnb import Mailbox, MailClassifier

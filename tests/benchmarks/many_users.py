@@ -15,9 +15,9 @@ import tempfile
 import time
 from pathlib import Path
 
-sys.path[:0] = [
-    str(Path(__file__).parents[1] / folder) for folder in ("helpers", "service", "watch", "web")
-]
+sys.path.extend(
+    str(Path(__file__).parents[1] / name) for name in ("helpers", "service", "watch", "web")
+)
 from commands import STREAMNB
 
 from streamnb import Mailbox, MailClassifier

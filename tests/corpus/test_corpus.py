@@ -25,8 +25,8 @@ def write(folder: Path, files: dict[str, str | bytes]) -> Path:
 
 
 def content(entry):
-    found = read(entry)
-    return found if isinstance(found, bytes) else found.encode()
+    contents = read(entry)
+    return contents if isinstance(contents, bytes) else contents.encode()
 
 
 def listed(path, **options):
@@ -82,12 +82,12 @@ def test_mbox(tmp_path, end):
     box = b"".join(b"From me@x Mon Jan  5 12:00:00 2026\n" + m + b"\n\n" for m in MESSAGES)
     write(tmp_path, {"spam.mbox": box.replace(b"\n", end)})
     for path in (tmp_path, tmp_path / "spam.mbox"):
-        kind, found = listed(path)
+        kind, contents = listed(path)
         assert kind == "mbox"
-        assert [(name, label) for name, label, _ in found] == [
+        assert [(name, label) for name, label, _ in contents] == [
             (f"spam.mbox:{n}", "spam") for n in (1, 2, 3)
         ]
-        assert [data.replace(b"\r\n", b"\n").strip() for _, _, data in found] == [
+        assert [data.replace(b"\r\n", b"\n").strip() for _, _, data in contents] == [
             m.replace(b">From", b"From").strip() for m in MESSAGES
         ]
 
@@ -189,9 +189,9 @@ def test_a_long_mbox_is_cut_at_the_right_places(tmp_path):
     head = b"From me Mon Jan  5 12:00:00 2026\nN: %d\n\n"
     messages = [head % n + b"x" * (99_991 * n % 300_000) + b"\n\n" for n in range(40)]
     write(tmp_path, {"ham.mbox": b"".join(messages)})
-    found = [read(entry) for entry in open_corpus(tmp_path / "ham.mbox")]
-    assert [data.split(b"\n")[0] for data in found] == [b"N: %d" % n for n in range(40)]
-    assert sum(map(len, found)) == sum(map(len, messages)) - 40 * 33
+    contents = [read(entry) for entry in open_corpus(tmp_path / "ham.mbox")]
+    assert [data.split(b"\n")[0] for data in contents] == [b"N: %d" % n for n in range(40)]
+    assert sum(map(len, contents)) == sum(map(len, messages)) - 40 * 33
 
 
 def test_labels_from_a_header_are_not_read_as_text(tmp_path):
@@ -210,9 +210,9 @@ def test_maildir_and_folders_of_maildirs(tmp_path):
         tmp_path,
         {"ham/cur/2:2,S": "h", "ham/new/1": "n", ".Junk/cur/3:2,": "j", ".Junk/new/x": "k"},
     )
-    kind, found = listed(tmp_path)
+    kind, contents = listed(tmp_path)
     assert kind == "folders"
-    assert sorted(found) == [
+    assert sorted(contents) == [
         (".Junk/cur/3:2,", "spam", b"j"), (".Junk/new/x", "spam", b"k"),
         ("ham/cur/2:2,S", "ham", b"h"), ("ham/new/1", "ham", b"n"),
     ]  # fmt: skip
@@ -400,14 +400,14 @@ def test_classes_keep_their_case(tmp_path):
 
 def test_dates_do_not_depend_on_where_the_machine_is(tmp_path, monkeypatch):
     (tmp_path / "m").write_bytes(b"Date: Thu, 01 Aug 2002 12:00:00 -0000\n\nx")
-    found = []
+    contents = []
     for zone in ("UTC", "Asia/Tokyo"):
         monkeypatch.setenv("TZ", zone)
         time.tzset()
-        found.append(message_envelope(Entry("m", "ham", str(tmp_path / "m")))[0])
+        contents.append(message_envelope(Entry("m", "ham", str(tmp_path / "m")))[0])
     monkeypatch.undo()
     time.tzset()
-    assert found[0] == found[1] == 1028203200.0
+    assert contents[0] == contents[1] == 1028203200.0
 
 
 def test_all_recipients_are_read(tmp_path):
@@ -466,9 +466,9 @@ def test_texts_between_tabs_are_read_whole(tmp_path):
     assert [entry.text for entry in open_corpus(tmp_path / "a.tsv")] == ["buy\tnow cheap"]
     long = "words " * 20  # longer than a label may be
     write(tmp_path, {"b.tsv": f"Text\tLabel\n{long}\tspam\n{'x' * 2_000_000}\tham\n"})
-    found = list(open_corpus(tmp_path / "b.tsv"))
-    assert [entry.label for entry in found] == ["spam", "ham"]
-    assert [len(entry.text) for entry in found] == [len(long), MAX_FIELD]
+    contents = list(open_corpus(tmp_path / "b.tsv"))
+    assert [entry.label for entry in contents] == ["spam", "ham"]
+    assert [len(entry.text) for entry in contents] == [len(long), MAX_FIELD]
     write(tmp_path, {"b.tsv": "Text\tLabel\nbuy\tnow\tspam\n"})
     with pytest.raises(CorpusError, match=r"b.tsv:2: more columns"):
         [read(entry) for entry in open_corpus(tmp_path / "b.tsv")]
@@ -497,8 +497,8 @@ def test_csv_may_be_separated_otherwise(tmp_path, delimiter):
     write(tmp_path, {"a.csv": "\n".join(map(delimiter.join, lines)).encode()})
     corpus = open_corpus(tmp_path / "a.csv")
     assert [(e.label, e.text) for e in corpus] == [("spam", "buy; now, or"), ("ham", "lunch")]
-    again = open_corpus(tmp_path / "a.csv", label_column="text", text_column="label")
-    assert [e.text for e in again] == ["spam", "ham"]
+    swapped = open_corpus(tmp_path / "a.csv", label_column="text", text_column="label")
+    assert [e.text for e in swapped] == ["spam", "ham"]
     with pytest.raises(CorpusError, match="no column 'x'"):
         open_corpus(tmp_path / "a.csv", label_column="x")
 
@@ -513,9 +513,9 @@ def test_of_a_long_field_of_csv_the_beginning_is_read(tmp_path):
     long = "word " * 400_000
     for text in (long, f'"{long}, and a comma"', '"' + "line\n" * 400_000 + '"'):
         write(tmp_path, {"a.csv": f"label,text\nspam,{text}\nham,lunch\n".encode()})
-        found = list(open_corpus(tmp_path / "a.csv"))
-        assert [entry.label for entry in found] == ["spam", "ham"]
-        assert len(found[0].text) == MAX_FIELD
+        contents = list(open_corpus(tmp_path / "a.csv"))
+        assert [entry.label for entry in contents] == ["spam", "ham"]
+        assert len(contents[0].text) == MAX_FIELD
 
 
 BOX = "From a Thu Jan  1 00:00:00 2026\nSubject: x\n\nhi\n"
@@ -543,15 +543,15 @@ def test_classes_that_would_have_one_name_are_refused(tmp_path, files):
 
 @pytest.mark.parametrize("before", [b"\xef\xbb\xbf", b"\n", b"\r\n\r\n", b"\xef\xbb\xbf\n"])
 def test_an_mbox_may_begin_with_nothing(tmp_path, before):
-    one = b"From me Mon Jan  5 12:00:00 2026\nSubject: %d\n\nx\n\n"
-    write(tmp_path, {"ham.mbox": before + b"".join(one % n for n in range(3))})
+    item = b"From me Mon Jan  5 12:00:00 2026\nSubject: %d\n\nx\n\n"
+    write(tmp_path, {"ham.mbox": before + b"".join(item % n for n in range(3))})
     assert len(list(open_corpus(tmp_path / "ham.mbox"))) == 3
-    found = [one.content for one in messages(str(tmp_path / "ham.mbox"))]
-    assert [text.split(b"\n")[0] for text in found] == [b"Subject: %d" % n for n in range(3)]
+    contents = [item.content for item in messages(str(tmp_path / "ham.mbox"))]
+    assert [text.split(b"\n")[0] for text in contents] == [b"Subject: %d" % n for n in range(3)]
     for text in (b"From me to you\n\nhello", b"From 12:30 on we meet\n\nFrom 2024 on"):
         write(tmp_path, {"text": before + text})
-        (found,) = messages(str(tmp_path / "text"))
-        assert found.content == before + text
+        (contents,) = messages(str(tmp_path / "text"))
+        assert contents.content == before + text
 
 
 def test_an_index_may_begin_with_a_byte_order_mark(tmp_path):

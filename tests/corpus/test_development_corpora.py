@@ -30,10 +30,12 @@ def test_figures_agree_with_an_independent_scorer(corpora, tmp_path, name):
     assert report.summary.messages == report.learned == MESSAGES[name]
     command = [sys.executable, scorer, tmp_path / "results.txt"]
     out = subprocess.run(command, capture_output=True, check=True).stdout
-    mine = json.loads((tmp_path / "summary.json").read_text())
-    theirs = json.loads(out)
-    assert len(theirs) == (2 if name == "r8" else 8)
-    assert {key: mine[key] for key in theirs} == pytest.approx(theirs, rel=1e-9)
+    own_figures = json.loads((tmp_path / "summary.json").read_text())
+    their_figures = json.loads(out)
+    assert len(their_figures) == (2 if name == "r8" else 8)
+    assert {key: own_figures[key] for key in their_figures} == pytest.approx(
+        their_figures, rel=1e-9
+    )
 
 
 @pytest.mark.parametrize("name", ["spamassassin", "sms"])

@@ -156,12 +156,12 @@ def test_commands_read_standard_input(tmp_path, name):
 )  # fmt: skip
 def test_files_that_people_have(tmp_path, name, content, rows):
     (tmp_path / name).write_text(content)
-    found = corpus_rows(tmp_path / name)
+    found_rows = corpus_rows(tmp_path / name)
     if rows is None:
-        assert {label for label, _ in found} == {"ham", "spam"}
-        assert dict(found)["spam"] == "buy now"
+        assert {label for label, _ in found_rows} == {"ham", "spam"}
+        assert dict(found_rows)["spam"] == "buy now"
     else:
-        assert found == rows
+        assert found_rows == rows
 
 
 TEXTS = [f"a text of some words, number {i}" for i in range(12)]

@@ -14,9 +14,9 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-sys.path[:0] = [
-    str(Path(__file__).parents[1] / folder) for folder in ("helpers", "service", "watch", "web")
-]
+sys.path.extend(
+    str(Path(__file__).parents[1] / name) for name in ("helpers", "service", "watch", "web")
+)
 from test_mail_server import HAM, SPAM, Site, taught_with
 
 AT_ONCE = 5  # messages between two kills

@@ -27,9 +27,9 @@ from functools import partial
 from pathlib import Path
 from urllib.parse import quote
 
-sys.path[:0] = [
-    str(Path(__file__).parents[1] / folder) for folder in ("helpers", "service", "watch", "web")
-]
+sys.path.extend(
+    str(Path(__file__).parents[1] / name) for name in ("helpers", "service", "watch", "web")
+)
 import servers
 from postgres import Server, served
 from stream import stream
@@ -390,8 +390,8 @@ class Watch(Taught):
         with Mailbox(self.place, wait=60) as box:
             for number in self.junk:
                 label = box.label_of(digest(self.message(number)))
-                if label is None or label[0] != "spam":
-                    problems.append(f"message {number} was put into Junk, and is {label}")
+                if label is not None:  # it was seen nowhere else, so nobody has moved it
+                    problems.append(f"message {number} was put into Junk unseen, and is {label}")
         return problems
 
 

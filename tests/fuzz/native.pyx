@@ -139,44 +139,7 @@ cdef int html(const uint8_t *data, size_t size) except -1:
 
 # Headers
 
-cdef tuple slow_header(bytes data, Py_ssize_t start, Py_ssize_t end, Py_ssize_t most):
-    """The fields of a header, a line at a time."""
-    cdef Py_ssize_t at = start, stop, following, colon
-    cdef list fields = []
-    cdef list current = None
-    cdef bint more = False
-    cdef bytes line, name
-    while at < end:
-        stop = data.find(b"\n", at, end)
-        following = stop + 1
-        if stop < 0:
-            stop = following = end
-        line = data[at:stop]
-        name = line[:max(line.find(b":"), 0)]
-        if line[:1] in (b" ", b"\t"):
-            if current is not None:
-                current[2] = stop
-        elif name and not name.strip(PRINTED):
-            current = None
-            if len(fields) < most:
-                colon = len(name) + 1
-                current = [name, at + len(line) - len(line[colon:].lstrip(b" \t")), stop]
-                fields.append(current)
-            else:
-                more = True
-        elif line.startswith((b"From ", b">From ")):
-            current = None
-        else:
-            break
-        at = following
-    found = [(name, data[begin:last]) for name, begin, last in fields]
-    index = {}
-    for name, value in found:
-        index.setdefault(name.lower(), value)
-    return found, index, at, more
-
-
-PRINTED = bytes(c for c in range(33, 127) if c != ord(":"))
+from fuzz.texts import slow_header
 
 
 cdef int header(const uint8_t *data, size_t size) except -1:

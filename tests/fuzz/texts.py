@@ -130,11 +130,13 @@ def slow_header(data: bytes, start: int, end: int, limit: int) -> tuple:
         if line[:1] in (b" ", b"\t"):
             if current is not None:
                 current[-1] = stop if len(current) == 3 else following
-        elif match := re.match(rb"(?:\0|\xef\xbb\xbf)*+([!-9;-~]+)[ \t]*:[ \t]*", line):
+        elif (match := re.match(rb"(?:\0|\xef\xbb\xbf)*+([!-9;-~]+)([ \t]*):[ \t]*", line)) and (
+            not match[2] or data.find(b"\n\n", position, end) >= 0
+        ):
             is_cut = is_cut or len(fields) >= limit
             current = [match[1], position + match.end(), stop]
             fields.append(current)
-        elif line.startswith((b"From ", b">From ")):
+        elif not match and line.startswith((b"From ", b">From ")):
             current = None
         elif data.find(b"\n\n", position, end) < 0:
             break

@@ -38,7 +38,9 @@ def library_texts(message: email.message.Message) -> list[str]:
         payload = part.get_payload(decode=True)
         if any("Base64" in type(defect).__name__ for defect in part.defects):
             raise UnicodeError  # the library leaves bad base64 as it is
-        texts.append(payload.decode(part.get_content_charset("utf-8")))
+        charset = part.get_content_charset("utf-8")
+        # As in browsers, the label of Latin-1 means its superset.
+        texts.append(payload.decode("cp1252" if charset == "iso-8859-1" else charset))
     return texts
 
 

@@ -8,6 +8,7 @@ from itertools import islice
 
 import numpy as np
 import pytest
+from commands import streamnb_command
 from mailboxes import HAM, MESSAGES, SPAM, exported, mails, same_counts
 
 from streamnb import Mailbox, MailClassifier, MultinomialNB
@@ -279,7 +280,8 @@ def test_steps_that_lead_nowhere_are_refused(sample, box, tmp_path, size, why):
         head, *lines = unended(exported(other))
     for number in (-1, -2):  # each of them would do, both are too much
         last = json.loads(lines[number])
-        last["receipt"][3] = [[size] * 4, [0.0] * 4, [size, 0.0], [0.0, 0.0]]
+        step = [[size] * 4, [0.0] * 4, [size, 0.0], [0.0, 0.0]]
+        last["receipt"][3] = [step, step]
         lines[number] = json.dumps(last).encode() + b"\n"
     (tmp_path / "x").write_bytes(b"".join([head, *lines]))
     with pytest.raises(StateError, match=f"x.*{why}"):
@@ -363,3 +365,60 @@ def test_mail_with_zero_bytes_is_exported_and_imported(box, tmp_path, mail):
         assert [counts.rows()[3] for counts in other.counts] == [
             counts.rows()[3] for counts in box.counts
         ]
+
+
+DUMP = b".MSG_COUNT %d %d\nhello 1 9\npills 8 0\nsubj:cheap 5 1\n"
+
+
+def test_a_newer_word_list_replaces_the_older_one(box, tmp_path):
+    path = tmp_path / "words"
+    path.write_bytes(DUMP % (10, 10))
+    import_file(box, str(path), replace=True)
+    before = exported(box)
+    path.write_bytes(DUMP % (30, 40))
+    import_file(box, str(path), replace=True)
+    assert sorted(box.classifier.messages().values()) == [30, 40]
+    import_file(box, str(path), replace=True)  # the same file again
+    assert sorted(box.classifier.messages().values()) == [30, 40]
+    path.write_bytes(DUMP % (10, 10))
+    import_file(box, str(path), replace=True)
+    assert sorted(box.classifier.messages().values()) == [10, 10]
+    assert len(before.splitlines()) == len(exported(box).splitlines())
+    assert box.verify() == []
+
+
+def test_what_is_replaced_must_be_clear(box, tmp_path):
+    for name, count in (("a", 10), ("b", 11), ("c", 12)):
+        (tmp_path / name).write_bytes(DUMP % (count, count))
+        if name != "c":
+            import_file(box, str(tmp_path / name))
+    with pytest.raises(StateError, match="several files were imported"):
+        import_file(box, str(tmp_path / "c"), replace=True)
+
+
+@pytest.mark.parametrize(
+    ("content", "name"),
+    [
+        (
+            b"v\t3\tdb_version # this must be the first line!!!\nv\t10\tnum_spam\n",
+            "sa-learn --backup",
+        ),
+        (b'"120","340"\r\n"subject:cheap","1","20"\r\n', "SpamBayes"),
+        (b"120,340\nsubject:cheap,1,20\n", "SpamBayes"),
+        (b"nothing of the kind\n", "expected 'token"),
+        (b"", "MSG_COUNT"),
+    ],
+)
+def test_a_failed_import_names_the_format_and_leaves_no_database(tmp_path, content, name):
+    (tmp_path / "x").write_bytes(content)
+    status, _, error = streamnb_command("import", tmp_path / "x", "--db", tmp_path / "new.db")
+    assert (status, error.count("\n")) == (4, 1)
+    assert name in error
+    assert [path.name for path in tmp_path.iterdir()] == ["x"]
+
+
+def test_an_import_says_what_its_classes_need(tmp_path):
+    (tmp_path / "x").write_bytes(DUMP % (1000, 1000))
+    status, out, _ = streamnb_command("import", tmp_path / "x", "--db", tmp_path / "new.db")
+    assert status == 0
+    assert "spam: unsure at first, sure after about 20 more spam messages" in out

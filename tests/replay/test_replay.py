@@ -777,7 +777,7 @@ def test_a_prior_that_leaves_a_class_out_is_told(sample):
     options = ("--set", "model.kind=multinomial", "--set", "model.prior={ham: .5, spma: .5}")
     status, _, error = streamnb_command("replay", sample, *options, "--quiet")
     assert (status, error.count("\n")) == (2, 1)
-    assert "model.prior: it has no probability for class 'spam'; there are" in error
+    assert "prior: no share for class 'spam', only for" in error
     status, _, error = streamnb_command("fit", sample, *options, "-o", "prior.snb")
     assert (status, error.count("\n")) == (2, 1)
     assert not Path("prior.snb").exists()

@@ -71,22 +71,22 @@ def test_every_configuration_is_sound(experiments):
     st.integers(0, 5),
 )
 def test_splits_are_splits(labels, share, stratified, seed):
-    made = StratifiedConfig if stratified else RandomConfig
-    config = made(test=share, trials=3, seed=seed)
+    config_data = StratifiedConfig if stratified else RandomConfig
+    config = config_data(test=share, trials=3, seed=seed)
     if stratified and max(map(labels.count, labels)) < 2:
         with pytest.raises(ConfigError, match="nothing to test"):
             list(split_rows(labels, config, 0))
         return
-    found = list(split_rows(labels, config, 0))
-    assert len(found) == 3
-    for learned, tested in found:
+    results = list(split_rows(labels, config, 0))
+    assert len(results) == 3
+    for learned, tested in results:
         assert sorted([*learned.tolist(), *tested.tolist()]) == list(range(len(labels)))
         assert min(len(learned), len(tested)) >= 1
-    again = list(split_rows(labels, config, 0))
+    repeated = list(split_rows(labels, config, 0))
     assert all(
         np.array_equal(a, b)
-        for one, other in zip(found, again, strict=True)
-        for a, b in zip(one, other, strict=True)
+        for item, other in zip(results, repeated, strict=True)
+        for a, b in zip(item, other, strict=True)
     )
 
 
@@ -139,7 +139,9 @@ def test_the_weather_experiment(experiments, repository):
     no = [i for i, (_, y) in enumerate(rows) if y == "no"]
     yes = [i for i, (_, y) in enumerate(rows) if y == "yes"]
     exact = {
-        "random": exact_accuracy(rows, [set(one) for one in itertools.combinations(range(14), 10)]),
+        "random": exact_accuracy(
+            rows, [set(item) for item in itertools.combinations(range(14), 10)]
+        ),
         "stratified": exact_accuracy(
             rows,
             [
@@ -186,27 +188,30 @@ def test_which_days_go_wrong(experiments):
 def test_the_wheat_experiment_agrees_with_scikit_learn(experiments):
     config = configured(experiments, "wheat", splits={"trials": 10})
     assert len(holdout_fractions(config.splits)) == 100
-    found = run(config)
-    ours, theirs = found.models["streamnb"].points, found.models["scikit-learn"].points
-    assert (ours[0].test, ours[-1].test, len(ours)) == (0.01, 0.98, 100)
-    for a, b in zip(ours, theirs, strict=True):
+    results = run(config)
+    own_points, their_points = (
+        results.models["streamnb"].points,
+        results.models["scikit-learn"].points,
+    )
+    assert (own_points[0].test, own_points[-1].test, len(own_points)) == (0.01, 0.98, 100)
+    for a, b in zip(own_points, their_points, strict=True):
         if a.test < 0.9:
             assert abs(a.mean - b.mean) <= 0.002
-    middle = [point.mean for point in ours if 0.2 < point.test < 0.8]
+    middle = [point.mean for point in own_points if 0.2 < point.test < 0.8]
     assert 0.89 < np.mean(middle) < 0.92
-    assert ours[-1].mean < 0.6  # four kernels to learn from
+    assert own_points[-1].mean < 0.6  # four kernels to learn from
 
 
 def test_digits(experiments):
-    found = run(configured(experiments, "digits", splits={"trials": 3}))
-    assert found.shape == (8, 8)
-    assert len(found.classes) == 10
-    assert found.models["gaussian"].points[0].mean > 0.9
-    assert found.models["bernoulli"].points[0].mean > 0.86
-    assert len(found.models["gaussian"].class_means["7"]) == 64
+    results = run(configured(experiments, "digits", splits={"trials": 3}))
+    assert results.shape == (8, 8)
+    assert len(results.classes) == 10
+    assert results.models["gaussian"].points[0].mean > 0.9
+    assert results.models["bernoulli"].points[0].mean > 0.86
+    assert len(results.models["gaussian"].class_means["7"]) == 64
     two = run(configured(experiments, "two_digits", splits={"trials": 3}))
     assert two.classes == ["5", "6"]
-    assert min(of.points[0].mean for of in two.models.values()) > 0.97
+    assert min(value.points[0].mean for value in two.models.values()) > 0.97
 
 
 def idx(array):
@@ -233,11 +238,11 @@ def small_mnist(folder, n=60):
 
 def test_the_mnist_configuration_reads_its_files(experiments, tmp_path):
     files = small_mnist(tmp_path)
-    found = run(configured(experiments, "mnist", data=files))
-    assert (found.rows, found.features, found.shape) == (60, 16, (4, 4))
-    assert found.models["gaussian"].points[0].mean == 1.0
-    assert found.models["gaussian"].points[0].tested == 15
-    means = np.array(found.models["gaussian"].class_means["1"])
+    results = run(configured(experiments, "mnist", data=files))
+    assert (results.rows, results.features, results.shape) == (60, 16, (4, 4))
+    assert results.models["gaussian"].points[0].mean == 1.0
+    assert results.models["gaussian"].points[0].tested == 15
+    means = np.array(results.models["gaussian"].class_means["1"])
     assert 0 <= means.min() < means.max() <= 255  # the images themselves
 
 
@@ -252,10 +257,10 @@ def test_epsilon_is_that_of_the_text(tmp_path):
     X[y == 1, 2] = 0  # a pixel that is always white
     model = GaussianNB(var_smoothing=0, epsilon=0.01).fit(X, y)
     for k in range(3):
-        mine = X[y == k]
-        score = norm.logpdf(X, loc=mine.mean(axis=0), scale=mine.std(axis=0) + 0.01).sum(
-            axis=1
-        ) + np.log((y == k).mean())
+        class_rows = X[y == k]
+        score = norm.logpdf(
+            X, loc=class_rows.mean(axis=0), scale=class_rows.std(axis=0) + 0.01
+        ).sum(axis=1) + np.log((y == k).mean())
         assert model._score_rows(X)[:, k] == pytest.approx(score, rel=1e-9)
 
 
@@ -268,8 +273,8 @@ def test_prequential(experiments):
             "splits": {"kind": "prequential", "trials": 20},
         }
     )
-    found = run(config)
-    for result in found.models.values():
+    results = run(config)
+    for result in results.models.values():
         assert len(result.curve) == 14
         assert result.curve[0] == 0  # nothing was learned yet
         assert result.points[0].mean == pytest.approx(np.mean(result.curve))
@@ -278,34 +283,34 @@ def test_prequential(experiments):
 
 def prequential(experiments, models, trials=3, on_trial=lambda done, total: None):
     wheat = configured(experiments, "wheat").data.path
-    made = {
+    config_data = {
         "data": {"kind": "csv", "path": wheat, "label": "variety"},
         "models": models,
         "splits": {"kind": "prequential", "trials": trials},
     }
-    return run(build_experiment(made), on_trial)
+    return run(build_experiment(config_data), on_trial)
 
 
 def test_prequential_beside_scikit_learn(experiments):
     """Told of all classes before, as it must be, it is no worse than a model of the same counts."""
-    theirs = {"kind": "scikit-learn"}
-    found = prequential(
+    scikit = {"kind": "scikit-learn"}
+    results = prequential(
         experiments,
         {
             "bernoulli": {"kind": "bernoulli"},
             "multinomial": {"kind": "multinomial", "length_norm_power": 0},
-            "their bernoulli": {**theirs, "estimator": "BernoulliNB"},
-            "their multinomial": {**theirs, "estimator": "MultinomialNB"},
-            "their gaussian": {**theirs, "estimator": "GaussianNB"},
+            "their bernoulli": {**scikit, "estimator": "BernoulliNB"},
+            "their multinomial": {**scikit, "estimator": "MultinomialNB"},
+            "their gaussian": {**scikit, "estimator": "GaussianNB"},
         },
     )
-    means = {name: of.points[0].mean for name, of in found.models.items()}
+    means = {name: value.points[0].mean for name, value in results.models.items()}
     assert means["their multinomial"] == pytest.approx(means["multinomial"], abs=0.01)
     assert means["their bernoulli"] == pytest.approx(means["bernoulli"], abs=0.01)
-    for of in found.models.values():
-        assert min(of.fit_seconds, of.predict_seconds) > 1e-5
+    for value in results.models.values():
+        assert min(value.fit_seconds, value.predict_seconds) > 1e-5
     with pytest.raises(ConfigError, match="LinearDiscriminantAnalysis has no partial_fit"):
-        prequential(experiments, {"lda": {**theirs, "estimator": "LinearDiscriminantAnalysis"}})
+        prequential(experiments, {"lda": {**scikit, "estimator": "LinearDiscriminantAnalysis"}})
 
 
 def test_an_interrupted_prequential_run_keeps_whole_trials(experiments):
@@ -314,26 +319,26 @@ def test_an_interrupted_prequential_run_keeps_whole_trials(experiments):
             raise KeyboardInterrupt
 
     models = {"a": {"kind": "gaussian"}, "b": {"kind": "gaussian", "ddof": 1}}
-    found = prequential(experiments, models, 5, interrupt)
+    results = prequential(experiments, models, 5, interrupt)
     whole = prequential(experiments, models, 2)
-    assert found.interrupted
+    assert results.interrupted
     for name in models:
-        assert found.models[name].points == whole.models[name].points
-        assert found.models[name].curve == whole.models[name].curve
-        assert found.models[name].tested == whole.models[name].tested
+        assert results.models[name].points == whole.models[name].points
+        assert results.models[name].curve == whole.models[name].curve
+        assert results.models[name].tested == whole.models[name].tested
 
 
 def test_questions_are_prepared_as_the_table_is(experiments):
     wheat = configured(experiments, "wheat").data.path
     row = {"area": 15.26, "perimeter": 14.84, "compactness": 0.871}
     for prepared, model in (({"bins": 5}, "categorical"), ({"scale": "min-max"}, "gaussian")):
-        made = {
+        config_data = {
             "data": {"kind": "csv", "path": wheat, "label": "variety", **prepared},
             "models": {"m": {"kind": model}},
             "splits": {"kind": "none"},
             "queries": [row],
         }
-        (answer,) = run(build_experiment(made)).answers
+        (answer,) = run(build_experiment(config_data)).answers
         assert max(answer.probabilities["m"], key=answer.probabilities["m"].get) == "1"
         assert answer.probabilities["m"]["1"] > 0.6
 
@@ -390,7 +395,7 @@ def test_all_models_answer(experiments):
         "asym_coeff": 2.221,
         "groove_len": 5.22,
     }
-    found = run(
+    results = run(
         build_experiment(
             {
                 "data": {"kind": "csv", "path": path},
@@ -400,7 +405,7 @@ def test_all_models_answer(experiments):
             }
         )
     )
-    (answer,) = found.answers
+    (answer,) = results.answers
     assert set(answer.probabilities) == set(models)
     for shares in answer.probabilities.values():
         assert sum(shares.values()) == pytest.approx(1)
@@ -417,12 +422,12 @@ def written(path, text):
 
 def test_columns_are_numbers_or_text(tmp_path):
     config = written(tmp_path / "t.csv", "a,b,c,y\n1,x,?,p\n2.5,,3,q\n,2,4,p\n")
-    found = read_examples(config)
-    assert found.table.names == ["a", "b", "c"]
-    assert found.table.values.tolist()[0][:2] == [1.0, "x"]
-    assert found.table.values[1, 1] is None
-    assert np.isnan(found.table.values[2, 0])
-    assert found.labels == ["p", "q", "p"]
+    results = read_examples(config)
+    assert results.table.names == ["a", "b", "c"]
+    assert results.table.values.tolist()[0][:2] == [1.0, "x"]
+    assert results.table.values[1, 1] is None
+    assert np.isnan(results.table.values[2, 0])
+    assert results.labels == ["p", "q", "p"]
     text = read_examples(CsvConfig(path=config.path, text=("a",), label="y", columns=("a",)))
     assert text.table.values.ravel().tolist() == ["1", "2.5", None]
     binned = read_examples(CsvConfig(path=config.path, bins=2, columns=("a", "b")))
@@ -517,9 +522,9 @@ def test_a_prior_must_name_the_classes(tmp_path, kind, prior, message):
 
 def test_lines_end_where_csv_has_them_end(tmp_path):
     text = "a,y\nx\u2028z,p\r\nw\x0cv,q\r'\x1c',p\n"
-    found = read_examples(written(tmp_path / "t.csv", text))
-    assert found.table.values.ravel().tolist() == ["x\u2028z", "w\x0cv", "'\x1c'"]
-    assert found.labels == ["p", "q", "p"]
+    results = read_examples(written(tmp_path / "t.csv", text))
+    assert results.table.values.ravel().tolist() == ["x\u2028z", "w\x0cv", "'\x1c'"]
+    assert results.labels == ["p", "q", "p"]
 
 
 @pytest.mark.parametrize(
@@ -527,31 +532,31 @@ def test_lines_end_where_csv_has_them_end(tmp_path):
 )
 def test_what_is_no_number_is_named_with_its_line(tmp_path, transposed, text):
     path = written(tmp_path / "t.csv", text).path
-    found = read_examples(CsvConfig(path=path, transposed=transposed))
-    assert found.text == {"b": "t.csv:3: 'x'"}
+    results = read_examples(CsvConfig(path=path, transposed=transposed))
+    assert results.text == {"b": "t.csv:3: 'x'"}
 
 
 @pytest.mark.parametrize("prepared", [{"bins": 3}, {"scale": "min-max"}])
 def test_what_is_tested_has_no_part_in_how_values_are_prepared(tmp_path, prepared):
     """Every model sees ranges and scales of the rows that are learned, whatever else there is."""
     rows = [(i, "pq"[i % 2]) for i in range(12)]
-    seen = []
+    outputs = []
     for extreme in (50, 5e9):
         text = "a,y\n" + "".join(f"{x},{y}\n" for x, y in [*rows, (extreme, "p")])
         examples = read_examples(CsvConfig(path=written(tmp_path / "t.csv", text).path, **prepared))
         transform = examples.prepare(examples.table.select(np.arange(12)))
-        seen.append(transform(examples.table.select(np.arange(12))).values.tolist())
-    assert seen[0] == seen[1]
-    assert len({value for (value,) in seen[0]}) == (3 if "bins" in prepared else 12)
+        outputs.append(transform(examples.table.select(np.arange(12))).values.tolist())
+    assert outputs[0] == outputs[1]
+    assert len({value for (value,) in outputs[0]}) == (3 if "bins" in prepared else 12)
 
 
 def test_a_column_that_is_all_missing(tmp_path):
     config = written(tmp_path / "t.csv", "a,b,y\n1,,p\n2,,q\n3,,p\n4,,q\n")
     for prepared in ({"bins": 2}, {"scale": "min-max"}):
         examples = read_examples(CsvConfig(path=config.path, **prepared))
-        found = examples.prepare(examples.table)(examples.table).values
-        assert found[:, 0].tolist() in ([0, 0, 1, 1], [0, 1 / 3, 2 / 3, 1])
-        assert all(value is None or value != value for value in found[:, 1].tolist())
+        results = examples.prepare(examples.table)(examples.table).values
+        assert results[:, 0].tolist() in ([0, 0, 1, 1], [0, 1 / 3, 2 / 3, 1])
+        assert all(value is None or value != value for value in results[:, 1].tolist())
 
 
 BAD_TABLES = {
@@ -570,12 +575,12 @@ BAD_TABLES = {
 }
 
 
-@pytest.mark.parametrize(("text", "why"), BAD_TABLES.values(), ids=BAD_TABLES)
-def test_bad_tables_are_one_line(tmp_path, text, why):
+@pytest.mark.parametrize(("text", "message"), BAD_TABLES.values(), ids=BAD_TABLES)
+def test_bad_tables_are_one_line(tmp_path, text, message):
     path = tmp_path / "t.csv"
     if text is not None:
         written(path, text)
-    with pytest.raises(CorpusError, match=why) as error:
+    with pytest.raises(CorpusError, match=message) as error:
         read_examples(CsvConfig(path=str(path)))
     assert "t.csv" in str(error.value)
     assert "\n" not in str(error.value)
@@ -583,7 +588,7 @@ def test_bad_tables_are_one_line(tmp_path, text, why):
 
 def test_columns_that_are_not_there(tmp_path):
     config = written(tmp_path / "t.csv", "a,y\n1,p\n2,q\n")
-    for keys, why in (
+    for keys, message in (
         ({"label": "z"}, "no column 'z'"),
         ({"columns": ("b",)}, "no column 'b'"),
         ({"text": ("b",)}, "no column 'b'"),
@@ -593,7 +598,7 @@ def test_columns_that_are_not_there(tmp_path):
         ({"bins": 2, "scale": "min-max"}, "data.scale"),
         ({"classes": ("p", "r")}, "'r' is none of the labels"),
     ):
-        with pytest.raises(ConfigError, match=why):
+        with pytest.raises(ConfigError, match=message):
             read_examples(CsvConfig(path=config.path, **keys))
 
 
@@ -614,11 +619,11 @@ BAD_IDX = {
 }
 
 
-@pytest.mark.parametrize(("data", "why"), BAD_IDX.values(), ids=BAD_IDX)
-def test_bad_images_are_one_line(tmp_path, data, why):
+@pytest.mark.parametrize(("data", "message"), BAD_IDX.values(), ids=BAD_IDX)
+def test_bad_images_are_one_line(tmp_path, data, message):
     (tmp_path / "i").write_bytes(data)
     (tmp_path / "l").write_bytes(idx(np.zeros(4)))
-    with pytest.raises(CorpusError, match=why):
+    with pytest.raises(CorpusError, match=message):
         read_examples(IdxConfig(images=(str(tmp_path / "i"),), labels=(str(tmp_path / "l"),)))
 
 
@@ -637,14 +642,14 @@ def test_the_command_and_its_files(experiments, tmp_path):
     assert (status, err) == (0, "")
     assert "14 rows, 4 features, 2 classes" in out
     assert "of" in out.split("wrong")[1]
-    found = json.loads((tmp_path / "w" / "experiment.json").read_text())
+    results = json.loads((tmp_path / "w" / "experiment.json").read_text())
     status, out, _ = streamnb_command("experiment", tmp_path / "w" / "config.yaml", "--json")
-    again = json.loads(out)
-    for one in (found, again):
-        del one["seconds"]
-        for result in one["models"].values():
+    repeated = json.loads(out)
+    for item in (results, repeated):
+        del item["seconds"]
+        for result in item["models"].values():
             del result["fit_seconds"], result["predict_seconds"]
-    assert (status, again) == (0, found)
+    assert (status, repeated) == (0, results)
     with open(tmp_path / "w" / "rows.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == 14
@@ -757,17 +762,17 @@ MISUSES = {
 }
 
 
-@pytest.mark.parametrize(("arguments", "wanted", "why"), MISUSES.values(), ids=MISUSES)
-def test_misuse_is_one_line(experiments, tmp_path, arguments, wanted, why):
+@pytest.mark.parametrize(("arguments", "wanted", "message"), MISUSES.values(), ids=MISUSES)
+def test_misuse_is_one_line(experiments, tmp_path, arguments, wanted, message):
     arguments = [
-        one.replace("{weather}", str(experiments / "weather.yaml")).replace(
+        item.replace("{weather}", str(experiments / "weather.yaml")).replace(
             "{wheat}", str(experiments.parents[1] / "corpora" / "tables" / "wheat_seeds.csv")
         )
-        for one in arguments
+        for item in arguments
     ]
     status, out, err = streamnb_command("experiment", *arguments, cwd=tmp_path)
     assert (status, out) == (wanted, "")
-    assert why in err
+    assert message in err
 
 
 def test_interrupted_it_says_so(experiments, tmp_path):
@@ -792,8 +797,8 @@ main()
     )  # fmt: skip
     assert (done.returncode, json.loads(done.stdout)["interrupted"]) == (130, True)
     assert "interrupted" in done.stderr
-    found = json.loads((tmp_path / "wheat" / "experiment.json").read_text())
-    assert found == json.loads(done.stdout)
+    results = json.loads((tmp_path / "wheat" / "experiment.json").read_text())
+    assert results == json.loads(done.stdout)
 
 
 def test_shares_at_equal_distances():
@@ -812,5 +817,5 @@ def test_reading_csv_is_linear(tmp_path):
     writer.writerow([f"c{i}" for i in range(2000)])
     for i in range(50):
         writer.writerow([*range(1999), "pq"[i % 2]])
-    found = read_examples(written(tmp_path / "t.csv", wide.getvalue()))
-    assert found.table.values.shape == (50, 1999)
+    results = read_examples(written(tmp_path / "t.csv", wide.getvalue()))
+    assert results.table.values.shape == (50, 1999)

@@ -85,7 +85,7 @@ def trained(name, stream):
     return model
 
 
-def known(model):
+def learned_state(model):
     """All that a model knows, but for the order it came in and what has no count."""
     described, arrays = model.statistics.state()
     return (
@@ -103,10 +103,10 @@ def scores(model, probes=PROBES):
 
 
 def same(a, b, rel=1e-9):
-    for one, other in zip(a, b, strict=True):
+    for item, other in zip(a, b, strict=True):
         # A class of which nothing is left is known to one and not to the other.
-        keys = {key for part in (one, other) for key, value in part.items() if value > -math.inf}
-        assert {key: one[key] for key in keys} == pytest.approx(
+        keys = {key for part in (item, other) for key, value in part.items() if value > -math.inf}
+        assert {key: item[key] for key in keys} == pytest.approx(
             {key: other[key] for key in keys}, rel=rel, abs=1e-9
         )
 
@@ -114,15 +114,15 @@ def same(a, b, rel=1e-9):
 @by_model
 @given(data=st.data())
 def test_learn_then_unlearn_leaves_what_was(name, data):
-    stream, more = data.draw(streams(name)), data.draw(streams(name))
-    model = trained(name, [*stream, *more])
-    order = data.draw(st.permutations(more))
+    stream, extra = data.draw(streams(name)), data.draw(streams(name))
+    model = trained(name, [*stream, *extra])
+    order = data.draw(st.permutations(extra))
     for x, y, w in order:
         model.unlearn_one(x, y, w)
-    once = trained(name, [*stream, *more])
-    for x, y, w in reversed(more):
-        once.unlearn_one(x, y, w)
-    assert known(model) == known(once)  # to the last bit, in any order
+    single = trained(name, [*stream, *extra])
+    for x, y, w in reversed(extra):
+        single.unlearn_one(x, y, w)
+    assert learned_state(model) == learned_state(single)  # to the last bit, in any order
     assert {label: w for label, w in model.class_weights.items() if w} == {
         label: w for label, w in trained(name, stream).class_weights.items() if w
     }
@@ -136,21 +136,21 @@ def test_merge_equals_having_learned_both(name, data):
     a, b = data.draw(streams(name)), data.draw(streams(name))
     merged = trained(name, a)
     other = trained(name, b)
-    before = known(other)
+    before = learned_state(other)
     merged.merge(other)
-    assert known(other) == before
-    both = trained(name, [*a, *b])
-    assert known(merged) == known(both)
-    assert scores(merged) == scores(both)
+    assert learned_state(other) == before
+    pair = trained(name, [*a, *b])
+    assert learned_state(merged) == learned_state(pair)
+    assert scores(merged) == scores(pair)
 
 
 @by_model
 @given(data=st.data())
 def test_many_equals_one_and_the_order_of_features_does_not_matter(name, data):
     stream = data.draw(streams(name))
-    one = trained(name, stream)
+    item = trained(name, stream)
     turned = trained(name, [(dict(reversed(x.items())), y, w) for x, y, w in stream])
-    same(scores(one), scores(turned))
+    same(scores(item), scores(turned))
     many = MODELS[name].clone()
     frame = pd.DataFrame(
         [{key: x.get(key) for key in "abc"} for x, _, _ in stream],
@@ -158,11 +158,11 @@ def test_many_equals_one_and_the_order_of_features_does_not_matter(name, data):
         dtype=object,
     )
     many.learn_many(frame, [y for _, y, _ in stream], [w for _, _, w in stream])
-    same(scores(many), scores(one))
+    same(scores(many), scores(item))
     if stream:
         table = many.predict_proba_many(frame)
         for x, row in zip((x for x, _, _ in stream), table.to_dict("records"), strict=True):
-            assert one.predict_proba_one(x) == pytest.approx(row, abs=1e-9)
+            assert item.predict_proba_one(x) == pytest.approx(row, abs=1e-9)
 
 
 @by_model
@@ -173,20 +173,20 @@ def test_models_come_back_from_files(tmp_path_factory, name, data):
         model.prior = {"p": 2.0, 3: 1.0}
     path = tmp_path_factory.mktemp("model") / "m.snb"
     model.save(path)
-    again = load(path)
-    assert type(again) is type(model)
-    assert again._get_params() == {
+    repeated = load(path)
+    assert type(repeated) is type(model)
+    assert repeated._get_params() == {
         **model._get_params(),
         **{
-            key: again._get_params()[key]
+            key: repeated._get_params()[key]
             for key in ("parents", "numeric", "categorical")
-            if hasattr(again, key)
+            if hasattr(repeated, key)
         },
     }
-    assert scores(again) == scores(model)
-    assert known(again) == known(model)
+    assert scores(repeated) == scores(model)
+    assert learned_state(repeated) == learned_state(model)
     assert scores(pickle.loads(pickle.dumps(model))) == scores(model)
-    again.learn_one({"a": 1}, "p")
+    repeated.learn_one({"a": 1}, "p")
 
 
 @by_model
@@ -240,7 +240,7 @@ def test_a_bad_value_is_named():
 @by_model
 def test_what_was_never_learned_cannot_be_unlearned(name):
     model = trained(name, [({"a": 1, "b": 2}, "p", 2.0), ({"a": 4, "b": 3}, "q", 1.0)])
-    before, probabilities = known(model), scores(model)
+    before, probabilities = learned_state(model), scores(model)
     for x, y, w in [
         ({"a": 4, "b": 3}, "p", 1.0),
         ({"a": 1}, "new", 1.0),
@@ -249,7 +249,7 @@ def test_what_was_never_learned_cannot_be_unlearned(name):
     ]:
         with pytest.raises(ValueError, match="cannot unlearn"):
             model.unlearn_one(x, y, w)
-        assert known(model) == before
+        assert learned_state(model) == before
     assert scores(model) == probabilities
 
 
@@ -290,22 +290,22 @@ def test_what_cannot_have_been_learned_changes_nothing(name, learned, unlearned)
 )  # fmt: skip
 def test_columns_of_frames_are_what_their_rows_are(values):
     rows, y = [{"f": value} for value in values], ["p", "q", "p", "q"]
-    one = CategoricalNB()
+    item = CategoricalNB()
     for row, label in zip(rows, y, strict=True):
-        one.learn_one(row, label)
+        item.learn_one(row, label)
     table = pa.table({"f": pa.array(values, from_pandas=True)})
     encoded = pa.table({"f": table["f"].combine_chunks().dictionary_encode()})
     frame = pd.DataFrame(rows)
     for many in (rows, frame, frame.astype("category"), table, encoded):
         model = CategoricalNB()
         model.learn_many(many, y)
-        assert model.likelihoods("p", "f") == one.likelihoods("p", "f")
-        found = np.array(model.predict_proba_many(many)).reshape(-1)
+        assert model.likelihoods("p", "f") == item.likelihoods("p", "f")
+        result = np.array(model.predict_proba_many(many)).reshape(-1)
         expected = [
-            [one.predict_proba_one(row)[label] for label in sorted(one.labels)] for row in rows
+            [item.predict_proba_one(row)[label] for label in sorted(item.labels)] for row in rows
         ]
-        shown = found if len(found) == 8 else np.array(model.predict_proba_many(many).to_pandas())
-        assert np.array(shown).reshape(4, 2) == pytest.approx(np.array(expected), rel=1e-12)
+        text = result if len(result) == 8 else np.array(model.predict_proba_many(many).to_pandas())
+        assert np.array(text).reshape(4, 2) == pytest.approx(np.array(expected), rel=1e-12)
 
 
 def test_rows_by_name_are_not_their_names():
@@ -317,18 +317,18 @@ def test_rows_by_name_are_not_their_names():
         with pytest.raises(ValueError, match="expected a matrix"):
             model.learn_many(wrong, ["p", "q"])
     masked = np.ma.masked_array([[1.0, 2.0], [3.0, 4.0]], mask=[[1, 0], [0, 0]])
-    one = GaussianNB()
-    one.learn_many(masked, ["x", "x"])
-    assert one.feature_moments("x", 0)[:2] == (1, 3.0)
+    item = GaussianNB()
+    item.learn_many(masked, ["x", "x"])
+    assert item.feature_moments("x", 0)[:2] == (1, 3.0)
 
 
 def test_classes_and_levels_that_come_together():
-    one, many = CategoricalNB(), CategoricalNB()
+    item, many = CategoricalNB(), CategoricalNB()
     rows = [{"id": f"u{i}", "of": i % 3} for i in range(200)]
     for i, row in enumerate(rows):
-        one.learn_one(row, f"c{i}")
+        item.learn_one(row, f"c{i}")
     many.learn_many(rows, [f"c{i}" for i in range(200)])
-    assert one.predict_proba_one(rows[7]) == many.predict_proba_one(rows[7])
+    assert item.predict_proba_one(rows[7]) == many.predict_proba_one(rows[7])
 
 
 @by_model
@@ -348,7 +348,7 @@ def test_a_model_merges_with_itself(name):
     stream = [({"a": 1, "b": 2}, "p", 1.0), ({"a": 4, "b": 3}, "q", 2.0)]
     model = trained(name, stream)
     model.merge(model)
-    assert known(model) == known(trained(name, [*stream, *stream]))
+    assert learned_state(model) == learned_state(trained(name, [*stream, *stream]))
 
 
 def test_too_many_features_to_be_paired():
@@ -412,18 +412,20 @@ def data(seed, n=60, d=4, classes=3):
 def test_gaussian_agrees_with_scikit_learn(seed, smoothing):
     X, y = data(seed)
     w = np.random.default_rng(seed).integers(1, 4, len(y))
-    ours = GaussianNB(var_smoothing=smoothing)
+    own_model = GaussianNB(var_smoothing=smoothing)
     for weights, repeated in ((None, np.ones_like(w)), (w, w)):
         # (Theirs leaves weights out of the largest variance; a weight is an example that came so often.)
-        theirs = sklearn.naive_bayes.GaussianNB(var_smoothing=smoothing).fit(
+        their_model = sklearn.naive_bayes.GaussianNB(var_smoothing=smoothing).fit(
             np.repeat(X, repeated, axis=0), np.repeat(y, repeated)
         )
-        ours.fit(X, y, weights)
-        assert ours.predict_log_proba(X) == pytest.approx(
-            theirs.predict_log_proba(X), rel=1e-8, abs=1e-10
+        own_model.fit(X, y, weights)
+        assert own_model.predict_log_proba(X) == pytest.approx(
+            their_model.predict_log_proba(X), rel=1e-8, abs=1e-10
         )
-        assert ours._score_rows(X) == pytest.approx(theirs.predict_joint_log_proba(X), rel=1e-10)
-        assert ours.classes_.tolist() == theirs.classes_.tolist()
+        assert own_model._score_rows(X) == pytest.approx(
+            their_model.predict_joint_log_proba(X), rel=1e-10
+        )
+        assert own_model.classes_.tolist() == their_model.classes_.tolist()
 
 
 def test_gaussian_over_real_data_agrees_with_scikit_learn():
@@ -432,13 +434,13 @@ def test_gaussian_over_real_data_agrees_with_scikit_learn():
         sklearn.datasets.load_wine(),
         sklearn.datasets.load_breast_cancer(),
     ):
-        theirs = sklearn.naive_bayes.GaussianNB().fit(bunch.data, bunch.target)
-        ours = GaussianNB()
+        their_model = sklearn.naive_bayes.GaussianNB().fit(bunch.data, bunch.target)
+        own_model = GaussianNB()
         for x, y in zip(bunch.data, bunch.target.tolist(), strict=True):
-            ours.learn_one(dict(enumerate(x)), y)
-        assert [ours.predict_one(dict(enumerate(x))) for x in bunch.data] == theirs.predict(
-            bunch.data
-        ).tolist()
+            own_model.learn_one(dict(enumerate(x)), y)
+        assert [
+            own_model.predict_one(dict(enumerate(x))) for x in bunch.data
+        ] == their_model.predict(bunch.data).tolist()
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -447,13 +449,15 @@ def test_categorical_agrees_with_scikit_learn(seed, alpha):
     rng = np.random.default_rng(seed)
     X = np.vstack((rng.integers(0, 3, (50, 4)), np.repeat([[0], [1], [2]], 4, axis=1)))
     y = np.concatenate((rng.integers(0, 3, 50), [0, 1, 2]))
-    theirs = sklearn.naive_bayes.CategoricalNB(alpha=alpha).fit(X, y)
-    ours = CategoricalNB(alpha=alpha).fit(X, y)
-    assert ours._score_rows(X) == pytest.approx(theirs.predict_joint_log_proba(X), rel=1e-12)
+    their_model = sklearn.naive_bayes.CategoricalNB(alpha=alpha).fit(X, y)
+    own_model = CategoricalNB(alpha=alpha).fit(X, y)
+    assert own_model._score_rows(X) == pytest.approx(
+        their_model.predict_joint_log_proba(X), rel=1e-12
+    )
     w = rng.integers(1, 4, len(y))
-    theirs.fit(X, y, w)
-    assert ours.fit(X, y, w)._score_rows(X) == pytest.approx(
-        theirs.predict_joint_log_proba(X), rel=1e-12
+    their_model.fit(X, y, w)
+    assert own_model.fit(X, y, w)._score_rows(X) == pytest.approx(
+        their_model.predict_joint_log_proba(X), rel=1e-12
     )
 
 
@@ -466,8 +470,8 @@ def test_discriminants_agree_with_scikit_learn(seed):
     )
     squared = quadratic(store_covariance=True).fit(X, y)
     unbiased = np.allclose(squared.covariance_[0], np.cov(X[y == 0].T))  # before scikit-learn 1.9
-    ours = GDA(var_smoothing=0).fit(X, y)
-    for theirs, parameters in (
+    own_model = GDA(var_smoothing=0).fit(X, y)
+    for their_model, parameters in (
         (linear(solver="lsqr"), {}),
         (linear(solver="eigen"), {}),
         (linear(solver="lsqr", shrinkage=0.3), {"shrinkage": 0.3}),
@@ -480,30 +484,39 @@ def test_discriminants_agree_with_scikit_learn(seed):
             "shrinkage": 0.0,
             **parameters,
         }.items():
-            setattr(ours, name, value)
-        theirs.fit(X, y)
-        assert ours.predict_log_proba(X) == pytest.approx(
-            theirs.predict_log_proba(X), rel=1e-8, abs=1e-10
+            setattr(own_model, name, value)
+        their_model.fit(X, y)
+        assert own_model.predict_log_proba(X) == pytest.approx(
+            their_model.predict_log_proba(X), rel=1e-8, abs=1e-10
         )
-        assert ours.predict(X).tolist() == theirs.predict(X).tolist()
+        assert own_model.predict(X).tolist() == their_model.predict(X).tolist()
 
 
 def test_covariances_with_missing_values_are_those_of_river():
     rng = random.Random(3)
-    theirs, ours = covariance.EmpiricalCovariance(ddof=1), GDA("own", ddof=1, var_smoothing=0)
+    their_model, own_model = (
+        covariance.EmpiricalCovariance(ddof=1),
+        GDA("own", ddof=1, var_smoothing=0),
+    )
     for _ in range(60):
         a = rng.gauss(5, 1)
         x = {"a": a, "b": a + rng.gauss(0, 1), "c": rng.gauss(0, 2)}
         for name in rng.sample("abc", rng.randint(0, 1)):
             del x[name]
-        theirs.update(x)
-        ours.learn_one(x, "only")
-    covariances = ours._normals().covariances[0]
+        their_model.update(x)
+        own_model.learn_one(x, "only")
+    covariances = own_model._normals().covariances[0]
     for i, first in enumerate("abc"):
         for j, second in enumerate("abc"):
             if i != j:  # the diagonal of river's depends on the order of a's pairs
-                key = (first, second) if (first, second) in dict(theirs._cov) else (second, first)
-                assert covariances[i, j] == pytest.approx(dict(theirs._cov)[key].get(), rel=1e-6)
+                key = (
+                    (first, second)
+                    if (first, second) in dict(their_model._cov)
+                    else (second, first)
+                )
+                assert covariances[i, j] == pytest.approx(
+                    dict(their_model._cov)[key].get(), rel=1e-6
+                )
 
 
 def reference_aode(stream, x, alpha, least, labels):
@@ -523,25 +536,25 @@ def reference_aode(stream, x, alpha, least, labels):
     joint = {}
     for c in labels:
 
-        def of(z, y, c=c):
+        def value(z, y, c=c):
             return y == c
 
-        def single(i, of=of):
-            return (n(of, is_(i)) + alpha) / (n(of, has(i)) + alpha * levels[i])
+        def single(i, value=value):
+            return (n(value, is_(i)) + alpha) / (n(value, has(i)) + alpha * levels[i])
 
         parents = [i for i in x if n(is_(i)) >= least]
         if not parents:
-            joint[c] = n(of) / n() * math.prod(single(i) for i in x)
+            joint[c] = n(value) / n() * math.prod(single(i) for i in x)
             continue
         terms = []
         for i in parents:
-            rest = (
-                (n(of, is_(i), is_(j)) + alpha) / (n(of, is_(i), has(j)) + alpha * levels[j])
+            remainder = (
+                (n(value, is_(i), is_(j)) + alpha) / (n(value, is_(i), has(j)) + alpha * levels[j])
                 for j in x
                 if j != i
             )
-            terms.append(single(i) * math.prod(rest))
-        joint[c] = n(of) / n() * sum(terms) / len(terms)
+            terms.append(single(i) * math.prod(remainder))
+        joint[c] = n(value) / n() * sum(terms) / len(terms)
     return {c: value / sum(joint.values()) for c, value in joint.items()}
 
 
@@ -573,19 +586,23 @@ def test_aode_is_its_formula(stream, x, alpha, least):
 def test_gaussian_is_no_slower_than_scikit_learn():
     """Fit, predict and one row more: medians of paired ratios, which are a sixth, an eighth and a twentieth."""
     X, y = sklearn.datasets.load_iris(return_X_y=True)
-    ours, theirs = GaussianNB().fit(X, y), sklearn.naive_bayes.GaussianNB().fit(X, y)
-    for act, beside, most in (
+    own_model, their_model = GaussianNB().fit(X, y), sklearn.naive_bayes.GaussianNB().fit(X, y)
+    for act, others, most in (
         (lambda: GaussianNB().fit(X, y), lambda: sklearn.naive_bayes.GaussianNB().fit(X, y), 1),
-        (lambda: ours.predict(X[:42]), lambda: theirs.predict(X[:42]), 1),
-        (lambda: ours.partial_fit(X[:1], y[:1]), lambda: theirs.partial_fit(X[:1], y[:1]), 0.1),
+        (lambda: own_model.predict(X[:42]), lambda: their_model.predict(X[:42]), 1),
+        (
+            lambda: own_model.partial_fit(X[:1], y[:1]),
+            lambda: their_model.partial_fit(X[:1], y[:1]),
+            0.1,
+        ),
     ):
         ratios = []
         for _ in range(15):
             took = []
-            for one in (act, beside):
+            for item in (act, others):
                 began = time.perf_counter()
                 for _ in range(20):
-                    one()
+                    item()
                 took.append(time.perf_counter() - began)
             ratios.append(took[0] / took[1])
         assert statistics.median(ratios) <= most
@@ -628,9 +645,9 @@ def test_two_thousand_coins(model):
     posterior = model.predict_proba_one(coins)
     assert posterior["heads"] == pytest.approx(1, abs=1e-12)
     assert math.fsum(posterior.values()) == pytest.approx(1, abs=1e-12)
-    one = {"coin 7": "heads"}
+    item = {"coin 7": "heads"}
     if not isinstance(model, AODE):
-        assert model.predict_proba_one(one)["fair"] == pytest.approx(
+        assert model.predict_proba_one(item)["fair"] == pytest.approx(
             (2 / 5 * 1 / 2) / (2 / 5 * 1 / 2 + 2 / 5 * 3 / 4 + 1 / 5 * 1 / 3)
         )
 
@@ -675,10 +692,10 @@ def test_missing_values_are_left_out():
 def test_a_discriminant_integrates_out_what_is_missing():
     model = GDA("own").partial_fit(*data(1))
     X, _ = data(2)
-    some = GDA("own").partial_fit(data(1)[0][:, [0, 2]], data(1)[1])
+    subset = GDA("own").partial_fit(data(1)[0][:, [0, 2]], data(1)[1])
     for row in X[:5]:
         whole = model.joint_log_likelihood({0: row[0], 2: row[2], 1: None})
-        assert whole == pytest.approx(some.joint_log_likelihood({0: row[0], 1: row[2]}), rel=1e-6)
+        assert whole == pytest.approx(subset.joint_log_likelihood({0: row[0], 1: row[2]}), rel=1e-6)
 
 
 def test_levels_of_any_kind_and_at_any_time():
@@ -723,7 +740,7 @@ def test_mixed_goes_by_type_or_by_name():
     for table in (pl.DataFrame(frame.to_dict("list")), pa.table(frame.to_dict("list"))):
         other = MixedNB()
         other.learn_many(table, ["p", "q"])
-        assert known(other) == known(many)
+        assert learned_state(other) == learned_state(many)
     with pytest.raises(ValueError, match="'a': 'x' is not a number"):
         MixedNB(numeric=["a"]).learn_one({"a": "x"}, "p")
 
@@ -864,21 +881,21 @@ def test_lazy_rules_leave_one_out():
     model = LazyBayesianRules(alpha=0.5)
     for x, y, w in rows:
         model.learn_one(x, y, w)
-    known = model.statistics
-    wrong = model._leave_one_out_errors(known.examples([0, 1]), known.alive.astype(float))
+    moments = model.statistics
+    wrong = model._leave_one_out_errors(moments.examples([0, 1]), moments.alive.astype(float))
     for i, (x, y, _) in enumerate(rows):
         others = rows[:i] + rows[i + 1 :]
         joint = {}
         for c in model.labels:
-            mine = [(z, w) for z, label, w in others if label == c]
+            class_rows = [(z, w) for z, label, w in others if label == c]
             score = math.log(
-                (sum(w for _, w in mine) + 0.5) / (sum(w for *_, w in others) + 0.5 * 2)
+                (sum(w for _, w in class_rows) + 0.5) / (sum(w for *_, w in others) + 0.5 * 2)
             )
             for j, levels in (("a", 3), ("b", 2)):
                 if x[j] is not None:
-                    same = sum(w for z, w in mine if z[j] == x[j])
-                    there = sum(w for z, w in mine if z[j] is not None)
-                    score += math.log((same + 0.5) / (there + 0.5 * levels))
+                    same = sum(w for z, w in class_rows if z[j] == x[j])
+                    is_present = sum(w for z, w in class_rows if z[j] is not None)
+                    score += math.log((same + 0.5) / (is_present + 0.5 * levels))
             joint[c] = score
         assert wrong[i] == (max(model.labels, key=joint.__getitem__) != y)
 
@@ -919,10 +936,10 @@ def test_levels_of_every_whole_type(column, levels):
     model = CategoricalNB().fit(column[:, None], ["p"] * len(column))
     assert set(model.likelihoods("p", 0)) == set(levels)
     assert {type(level) for level in model.likelihoods("p", 0)} == {type(levels[0])}
-    one = CategoricalNB()
+    item = CategoricalNB()
     for value in column.tolist():
-        one.learn_one({0: value}, "p")
-    assert one.likelihoods("p", 0) == model.likelihoods("p", 0)
+        item.learn_one({0: value}, "p")
+    assert item.likelihoods("p", 0) == model.likelihoods("p", 0)
 
 
 @pytest.mark.parametrize("model_class", [GaussianNB, MixedNB, GaussianDiscriminantAnalysis])

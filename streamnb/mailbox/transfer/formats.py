@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import stat
 import sys
@@ -17,6 +18,7 @@ from streamnb.classifier import Classifier
 from streamnb.counts.memory import NO_NAME, MemoryCounts
 from streamnb.errors import ModelFileError, OutputError, StateError, convert_os_errors
 from streamnb.features.token_counts import TokenCounts
+from streamnb.mailbox.ledger import IMPORT
 from streamnb.mailbox.store import Mailbox
 from streamnb.mailbox.transfer import ledger_export
 from streamnb.mailbox.transfer.bogofilter import read_dump, write_dump
@@ -92,7 +94,9 @@ def _joined(names: list[bytes | None]) -> tuple[bytes | None, Any]:
     return b"".join(texts), np.cumsum([len(text) for text in texts], dtype=np.uint32)
 
 
-def import_file(mailbox: Mailbox, path: str, kind: str | None = None) -> ledger_export.MergeResult:
+def import_file(
+    mailbox: Mailbox, path: str, kind: str | None = None, replace: bool = False
+) -> ledger_export.MergeResult:
     """Add a file that `export`, `streamnb replay --save` or `bogoutil -d` wrote.
 
     Parameters
@@ -101,7 +105,16 @@ def import_file(mailbox: Mailbox, path: str, kind: str | None = None) -> ledger_
         The file, "-" for standard input.
     kind
         One of `FORMATS`; None to detect it.
+    replace
+        Whether the counts of an earlier import of this file, or of the only file that was imported,
+        are removed afterwards. For counts without messages, such as bogofilter's.
+
+    Raises
+    ------
+    StateError
+        If the file is none of these; if `replace` is set and it is unclear what to replace.
     """
+    replaced = _imported_digests(mailbox, path) if replace else []
     with contextlib.ExitStack() as stack, convert_os_errors(StateError, f"{path}: cannot be read"):
         real = path
         if path == "-":
@@ -112,9 +125,46 @@ def import_file(mailbox: Mailbox, path: str, kind: str | None = None) -> ledger_
             copy.flush()
             real = copy.name
         head = _head(real)
+        _refuse_other_filters(head, path)
         kind = kind or {b"PK": "model", b'{"': "lines"}.get(head[:2], "bogofilter")
         reader = {"model": _model_export, "lines": read_lines, "bogofilter": read_dump}
-        return ledger_export.merge_export(mailbox, reader[kind](real, path))  # which reads on
+        result = ledger_export.merge_export(mailbox, reader[kind](real, path))  # it reads lazily
+    if result.rows_added:  # else the file was imported before
+        for digest in replaced:
+            mailbox.forget_digest(digest)
+    return result
+
+
+def _imported_digests(mailbox: Mailbox, path: str) -> list[bytes]:
+    """Return the digests of the rows of an earlier import that `import --replace` removes."""
+    with mailbox.reading():
+        rows = mailbox.database.connection.execute(
+            "SELECT source, digest FROM ledger WHERE removed_at IS NULL AND labelled_by = ?",
+            (IMPORT,),
+        ).fetchall()
+    sources = {source for source, _ in rows}
+    source = f"import {path}"
+    if source not in sources and len(sources) > 1:
+        names = ", ".join(sorted(name.removeprefix("import ") for name in sources))
+        raise StateError(
+            f"{path}: --replace: several files were imported ({names}); "
+            "give the new file the name of the one that it replaces"
+        )
+    return [digest for name, digest in rows if name == source or source not in sources]
+
+
+def _refuse_other_filters(head: bytes, path: str) -> None:
+    """Raise StateError for exports of filters whose tokens cannot be used."""
+    if re.match(rb"v\t\d+\tdb_version", head):
+        raise StateError(
+            f"{path}: a backup of SpamAssassin (sa-learn --backup): its tokens are hashes, which "
+            "cannot be turned into words; run `streamnb learn` on the mail itself"
+        )
+    if re.match(rb"\"?\d+\"?,\"?\d+\"?\r?\n", head):
+        raise StateError(
+            f"{path}: an export of SpamBayes (sb_dbexpimp): its tokens are made by other rules; "
+            "run `streamnb learn` on the mail itself"
+        )
 
 
 def _head(path: str) -> bytes:
@@ -123,7 +173,7 @@ def _head(path: str) -> bytes:
         with open(path, "rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 raise OSError(None, "not a regular file")
-            return file.read(4)
+            return file.read(64)
     except ValueError as error:  # a NUL in the name
         raise OSError(None, str(error)) from None
 
