@@ -30,14 +30,16 @@ def test_explain_shows_what_the_classifier_says(sample, model):
     message = sample / "data" / "005.eml"
     status, out, error = streamnb_command("explain", message, "--model", model, "-n", 7, "--json")
     assert (status, error) == (0, "")
-    shown = json.loads(out)
+    page_text = json.loads(out)
     verdict = Classifier.load(model).classify(message.read_bytes(), 7)
-    assert shown["label"] == verdict.label == "spam"
-    assert shown["log_odds"] == verdict.log_odds
-    assert [one["log_odds"] for one in shown["reasons"]] == [
-        one.log_odds for one in verdict.reasons
+    assert page_text["label"] == verdict.label == "spam"
+    assert page_text["log_odds"] == verdict.log_odds
+    assert [item["log_odds"] for item in page_text["reasons"]] == [
+        item.log_odds for item in verdict.reasons
     ]
-    assert [one["counts"] for one in shown["reasons"]] == [one.counts for one in verdict.reasons]
+    assert [item["counts"] for item in page_text["reasons"]] == [
+        item.counts for item in verdict.reasons
+    ]
     status, out, _ = streamnb_command("explain", message, "--model", model)
     assert out.startswith("spam\nprobabilities: spam ")
     assert "token" in out.splitlines()[3]
@@ -47,10 +49,10 @@ def test_explain_shows_what_the_classifier_says(sample, model):
 def test_top_shows_what_the_model_holds(model):
     status, out, _ = streamnb_command("top", model, "-n", 5, "--json")
     assert status == 0
-    found = json.loads(out)
+    results = json.loads(out)
     classifier = Classifier.load(model)
-    assert set(found) == {"ham", "spam"}
-    for label, rows in found.items():
+    assert set(results) == {"ham", "spam"}
+    for label, rows in results.items():
         gains = [row["log_odds"] for row in rows]
         assert gains == [gain for _, gain, _ in classifier.top_features(label, 5)]
         assert gains == sorted(gains, reverse=True)
@@ -96,8 +98,8 @@ def test_models_of_every_kind_explain(sample, tmp_path):
 )
 def test_what_goes_wrong_is_said_in_a_line(sample, model, tmp_path, arguments, status, message):
     names = {"dir": tmp_path, "model": model, "sample": sample / "index"}
-    found, _, error = streamnb_command(*(argument.format(**names) for argument in arguments))
-    assert (found, "Traceback" in error) == (status, False)
+    results, _, error = streamnb_command(*(argument.format(**names) for argument in arguments))
+    assert (results, "Traceback" in error) == (status, False)
     assert message in error
 
 
@@ -204,14 +206,14 @@ def test_output_that_is_closed_and_numbers_without_end(tmp_path):
     with Mailbox(tmp_path / "db") as mailbox:
         mailbox.learn(b"Subject: x\n\n", "ham")
     run = f"{sys.executable} -P -c 'from streamnb.cli import main; main()'"
-    for command, status, said in (
+    for command, status, report_lines in (
         (f"export - --db {tmp_path}/db >&-", 5, "standard output is closed"),
         (f"undo --last {10**30} --db {tmp_path}/db", 0, ""),
         (f"filter --db {tmp_path}/db <&- >&- 2>&-", 75, ""),
     ):
         done = subprocess.run(["bash", "-c", f"{run} {command}"], capture_output=True, text=True)
         assert done.returncode == status, done.stderr
-        assert said in done.stderr
+        assert report_lines in done.stderr
 
 
 def test_limits_of_the_system_are_not_the_output():
@@ -275,12 +277,12 @@ def test_the_trec_protocol_gives_the_scores_of_a_replay(sample, tmp_path):
     corpus = {"path": str(sample), "limit": 12}
     replay_corpus(build({"corpus": corpus, "output": {"folder": str(tmp_path / "run")}}))
     for line in (tmp_path / "run" / "results.txt").read_text().splitlines():
-        name, judge, given, score = line.split()
+        name, judge, arguments_, score = line.split()
         status, out, _ = streamnb_command(
             "trec-run", "classify", sample / name, "100", "200", *state
         )
         assert status == 0
-        expected = "ham" if given == "class=?" else given.removeprefix("class=")
+        expected = "ham" if arguments_ == "class=?" else arguments_.removeprefix("class=")
         assert out == f"class={expected} {score}\n"
         label = judge.removeprefix("judge=")
         train = ["trec-run", "train", label, sample / name, expected, "tfile", *state]

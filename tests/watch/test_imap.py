@@ -55,10 +55,10 @@ class Scene:
         self.person.create_folder("Archive")
         self.junk = junk
         self.box = Mailbox(folder / "mail.db")
-        self.said = []
+        self.report_lines = []
         self.account = self.connect()
         self.plan = FolderPlan("INBOX", {junk: "spam"}, ("Archive",), **plan)
-        self.watcher = Watcher(self.box, self.account, self.plan, self.said.append)
+        self.watcher = Watcher(self.box, self.account, self.plan, self.report_lines.append)
         self.watcher.look()
 
     @property
@@ -86,16 +86,16 @@ class Scene:
 
     def subjects(self, folder):
         self.person.select_folder(folder, readonly=True)
-        found = self.person.fetch(self.person.search("UNDELETED"), ["ENVELOPE"])
-        return sorted(one[b"ENVELOPE"].subject.decode() for one in found.values())
+        results = self.person.fetch(self.person.search("UNDELETED"), ["ENVELOPE"])
+        return sorted(item[b"ENVELOPE"].subject.decode() for item in results.values())
 
-    def seen(self, folder):
+    def last_folder(self, folder):
         self.person.select_folder(folder, readonly=True)
         return self.person.search("SEEN")
 
     def label(self, number, words="hello there"):
-        known = self.box.label_of(digest(mail(number, words)))
-        return None if known is None else known[0]
+        current_label = self.box.label_of(digest(mail(number, words)))
+        return None if current_label is None else current_label[0]
 
     def reconnect(self):
         with contextlib.suppress(Exception):
@@ -205,7 +205,7 @@ def test_mail_goes_to_the_folder_of_its_class(request, tmp_path, kind):
     scene.account.create_folder("Work")
     scene.account.create_folder("Work")  # it is there
     plan = FolderPlan("INBOX", {"Junk": "spam", "Work": "work"}, ("Archive",), move=True)
-    scene.watcher = Watcher(scene.box, scene.account, plan, scene.said.append)
+    scene.watcher = Watcher(scene.box, scene.account, plan, scene.report_lines.append)
     scene.watcher.look()
     for i, text in enumerate(words.values(), 1):
         scene.deliver(mail(i, text))
@@ -239,8 +239,8 @@ def test_a_message_that_cannot_be_moved_holds_nothing_up(server, tmp_path):
     scene.deliver(mail(2, "lunch at noon with ann"))
     scene.watcher.look()
     scene.watcher.look()
-    assert [line for line in scene.said if "INBOX/" in line and "H -" in line]
-    assert sum("later" in line for line in scene.said) == 1
+    assert [line for line in scene.report_lines if "INBOX/" in line and "H -" in line]
+    assert sum("later" in line for line in scene.report_lines) == 1
     for place in places:
         place.chmod(0o700)
     scene.watcher.look()
@@ -253,13 +253,13 @@ def test_keywords_are_the_users_word(scene):
     scene.deliver(mail(2))
     scene.watcher.look()
     scene.person.select_folder("INBOX")
-    one, two = scene.person.search()
-    scene.person.add_flags([one], [b"$Junk"])
+    item, two = scene.person.search()
+    scene.person.add_flags([item], [b"$Junk"])
     scene.person.add_flags([two], [b"$NotJunk"])
     scene.watcher.look()
     assert (scene.label(1), scene.label(2)) == ("spam", "ham")
     scene.person.add_flags([two], [b"$Junk"])  # both: neither
-    scene.person.remove_flags([one], [b"$Junk"])
+    scene.person.remove_flags([item], [b"$Junk"])
     scene.watcher.look()
     assert (scene.label(1), scene.label(2)) == (None, None)
 
@@ -270,7 +270,7 @@ def test_a_change_of_uidvalidity_is_no_event(scene):
     scene.watcher.look()
     scene.move(1, "INBOX", scene.junk)
     scene.watcher.look()
-    said = list(scene.said)
+    report_lines = list(scene.report_lines)
     for folder, validity in (("INBOX", "4444"), (scene.junk, "5555")):
         scene.server.administer(
             "mailbox", "update", "-u", scene.user, "--uid-validity", validity, folder
@@ -280,7 +280,7 @@ def test_a_change_of_uidvalidity_is_no_event(scene):
             scene.watcher.look()
         except MailServerError:
             continue
-    assert scene.said == said
+    assert scene.report_lines == report_lines
     assert (scene.label(1), scene.label(2)) == ("spam", None)
     scene.reconnect()
     scene.move(2, "INBOX", scene.junk)
@@ -302,7 +302,7 @@ def test_a_connection_cut_in_the_middle_loses_nothing(server, tmp_path, after):
     def look_until_cut():
         account = ImapAccount(address, scene.access)
         account.name = scene.account.name
-        watcher = Watcher(scene.box, account, scene.plan, scene.said.append)
+        watcher = Watcher(scene.box, account, scene.plan, scene.report_lines.append)
         for _ in range(50):
             watcher.look()
 
@@ -326,10 +326,10 @@ def test_a_folder_of_ten_thousand(server, tmp_path):
             parse_imap_url(f"imap://{user}@localhost:{server.port}"),
             Access(ca_file=str(server.certificate)),
         )
-        said = []
-        watcher = Watcher(box, account, FolderPlan("INBOX"), said.append)
+        report_lines = []
+        watcher = Watcher(box, account, FolderPlan("INBOX"), report_lines.append)
         watcher.look()
-        assert "INBOX: 10,000 messages are there already" in said
+        assert "INBOX: 10,000 messages are there already" in report_lines
         assert time.monotonic() - begun < 60
         person = server.client(user)
         person.select_folder("INBOX")
@@ -348,8 +348,8 @@ def test_all_messages_of_a_folder_can_be_learned(server, sample, tmp_path):
     server.put_files(user, ".M&APw-ll & mehr".replace(" & ", " &- "), stream)
     access = Access(ca_file=str(server.certificate))
     url = f"imap://{user}@localhost:{server.port}/M%C3%BCll%20%26%20mehr"
-    found = [one.content for one in folder_messages(url, access)]
-    assert sorted(map(digest, found)) == sorted(map(digest, stream))
+    results = [item.content for item in folder_messages(url, access)]
+    assert sorted(map(digest, results)) == sorted(map(digest, stream))
     command = ["--ca-file", server.certificate, "--db", tmp_path / "db"]
     status, out, _ = streamnb_command("learn", "spam", url, *command)
     assert (status, out) == (0, "40 messages: 40 learned\n")
@@ -389,9 +389,9 @@ def test_the_command_watches_reconnects_and_idles(server, tmp_path):
         scene.deliver(mail(2))
         until("INBOX/")
         process.terminate()
-        rest = process.stdout.read()
+        remaining_output = process.stdout.read()
         assert process.wait(15) == 0
-    assert "Traceback" not in "".join(lines) + rest
+    assert "Traceback" not in "".join(lines) + remaining_output
     scene.box = Mailbox(scene.box.path)
     assert scene.label(1) == "spam"
     assert scene.box.verify() == []
@@ -403,8 +403,8 @@ def test_trouble_is_one_line(server, tmp_path, monkeypatch):
     url = f"imap://{next(users)}@localhost:{server.port}"
 
     def fails(status, words, *arguments):
-        found, out, error = streamnb_command(*arguments, *db)
-        assert (found, out) == (status, ""), error
+        results, out, error = streamnb_command(*arguments, *db)
+        assert (results, out) == (status, ""), error
         assert words in error
         assert error.count("\n") == 1
 

@@ -45,20 +45,20 @@ class Scene:
         SCENES.append(self)
         self.dir = UserMaildir(folder / "Maildir")
         self.box = Mailbox(folder / "mail.db")
-        self.said = []
+        self.report_lines = []
         self.account = MaildirAccount(self.dir.root)
         self.plan = FolderPlan("INBOX", {"Junk": "spam"}, ("Archive",), **plan)
         self.restart()
 
     def restart(self):
-        self.watcher = Watcher(self.box, self.account, self.plan, self.said.append)
+        self.watcher = Watcher(self.box, self.account, self.plan, self.report_lines.append)
 
     def look(self):
         self.watcher.look()
 
     def label(self, number):
-        known = self.box.label_of(digest(mail(number)))
-        return None if known is None else known[0]
+        current_label = self.box.label_of(digest(mail(number)))
+        return None if current_label is None else current_label[0]
 
 
 @pytest.fixture(autouse=True)
@@ -81,7 +81,7 @@ def test_what_lies_there_at_first_teaches_nothing(tmp_path):
     scene.dir.deliver(2, folder="Junk")
     scene.look()
     assert (scene.label(1), scene.label(2)) == (None, None)
-    assert scene.said == [
+    assert scene.report_lines == [
         "INBOX: 1 messages are there already",
         "Archive: 0 messages are there already",
         "Junk: 1 messages are there already",
@@ -176,9 +176,9 @@ def test_moves_made_while_nobody_watched_are_noticed(scene):
     scene.look()
     assert [scene.label(number) for number in range(4)] == ["spam"] * 3 + [None]
     scene.restart()
-    said = len(scene.said)
+    report_lines = len(scene.report_lines)
     scene.look()
-    assert len(scene.said) == said
+    assert len(scene.report_lines) == report_lines
 
 
 def trained(scene):
@@ -198,7 +198,7 @@ def test_spam_is_filed_if_told_so_and_that_is_not_learned(tmp_path, move):
     scene.look()
     assert scene.dir.where(1) == (["Junk"] if move else ["INBOX"])
     assert scene.dir.where(2) == ["INBOX"]
-    assert any("S " in line and ("would be" in line) != move for line in scene.said)
+    assert any("S " in line and ("would be" in line) != move for line in scene.report_lines)
     scene.look()
     scene.restart()
     scene.look()
@@ -219,7 +219,7 @@ def test_nothing_is_filed_before_the_model_is_ready(tmp_path):
     scene.dir.deliver(1, mail(1, "cheap pills buy now"))
     scene.look()
     assert scene.dir.where(1) == ["INBOX"]
-    assert any("not ready" in line for line in scene.said)
+    assert any("not ready" in line for line in scene.report_lines)
 
 
 def test_a_watcher_stopped_while_filing_goes_on(tmp_path, monkeypatch):
@@ -321,12 +321,12 @@ def test_one_poisonous_message_does_not_stop_the_others(scene, monkeypatch):
         scene.dir.move(number, "Junk")
     scene.look()
     assert [scene.label(number) for number in (1, 2, 3)] == ["spam", None, "spam"]
-    assert [line for line in scene.said if "left alone" in line] == [
+    assert [line for line in scene.report_lines if "left alone" in line] == [
         "Junk/2.host: left alone: RecursionError: deep"
     ]
-    said = len(scene.said)
+    report_lines = len(scene.report_lines)
     scene.look()
-    assert len(scene.said) == said
+    assert len(scene.report_lines) == report_lines
 
 
 @pytest.mark.parametrize("most", [0, _HEADER_BYTES])  # bytes that can be read
@@ -342,15 +342,15 @@ def test_what_cannot_be_read_now_is_learned_later(scene, monkeypatch, most):
     scene.look()
     scene.dir.move(1, "Junk")
     scene.dir.deliver(2)
-    said = len(scene.said)
+    report_lines = len(scene.report_lines)
     with monkeypatch.context() as broken:
         broken.setattr(scene.account, "_read", failing)
         scene.look()
         scene.look()
-    why = "Input/output error" if most else "it cannot be read"
-    assert sorted(scene.said[said:]) == [
-        f"INBOX/2.host: later: {why}",
-        f"Junk/1.host: later: {why}",
+    reason = "Input/output error" if most else "it cannot be read"
+    assert sorted(scene.report_lines[report_lines:]) == [
+        f"INBOX/2.host: later: {reason}",
+        f"Junk/1.host: later: {reason}",
     ]
     assert scene.label(1) is None
     scene.look()
@@ -383,10 +383,10 @@ def test_a_folder_that_is_gone_for_a_while_is_waited_for(scene, monkeypatch, cap
     monkeypatch.setattr(scene.watcher, "look", look)
     monkeypatch.setattr("streamnb.mailbox.watch.account.pause", lambda *_: None)
     _run(scene.watcher, scene.account, 0, False, stopped, True)
-    said = capsys.readouterr().out
+    report_lines = capsys.readouterr().out
     assert len(looks) == 4
-    assert "no folder 'Junk'" in said
-    assert "Maildir: No such file or directory; again in 2 s" in said
+    assert "no folder 'Junk'" in report_lines
+    assert "Maildir: No such file or directory; again in 2 s" in report_lines
     (scene.dir.root / ".Junk").rename(scene.dir.root / ".Junk_")
     with pytest.raises(CorpusError, match="no folder 'Junk'"):  # at first it is a slip
         _run(scene.watcher, scene.account, 0, False, [], True)
@@ -396,7 +396,7 @@ def test_what_is_no_file_is_not_judged(scene):
     os.mkfifo(scene.dir.root / "new" / "1.fifo")
     scene.look()
     scene.look()
-    assert scene.said[-1] == "INBOX/1.fifo: later: it cannot be read"
+    assert scene.report_lines[-1] == "INBOX/1.fifo: later: it cannot be read"
     assert scene.box.label_of(digest(b"")) is None
 
 
@@ -450,7 +450,7 @@ def test_any_moves_end_in_what_its_owner_said(tmp_path_factory, history):
     for number in range(3):
         scene.dir.deliver(number)
     scene.look()
-    seen = dict.fromkeys(range(3), "INBOX")
+    last_folder = dict.fromkeys(range(3), "INBOX")
     for number, folder, look in [*history, (0, None, True)]:
         if folder is not None:
             scene.dir.move(number, folder)
@@ -462,11 +462,11 @@ def test_any_moves_end_in_what_its_owner_said(tmp_path_factory, history):
             if folder == "Trash":
                 binned[number] += 1
                 continue
-            if folder == "Junk" != seen[number]:
+            if folder == "Junk" != last_folder[number]:
                 label[number] = "spam"
-            elif (folder, seen[number]) == ("INBOX", "Junk") and binned[number] < 2:
+            elif (folder, last_folder[number]) == ("INBOX", "Junk") and binned[number] < 2:
                 label[number] = None if label.get(number) == "spam" else "ham"
-            seen[number], binned[number] = folder, 0
+            last_folder[number], binned[number] = folder, 0
     assert [scene.label(number) for number in range(3)] == [
         label.get(number) for number in range(3)
     ]
@@ -526,7 +526,7 @@ def test_what_cannot_be_moved_now_does_not_hold_up_the_rest(tmp_path, monkeypatc
     for _ in range(3):
         scene.look()
     assert (scene.dir.where(1), scene.dir.where(2)) == (["INBOX"], ["Junk"])
-    assert sum("later: over quota" in line for line in scene.said) == 1
+    assert sum("later: over quota" in line for line in scene.report_lines) == 1
     monkeypatch.undo()
     scene.look()
     assert scene.dir.where(1) == ["Junk"]
@@ -543,8 +543,8 @@ def test_who_rescues_a_message_during_a_look_is_not_fought(tmp_path, monkeypatch
     real = scene.account.list_messages
     for folder in ("INBOX", "Junk", "Archive"):
 
-        def listing(name, at=folder):
-            if name == at and scene.dir.where(1) == ["Junk"]:
+        def listing(name, watched_folder=folder):
+            if name == watched_folder and scene.dir.where(1) == ["Junk"]:
                 scene.dir.move(1, "INBOX")
             return real(name)
 
@@ -588,7 +588,7 @@ def test_copies_of_what_is_filed_are_nobodys_word(tmp_path, later):
         scene.look()
     assert len(list((scene.dir.root / ".Junk" / "cur").iterdir())) == 3
     assert scene.box.label_of(digest(message)) is None
-    assert not any("learned" in line or "corrected" in line for line in scene.said)
+    assert not any("learned" in line or "corrected" in line for line in scene.report_lines)
 
 
 def test_who_watches_next_files_what_was_refused(tmp_path, monkeypatch):
@@ -600,7 +600,7 @@ def test_who_watches_next_files_what_was_refused(tmp_path, monkeypatch):
         patch.setattr(scene.account, "move_message", refused)
         scene.dir.deliver(1, mail(1, "cheap pills buy now"))
         scene.look()
-    Watcher(scene.box, scene.account, scene.watcher.plan, scene.said.append).look()
+    Watcher(scene.box, scene.account, scene.watcher.plan, scene.report_lines.append).look()
     assert scene.dir.where(1) == ["Junk"]
 
 
@@ -614,16 +614,16 @@ def test_what_another_watcher_files_is_nobodys_word(tmp_path, monkeypatch, metho
     scene.look()
     with Mailbox(tmp_path / "mail.db") as box:
         account = MaildirAccount(scene.dir.root)
-        other = Watcher(box, account, scene.watcher.plan, scene.said.append)
+        other = Watcher(box, account, scene.watcher.plan, scene.report_lines.append)
         other.look()
         real = getattr(scene.account, method)
         for number in range(3):
             message = mail(number, "cheap pills buy now")
             scene.dir.deliver(number, message)
 
-            def first(*given):
+            def first(*arguments):
                 other.look()
-                return real(*given)
+                return real(*arguments)
 
             with monkeypatch.context() as patch:
                 patch.setattr(scene.account, method, first)
@@ -724,11 +724,11 @@ def test_folders_are_found_and_missing_ones_named(tmp_path):
 
 def test_a_wait_for_a_maildir_ends_in_time_or_when_it_is_told_to(tmp_path):
     UserMaildir(tmp_path / "m", [])
-    account, asked = MaildirAccount(tmp_path / "m"), []
+    account, polls = MaildirAccount(tmp_path / "m"), []
     begun = time.monotonic()
     account.wait("INBOX", 0.05, lambda: False)
     assert 0.05 <= time.monotonic() - begun < 5
-    account.wait("INBOX", 100, lambda: asked.append(0) or len(asked) == 2)
+    account.wait("INBOX", 100, lambda: polls.append(0) or len(polls) == 2)
     assert time.monotonic() - begun < 50
 
 
@@ -745,10 +745,10 @@ def test_watching_a_stream_gives_the_counts_of_learning_it(sample, tmp_path):
             scene.look()
             other.learn(content, label)
         assert scene.box.verify() == other.verify() == []
-        for mine, theirs in zip(scene.box.counts, other.counts, strict=True):
-            a, b = mine.items(), theirs.items()
+        for own_counts, other_counts in zip(scene.box.counts, other.counts, strict=True):
+            a, b = own_counts.items(), other_counts.items()
             assert (a[0] == b[0]).all()
-            columns = [theirs.labels.index(label) for label in mine.labels]
+            columns = [other_counts.labels.index(label) for label in own_counts.labels]
             assert (a[1] == b[1][:, columns]).all()
     scene.box.close()
 
@@ -770,10 +770,10 @@ def test_the_command_watches_until_it_is_told_to_stop(tmp_path):
         while "spam (learned)" not in lines[-1]:
             lines.append(process.stdout.readline())
         process.send_signal(signal.SIGTERM)
-        rest = process.stdout.read()
+        remaining_output = process.stdout.read()
         assert process.wait(10) == 0
-    assert rest.endswith("stopped\n")
-    assert "Traceback" not in "".join(lines) + rest
+    assert remaining_output.endswith("stopped\n")
+    assert "Traceback" not in "".join(lines) + remaining_output
     status, out, _ = streamnb_command("watch", scene.dir.root, "--once", "--db", scene.box.path)
     assert status == 0
     assert "watching" in out

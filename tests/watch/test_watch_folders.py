@@ -28,10 +28,10 @@ class Scene:
     def __init__(self, folder, **plan):
         self.dir = UserMaildir(folder / "Maildir", ("Trash", "Archive", "Look", *FOLDERS))
         self.box = Mailbox(folder / "mail.db")
-        self.said = []
+        self.report_lines = []
         self.account = MaildirAccount(self.dir.root)
         self.plan = FolderPlan("INBOX", FOLDERS, ("Archive",), **plan)
-        self.watcher = Watcher(self.box, self.account, self.plan, self.said.append)
+        self.watcher = Watcher(self.box, self.account, self.plan, self.report_lines.append)
 
     def look(self):
         self.watcher.look()
@@ -42,22 +42,22 @@ class Scene:
                 self.box.learn(mail(1000 + i, WORDS[label]), label)
 
     def label(self, number, words="hello there"):
-        known = self.box.label_of(digest(mail(number, words)))
-        return None if known is None else known[0]
+        current_label = self.box.label_of(digest(mail(number, words)))
+        return None if current_label is None else current_label[0]
 
 
 @pytest.fixture
 def scene(tmp_path):
-    made = []
+    scenes = []
 
     def make(**plan):
-        made.append(Scene(tmp_path, **plan))
-        return made[0]
+        scenes.append(Scene(tmp_path, **plan))
+        return scenes[0]
 
     yield make
-    for one in made:
-        assert one.box.verify() == []
-        one.box.close()
+    for item in scenes:
+        assert item.box.verify() == []
+        item.box.close()
 
 
 def test_a_move_from_one_class_to_another_corrects(scene):
@@ -102,18 +102,18 @@ def test_what_is_unsure_has_a_folder(scene):
     scene.look()
     assert scene.dir.where(1) == ["INBOX"]  # nothing is known yet
     scene.teach(["ham", "spam", "work"])
-    both = f"{WORDS['work']} {WORDS['spam']}"
-    scene.dir.deliver(2, mail(2, both))
-    scene.dir.deliver(3, mail(3, both))
+    mixed_words = f"{WORDS['work']} {WORDS['spam']}"
+    scene.dir.deliver(2, mail(2, mixed_words))
+    scene.dir.deliver(3, mail(3, mixed_words))
     scene.look()
     scene.look()
     assert scene.dir.where(2) == scene.dir.where(3) == ["Look"]
-    assert scene.label(2, both) is None
+    assert scene.label(2, mixed_words) is None
     scene.dir.move(2, "Work")
     scene.dir.move(3, "INBOX")
     scene.look()
-    assert scene.label(2, both) == "work"
-    assert scene.label(3, both) == "ham"
+    assert scene.label(2, mixed_words) == "work"
+    assert scene.label(3, mixed_words) == "ham"
     assert scene.dir.where(3) == ["INBOX"]
 
 
@@ -159,7 +159,7 @@ def test_senders_can_be_pinned_or_left_alone(scene):
 
 
 def test_a_folder_has_one_name(scene):
-    """What we file is ours under each of its names."""
+    """Mail that streamnb moves is its own under each name of the folder."""
     scene = scene()
     account = scene.account
     assert [account.canonical_name(name) for name in (".Junk", "Junk", "inbox", ".INBOX")] == [
@@ -200,7 +200,7 @@ def test_a_word_that_was_taken_back_is_a_word(scene):
     assert scene.label(1, WORDS["spam"]) is None
     scene.teach()
     plan = FolderPlan("INBOX", FOLDERS, ("Archive",), move=True, existing=True)
-    scene.watcher = Watcher(scene.box, scene.account, plan, scene.said.append)
+    scene.watcher = Watcher(scene.box, scene.account, plan, scene.report_lines.append)
     scene.look()
     assert scene.dir.where(1) == ["INBOX"]
 
@@ -213,11 +213,11 @@ def test_what_lay_there_can_be_sorted_later(scene):
     assert [scene.dir.where(i) for i in range(6)] == [["INBOX"]] * 6
     scene.teach()
     scene.box.learn(mail(1, WORDS["work"]), "ham")  # a person's word
-    again = FolderPlan("INBOX", FOLDERS, ("Archive",), move=True, existing=True)
-    scene.watcher = Watcher(scene.box, scene.account, again, scene.said.append)
+    next_plan = FolderPlan("INBOX", FOLDERS, ("Archive",), move=True, existing=True)
+    scene.watcher = Watcher(scene.box, scene.account, next_plan, scene.report_lines.append)
     scene.look()
-    where = [scene.dir.where(i)[0] for i in range(6)]
-    assert where == ["Junk", "INBOX", "Lists", "Bills", "Family", "INBOX"]
+    folder_name = [scene.dir.where(i)[0] for i in range(6)]
+    assert folder_name == ["Junk", "INBOX", "Lists", "Bills", "Family", "INBOX"]
     scene.dir.move(0, "INBOX")
     scene.look()
     scene.look()
@@ -248,7 +248,7 @@ def test_any_moves_end_in_what_its_owner_said(tmp_path_factory, history):
     scene.look()
     scene.dir.deliver(1)
     scene.look()
-    seen, known, corrected = "INBOX", None, None
+    last_folder, current_label, corrected = "INBOX", None, None
     for folder, look in [*history, (None, True)]:
         if folder is not None:
             scene.dir.move(1, folder)
@@ -257,16 +257,19 @@ def test_any_moves_end_in_what_its_owner_said(tmp_path_factory, history):
         scene.look()
         (now,) = scene.dir.where(1)
         label = FOLDERS.get(now)
-        if now != seen:
+        if now != last_folder:
             if label is not None:
-                known, corrected = label, known if known != label else corrected
-            elif seen in FOLDERS and now == "INBOX":
-                if known is None:
-                    known = "ham"
-                elif known != "ham":
-                    known, corrected = ("ham" if corrected == "ham" else None), None
-        seen = now
-        assert scene.label(1) == known
+                current_label, corrected = (
+                    label,
+                    current_label if current_label != label else corrected,
+                )
+            elif last_folder in FOLDERS and now == "INBOX":
+                if current_label is None:
+                    current_label = "ham"
+                elif current_label != "ham":
+                    current_label, corrected = ("ham" if corrected == "ham" else None), None
+        last_folder = now
+        assert scene.label(1) == current_label
     assert scene.box.verify() == []
     scene.box.close()
 
@@ -313,8 +316,8 @@ def test_the_command_makes_folders_and_reads_yaml(tmp_path):
     finally:
         os.umask(before)
     assert (status, error) == (0, "")
-    made = [home.root / ".Work", *(home.root / ".Work").iterdir()]
-    assert {path.stat().st_mode & 0o777 for path in made} == {0o700}
+    scenes = [home.root / ".Work", *(home.root / ".Work").iterdir()]
+    assert {path.stat().st_mode & 0o777 for path in scenes} == {0o700}
     assert "watching maildir:" in out
     assert "INBOX, Look, Work, Junk" in out
     assert "not ready to move work (sure after about 20 more work" in out
@@ -329,7 +332,7 @@ def test_the_command_makes_folders_and_reads_yaml(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("yaml", "options", "said"),
+    ("yaml", "options", "report_lines"),
     [
         ("nonsense: 2\n", (), "'nonsense': no such option of watch"),
         ("move: 2\n", (), "w.yaml: move: expected true or false"),
@@ -353,7 +356,7 @@ def test_the_command_makes_folders_and_reads_yaml(tmp_path):
         ("", ("--never", "a@b=Work"), "not ADDRESS"),
     ],
 )
-def test_misuse_is_one_line(tmp_path, yaml, options, said):
+def test_misuse_is_one_line(tmp_path, yaml, options, report_lines):
     home = UserMaildir(tmp_path / "m", ())
     (tmp_path / "w.yaml").write_text(yaml or "{}\n")
     command = (
@@ -368,4 +371,4 @@ def test_misuse_is_one_line(tmp_path, yaml, options, said):
     status, out, error = streamnb_command(*command, *options)
     assert status in (2, 3)
     assert (out, error.count("\n")) == ("", 1)
-    assert said in error
+    assert report_lines in error

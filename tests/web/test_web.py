@@ -93,10 +93,10 @@ class Page:
     def close(self):
         self.process.send_signal(signal.SIGTERM)
         self.process.wait(20)
-        said = self.process.stderr.read()
+        report_lines = self.process.stderr.read()
         self.process.stdout.close()
         self.process.stderr.close()
-        assert said == ""
+        assert report_lines == ""
 
 
 def text_of(page):
@@ -130,23 +130,23 @@ def page(home, tmp_path):
 
 def entry(tmp_path, number):
     with Mailbox(tmp_path / "mail.db") as box:
-        return next(one for one in Record(box).entries() if one.subject == f"m{number}")
+        return next(item for item in Record(box).entries() if item.subject == f"m{number}")
 
 
 def test_what_was_unsure_is_shown_and_taught_by_a_click(page, tmp_path):
-    shown = text_of(page.get("/"))
-    assert "m1 Mixed <m@example.com>" in shown
-    assert "Pills" not in shown
+    page_text = text_of(page.get("/"))
+    assert "m1 Mixed <m@example.com>" in page_text
+    assert "Pills" not in page_text
     assert "moved to Junk" in text_of(page.get("/?kind=moved"))
     assert "Ann <a@example.org>" in text_of(page.get("/?kind=all"))
     number = entry(tmp_path, 1).id
-    status, where, _ = page.post("/teach", one=f"{number}:spam")
+    status, folder_name, _ = page.post("/teach", item=f"{number}:spam")
     assert status == 303
-    assert "1 message learned as spam" in text_of(page.get(where))
+    assert "1 message learned as spam" in text_of(page.get(folder_name))
     assert entry(tmp_path, 1).taught == "spam"
     assert "m1" not in text_of(page.get("/"))
-    status, where, _ = page.post("/back", **{"id": number, "as": "spam"})
-    assert "Taken back: 1 message" in text_of(page.get(where))
+    status, folder_name, _ = page.post("/back", **{"id": number, "as": "spam"})
+    assert "Taken back: 1 message" in text_of(page.get(folder_name))
     assert entry(tmp_path, 1).taught is None
     assert "m1" in text_of(page.get("/"))
     with Mailbox(tmp_path / "mail.db") as box:
@@ -165,9 +165,9 @@ def test_many_are_taught_at_once_also_when_they_are_gone(page, home, tmp_path):
         assert box.verify() == []
         row = box.ledger.active(digest(message))
         other.learn(message, "ham")
-        theirs = other.ledger.active(digest(message)).tokens
-        assert all(a == b for a, b in zip(row.tokens, theirs, strict=True))
-    page.post("/teach", one=f"{ids[0]}:spam")
+        other_counts = other.ledger.active(digest(message)).tokens
+        assert all(a == b for a, b in zip(row.tokens, other_counts, strict=True))
+    page.post("/teach", item=f"{ids[0]}:spam")
     for _ in range(2):  # somebody clicks twice: what was said before stays
         page.post("/back", **{"id": ids[0], "as": "spam"})
         assert entry(tmp_path, 2).taught == "ham"  # what was corrected holds again
@@ -178,9 +178,9 @@ def test_those_that_left_the_record_meanwhile_do_not_keep_others_from_being_taug
     ids = [entry(tmp_path, number).id for number in (1, 2, 3)]
     with Mailbox(tmp_path / "mail.db") as box:
         Record(box).erase([entry(tmp_path, 2).digest])
-    status, where, _ = page.post("/teach", id=ids, many="ham")
+    status, folder_name, _ = page.post("/teach", id=ids, many="ham")
     assert status == 303
-    assert "2 messages learned as ham , 1 is no longer here" in text_of(page.get(where))
+    assert "2 messages learned as ham , 1 is no longer here" in text_of(page.get(folder_name))
     assert [entry(tmp_path, number).taught for number in (1, 3)] == ["ham", "ham"]
 
 
@@ -198,7 +198,7 @@ def test_a_message_is_shown_as_plain_text(page, home, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("kind", "body", "shown"),
+    ("kind", "body", "page_text"),
     [
         ("plain", "Hi" + " " * 390_000 + "you", None),
         ("plain", "Hi" + "\n \n" * 190_000, "Hi"),
@@ -209,12 +209,12 @@ def test_a_message_is_shown_as_plain_text(page, home, tmp_path):
         ("html", "a &#" + "1" * 5000 + "; b &#66;", "a \ufffd; b B"),
     ],
 )
-def test_any_text_is_shown_in_linear_time(kind, body, shown):
+def test_any_text_is_shown_in_linear_time(kind, body, page_text):
     began = time.process_time()
     message = f"Content-Type: text/{kind}; charset=utf-8\n\n{body}".encode()
     text = plain_text(message)
     assert time.process_time() - began < 1
-    assert shown is None or text == shown
+    assert page_text is None or text == page_text
 
 
 def test_figures_words_and_lessons(page, tmp_path):
@@ -241,13 +241,13 @@ def test_only_its_owner_and_its_own_forms_are_let_in(page, tmp_path):
     assert page.ask("GET", "/", Cookie=f"streamnb-token={token}")[0] == 401  # not for a cookie
     assert page.ask("GET", "/", Host="evil.example.com")[0] == 421
     number = entry(tmp_path, 1).id
-    assert page.post("/teach", one=f"{number}:spam", form="wrong")[0] == 403
+    assert page.post("/teach", item=f"{number}:spam", form="wrong")[0] == 403
     body = urlencode({"form": page.form(), "one": f"{number}:spam"})
     assert page.ask("POST", "/teach", body, Origin="http://evil.example.com")[0] == 403
     assert page.ask("GET", "/teach")[0] == 405
     assert entry(tmp_path, 1).taught is None
-    for where in ("//evil.example.com/", "https://evil.example.com/", "/\\evil"):
-        assert page.post("/back", id=number, where=where)[1].startswith("/?")
+    for folder_name in ("//evil.example.com/", "https://evil.example.com/", "/\\evil"):
+        assert page.post("/back", id=number, folder_name=folder_name)[1].startswith("/?")
     for wrong in ({"one": "x:spam"}, {"one": f"{number}:nonsense"}, {"one": "999:spam"}, {}):
         assert page.post("/teach", **wrong)[0] == 404
     assert page.ask("GET", "/?kind=nonsense")[0] == 404
@@ -301,20 +301,20 @@ def test_hostile_mail_on_every_page(tmp_path, full):
         for i, message in enumerate(mails):
             home.deliver(i, message)
         watcher.look()
-        ids = [one.id for one in Record(box).entries(most=1000)]
+        ids = [item.id for item in Record(box).entries(most=1000)]
         assert len(ids) > len(mails) - 5
     page = Page(home.root, "--db", tmp_path / "mail.db")
     try:
-        shown = [page.get(path) for path in ("/?kind=all", "/figures", "/words")]
-        shown += [page.get(f"/message/{number}") for number in ids]
+        page_text = [page.get(path) for path in ("/?kind=all", "/figures", "/words")]
+        page_text += [page.get(f"/message/{number}") for number in ids]
         for odd in ODD:
-            shown.append(page.get("/?" + urlencode({"kind": "all", "search": odd})))
-            shown.append(page.get("/words?" + urlencode({"word": odd})))
+            page_text.append(page.get("/?" + urlencode({"kind": "all", "search": odd})))
+            page_text.append(page.get("/words?" + urlencode({"word": odd})))
         page.post("/teach", id=ids, many="spam")
-        shown += [page.get("/figures"), page.get("/words"), page.get("/?kind=taught")]
-        for text in shown:
+        page_text += [page.get("/figures"), page.get("/words"), page.get("/?kind=taught")]
+        for text in page_text:
             scripts = re.findall(r"<(?:script|img|iframe|link|object)\b[^>]*>", text)
-            assert all("/static/" in one for one in scripts)
+            assert all("/static/" in item for item in scripts)
             assert text.count("<script") == 1
             assert "49" not in text or "{{ 7*7 }}" in html.unescape(text) or "49" in str(ids)
     finally:
@@ -329,10 +329,10 @@ def test_the_record_is_bounded_and_can_be_turned_off(tmp_path):
         record.limit(Bounds(5, 30))
         for i in range(12):
             record.note(mail(i), judge(box, mail(i)), "here")
-        assert [one.subject for one in record.entries()] == ["m11", "m10", "m9", "m8", "m7"]
+        assert [item.subject for item in record.entries()] == ["m11", "m10", "m9", "m8", "m7"]
         record.note(mail(8), judge(box, mail(8)), "again")
-        assert [one.subject for one in record.entries()] == ["m8", "m11", "m10", "m9", "m7"]
-        assert [one.subject for one in record.entries(search="m1")] == ["m11", "m10"]
+        assert [item.subject for item in record.entries()] == ["m8", "m11", "m10", "m9", "m7"]
+        assert [item.subject for item in record.entries(search="m1")] == ["m11", "m10"]
         assert record.entries(search="%") == []
         record.limit(Bounds(5, 0))
         assert record.entries() == []
@@ -377,23 +377,23 @@ def test_what_is_erased_leaves_no_trace(tmp_path, home):
         == "1 messages erased\n"
     )
     with Mailbox(tmp_path / "mail.db") as box:
-        assert sorted(one.subject for one in Record(box).entries()) == ["m1", "m3"]
+        assert sorted(item.subject for item in Record(box).entries()) == ["m1", "m3"]
     assert streamnb_command("forget", "--sender", "x", *db)[0] == 2
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "report_lines"),
     [
         (("--listen", "0.0.0.0:8026"), "this machine alone"),
         (("--listen", "nonsense"), "not an address"),
         (("/nonexistent",), "not a Maildir"),
     ],
 )
-def test_misuse_is_one_line(tmp_path, options, said):
+def test_misuse_is_one_line(tmp_path, options, report_lines):
     status, out, error = streamnb_command("web", "--db", tmp_path / "db", *options)
     assert status != 0
     assert (out, error.count("\n")) == ("", 1)
-    assert said in error
+    assert report_lines in error
 
 
 @pytest.fixture
@@ -409,13 +409,13 @@ def browser():
         )
         complaints = []
 
-        def opened(url, **how):
-            tab = chromium.new_context(**how).new_page()
+        def opened(url, **options_):
+            tab = chromium.new_context(**options_).new_page()
             tab.on("console", lambda message: complaints.append(message.text))
             tab.on("pageerror", lambda error: complaints.append(str(error)))
             tab.on(
                 "request",
-                lambda one: one.url.startswith("http://127.0.0.1") or complaints.append(one.url),
+                lambda item: item.url.startswith("http://127.0.0.1") or complaints.append(item.url),
             )
             tab.goto(url)
             return tab
@@ -485,7 +485,7 @@ def test_hostile_mail_does_nothing_in_a_browser(browser, tmp_path):
 
 
 def test_words_of_each_class_are_shown_beyond_its_bytes(box, monkeypatch):
-    """Of a class whose strongest features are all bytes, the strongest words are shown."""
+    """The strongest words are shown even if all the strongest features are bytes."""
     site = _Site(box, "session", None)
     for i in range(40):
         box.learn(mail(i, "cheap pills buy now"), "spam")
