@@ -14,9 +14,11 @@ from contextlib import contextmanager
 from typing import Any
 
 __all__ = [
+    "AlreadyRunningError",
     "BusyError",
     "ConfigError",
     "CorpusError",
+    "ListenError",
     "MailCopyError",
     "MailRefusedError",
     "MailServerError",
@@ -112,6 +114,18 @@ class MailRefusedError(MailServerError):
 
 class MailCopyError(MailRefusedError):
     """The copy of a message cannot be found again; the message must not be copied a second time."""
+
+
+class ListenError(StreamNBError):
+    """An address cannot be listened on."""
+
+    exit_code = 7
+
+
+class AlreadyRunningError(StreamNBError):
+    """Another `streamnb serve` already serves the database."""
+
+    exit_code = 8
 
 
 class BusyError(StreamNBError):

@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from streamnb.mailbox.service.mailboxes import Mailboxes
     from streamnb.mailbox.service.proxy import NextHop
     from streamnb.mailbox.service.response import JudgeOptions
-    from streamnb.mailbox.service.server import Listener
-    from streamnb.mailbox.service.sockets import Address, ConnectionHandler
+    from streamnb.mailbox.service.server import ConnectionHandler, Listener
+    from streamnb.mailbox.service.monitor import Monitor
+    from streamnb.mailbox.service.sockets import Address
 
 _MAIL = 20  # connections that bring mail, at once: each can hold a message of 50 MB
 
@@ -47,6 +48,24 @@ _MAIL = 20  # connections that bring mail, at once: each can hold a message of 5
 @click.option("--users", is_flag=True, help="Serve all users' databases, not a single one.")
 @click.option("--certificate", metavar="FILE", help="Offer STARTTLS by it (PEM, with --key).")
 @click.option("--key", metavar="FILE", help="The private key of the certificate.")
+@click.option(
+    "--trust",
+    metavar="NETWORK",
+    multiple=True,
+    help="Take mail from this network, too: --smtp and --lmtp then may listen off this machine.",
+)
+@click.option(
+    "--per-address",
+    type=click.IntRange(1, 1000),
+    metavar="N",
+    help="Connections at once from one address. Default: a quarter of all, on this machine no limit.",
+)
+@click.option(
+    "--log",
+    "log_format",
+    type=click.Choice(["text", "json"]),
+    help="Log a line for every message: key=value pairs, or JSON.",
+)
 @options.judge_options
 @options.database_options
 def serve(
@@ -59,6 +78,9 @@ def serve(
     users: bool,
     certificate: str | None,
     key: str | None,
+    trust: tuple[str, ...],
+    per_address: int | None,
+    log_format: str | None,
 ) -> None:
     """Stay and answer: `streamnb classify` and `filter`, a mail server, programs.
 
@@ -81,12 +103,13 @@ def serve(
     from streamnb.mailbox.base import Base
     from streamnb.mailbox.location import base_path, users_folder
     from streamnb.mailbox.service.mailboxes import Mailboxes
+    from streamnb.mailbox.service.monitor import Monitor, configure_logging
     from streamnb.mailbox.service.server import serve as served
-    from streamnb.mailbox.service.sockets import inherited
+    from streamnb.mailbox.service.sockets import inherited_sockets, is_loopback, parse_network
 
     gc.set_threshold(20_000, 10, 10)  # what lives for months looks for cycles more often (`group`)
     wanted = {"lmtp": lmtp, "smtp": smtp, "milter": milter, "http": http}
-    passed = inherited()
+    passed = inherited_sockets()
     if unknown := set(passed) - {*wanted, "ask"}:
         raise ConfigError(
             f"a socket called {sorted(unknown)[0]!r}: FileDescriptorName is ask or one of "
@@ -108,6 +131,7 @@ def serve(
     next_hop = None if hop is None else _hop(hop)
     if next_hop is not None and next_hop.address in _own(lmtp, smtp):
         raise click.UsageError(f"--next {next_hop.address}: this is where it takes mail itself")
+    trusted = tuple(map(parse_network, trust))
     tls = None if certificate is None or key is None else _tls(certificate, key)
     with ExitStack() as stack:
         if users:
@@ -120,10 +144,27 @@ def serve(
         else:
             mailboxes = Mailboxes(stack.enter_context(options.open_mailbox(create=True)))
 
-        def handler(name: str) -> ConnectionHandler:
-            return _handler(name, mailboxes, next_hop, options.current_judge_options(), tls, reject)
+        configure_logging()
+        monitor = Monitor(log_format, metrics=bool(http or "http" in passed))
+        monitor.count_databases(lambda: mailboxes.open_count)
 
-        served(mailboxes, _listeners(stack, mailboxes, wanted, passed, handler), options.echo_err)
+        def handler(name: str) -> ConnectionHandler:
+            return _handler(
+                name, mailboxes, next_hop, options.current_judge_options(), tls, reject, monitor
+            )
+
+        listeners = _listeners(stack, mailboxes, wanted, passed, handler)
+        for listener in listeners:
+            listener.address_limit = per_address
+            if listener.name in mail:
+                listener.trusted = trusted
+                host = listener.socket.getsockname()
+                if isinstance(host, tuple) and not is_loopback(host[0]) and not trusted:
+                    raise ConfigError(
+                        f"--{listener.name} {listener.address}: other machines could send mail "
+                        "through it: listen on 127.0.0.1, or name with --trust NETWORK who may"
+                    )
+        served(mailboxes, listeners, options.echo_err, monitor)
     sys.stderr.flush()
     os._exit(0)  # all is done; a thread that waits for a next hop that hangs is not waited for
 
@@ -135,25 +176,26 @@ def _handler(
     question: JudgeOptions,
     tls: ssl.SSLContext | None,
     reject: float | None,
+    monitor: Monitor,
 ) -> ConnectionHandler:
-    """What talks to those who come to a kind of listener; what it needs is imported then."""
+    """Return the handler of a kind of listener; only what it needs is imported."""
     if name == "ask":
-        from streamnb.mailbox.service.server import asked
+        from streamnb.mailbox.service.server import socket_handler
 
-        return asked(mailboxes, options.echo_err)
+        return socket_handler(mailboxes, monitor)
     if name == "milter":
         from streamnb.mailbox.service.milter import milter
 
-        return milter(mailboxes, options.echo_err, question, reject)
+        return milter(mailboxes, monitor, question, reject)
     if name == "http":
         with require_extra("server", "{}: not installed"):
             from streamnb.mailbox.service.api import api
             from streamnb.mailbox.service.http import AuthMiddleware, http
-        return http(AuthMiddleware(api(mailboxes), _token(mailboxes)))
+        return http(AuthMiddleware(api(mailboxes, monitor), _token(mailboxes)))
     with require_extra("server", "{}: not installed"):
         from streamnb.mailbox.service.proxy import proxy
     assert hop is not None  # noqa: S101 (checked by the command)
-    return proxy(hop, mailboxes, options.echo_err, name == "lmtp", question, tls)
+    return proxy(hop, mailboxes, monitor, name == "lmtp", question, tls)
 
 
 def _token(mailboxes: Mailboxes) -> Callable[[str | None], str]:
@@ -161,7 +203,7 @@ def _token(mailboxes: Mailboxes) -> Callable[[str | None], str]:
     from streamnb.mailbox.location import user_path
     from streamnb.mailbox.service.http import database_token
 
-    only = None if mailboxes.one is None else database_token(mailboxes.one.location)
+    only = None if mailboxes.single is None else database_token(mailboxes.single.location)
 
     def of_user(user: str | None) -> str:
         if only is not None and user is None:
@@ -187,7 +229,7 @@ def _listeners(
     from streamnb.mailbox.service.server import Listener
     from streamnb.mailbox.service.sockets import listen, parse_address
 
-    one = mailboxes.one
+    one = mailboxes.single
     asking = socket_path("", "all") if one is None else socket_path(one.location)
     if one is not None and is_url(one.location):  # no database has made the folder
         os.makedirs(os.path.dirname(asking), mode=0o700, exist_ok=True)
@@ -202,7 +244,7 @@ def _listeners(
         found.append(Listener(name, sock, made[name], most.get(name, 64)))
     for name, sockets in passed.items():
         for sock in map(stack.enter_context, sockets):
-            found.append(Listener(name, sock, made[name], most.get(name, 64), mine=False))
+            found.append(Listener(name, sock, made[name], most.get(name, 64), is_owned=False))
     return found
 
 

@@ -49,7 +49,7 @@ def web(account: str | None, listen: str) -> None:
     from streamnb.mailbox.service.sockets import parse_address
 
     address = parse_address(listen)
-    if not address.here or address.path is not None:
+    if not address.is_local or address.path is not None:
         raise ConfigError(f"{listen}: the page is for this machine alone: 127.0.0.1:PORT")
     with open_mailbox(create=True) as mailbox:
         token, session = database_token(mailbox.location), secrets.token_urlsafe(32)
@@ -59,7 +59,7 @@ def web(account: str | None, listen: str) -> None:
                 pages(mailbox, session, opened), lambda user: token, session=session
             )
             listener = Listener("web", listening_at(address), http(guard))
-            click.echo(f"http://{listener.where}/?token={token}")
+            click.echo(f"http://{listener.address}/?token={token}")
             serve(Mailboxes(mailbox), [listener], echo_err)
 
 

@@ -80,7 +80,7 @@ class SystemPool(OnlineEstimator):
 
     def __init__(self, n_systems: int, n_views: int, rate: float = 0.3) -> None:
         self.systems = [Recalibration(n_views, rate) for _ in range(n_systems)]
-        self.log_weights = [-math.log(n_systems)] * n_systems if n_systems > 1 else [0.0]
+        self.log_weights = [0.0] * n_systems  # up to a constant; multiples of the step of updates
 
     @property
     def rate(self) -> float:

@@ -112,7 +112,7 @@ def served(path: Path | str, mails: list[tuple[bytes, str]], files: list[str]) -
     def ask(content: bytes) -> None:
         with MailboxClient(path) as asking:
             asking.classify(content)
-            assert asking._mailbox is None
+            assert asking.mailbox is None
 
     for content, _ in mails[:20]:
         ask(content)

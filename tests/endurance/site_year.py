@@ -127,7 +127,7 @@ def serve(chosen: argparse.Namespace, folder: Path, control: Control) -> None:
             months(control, number, chosen.messages, site)
             with slices.timed("judge"), MailboxClient(site.database) as asking:
                 found = asking.classify(message.content).label
-                assert asking._mailbox is None, "the server was not asked"
+                assert asking.mailbox is None, "the server was not asked"
             if found != message.label or number % 10 == 0 or message.said != message.label:
                 with slices.timed("learn"):
                     box.learn(message.content, message.said)

@@ -41,7 +41,7 @@ from streamnb.mailbox.service.protocol import (
 )
 from streamnb.mailbox.service.proxy import NextHop, proxy
 from streamnb.mailbox.service.response import JudgeOptions, Response, judge
-from streamnb.mailbox.service.server import asked
+from streamnb.mailbox.service.server import socket_handler
 from streamnb.mailbox.service.sockets import parse_address
 from streamnb.web.app import pages as pages_of
 
@@ -156,9 +156,7 @@ def talk_of(name: str, make: Callable[[], ConnectionHandler]) -> ConnectionHandl
 def ask(data: bytes) -> None:
     """The answer is one that can be read, trouble in one line, or none."""
     server = site()
-    reply = server.over(
-        talk_of("ask", lambda: asked(server.mailboxes, server.log_lines.append)), data
-    )
+    reply = server.over(talk_of("ask", lambda: socket_handler(server.mailboxes)), data)
     if reply:
         try:
             answer = read_reply(reply)
@@ -353,7 +351,7 @@ def _mail(data: bytes, lmtp: bool) -> None:
     """Check that the proxy accepts exactly the messages that the next hop got."""
     server, name = site(), "lmtp" if lmtp else "smtp"
     sink = _SINKS.setdefault(name, Sink(lmtp)) if name not in _SINKS else _SINKS[name]
-    talk = talk_of(name, lambda: proxy(sink.hop, server.mailboxes, server.log_lines.append, lmtp))
+    talk = talk_of(name, lambda: proxy(sink.hop, server.mailboxes, lmtp=lmtp))
     before = len(sink.messages)
     lines = server.over(talk, data, 0.05).split(b"\r\n")[:-1]
     for line in lines:
@@ -397,7 +395,7 @@ def next_hop(data: bytes) -> None:
     sink = _SINKS.setdefault("hostile", Sink()) if "hostile" not in _SINKS else _SINKS["hostile"]
     sink.hangs, sink.spoken = data[:1] == b"\1", b""
     sink.script = [part for part in data[1:].split(b"\xff") if part]
-    talk = talk_of("next_hop", lambda: proxy(sink.hop, server.mailboxes, server.log_lines.append))
+    talk = talk_of("next_hop", lambda: proxy(sink.hop, server.mailboxes))
     lines = server.over(talk, _dialogues(b"EHLO")[0], 3 * HOP_PATIENCE).split(b"\r\n")[:-1]
     for line in lines:
         assert re.match(rb"[2-5]\d\d[ -]", line), line
@@ -423,7 +421,7 @@ def _hops() -> list[bytes]:
 def asked_by_milter(data: bytes) -> None:
     """A mail server that says anything: the session ends, and the next one is answered."""
     server = site()
-    talk = talk_of("milter", lambda: milter(server.mailboxes, server.log_lines.append))
+    talk = talk_of("milter", lambda: milter(server.mailboxes))
     with contextlib.suppress(StreamNBError):  # a session that is none is given up, and that is said
         server.over(talk, data)
     assert not server.faults, server.faults

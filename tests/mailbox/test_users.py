@@ -204,7 +204,7 @@ def test_names_of_users_lead_nowhere_else(users):
 
 
 def test_a_server_holds_as_many_users_as_it_may(users, site):
-    mailboxes = Mailboxes(None, Base(site), most=10)
+    mailboxes = Mailboxes(None, Base(site), open_limit=10)
 
     def ask(number):
         draw = random.Random(number)

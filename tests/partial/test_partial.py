@@ -236,7 +236,7 @@ def test_pieces_of_other_plans_and_damaged_ones_are_refused():
 @pytest.mark.parametrize(
     ("learner", "reason"),
     [
-        (MailClassifier(), "one message after the other"),
+        (MailClassifier(), "depends on the order of messages"),
         (Classifier(Tokenizer(), MultinomialNB(decay=0.9)), "decay"),
         (LazyBayesianRules(), "in their order"),
     ],

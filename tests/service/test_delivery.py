@@ -409,7 +409,7 @@ def test_a_server_of_lies_is_not_believed(trained, monkeypatch, tmp_path):
             thread.start()
             with MailboxClient(trained) as asking:
                 assert asking.classify(b"Subject: x\n\n").mark in "SHU"
-                assert asking._mailbox is not None
+                assert asking.mailbox is not None
             thread.join()
         (tmp_path / "s").unlink()
 
@@ -677,7 +677,7 @@ def test_a_server_tells_what_is_not_ready(tmp_path):
     server = Server(tmp_path / "mail.db")
     with MailboxClient(tmp_path / "mail.db") as asking:
         found = asking.classify(b"Subject: lunch\n\nlunch")
-        assert asking._mailbox is None
+        assert asking.mailbox is None
     assert (found.mark, found.label, found.ready) == ("U", "ham", False)
     assert server.stop() == 0
 
@@ -685,13 +685,13 @@ def test_a_server_tells_what_is_not_ready(tmp_path):
 def test_a_server_answers_as_the_database_does(sample, trained, server):
     assert server.line == f"listening on {socket_path(trained)}\n"
     assert os.stat(socket_path(trained)).st_mode & 0o777 == 0o600
-    with MailboxClient(trained, question=JudgeOptions(2)) as asking, Mailbox(trained) as box:
+    with MailboxClient(trained, options=JudgeOptions(2)) as asking, Mailbox(trained) as box:
         for entry in list(open_corpus(sample))[:50]:
             message = read(entry)
             assert asking.classify(message) == judge(box, message, JudgeOptions(2))
-        assert asking._mailbox is None  # it was the server that was asked
+        assert asking.mailbox is None  # it was the server that was asked
         assert asking.classify(HOSTILE["50 MB"]).mark in "SHU"
-        assert asking._mailbox is None
+        assert asking.mailbox is None
     assert server.stop() == 0
     assert not os.path.exists(socket_path(trained))
     with MailboxClient(trained) as asking:
@@ -732,7 +732,7 @@ def test_a_server_sees_what_others_learn(tmp_path):
             box.learn(b"Subject: pills %d\n\nbuy" % i, "spam")
             box.learn(b"Subject: lunch %d\n\neat" % i, "ham")
         assert asking.classify(b"Subject: pills\n\nbuy").label == "spam"
-        assert asking._mailbox is None
+        assert asking.mailbox is None
         box.database.wait = 0.1
     assert server.stop(signal.SIGINT) == 0
 
@@ -755,7 +755,7 @@ def test_a_server_whose_database_was_replaced_is_not_believed(tmp_path):
 
 def test_a_second_server_is_refused_and_a_dead_ones_socket_replaced(trained, server):
     status, _, error = streamnb_command("serve", "--db", trained)
-    assert status == 5
+    assert status == 8
     assert "another `streamnb serve` is running" in error
     server.process.kill()
     server.process.wait()
@@ -791,7 +791,7 @@ def test_hostile_clients_disturb_nobody(trained, server):
     def ask():
         with MailboxClient(trained) as asking:
             answers.append(asking.classify(b"Subject: x\n\n"))
-            assert asking._mailbox is None
+            assert asking.mailbox is None
 
     threads = [threading.Thread(target=ask) for _ in range(20)]
     for thread in threads:

@@ -35,7 +35,9 @@ from streamnb.mailbox.service.client import MailboxClient
 from streamnb.mailbox.service.http import http as talk_http
 from streamnb.mailbox.service.mailboxes import Mailboxes, NoMailboxError
 from streamnb.mailbox.service.protocol import Request
-from streamnb.mailbox.service.sockets import Address, accept, listen
+from streamnb.mailbox.service.monitor import Monitor
+from streamnb.mailbox.service.server import Listener, accept
+from streamnb.mailbox.service.sockets import Address, listen
 from streamnb.mailbox.status import status as status_of
 
 FIELD = re.compile(rb"\AX-Streamnb: (Spam|Ham|Unsure), [^\r\n]*\r\n")
@@ -682,9 +684,9 @@ def test_a_fault_of_the_program_is_not_told_as_a_missing_user(tmp_path, monkeypa
         for asked, told in (("", 500), ("user=ann", 404)):
             query = SimpleNamespace(query_params=QueryParams(asked))
             assert api._done(mailboxes, broken, query, b"")[0] == told
-        assert server._reply(mailboxes, ours, b"")[0].startswith(b"error KeyError")
+        assert isinstance(server._judge(mailboxes, ours, b""), KeyError)
         with pytest.raises(NoMailboxError):
-            server._reply(mailboxes, theirs, b"")
+            server._judge(mailboxes, theirs, b"")
 
 
 def test_http_is_for_those_with_the_token_and_this_page(web):
@@ -733,7 +735,8 @@ def test_a_connection_that_comes_as_accepting_ends_is_no_fault():
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(lambda _, fault: faults.append(fault))
         with listen(Address(None, "127.0.0.1")) as listening:
-            accepting = asyncio.create_task(accept(listening, 1, None, faults.append))
+            listener = Listener("http", listening, None, limit=1)
+            accepting = asyncio.create_task(accept(listener, Monitor()))
             await asyncio.sleep(0)
             with socket.create_connection(listening.getsockname()):
                 await asyncio.sleep(0)  # the loop has seen it, and has not called anybody yet
@@ -997,3 +1000,69 @@ def test_a_mail_server_that_does_not_read_keeps_nobody_from_ending(taught, serve
         begun = time.monotonic()
         process.stop()
         assert time.monotonic() - begun < 10
+
+
+@pytest.mark.parametrize("next_kind", ["lmtp", "smtp"])
+def test_each_recipient_gets_the_verdict_of_their_own_database(
+    serve, lmtp_sink, smtp_sink, tmp_path, next_kind
+):
+    users, path = tmp_path / "users", tmp_path / "in"
+    for name, labels in (("ann", ("spam", "ham")), ("bob", ("ham", "spam"))):
+        with Mailbox(users / f"{name}.db") as box:
+            for i in range(70):
+                box.learn(SPAM % i, labels[0])
+                box.learn(HAM % i, labels[1])
+    sink = lmtp_sink if next_kind == "lmtp" else smtp_sink
+    environment = {**os.environ, "STREAMNB_USERS": str(users)}
+    serve("--users", "--lmtp", path, "--next", sink.address, "--log", "text", env=environment)
+    recipients = ["ann@d.e", "bob@d.e", "cat@d.e", "no@d.e", "dan@d.e", "ann+x@d.e"]
+    sink.answers = {"no@d.e": "550 5.1.1 no such user", "data dan@d.e": "452 4.2.2 full"}
+    with smtplib.LMTP() as client:
+        client.connect(str(path))
+        client.ehlo()
+        for round_number in range(2):
+            client.docmd("MAIL FROM:<a@b.c>")
+            taken = [to for to in recipients if client.docmd(f"RCPT TO:<{to}>")[0] == 250]
+            assert taken == [to for to in recipients if to != "no@d.e"]
+            replies = [client.data(SPAM % (900 + round_number))]
+            replies += [client.getreply() for _ in taken[1:]]
+            expected = [452 if to == "dan@d.e" and next_kind == "lmtp" else 250 for to in taken]
+            assert [code for code, _ in replies] == expected
+    delivered = {to: got for tos, got in sink.messages for to in tos}
+    assert len(sink.messages) == 2 * 3  # one transaction for each different verdict
+    assert FIELD.match(delivered["ann@d.e"])[1] == FIELD.match(delivered["ann+x@d.e"])[1] == b"Spam"
+    assert FIELD.match(delivered["bob@d.e"])[1] == b"Ham"
+    for to, got in delivered.items():
+        assert FIELD.sub(b"", got) == SPAM % 901, to
+        assert (FIELD.match(got) is None) == (to in ("cat@d.e", "dan@d.e"))
+
+
+def test_idle_connections_end_when_others_wait(taught, serve, smtp_sink):
+    port = free_port()
+    serve("--db", taught, "--smtp", f"127.0.0.1:{port}", "--next", smtp_sink.address)
+    idle = [socket.create_connection(("127.0.0.1", port)) for _ in range(25)]
+    begun = time.monotonic()
+    with smtplib.SMTP("127.0.0.1", port, timeout=60) as client:
+        client.sendmail("a@b.c", ["ann@d.e"], HAM % 1)
+    assert time.monotonic() - begun < 30
+    assert len(smtp_sink.messages) == 1
+    for connection in idle:
+        connection.close()
+
+
+def test_connections_from_one_address_are_limited(taught, serve, smtp_sink):
+    port = free_port()
+    serve("--db", taught, "--smtp", f"127.0.0.1:{port}", "--next", smtp_sink.address,
+          "--per-address", "2")  # fmt: skip
+    with smtplib.SMTP("127.0.0.1", port, timeout=30), smtplib.SMTP("127.0.0.1", port, timeout=30):
+        with pytest.raises(smtplib.SMTPConnectError) as refused:
+            smtplib.SMTP("127.0.0.1", port, timeout=30)
+        assert refused.value.smtp_code == 421
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "[::]"])
+def test_a_listener_for_other_machines_needs_to_know_whom_to_trust(taught, host):
+    options = ("--db", taught, "--smtp", f"{host}:0", "--next", "smtp:127.0.0.1:1")
+    status, _, error = streamnb_command("serve", *options)
+    assert (status, error.count("\n")) == (2, 1)
+    assert "--trust NETWORK" in error

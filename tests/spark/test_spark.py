@@ -147,10 +147,10 @@ def test_prequential_is_exact(session, kind, seed, classes, partitions, block, d
 
 
 def judged(steps):
-    names = ("score", "loss", "brier", "claim", "confidence", "classes")
+    names = ("score", "loss", "brier", "p_positive", "p_predicted", "classes")
     for row in steps.toArrow().to_pylist():
         figures = ScoredPrediction(*(row[name] for name in names))
-        yield row["position"], row["judge"], row["given"], figures
+        yield row["position"], row["label"], row["predicted"], figures
 
 
 def sample():
@@ -178,17 +178,17 @@ def test_scores_are_those_of_the_model(session):
     for _, y, x in rows[:200]:
         model.learn_one(x, y)
     result = spark.score(mail_of(session, rows), model, classes=True, keep=["label"])
-    assert result.columns == ["position", "label", "given", "score", "p_spam", "p_ham"]
+    assert result.columns == ["position", "label", "predicted", "score", "p_spam", "p_ham"]
     for row in result.toArrow().to_pylist():
         message = rows[row["position"]][2]
         scores = model.joint_log_likelihood(message)
         assert row["label"] == rows[row["position"]][1]
-        assert row["given"] == max(scores, key=scores.get)
+        assert row["predicted"] == max(scores, key=scores.get)
         assert row["score"] == scores["spam"] - scores["ham"]
         shares = model.predict_proba_one(message)
         assert shares == {"spam": row["p_spam"], "ham": row["p_ham"]}
     empty_result = spark.score(mail_of(session, rows[:3]), MailClassifier()).toArrow().to_pylist()
-    assert [(row["given"], row["score"]) for row in empty_result] == [(None, 0.0)] * 3
+    assert [(row["predicted"], row["score"]) for row in empty_result] == [(None, 0.0)] * 3
 
 
 @pytest.mark.parametrize("kind", ["gaussian", "mixed", "aode"])
@@ -203,7 +203,7 @@ def test_models_of_rows(session, kind):
     expected = [model.joint_log_likelihood(row.x) for row in rows]
     assert [result.joint_log_likelihood(row.x) for row in rows] == expected
     scored = spark.score(frame.drop("label"), result).sort("position").toArrow().to_pylist()
-    assert [row["given"] for row in scored] == [max(value, key=value.get) for value in expected]
+    assert [row["predicted"] for row in scored] == [max(value, key=value.get) for value in expected]
     steps = spark.prequential(frame, instance(), block=7).sort("position")
     assert list(judged(steps)) == list(judged_in_sequence(instance(), rows))
 
@@ -218,7 +218,7 @@ def test_labels_may_be_numbers_or_truth_values(session):
         frame = session.createDataFrame(pa.table(columns))
         model = spark.fit(frame, Classifier(Tokenizer(), MultinomialNB()))
         assert model.predict_one("v1") == labels[1]
-        assert spark.score(frame, model).toArrow().to_pylist()[1]["given"] == labels[1]
+        assert spark.score(frame, model).toArrow().to_pylist()[1]["predicted"] == labels[1]
         steps = spark.prequential(frame, Classifier(Tokenizer(), MultinomialNB()))
         assert spark.summary(steps).messages == 30
 
@@ -359,18 +359,18 @@ def test_what_cannot_be_is_refused(session):
             "column 'message' is int",
         ),
         (lambda: spark.fit(frame, TextClassifier(), shards=2), "at least 2,000 each"),
-        (lambda: spark.fit(frame, GaussianNB(), shards=2), "models of rows are sums"),
+        (lambda: spark.fit(frame, GaussianNB(), shards=2), "models of tables are sums"),
         (lambda: spark.fit(frame, words, parts=0), "parts"),
         (lambda: spark.prequential(frame.drop("position"), words), "no column 'position'"),
-        (lambda: spark.prequential(frame, TextClassifier()), "one message after the other"),
+        (lambda: spark.prequential(frame, TextClassifier()), "depends on the order of messages"),
         (lambda: spark.prequential(frame.where("position != 7"), words, delay=3), "without gaps"),
         (lambda: spark.fit_each(frame, words, group="user"), "no column 'user'"),
         (lambda: spark.score(frame, words, keep=["nothing"]), "'nothing'"),
-        (lambda: spark.score(frame, words, keep=["label", "label"]), "a column twice"),
-        (lambda: spark.fit(frame, words, rounds=2), "goes with shards"),
+        (lambda: spark.score(frame, words, keep=["label", "label"]), "named twice"),
+        (lambda: spark.fit(frame, words, rounds=2), "set shards too"),
         (lambda: spark.fit(frame, words, memory=float("nan")), "memory"),
         (lambda: spark.fit(frame, words, min_count=-1), "least"),
-        (lambda: spark.fit_each(frame, words, group="message"), "rename it"),
+        (lambda: spark.fit_each(frame, words, group="message"), "rename the column"),
     ):
         with pytest.raises(ValueError, match=cause):
             call()

@@ -1,1 +1,1 @@
-"""A process that stays and answers, and those that ask it."""
+"""`streamnb serve`: the server, its protocols, and the client of its Unix socket."""

@@ -19,6 +19,7 @@ from streamnb.errors import BusyError, StreamNBError, UnexpectedError
 from streamnb.mailbox.digest import of_hex
 from streamnb.mailbox.ledger import HUMAN, PROGRAM, read_label
 from streamnb.mailbox.service.mailboxes import Mailboxes, NoMailboxError, learn_if_sure
+from streamnb.mailbox.service.monitor import Monitor
 from streamnb.mailbox.service.protocol import MOST
 from streamnb.mailbox.service.response import JudgeOptions, judge
 from streamnb.mailbox.sources import is_binary
@@ -124,9 +125,9 @@ async def _sent(request: Request) -> bytes:
     return bytes(parts)
 
 
-def api(mailboxes: Mailboxes) -> Starlette:
+def api(mailboxes: Mailboxes, monitor: Monitor | None = None) -> Starlette:
     """An application that asks and teaches mailboxes."""
-    registry = CollectorRegistry()
+    registry = (monitor and monitor.registry) or CollectorRegistry()
     asked = Counter("streamnb_requests", "Requests", ["what", "status"], registry=registry)
     verdicts = Counter("streamnb_verdicts", "Verdicts", ["mark"], registry=registry)
     seconds = Histogram(

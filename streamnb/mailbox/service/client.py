@@ -1,4 +1,4 @@
-"""MailboxClient what a message is: of a running `streamnb serve`, or else of the database itself."""
+"""The client of a mailbox: it asks the running `streamnb serve`, or else opens the database."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
     from streamnb.mailbox.store import Mailbox
 
-_LEAST_MEMORY = 128 << 20  # bytes; OpenBLAS is content with less, but not the rest
-_PATIENCE = 2.0  # seconds for a server to answer, all in all; then the database is asked
+_LEAST_MEMORY = 128 << 20  # bytes; with less, OpenBLAS starts but numpy ends the process
+_TIMEOUT = 2.0  # seconds for the whole reply of a server; then the database itself is opened
 
 
 def _check_memory() -> None:
-    """Refuse to load what ends the process, and a mail with it, where it gets no memory."""
+    """Raise StateError if the libraries would end the process, and lose a mail, when loaded."""
     allowed, _ = resource.getrlimit(resource.RLIMIT_AS)
     if 0 <= allowed < _LEAST_MEMORY:
         raise StateError(
@@ -33,90 +33,90 @@ def _check_memory() -> None:
 
 
 class MailboxClient:
-    """Something to ask: the server where one runs, or the database, opened when first needed.
+    """Client that uses the running server, or opens the database on first use.
 
     Parameters
     ----------
     database
-        The database; None for the default, or that of the user.
+        The database. None for the default database, or that of the user.
     wait
-        Seconds to wait for other processes, where the database itself is asked.
-    question
+        Seconds to wait for other processes, if the database itself is opened.
+    options
         How messages are judged.
     learn
-        Whether messages are then learned, as a program's word, where the verdict is sure.
+        Whether sure verdicts are then learned, with the program as their source.
+    user
+        The user whose database it is. None if there are not many users.
     record
         Whether the server records its verdicts.
     base
-        What a site knows, where the database itself is asked.
-    user
-        Whose database it is, where there are many.
+        The site's model, if the database itself is opened.
     """
 
     def __init__(
         self,
         database: str | Path | None,
         wait: float = location.WAIT,
-        question: JudgeOptions | None = None,
+        options: JudgeOptions | None = None,
         learn: bool = False,
         user: str | None = None,
         record: bool = False,
         base: str | None = None,
     ) -> None:
-        named = database or (location.default_path() if user is None else location.user_path(user))
-        self.database = os.fspath(named)
+        path = database or (location.default_path() if user is None else location.user_path(user))
+        self.database = os.fspath(path)
         self.socket = location.socket_path(self.database, user)
         self.wait = wait
-        self.question = question or JudgeOptions()
+        self.options = options or JudgeOptions()
         self.learn = learn
         self.record = record
         self.base = base
         self.user = user
-        self._mailbox: Mailbox | None = None
-        # `streamnb-filter` has asked the server already, and waited.
-        self._served = not os.environ.get("STREAMNB_UNSERVED")
-        self._later: tuple[bytes, Response] | None = None
+        self.mailbox: Mailbox | None = None  # None until the database itself is opened
+        # `streamnb-filter` sets this after it has waited for the server in vain.
+        self._use_server = not os.environ.get("STREAMNB_UNSERVED")
+        self._unrecorded: tuple[bytes, Response] | None = None
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._mailbox is not None:
-            self._mailbox.close()
+        if self.mailbox is not None:
+            self.mailbox.close()
 
     def classify(self, message: bytes) -> Response:
-        """Ask what a message is."""
-        if self._served:
+        """Return the verdict on a message."""
+        if self._use_server:
             try:
                 return self.ask_server(message)
             except (OSError, ValueError, TypeError, LookupError):
-                self._served = False  # there is none, or it fails
-        if self._mailbox is None:
+                self._use_server = False  # no server, or one that fails
+        if self.mailbox is None:
             _check_memory()
             from streamnb.mailbox.base import with_base
 
             base = self.base or location.base_path(self.user)
-            new = self.user is not None and base is not None  # the site has a word on their mail
-            self._mailbox = with_base(self.database, new, self.wait, base)
-        found = judge(self._mailbox, message, self.question)
-        self._later = message, found
-        return found
+            create = self.user is not None and base is not None  # the site's model judges anyway
+            self.mailbox = with_base(self.database, create, self.wait, base)
+        response = judge(self.mailbox, message, self.options)
+        self._unrecorded = message, response
+        return response
 
     def finish(self) -> None:
-        """Record the last verdict, and learn it if so wanted; a server does that by itself.
+        """Record the last verdict, and learn it if that was asked for. A server does so itself.
 
         Raises
         ------
         StreamNBError
-            Where that cannot be.
+            If the database cannot be written.
         """
-        if self._later is not None and self._mailbox is not None:
+        if self._unrecorded is not None and self.mailbox is not None:
             from streamnb.mailbox.service.mailboxes import record_verdict
 
-            record_verdict(self._mailbox, *self._later, "filter", self.learn)
+            record_verdict(self.mailbox, *self._unrecorded, "filter", self.learn)
 
     def _file(self) -> tuple[int, int]:
-        """Which database is meant; (0, 0) for the server's own, where we may not look."""
+        """Return device and inode of the database; (0, 0) if this process may not look."""
         try:
             if location.is_url(self.database):
                 return location.identity_of(self.database)
@@ -126,33 +126,33 @@ class MailboxClient:
         except FileNotFoundError:
             if self.user is None:
                 raise
-            return 0, 0  # whose database is made when it is first needed
+            return 0, 0  # a user's database is created when it is first needed
         return status.st_dev, status.st_ino
 
     def ask_server(self, message: bytes) -> Response:
-        """Ask the server alone.
+        """Return the server's verdict on a message.
 
         Raises
         ------
         OSError, ValueError, LookupError
-            Where there is none, it is somebody else's or does not answer in time or to the point.
+            If there is no server, it belongs to another user, or it gives no valid reply in time.
         BusyError, StreamNBError
-            What it says is wrong.
+            If the server reports an error.
         """
         message = message[: protocol.MOST]
         request = protocol.Request(
-            self._file(), len(message), self.question, self.learn, self.user, self.record
+            self._file(), len(message), self.options, self.learn, self.user, self.record
         )
-        until = time.monotonic() + _PATIENCE
+        deadline = time.monotonic() + _TIMEOUT
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-            connection.settimeout(_PATIENCE)
+            connection.settimeout(_TIMEOUT)
             connection.connect(self.socket)
-            if protocol.peer_of(connection, self.socket) not in (os.getuid(), 0):
-                raise OSError("somebody else listens there")
+            if protocol.peer_uid(connection, self.socket) not in (os.getuid(), 0):
+                raise OSError("the server belongs to another user")
             connection.sendall(protocol.write_request(request) + message)
             reply = bytearray()
             while len(reply) < protocol.LONGEST_REPLY:
-                connection.settimeout(max(until - time.monotonic(), 1e-3))
+                connection.settimeout(max(deadline - time.monotonic(), 1e-3))
                 part = connection.recv(1 << 16)
                 if not part:
                     break

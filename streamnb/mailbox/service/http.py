@@ -21,7 +21,7 @@ from uvicorn.server import ServerState
 
 from streamnb.errors import OutputError, convert_os_errors
 from streamnb.mailbox.location import beside
-from streamnb.mailbox.service.sockets import ConnectionHandler
+from streamnb.mailbox.service.server import Activity, ConnectionHandler
 
 Scope = dict[str, Any]
 App = Callable[[Scope, Any, Any], Coroutine[Any, Any, None]]
@@ -150,7 +150,7 @@ def http(app: App) -> ConnectionHandler:
     config.load()
     state = ServerState()
 
-    async def talk(connection: socket.socket) -> None:
+    async def talk(connection: socket.socket, activity: Activity | None = None) -> None:
         asked, ended = asyncio.Event(), asyncio.Event()
 
         class Protocol(H11Protocol):

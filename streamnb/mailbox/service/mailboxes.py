@@ -1,16 +1,17 @@
-"""Who judges: one mailbox, or those of many users, as many of them open as there is room for."""
+"""The mailboxes of a server: a single one, or those of many users, opened when needed."""
 
 from __future__ import annotations
 
 import os
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from streamnb.errors import StateError
+from streamnb.errors import BusyError, StateError, StreamNBError
 from streamnb.mailbox.base import Base
 from streamnb.mailbox.ledger import PROGRAM
 from streamnb.mailbox.lessons import Outcome
@@ -18,142 +19,189 @@ from streamnb.mailbox.location import WAIT, user_path
 from streamnb.mailbox.service.response import JudgeOptions, Response, judge
 from streamnb.mailbox.store import Mailbox
 
+_SLOW_FAILURE_S = 1.0  # an error after more seconds than that would hold up every message
+_FIRST_RETRY_S, _LAST_RETRY_S = 1.0, 30.0  # between attempts to reach a database that is away
 
-def learn_if_sure(mailbox: Mailbox, message: bytes, found: Response) -> Outcome | None:
-    """Learn what a message was taken for, as a program's word, where that is sure."""
-    if found.status == 2 or found.label is None:
+
+def learn_if_sure(mailbox: Mailbox, message: bytes, response: Response) -> Outcome | None:
+    """Learn a message with a sure verdict, with the program as the source of its label."""
+    if response.status == 2 or response.label is None:
         return None
-    return mailbox.learn(message, found.label, PROGRAM, "filter")
+    return mailbox.learn(message, response.label, PROGRAM, "filter")
 
 
 def record_verdict(
-    mailbox: Mailbox, message: bytes, found: Response, place: str, learn: bool
+    mailbox: Mailbox, message: bytes, response: Response, place: str, learn: bool
 ) -> None:
-    """What is done with a message that was judged, when nobody waits for it any more.
+    """Record a verdict after it was sent, and learn the message if the verdict is sure.
 
     Parameters
     ----------
     mailbox
-        Who judged.
-    message, found
-        The message, and what was said of it.
+        The mailbox that judged.
+    message, response
+        The message and its verdict.
     place
-        Where it came by.
+        Name of the way by which the message came.
     learn
-        Whether it is learned, where the verdict is sure.
+        Whether it is learned if the verdict is sure.
 
     Raises
     ------
     StreamNBError
-        Where that cannot be.
+        If the database cannot be written.
     """
     from streamnb.mailbox.record import Record
 
-    Record(mailbox).note(message, found, place)
+    Record(mailbox).note(message, response, place)
     if learn:
-        learn_if_sure(mailbox, message, found)
+        learn_if_sure(mailbox, message, response)
 
 
 class NoMailboxError(LookupError):
-    """There is no such user, or it is another database."""
+    """A user that has no database, or a database that this server does not serve."""
 
 
 @dataclass(eq=False, repr=False)
 class Mailboxes:
-    """The mailboxes of a server, opened when first needed.
+    """The mailboxes of a server.
 
     Parameters
     ----------
-    one
-        The only one; None where there are many users.
+    single
+        The only mailbox. None if there are many users.
     base
-        What the site knows, for all users.
-    most
-        How many are open at once; the least recently used is closed first.
+        The site's model, for all users.
+    open_limit
+        Number of users' mailboxes that are open at once. The least recently used is closed first.
     """
 
-    one: Mailbox | None
+    single: Mailbox | None
     base: Base | None = None
-    most: int = 200
+    open_limit: int = 200
 
     def __post_init__(self) -> None:
-        self.left: list[Future[None]] = []  # what is done after the answers, and not yet done
-        self._open: OrderedDict[str, _Held] = OrderedDict()
+        self.pending: list[Future[None]] = []  # work that goes on after the replies were sent
+        self._open: OrderedDict[str, _OpenMailbox] = OrderedDict()
         self._lock = threading.Lock()
+        self._outage: str | None = None  # the error of a database that cannot be reached
+
+    @property
+    def open_count(self) -> int:
+        """Return the number of open databases."""
+        return len(self._open) if self.single is None else 1
+
+    @property
+    def outage(self) -> str | None:
+        """Return the error if the only database cannot be reached, else None."""
+        return self._outage
 
     @contextmanager
     def borrow(self, user: str | None, file: tuple[int, int] | None = None) -> Iterator[Mailbox]:
-        """The mailbox of a user, or the only one.
+        """Open the mailbox of a user, or the only one, for the time of a `with` block.
 
         Parameters
         ----------
         user
-            The user; None where there are not many.
+            The user. None if there are not many.
         file
-            Device and inode that the database must have.
+            Device and inode that the database must have. None for any.
 
         Raises
         ------
         NoMailboxError
-            Where it is another database, or there are no users, or only users.
+            If there is no such user, or the database is another one.
+        BusyError
+            If the only database cannot be reached.
         """
-        if (user is None) != (self.one is not None):
-            raise NoMailboxError("not that database")
-        mailbox = self.one if user is None else self._taken(user)
+        if (user is None) != (self.single is not None):
+            raise NoMailboxError("this server does not serve that database")
+        if user is None and self._outage is not None:
+            raise BusyError(self._outage)
+        mailbox = self.single if user is None else self._acquire(user)
         assert mailbox is not None  # noqa: S101 (for the type checker)
+        started = time.monotonic()
         try:
             if mailbox.database.replaced():
-                raise StateError(f"{mailbox.path}: another file has taken its place: start again")
+                raise StateError(
+                    f"{mailbox.path}: another file has taken its place; restart the server"
+                )
             if file is not None and file != mailbox.database.file:
-                raise NoMailboxError("not that database")
+                raise NoMailboxError("this server does not serve that database")
             yield mailbox
+        except StreamNBError as error:
+            if mailbox is self.single and time.monotonic() - started > _SLOW_FAILURE_S:
+                self._begin_outage(error)
+            raise
         finally:
             if user is not None:
-                self._give_back(user)
+                self._release(user)
 
-    def judge(self, user: str | None, message: bytes, question: JudgeOptions | None) -> Response:
-        """Ask the mailbox of a user, or the only one, what a message is."""
+    def judge(self, user: str | None, message: bytes, options: JudgeOptions | None) -> Response:
+        """Return the verdict of a user's mailbox, or of the only one."""
         with self.borrow(user) as mailbox:
-            return judge(mailbox, message, question or JudgeOptions())
+            return judge(mailbox, message, options or JudgeOptions())
 
-    def record(self, user: str | None, message: bytes, found: Response, place: str) -> None:
-        """Record what `judge` found, when that was told."""
+    def record(self, user: str | None, message: bytes, response: Response, place: str) -> None:
+        """Record a verdict of `judge` after it was sent."""
         with self.borrow(user) as mailbox:
-            record_verdict(mailbox, message, found, place, learn=False)
+            record_verdict(mailbox, message, response, place, learn=False)
 
-    def _taken(self, user: str) -> Mailbox:
+    def _begin_outage(self, error: StreamNBError) -> None:
+        """Fail at once from now on, and try in the background to reach the database again."""
         with self._lock:
-            held = self._open.get(user)
-            if held is not None and not held.users and held.mailbox.database.replaced():
+            if self._outage is None:
+                self._outage = str(error)
+                threading.Thread(target=self._retry, name="streamnb-retry", daemon=True).start()
+
+    def _retry(self) -> None:
+        delay_s = _FIRST_RETRY_S
+        while self.single is not None:
+            time.sleep(delay_s)
+            try:
+                judge(self.single, b"")
+            except StreamNBError as error:
+                self._outage = str(error)
+                delay_s = min(2 * delay_s, _LAST_RETRY_S)
+            except Exception:  # the database was closed: the server ends
+                return
+            else:
+                self._outage = None
+                return
+
+    def _acquire(self, user: str) -> Mailbox:
+        with self._lock:
+            entry = self._open.get(user)
+            if entry is not None and not entry.borrowers and entry.mailbox.database.replaced():
                 self._open.pop(user).mailbox.close()
-                held = None
-            if held is None and self.base is None and not os.path.exists(user_path(user)):
-                raise NoMailboxError(f"{user}: nothing was taught yet")
-            if held is None:
-                held = _Held(Mailbox(user_path(user), True, WAIT, base=self.base))
-                self._open[user] = held
-            held.users += 1
+                entry = None
+            if entry is None and self.base is None and not os.path.exists(user_path(user)):
+                raise NoMailboxError(f"{user}: this user has no database yet")
+            if entry is None:
+                entry = _OpenMailbox(Mailbox(user_path(user), True, WAIT, base=self.base))
+                self._open[user] = entry
+            entry.borrowers += 1
             self._open.move_to_end(user)
-            return held.mailbox
+            return entry.mailbox
 
-    def _give_back(self, user: str) -> None:
+    def _release(self, user: str) -> None:
         with self._lock:
-            self._open[user].users -= 1
-            idle = [name for name, held in self._open.items() if not held.users]
-            for name in idle[: max(len(self._open) - self.most, 0)]:
+            self._open[user].borrowers -= 1
+            idle = [name for name, entry in self._open.items() if not entry.borrowers]
+            for name in idle[: max(len(self._open) - self.open_limit, 0)]:
                 self._open.pop(name).mailbox.close()
 
     def close(self) -> None:
-        """Close those of users."""
+        """Close the mailboxes of users."""
         with self._lock:
-            for held in self._open.values():
-                held.mailbox.close()
+            for entry in self._open.values():
+                entry.mailbox.close()
             self._open.clear()
 
 
 @dataclass
-class _Held:
-    """An open mailbox, and by how many it is used just now."""
+class _OpenMailbox:
+    """An open mailbox, and the number of its current users."""
 
     mailbox: Mailbox
-    users: int = 0
+    borrowers: int = 0

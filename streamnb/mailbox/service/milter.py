@@ -12,18 +12,21 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
+import time
 from collections import Counter
 from collections.abc import Callable, Coroutine
 from typing import Any
 
 from streamnb.errors import StreamNBError
 from streamnb.mailbox.service.mailboxes import Mailboxes
+from streamnb.mailbox.service.monitor import Monitor
 from streamnb.mailbox.service.protocol import MOST
 from streamnb.mailbox.service.response import FIELD, JudgeOptions, Response, header_field
-from streamnb.mailbox.service.sockets import ConnectionHandler
+from streamnb.mailbox.service.server import Activity, ConnectionHandler, finish
 
 _LARGEST = 1 << 20  # bytes of a packet: mail servers send bodies in parts of 64 KiB
 _IDLE = 3600.0  # seconds: mail servers give their clients up earlier
+_STRESS_S = 60.0  # seconds that a mail server may be silent while others wait
 _CLOSING = 1.0  # seconds for what is left to be read
 _VERSION = 6
 _ADD_FIELDS, _CHANGE_FIELDS = 0x01, 0x10
@@ -38,8 +41,8 @@ _UNANSWERED = {
 
 def milter(
     mailboxes: Mailboxes,
-    say: Callable[[str], None],
-    question: JudgeOptions | None = None,
+    monitor: Monitor | None = None,
+    options: JudgeOptions | None = None,
     reject: float | None = None,
 ) -> ConnectionHandler:
     """What talks to mail servers that ask.
@@ -56,24 +59,32 @@ def milter(
         Probability from which on spam that is sure is refused; None to mark all mail only.
     """
 
+    log = monitor or Monitor()
+
     async def decide(message: bytes) -> tuple[Response | None, bytes]:
         """What a message is, None on any trouble, and the letter of what becomes of it."""
+        started = time.monotonic()
         try:
-            found = await asyncio.to_thread(mailboxes.judge, None, message, question)
-        except Exception as error:  # whatever it is, the message matters more
-            say(f"passed on unmarked: {str(error) or type(error).__name__:.300}")
+            response = await asyncio.to_thread(mailboxes.judge, None, message, options)
+        except Exception as error:  # whatever went wrong, the message must be passed on
+            log.message("milter", error, "unmarked", started, message)
             return None, b"a"
+        is_spam = response.mark == "S"
+        is_rejected = reject is not None and is_spam and response.probability >= reject
+        action = "rejected" if is_rejected else "marked"
+        log.message("milter", response, action, started, message)
+        if is_rejected:
+            log.refuse("milter", "spam")
         try:
-            await asyncio.to_thread(mailboxes.record, None, message, found, "milter")
-        except StreamNBError as error:
-            say(f"not recorded: {error!s:.300}")
-        refused = reject is not None and found.mark == "S" and found.probability >= reject
-        return found, b"r" if refused else b"a"
+            await asyncio.to_thread(mailboxes.record, None, message, response, "milter")
+        except (StreamNBError, LookupError) as error:
+            log.warn(f"not recorded: {error!s:.300}")
+        return response, b"r" if is_rejected else b"a"
 
-    async def talk(connection: socket.socket) -> None:
+    async def converse(connection: socket.socket, activity: Activity) -> None:
         reader, writer = await asyncio.open_connection(sock=connection)
         try:
-            await _converse(reader, writer, decide)
+            await _converse(reader, writer, decide, activity)
         except (OSError, EOFError):  # the mail server has gone
             pass
         finally:
@@ -84,18 +95,29 @@ def milter(
             except OSError:  # it has gone, or does not read what is left
                 writer.transport.abort()
 
-    return talk
+    async def handle(connection: socket.socket, activity: Activity | None = None) -> None:
+        activity = activity or Activity()
+        task = asyncio.create_task(converse(connection, activity))
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError:
+            await finish(task, activity)
+            raise
+
+    return handle
 
 
 async def _converse(
     reader: asyncio.StreamReader,
     writer: asyncio.StreamWriter,
     decide: Callable[[bytes], Coroutine[Any, Any, tuple[Response | None, bytes]]],
+    activity: Activity,
 ) -> None:
     """Response packets until the mail server has no more."""
     answered, actions, message = set(_UNANSWERED), 0, _Message()
     while (kind := (packet := await _packet(reader))[:1]) != b"Q":
         data = packet[1:]
+        activity.touch(_STRESS_S, is_busy=kind in (b"L", b"N", b"B", b"E"))
         if kind == b"O":
             if len(data) < 12:
                 raise StreamNBError("a mail server's options are cut off")
@@ -118,6 +140,10 @@ async def _converse(
             await _send(writer, *edits, verdict)
         if kind in (b"C", b"K", b"H", b"M", b"A", b"E"):  # another message may begin
             message = _Message()
+        if kind == b"E":
+            activity.touch(_STRESS_S)
+            if activity.is_ending:
+                return
         if kind in answered:
             await _send(writer, b"c")
 

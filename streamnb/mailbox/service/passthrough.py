@@ -1,4 +1,4 @@
-"""A message through and out again, byte for byte, with a verdict at its head."""
+"""Copy a message byte for byte, with the verdict as the first field of its header."""
 
 from __future__ import annotations
 
@@ -9,40 +9,41 @@ from typing import BinaryIO
 from streamnb.mailbox.service.protocol import MOST
 from streamnb.mailbox.service.response import FIELD, Response, header_field
 
-_LINE = 1 << 16  # bytes of a line looked at together
-_FIRST_END = re.compile(rb"\r?\n")
-_BARE = re.compile(rb"\r(?!\n|\Z)")
+_LINE = 1 << 16  # bytes of a line that are looked at together
+_FIRST_LINE_END = re.compile(rb"\r?\n")
+_BARE_CR = re.compile(rb"\r(?!\n|\Z)")
 
 
 def pass_through(
     source: BinaryIO,
     target: BinaryIO,
-    ask: Callable[[bytes], Response] | None,
+    classify: Callable[[bytes], Response] | None,
     unsure_field: str | None = None,
-    ending: bytes | None = None,
+    line_end: bytes | None = None,
 ) -> Exception | None:
-    """Copy a message with its verdict added and any forged one removed.
+    """Copy a message, add its verdict, and remove any forged one.
 
     Parameters
     ----------
     source, target
-        Where it comes from and where it goes.
-    ask
-        Gives the verdict on (the beginning of) a message; None for no verdict.
+        Files to read the message from and to write it to.
+    classify
+        Returns the verdict on the first 4 MiB of a message. None to add no verdict.
     unsure_field
-        Another header field, which is added where the verdict is unsure.
-    ending
-        What ends a line; None for what ends the message's first.
+        Another header field, added if the verdict is unsure.
+    line_end
+        Line end of the added fields. None for that of the message's first line.
 
     Returns
     -------
     Exception or None
-        What went wrong; then the message was copied without a verdict, a forged one removed.
+        The error of `classify`: the message was then copied without a verdict. None if there was
+        no error.
 
     Raises
     ------
     OSError
-        Where the message cannot be read or written: whoever called must keep it.
+        If the message cannot be read or written: the caller must keep it.
     """
     head = source.read(MOST)
     names = [FIELD]
@@ -50,88 +51,89 @@ def pass_through(
         names.append(unsure_field.partition(":")[0].strip())
     fields, trouble = [], None
     try:
-        if ask is not None:
-            answer = ask(head)
-            fields = [header_field(answer)]
-            if unsure_field is not None and answer.status == 2:
+        if classify is not None:
+            response = classify(head)
+            fields = [header_field(response)]
+            if unsure_field is not None and response.status == 2:
                 fields.append(unsure_field)
-    except Exception as error:  # whatever it is, the message matters more
+    except Exception as error:  # whatever went wrong, the message must be passed on
         trouble = error
     lines = _Lines(head, source)
-    lines.ending = ending or lines.ending
-    ours = "|".join(map(re.escape, names)).encode("ascii", "replace")
-    added = b"".join(field.encode("ascii", "replace") + lines.ending for field in fields)
-    # A colon, or blanks up to the end of what is looked at together.
-    _copy_header(lines, target, added, re.compile(rb"(?:%b)[ \t]*(?::|[ \t]\Z)" % ours, re.I))
+    lines.end = line_end or lines.end
+    removed = "|".join(map(re.escape, names)).encode("ascii", "replace")
+    added = b"".join(field.encode("ascii", "replace") + lines.end for field in fields)
+    # A name ends at a colon, or at blanks up to the end of what is looked at together.
+    _copy_header(lines, target, added, re.compile(rb"(?:%b)[ \t]*(?::|[ \t]\Z)" % removed, re.I))
     lines.copy_rest(target)
     target.flush()
     return trouble
 
 
 def _copy_header(lines: _Lines, target: BinaryIO, added: bytes, forged: re.Pattern[bytes]) -> None:
-    """Copy the lines of a header and the empty line after it, the lines `added` first."""
-    placed, ours, first = not added, False, True
-    before = written = b"\n"  # the last byte of what was read, and of what was written
+    """Copy a header up to its empty line, with `added` first and without `forged` fields."""
+    is_placed, is_forged, is_first = not added, False, True
+    last_read = last_written = b"\n"
     while line := lines.next():
-        if before in b"\r\n":
-            empty = line in (b"\n", b"\r\n")
-            rest = empty and before == b"\r"  # CR CR LF ends one line
-            continues = rest or line[:1] in (b" ", b"\t")
-            # An mbox's separator stays first, and so do lines that would continue our field.
-            separator = first and line.startswith(b"From ")
-            if not placed and before == b"\n" and not continues and not separator:
+        if last_read in b"\r\n":
+            is_empty = line in (b"\n", b"\r\n")
+            is_line_end = is_empty and last_read == b"\r"  # CR CR LF ends one line
+            is_continued = is_line_end or line[:1] in (b" ", b"\t")
+            # An mbox separator stays first. A continuation line before the first field stays
+            # before the added field: behind it, it would continue that.
+            is_separator = is_first and line.startswith(b"From ")
+            if not is_placed and last_read == b"\n" and not is_continued and not is_separator:
                 target.write(added)
-                placed = True
-            if empty and not rest:
+                is_placed = True
+            if is_empty and not is_line_end:
                 target.write(line)
                 return
-            ours = ours if continues else forged.match(line) is not None
-            first = False
-        before = line[-1:]
-        if ours:  # of a line that was begun, the end stays
-            line = b"\n" if before == b"\n" != written else b""
+            is_forged = is_forged if is_continued else forged.match(line) is not None
+            is_first = False
+        last_read = line[-1:]
+        if is_forged:  # if a line was begun before it, its end stays
+            line = b"\n" if last_read == b"\n" != last_written else b""
         target.write(line)
-        written = line[-1:] or written
-    if not placed:  # there was no other line than such
-        target.write((b"" if written == b"\n" else lines.ending) + added)
+        last_written = line[-1:] or last_written
+    if not is_placed:  # the message has no line before which the field could stand
+        target.write((b"" if last_written == b"\n" else lines.end) + added)
 
 
 class _Lines:
-    """The lines of a message of which the beginning was read already.
+    """Lines of a message of which the beginning was already read.
 
     Parameters
     ----------
     head
         The beginning.
     source
-        Where the rest comes from.
+        File with the rest.
     """
 
     def __init__(self, head: bytes, source: BinaryIO) -> None:
         self.head = head
         self.source = source
-        self.at = 0
-        first = _FIRST_END.search(head, 0, _LINE)
-        self.ending = first[0] if first else b"\n"
+        self.position = 0  # in `head`
+        first = _FIRST_LINE_END.search(head, 0, _LINE)
+        self.end = first[0] if first else b"\n"
 
     def next(self) -> bytes:
-        """The next line, or as much of it as is looked at together.
+        r"""Return the next line, or at most 64 KiB of it; b"" at the end.
 
-        A bare CR ends one, too: some programs read it so, and a forged field could stand behind it.
+        A bare CR ends a line, too: some programs read it so, and a forged field could follow it.
         """
-        end = self.head.find(b"\n", self.at, self.at + _LINE) + 1
-        if not end and len(self.head) - self.at < _LINE:  # it may go on in what was not yet read
-            self.head, self.at = self.head[self.at :] + self.source.read(MOST), 0
+        end = self.head.find(b"\n", self.position, self.position + _LINE) + 1
+        if not end and len(self.head) - self.position < _LINE:  # read on to find the line's end
+            self.head, self.position = self.head[self.position :] + self.source.read(MOST), 0
             end = self.head.find(b"\n", 0, _LINE) + 1
-        begin, end = self.at, end or min(self.at + _LINE, len(self.head))
-        bare = _BARE.search(self.head, begin, end)
-        self.at = bare.end() if bare else end
-        if self.at == begin + _LINE and self.head[self.at - 1 : self.at] == b"\r":
-            self.at -= 1  # what follows it decides what it is
-        return self.head[begin : self.at]
+        begin, end = self.position, end or min(self.position + _LINE, len(self.head))
+        bare_cr = _BARE_CR.search(self.head, begin, end)
+        self.position = bare_cr.end() if bare_cr else end
+        if self.position == begin + _LINE and self.head[self.position - 1 : self.position] == b"\r":
+            self.position -= 1  # the next byte decides whether this CR is a bare one
+        return self.head[begin : self.position]
 
     def copy_rest(self, target: BinaryIO) -> None:
-        """Copy all that was not asked for."""
-        target.write(self.head[self.at :])
+        """Copy everything behind the last line that was returned."""
+        target.write(self.head[self.position :])
         while part := self.source.read(1 << 20):
             target.write(part)

@@ -16,6 +16,7 @@ import smtplib
 import socket
 import ssl
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -28,15 +29,18 @@ from streamnb.errors import StreamNBError, root_cause
 from streamnb.mailbox.service.mailboxes import Mailboxes
 from streamnb.mailbox.service.passthrough import pass_through
 from streamnb.mailbox.service.protocol import MOST
-from streamnb.mailbox.service.response import JudgeOptions, Response
-from streamnb.mailbox.service.sockets import Address, ConnectionHandler
+from streamnb.mailbox.service.monitor import Monitor
+from streamnb.mailbox.service.response import JudgeOptions, Response, header_field
+from streamnb.mailbox.service.server import DRAIN_S, IDLE_S, Activity, ConnectionHandler
+from streamnb.mailbox.service.sockets import Address
 
 LARGEST = 50 << 20  # bytes of a message
 _LONGEST_LINE = 1 << 20
 _PATIENCE = 300.0  # seconds, for either side; RFC 5321, 4.5.3.2 asks for as much
 _SOON = 0.05  # seconds after an answer
 _GREETING = 30.0  # seconds for the next hop to be reached
-_LAST = 10.0  # seconds for a message that is being handed on when this process ends
+_STRESS_S = 10.0  # seconds that a client may be silent within a message while others wait
+_MOST_RECIPIENTS = 1000  # of a message; RFC 5321 asks for at least 100
 _MOST_LINES = 1_000_000  # of a message
 _POOL = ThreadPoolExecutor(64, "streamnb-hop")
 _DOTS = re.compile(rb"(\A|\r\n)\.")  # a line's first dot is doubled on the way: RFC 5321, 4.5.2
@@ -64,36 +68,38 @@ class NextHop(NamedTuple):
 def proxy(
     hop: NextHop,
     mailboxes: Mailboxes,
-    say: Callable[[str], None],
+    monitor: Monitor | None = None,
     lmtp: bool = False,
-    question: JudgeOptions | None = None,
+    options: JudgeOptions | None = None,
     tls: ssl.SSLContext | None = None,
 ) -> ConnectionHandler:
-    """What talks to those who bring mail.
+    """Return the SMTP or LMTP server for incoming connections.
 
     Parameters
     ----------
     hop
-        Where messages go.
+        The next hop, which every message is handed to.
     mailboxes
-        Who judges them: where there are many users, each recipient's own, by what stands before @.
-    say
-        Is told what goes wrong.
+        The mailboxes that judge. Of many users, each recipient's own, by what stands before @.
+    monitor
+        Log and metrics.
     lmtp
-        Whether LMTP is spoken to us, not SMTP.
-    question
+        Whether clients speak LMTP, not SMTP.
+    options
         How messages are judged.
     tls
-        What STARTTLS is offered with, if it is.
+        Context with which STARTTLS is offered. None to offer none.
     """
+    log = monitor or Monitor()
 
-    async def talk(connection: socket.socket) -> None:
+    async def handle(connection: socket.socket, activity: Activity | None = None) -> None:
         loop = asyncio.get_running_loop()
-        passing = _Passing(hop, mailboxes, say, lmtp, question)
+        activity = activity or Activity()
+        passing = _Passing(hop, mailboxes, log, lmtp, options)
         kind = _Lmtp if lmtp else _Ending
-        ended = loop.create_future()
+        closed = loop.create_future()
 
-        def made() -> SMTP:
+        def create() -> _Ending:
             server = kind(
                 passing,
                 loop=loop,
@@ -105,30 +111,37 @@ def proxy(
                 timeout=_PATIENCE,
                 auth_exclude_mechanism=["LOGIN", "PLAIN"],
             )
-            server.ended = ended
+            server.closed, server.activity = closed, activity
             return server
 
-        await loop.connect_accepted_socket(made, connection)
+        _, server = await loop.connect_accepted_socket(create, connection)
         try:
-            await ended
-        except asyncio.CancelledError:  # this process ends
-            await passing.finished()
+            await asyncio.shield(closed)
+        except asyncio.CancelledError:  # the server stops, or others wait for a connection
+            server.end()
+            await asyncio.wait({closed}, timeout=DRAIN_S)
             raise
         finally:
+            if server.transport is not None:
+                server.transport.close()
             await _in_thread(passing.close)
 
-    return talk
+    return handle
 
 
 class _Ending(SMTP):
-    """Tells when its connection has ended, and takes long lines, but not without end."""
+    """A server of one connection, with limits for lines, and an orderly end."""
 
     line_length_limit = _LONGEST_LINE
-    ended: asyncio.Future[None]
+    closed: asyncio.Future[None]
+    activity: Activity
+    is_ending = False
     received = lines = 0  # since the last command that began something
 
     def data_received(self, data: bytes) -> None:
         self.received += len(data)
+        if b"\n" in data:
+            self._touch()
         self.lines += data.count(b"\n")
         if self.lines > _MOST_LINES:  # the library keeps each by itself: no more of this message
             self.line_length_limit = 0
@@ -145,16 +158,40 @@ class _Ending(SMTP):
         self.line_length_limit = _LONGEST_LINE
 
     async def push(self, status: AnyStr) -> None:
-        """Give an answer; the library's to a message of too many lines speaks of long ones."""
+        """Send a reply, and end the connection behind the last one if it is to end."""
         if self.line_length_limit == 0 and str(status).startswith("500 Line too long"):
             await super().push(f"552 5.3.4 more than {_MOST_LINES:,} lines")
         else:
             await super().push(status)
+        self._touch()
+        if self.is_ending and not self.in_transaction:
+            self._close()
 
     def connection_lost(self, error: Exception | None) -> None:
         super().connection_lost(error)
-        if not self.ended.done():
-            self.ended.set_result(None)
+        if not self.closed.done():
+            self.closed.set_result(None)
+
+    @property
+    def in_transaction(self) -> bool:
+        """Return whether a message was begun and is not yet answered."""
+        return self.envelope is not None and self.envelope.mail_from is not None
+
+    def _touch(self) -> None:
+        self.activity.touch(IDLE_S if not self.in_transaction else _STRESS_S, self.in_transaction)
+
+    def end(self) -> None:
+        """End the connection: at once if it is evicted or idle, else after the message in hand."""
+        self.is_ending = True
+        passing = self.event_handler
+        if not self.in_transaction or (self.activity.is_evicted and not passing.is_handing_on):
+            self._close()
+
+    def _close(self) -> None:
+        if isinstance(self.transport, asyncio.Transport) and not self.transport.is_closing():
+            if self.activity.is_evicted:
+                self.transport.write(b"421 4.4.2 idle, and others wait; try again\r\n")
+            self.transport.close()
 
 
 class _Lmtp(_Ending, LMTP):
@@ -167,20 +204,22 @@ class _Passing:
 
     Parameters
     ----------
-    hop, mailboxes, say, lmtp, question
+    hop, mailboxes, monitor, lmtp, options
         As for `proxy`.
     """
 
     hop: NextHop
     mailboxes: Mailboxes
-    say: Callable[[str], None]
+    monitor: Monitor
     lmtp: bool
-    question: JudgeOptions | None
+    options: JudgeOptions | None
 
     def __post_init__(self) -> None:
-        self._many = self.mailboxes.one is None
+        self._many = self.mailboxes.single is None
         # Whether each recipient has a verdict, or an answer, of its own.
-        self._one_at_a_time = self._many or (self.hop.lmtp and not self.lmtp)
+        self._one_at_a_time = not self.lmtp and (self._many or self.hop.lmtp)
+        self._options: list[str] = []  # of the MAIL command
+        self._sender = ""
         self.client: smtplib.SMTP | None = None
         self._handing: asyncio.Task[list[str]] | None = None
         self._unrecorded: list[tuple[str, bytes, Response]] = []
@@ -189,11 +228,10 @@ class _Passing:
         self._closing = False
         self._turn = threading.RLock()  # whoever has it speaks to the next hop
 
-    async def finished(self) -> None:
-        """Wait until a message that is being handed on is there, and that was answered."""
-        if self._handing is not None and not self._handing.done():
-            await asyncio.wait([self._handing], timeout=_LAST)
-            await asyncio.sleep(0.1)
+    @property
+    def is_handing_on(self) -> bool:
+        """Return whether a message is being handed to the next hop."""
+        return self._handing is not None and not self._handing.done()
 
     # What aiosmtpd calls
 
@@ -228,6 +266,9 @@ class _Passing:
     ) -> str:
         server.begin()  # type: ignore[attr-defined]  # an _Ending
         sender = "" if address is None or address == "<>" else address
+        if server.is_ending:  # type: ignore[attr-defined]  # an _Ending
+            return "421 4.3.2 shutting down; try again"
+        self._sender, self._options = sender, list(options)
         reply: str = await _in_thread(self._begin, sender, options)
         if reply.startswith("2"):
             envelope.mail_from = address
@@ -244,6 +285,8 @@ class _Passing:
     ) -> str:
         if self._one_at_a_time and envelope.rcpt_tos:
             return "452 4.5.3 one recipient at a time"
+        if len(envelope.rcpt_tos) >= _MOST_RECIPIENTS:
+            return "452 4.5.3 too many recipients"
         command = " ".join([f"RCPT TO:<{address}>", *options])
         reply: str = await _in_thread(self._recipient, command)
         if reply.startswith("2"):
@@ -329,67 +372,132 @@ class _Passing:
             return self._lost(error)
 
     def _hand_on(self, recipients: list[str], message: bytes) -> list[str]:
-        """Judge a message and hand it on; the answers, one for each recipient where it is LMTP."""
-        many = len(recipients) if self.lmtp else 1
+        """Judge a message and hand it on.
+
+        Of many users, each recipient's own mailbox judges: the next hop gets one message for each
+        different verdict. Return one reply for each recipient in LMTP, else a single one.
+        """
+        started = time.monotonic()
+        results = self._judge(recipients, message)
+        groups: dict[str, list[str]] = {}  # recipients by the field that they get
+        for recipient in dict.fromkeys(recipients):
+            result = results[self._user(recipient)]
+            field = header_field(result) if isinstance(result, Response) else ""
+            groups.setdefault(field, []).append(recipient)
+        replies: dict[str, str] = {}
         with self._turn:
             begun, self._begun = self._begun, False
-            client = self.client
-            if client is None or not begun:
-                return [_LATER] * many
-            stamped, found = self._stamped(recipients[0], message)
-            replies: list[str] = []
+            if not begun or self.client is None:
+                replies = dict.fromkeys(recipients, _LATER)
+            elif len(groups) == 1:
+                result = results[self._user(recipients[0])]
+                replies = self._send(recipients, _mark(message, result))
+            else:
+                self._command("RSET")
+                for members in groups.values():
+                    result = results[self._user(members[0])]
+                    replies |= self._send_anew(members, message, result)
+        self._note(recipients, message, results, replies, started)
+        each = [replies[recipient] for recipient in recipients]
+        return each if self.lmtp else each[:1]
+
+    def _judge(
+        self, recipients: list[str], message: bytes
+    ) -> dict[str | None, Response | Exception]:
+        """Return the verdict, or the error, of each recipient's mailbox, by user."""
+        results: dict[str | None, Response | Exception] = {}
+        for user in dict.fromkeys(map(self._user, recipients)):
             try:
-                code, said = client.docmd("DATA")
-                if code != 354:
-                    if not 400 <= code < 600:  # it is not the reply to that
-                        raise smtplib.SMTPServerDisconnected("no answer to DATA")
-                    self._command("RSET")
-                    return [_line(code, said)] * many
-                ends = stamped.endswith(b"\r\n") or not stamped
-                if client.sock is not None:  # smtplib would close it and what was said be lost
-                    client.sock.sendall(_DOTS.sub(rb"\1..", stamped))
-                    client.sock.sendall(b".\r\n" if ends else b"\r\n.\r\n")
-                for _ in range(len(recipients) if self.hop.lmtp else 1):
-                    replies.append(_line(*client.getreply()))
-            except (OSError, smtplib.SMTPException) as error:
-                refused = "" if replies else _refused(client)
-                later = self._lost(error)
-                replies += [refused or later] * many  # who was answered, was answered
-                return replies[:many]
-        if found is not None and replies[0].startswith("2"):
-            self._unrecorded.append((recipients[0], message[:MOST], found))
-        return replies if len(replies) == many else replies[:1] * many
+                results[user] = self.mailboxes.judge(user, message[:MOST], self.options)
+            except Exception as error:  # whatever went wrong, the message must be passed on
+                results[user] = error
+        return results
+
+    def _send_anew(
+        self, recipients: list[str], message: bytes, result: Response | Exception
+    ) -> dict[str, str]:
+        """Hand a message to some of its recipients, in a transaction of its own."""
+        reply = self._begin(self._sender, self._options)
+        if not reply.startswith("2"):
+            return dict.fromkeys(recipients, reply)
+        replies = {to: self._recipient(f"RCPT TO:<{to}>") for to in recipients}
+        taken = [to for to, reply in replies.items() if reply.startswith("2")]
+        self._begun = False
+        if taken and self.client is not None:
+            replies |= self._send(taken, _mark(message, result))
+        elif taken:  # the connection was lost after they were taken
+            replies |= dict.fromkeys(taken, _LATER)
+        elif self.client is not None:
+            self._command("RSET")
+        return replies
+
+    def _send(self, recipients: list[str], marked: bytes) -> dict[str, str]:
+        """Send the content of a message whose recipients the next hop knows; their replies."""
+        client = self.client
+        if client is None:
+            return dict.fromkeys(recipients, _LATER)
+        replies: list[str] = []
+        try:
+            code, text = client.docmd("DATA")
+            if code != 354:
+                if not 400 <= code < 600:  # not a reply to DATA
+                    raise smtplib.SMTPServerDisconnected("no answer to DATA")
+                self._command("RSET")
+                return dict.fromkeys(recipients, _line(code, text))
+            ends = marked.endswith(b"\r\n") or not marked
+            if client.sock is not None:  # smtplib would close it, and lose the reply
+                client.sock.sendall(_DOTS.sub(rb"\1..", marked))
+                client.sock.sendall(b".\r\n" if ends else b"\r\n.\r\n")
+            for _ in range(len(recipients) if self.hop.lmtp else 1):
+                replies.append(_line(*client.getreply()))
+        except (OSError, smtplib.SMTPException) as error:
+            refused = "" if replies else _refused(client)
+            later = self._lost(error)
+            replies += [refused or later] * len(recipients)  # replies that came are passed on
+        if not self.hop.lmtp:
+            replies = replies[:1] * len(recipients)
+        return dict(zip(recipients, replies, strict=False))
+
+    def _note(
+        self,
+        recipients: list[str],
+        message: bytes,
+        results: dict[str | None, Response | Exception],
+        replies: dict[str, str],
+        started: float,
+    ) -> None:
+        """Log the message for each recipient, and keep the verdicts to be recorded."""
+        listener = "lmtp" if self.lmtp else "smtp"
+        recorded = set()
+        for recipient in dict.fromkeys(recipients):
+            user, reply = self._user(recipient), replies[recipient]
+            result = results[user]
+            marked = "marked" if isinstance(result, Response) else "unmarked"
+            action = {"2": marked, "4": "deferred"}.get(reply[:1], "refused")
+            self.monitor.message(listener, result, action, started, message, recipient)
+            if action in ("deferred", "refused"):
+                self.monitor.refuse(listener, f"next_hop_{reply[:1]}xx")
+            elif isinstance(result, Response) and user not in recorded:
+                recorded.add(user)
+                self._unrecorded.append((recipient, message[:MOST], result))
 
     def _user(self, recipient: str) -> str | None:
         return recipient.partition("@")[0].partition("+")[0].lower() if self._many else None
 
-    def _stamped(self, recipient: str, message: bytes) -> tuple[bytes, Response | None]:
-        target = io.BytesIO()
-        found: list[Response] = []
-
-        def ask(head: bytes) -> Response:
-            found.append(self.mailboxes.judge(self._user(recipient), head, self.question))
-            return found[0]
-
-        trouble = pass_through(io.BytesIO(message), target, ask, ending=b"\r\n")
-        if trouble is not None:
-            self.say(f"passed on unmarked: {str(trouble) or type(trouble).__name__:.300}")
-        return target.getvalue(), found[0] if found else None
-
     def _record(self) -> None:
         """Record the last verdicts; they were answered already."""
-        left, self._unrecorded = self._unrecorded, []
+        unrecorded, self._unrecorded = self._unrecorded, []
         place = "lmtp" if self.lmtp else "smtp"
-        for recipient, message, found in left:
+        for recipient, message, response in unrecorded:
             try:
-                self.mailboxes.record(self._user(recipient), message, found, place)
+                self.mailboxes.record(self._user(recipient), message, response, place)
             except (StreamNBError, LookupError) as error:
-                self.say(f"not recorded: {error!s:.300}")
+                self.monitor.warn(f"not recorded: {error!s:.300}")
 
     def _lost(self, error: Exception) -> str:
         why = root_cause(error)
         if not self._closing:
-            self.say(f"{self.hop.address}: the next hop: {why:.200}")
+            self.monitor.warn(f"{self.hop.address}: the next hop: {why:.200}")
         client, self.client = self.client, None
         self._begun = False
         if client is not None:
@@ -421,6 +529,14 @@ class _Passing:
         self._record()
 
 
+def _mark(message: bytes, result: Response | Exception) -> bytes:
+    """Return a message with its verdict and without forged ones."""
+    target = io.BytesIO()
+    classify = (lambda _: result) if isinstance(result, Response) else None
+    pass_through(io.BytesIO(message), target, classify, line_end=b"\r\n")
+    return target.getvalue()
+
+
 async def _in_thread(act: Callable[..., Any], *arguments: Any) -> Any:
     """Do what waits for others in a thread of our own: a hop that hangs holds up nobody else."""
     return await asyncio.get_running_loop().run_in_executor(_POOL, act, *arguments)
@@ -440,7 +556,7 @@ def _client(hop: NextHop) -> smtplib.SMTP:
         if code != 220:
             raise smtplib.SMTPConnectError(code, said)
         client.ehlo()
-        if not address.here and client.has_extn("starttls"):
+        if not address.is_local and client.has_extn("starttls"):
             client.starttls(context=ssl.create_default_context())
             client.ehlo()
         if not client.does_esmtp:

@@ -1,4 +1,4 @@
-"""What is said of a message: by a mailbox, over a socket, and in a header."""
+"""The verdict on a message as programs get it: by socket, by HTTP, and in a header field."""
 
 from __future__ import annotations
 
@@ -11,21 +11,23 @@ if TYPE_CHECKING:
 
 FIELD = "X-Streamnb"
 
-_MOST_PROBABLE = (1.0, 1.0, 1e9)  # costs of whoever decides for the most probable class, always
+_ALWAYS_SURE = (1.0, 1.0, 1e9)  # costs with which the most probable class is always chosen
+_WORDS = {"S": "Spam", "H": "Ham", "U": "Unsure"}
+_UNESCAPED = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.")
+_LONGEST_NAME = 900  # bytes of an encoded class: a line of a header has at most 998
 
 
 class JudgeOptions(NamedTuple):
-    """How a message is judged.
+    """Options with which a message is judged.
 
     Attributes
     ----------
     reasons
-        How many reasons to give.
+        Number of reasons to return.
     threshold
-        Probability from which on a class is sure, in place of what mistakes cost; None for the
-        costs.
+        Probability from which on a class is sure. None to decide by the costs.
     costs
-        What a false alarm, a miss and a look cost; None for those of the classifier.
+        Costs of a false alarm, a missed spam and an unsure message. None for the classifier's.
     """
 
     reasons: int = 0
@@ -33,29 +35,28 @@ class JudgeOptions(NamedTuple):
     costs: tuple[float, float, float] | None = None
 
 
-_PLAIN = JudgeOptions()
+_DEFAULTS = JudgeOptions()
 
 
 class Response(NamedTuple):
-    """What is said of a message, as it goes over a socket.
+    """The verdict on a message.
 
     Attributes
     ----------
     mark
-        "S" for spam, "H" for ham, "U" where it is unsure or not ready; the class where it is
-        another one.
+        "S" for spam, "H" for ham, "U" for unsure or not ready, else the name of the class.
     status
-        Exit status: 0 for spam, 1 for anything else, 2 for unsure.
+        Exit status: 0 for spam, 1 for any other class, 2 for unsure.
     score
-        Log-odds of spam; of the class where there are others than ham and spam.
+        Log-odds of spam, in nats. If there are other classes than ham and spam, those of the class.
     label
-        The class; None where nothing was learned.
+        The most probable class. None if the mailbox has learned nothing.
     probability
-        Its probability.
+        The probability of `label`.
     reasons
-        Features and what they added to the log-odds of the class.
+        Features, and the log-odds (nats) that each added for the class.
     ready
-        Whether the class was called rightly often enough that nobody needs to look.
+        Whether the class was predicted correctly often enough to act on it without review.
     """
 
     mark: str
@@ -67,26 +68,25 @@ class Response(NamedTuple):
     ready: bool = True
 
 
-def judge(mailbox: Mailbox, message: bytes, question: JudgeOptions = _PLAIN) -> Response:
-    """Ask a mailbox what a message is."""
-    costs = question.costs if question.threshold is None else _MOST_PROBABLE
-    verdict = mailbox.classify(message, question.reasons, costs)
+def judge(mailbox: Mailbox, message: bytes, options: JudgeOptions = _DEFAULTS) -> Response:
+    """Classify a message and return the verdict."""
+    costs = options.costs if options.threshold is None else _ALWAYS_SURE
+    verdict = mailbox.classify(message, options.reasons, costs)
     if verdict.label is None:
         return Response("U", 2, 0.0, None, 0.0, [], False)
     label = str(verdict.label)
-    # A class of which all was taken back is none: of spam and ham the score is that of spam.
+    # A class whose messages were all unlearned does not count. Between ham and spam alone, the
+    # score is that of spam.
     messages = mailbox.classifier.messages()
-    alive = {str(y) for y, p in verdict.probabilities.items() if p > 0 or messages.get(y) != 0}
-    two = alive <= {"ham", "spam"}
-    score = verdict.log_odds if not two or label == "spam" else -verdict.log_odds
-    unsure = (
-        verdict.unsure or not verdict.ready or verdict.probability < (question.threshold or 0.0)
-    )
+    classes = {str(y) for y, p in verdict.probabilities.items() if p > 0 or messages.get(y) != 0}
+    inverted = classes <= {"ham", "spam"} and label != "spam"
+    score = -verdict.log_odds if inverted else verdict.log_odds
+    unsure = verdict.unsure or not verdict.ready or verdict.probability < (options.threshold or 0.0)
     mark = {"spam": "S", "ham": "H"}.get(label, label)
     return Response(
         "U" if unsure else mark,
         2 if unsure else int(label != "spam"),
-        min(max(score, -1e9), 1e9) + 0.0,  # JSON knows no infinity, and nobody a zero below zero
+        min(max(score, -1e9), 1e9) + 0.0,  # JSON has no infinity; + 0.0 makes -0.0 a plain zero
         label,
         verdict.probability,
         [(str(reason.feature), reason.log_odds) for reason in verdict.reasons],
@@ -94,8 +94,27 @@ def judge(mailbox: Mailbox, message: bytes, question: JudgeOptions = _PLAIN) -> 
     )
 
 
-def header_field(answer: Response) -> str:
-    """The header field that tells a verdict.
+def encode_label(label: str) -> str:
+    """Return the name of a class as it stands in the header field.
+
+    ASCII letters, digits and ``-_.`` stay. Every other byte of the name in UTF-8 becomes ``%XX``
+    (RFC 3986, 2.1), so two classes never look alike. A class that is named like a verdict (Spam,
+    Ham, Unsure; capitals make no difference) has its first letter encoded.
+
+    Examples
+    --------
+    >>> encode_label("work"), encode_label("счета"), encode_label("Unsure")
+    ('work', '%D1%81%D1%87%D0%B5%D1%82%D0%B0', '%55nsure')
+    """
+    name = label.encode("utf-8", "surrogatepass")
+    encoded = "".join(chr(byte) if byte in _UNESCAPED else f"%{byte:02X}" for byte in name)
+    if label.lower() in {word.lower() for word in _WORDS.values()}:
+        encoded = f"%{name[0]:02X}{encoded[1:]}"
+    return encoded[:_LONGEST_NAME]
+
+
+def header_field(response: Response) -> str:
+    """Return the header field of a verdict, in ASCII, without a line end.
 
     Examples
     --------
@@ -103,10 +122,8 @@ def header_field(answer: Response) -> str:
     >>> header_field(Response("S", 0, 3.25, "spam", 0.9627, []))[:50]
     'X-Streamnb: Spam, score=3.2500, probability=0.9627'
     """
-    words = {"S": "Spam", "H": "Ham", "U": "Unsure"}
-    named = "".join(c for c in answer.mark if c.isalnum() or c in "-_.")
-    mark = words.get(answer.mark, named).encode("ascii", "replace").decode()
+    name = _WORDS.get(response.mark) or encode_label(response.mark)
     return (
-        f"{FIELD}: {mark}, score={answer.score:.4f}, probability={answer.probability:.4f}, "
+        f"{FIELD}: {name}, score={response.score:.4f}, probability={response.probability:.4f}, "
         f"version={__version__}"
     )

@@ -1,4 +1,4 @@
-"""The process that stays: a listener for each protocol that is asked for, in one event loop."""
+"""The server: a listener for each protocol, in one event loop, until SIGTERM."""
 
 from __future__ import annotations
 
@@ -7,174 +7,405 @@ import contextlib
 import os
 import signal
 import socket
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 from streamnb.errors import StateError
 from streamnb.mailbox.service import protocol
 from streamnb.mailbox.service.mailboxes import Mailboxes, NoMailboxError, record_verdict
-from streamnb.mailbox.service.response import judge
+from streamnb.mailbox.service.monitor import Monitor
+from streamnb.mailbox.service.response import Response, judge
 from streamnb.mailbox.service.sockets import (
     Address,
-    ConnectionHandler,
-    accept,
-    notify,
-    rate_limited,
+    Network,
+    is_loopback,
+    is_within,
+    notify_systemd,
+    peer_host,
 )
 
-_PATIENCE = 30.0  # seconds for a client to send its message
-_LAST = 10.0  # seconds for what is still to be recorded or learned when the server ends
-_CHECK = 1.0  # seconds between looks whether the database is still the same
+DRAIN_S = 20.0  # seconds in which messages in hand are finished when the server stops
+_REQUEST_S = 30.0  # seconds for a client of the Unix socket to send its message
+_PENDING_S = 10.0  # seconds for what is still to be recorded or learned when the server stops
+_CHECK_S = 1.0  # seconds between looks whether the database is still the same file
+_PAUSE_S = 1.0  # seconds to wait after a connection could not be accepted
+IDLE_S = 2.0  # seconds that a connection may be idle while another one waits
 
 
-class Listener(NamedTuple):
-    """A socket, and what is done with those who connect to it.
+class Activity:
+    """The last use of a connection, and how long it may be idle while others wait.
+
+    Attributes
+    ----------
+    allowed_s
+        Seconds of idleness that are allowed while others wait.
+    is_busy
+        Whether a message is in hand: the server finishes it before it stops.
+    is_evicted
+        Whether the connection is to end because others wait.
+    is_ending
+        Whether the connection is to end after the message in hand.
+    """
+
+    def __init__(self) -> None:
+        self.allowed_s = IDLE_S
+        self.is_evicted = self.is_busy = self.is_ending = False
+        self._last = time.monotonic()
+
+    def touch(self, allowed_s: float = IDLE_S, is_busy: bool = False) -> None:
+        """Note that the connection was used, and how long it may be idle from now on."""
+        self.allowed_s = allowed_s
+        self.is_busy = is_busy
+        self._last = time.monotonic()
+
+    def overdue_s(self) -> float:
+        """Return for how many seconds it has been idle beyond the allowed time; may be negative."""
+        return time.monotonic() - self._last - self.allowed_s
+
+
+# Serves a connection and closes it. When cancelled it finishes what is in hand: the server stops,
+# or others wait (`Activity.is_evicted`).
+ConnectionHandler = Callable[[socket.socket, Activity], Coroutine[Any, Any, None]]
+
+
+@dataclass(eq=False)
+class Listener:
+    """A listening socket, and who serves its connections.
 
     Attributes
     ----------
     name
-        What it is called where its address is told.
-    listening
+        Name of the protocol, for the log and the metrics.
+    socket
         The socket.
-    handle
-        Talks over a connection and closes it.
-    most
-        How many connections are held at once.
-    mine
-        Whether its path is removed in the end; not where systemd made it.
+    handler
+        Serves a connection.
+    limit
+        Number of connections served at once. Others wait in the kernel.
+    address_limit
+        Number of connections from one address. None for a quarter of `limit` for addresses of
+        other machines, and for no such limit for this machine.
+    trusted
+        Networks that may connect beside this machine. None for everybody.
+    is_owned
+        Whether the socket was made here, not by systemd: its path is removed in the end.
     """
 
     name: str
-    listening: socket.socket
-    handle: ConnectionHandler
-    most: int = 64
-    mine: bool = True
+    socket: socket.socket
+    handler: ConnectionHandler
+    limit: int = 64
+    address_limit: int | None = None
+    trusted: tuple[Network, ...] | None = None
+    is_owned: bool = True
 
     @property
-    def where(self) -> str:
-        """Its address, to be shown."""
-        name = self.listening.getsockname()
+    def address(self) -> str:
+        """Return its address as text."""
+        name = self.socket.getsockname()
         return name if isinstance(name, str) else str(Address(None, *name[:2]))
 
+    def reason_to_refuse(self, host: str, open_from_host: int) -> tuple[str, str] | None:
+        """Return why a connection is refused, as a cause and a reply. None to accept it."""
+        if not host:  # a Unix socket
+            return None
+        is_local = is_loopback(host)
+        if not is_local and self.trusted is not None and not is_within(host, self.trusted):
+            return "untrusted", f"554 5.7.1 {host} may not send mail here (see --trust)"
+        limit = self.address_limit
+        if limit is None and not is_local:
+            limit = max(self.limit // 4, 1)
+        if limit is not None and open_from_host >= limit:
+            return "address", f"421 4.7.0 too many connections from {host} (at most {limit})"
+        return None
 
-def serve(mailboxes: Mailboxes, listeners: Sequence[Listener], say: Callable[[str], None]) -> None:
-    """Response on all listeners until SIGTERM or SIGINT.
+
+def serve(
+    mailboxes: Mailboxes,
+    listeners: Sequence[Listener],
+    announce: Callable[[str], None],
+    monitor: Monitor | None = None,
+) -> None:
+    """Serve all listeners until SIGTERM or SIGINT, then finish what is in hand.
 
     Parameters
     ----------
     mailboxes
-        Who is asked.
+        The mailboxes that judge.
     listeners
-        Where.
-    say
-        Called with a line for everything that somebody should know.
+        The listeners.
+    announce
+        Called with a line for each listener when it is ready.
+    monitor
+        Log and metrics.
 
     Raises
     ------
     StateError
-        Where another file has taken the place of the only database.
+        If another file has taken the place of the only database.
     """
-    made = {
+    inodes = {
         path: os.stat(path).st_ino
-        for one in listeners
-        if one.mine and isinstance(path := one.listening.getsockname(), str)
+        for listener in listeners
+        if listener.is_owned and isinstance(path := listener.socket.getsockname(), str)
     }
     try:
-        asyncio.run(_serve(mailboxes, listeners, say))
+        asyncio.run(_serve(mailboxes, listeners, announce, monitor or Monitor()))
     finally:
-        for one in listeners:
-            one.listening.close()
-        for path, number in made.items():
+        for listener in listeners:
+            listener.socket.close()
+        for path, inode in inodes.items():
             with contextlib.suppress(OSError):
-                if os.stat(path).st_ino == number:
+                if os.stat(path).st_ino == inode:
                     os.unlink(path)
-        wait(mailboxes.left, _LAST)
+        wait(mailboxes.pending, _PENDING_S)
         mailboxes.close()
 
 
 async def _serve(
-    mailboxes: Mailboxes, listeners: Sequence[Listener], say: Callable[[str], None]
+    mailboxes: Mailboxes,
+    listeners: Sequence[Listener],
+    announce: Callable[[str], None],
+    monitor: Monitor,
 ) -> None:
     loop = asyncio.get_running_loop()
-    tell = rate_limited(say)
     loop.set_exception_handler(
-        lambda _, fault: tell(str(fault.get("message")), fault.get("exception"))
+        lambda _, context: monitor.warn(str(context.get("message")), context.get("exception") or "")
     )
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    accepting = [
-        asyncio.create_task(accept(one.listening, one.most, one.handle, say)) for one in listeners
-    ]
-    for one in listeners:
-        said = f"listening on {one.where}"
-        say(said if one.name == "ask" else f"{said} ({one.name})")
-    notify("READY=1")
-    only = mailboxes.one
+    accepting = [asyncio.create_task(accept(listener, monitor)) for listener in listeners]
+    for listener in listeners:
+        suffix = "" if listener.name == "ask" else f" ({listener.name})"
+        announce(f"listening on {listener.address}{suffix}")
+    notify_systemd("READY=1")
+    single = mailboxes.single
     try:
         while not stop.is_set():
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(stop.wait(), _CHECK)
-            if only is not None and only.database.replaced():
-                raise StateError(f"{only.path}: another file has taken its place: start again")
+                await asyncio.wait_for(stop.wait(), _CHECK_S)
+            if single is not None and single.database.replaced():
+                raise StateError(
+                    f"{single.path}: another file has taken its place; restart the server"
+                )
     finally:
-        notify("STOPPING=1")
+        notify_systemd("STOPPING=1")
         for task in accepting:
             task.cancel()
         await asyncio.gather(*accepting, return_exceptions=True)
 
 
-def asked(mailboxes: Mailboxes, say: Callable[[str], None]) -> ConnectionHandler:
-    """What answers `streamnb classify` and `filter`."""
-    pool = ThreadPoolExecutor(8, "streamnb-ask")  # a database that is locked holds up nobody else
-    left = mailboxes.left
+class _Connections:
+    """The open connections of a listener."""
 
-    async def talk(connection: socket.socket) -> None:
+    def __init__(self, listener: Listener, monitor: Monitor) -> None:
+        self.listener = listener
+        self.monitor = monitor
+        self.tasks: dict[asyncio.Task[None], tuple[str, Activity]] = {}
+        self._ending: set[asyncio.Task[None]] = set()
+
+    def add(self, connection: socket.socket) -> None:
+        """Serve a connection, or refuse it."""
+        host = peer_host(connection)
+        same_host = sum(other == host for other, _ in self.tasks.values())
+        refusal = self.listener.reason_to_refuse(host, same_host)
+        if refusal is not None:
+            cause, reply = refusal
+            self.monitor.refuse(self.listener.name, cause, reply)
+            with connection, contextlib.suppress(OSError):
+                if self.listener.name in ("smtp", "lmtp"):
+                    connection.send(f"{reply}\r\n".encode())
+            return
+        activity = Activity()
+        task = asyncio.create_task(self.listener.handler(connection, activity))
+        self.tasks[task] = host, activity
+        self.monitor.opened(self.listener.name)
+        task.add_done_callback(self._remove)
+
+    def _remove(self, task: asyncio.Task[None]) -> None:
+        del self.tasks[task]
+        self._ending.discard(task)
+        self.monitor.closed(self.listener.name)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            while isinstance(error, BaseExceptionGroup):
+                error = error.exceptions[0]
+            self.monitor.warn(f"a connection was given up: {type(error).__name__}", error)
+
+    async def make_room(self) -> None:
+        """Wait until another connection may be served; meanwhile end idle ones if one waits."""
+        while len(self.tasks) >= self.listener.limit:
+            waiting = asyncio.create_task(_wait_readable(self.listener.socket))
+            try:
+                await asyncio.wait({waiting, *self.tasks}, return_when=asyncio.FIRST_COMPLETED)
+                is_waited_for = waiting.done()
+            finally:
+                waiting.cancel()
+            if is_waited_for and len(self.tasks) >= self.listener.limit:
+                overdue_s = self._end_idlest()
+                pause_s = min(max(-overdue_s, 0.05), _PAUSE_S)
+                await asyncio.wait(self.tasks, timeout=pause_s, return_when=asyncio.FIRST_COMPLETED)
+
+    def _end_idlest(self) -> float:
+        """End the idlest connection if it is overdue. Return for how many seconds it is."""
+        candidates = {
+            task: activity.overdue_s()
+            for task, (_, activity) in self.tasks.items()
+            if task not in self._ending
+        }
+        if not candidates:
+            return -_PAUSE_S
+        idlest = max(candidates, key=candidates.__getitem__)
+        if candidates[idlest] >= 0:
+            self.tasks[idlest][1].is_evicted = True
+            self.monitor.refuse(self.listener.name, "idle")
+            self._end(idlest)
+        return candidates[idlest]
+
+    def _end(self, task: asyncio.Task[None]) -> None:
+        if task not in self._ending:  # a second cancel would cut short what is being finished
+            self._ending.add(task)
+            task.cancel()
+
+    async def drain(self) -> None:
+        """Let all connections finish what is in hand, for a limited time."""
+        for task in self.tasks:
+            self._end(task)
+        for limit_s in (DRAIN_S + 1, 1.0):
+            if tasks := set(self.tasks):
+                await asyncio.wait(tasks, timeout=limit_s)
+            for task in self.tasks:
+                task.cancel()
+
+
+async def _wait_readable(listening: socket.socket) -> None:
+    """Wait until a connection waits to be accepted."""
+    loop = asyncio.get_running_loop()
+    readable = asyncio.Event()
+    loop.add_reader(listening, readable.set)
+    try:
+        await readable.wait()
+    finally:
+        loop.remove_reader(listening)
+
+
+async def _accept_one(listening: socket.socket) -> socket.socket:
+    """Accept a connection. `loop.sock_accept` would lose one that comes while it is cancelled."""
+    while True:
+        with contextlib.suppress(BlockingIOError, InterruptedError):
+            connection, _ = listening.accept()
+            connection.setblocking(False)
+            return connection
+        await _wait_readable(listening)
+
+
+async def accept(listener: Listener, monitor: Monitor) -> None:
+    """Accept the connections of a listener until cancelled, then drain them."""
+    connections = _Connections(listener, monitor)
+    try:
+        while True:
+            await connections.make_room()
+            try:
+                connection = await _accept_one(listener.socket)
+            except OSError as error:  # most likely there are no more descriptors
+                monitor.warn("connections cannot be accepted", f"{error.strerror}; trying again")
+                await asyncio.sleep(_PAUSE_S)
+                continue
+            connections.add(connection)
+    finally:
+        if listener.is_owned:  # who connects from now on is refused, and tries again
+            listener.socket.close()
+        await connections.drain()
+
+
+def socket_handler(mailboxes: Mailboxes, monitor: Monitor | None = None) -> ConnectionHandler:
+    """Return the handler for `streamnb classify`, `filter` and `streamnb-filter`."""
+    monitor = monitor or Monitor()
+    pool = ThreadPoolExecutor(8, "streamnb-ask")  # a locked database holds up nobody else
+    pending = mailboxes.pending
+
+    async def answer(connection: socket.socket, activity: Activity) -> None:
         reader, writer = await asyncio.open_connection(sock=connection, limit=protocol.LONGEST_LINE)
         try:
-            async with asyncio.timeout(_PATIENCE):
+            async with asyncio.timeout(_REQUEST_S):
                 request = protocol.read_request(await reader.readline())
+                activity.touch()
                 message = await reader.readexactly(request.size)
+                activity.touch(_REQUEST_S, is_busy=True)
+                started = time.monotonic()
                 loop = asyncio.get_running_loop()
-                reply, later = await loop.run_in_executor(pool, _reply, mailboxes, request, message)
-                writer.write(reply)
-                if later is not None:  # nobody's mail waits for that
-                    left.append(pool.submit(_done, later, say))
-                    left[:] = [one for one in left if not one.done()]
+                result = await loop.run_in_executor(pool, _judge, mailboxes, request, message)
+                if isinstance(result, Response):
+                    writer.write(protocol.write_reply(result))
+                elif not isinstance(result, StateError):  # the client then opens the database
+                    writer.write(protocol.write_error(result))
+                monitor.message("ask", result, "answered", started, message, request.user)
+                if isinstance(result, Response) and (request.record or request.learn):
+                    pending[:] = [future for future in pending if not future.done()]
+                    work = mailboxes, request, message, result, monitor
+                    pending.append(pool.submit(_record, *work))
                 await writer.drain()
         except (OSError, EOFError, ValueError, LookupError):
-            pass  # whoever asked has gone, does not know how to ask, or asks for another database
+            pass  # the client has gone, sent no valid request, or means another database
         finally:
             writer.close()
 
-    return talk
+    async def handle(connection: socket.socket, activity: Activity | None = None) -> None:
+        activity = activity or Activity()
+        task = asyncio.create_task(answer(connection, activity))
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError:
+            await finish(task, activity)
+            raise
+
+    return handle
 
 
-def _done(later: Callable[[], object], say: Callable[[str], None]) -> None:
+async def finish(task: asyncio.Future[None], activity: Activity) -> None:
+    """Wait for a task that finishes what is in hand, but not if its connection was evicted."""
+    activity.is_ending = True
     try:
-        later()
-    except Exception as error:  # whatever is in a message must not end the server
-        say(f"not recorded: {error!s:.300}")
+        if activity.is_busy and not activity.is_evicted:
+            await asyncio.wait({task}, timeout=DRAIN_S)
+    finally:
+        task.cancel()
+        await asyncio.wait({task}, timeout=1.0)
 
 
-def _reply(
-    mailboxes: Mailboxes, request: protocol.Request, message: bytes
-) -> tuple[bytes, Callable[[], object] | None]:
-    """The reply to a request, and what is to be done when it was sent."""
-    file = request.file if any(request.file) else None
+def _file(request: protocol.Request) -> tuple[int, int] | None:
+    return request.file if any(request.file) else None
+
+
+def _judge(mailboxes: Mailboxes, request: protocol.Request, message: bytes) -> Response | Exception:
+    """Return the verdict on a message, or the error that there was.
+
+    Raises
+    ------
+    NoMailboxError
+        If this server does not serve that database.
+    """
     try:
-        with mailboxes.borrow(request.user, file) as mailbox:
-            found = judge(mailbox, message, request.question)
+        with mailboxes.borrow(request.user, _file(request)) as mailbox:
+            return judge(mailbox, message, request.options)
     except NoMailboxError:
         raise
-    except StateError:
-        return b"", None  # the client will look for itself
-    except Exception as error:  # whatever is in a message must not end the server
-        return protocol.write_trouble(error), None
+    except Exception as error:  # no message may end the server
+        return error
 
-    def later() -> None:
-        with mailboxes.borrow(request.user, file) as mailbox:
-            record_verdict(mailbox, message, found, "filter", request.learn)
 
-    return protocol.write_reply(found), later if request.record or request.learn else None
+def _record(
+    mailboxes: Mailboxes,
+    request: protocol.Request,
+    message: bytes,
+    response: Response,
+    monitor: Monitor,
+) -> None:
+    try:
+        with mailboxes.borrow(request.user, _file(request)) as mailbox:
+            record_verdict(mailbox, message, response, "filter", request.learn)
+    except Exception as error:  # no message may end the server
+        monitor.warn(f"not recorded: {error!s:.300}")

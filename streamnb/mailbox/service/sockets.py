@@ -1,31 +1,31 @@
-"""Sockets that wait for connections: made here or by systemd, and never more than there is room."""
+"""Addresses and listening sockets: opened here, or passed on by systemd."""
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import errno
+import ipaddress
 import os
 import socket
 import stat
-import time
-from collections.abc import Callable, Coroutine
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from streamnb.errors import ConfigError, OutputError, convert_os_errors, root_cause
+from streamnb.errors import (
+    AlreadyRunningError,
+    ConfigError,
+    ListenError,
+    convert_os_errors,
+    root_cause,
+)
 
-_FIRST = 3  # descriptor of the first socket that systemd passes on (sd_listen_fds(3))
-_PAUSE = 1.0  # seconds after a connection could not be accepted
-_QUIET = 60.0  # seconds for which the same fault is not told again
+_FIRST_PASSED = 3  # descriptor of the first socket that systemd passes on (sd_listen_fds(3))
+_BACKLOG = 128  # connections that wait in the kernel
 
-
-ConnectionHandler = Callable[
-    [socket.socket], Coroutine[Any, Any, None]
-]  # over a connection, and closes it
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 class Address(NamedTuple):
-    """Where to listen or connect: the path of a Unix socket, or a host and port."""
+    """An address to listen on or to connect to: the path of a Unix socket, or a host and port."""
 
     path: str | None
     host: str = ""
@@ -37,13 +37,18 @@ class Address(NamedTuple):
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
     @property
-    def here(self) -> bool:
-        """Whether it is on this machine."""
+    def is_local(self) -> bool:
+        """Return whether only this machine can reach the address."""
         return self.path is not None or self.host in ("localhost", "127.0.0.1", "::1")
 
 
 def parse_address(text: str) -> Address:
-    """Take an address apart.
+    """Parse HOST:PORT, or the path of a Unix socket.
+
+    Raises
+    ------
+    ConfigError
+        If it is neither.
 
     Examples
     --------
@@ -52,39 +57,88 @@ def parse_address(text: str) -> Address:
     """
     if text.startswith(("/", "unix:/")):
         return Address(text.removeprefix("unix:"))
-    named, _, port = text.rpartition(":")
-    host = named.strip("[]")
+    bracketed, _, port = text.rpartition(":")
+    host = bracketed.strip("[]")
     if not host or not port.isdecimal() or not 0 <= int(port) < 1 << 16:
         raise ConfigError(f"{text!r:.100}: not an address: HOST:PORT, or /PATH of a Unix socket")
     return Address(None, host, int(port))
 
 
+def parse_network(text: str) -> Network:
+    """Parse a network such as 192.0.2.0/24, or a single address.
+
+    Raises
+    ------
+    ConfigError
+        If it is neither.
+    """
+    try:
+        return ipaddress.ip_network(text.strip("[]"), strict=False)
+    except ValueError:
+        raise ConfigError(f"{text!r:.100}: not a network: ADDRESS or ADDRESS/BITS") from None
+
+
+def _parse_ip(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        ip = ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return None
+    return getattr(ip, "ipv4_mapped", None) or ip
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether a host is a numeric address of this machine's loopback."""
+    ip = _parse_ip(host)
+    return ip is not None and ip.is_loopback
+
+
+def is_within(host: str, networks: tuple[Network, ...]) -> bool:
+    """Return whether a numeric address lies in one of the networks."""
+    ip = _parse_ip(host)
+    return ip is not None and any(ip in network for network in networks)
+
+
+def peer_host(connection: socket.socket) -> str:
+    """Return the numeric address at the other end; "" for a Unix socket or a lost connection."""
+    with contextlib.suppress(OSError):
+        name = connection.getpeername()
+        if isinstance(name, tuple):
+            return str(_parse_ip(name[0]) or name[0])
+    return ""
+
+
 def listen(address: Address, mode: int = 0o600) -> socket.socket:
-    """A socket that listens.
+    """Return a socket that listens.
 
     Parameters
     ----------
     address
-        Where.
+        Where it listens.
     mode
-        Who may connect, where it is a path.
+        Permissions of a Unix socket: who may connect.
 
     Raises
     ------
-    OutputError
-        Where that cannot be, or another process has it.
+    ListenError
+        If that is not possible, for example because another program listens there.
+    AlreadyRunningError
+        If another `streamnb serve` listens on a Unix socket.
     """
     try:
         if address.path is None:
             family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
-            found = socket.create_server((address.host, address.port), family=family, backlog=128)
-            found.setblocking(False)
-            return found
+            listening = socket.create_server(
+                (address.host, address.port), family=family, backlog=_BACKLOG
+            )
+            listening.setblocking(False)
+            return listening
         return _listen_at(address.path, mode)
     except (OSError, ValueError) as error:
-        ours = (address.path or "").endswith(".sock")
-        hint = "; STREAMNB_SOCKET names another place" if ours else ""
-        raise OutputError(f"{address}: cannot be listened on: {root_cause(error)}{hint}") from None
+        is_default = (address.path or "").endswith(".sock")
+        hint = "; STREAMNB_SOCKET names another place" if is_default else ""
+        if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
+            hint = "; stop the other program or choose another address"
+        raise ListenError(f"{address}: cannot be listened on: {root_cause(error)}{hint}") from None
 
 
 def _listen_at(path: str, mode: int) -> socket.socket:
@@ -92,15 +146,15 @@ def _listen_at(path: str, mode: int) -> socket.socket:
     try:
         with contextlib.suppress(FileNotFoundError):
             if stat.S_ISSOCK(os.stat(path).st_mode):
-                if _answers(path):
-                    raise OutputError(f"{path}: another `streamnb serve` is running")
-                os.unlink(path)  # its server was killed
+                if _is_answered(path):
+                    raise AlreadyRunningError(f"{path}: another `streamnb serve` is running")
+                os.unlink(path)  # left behind by a server that was killed
         umask = os.umask(0o777 & ~mode)
         try:
             listening.bind(path)
         finally:
             os.umask(umask)
-        listening.listen(128)
+        listening.listen(_BACKLOG)
         listening.setblocking(False)
     except BaseException:
         listening.close()
@@ -108,119 +162,46 @@ def _listen_at(path: str, mode: int) -> socket.socket:
     return listening
 
 
-def _answers(path: str) -> bool:
+def _is_answered(path: str) -> bool:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.settimeout(1.0)
-        # Of other faults it is busy.
+        # Any other error means that the server is busy.
         return probe.connect_ex(path) not in (errno.ECONNREFUSED, errno.ENOENT)
 
 
-def inherited() -> dict[str, list[socket.socket]]:
-    """The sockets that systemd passes on, by their FileDescriptorName: a unit can have several."""
+def inherited_sockets() -> dict[str, list[socket.socket]]:
+    """Return the sockets that systemd passes on, by FileDescriptorName. A unit can have several.
+
+    Raises
+    ------
+    ConfigError
+        If systemd's variables or descriptors are not valid.
+    """
     if os.environ.get("LISTEN_PID") != str(os.getpid()):
         return {}
     try:
-        number = int(os.environ.get("LISTEN_FDS", "0"))
+        count = int(os.environ.get("LISTEN_FDS", "0"))
     except ValueError:
         raise ConfigError("LISTEN_FDS: not a number") from None
     names = os.environ.get("LISTEN_FDNAMES", "").split(":")
-    found: dict[str, list[socket.socket]] = {}
-    for i in range(number):
-        with convert_os_errors(ConfigError, f"LISTEN_FDS: {_FIRST + i} is no socket"):
-            passed = socket.socket(fileno=_FIRST + i)
+    sockets: dict[str, list[socket.socket]] = {}
+    for i in range(count):
+        descriptor = _FIRST_PASSED + i
+        with convert_os_errors(ConfigError, f"LISTEN_FDS: {descriptor} is not a socket"):
+            passed = socket.socket(fileno=descriptor)
         passed.setblocking(False)
-        found.setdefault(names[i] if i < len(names) else "", []).append(passed)
-    return found
+        sockets.setdefault(names[i] if i < len(names) else "", []).append(passed)
+    return sockets
 
 
-def notify(state: str) -> None:
-    """Tell systemd how far this process is, where it wants to know (sd_notify(3))."""
+def notify_systemd(state: str) -> None:
+    """Send the state of this process to systemd, if it asks for it (sd_notify(3))."""
     path = os.environ.get("NOTIFY_SOCKET")
     if not path:
         return
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as telling, contextlib.suppress(OSError):
-        telling.connect("\0" + path[1:] if path.startswith("@") else path)
-        telling.sendall(state.encode())
-
-
-def rate_limited(say: Callable[[str], None]) -> Callable[[str, object], None]:
-    """What tells of faults, each kind of fault once a minute."""
-    told: dict[str, float] = {}
-
-    def tell(fault: str, more: object) -> None:
-        now = time.monotonic()
-        if now - told.get(fault, -_QUIET) >= _QUIET:
-            told[fault] = now
-            say(f"{fault}: {more!s:.200}")
-
-    return tell
-
-
-async def _next_connection(listening: socket.socket) -> socket.socket:
-    """As `loop.sock_accept`, which loses a connection that comes as it is cancelled."""
-    loop = asyncio.get_running_loop()
-    while True:
-        with contextlib.suppress(BlockingIOError, InterruptedError):
-            connection, _ = listening.accept()
-            connection.setblocking(False)
-            return connection
-        came = asyncio.Event()
-        loop.add_reader(listening, came.set)
-        try:
-            await came.wait()
-        finally:
-            loop.remove_reader(listening)
-
-
-async def accept(
-    listening: socket.socket,
-    most: int,
-    handle: ConnectionHandler,
-    say: Callable[[str], None],
-) -> None:
-    """Accept connections, as many at once as there is room for; the others wait in the kernel.
-
-    Parameters
-    ----------
-    listening
-        Where they come.
-    most
-        How many are held at once.
-    handle
-        What is done with each; it closes it.
-    say
-        Is told what fails, each kind of fault once a minute.
-    """
-    room = asyncio.Semaphore(most)
-    talking: set[asyncio.Task[None]] = set()
-    tell = rate_limited(say)
-
-    def done(task: asyncio.Task[None]) -> None:
-        talking.discard(task)
-        room.release()
-        if not task.cancelled() and (error := task.exception()) is not None:
-            while isinstance(error, BaseExceptionGroup):
-                error = error.exceptions[0]
-            tell(f"a connection was given up: {type(error).__name__}", error)
-
-    try:
-        while True:
-            await room.acquire()
-            try:
-                connection = await _next_connection(listening)
-            except OSError as error:  # out of descriptors, most likely
-                room.release()
-                tell("connections cannot be accepted", f"{error.strerror}; trying again")
-                await asyncio.sleep(_PAUSE)
-                continue
-            except BaseException:
-                room.release()
-                raise
-            task = asyncio.create_task(handle(connection))
-            talking.add(task)
-            task.add_done_callback(done)
-    finally:
-        for task in talking:
-            task.cancel()
-        if talking:
-            await asyncio.wait(talking)
+    with (
+        socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notification,
+        contextlib.suppress(OSError),
+    ):
+        notification.connect("\0" + path[1:] if path.startswith("@") else path)
+        notification.sendall(state.encode())

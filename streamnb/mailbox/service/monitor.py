@@ -1,0 +1,236 @@
+"""The log and the metrics of the messages that a server judges."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+import sys
+import time
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from streamnb.errors import BusyError, StreamNBError, printable
+from streamnb.mailbox.service.response import Response
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+
+LOG_FORMATS = ("text", "json")
+_REPEAT_S = 60.0  # seconds for which a warning of the same kind is not repeated
+_HEADER = 1 << 15  # bytes of a message in which its Message-ID is looked for
+_MESSAGE_ID = re.compile(rb"^Message-ID[ \t]*:[ \t\r\n]*([^\s]{1,250})", re.I | re.M)
+_HEADER_END = re.compile(rb"\r?\n\r?\n")
+_PLAIN = re.compile(r"[^\s\"=\\]+")
+_SECONDS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 2, 10)  # bounds of the histograms' buckets
+
+_notices = logging.getLogger("streamnb.serve")
+_messages = logging.getLogger("streamnb.mail")
+
+
+class _Formatter(logging.Formatter):
+    """Prefix lines with the time, unless journald adds it or the line has it."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line = record.getMessage()
+        if os.environ.get("JOURNAL_STREAM") or line.startswith("{"):
+            return line
+        return f"{_time(record.created)} {line}"
+
+
+def _time(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds).astimezone().isoformat(timespec="milliseconds")
+
+
+def configure_logging() -> None:
+    """Write the log of this process to standard error."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_Formatter())
+    logger = logging.getLogger("streamnb")
+    logger.handlers[:] = [handler]
+    logger.setLevel(logging.INFO)
+    logger.propagate = False
+
+
+def message_id(message: bytes) -> str:
+    r"""Return the Message-ID of a message as it stands in its header; "" if there is none.
+
+    Examples
+    --------
+    >>> message_id(b"Subject: x\r\nMessage-ID: <1@example.org>\r\n\r\n")
+    '<1@example.org>'
+    """
+    header = message[:_HEADER]
+    end = _HEADER_END.search(header)
+    match = _MESSAGE_ID.search(header, 0, end.start() + 1 if end else len(header))
+    return "" if match is None else match[1].decode("utf-8", "replace")
+
+
+class _NoMetric:
+    """A metric that is not kept."""
+
+    def labels(self, *values: str) -> _NoMetric:
+        return self
+
+    def inc(self) -> None: ...
+
+    def dec(self) -> None: ...
+
+    def observe(self, value: float) -> None: ...
+
+
+class Monitor:
+    """Logs and counts the messages, refusals and connections of a server.
+
+    Parameters
+    ----------
+    log_format
+        "text" for a line of key=value pairs for each message, "json" for a line of JSON, None for
+        no such line. Warnings are logged in any case.
+    metrics
+        Whether metrics are kept, in `registry`; this needs prometheus_client.
+    """
+
+    def __init__(self, log_format: str | None = None, metrics: bool = False) -> None:
+        self.log_format = log_format
+        self.registry: CollectorRegistry | None = None
+        self._last_warned: dict[str, float] = {}  # by kind of warning, in monotonic seconds
+        none: Any = _NoMetric()
+        self._judged = self._seconds = self._refused = self._unmarked = self._open = none
+        if metrics:
+            from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+            registry = self.registry = CollectorRegistry()
+            self._judged = Counter(
+                "streamnb_messages",
+                "Messages judged, by class and by whether the verdict was sure.",
+                ["listener", "class", "sure"],
+                registry=registry,
+            )
+            self._unmarked = Counter(
+                "streamnb_unmarked",
+                "Messages passed on without a verdict.",
+                ["listener", "cause"],
+                registry=registry,
+            )
+            self._refused = Counter(
+                "streamnb_refusals",
+                "Messages and connections refused.",
+                ["listener", "cause"],
+                registry=registry,
+            )
+            self._seconds = Histogram(
+                "streamnb_message_seconds",
+                "Seconds from the end of a message to its answer.",
+                ["listener"],
+                registry=registry,
+                buckets=_SECONDS,
+            )
+            self._open = Gauge(
+                "streamnb_connections", "Open connections.", ["listener"], registry=registry
+            )
+
+    def count_databases(self, count: Any) -> None:
+        """Export the number of open databases, which `count` returns."""
+        if self.registry is not None:
+            from prometheus_client import Gauge
+
+            gauge = Gauge("streamnb_databases", "Open databases.", registry=self.registry)
+            gauge.set_function(count)
+
+    def warn(self, kind: str, detail: object = "") -> None:
+        """Log a warning; one of the same kind at most once a minute."""
+        now = time.monotonic()
+        if now - self._last_warned.get(kind, -_REPEAT_S) >= _REPEAT_S:
+            self._last_warned[kind] = now
+            _notices.warning("%s", printable(f"{kind}: {detail!s:.300}" if detail else kind))
+
+    def message(
+        self,
+        listener: str,
+        result: Response | Exception,
+        action: str,
+        started: float,
+        message: bytes,
+        recipient: str | None = None,
+        queue_id: str = "",
+    ) -> None:
+        """Log and count a message that was judged.
+
+        Parameters
+        ----------
+        listener
+            Name of the listener by which it came.
+        result
+            The verdict, or the error because of which there is none.
+        action
+            What was done with it: "marked", "unmarked", "rejected", "deferred" or "answered".
+        started
+            When it was complete, as of `time.monotonic()`.
+        message
+            Its beginning, in which the Message-ID is.
+        recipient
+            Address of its recipient, or the user. None if it is not known.
+        queue_id
+            The mail server's queue id, if it is known.
+        """
+        seconds = time.monotonic() - started
+        self._seconds.labels(listener).observe(seconds)
+        if isinstance(result, Response):
+            sure = "no" if result.status == 2 else "yes"
+            self._judged.labels(listener, result.label or "", sure).inc()
+        else:
+            self._unmarked.labels(listener, _cause(result)).inc()
+            self.warn(f"passed on unmarked: {str(result) or type(result).__name__:.300}")
+        if self.log_format is None:
+            return
+        fields: dict[str, Any] = {"listener": listener}
+        if queue_id:
+            fields["queue_id"] = queue_id
+        fields["message_id"] = message_id(message)
+        if recipient is not None:
+            fields["recipient"] = recipient
+        if isinstance(result, Response):
+            fields["class"] = result.label or ""
+            fields["probability"] = round(result.probability, 4)
+            fields["score"] = round(result.score, 4)
+            fields["ready"] = result.ready
+            fields["sure"] = result.status != 2
+        else:
+            fields["error"] = str(result)[:200] or type(result).__name__
+        fields["action"] = action
+        fields["ms"] = round(seconds * 1000, 1)
+        _messages.info("%s", self._line(fields))
+
+    def _line(self, fields: dict[str, Any]) -> str:
+        if self.log_format == "json":
+            return json.dumps({"time": _time(time.time()), **fields})
+        return " ".join(f"{name}={_value(value)}" for name, value in fields.items())
+
+    def refuse(self, listener: str, cause: str, detail: str = "") -> None:
+        """Count a message or connection that was refused; warn if there is a detail."""
+        self._refused.labels(listener, cause).inc()
+        if detail:
+            self.warn(f"refused ({listener}, {cause})", detail)
+
+    def opened(self, listener: str) -> None:
+        """Count a connection that was opened."""
+        self._open.labels(listener).inc()
+
+    def closed(self, listener: str) -> None:
+        """Count a connection that was closed."""
+        self._open.labels(listener).dec()
+
+
+def _cause(error: Exception) -> str:
+    if isinstance(error, BusyError):
+        return "busy"
+    return "database" if isinstance(error, StreamNBError) else "error"
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    text = printable(str(value)).encode("utf-8", "replace").decode()
+    return text if _PLAIN.fullmatch(text) else json.dumps(text, ensure_ascii=False)
