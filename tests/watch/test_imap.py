@@ -89,7 +89,7 @@ class Scene:
         results = self.person.fetch(self.person.search("UNDELETED"), ["ENVELOPE"])
         return sorted(item[b"ENVELOPE"].subject.decode() for item in results.values())
 
-    def last_folder(self, folder):
+    def seen(self, folder):
         self.person.select_folder(folder, readonly=True)
         return self.person.search("SEEN")
 
