@@ -630,8 +630,8 @@ class ClassRuns(OnlineEstimator):
     Users often train one folder after the other. Estimates of how frequent classes are (the
     intercepts of the recalibration, the label noise) would then be those of the last folder. So
     each class has a credit. A message of another class adds 7 r to it, up to max(20 r, 1). A
-    message of the class itself has weight min(1, credit) and spends it. No credit is earned while only
-    one class has messages.
+    message of the class itself has weight min(1, credit) and spends it. No credit is earned
+    while only one class has messages.
 
     r is the number of messages of the class for each message of another class, in a mixed stream:
     1 / (K - 1), or the mean length of about its last 20 runs if that is more. So messages of a

@@ -78,10 +78,11 @@ class DiscriminativeParameters(CountingParameters):
 class DiscriminativeMultinomialNB(DiscriminativeParameters, MultinomialNB):
     r"""Multinomial Naive Bayes whose update weights are 1 - P(label | message).
 
-    The formula is that of `MultinomialNB`. The counts of a message x of class y are added
-    1 - P(y | x) times, with P from before the update. So a message that the model knows adds
-    nothing, and words that occur together are not counted again and again. The model is still a table of counts,
-    learned in one pass without a step size. The result depends slightly on the order of messages.
+    The formula is that of `MultinomialNB`. The counts of a message x of class y are added 1 -
+    P(y | x) times, with P from before the update. So a message that the model knows adds
+    nothing, and words that occur together are not counted again and again. The model is still a
+    table of counts, learned in one pass without a step size. The result depends slightly on the
+    order of messages.
 
     The changes of a message are in `receipt`; `unlearn_one` undoes them exactly.
 
