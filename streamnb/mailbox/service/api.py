@@ -107,7 +107,8 @@ def _done(mailboxes: Mailboxes, act: Act, request: Request, message: bytes) -> t
                 raise _AskedWronglyError(f"{name!r:.40}: no such parameter here")
             if len(request.query_params.getlist(name)) > 1:
                 raise _AskedWronglyError(f"{name}: it is there twice")
-        with mailboxes.borrow(request.query_params.get("user")) as mailbox:
+        writes = act in (_learn, _forget) or "learn" in request.query_params
+        with mailboxes.borrow(request.query_params.get("user"), writes=writes) as mailbox:
             return 200, act(mailbox, request, message)
     except StreamNBError as error:
         return next(code for kind, code in _STATUSES if isinstance(error, kind)), error

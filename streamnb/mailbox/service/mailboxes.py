@@ -84,6 +84,7 @@ class Mailboxes:
         self.pending: list[Future[None]] = []  # work that goes on after the replies were sent
         self._open: OrderedDict[str, _OpenMailbox] = OrderedDict()
         self._lock = threading.Lock()
+        self._closed = threading.Event()
         self._outage: str | None = None  # the error of a database that cannot be reached
 
     @property
@@ -97,7 +98,9 @@ class Mailboxes:
         return self._outage
 
     @contextmanager
-    def borrow(self, user: str | None, file: tuple[int, int] | None = None) -> Iterator[Mailbox]:
+    def borrow(
+        self, user: str | None, file: tuple[int, int] | None = None, writes: bool = False
+    ) -> Iterator[Mailbox]:
         """Open the mailbox of a user, or the only one, for the time of a `with` block.
 
         Parameters
@@ -106,6 +109,9 @@ class Mailboxes:
             The user. None if there are not many.
         file
             Device and inode that the database must have. None for any.
+        writes
+            Whether the block writes. If another process then holds the lock, this is no outage:
+            messages can still be judged.
 
         Raises
         ------
@@ -130,7 +136,9 @@ class Mailboxes:
                 raise NoMailboxError("this server does not serve that database")
             yield mailbox
         except StreamNBError as error:
-            if mailbox is self.single and time.monotonic() - started > _SLOW_FAILURE_S:
+            is_slow = time.monotonic() - started > _SLOW_FAILURE_S
+            is_lock = writes and isinstance(error, BusyError)
+            if mailbox is self.single and is_slow and not is_lock:
                 self._begin_outage(error)
             raise
         finally:
@@ -144,7 +152,7 @@ class Mailboxes:
 
     def record(self, user: str | None, message: bytes, response: Response, place: str) -> None:
         """Record a verdict of `judge` after it was sent."""
-        with self.borrow(user) as mailbox:
+        with self.borrow(user, writes=True) as mailbox:
             record_verdict(mailbox, message, response, place, learn=False)
 
     def _begin_outage(self, error: StreamNBError) -> None:
@@ -156,15 +164,12 @@ class Mailboxes:
 
     def _retry(self) -> None:
         delay_s = _FIRST_RETRY_S
-        while self.single is not None:
-            time.sleep(delay_s)
+        while self.single is not None and not self._closed.wait(delay_s):
             try:
                 judge(self.single, b"")
-            except StreamNBError as error:
-                self._outage = str(error)
+            except Exception as error:  # a retry that ended here would make the outage permanent
+                self._outage = str(error) or type(error).__name__
                 delay_s = min(2 * delay_s, _LAST_RETRY_S)
-            except Exception:  # the database was closed: the server ends
-                return
             else:
                 self._outage = None
                 return
@@ -192,7 +197,8 @@ class Mailboxes:
                 self._open.pop(name).mailbox.close()
 
     def close(self) -> None:
-        """Close the mailboxes of users."""
+        """Close the mailboxes of users, and end the attempts to reach a database."""
+        self._closed.set()
         with self._lock:
             for entry in self._open.values():
                 entry.mailbox.close()

@@ -74,16 +74,18 @@ def milter(
         log.message("milter", response, action, started, message)
         if is_rejected:
             log.refuse("milter", "spam")
+        return response, b"r" if is_rejected else b"a"
+
+    async def record(message: bytes, response: Response) -> None:
         try:
             await asyncio.to_thread(mailboxes.record, None, message, response, "milter")
-        except (StreamNBError, LookupError) as error:
+        except Exception as error:  # the message was answered: the session goes on
             log.warn(f"not recorded: {error!s:.300}")
-        return response, b"r" if is_rejected else b"a"
 
     async def converse(connection: socket.socket, activity: Activity) -> None:
         reader, writer = await asyncio.open_connection(sock=connection)
         try:
-            await _converse(reader, writer, decide, activity)
+            await _converse(reader, writer, decide, record, activity)
         except (OSError, EOFError):  # the mail server has gone
             pass
         finally:
@@ -110,6 +112,7 @@ async def _converse(
     reader: asyncio.StreamReader,
     writer: asyncio.StreamWriter,
     decide: Callable[[bytes], Coroutine[Any, Any, tuple[Response | None, bytes]]],
+    record: Callable[[bytes, Response], Coroutine[Any, Any, None]],
     activity: Activity,
 ) -> None:
     """Response packets until the mail server has no more."""
@@ -134,9 +137,12 @@ async def _converse(
             message.add(data)
         elif kind == b"E":
             message.add(data)
-            found, verdict = await decide(bytes(message.content))
+            content = bytes(message.content)
+            found, verdict = await decide(content)
             edits = message.edits(found, actions) if verdict == b"a" else []
             await _send(writer, *edits, verdict)
+            if found is not None:
+                await record(content, found)
         if kind in (b"C", b"K", b"H", b"M", b"A", b"E"):  # another message may begin
             message = _Message()
         if kind == b"E":

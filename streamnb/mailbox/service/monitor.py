@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 
 LOG_FORMATS = ("text", "json")
 _REPEAT_S = 60.0  # seconds for which a warning of the same kind is not repeated
+_MAX_KINDS = 1000  # of warnings that are remembered: clients choose some of the words
 _HEADER = 1 << 15  # bytes of a message in which its Message-ID is looked for
-_MESSAGE_ID = re.compile(rb"^Message-ID[ \t]*:[ \t\r\n]*([^\s]{1,250})", re.I | re.M)
-_HEADER_END = re.compile(rb"\r?\n\r?\n")
+_MESSAGE_ID = re.compile(rb"^Message-ID[ \t]*:(?:[ \t]|\r?\n[ \t])*+([^\s]{1,250})", re.I | re.M)
+_HEADER_END = re.compile(rb"(?:\A|\n)\r?\n")
 _PLAIN = re.compile(r"[^\s\"=\\]+")
 _SECONDS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 2, 10)  # bounds of the histograms' buckets
 
@@ -143,6 +144,8 @@ class Monitor:
         """Log a warning; one of the same kind at most once a minute."""
         now = time.monotonic()
         if now - self._last_warned.get(kind, -_REPEAT_S) >= _REPEAT_S:
+            if len(self._last_warned) >= _MAX_KINDS:
+                self._last_warned.clear()
             self._last_warned[kind] = now
             _notices.warning("%s", printable(f"{kind}: {detail!s:.300}" if detail else kind))
 

@@ -25,7 +25,7 @@ from typing import Any, AnyStr, NamedTuple
 from aiosmtpd.lmtp import LMTP
 from aiosmtpd.smtp import SMTP, Envelope, Session
 
-from streamnb.errors import StreamNBError, root_cause
+from streamnb.errors import root_cause
 from streamnb.mailbox.service.mailboxes import Mailboxes
 from streamnb.mailbox.service.monitor import Monitor
 from streamnb.mailbox.service.passthrough import pass_through
@@ -491,7 +491,7 @@ class _Passing:
         for recipient, message, response in unrecorded:
             try:
                 self.mailboxes.record(self._user(recipient), message, response, place)
-            except (StreamNBError, LookupError) as error:
+            except Exception as error:  # the message was answered: the connection goes on
                 self.monitor.warn(f"not recorded: {error!s:.300}")
 
     def _lost(self, error: Exception) -> str:

@@ -405,7 +405,7 @@ def _record(
     monitor: Monitor,
 ) -> None:
     try:
-        with mailboxes.borrow(request.user, _file(request)) as mailbox:
+        with mailboxes.borrow(request.user, _file(request), writes=True) as mailbox:
             record_verdict(mailbox, message, response, "filter", request.learn)
     except Exception as error:  # no message may end the server
         monitor.warn(f"not recorded: {error!s:.300}")

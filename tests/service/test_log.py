@@ -1,0 +1,253 @@
+"""The log, the metrics and the outages of `streamnb serve`."""
+
+import contextlib
+import json
+import logging
+import re
+import select
+import smtplib
+import sqlite3
+import threading
+import time
+
+import pytest
+from test_serve import (
+    FIELD,
+    HAM,
+    SPAM,
+    MailServer,
+    Web,
+    lmtp_sink,  # noqa: F401 (a fixture)
+    serve,  # noqa: F401 (a fixture)
+    smtp_sink,  # noqa: F401 (a fixture)
+    taught,  # noqa: F401 (a fixture)
+)
+
+from streamnb import Mailbox
+from streamnb.errors import BusyError, StateError
+from streamnb.mailbox.service import mailboxes as mailboxes_module
+from streamnb.mailbox.service.mailboxes import Mailboxes
+from streamnb.mailbox.service.monitor import Monitor, message_id
+from streamnb.mailbox.service.response import Response
+
+KEYS = ["listener", "message_id", "recipient", "class", "probability", "score", "ready", "sure",
+        "action", "ms"]  # fmt: skip
+VERDICT = Response("S", 0, 3.25, "spam", 0.9627, [])
+HOSTILE_IDS = {
+    "newline": b"<a\nclass=ham@b>",
+    "carriage return": b"<a\rclass=ham@b>",
+    "controls": b"<\0\x01\x1b[2J\x7f\x0b@b>",
+    "long": b"<" + b"x" * 100_000 + b"@b>",
+    "not ASCII": "<ü\u2028\u202e\x85日本@b>".encode(),
+    "not UTF-8": b"<\xff\xfe\x80@b>",
+    "quotes": b'<"a=b\\"@b>',
+}
+
+
+def poll(condition, seconds=20):
+    """Wait until a condition is true; return what it gives."""
+    until = time.monotonic() + seconds
+    while not (value := condition()):
+        assert time.monotonic() < until, "nothing came"
+        select.select([], [], [], 0.02)
+    return value
+
+
+def port_of(process, listener):
+    return next(int(m[1]) for line in process.said
+                if (m := re.search(rf":(\d+) \({listener}\)$", line)))  # fmt: skip
+
+
+@pytest.fixture
+def lines():
+    """Return the lines that a monitor logs."""
+    records = []
+    handler = logging.Handler()
+    handler.emit = lambda record: records.append(record.getMessage())
+    logger = logging.getLogger("streamnb.mail")
+    level = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    yield records
+    logger.removeHandler(handler)
+    logger.setLevel(level)
+
+
+@pytest.mark.parametrize("log_format", ["text", "json"])
+@pytest.mark.parametrize("name", HOSTILE_IDS)
+@pytest.mark.parametrize("result", [VERDICT, StateError("mail.db\n\x1b[2J: damaged" * 1000)])
+def test_a_hostile_message_id_stays_one_bounded_line(lines, log_format, name, result):
+    message = b"Message-ID: " + HOSTILE_IDS[name] + b"\r\nSubject: x\r\n\r\nhi\r\n"
+    action = "marked" if result is VERDICT else "unmarked"
+    Monitor(log_format).message("smtp", result, action, time.monotonic(), message, "ü@d.e\n\x1b")
+    (line,) = lines
+    assert len(line.splitlines()) == 1
+    assert line.isprintable()
+    assert len(line) < 3000
+    if log_format == "json":
+        fields = json.loads(line, parse_constant=pytest.fail)
+        assert fields["listener"] == "smtp"
+        assert fields["message_id"].startswith("<")
+        assert fields["action"] == action
+    else:
+        pairs = re.findall(r'(\w+)=("(?:[^"\\]|\\.)*"|\S+)', line)
+        assert " ".join("=".join(pair) for pair in pairs) == line
+        assert "class" not in dict(pairs) or dict(pairs)["class"] == "spam"
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        (b"Message-ID:\r\n <1@b>\r\n\r\n", "<1@b>"),
+        (b"message-id :\t<1@b>\n\n", "<1@b>"),
+        (b"Message-ID:\r\nSubject: x\r\n\r\n", ""),
+        (b"Message-ID: \nSubject: x\n\n", ""),
+        (b"Message-ID:\r\n\r\nbody\r\n", ""),
+        (b"Subject: x\r\n\r\nMessage-ID: <body@b>\r\n", ""),
+        (b"\r\nMessage-ID: <body@b>\r\n\r\n", ""),
+        (b"\nMessage-ID: <body@b>\n", ""),
+        (b"", ""),
+    ],
+)
+def test_the_message_id_is_that_of_the_header(message, expected):
+    assert message_id(message) == expected
+
+
+@pytest.mark.parametrize("log_format", ["text", "json"])
+def test_each_recipient_has_a_line_with_all_keys(taught, serve, lmtp_sink, tmp_path, log_format):  # noqa: F811
+    path = tmp_path / "in"
+    process = serve(
+        "--db", taught, "--lmtp", path, "--next", lmtp_sink.address, "--log", log_format
+    )
+    lmtp_sink.answers = {"data bob@d.e": "452 4.2.2 full"}
+    with smtplib.LMTP() as client:
+        client.connect(str(path))
+        client.sendmail("a@b.c", ["ann@d.e", "bob@d.e"], b"Message-ID: <7@b>\r\n" + SPAM % 99)
+        client.getreply()
+    found = process.stop().splitlines()
+    assert len(found) == 2
+    if log_format == "json":
+        first, second = map(json.loads, found)
+        assert list(first) == list(second) == ["time", *KEYS]
+        assert first["sure"] is True
+        assert 0.5 < first["probability"] <= 1
+    else:
+        first, second = (dict(re.findall(r"(\w+)=(\S+)", line)) for line in found)
+        assert list(first) == list(second) == KEYS
+        assert first["sure"] == "yes"
+    assert (first["recipient"], first["action"]) == ("ann@d.e", "marked")
+    assert (second["recipient"], second["action"]) == ("bob@d.e", "deferred")
+    assert first["message_id"] == second["message_id"] == "<7@b>"
+    assert (first["listener"], first["class"]) == ("lmtp", "spam")
+
+
+def copy_of(path, folder):
+    target = folder / "mail.db"
+    target.write_bytes(path.read_bytes())
+    return target
+
+
+def test_metrics_count_by_listener(taught, serve, smtp_sink, tmp_path):  # noqa: F811
+    path = copy_of(taught, tmp_path)
+    local = "127.0.0.1:0"
+    process = serve("--db", path, "--smtp", local, "--next", smtp_sink.address, "--milter", local,
+                    "--http", local, "--reject", "0.6", lines=4)  # fmt: skip
+    web = Web(port_of(process, "http"), path.with_name("mail.db.token").read_text().strip())
+    with smtplib.SMTP("127.0.0.1", port_of(process, "smtp")) as client:
+        client.sendmail("a@b.c", ["ann@d.e"], HAM % 99)
+        smtp_sink.answers = {"DATA": "554 5.7.1 not that"}
+        with pytest.raises(smtplib.SMTPDataError):
+            client.sendmail("a@b.c", ["ann@d.e"], HAM % 98)
+        assert 'streamnb_connections{listener="smtp"} 1.0' in web("GET", "/metrics")[1]
+    with MailServer(port_of(process, "milter")) as server:
+        assert server.bring(SPAM % 99)[1] == b"r"
+    text = web("GET", "/metrics")[1]
+    for line in (
+        'streamnb_messages_total{class="ham",listener="smtp",sure="yes"} 2.0',
+        'streamnb_messages_total{class="spam",listener="milter",sure="yes"} 1.0',
+        'streamnb_refusals_total{cause="next_hop_5xx",listener="smtp"} 1.0',
+        'streamnb_refusals_total{cause="spam",listener="milter"} 1.0',
+        'streamnb_message_seconds_count{listener="smtp"} 2.0',
+        "streamnb_databases 1.0",
+    ):
+        assert line in text.splitlines(), text
+    poll(lambda: 'streamnb_connections{listener="smtp"} 0.0' in web("GET", "/metrics")[1])
+
+
+def test_a_damaged_database_lets_mail_pass_and_comes_back(taught, serve, smtp_sink, tmp_path):  # noqa: F811
+    path = copy_of(taught, tmp_path)
+    content = path.read_bytes()
+    local = "127.0.0.1:0"
+    process = serve("--db", path, "--smtp", local, "--next", smtp_sink.address, "--http", local,
+                    lines=3)  # fmt: skip
+    web = Web(port_of(process, "http"), path.with_name("mail.db.token").read_text().strip())
+    path.write_bytes(b"no database " * 1000)
+    with smtplib.SMTP("127.0.0.1", port_of(process, "smtp")) as client:
+        client.sendmail("a@b.c", ["ann@d.e"], HAM % 99)
+        assert smtp_sink.messages[-1][1] == HAM % 99
+        assert (
+            'streamnb_unmarked_total{cause="database",listener="smtp"} 1.0'
+            in (web("GET", "/metrics")[1])
+        )
+        path.write_bytes(content)
+
+        def is_marked():
+            client.sendmail("a@b.c", ["ann@d.e"], HAM % 99)
+            return FIELD.match(smtp_sink.messages[-1][1])
+
+        poll(is_marked)
+
+
+def test_messages_are_judged_while_another_process_writes(taught, serve, smtp_sink, tmp_path):  # noqa: F811
+    """A verdict that cannot be recorded is no outage."""
+    path = copy_of(taught, tmp_path)
+    local = "127.0.0.1:0"
+    process = serve("--db", path, "--smtp", local, "--next", smtp_sink.address, "--milter", local,
+                    lines=3)  # fmt: skip
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as writer:
+        writer.execute("BEGIN IMMEDIATE")
+        with MailServer(port_of(process, "milter")) as server:
+            assert server.bring(HAM % 99)[0]
+            assert server.bring(HAM % 98)[0]  # after the first could not be recorded
+        with smtplib.SMTP("127.0.0.1", port_of(process, "smtp")) as client:
+            client.sendmail("a@b.c", ["ann@d.e"], HAM % 97)
+        assert FIELD.match(smtp_sink.messages[-1][1])
+    assert "not recorded" in process.stop()
+
+
+def test_a_database_that_is_away_fails_at_once_and_comes_back(taught, monkeypatch, tmp_path):  # noqa: F811
+    """The classifier waits and fails, like a lost connection to another machine."""
+    for name in ("_SLOW_FAILURE_S", "_FIRST_RETRY_S", "_LAST_RETRY_S"):
+        monkeypatch.setattr(mailboxes_module, name, 0.02)
+    errors = [StateError("away"), ValueError("a fault of the driver")]
+    is_back, attempts = threading.Event(), []
+    with Mailbox(copy_of(taught, tmp_path)) as box:
+        classify = box.classify
+
+        def fail(*arguments):
+            if is_back.is_set():
+                return classify(*arguments)
+            attempts.append(threading.current_thread().name)
+            select.select([], [], [], 0.05)
+            raise errors[(len(attempts) - 1) % 2]
+
+        monkeypatch.setattr(box, "classify", fail)
+        served = Mailboxes(box)
+        with pytest.raises(StateError):
+            served.judge(None, HAM % 1, None)
+        for _ in range(20):
+            with pytest.raises(BusyError, match=r"away|driver"):
+                served.judge(None, HAM % 1, None)
+        poll(lambda: len(attempts) > 3)
+        assert set(attempts[1:]) == {"streamnb-retry"}
+        is_back.set()
+        poll(lambda: served.outage is None)
+        assert served.judge(None, HAM % 1, None).mark == "H"
+        served.close()
+
+
+def test_warnings_that_differ_are_not_remembered_for_ever():
+    monitor = Monitor()
+    for number in range(5000):
+        monitor.warn(f"user{number}: no such user")
+    assert len(monitor._last_warned) <= 1000
