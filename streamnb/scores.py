@@ -1,4 +1,4 @@
-"""Scores of classes: their probabilities, the best of them, and the mix-in of models that have them."""
+"""Scores of classes: probabilities, the best class, and the mix-in of models that score."""
 
 from __future__ import annotations
 

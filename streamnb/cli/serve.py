@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     import ssl
 
     from streamnb.mailbox.service.mailboxes import Mailboxes
+    from streamnb.mailbox.service.monitor import Monitor
     from streamnb.mailbox.service.proxy import NextHop
     from streamnb.mailbox.service.response import JudgeOptions
     from streamnb.mailbox.service.server import ConnectionHandler, Listener
-    from streamnb.mailbox.service.monitor import Monitor
     from streamnb.mailbox.service.sockets import Address
 
 _MAIL = 20  # connections that bring mail, at once: each can hold a message of 50 MB
@@ -58,7 +58,7 @@ _MAIL = 20  # connections that bring mail, at once: each can hold a message of 5
     "--per-address",
     type=click.IntRange(1, 1000),
     metavar="N",
-    help="Connections at once from one address. Default: a quarter of all, on this machine no limit.",
+    help="Connections at once from one address. Default: a quarter of all; this machine: no limit.",
 )
 @click.option(
     "--log",

@@ -38,7 +38,7 @@ def attachment_tokens(part: Part) -> tuple[bytes, bytes]:
     Examples
     --------
     >>> attachment_tokens(Part([], "application/zip", b"PK\3\4" * 100))
-    (b'size:8', b'bytes:504b0304')
+    (b'size:9', b'bytes:504b0304')
     """
     encoding = first_token(part.index.get(b"content-transfer-encoding", b""))
     beginning = decode_transfer(part.payload[:80], encoding)[:4]

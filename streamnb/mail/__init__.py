@@ -1,8 +1,8 @@
 """E-mail: bytes to header fields and decoded text parts.
 
-`parse` never raises and takes linear time. `Mail.defects` lists damage, exceeded limits and parts that
-could not be read. `FIELD_NAME` and `unwrap` define a header field and the start of a message, for all
-code that reads headers.
+`parse` never raises and takes linear time. `Mail.defects` lists damage, exceeded limits and parts
+that could not be read. `FIELD_NAME` and `unwrap` define a header field and the start of a message.
+All code that reads headers uses them.
 """
 
 from streamnb.mail.parse import FIELD_NAME, Limits, Mail, Part, parse, unwrap

@@ -102,7 +102,10 @@ class Row(NamedTuple):
     tokens: tuple[TokenCounts, ...] | None
 
 
-COLUMNS = "id, digest, label, labelled_by, source, time, added_at, removed_at, predicted, tokenizer, receipt, tokens"
+COLUMNS = (
+    "id, digest, label, labelled_by, source, time, added_at, removed_at, predicted, tokenizer, "
+    "receipt, tokens"
+)
 # What whatever was done to a row may raise; a database that fails raises something else.
 _UNSOUND = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 # What each column but the last two must be.

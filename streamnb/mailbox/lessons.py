@@ -65,8 +65,8 @@ def learn(
     views = memory.classifier.model.views_of(counted)
     memory.ledger.write(
         Row(
-            0, key, number, labelled_by, source, at, now, None, predicted_index, memory.tokenizer_id, receipt,
-            views,
+            0, key, number, labelled_by, source, at, now, None, predicted_index,
+            memory.tokenizer_id, receipt, views,
         )
     )  # fmt: skip
     if before is None:

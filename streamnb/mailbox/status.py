@@ -133,9 +133,9 @@ def _status(mailbox: Mailbox) -> Status:
         ).fetchall()
         (removed_at,) = run("SELECT count(*) FROM ledger WHERE removed_at IS NOT NULL").fetchone()
         (corrected,) = run(
-            "SELECT count(*) FROM ledger AS old WHERE removed_at IS NOT NULL AND EXISTS (SELECT 1 FROM "
-            "ledger AS new WHERE new.digest = old.digest AND new.added_at = old.removed_at "
-            "AND new.label != old.label)"
+            "SELECT count(*) FROM ledger AS old WHERE removed_at IS NOT NULL "
+            "AND EXISTS (SELECT 1 FROM ledger AS new WHERE new.digest = old.digest "
+            "AND new.added_at = old.removed_at AND new.label != old.label)"
         ).fetchone()
         (last,) = run("SELECT max(time) FROM ledger").fetchone()
         classes = []

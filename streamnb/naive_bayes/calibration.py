@@ -457,13 +457,13 @@ class LabelNoise(OnlineEstimator):
     --------
     >>> from streamnb.naive_bayes.calibration import LabelNoise
     >>> noise = LabelNoise()
-    >>> noise.rates([0, 1])
+    >>> [round(rate, 3) for rate in noise.rates([0, 1])]
     [0.1, 0.1]
     >>> for _ in range(500):
     ...     posterior, _ = noise.posterior([0.999, 0.001], [0, 1], 0)
     ...     _ = noise.learn(posterior, [0, 1], 0)
     >>> [round(rate, 3) for rate in noise.rates([0, 1])]  # no label of class 1 was seen
-    [0.002, 0.027]
+    [0.0, 0.028]
     """
 
     delta_names = ("noise",)
@@ -628,14 +628,14 @@ class ClassRuns(OnlineEstimator):
     r"""The weight of a message for calibration: 1 in a mixed stream, 0 inside a run of one class.
 
     Users often train one folder after the other. Estimates of how frequent classes are (the
-    intercepts of the recalibration, the label noise) would then be those of the last folder. So each
-    class has a credit. A message of another class adds 7 r to it, up to max(20 r, 1). A message of
-    the class itself has weight min(1, credit) and spends it. No credit is earned while only
-    one class has messages.
+    intercepts of the recalibration, the label noise) would then be those of the last folder. So
+    each class has a credit. A message of another class adds 7 r to it, up to max(20 r, 1). A
+    message of the class itself has weight min(1, credit) and spends it. No credit is earned
+    while only one class has messages.
 
     r is the number of messages of the class for each message of another class, in a mixed stream:
-    1 / (K - 1), or the mean length of about its last 20 runs if that is more. So messages of a class
-    of 99 % have full weight too: they stand between those of others.
+    1 / (K - 1), or the mean length of about its last 20 runs if that is more. So messages of a
+    class of 99 % have full weight too: they stand between those of others.
 
     `messages_in_runs` is the total weight that messages lacked. A run of up to a tenth of all
     messages is not counted, since small data sets have such runs by chance.
@@ -761,7 +761,8 @@ class SelectiveFeedback(OnlineEstimator):
     are worthless and that labels are often wrong. So the probabilities of predicted classes are
     summed over consecutive mistakes; a correct prediction resets the sum. Between 3 and 4
     the sampling weight of a mistake falls from 1 to 0. Wrong labels are consecutive mistakes,
-    too, so the noise weight falls only between 10 and 20. A model that was never right starts at 20.
+    too, so the noise weight falls only between 10 and 20. A model that was never right starts at
+    20.
 
     A corrected message is sampled given that the predicted class m is wrong. Its likelihood is then
     p_y / (1 - p_m), conditional on the selection (compare Heckman 1979). With two classes that is

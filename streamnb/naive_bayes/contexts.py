@@ -28,9 +28,9 @@ class ContextNB(DiscriminativeMultinomialNB):
 
     and for the shortest grams (n_g + alpha) / (N + 256^s alpha), or with the alpha of `background`,
     where V is 256^s. So the probability of a gram that is rare in a class comes from shorter
-    contexts, as in models that compress text. The log-likelihood is the sum of log P over the longest
-    grams, divided by s, since each byte is in s of them, and by the length normalisation. The model
-    is counts of grams, which add, subtract and merge. They are learned as in
+    contexts, as in models that compress text. The log-likelihood is the sum of log P over the
+    longest grams, divided by s, since each byte is in s of them, and by the length normalisation.
+    The model is counts of grams, which add, subtract and merge. They are learned as in
     `DiscriminativeMultinomialNB`.
 
     A feature that is not a gram of `ByteGrams` has no context.
@@ -88,7 +88,7 @@ class ContextNB(DiscriminativeMultinomialNB):
         yield fingerprints[is_longest], weights[is_longest] / self.step
 
     def _sums(self, tokens: TokenCounts) -> tuple[list[float], int]:
-        # Log P of a gram depends on others, so the single call of the multinomial formula is of no use.
+        # Log P of a gram depends on others, so the one call of the multinomial formula is no use.
         return CountingNB._sums(self, tokens)
 
     def system_log_likelihoods(

@@ -78,10 +78,11 @@ class DiscriminativeParameters(CountingParameters):
 class DiscriminativeMultinomialNB(DiscriminativeParameters, MultinomialNB):
     r"""Multinomial Naive Bayes whose update weights are 1 - P(label | message).
 
-    The formula is that of `MultinomialNB`. The counts of a message x of class y are added 1 - P(y | x)
-    times, with P from before the update. So a message that the model knows adds nothing, and words
-    that occur together are not counted again and again. The model is still a table of counts,
-    learned in one pass without a step size. The result depends slightly on the order of the messages.
+    The formula is that of `MultinomialNB`. The counts of a message x of class y are added 1 -
+    P(y | x) times, with P from before the update. So a message that the model knows adds
+    nothing, and words that occur together are not counted again and again. The model is still a
+    table of counts, learned in one pass without a step size. The result depends slightly on the
+    order of messages.
 
     The changes of a message are in `receipt`; `unlearn_one` undoes them exactly.
 
@@ -118,11 +119,7 @@ class DiscriminativeMultinomialNB(DiscriminativeParameters, MultinomialNB):
     discriminative = True
 
     def update_weight(self, residual: float, trust: float) -> float:
-        """Return the update weight trust^2 (1 - P), or 0 if it is below `min_update`.
-
-        A wrong label does more harm than a correct one does good, since it always has a large
-        residual. With a tenth of the labels wrong, the square ranks a sixth better than trust alone.
-        """
+        """Return the update weight trust - P, or 0 if it is below `min_update`."""
         weight = round_to_grid(max(0.0, residual - (1 - trust)))
         return weight if weight >= self.min_update else 0.0
 

@@ -46,7 +46,7 @@ class Rows:
 
     @classmethod
     def from_matrix(cls, X: Any, keep_names: bool, canonical: bool) -> Rows:
-        """Return the rows of a scipy sparse matrix, a dense one, or a pandas, polars or pyarrow frame.
+        """Return the rows of a sparse matrix, a dense one, or a pandas, polars or pyarrow frame.
 
         Parameters
         ----------
@@ -294,7 +294,7 @@ class PredictManyMixin(base.MiniBatchClassifier):
         raise NotImplementedError
 
     def _class_order(self) -> list[int]:
-        """Return the indices of the classes in sorted order; in order of arrival if none is defined.
+        """Return the class indices in sorted order; in order of arrival if labels have no order.
 
         scikit-learn's scorers expect the columns of all arrays in this order.
         """
@@ -464,7 +464,7 @@ class MiniBatchMixin(PredictManyMixin):
 
 
 def _frame_like(X: Any, labels: list[Label], values: Floats) -> Any:
-    """Return values (n, K) as a frame of X's library with a column for each label, or as they are."""
+    """Return values (n, K) as a frame like X with a column for each label, or as they are."""
     X = X.to_frame() if hasattr(X, "to_frame") else X
     if not is_frame(X):
         return values

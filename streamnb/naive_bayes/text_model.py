@@ -272,10 +272,10 @@ class TextModel(ScorerMixin, SaveLoadMixin, PredictManyMixin):
         return 0.0
 
     def reliability_counts(self, y: Label) -> tuple[int, int] | None:
-        """Return how many predictions of a class were right and wrong, before their messages
-        were learned.
+        """Return how many predictions of a class were right and wrong.
 
-        Return None if the model does not count them.
+        Predictions count before their messages are learned. Return None if the model does not
+        count them.
         """
         return None
 

@@ -1,4 +1,4 @@
-"""Several views of a message: a counting model for each, their log-likelihoods calibrated and summed."""
+"""Several views of a message: a counting model for each, calibrated and summed."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _are_models(value: Any) -> bool:
 
 @parameter_class()
 class ViewsNB(LastResultCache[_Prediction], TextModel):
-    r"""A counting model for each view of a message, whose log-likelihoods are calibrated and summed.
+    r"""A counting model for each view of a message, their log-likelihoods calibrated and summed.
 
     A view is one way to extract features from a message: its words, say, or its first bytes. Views
     err in different places, so their sum ranks better than any of them (Lynam and Cormack 2006).
@@ -135,8 +135,8 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
         Integer(1, 4),
         "counts",
         "Number of systems over the same counts, weighted by how well they predict (`SystemPool`): "
-        "1 for the alpha of the models alone; 2 for 1 and 10 times that; 3 for 1, 3.2 and 10 times; "
-        "4 for .32 times, too.",
+        "1 for the alpha of the models alone; 2 for 1 and 10 times that; 3 for 1, 3.2 and 10 "
+        "times; 4 for .32 times, too.",
         default=1,
     )
     receipt: Receipt | None = attribute(init=False)

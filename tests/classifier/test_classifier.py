@@ -812,7 +812,7 @@ def test_a_model_loses_at_most_the_logarithm_of_its_systems(made):
     """In an arbitrary stream, with every label believed."""
     numbers, classifier = random.Random(9), made(label_noise=0.0, systems=2)
     model, loss, own = classifier.model, 0.0, np.zeros(2)
-    for i in range(600):
+    for _ in range(600):
         y = "ab"[numbers.randrange(2)]
         x = " ".join(
             f"{y if numbers.random() < 0.2 else ''}w{numbers.randrange(60)}" for _ in range(9)

@@ -82,7 +82,10 @@ class Histories(RuleBasedStateMachine):
     def replicate(self, how):
         self.model = how(self.model)
 
-    @rule(alpha=st.sampled_from([0.1, 1.0]), prior=st.sampled_from(["uniform", {"ham": 3, 3: 1}]))
+    @rule(
+        alpha=st.sampled_from([0.1, 1.0]),
+        prior=st.sampled_from(["uniform", {"ham": 3, "spam": 1, 3: 1}]),
+    )
     def change_the_formula(self, alpha, prior):
         self.model.alpha = self.slow.alpha = alpha
         self.model.prior = self.slow.prior = prior

@@ -35,7 +35,7 @@ ENTRANCES = {
 }
 
 
-@pytest.mark.parametrize("prior, labels, message", WRONG.values(), ids=WRONG)
+@pytest.mark.parametrize(("prior", "labels", "message"), WRONG.values(), ids=WRONG)
 @pytest.mark.parametrize("entrance", ENTRANCES.values(), ids=ENTRANCES)
 @pytest.mark.parametrize("model_class", TEXT_MODELS)
 def test_a_prior_without_a_class_is_refused(model_class, entrance, prior, labels, message):
@@ -43,7 +43,7 @@ def test_a_prior_without_a_class_is_refused(model_class, entrance, prior, labels
         entrance(model_class(prior=prior), labels)
 
 
-@pytest.mark.parametrize("prior, labels, message", WRONG.values(), ids=WRONG)
+@pytest.mark.parametrize(("prior", "labels", "message"), WRONG.values(), ids=WRONG)
 def test_other_models_refuse_it_too(prior, labels, message):
     models = [
         (CategoricalNB(prior=prior), lambda m: [m.learn_one({"a": "x"}, y) for y in labels]),

@@ -224,7 +224,7 @@ def test_the_page_holds_everything(page, runs):
         "Accuracy over the stream",
         "Errors at every threshold",
         "Reliability of the probabilities",
-        "What was taken for what",
+        "Confusion",
         "What speaks for spam",
         "Accuracy by the share that is tested",
         "Accuracies of",

@@ -78,7 +78,8 @@ def test_links_between_files_lead_somewhere(page):
 
 def shown_commands():
     for page in PAGES:
-        for block in re.findall(r"^```.*?^```", page.read_text(encoding="utf-8"), re.M | re.S):
+        text = page.read_text(encoding="utf-8").replace("\\\n", " ")  # lines that go on
+        for block in re.findall(r"^```.*?^```", text, re.M | re.S):
             yield from re.findall(
                 r"^\s*(?:\$ )?(?:\.venv/bin/)?streamnb ([a-z-]+\b[^|&\n#<>]*)", block, re.M
             )

@@ -34,8 +34,8 @@ from streamnb.mailbox.service import api, proxy, server
 from streamnb.mailbox.service.client import MailboxClient
 from streamnb.mailbox.service.http import http as talk_http
 from streamnb.mailbox.service.mailboxes import Mailboxes, NoMailboxError
-from streamnb.mailbox.service.protocol import Request
 from streamnb.mailbox.service.monitor import Monitor
+from streamnb.mailbox.service.protocol import Request
 from streamnb.mailbox.service.server import Listener, accept
 from streamnb.mailbox.service.sockets import Address, listen
 from streamnb.mailbox.status import status as status_of
@@ -1060,7 +1060,7 @@ def test_connections_from_one_address_are_limited(taught, serve, smtp_sink):
         assert refused.value.smtp_code == 421
 
 
-@pytest.mark.parametrize("host", ["0.0.0.0", "[::]"])
+@pytest.mark.parametrize("host", ["0.0.0.0", "[::]"])  # noqa: S104 (they are refused)
 def test_a_listener_for_other_machines_needs_to_know_whom_to_trust(taught, host):
     options = ("--db", taught, "--smtp", f"{host}:0", "--next", "smtp:127.0.0.1:1")
     status, _, error = streamnb_command("serve", *options)

@@ -140,7 +140,7 @@ def test_what_was_unsure_is_shown_and_taught_by_a_click(page, tmp_path):
     assert "moved to Junk" in text_of(page.get("/?kind=moved"))
     assert "Ann <a@example.org>" in text_of(page.get("/?kind=all"))
     number = entry(tmp_path, 1).id
-    status, folder_name, _ = page.post("/teach", item=f"{number}:spam")
+    status, folder_name, _ = page.post("/teach", one=f"{number}:spam")
     assert status == 303
     assert "1 message learned as spam" in text_of(page.get(folder_name))
     assert entry(tmp_path, 1).taught == "spam"
@@ -167,7 +167,7 @@ def test_many_are_taught_at_once_also_when_they_are_gone(page, home, tmp_path):
         other.learn(message, "ham")
         other_counts = other.ledger.active(digest(message)).tokens
         assert all(a == b for a, b in zip(row.tokens, other_counts, strict=True))
-    page.post("/teach", item=f"{ids[0]}:spam")
+    page.post("/teach", one=f"{ids[0]}:spam")
     for _ in range(2):  # somebody clicks twice: what was said before stays
         page.post("/back", **{"id": ids[0], "as": "spam"})
         assert entry(tmp_path, 2).taught == "ham"  # what was corrected holds again
@@ -241,7 +241,7 @@ def test_only_its_owner_and_its_own_forms_are_let_in(page, tmp_path):
     assert page.ask("GET", "/", Cookie=f"streamnb-token={token}")[0] == 401  # not for a cookie
     assert page.ask("GET", "/", Host="evil.example.com")[0] == 421
     number = entry(tmp_path, 1).id
-    assert page.post("/teach", item=f"{number}:spam", form="wrong")[0] == 403
+    assert page.post("/teach", one=f"{number}:spam", form="wrong")[0] == 403
     body = urlencode({"form": page.form(), "one": f"{number}:spam"})
     assert page.ask("POST", "/teach", body, Origin="http://evil.example.com")[0] == 403
     assert page.ask("GET", "/teach")[0] == 405
@@ -302,7 +302,7 @@ def test_hostile_mail_on_every_page(tmp_path, full):
             home.deliver(i, message)
         watcher.look()
         ids = [item.id for item in Record(box).entries(most=1000)]
-        assert len(ids) > len(mails) - 5
+        assert len(ids) > 0.75 * len(mails)  # some differ only in bytes that no reader sees
     page = Page(home.root, "--db", tmp_path / "mail.db")
     try:
         page_text = [page.get(path) for path in ("/?kind=all", "/figures", "/words")]
@@ -452,7 +452,7 @@ def test_a_person_sorts_her_mail_in_a_browser(page, browser, tmp_path, scripts):
     assert tab.locator(".messages li").count() == 3
     for box in tab.locator("input[type=checkbox]").all():
         box.check()
-    tab.get_by_label("The marked ones are").select_option("ham")
+    tab.get_by_label("Learn marked messages as").select_option("ham")
     tab.get_by_role("button", name="Learn").click()
     tab.wait_for_selector("text=3 messages learned as")
     tab.get_by_role("link", name="m2").click()

@@ -45,7 +45,7 @@ def milter(
     options: JudgeOptions | None = None,
     reject: float | None = None,
 ) -> ConnectionHandler:
-    """What talks to mail servers that ask.
+    """Return the handler of connections from mail servers by the milter protocol.
 
     Parameters
     ----------
@@ -58,7 +58,6 @@ def milter(
     reject
         Probability from which on spam that is sure is refused; None to mark all mail only.
     """
-
     log = monitor or Monitor()
 
     async def decide(message: bytes) -> tuple[Response | None, bytes]:

@@ -27,9 +27,9 @@ from aiosmtpd.smtp import SMTP, Envelope, Session
 
 from streamnb.errors import StreamNBError, root_cause
 from streamnb.mailbox.service.mailboxes import Mailboxes
+from streamnb.mailbox.service.monitor import Monitor
 from streamnb.mailbox.service.passthrough import pass_through
 from streamnb.mailbox.service.protocol import MOST
-from streamnb.mailbox.service.monitor import Monitor
 from streamnb.mailbox.service.response import JudgeOptions, Response, header_field
 from streamnb.mailbox.service.server import DRAIN_S, IDLE_S, Activity, ConnectionHandler
 from streamnb.mailbox.service.sockets import Address

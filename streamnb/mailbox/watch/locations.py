@@ -1,4 +1,4 @@
-"""The folder in which each message of an account was last seen. Moves are detected by comparing with this."""
+"""The folder in which each message of an account was last seen, to detect moves."""
 
 from __future__ import annotations
 
