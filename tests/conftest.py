@@ -17,13 +17,16 @@ import streamnb
 from streamnb import Mailbox
 
 # By default each property has ten examples, the same ones in every run, and long tests try a part
-# of their cases. CI sets STREAMNB_TESTS=full: all cases, examples drawn at random. There are no
-# deadlines; tests with the marker `performance` measure time.
-FULL = os.environ.get("STREAMNB_TESTS") == "full"
-PERFORMANCE = os.environ.get("STREAMNB_TESTS") == "performance"
+# of their cases. STREAMNB_TESTS=full (in CI) runs all cases, the same ones in every run, too;
+# STREAMNB_TESTS=random draws new examples. There are no deadlines; tests with the marker
+# `performance` measure time.
+KIND = os.environ.get("STREAMNB_TESTS", "")
+FULL = KIND in ("full", "random")
+PERFORMANCE = KIND == "performance"
 settings.register_profile("quick", deadline=None, max_examples=10, derandomize=True, database=None)
-settings.register_profile("full", deadline=None)
-settings.load_profile("full" if FULL else "quick")
+settings.register_profile("full", deadline=None, derandomize=True, database=None)
+settings.register_profile("random", deadline=None)
+settings.load_profile(KIND if FULL else "quick")
 # Tests that start servers of their own; what they need must be there then.
 SERVERS = os.environ.get("STREAMNB_SERVERS") == "1"
 REAL = {

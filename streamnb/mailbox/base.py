@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 
 from streamnb.classifier import Classifier
@@ -42,6 +42,11 @@ class Base:
         if self._mailbox is not None:
             self._mailbox.close()
             self._mailbox = None
+
+    def __del__(self) -> None:
+        # Several mailboxes may share it, so none of them closes it.
+        with suppress(Exception):
+            self.close()
 
     def _opened(self) -> AbstractContextManager[object]:
         with self._lock:

@@ -363,7 +363,8 @@ class Watch(Taught):
         return [f"came {number}" for number in range(before, self.count)]
 
     def message(self, number: int) -> bytes:
-        return b"X-Number: %d\n" % number + MAILS[number % len(MAILS)][0]
+        """A message of its own: what was learned before has other Message-IDs."""
+        return b"Message-ID: <%d@kills>\n" % number + MAILS[number % len(MAILS)][0]
 
     def deliver(self, number: int, by_hand: bool) -> None:
         path = self.root / "tmp" / f"{number}.x.host"

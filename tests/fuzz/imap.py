@@ -145,7 +145,7 @@ WRITING = SELECTED.replace(b"READ-ONLY", b"READ-WRITE")
 MOVED = b"* 1 FETCH (UID 1)\r\n" + DONE + DONE + b"* OK [COPYUID 7 1 9] x\r\n* 1 EXPUNGE\r\n" + DONE
 WHOLE = (
     LOGIN + FOLDERS + (b"" if AT_ONCE else CAPABLE) + STATUS + SELECTED + FOUND + FLAGS + HEADER + BODY
-    + SELECTED + FOUND + SIZES + BODY + JUNK + WRITING + MOVED + SELECTED + b"+ idling\r\n" + DONE
+    + FOLDERS + SELECTED + FOUND + SIZES + BODY + JUNK + WRITING + MOVED + SELECTED + b"+ idling\r\n" + DONE
 )  # fmt: skip
 
 

@@ -39,7 +39,7 @@ plugin {{
 
 def taught_with(path, messages):
     with Mailbox(path) as box:
-        for i in range(70):
+        for i in range(120):
             for label, message in messages.items():
                 box.learn(message % i, label)
     return path

@@ -297,11 +297,11 @@ def test_tasks_that_fail_or_die_change_nothing(session, subject, tmp_path):
 
 EXECUTOR_KILLED = """
 import io, os, signal, subprocess, sys, threading, time
-sys.path[:0] = ["tests/partial", "tests/spark"]
+sys.path[:0] = ["tests/helpers", "tests/partial", "tests/spark"]
 import pyarrow as pa
 from pyspark.sql import SparkSession
 from test_partial import judged_in_sequence, stream
-from test_spark import frame_of, judged, saved, taught
+from test_spark import frame_of, judged, saved, trained
 from streamnb import Classifier, MultinomialNB, Tokenizer, spark
 os.environ["PYSPARK_PYTHON"] = sys.executable
 session = (
@@ -333,7 +333,7 @@ def kill():
 threading.Thread(target=kill).start()
 slow = frame.mapInArrow(slowly, frame.schema)
 template = Classifier(Tokenizer(), MultinomialNB())
-assert saved(spark.fit(slow, template)) == saved(taught(template.clone(), rows))
+assert saved(spark.fit(slow, template)) == saved(trained(template.clone(), rows))
 steps = spark.prequential(slow, template, block=40).sort("position")
 assert list(judged(steps)) == list(judged_in_sequence(template.clone(), rows))
 print("same", flush=True)
@@ -623,16 +623,16 @@ def test_the_guide_runs_as_it_stands(session, tmp_path, monkeypatch):
 
 CONNECT = """
 import sys
-sys.path[:0] = ["tests/partial", "tests/spark"]
+sys.path[:0] = ["tests/helpers", "tests/partial", "tests/spark"]
 from pyspark.sql import SparkSession
 from test_partial import judged_in_sequence, stream
-from test_spark import MODELS, frame_of, judged, saved, taught
+from test_spark import MODELS, frame_of, judged, saved, trained
 from streamnb import Classifier, Tokenizer, spark
 session = SparkSession.builder.remote("local[2]").getOrCreate()
 rows = stream(4, 100, 3)
 frame = frame_of(session, rows)
 template = Classifier(Tokenizer(), MODELS["bernoulli"]())
-model = taught(template.clone(), rows)
+model = trained(template.clone(), rows)
 assert saved(spark.fit(frame, template)) == saved(model)
 steps = spark.prequential(frame, template, block=30)
 assert list(judged(steps.sort("position"))) == list(judged_in_sequence(template.clone(), rows))

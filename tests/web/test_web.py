@@ -452,7 +452,7 @@ def test_a_person_sorts_her_mail_in_a_browser(page, browser, tmp_path, scripts):
     assert tab.locator(".messages li").count() == 3
     for box in tab.locator("input[type=checkbox]").all():
         box.check()
-    tab.get_by_label("The marked ones are").select_option("ham")
+    tab.get_by_label("Learn marked messages as").select_option("ham")
     tab.get_by_role("button", name="Learn").click()
     tab.wait_for_selector("text=3 messages learned as")
     tab.get_by_role("link", name="m2").click()
