@@ -39,7 +39,7 @@ cdef inline int invisible_size(const uint8_t *p, Py_ssize_t left) noexcept nogil
             return 3 if 0x8B <= c <= 0x8F or 0xAA <= c <= 0xAE else 0
         return 3 if b == 0x81 and 0xA0 <= c <= 0xAF else 0
     if a == 0xEF:
-        return 3 if (b == 0xB8 and c <= 0x8F) or (b == 0xBB and c == 0xBF) or (b == 0xBE and c == 0xA0) else 0
+        return 3 if (b == 0xB8 and 0x80 <= c <= 0x8F) or (b == 0xBB and c == 0xBF) or (b == 0xBE and c == 0xA0) else 0
     if a == 0xE1:
         if b == 0x85:
             return 3 if c == 0x9F or c == 0xA0 else 0
