@@ -70,8 +70,11 @@ def test_the_default_reaches_its_targets(corpora, name):
     assert roca is None or summary.one_minus_roca_percent <= roca
 
 
-@pytest.mark.parametrize("name", ["spamassassin", "enron1", "enron3", "enron5"])
-def test_wrong_labels_are_mostly_seen_through(corpora, name):
+@pytest.mark.parametrize(
+    ("name", "roca"),  # (1-ROCA)% of the former estimate of label noise, 15 % of room
+    [("spamassassin", 0.213), ("enron1", 0.394), ("enron3", 0.082), ("enron5", 0.07)],
+)
+def test_wrong_labels_are_mostly_seen_through(corpora, name, roca):
     feedback = {"kind": "noisy", "share": 0.1}
     corpus = {"path": str(corpora / name)}
     believed, doubted = (
@@ -81,4 +84,4 @@ def test_wrong_labels_are_mostly_seen_through(corpora, name):
         for noise in (0, None)
     )
     ranks = [report.summary.one_minus_roca_percent for report in (doubted, believed)]
-    assert ranks[0] < ranks[1] / 2.5
+    assert ranks[0] < min(roca, ranks[1] / 1.4)

@@ -77,6 +77,13 @@ def compare(data: bytes) -> tuple[bool, bool]:
     return headers, True
 
 
+def compared_or_none(message: bytes) -> tuple[bool, bool] | None:
+    try:
+        return compare(message)
+    except AssertionError:
+        return None
+
+
 @pytest.mark.corpora
 @pytest.mark.parametrize(
     ("folders", "least"),
@@ -90,7 +97,10 @@ def compare(data: bytes) -> tuple[bool, bool]:
 def test_agrees_with_the_standard_library(corpora: Path, folders: str, least: float):
     files = [file for folder in corpora.glob(folders) for file in folder.iterdir()]
     assert len(files) > 1000
-    compared = [compare(file.read_bytes()) for file in files]
+    compared = [compared_or_none(file.read_bytes()) for file in files]
+    # The library believes a wrong charset (UTF-8 that is called iso-8859-1); browsers do not.
+    assert compared.count(None) <= len(files) / 1000
+    compared = [pair for pair in compared if pair is not None]
     assert sum(texts for _, texts in compared) > least * len(files)
     assert sum(headers for headers, _ in compared) > least * len(files)
 
