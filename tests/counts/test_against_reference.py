@@ -84,7 +84,7 @@ class Histories(RuleBasedStateMachine):
 
     @rule(
         alpha=st.sampled_from([0.1, 1.0]),
-        prior=st.sampled_from(["uniform", {"ham": 3, "spam": 1, 3: 1}]),
+        prior=st.sampled_from(["uniform", {"ham": 3, "spam": 1, "list": 1, 3: 1}]),
     )
     def change_the_formula(self, alpha, prior):
         self.model.alpha = self.slow.alpha = alpha

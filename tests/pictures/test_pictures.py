@@ -225,10 +225,10 @@ def test_the_page_holds_everything(page, runs):
         "Errors at every threshold",
         "Reliability of the probabilities",
         "Confusion",
-        "What speaks for spam",
-        "Accuracy by the share that is tested",
+        "Top tokens for spam",
+        "Accuracy by the fraction tested",
         "Accuracies of",
-        "How often each row goes wrong",
+        "Errors of each row",
         "Accuracy row by row",
     ):
         assert title in answer
