@@ -5,7 +5,18 @@ import re
 import unicodedata
 from collections import defaultdict
 
-__all__ = ["slow_grams", "slow_nested", "slow_pairs", "slow_words"]
+__all__ = ["is_passed_over", "slow_grams", "slow_nested", "slow_pairs", "slow_words"]
+
+
+_IGNORABLE = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u3164\ufe00-\ufe0f"
+    "\uffa0\ufff0-\ufff8\U000e0000-\U000e0fff]"
+)
+
+
+def is_passed_over(c):
+    """Return whether no reader sees a character."""
+    return unicodedata.category(c) == "Cf" or c == "\0" or bool(_IGNORABLE.match(c))
 
 
 def slow_words(text):
@@ -14,14 +25,11 @@ def slow_words(text):
                           "\u3040-\u30ff\u3100-\u312f\u31a0-\u31bf\u31f0-\u31ff\u3400-\u4dbf"
                           "\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff]")  # fmt: skip
 
-    ignorable = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u3164\ufe00-\ufe0f"
-                           "\uffa0\ufff0-\ufff8\U000e0000-\U000e0fff]")  # fmt: skip
-
     def kind(c):
         if c in "'-.$!":
             return "inner"
         category = unicodedata.category(c)
-        if category == "Cf" or c == "\0" or ignorable.match(c):
+        if is_passed_over(c):
             return "hidden"
         if c.isspace() or (category[0] not in "LNM" and c != "_"):
             return "break"
