@@ -441,5 +441,5 @@ def parameters_to_json(of: ParametersMixin, but: Collection[str] = ()) -> dict[s
 
 
 def parameters_from_json(plain: Mapping[str, Any], made: type[ParametersMixin]) -> dict[str, Any]:
-    """What `parameters_to_json` gave, as a constructor takes it."""
+    """Return the constructor's arguments from the result of `parameters_to_json`."""
     return {name: made.parameter_table[name].check.of_plain(value) for name, value in plain.items()}

@@ -2,7 +2,7 @@
 
 
 def divide(list numbers, double divisor) -> list:
-    """Return the numbers divide by `divisor`."""
+    """Return the numbers divided by `divisor`."""
     cdef double number
     return [number / divisor for number in numbers]
 

@@ -76,7 +76,7 @@ class Counts(Protocol):
 
     @property
     def decay_halvings(self) -> int:
-        """How often 2 all weights have been divided by (see `age`)."""
+        """How often 2 all weights have been divided by (see `decay`)."""
 
     @property
     def version(self) -> int:

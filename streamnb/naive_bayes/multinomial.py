@@ -98,7 +98,7 @@ class MultinomialNB(MultinomialParameters, CountingNB):
 
     @property
     def _background(self) -> float:
-        """What `background_mass` comes to, with the classes there are.
+        """Return the effective `background_mass`, which depends on the number of classes.
 
         A class that has just come, or a small one, counts as far as it has messages: of K classes
         of one size each, K would be the exponential of their entropy. Taken for a whole one, the
