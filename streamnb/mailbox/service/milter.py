@@ -22,7 +22,7 @@ from streamnb.mailbox.service.mailboxes import Mailboxes
 from streamnb.mailbox.service.monitor import Monitor
 from streamnb.mailbox.service.protocol import MOST
 from streamnb.mailbox.service.response import FIELD, JudgeOptions, Response, header_field
-from streamnb.mailbox.service.server import Activity, ConnectionHandler, finish
+from streamnb.mailbox.service.server import Activity, ConnectionHandler, drained
 
 _LARGEST = 1 << 20  # bytes of a packet: mail servers send bodies in parts of 64 KiB
 _IDLE = 3600.0  # seconds: mail servers give their clients up earlier
@@ -96,16 +96,7 @@ def milter(
             except OSError:  # it has gone, or does not read what is left
                 writer.transport.abort()
 
-    async def handle(connection: socket.socket, activity: Activity | None = None) -> None:
-        activity = activity or Activity()
-        task = asyncio.create_task(converse(connection, activity))
-        try:
-            await asyncio.shield(task)
-        except asyncio.CancelledError:
-            await finish(task, activity)
-            raise
-
-    return handle
+    return drained(converse)
 
 
 async def _converse(

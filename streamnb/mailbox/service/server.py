@@ -353,9 +353,17 @@ def socket_handler(mailboxes: Mailboxes, monitor: Monitor | None = None) -> Conn
         finally:
             writer.close()
 
+    return drained(answer)
+
+
+def drained(
+    converse: Callable[[socket.socket, Activity], Coroutine[Any, Any, None]],
+) -> ConnectionHandler:
+    """Return a handler that finishes what is in hand when it is cancelled."""
+
     async def handle(connection: socket.socket, activity: Activity | None = None) -> None:
         activity = activity or Activity()
-        task = asyncio.create_task(answer(connection, activity))
+        task = asyncio.create_task(converse(connection, activity))
         try:
             await asyncio.shield(task)
         except asyncio.CancelledError:
